@@ -41,9 +41,9 @@ def page_path(name: str) -> Path:
 def page(name: str) -> str:
     """The page of an analysis with a new reference."""
     path = page_path(name)
-    title = runner.title(runner.module(name))
+    title = runner.get_title(runner.get_analysis(name))
     prose = path.read_text().partition(f"\n{HEADING}")[0].rstrip() if path.exists() else ""
-    return (prose or f"# {title}\n\n{ANALYSES[name]}") + f"\n\n{HEADING}\n" + reference(runner.module(name))
+    return (prose or f"# {title}\n\n{ANALYSES[name]}") + f"\n\n{HEADING}\n" + reference(runner.get_analysis(name))
 
 
 def reference(analysis: Analysis) -> str:
@@ -62,7 +62,7 @@ _SIGNS = {"time": "TIME", "bytes": "SIZE"}
 
 
 def _parameters(analysis: Analysis) -> str:
-    fields = runner.fields_of([analysis.NAME])
+    fields = runner.list_fields([analysis.NAME])
     if not fields:
         return ""
     rows = "\n".join(
@@ -128,10 +128,10 @@ def methods() -> str:
 
 
 def _method(name: str) -> str:
-    fields = runner.fields_of([name])
+    fields = runner.list_fields([name])
     arguments = [f"{field.name}: {_annotation(field)} = {_literal(field.default)}" for field in fields]
     passed = [f'"{name}"', *(f"{field.name}={field.name}" for field in fields)]
-    analysis = runner.module(name)
+    analysis = runner.get_analysis(name)
     prose = [
         ANALYSES[name],
         *([""] if fields else []),

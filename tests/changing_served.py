@@ -21,8 +21,7 @@ from typing import Any
 import fastprof
 from fastprof.profile.loading import load_again
 from fastprof.viewer.cache_folder import CacheFolder
-from fastprof.viewer.connections import Limits
-from fastprof.viewer.server import Server, application, bound_socket
+from fastprof.viewer.server import ConnectionLimits, Server, bind_socket, make_application
 from fastprof.viewer.viewed_runs import ViewedRuns
 
 OVER = "over"
@@ -94,8 +93,8 @@ def serving(path: Path, cache: CacheFolder) -> Iterator[tuple[Page, str]]:
     """A server of the capture, and the version that it has loaded."""
     runs = ViewedRuns(str(path), fastprof.load(str(path)), lambda _: load_again(str(path)), cache)
     first = next(iter(runs._open.values())).version
-    listening, started = bound_socket("127.0.0.1", 0), threading.Event()
-    server = Server(application(runs), Limits(), started.set, lambda _: None)
+    listening, started = bind_socket("127.0.0.1", 0), threading.Event()
+    server = Server(make_application(runs), ConnectionLimits(), started.set, lambda _: None)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
     thread.start()
     try:

@@ -9,7 +9,7 @@ from step_captures import core_details
 from trace_builder import Event, Metadata, Plane, Value, event, int_field, len_field, line, plane, u64, xspace
 
 from fastprof.hlo.module import HloModule
-from fastprof.hlo.text.instruction_text import expression
+from fastprof.hlo.text.instruction_text import format_expression
 
 US = 1_000_000
 """A microsecond in picoseconds."""
@@ -121,7 +121,7 @@ def described(made: Training, proto: bytes) -> list[Metadata]:
             source = module.source_of(row)
             stats |= {"tf_op": f"{run.op.op_name}:", "source": f"{source.file}:{source.line}"}
             stats["source_stack"] = "".join(f"{one.file}:{one.line}:{one.column}\n" for one in source.frames)
-        found.append(Metadata(expression(module, row), number, display_name=run.op.name, stats=stats))
+        found.append(Metadata(format_expression(module, row), number, display_name=run.op.name, stats=stats))
     return found
 
 

@@ -15,7 +15,7 @@ XLA = str(DEMO / "xla")
 TF_DATA = str(DEMO / "tf-data")
 
 
-def check_equal(found: Mapping[str, contract.Report], expected: Mapping[str, contract.Report]) -> None:
+def check_equal(found: Mapping[str, contract.AnalysisReport], expected: Mapping[str, contract.AnalysisReport]) -> None:
     assert list(found) == list(expected)
     for name, report in found.items():
         other = expected[name]
@@ -27,7 +27,7 @@ def check_equal(found: Mapping[str, contract.Report], expected: Mapping[str, con
         assert b"".join(report_json.chunks(report)) == b"".join(report_json.chunks(other))
 
 
-def of_others(reports: Mapping[str, contract.Report], skipped: str) -> dict[str, contract.Report]:
+def of_others(reports: Mapping[str, contract.AnalysisReport], skipped: str) -> dict[str, contract.AnalysisReport]:
     """The reports without the remark that a host cannot be read."""
     text = f"{skipped}.xplane.pb cannot be read and is left out: table import_log."
     assert all(one.notices[0] == contract.Notice("warning", text) for one in reports.values())

@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 
 from fastprof.analyses import steps
-from fastprof.analyses.contract import Notice, Report, Scalar
+from fastprof.analyses.contract import AnalysisReport, Notice, Scalar
 from fastprof.analyses.op_stats import OpDatabase
-from fastprof.derive.devices.devices import Peaks
+from fastprof.derive.devices.device_peaks import Peaks
 from fastprof.derive.ops.device_ops import SessionOps
-from fastprof.derive.ops.tables import Ops, OpTable
-from fastprof.derive.ops.tf_functions import TfFunction
-from fastprof.derive.steps import step_time
-from fastprof.derive.steps.across_hosts import SessionSteps
-from fastprof.derive.steps.database import Cores, StepDatabase, empty_database
+from fastprof.derive.ops.host_op_stats import TfFunction
+from fastprof.derive.ops.op_table import Ops, OpTable
+from fastprof.derive.steps import step_database
+from fastprof.derive.steps.step_alignment import SessionSteps
+from fastprof.derive.steps.step_database import Cores, StepDatabase, make_empty_database
 
 MS = 1_000_000_000
 
@@ -42,16 +42,16 @@ def generic_db(
     """Steps of GPUs or CPUs: of each host its times by event type in ms; `step` is what they leave, unknown time."""
     every = [[one] if isinstance(one, Mapping) else list(one) for one in times]
     count, width = len(every), len(hosts)
-    type_ps = np.zeros((count, width, len(step_time.TYPES)), np.int64)
+    type_ps = np.zeros((count, width, len(step_database.TYPES)), np.int64)
     for row, on_hosts in enumerate(every):
         for column, parts in enumerate(on_hosts):
             for name, milliseconds in parts.items():
-                type_ps[row, column, step_time.TYPES.index(name)] = milliseconds * MS
+                type_ps[row, column, step_database.TYPES.index(name)] = milliseconds * MS
     present = np.array([[bool(parts) for parts in on_hosts] for on_hosts in every], bool).reshape(count, width)
     complete = np.ones(count, bool)
     if count > 5:
         complete[[0, -1]] = False
-    blank = empty_database(hardware, list(hosts), cores(*(1000 * at + 1 for at in range(width)), hosts=hosts))
+    blank = make_empty_database(hardware, list(hosts), cores(*(1000 * at + 1 for at in range(width)), hosts=hosts))
     return replace(
         blank,
         step=np.arange(count),
@@ -81,7 +81,7 @@ def tpu_db(
 ) -> StepDatabase:
     """Steps of TPUs: of each core its times by op category in ms, and `step`, how long it took."""
     width, count = len(ids), len(given)
-    blank = empty_database("TPU", ["host0"], cores(*ids, sparse=sparse))
+    blank = make_empty_database("TPU", ["host0"], cores(*ids, sparse=sparse))
     names = sorted({name for step in given for times in step for name in times} - {"step", "IDLE", "busy"})
     categories = ["IDLE", *names]
     category_ps = np.zeros((count, width, len(categories)), np.int64)
@@ -141,7 +141,7 @@ def op_stats(
     return OpDatabase(host, SessionOps(device, peaks, {}, ()), by_framework, list(functions), [is_training], [])
 
 
-def steps_report(db: StepDatabase, *notices: Notice) -> Report:
+def steps_report(db: StepDatabase, *notices: Notice) -> AnalysisReport:
     """The report on these steps; its figures are their numbers, or unknown where there are none."""
     why = None if len(db) else notices[0].text if notices else "no steps"
     figures = {
@@ -149,4 +149,4 @@ def steps_report(db: StepDatabase, *notices: Notice) -> Report:
         for at, (name, spec) in enumerate(steps.SCALARS.items())
     }
     tables = {"stragglers": steps.TABLES["stragglers"].arrow().empty_table()}
-    return Report("steps", tables, figures, notices, {}, SessionSteps((), db))
+    return AnalysisReport("steps", tables, figures, notices, {}, SessionSteps((), db))

@@ -14,8 +14,9 @@ from typing import Any
 import pyarrow as pa
 
 from fastprof.analyses import ANALYSES
-from fastprof.analyses.contract import Needs, Notice, Report, ScalarSpec, Section, scalars
+from fastprof.analyses.contract import AnalysisReport, Notice, ScalarSpec, Section, make_scalars
 from fastprof.schema.tables import TEXT, Column, TableSchema
+from fastprof.tables.needs import Needs
 
 NAME = "sample_analysis"
 READS = Needs()
@@ -65,7 +66,7 @@ def of_host(host: Any, _params: Params) -> tuple[str, int, int, list[str]]:
     return host.name, len(events.meta), int(events.duration_ps.sum()), names
 
 
-def run(kept: Sequence[Any], params: Params, _after: Mapping[str, Report]) -> Report:
+def run(kept: Sequence[Any], params: Params, _after: Mapping[str, AnalysisReport]) -> AnalysisReport:
     rows = [row for row in kept if row[1] >= params.least]
     if params.order == "events":
         rows.sort(key=lambda row: -row[1])
@@ -84,7 +85,7 @@ def run(kept: Sequence[Any], params: Params, _after: Mapping[str, Report]) -> Re
         "first_name": names[0] if names else unknown, "loud": params.loud, "steps": unknown,
     }  # fmt: skip
     notices = (Notice("info", "This is a sample."), Notice("recommendation", f"Look at {names[0] if names else '-'}."))
-    return Report(NAME, tables, scalars(SCALARS, values), notices)
+    return AnalysisReport(NAME, tables, make_scalars(SCALARS, values), notices)
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fastprof.hlo.buffers import ALLOC, FREE, SHARE_WITH, BufferAssignment
+from fastprof.hlo.program_memory import ALLOC, FREE, SHARE_WITH, BufferAssignment
 
 
 @dataclass

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from fastprof.decode import blocks
-from fastprof.decode.event_order import ordered_keys
+from fastprof.decode.blocks import sort_keys
 from fastprof.decode.index import CaptureIndex
 
 
@@ -29,4 +29,4 @@ def cut_small(
     patch.setattr(CaptureIndex, "index_tasks", index_tasks)
     patch.setattr(blocks, "BLOCK_BYTES", block_bytes)
     if run_events is not None:
-        patch.setattr(blocks, "ordered_keys", partial(ordered_keys, run_events=run_events))
+        patch.setattr(blocks, "sort_keys", partial(sort_keys, run_events=run_events))

@@ -8,11 +8,10 @@ from typing import Any
 from reports import session_of
 from trace_builder import Event, Metadata, Plane, event, int_field, len_field, line, plane, u64, xspace
 
-from fastprof.analyses.contract import Report
-from fastprof.derive.steps.across_hosts import SessionSteps
-from fastprof.derive.steps.database import StepDatabase
-from fastprof.derive.steps.step_time import TYPES
-from fastprof.xprof.steps import shown_steps
+from fastprof.analyses.contract import AnalysisReport
+from fastprof.derive.steps.step_alignment import SessionSteps
+from fastprof.derive.steps.step_database import TYPES, StepDatabase
+from fastprof.xprof.steps import get_shown_steps
 
 US = 1_000_000
 """A microsecond in picoseconds."""
@@ -95,14 +94,14 @@ def marked(*captures: bytes) -> StepDatabase:
     return found(*captures, steps_from="markers")
 
 
-def pod_viewer(*captures: bytes) -> Report:
+def pod_viewer(*captures: bytes) -> AnalysisReport:
     """A report that comes after steps, with what XProf's page of it needs."""
     return session_of(*captures).answers(["pod_viewer"], {}, "xprof")["pod_viewer"]
 
 
 def shown(*captures: bytes) -> StepDatabase:
     """The same steps as XProf sees them."""
-    return shown_steps(pod_viewer(*captures))
+    return get_shown_steps(pod_viewer(*captures))
 
 
 Row = tuple[int, int, float, float, dict[str, float]]

@@ -63,7 +63,7 @@ def figures_that_differ(reports: Reports) -> Iterator[str]:
     """Figures with the name and definition, or with the name and label, of another report's figure equal it."""
     known: dict[tuple[str, str], tuple[str, object]] = {}
     for analysis, report in reports.items():
-        for name, spec in runner.module(analysis).SCALARS.items():
+        for name, spec in runner.get_analysis(analysis).SCALARS.items():
             value = report.scalars[name].value
             for words in {spec.definition, spec.label} - {""} if not name.startswith(OF_EACH) else ():
                 first, other = known.setdefault((name, words), (analysis, value))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fastprof.wording.amounts import byte_count, step_range
+from fastprof.wording.amounts import parse_size, parse_step_range
 
 
 @pytest.mark.parametrize(
@@ -23,19 +23,19 @@ from fastprof.wording.amounts import byte_count, step_range
     ],
 )
 def test_a_size_is_a_number_of_bytes_or_one_and_a_unit(text: str, size: int) -> None:
-    assert byte_count(text) == size
+    assert parse_size(text) == size
 
 
 @pytest.mark.parametrize("text", ["", "GiB", "-1", "2G", "1e9", "2 GiBs", "ten", "1,000", "9" * 61])
 def test_what_is_not_a_size_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is not a size; write a number of bytes"):
-        byte_count(text)
+        parse_size(text)
 
 
 @pytest.mark.parametrize("text", ["0", "0.0GiB", str(2**63), "9999999999TiB"])
 def test_a_size_below_or_beyond_the_limits_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is not between 1 byte and 8 EiB"):
-        byte_count(text)
+        parse_size(text)
 
 
 @pytest.mark.parametrize(
@@ -43,5 +43,5 @@ def test_a_size_below_or_beyond_the_limits_is_refused(text: str) -> None:
 )
 def test_a_long_text_is_refused_at_once_and_shortened(text: str) -> None:
     with pytest.raises(ValueError, match="…'") as caught:
-        step_range(text)
+        parse_step_range(text)
     assert len(str(caught.value)) < 250

@@ -6,19 +6,18 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from fastprof.derive.serving.host_rows import Links
-from fastprof.schema.array_rows import ArrayRows
-from fastprof.schema.array_types import Int64s
+from fastprof.derive.serving.requests import NumberLinks
+from fastprof.schema.columns import ArrayRows, Int64s
 
 
 @dataclass(frozen=True, slots=True)
 class Parents(ArrayRows):
     age: Int64s
-    children: Links = field(metadata={"none": Links.none()})
+    children: NumberLinks = field(metadata={"none": NumberLinks.none()})
 
 
 def parents(ages: list[int], bounds: list[int], children: list[int]) -> Parents:
-    return Parents(np.array(ages), Links(np.array(bounds), np.array(children)))
+    return Parents(np.array(ages), NumberLinks(np.array(bounds), np.array(children)))
 
 
 def plain(rows: Parents) -> list[tuple[int, list[int]]]:

@@ -4,31 +4,31 @@ from __future__ import annotations
 
 import pytest
 
-from fastprof.derive.steps import verdicts
-from fastprof.derive.steps.verdicts import (
+from fastprof.derive.steps import step_advice
+from fastprof.derive.steps.step_advice import (
     BOTH,
     DEVICE,
     HIGH,
     HOST,
     MODERATE,
     NO,
-    NOTHING,
-    UNKNOWN,
+    NO_VERDICT,
+    UNDECIDED,
     YES,
     Bottleneck,
 )
-from fastprof.xprof.steps import step_warnings
+from fastprof.xprof.steps import list_step_warnings
 
 
 def generic(**times: float) -> Bottleneck:
     """The verdicts on 1,000 units of step time, with these parts known."""
     parts = dict.fromkeys(("input", "output", "compute", "collectives", "launch", "other"), 0.0) | times
-    return verdicts.of_generic(step=1000, **{k: v for k, v in parts.items() if k != "tf_data"}, tf_data=False)
+    return step_advice.judge_generic(step=1000, **{k: v for k, v in parts.items() if k != "tf_data"}, tf_data=False)
 
 
-def tpu(**times: float) -> verdicts.Bottleneck:
+def tpu(**times: float) -> step_advice.Bottleneck:
     names = ("input", "output", "idle", "copies", "all_reduce_compute", "all_reduce_sync", "sparse_core")
-    return verdicts.of_tpu(step=1000, **(dict.fromkeys(names, 0.0) | times))
+    return step_advice.judge_tpu(step=1000, **(dict.fromkeys(names, 0.0) | times))
 
 
 @pytest.mark.parametrize(
@@ -81,8 +81,8 @@ def test_all_other_time_is_reported_once() -> None:
 
 def test_kernel_launches_beside_tf_data_get_advice_on_threads() -> None:
     times = {"input": 0.0, "output": 0.0, "compute": 0.0, "collectives": 0.0, "launch": 56.0, "other": 0.0}
-    alone = verdicts.of_generic(step=1000, **times, tf_data=False).kernel_launch
-    beside = verdicts.of_generic(step=1000, **times, tf_data=True).kernel_launch
+    alone = step_advice.judge_generic(step=1000, **times, tf_data=False).kernel_launch
+    beside = step_advice.judge_generic(step=1000, **times, tf_data=True).kernel_launch
     assert alone.statement == "5.6 % of the total step time sampled is spent on 'Kernel Launch'."
     assert beside.statement.endswith("set the environment variable TF_GPU_THREAD_MODE=gpu_private.")
 
@@ -93,15 +93,17 @@ def test_idle_time_is_what_the_other_parts_leave_and_never_negative() -> None:
 
 
 def test_without_step_time_nothing_is_judged() -> None:
-    found = verdicts.of_generic(step=0, input=0, output=0, compute=0, collectives=0, launch=0, other=0, tf_data=True)
-    assert found.input.classification == UNKNOWN
+    found = step_advice.judge_generic(
+        step=0, input=0, output=0, compute=0, collectives=0, launch=0, other=0, tf_data=True
+    )
+    assert found.input.classification == UNDECIDED
     assert found.input.statement.startswith("No step time measured.")
     assert found.input.percent is None
-    assert (found.kernel_launch, found.all_other, found.device_collectives) == (NOTHING, NOTHING, NOTHING)
+    assert (found.kernel_launch, found.all_other, found.device_collectives) == (NO_VERDICT, NO_VERDICT, NO_VERDICT)
     nothing = dict.fromkeys(
         ("input", "output", "idle", "copies", "all_reduce_compute", "all_reduce_sync", "sparse_core"), 0.0
     )
-    assert verdicts.of_tpu(step=0, **nothing).input.classification == UNKNOWN
+    assert step_advice.judge_tpu(step=0, **nothing).input.classification == UNDECIDED
 
 
 @pytest.mark.parametrize(
@@ -149,36 +151,36 @@ def test_what_tpus_compute_is_what_input_output_and_idle_time_leave() -> None:
 
 
 def test_little_16_bit_compute_is_reported_below_10_percent() -> None:
-    assert verdicts.of_precision(99, 901).statement.startswith("Only 9.9% of device computation is 16 bit.")
-    assert verdicts.of_precision(100, 900).classification == NO
-    assert verdicts.of_precision(0, 0) == NOTHING
+    assert step_advice.judge_precision(99, 901).statement.startswith("Only 9.9% of device computation is 16 bit.")
+    assert step_advice.judge_precision(100, 900).classification == NO
+    assert step_advice.judge_precision(0, 0) == NO_VERDICT
 
 
 def test_eager_execution_is_reported_above_10_percent_on_either_side() -> None:
-    assert verdicts.of_eager(10.0, 10.0).classification == NO
-    assert verdicts.of_eager(10.1, 0).statement == (
+    assert step_advice.judge_eager(10.0, 10.0).classification == NO
+    assert step_advice.judge_eager(10.1, 0).statement == (
         "10.1% of Op time on the host used eager execution. Performance could be improved with tf.function."
     )
-    both = verdicts.of_eager(30, 20).statement
+    both = step_advice.judge_eager(30, 20).statement
     assert "30.0% of Op time on the host" in both
     assert "20.0% of Op time on the device" in both
 
 
 def test_outside_compilation_is_reported_above_5_percent() -> None:
-    assert verdicts.of_outside_compilation(5.0).statement == ""
-    assert verdicts.of_outside_compilation(5.1).statement.startswith("5.1 % of Op time on the device")
+    assert step_advice.judge_outside_compilation(5.0).statement == ""
+    assert step_advice.judge_outside_compilation(5.1).statement.startswith("5.1 % of Op time on the device")
 
 
 def test_at_most_three_expensive_functions_are_named_the_most_expensive_first() -> None:
     functions = [("a", 20.0), ("b", 80.0), ("c", 19.9), ("d", 50.0), ("e", 30.0)]
-    assert verdicts.of_tf_functions(functions).statement == (
+    assert step_advice.judge_tf_functions(functions).statement == (
         'Expensive tf-functions detected ("b", "d", "e" and more) due to either retracing or eager execution.'
     )
-    assert '"a")' in verdicts.of_tf_functions([("a", 20.0)]).statement
-    assert verdicts.of_tf_functions([("c", 19.9)]) == NOTHING
+    assert '"a")' in step_advice.judge_tf_functions([("a", 20.0)]).statement
+    assert step_advice.judge_tf_functions([("c", 19.9)]) == NO_VERDICT
 
 
 def test_missing_steps_have_a_reason() -> None:
-    assert step_warnings(3, empty_intersection=False) == []
-    assert step_warnings(0, empty_intersection=False)[0].startswith("No step marker observed")
-    assert "intersection of the steps over all hosts is empty" in (step_warnings(0, empty_intersection=True)[0])
+    assert list_step_warnings(3, empty_intersection=False) == []
+    assert list_step_warnings(0, empty_intersection=False)[0].startswith("No step marker observed")
+    assert "intersection of the steps over all hosts is empty" in (list_step_warnings(0, empty_intersection=True)[0])

@@ -40,7 +40,7 @@ def path(tmp_path: Path) -> Path:
 @pytest.fixture
 def few_descriptors(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """None stays open while nobody reads from it."""
-    monkeypatch.setattr(open_files, "_limit", lambda: 0)
+    monkeypatch.setattr(open_files, "_limit_open_files", lambda: 0)
     yield
 
 
@@ -194,7 +194,7 @@ def test_the_check_leaves_no_descriptor_open(path: Path) -> None:
 
 
 def test_of_many_files_few_stay_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(open_files, "_limit", lambda: 3)
+    monkeypatch.setattr(open_files, "_limit_open_files", lambda: 3)
     for number in range(12):
         (tmp_path / f"h{number:02d}.xplane.pb").write_bytes(capture(number, 10))
     before = open_descriptors()

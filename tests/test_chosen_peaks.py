@@ -12,10 +12,8 @@ from test_devices import Plane, gpu
 from trace_builder import event, line, plane, xspace
 
 import fastprof
-from fastprof.derive.devices.chosen_peaks import named_device, peak_text
-from fastprof.derive.devices.devices import likely_peaks, peaks
-from fastprof.derive.devices.gpu_vendor import likely_vendor
-from fastprof.derive.devices.published_peaks import NAMED
+from fastprof.derive.devices.device_peaks import NAMED, find_named_device, find_peaks, format_peaks, guess_peaks
+from fastprof.derive.devices.gpu_kernels import guess_vendor
 
 PEAKS = ("peak_flops_per_s", "peak_hbm_bytes_per_s")
 
@@ -46,12 +44,12 @@ def test_the_maker_follows_from_model_capability_or_kernels(
     capability: tuple[Any, Any], models: tuple[str, ...], kernels: tuple[str, ...], vendor: str | None
 ) -> None:
     stats = {"compute_cap_major": capability[0], "compute_cap_minor": capability[1]}
-    found = likely_vendor(stats, models, kernels)
+    found = guess_vendor(stats, models, kernels)
     assert (found and found[0]) == vendor
 
 
 def test_peaks_of_a_likely_maker_say_how_it_is_known() -> None:
-    found = likely_peaks([gpu(None, 7, 0)], ())
+    found = guess_peaks([gpu(None, 7, 0)], ())
     assert found is not None
     assert (found.name, found.bandwidths_gb_per_s[0]) == ("Nvidia GPU (Volta)", 1555.0)
     assert found.teraflops_per_s == pytest.approx(108 * 1024 * 1.41 / 1e3)
@@ -59,13 +57,13 @@ def test_peaks_of_a_likely_maker_say_how_it_is_known() -> None:
         "the capture does not say who made the device (device_vendor): it is taken to be Nvidia, because only GPUs of "
         "Nvidia have compute capability 7.0",
     )
-    (own,) = (peaks([gpu(None, 7, 0)]),)
+    (own,) = (find_peaks([gpu(None, 7, 0)]),)
     assert own is not None and own.teraflops_per_s == 0.0  # as XProf has it
 
 
 @pytest.mark.parametrize("plane", [gpu("Nvidia", 7, 0), gpu("Intel", 7, 0), gpu(None, 9, 0), Plane("TPU")])
 def test_recorded_makers_are_not_doubted_and_none_is_made_up(plane: Plane) -> None:
-    assert likely_peaks([plane], ()) is None
+    assert guess_peaks([plane], ()) is None
 
 
 def test_the_real_capture_without_a_maker_has_peaks_in_our_answer_only(captures: Path) -> None:
@@ -82,13 +80,13 @@ def test_the_real_capture_without_a_maker_has_peaks_in_our_answer_only(captures:
 
 @pytest.mark.parametrize("text", ["H100", "h100", "NVIDIA H100", "nvidia-h100"])
 def test_devices_are_named_as_people_name_them(text: str) -> None:
-    assert named_device(text) == "H100"
+    assert find_named_device(text) == "H100"
 
 
 @pytest.mark.parametrize("name", NAMED)
 def test_names_of_devices_are_distinct_and_have_both_figures(name: str) -> None:
     chip = NAMED[name]
-    assert named_device(name) == name
+    assert find_named_device(name) == name
     assert 10 < chip.teraflops / chip.cores < 10_000 and 100 < chip.hbm / chip.cores < 20_000
 
 
@@ -103,7 +101,7 @@ def test_names_of_devices_are_distinct_and_have_both_figures(name: str) -> None:
     ],
 )
 def test_peaks_are_rates_with_prefixes(text: str, expected: str) -> None:
-    assert peak_text(text) == expected
+    assert format_peaks(text) == expected
 
 
 @pytest.mark.parametrize(

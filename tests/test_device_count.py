@@ -12,7 +12,7 @@ from trace_builder import Plane, event, line, plane, xspace
 
 import fastprof
 from fastprof.analyses import ANALYSES
-from fastprof.derive.devices.device_count import HostDevices, counts
+from fastprof.derive.devices.run_environment import HostDevices, count_by_host
 
 FIGURES = ("device_count", "used_device_count")
 OP = line("XLA Ops", [event("fusion.1", 0, 5 * US)])
@@ -77,7 +77,7 @@ def test_all_analyses_count_the_same_devices_of_a_capture(capture: Path) -> None
 
 def test_hosts_without_devices_count_only_among_themselves() -> None:
     cpu, pod = HostDevices("CPU", 1), HostDevices("TPU", 4)
-    assert (counts([cpu, cpu]), counts([cpu, pod, pod]), counts([])) == ([1, 1], [0, 4, 4], [])
+    assert (count_by_host([cpu, cpu]), count_by_host([cpu, pod, pod]), count_by_host([])) == ([1, 1], [0, 4, 4], [])
 
 
 # ---- names

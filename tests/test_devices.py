@@ -9,20 +9,20 @@ from typing import Any
 import pytest
 
 import fastprof
-from fastprof.derive.devices.devices import (
+from fastprof.derive.devices.device_peaks import (
     COMPUTE,
     HBM,
     NVIDIA_FLOPS,
     SRAM_READ,
     Peaks,
-    device_name,
-    likely_peaks,
-    peaks,
-    recorded_capability,
-    with_published,
-    with_remedy,
+    add_published_peaks,
+    add_remedy,
+    describe_device,
+    find_capability,
+    find_peaks,
+    guess_peaks,
 )
-from fastprof.derive.devices.tensor_cores import least_capability
+from fastprof.derive.devices.gpu_kernels import find_least_capability
 from fastprof.tables.host_reader import read_host
 
 
@@ -40,7 +40,7 @@ def gpu(vendor: str | None, major: int, minor: int, **stats: Any) -> Plane:
 
 
 def peaks_of(*planes: Plane) -> Peaks:
-    found = peaks(planes)
+    found = find_peaks(planes)
     assert found is not None
     return found
 
@@ -69,17 +69,17 @@ def peaks_of(*planes: Plane) -> Peaks:
     ],
 )
 def test_the_name_of_a_gpu(vendor: str | None, capability: tuple[int, int], wanted: str) -> None:
-    assert device_name(gpu(vendor, *capability)) == wanted
+    assert describe_device(gpu(vendor, *capability)) == wanted
 
 
 def test_an_amd_gpu_is_called_as_it_calls_itself() -> None:
-    assert device_name(gpu("AMD", 9, 4, gpu_device_name="gfx90a")) == "AMD GPU - gfx90a"
-    assert device_name(gpu("AMD", 9, 4, gpu_device_name="MI300X")) == "AMD GPU - gfx942"  # no architecture
+    assert describe_device(gpu("AMD", 9, 4, gpu_device_name="gfx90a")) == "AMD GPU - gfx90a"
+    assert describe_device(gpu("AMD", 9, 4, gpu_device_name="MI300X")) == "AMD GPU - gfx942"  # no architecture
 
 
 def test_a_tpu_is_called_as_it_says() -> None:
-    assert device_name(Plane("TPU", {"device_type_string": "TPU v6 Lite"})) == "TPU v6 Lite"
-    assert device_name(Plane("TPU")) == "TPU"
+    assert describe_device(Plane("TPU", {"device_type_string": "TPU v6 Lite"})) == "TPU v6 Lite"
+    assert describe_device(Plane("TPU")) == "TPU"
 
 
 def test_peaks_of_an_a100() -> None:
@@ -126,14 +126,14 @@ def test_without_a_compute_capability_a_gpu_has_no_known_peak_and_no_generation(
     """Kernels of a family run on later GPUs, too: what they show is a lower bound."""
     plane = Plane("GPU", {"clock_rate": 1_410_000, "core_count": 108, **stats})
     kernels = ["volta_sgemm_64x64_nn", "turing_fp16_s1688gemm", "nn::Module"]
-    found = likely_peaks([plane], kernels)
+    found = guess_peaks([plane], kernels)
     assert found is not None and (found.teraflops_per_s, found.name) == (0.0, "Nvidia GPU")
     assert found.reasons[1:] == (
         "the capture does not say the device's compute capability, so its peak FLOP/s is not known",
         "it runs kernels such as turing_fp16_s1688gemm, so its compute capability is 7.5 or later",
     )
-    assert recorded_capability([plane]) is None
-    assert recorded_capability([plane, gpu("Nvidia", 8, 0), gpu("Nvidia", 9, 0)]) == (8, 0)
+    assert find_capability([plane]) is None
+    assert find_capability([plane, gpu("Nvidia", 8, 0), gpu("Nvidia", 9, 0)]) == (8, 0)
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,7 @@ def test_without_a_compute_capability_a_gpu_has_no_known_peak_and_no_generation(
     ],
 )
 def test_families_of_kernels(kernel: str, capability: tuple[int, int] | None) -> None:
-    found = least_capability([kernel])
+    found = find_least_capability([kernel])
     assert (found and found[0]) == capability
 
 
@@ -193,7 +193,7 @@ def test_what_a_tpu_does_not_say_is_not_known() -> None:
 def test_a_tpu_goes_before_a_gpu_and_the_first_of_each_counts() -> None:
     first, second = Plane("TPU", {"peak_teraflops_per_second": 1.0}), Plane("TPU", {"peak_teraflops_per_second": 2.0})
     assert peaks_of(gpu("Nvidia", 8, 0), first, second).teraflops_per_s == 1.0
-    assert peaks([Plane("CPU"), Plane(None)]) is None and peaks([]) is None
+    assert find_peaks([Plane("CPU"), Plane(None)]) is None and find_peaks([]) is None
 
 
 @pytest.mark.parametrize("value", ["many", b"\x01", -5, 0, float("nan"), float("inf"), None])
@@ -227,7 +227,7 @@ def tpu(name: str, **stats: Any) -> Plane:
     ],
 )
 def test_published_peaks_of_tpus_are_those_of_one_core(name: str, teraflops: float, gigabytes: float) -> None:
-    peaks = with_published(peaks_of(tpu(name)))
+    peaks = add_published_peaks(peaks_of(tpu(name)))
     assert (peaks.teraflops_per_s, peaks.bandwidths_gb_per_s[HBM]) == (teraflops, gigabytes)
     assert (peaks.source(COMPUTE), peaks.source(HBM)) == ("published table", "published table")
     (reason,) = peaks.reasons
@@ -235,17 +235,17 @@ def test_published_peaks_of_tpus_are_those_of_one_core(name: str, teraflops: flo
 
 
 def test_what_the_capture_says_stays() -> None:
-    found = with_published(peaks_of(tpu("TPU v4", peak_teraflops_per_second=275.0)))
+    found = add_published_peaks(peaks_of(tpu("TPU v4", peak_teraflops_per_second=275.0)))
     assert (found.teraflops_per_s, found.source(COMPUTE)) == (275.0, "capture")
     assert (found.bandwidths_gb_per_s[HBM], found.source(HBM)) == (600.0, "published table")
     assert "peak FLOP/s" not in " ".join(found.reasons)
     peaks = peaks_of(tpu("TPU v4", peak_teraflops_per_second=275.0, peak_hbm_bw_gigabytes_per_second=1228.0))
-    assert with_published(peaks) is peaks
+    assert add_published_peaks(peaks) is peaks
 
 
 def test_devices_that_no_list_has_keep_their_unknown_peaks() -> None:
     unknown = peaks_of(tpu("TPU of tomorrow"))
-    assert with_published(unknown) is unknown
+    assert add_published_peaks(unknown) is unknown
     assert unknown.source(COMPUTE) is None and len(unknown.reasons) == 2
 
 
@@ -269,7 +269,7 @@ def test_published_peaks_of_gpus_are_by_the_full_name_of_the_model(
     model: str, teraflops: float, gigabytes: float
 ) -> None:
     stats = {"memory_bandwidth": 0, "clock_rate": 0, "core_count": 0, "gpu_device_name": model}
-    found = with_published(peaks_of(gpu("Nvidia", 9, 0, **stats)))
+    found = add_published_peaks(peaks_of(gpu("Nvidia", 9, 0, **stats)))
     assert (found.teraflops_per_s, found.bandwidths_gb_per_s[HBM]) == (teraflops, gigabytes)
     assert any("clock" in reason for reason in found.reasons) is not bool(teraflops)
 
@@ -277,22 +277,22 @@ def test_published_peaks_of_gpus_are_by_the_full_name_of_the_model(
 def test_peaks_that_stay_unknown_come_with_what_the_user_can_do() -> None:
     remedy = "give the model of the device with --device, or its peaks with --peak"
     known = peaks_of(gpu("Nvidia", 9, 0))
-    assert with_remedy(known) is known
+    assert add_remedy(known) is known
     for stats in ({"memory_bandwidth": 0}, {"clock_rate": 0}):
-        assert with_remedy(peaks_of(gpu("Nvidia", 9, 0, **stats))).reasons[-1] == remedy
+        assert add_remedy(peaks_of(gpu("Nvidia", 9, 0, **stats))).reasons[-1] == remedy
 
 
 def test_less_bandwidth_than_any_gpu_of_its_kind_has_is_doubted_and_kept() -> None:
     recorded = peaks_of(gpu("AMD", 9, 4, memory_bandwidth=2_662_400_000_000))
-    peaks = with_published(recorded)
+    peaks = add_published_peaks(recorded)
     assert peaks.bandwidths_gb_per_s == recorded.bandwidths_gb_per_s
     (reason,) = peaks.reasons
     assert "2,662 GB/s" in reason and "2.0 times too high" in reason
-    assert with_published(peaks_of(gpu("AMD", 9, 4, memory_bandwidth=5_300_000_000_000))).reasons == ()
+    assert add_published_peaks(peaks_of(gpu("AMD", 9, 4, memory_bandwidth=5_300_000_000_000))).reasons == ()
 
 
 def test_a_device_that_nothing_calls_gpu_has_its_own_name_and_no_likely_maker() -> None:
     npu = replace(gpu(None, 7, 0), name="/device:NPU:3")
-    assert device_name(npu) == "NPU"
-    assert likely_peaks([npu], ("ncclKernel",)) is None
-    assert likely_peaks([gpu(None, 7, 0)], ("ncclKernel",)) is not None
+    assert describe_device(npu) == "NPU"
+    assert guess_peaks([npu], ("ncclKernel",)) is None
+    assert guess_peaks([gpu(None, 7, 0)], ("ncclKernel",)) is not None

@@ -20,8 +20,8 @@ from trace_builder import Event, aggregated, event, line, plane, xspace
 
 import fastprof
 from fastprof._native import records
-from fastprof.decode.event_order import ordered_keys
-from fastprof.schema.array_types import Records
+from fastprof.decode.blocks import sort_keys
+from fastprof.schema.columns import Records
 
 Check = Callable[..., None]
 LARGEST = 2**63 - 1
@@ -200,7 +200,7 @@ class Keys:
 
     def ordered(self, run_events: int) -> list[Records]:
         """Without the flag that says in which form the segment of an event is: that depends on the cuts."""
-        found = list(ordered_keys(self.part, self.segments, None, run_events))
+        found = list(sort_keys(self.part, self.segments, None, run_events))
         for keys in found:
             keys["flags"] &= records.KEPT
         return found

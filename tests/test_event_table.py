@@ -27,7 +27,7 @@ from trace_builder import (
 )
 
 import fastprof
-from fastprof.decode.request import EVENT_COLUMNS
+from fastprof.decode.fill import EVENT_COLUMNS
 from fastprof.tables import table_set
 
 TEXT = pa.dictionary(pa.int8(), pa.string())
@@ -265,7 +265,7 @@ def test_a_stat_that_no_capture_declares_is_an_error() -> None:
 def test_a_suggestion_among_many_stats_takes_little(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not all names are compared: a capture may declare a hundred thousand."""
     compared = []
-    monkeypatch.setattr(table_set, "meant", lambda _, known: compared.append(list(known)) or "")
+    monkeypatch.setattr(table_set, "suggest_name", lambda _, known: compared.append(list(known)) or "")
     names = [StatMetadata(f"stat {number}" + "x" * (number % 2 * 200)) for number in range(5_000)]
     profile = fastprof.load(xspace(plane("p", [line("l", [event("e")])], stat_metadata=names)))
     with pytest.raises(fastprof.UsageError):

@@ -16,7 +16,7 @@ from small_cuts import cut_small
 from trace_builder import Line, Wire, event, len_field, line, plane, stat, task_environment, xspace
 
 import fastprof
-from fastprof.export import folders, host_files
+from fastprof.export import folders, hive
 from fastprof.tables.table_set import TABLES
 
 EVERY = tuple(TABLES)
@@ -45,7 +45,7 @@ def test_every_table_reads_back(
 ) -> None:
     """Whatever the row groups: events, stats and nesting go on over their seams."""
     profile = fastprof.load(run)
-    monkeypatch.setattr(host_files, "ROW_GROUP", row_group)
+    monkeypatch.setattr(hive, "ROW_GROUP", row_group)
     cut_small(monkeypatch)
     folders.write(fastprof.load(run, threads=threads), tmp_path / "out", tables=EVERY)
     check_export(tmp_path / "out", profile)
@@ -60,7 +60,7 @@ def test_random_captures_read_back(block: int, tmp_path: Path, monkeypatch: pyte
         session = [data + len_field(4, b"") for data in session]
         profile = fastprof.load(session)
         with monkeypatch.context() as patch:
-            patch.setattr(host_files, "ROW_GROUP", 4)
+            patch.setattr(hive, "ROW_GROUP", 4)
             cut_small(patch)
             folders.write(fastprof.load(session), tmp_path / str(seed), tables=EVERY)
         check_export(tmp_path / str(seed), profile)
@@ -257,7 +257,7 @@ CONDITIONS: dict[str, dict[str, Any]] = {
 def test_a_selection_is_exported(case: str, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The events selected, with the ids and the nesting that they have in the whole."""
     chosen = fastprof.load(run).select(**CONDITIONS[case])
-    monkeypatch.setattr(host_files, "ROW_GROUP", 3)
+    monkeypatch.setattr(hive, "ROW_GROUP", 3)
     cut_small(monkeypatch)
     out = folders.write(fastprof.load(run).select(**CONDITIONS[case]), tmp_path / "out", tables=EVERY)
     hosts = {name.split("/")[1] for name in files(out)}
@@ -320,7 +320,7 @@ def test_progress_is_one_stage_over_all_hosts(
     case: str, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     selected, tables, total = PROGRESS[case]
-    monkeypatch.setattr(host_files, "ROW_GROUP", 4)
+    monkeypatch.setattr(hive, "ROW_GROUP", 4)
     cut_small(monkeypatch)
     calls: list[tuple[str, int, int]] = []
     profile = fastprof.load(run).select(**selected)
@@ -362,7 +362,7 @@ def peak_of_export(data: bytes, out: Path) -> int:
 
 def test_memory_is_that_of_a_row_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ten times the events do not take ten times as much."""
-    monkeypatch.setattr(host_files, "ROW_GROUP", 2000)
+    monkeypatch.setattr(hive, "ROW_GROUP", 2000)
     cut_small(monkeypatch, segment_bytes=1 << 13, block_bytes=1 << 14)
     body = plane("p", [line("l", [event("e", i, 1, {"a": i, "b": f"text {i % 9}"}) for i in range(1000)])])
     events = body.lines[0]

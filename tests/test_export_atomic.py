@@ -18,7 +18,7 @@ import pytest
 from exported import DEFAULT_TABLES, check_export, files, put_run
 
 import fastprof
-from fastprof.export import folders, host_files, writers
+from fastprof.export import folders, hive, writers
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -67,7 +67,7 @@ def after(calls: int, fault: Callable[..., None]) -> Callable[..., Any]:
 @pytest.mark.parametrize("calls", [0, 1, 5])
 def test_a_full_disk(kind: str, step: str, calls: int, run: Path, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whether it is met in opening, writing or completing a file; what the disk had before is as it was."""
-    monkeypatch.setattr(host_files, "ROW_GROUP", 4)
+    monkeypatch.setattr(hive, "ROW_GROUP", 4)
     writer = writers.WRITERS[kind]
     monkeypatch.setattr(writer, step, after(calls, full)(getattr(writer, step)))
     with pytest.raises(fastprof.OutputError, match="cannot write: No space left on device") as caught:

@@ -16,7 +16,7 @@ from small_cuts import cut_small
 from trace_builder import event, line, plane, xspace
 
 import fastprof
-from fastprof.export import folders, host_files
+from fastprof.export import folders, hive
 from fastprof.schema import tables as schema
 from fastprof.tables.table_set import TABLES
 
@@ -31,7 +31,7 @@ def run(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def in_small_groups(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(host_files, "ROW_GROUP", 8)
+    monkeypatch.setattr(hive, "ROW_GROUP", 8)
     cut_small(monkeypatch)
 
 

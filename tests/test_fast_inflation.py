@@ -10,7 +10,7 @@ import sys
 import pytest
 
 import fastprof
-from fastprof.inputs import fast_inflation, source
+from fastprof.inputs import source
 
 DRAW = random.Random(11)
 TEXT = b"".join(b"%d %s," % (DRAW.randrange(10**9), DRAW.randbytes(2)) for _ in range(120_000))
@@ -22,7 +22,7 @@ NAMED = PACKED[:3] + b"\x08" + PACKED[4:10] + b"trace.json\0" + PACKED[10:]
 def _unpacked(data: bytes, most: int = 1 << 30) -> tuple[list[bytes], str | None]:
     chunks: list[bytes] = []
     try:
-        for chunk in source._chunks(io.BytesIO(data), "f", None, most):
+        for chunk in source._read_chunks(io.BytesIO(data), "f", None, most):
             chunks.append(chunk)
     except (fastprof.CaptureError, fastprof.UnreadableError) as error:
         return chunks, str(error)
@@ -51,7 +51,7 @@ def test_chunks_and_errors_are_those_of_zlib(name: str, monkeypatch: pytest.Monk
     found = _unpacked(CASES[name])
     limited = _unpacked(CASES[name], 1_200_000)
     monkeypatch.setitem(sys.modules, "isal", None)
-    assert fast_inflation.inflated(io.BytesIO().read, 1) is None
+    assert source.inflate_with_isal(io.BytesIO().read, 1) is None
     assert found == _unpacked(CASES[name])
     assert limited == _unpacked(CASES[name], 1_200_000)
 

@@ -8,7 +8,7 @@ import pytest
 from trace_builder import event, line, plane, xspace
 
 import fastprof
-from fastprof.derive.devices.framework import framework_of, together
+from fastprof.derive.devices.op_names import choose_framework, find_framework
 
 
 @pytest.mark.parametrize(
@@ -26,12 +26,12 @@ from fastprof.derive.devices.framework import framework_of, together
     ],
 )
 def test_names_that_one_framework_writes_decide(names: list[str], framework: str) -> None:
-    assert framework_of(names) == framework
+    assert find_framework(names) == framework
 
 
 def test_a_session_has_the_first_framework_that_is_known() -> None:
-    assert together(["unknown", "TensorFlow", "JAX"]) == "TensorFlow"
-    assert together([]) == "unknown"
+    assert choose_framework(["unknown", "TensorFlow", "JAX"]) == "TensorFlow"
+    assert choose_framework([]) == "unknown"
 
 
 def test_the_overview_names_the_framework() -> None:

@@ -14,9 +14,9 @@ from trace_readers import read_chrome, read_perfetto
 
 import fastprof
 from fastprof.errors import UsageError
-from fastprof.profile.trace_out import Trace, alignment_in_words
-from fastprof.tables.host_clocks import HostClocks, Offset, by_reference, host_clocks
-from fastprof.wording.quantities import moment_text
+from fastprof.profile.trace_out import Trace, describe_alignment
+from fastprof.tables.host_clocks import HostClocks, Offset, align_clocks, make_host_clocks
+from fastprof.wording.quantities import format_moment
 
 START, WEEKS = 1_700_000_000_000_000_000, 60 * 86_400 * 10**9
 US = 1_000_000
@@ -35,19 +35,19 @@ def session(folder: Path, starts: list[object]) -> fastprof.Profile:
 
 
 def test_times_count_from_the_first_start() -> None:
-    assert host_clocks([5, 3, 9]) == HostClocks([2000, 0, 6000], 3, [])
-    assert host_clocks([5]) == HostClocks([0], 5, [])
+    assert make_host_clocks([5, 3, 9]) == HostClocks([2000, 0, 6000], 3, [])
+    assert make_host_clocks([5]) == HostClocks([0], 5, [])
 
 
 def test_hosts_without_a_start_are_apart_if_others_have_one() -> None:
-    assert host_clocks([5, None, 9]) == HostClocks([0, 0, 4000], 5, [1])
-    assert host_clocks([None, None]) == HostClocks([0, 0], None, [])
-    assert host_clocks([]) == HostClocks([], None, [])
+    assert make_host_clocks([5, None, 9]) == HostClocks([0, 0, 4000], 5, [1])
+    assert make_host_clocks([None, None]) == HostClocks([0, 0], None, [])
+    assert make_host_clocks([]) == HostClocks([], None, [])
 
 
 @pytest.mark.parametrize("far", [0, 2**63 - 1, START - WEEKS, START + WEEKS])
 def test_a_host_that_started_weeks_from_the_others_is_apart(far: int) -> None:
-    assert host_clocks([START + 1, far, START]) == HostClocks([1000, 0, 0], None, [1])
+    assert make_host_clocks([START + 1, far, START]) == HostClocks([1000, 0, 0], None, [1])
 
 
 @pytest.mark.parametrize("start", [u64(2**64 - 1), u64(2**63), -1])
@@ -79,7 +79,7 @@ def test_hosts_are_put_where_their_references_are() -> None:
     clock = HostClocks([0, 5_000, 9_000, 1_000], 100, [])
     pairs = {"a": ("b", -20_400), "b": ("b", 0), "d": ("b", 7), "gone": ("b", 1), "c": ("gone", 2)}
     offsets = {host: Offset(*pair) for host, pair in pairs.items()}
-    assert by_reference(clock, ["a", "b", "c", "d"], offsets) == HostClocks([600, 21_000, 25_000, 21_007], 84, [])
+    assert align_clocks(clock, ["a", "b", "c", "d"], offsets) == HostClocks([600, 21_000, 25_000, 21_007], 84, [])
 
 
 @pytest.mark.parametrize("drift", [4e-5, -4e-5])
@@ -137,13 +137,13 @@ def test_a_note_says_how_exact_clocks_are_and_which_are_not_aligned(tmp_path: Pa
     report = session.communication()
     rows = report.tables["clocks"].to_pylist()
     worst = max(rows, key=lambda row: row["error_ps"])
-    error = moment_text(worst["error_ps"])
+    error = format_moment(worst["error_ps"])
     text = f"clocks of 3 hosts are aligned, to a standard error of at most {error} ({worst['host']})"
-    assert alignment_in_words(report, ["host000", "host001", "host002"]) == text
-    with_other = alignment_in_words(report, ["host000", "host001", "host002", "other"])
+    assert describe_alignment(report, ["host000", "host001", "host002"]) == text
+    with_other = describe_alignment(report, ["host000", "host001", "host002", "other"])
     assert with_other == f"{text}; not that of other, because no collectives show how they differ"
     contradictory = fastprof.load(Path(__file__).resolve().parent.parent / "demo" / "pod")
-    assert alignment_in_words(contradictory.communication(), ["host0", "host1"]) == (
+    assert describe_alignment(contradictory.communication(), ["host0", "host1"]) == (
         "clocks are not aligned, because in some collectives one was done before another began, so that hosts do not "
         "count these alike"
     )

@@ -15,7 +15,7 @@ import fastprof
 from fastprof._native import records
 from fastprof.errors import ChangedError, FastprofError
 from fastprof.schema.capture_tables import KINDS
-from fastprof.tables.host_events import HostEvents, beside
+from fastprof.tables.host_events import HostEvents, join_stat
 from fastprof.tables.host_reader import read_host
 
 
@@ -214,7 +214,7 @@ def test_values_beside_rows_that_lie_close_together_and_far_apart(spread: int) -
         stat_rows = np.sort(at + spread * rng.integers(0, 41, 30))
         values = rng.integers(1, 100, 30)
         first = dict(zip(stat_rows.tolist()[::-1], values.tolist()[::-1], strict=True))
-        has, value = beside(rows, stat_rows, values)
+        has, value = join_stat(rows, stat_rows, values)
         assert has.tolist() == [row in first for row in rows.tolist()]
         assert value.tolist() == [first.get(row, 0) for row in rows.tolist()]
 

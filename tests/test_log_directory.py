@@ -17,7 +17,7 @@ from log_directories import MIDDLE, NEW, OLD, codes, hosts, paths, profile, put
 
 from fastprof.errors import NotFoundError, UsageError
 from fastprof.inputs import log_directory
-from fastprof.inputs.resolve import resolve, runs
+from fastprof.inputs.resolve import list_runs, resolve
 
 # Log directories
 
@@ -28,13 +28,13 @@ def test_every_shape_of_log_directory(tmp_path: Path) -> None:
         top = tmp_path / below
         session = resolve(top)
         assert (session.run, paths(session, tmp_path), session.remarks) == (NEW, [profile(NEW)], ())
-        assert [run.name for run in runs(top)] == [NEW]
+        assert [run.name for run in list_runs(top)] == [NEW]
 
 
 def test_run_names_say_where_the_runs_lie(tmp_path: Path) -> None:
     put(tmp_path, profile(OLD), f"train/{profile(MIDDLE)}", f"a/b/eval/{profile(NEW)}")
     put(tmp_path, f"{OLD[:-1]}8/x.xplane.pb")
-    found = runs(tmp_path)
+    found = list_runs(tmp_path)
     assert [run.name for run in found] == [f"a/b/eval/{NEW}", f"train/{MIDDLE}", OLD, f"{OLD[:-1]}8"]
     assert found[1].path == str(tmp_path / f"train/plugins/profile/{MIDDLE}")
     assert found[1].hosts == ["vm"]
@@ -45,7 +45,7 @@ def test_run_names_say_where_the_runs_lie(tmp_path: Path) -> None:
 
 def test_a_directory_of_run_directories(tmp_path: Path) -> None:
     put(tmp_path, "tpu/host0.xplane.pb", "tpu/host1.xplane.pb", "cpu/vm.xplane.pb", "none/readme.txt")
-    assert sorted(run.name for run in runs(tmp_path)) == ["cpu", "tpu"]
+    assert sorted(run.name for run in list_runs(tmp_path)) == ["cpu", "tpu"]
     assert hosts(resolve(tmp_path, run="tpu")) == ["host0", "host1"]
 
 
@@ -56,7 +56,7 @@ def test_the_newest_run_is_the_default_and_the_others_are_named(tmp_path: Path) 
     (remark,) = session.remarks
     assert (remark.severity, remark.code) == ("info", "newest_run")
     assert all(word in remark.message for word in (NEW, "2 other runs", "run=", OLD, MIDDLE))
-    assert [run.name for run in runs(tmp_path)] == [NEW, MIDDLE, OLD]
+    assert [run.name for run in list_runs(tmp_path)] == [NEW, MIDDLE, OLD]
 
 
 def test_time_stamps_are_times_and_other_names_have_the_time_of_their_captures(tmp_path: Path) -> None:
@@ -70,7 +70,7 @@ def test_time_stamps_are_times_and_other_names_have_the_time_of_their_captures(t
     touched("aaa", 2026, 12, 1)
     touched("zzz", 2026, 1, 1)
     touched("2026_13_99_00_00_00", 2026, 3, 1)
-    assert [run.name for run in runs(tmp_path)] == [
+    assert [run.name for run in list_runs(tmp_path)] == [
         "aaa", "2026_11_01_00_00_00", "2026_13_99_00_00_00", "2026_2_1_0_0_0", "zzz",
     ]  # fmt: skip
 
@@ -80,7 +80,7 @@ def test_impossible_times_do_not_stop_the_search(tmp_path: Path) -> None:
     (tmp_path / "plugins/profile/dangling").mkdir()
     (tmp_path / profile("dangling")).symlink_to("gone")
     os.utime(tmp_path / profile("old"), (-1e9, -1e9))
-    assert len(runs(tmp_path)) == 3
+    assert len(list_runs(tmp_path)) == 3
 
 
 def test_run_picks_by_name_or_unique_last_part(tmp_path: Path) -> None:
@@ -129,7 +129,7 @@ def test_captures_that_lie_deeper_are_remarked(tmp_path: Path) -> None:
 
 def test_hidden_and_unfinished_directories_are_no_runs(tmp_path: Path) -> None:
     put(tmp_path, profile(".hidden"), profile("copy.tmp"), f".cache/{profile(NEW)}", profile(OLD))
-    assert [run.name for run in runs(tmp_path)] == [OLD]
+    assert [run.name for run in list_runs(tmp_path)] == [OLD]
     assert hosts(resolve(tmp_path / "plugins/profile/.hidden")) == ["vm"]
 
 
@@ -151,7 +151,7 @@ def test_a_link_to_a_run_is_an_alias_of_it(tmp_path: Path) -> None:
     put(tmp_path, "elsewhere/vm.xplane.pb")
     (tmp_path / "logs/plugins/profile/latest").symlink_to(NEW)
     (tmp_path / "logs/plugins/profile/2024_01_01_00_00_00").symlink_to(tmp_path / "elsewhere")
-    assert [run.name for run in runs(tmp_path / "logs")] == [NEW, OLD, "2024_01_01_00_00_00"]
+    assert [run.name for run in list_runs(tmp_path / "logs")] == [NEW, OLD, "2024_01_01_00_00_00"]
     assert resolve(tmp_path / "logs", run="latest").files[0].path.endswith("latest/vm.xplane.pb")
 
 
@@ -161,7 +161,7 @@ def test_circles_of_links_end(tmp_path: Path) -> None:
         (tmp_path / place / "loop").symlink_to(tmp_path)
         (tmp_path / place / "loop2").symlink_to(tmp_path / "a")
     (tmp_path / "self").symlink_to("self")
-    assert [run.name for run in runs(tmp_path)] == [f"a/{NEW}"]
+    assert [run.name for run in list_runs(tmp_path)] == [f"a/{NEW}"]
     assert len(resolve(f"{tmp_path}/**/*.xplane.pb").files) == 1
     with pytest.raises(NotFoundError):
         resolve(f"{tmp_path}/**/*.nothing")
@@ -210,7 +210,7 @@ def test_nothing_is_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_a_directory_without_captures_says_what_was_looked_for(tmp_path: Path) -> None:
-    for ask in (resolve, runs):
+    for ask in (resolve, list_runs):
         looked_for = r"HOST\.xplane\.pb.*directly below.*plugins/profile/RUN"
         with pytest.raises(NotFoundError, match=looked_for) as caught:
             ask(tmp_path)
@@ -257,7 +257,7 @@ def test_a_missing_path_is_met_with_the_closest_names(tmp_path: Path) -> None:
     with pytest.raises(NotFoundError, match="~ is not expanded"):
         resolve("~/no-such-directory-of-captures")
     with pytest.raises(NotFoundError, match="did you mean"):
-        runs(tmp_path / "trainin")
+        list_runs(tmp_path / "trainin")
     with pytest.raises(NotFoundError):
         resolve("x" * 5000)
 
@@ -269,28 +269,28 @@ def test_runs_since_a_time(tmp_path: Path) -> None:
     changed = datetime(2026, 11, 2, 12, 29, 59)
     os.utime(tmp_path / "changed/vm.xplane.pb", (changed.timestamp(),) * 2)
     newest = [names[1], names[3], names[0], names[2]]
-    assert [run.name for run in runs(tmp_path)] == newest
+    assert [run.name for run in list_runs(tmp_path)] == newest
     for since, count in (
         ("2026-10-31", 4), ("2026-11-01", 3), ("2026-11-01 00:00:01", 2), ("2026-11-02 12:29", 2), (changed, 2),
         ("2026-11-02 12:30", 1), (datetime(2026, 11, 2, 12, 30).astimezone(UTC), 1), (date(2026, 11, 2), 2),
         ("2026-11-02 12:30:00.5", 0), ("2026_11_01", 3), ("2026_11_02_12_30_00", 1), ("2026_11_02_12_29", 2),
     ):  # fmt: skip
-        assert [run.name for run in runs(tmp_path, since)] == newest[:count], since
+        assert [run.name for run in list_runs(tmp_path, since)] == newest[:count], since
     for wrong, says in (
         ("soon", "'soon' is not a time; write 2026-11-01"),
         ("2026_13_01", "is not a time"),
         (7, "a text or a datetime, not int"),
     ):
         with pytest.raises(UsageError, match=says):
-            runs(tmp_path, wrong)  # type: ignore[arg-type]
+            list_runs(tmp_path, wrong)  # type: ignore[arg-type]
 
 
 def test_runs_takes_a_directory(tmp_path: Path) -> None:
     put(tmp_path, "a.xplane.pb")
     with pytest.raises(UsageError, match="is a file"):
-        runs(tmp_path / "a.xplane.pb")
+        list_runs(tmp_path / "a.xplane.pb")
     with pytest.raises(UsageError, match="not bytes"):
-        runs(b"logs")  # type: ignore[arg-type]
+        list_runs(b"logs")  # type: ignore[arg-type]
 
 
 def test_a_link_to_a_pipe_is_not_a_capture(tmp_path: Path) -> None:
@@ -316,7 +316,7 @@ def test_listing_runs_looks_at_each_directory_once(tmp_path: Path, monkeypatch: 
             return made(*args, **rest)
 
         monkeypatch.setattr(os, name, counted)
-    assert len(runs(tmp_path)) == 300
+    assert len(list_runs(tmp_path)) == 300
     assert calls["scandir"] == 303
     assert calls["stat"] + calls["lstat"] + calls["readlink"] < 10
 

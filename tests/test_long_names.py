@@ -12,20 +12,20 @@ from trace_builder import event, line, plane, xspace
 
 import fastprof
 from fastprof.derive.causes import slow_steps
-from fastprof.derive.devices.op_names import without_serial
-from fastprof.derive.ops import transfers
-from fastprof.derive.steps import repeating, traceme_names
+from fastprof.derive.devices.op_names import drop_serial
+from fastprof.derive.ops import op_work
+from fastprof.derive.steps import event_origin, inferred_steps
 
 Reading = Callable[[str], object]
 
 READINGS: dict[str, tuple[Reading, str]] = {
-    "launches": (repeating.LAUNCH.search, "a"),
+    "launches": (inferred_steps.LAUNCH_PATTERN.search, "a"),
     "waits": (slow_steps._WAIT.search, "$a "),
-    "input": (traceme_names._INPUT.match, "Dataset"),
-    "eager input": (lambda text: traceme_names._INPUT.match(f"EagerLocalExecute: {text}!"), "Iterator"),
-    "layouts": (transfers._HOST_LAYOUT.search, "S(5)"),
-    "serials": (lambda text: without_serial(f"{text}!"), ".1"),
-    "many serials": (without_serial, ".1"),
+    "input": (event_origin._INPUT.match, "Dataset"),
+    "eager input": (lambda text: event_origin._INPUT.match(f"EagerLocalExecute: {text}!"), "Iterator"),
+    "layouts": (op_work._HOST_LAYOUT.search, "S(5)"),
+    "serials": (lambda text: drop_serial(f"{text}!"), ".1"),
+    "many serials": (drop_serial, ".1"),
 }
 
 
@@ -51,16 +51,16 @@ def test_names_are_read_as_the_plain_patterns_read_them() -> None:
     for seed in range(6_000):
         name = written(("a", "_", "/", ":", "Op", "MatMul", "-", " ", ">"), seed)
         known.append(op.search(name) is not None)
-        assert (repeating.LAUNCH.search(name) is not None) == known[-1], name
+        assert (inferred_steps.LAUNCH_PATTERN.search(name) is not None) == known[-1], name
         name = written(("Iterator", "Dataset", "Op", "::", "EagerLocalExecute: ", "V2", " "), seed)
         known.append(inputs.match(name) is not None)
-        assert (traceme_names._INPUT.match(name) is not None) == (known[-1] or own_inputs.match(name) is not None), name
+        assert (event_origin._INPUT.match(name) is not None) == (known[-1] or own_inputs.match(name) is not None), name
         name = written(("{", "}", "S(5)", "1,0", "S(1)"), seed)
         known.append(layout.search(name) is not None)
-        assert (transfers._HOST_LAYOUT.search(name) is not None) == known[-1], name
+        assert (op_work._HOST_LAYOUT.search(name) is not None) == known[-1], name
         name = written(("copy", "-start", ".", "12", ".clone", ".remat", ".3"), seed)
         known.append(serial.search(name) is not None)
-        assert without_serial(name) == serial.sub("", name), name
+        assert drop_serial(name) == serial.sub("", name), name
     assert min(sum(known[kind::4]) for kind in range(4)) > 100
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from fastprof.inputs.made_ahead import made_ahead
+from fastprof.inputs.open_files import prefetch
 
 
 def test_pieces_are_made_ahead_in_their_order_and_their_faults_reach_the_caller() -> None:
@@ -18,7 +18,7 @@ def test_pieces_are_made_ahead_in_their_order_and_their_faults_reach_the_caller(
             yield b"%d" % number
         raise ValueError("cut off")
 
-    ahead = made_ahead(pieces())
+    ahead = prefetch(pieces())
     assert made == []
     assert [next(ahead), next(ahead), next(ahead)] == [b"0", b"1", b"2"]
     with pytest.raises(ValueError, match="cut off"):
@@ -35,7 +35,7 @@ def test_who_asks_for_no_more_pieces_ends_their_making() -> None:
         finally:
             ended.append(True)
 
-    ahead = made_ahead(pieces())
+    ahead = prefetch(pieces())
     assert next(ahead) == b"more"
     ahead.close()
     assert ended == [True]

@@ -37,9 +37,9 @@ from trace_builder import (
 )
 
 import fastprof
-from fastprof.decode.nesting import line_rows, nest
+from fastprof.decode.nesting import nest_events, number_lines
 from fastprof.decode.workers import Workers
-from fastprof.tables.nesting_stream import PASSES, nesting_stream
+from fastprof.tables.nesting_stream import PASSES, stream_nesting
 
 Span = tuple[int, int]
 Placed = list[tuple[int | None, int | None, int | None]]
@@ -278,7 +278,7 @@ def test_any_grouping_of_lines_gives_the_same() -> None:
     counts = np.array([len(rows) for rows in lines], np.int64)
     ids = 1000 + np.cumsum(counts) - counts
     for threads in (1, 4):
-        depth, parent, own = nest(start, duration, None, line_rows(counts, ids), Workers(threads))
+        depth, parent, own = nest_events(start, duration, None, number_lines(counts, ids), Workers(threads))
         parents = [None if p < 0 else p - 1000 for p in parent.tolist()]
         assert list(zip(depth.tolist(), parents, own.tolist(), strict=True)) == expected_of(lines)
 
@@ -345,7 +345,7 @@ def test_self_times_of_real_captures_add_up(capture: Path) -> None:
 
 
 def streamed(profile: Any, rows: int) -> list[dict[str, list[Any]]]:
-    tables = list(nesting_stream(profile.table_set, rows, lambda _: None))
+    tables = list(stream_nesting(profile.table_set, rows, lambda _: None))
     assert all(table.schema.equals(profile.nesting.schema, check_metadata=True) for table in tables)
     return [table.to_pydict() for table in tables]
 
@@ -375,7 +375,7 @@ def test_events_that_stay_open_over_many_stretches() -> None:
     outer = [event("outer", 0, longest), event("outer", 1, longest - 2)]
     data = xspace(plane("p", [line("l", outer, wire=Wire(after=equal * count))], event_ids={"equal": 2}))
     profile = fastprof.load(data, threads=1)
-    tables = list(nesting_stream(profile.table_set, 10_000, lambda _: None))
+    tables = list(stream_nesting(profile.table_set, 10_000, lambda _: None))
     assert len(tables) > 1
     found = pa.concat_tables(tables)
     assert found.equals(profile.nesting)
@@ -391,7 +391,7 @@ def test_a_stream_records_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None
     profile = fastprof.load(capture_of(drawn_lines(7, 12)))
     for chosen in (profile, profile.select(names="no such name"), profile.select(lines="l[0-5]$")):
         counts: list[int] = []
-        list(nesting_stream(chosen.table_set, 5, counts.append))
+        list(stream_nesting(chosen.table_set, 5, counts.append))
         events = sum(chosen.lines["event_count"].to_pylist())
         assert sum(counts) == PASSES * events and len(counts) > 4
 

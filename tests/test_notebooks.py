@@ -14,7 +14,7 @@ from trace_builder import Event, event, line, plane, xspace
 import fastprof
 from fastprof.decode.decoder import Decoder
 from fastprof.profile import notebook
-from fastprof.wording.flags import in_python
+from fastprof.wording.spelling import translate_flags
 
 DEMO = Path(__file__).parent.parent / "demo"
 ILL = "<script>alert(1)</script>\u202eturned\x9b"
@@ -145,7 +145,7 @@ def test_advice_names_parameters_of_python() -> None:
     ],
 )
 def test_flags_as_parameters(text: str, expected: str) -> None:
-    assert in_python(text) == expected
+    assert translate_flags(text) == expected
 
 
 def test_a_drawing_is_shown() -> None:

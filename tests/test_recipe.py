@@ -15,8 +15,8 @@ from trace_builder import event, line, plane, xspace
 
 import fastprof
 from fastprof.analyses import ANALYSES
-from fastprof.analyses.contract import Needs
 from fastprof.profile.profile import check_names
+from fastprof.tables.needs import Needs
 
 ROOT = Path(__file__).resolve().parent.parent
 CAPTURE = xspace(plane("/host:CPU", [line("main", [event("a", n, 1) for n in range(7)])]), hostnames=["vm"])

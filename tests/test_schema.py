@@ -14,8 +14,7 @@ from random_spaces import START_UNIX_NS, random_space
 from trace_builder import event, line, plane, task_environment, xspace
 
 import fastprof
-from fastprof.schema.arrow_columns import texts
-from fastprof.schema.tables import TEXT, VERSION, Column, TableSchema
+from fastprof.schema.tables import TEXT, VERSION, Column, TableSchema, encode_texts
 from fastprof.tables.table_set import TABLES
 
 
@@ -124,7 +123,8 @@ def test_a_table_is_built_by_its_columns_formulas() -> None:
             Column("name", TEXT, "name", of=lambda rows: [name for name, _ in rows]),
             Column("size", pa.int64(), "size; null: below 0", True, "bytes", of=lambda rows: [size for _, size in rows],
                    null=lambda rows: np.array([size < 0 for _, size in rows])),
-            Column("letters", TEXT, "name; null: empty", True, of=lambda rows: texts([name or None for name, _ in rows],
+            Column("letters", TEXT, "name; null: empty", True,
+                   of=lambda rows: encode_texts([name or None for name, _ in rows],
                    np.arange(len(rows)))),
         ),
     )  # fmt: skip

@@ -13,7 +13,7 @@ import pytest
 from log_directories import NEW, OLD, codes, hosts, paths, profile, put
 
 from fastprof.errors import NotFoundError, UnreadableError, UsageError
-from fastprof.inputs.resolve import CaptureFile, Remark, Session, resolve, runs
+from fastprof.inputs.resolve import CaptureFile, Session, SessionRemark, list_runs, resolve
 
 # Named files
 
@@ -147,7 +147,7 @@ def test_urls_are_to_be_copied_first(url: str | Path) -> None:
     with pytest.raises(UsageError, match="copy"):
         resolve(["a.pb", url][1:], missing_ok=True)
     with pytest.raises(UsageError, match="copy"):
-        runs(url)
+        list_runs(url)
 
 
 def test_a_file_url_is_to_be_a_path() -> None:
@@ -173,7 +173,7 @@ def test_a_run_directory_is_its_captures_sorted_by_name(tmp_path: Path) -> None:
     assert codes(session) == [("info", "same_session")]
     assert resolve(f"{run}/") == session
     assert resolve(run, run=NEW) == session
-    assert [r.hosts for r in runs(run)] == [["a.b.c", "b", "c"]]
+    assert [r.hosts for r in list_runs(run)] == [["a.b.c", "b", "c"]]
 
 
 def test_of_a_capture_and_its_compressed_copies_the_capture_is_read(tmp_path: Path) -> None:
@@ -387,7 +387,7 @@ def test_a_directory_that_may_not_be_listed(tmp_path: Path, refused: list[str]) 
     session = resolve([tmp_path / "logs/secret", tmp_path / "a.xplane.pb"], missing_ok=True)
     assert (hosts(session), codes(session)) == (["a"], [("error", "unreadable")])
     with pytest.raises(UnreadableError):
-        runs(tmp_path / "logs/secret")
+        list_runs(tmp_path / "logs/secret")
     refused.append(NEW)
     with pytest.raises(NotFoundError, match=f"the system refused to list: .*{NEW}, .*secret"):
         resolve(tmp_path / "logs")
@@ -418,8 +418,8 @@ def test_names_that_are_not_utf8(tmp_path: Path) -> None:
     assert (session.run, file.host) == (r"r\xff", "h\\xfe\u00e9")
     assert file.path == f"{tmp_path}/plugins/profile/r\\xff/h\\xfe\u00e9.xplane.pb"
     assert Path(str(file.source)).exists()
-    assert runs(tmp_path)[0].path.encode()
-    assert resolve(tmp_path, run=runs(tmp_path)[0].name).files == session.files
+    assert list_runs(tmp_path)[0].path.encode()
+    assert resolve(tmp_path, run=list_runs(tmp_path)[0].name).files == session.files
     assert resolve(tmp_path, run=os.fsdecode(b"r\xff")).files == session.files
     assert resolve(os.fsdecode(run)).files == session.files
     assert [found.source for found in resolve(f"{tmp_path}/**/*.pb").files] == [file.source]
@@ -444,7 +444,7 @@ def test_values_are_frozen_and_travel(tmp_path: Path) -> None:
     assert isinstance(hash(session), int)
     with pytest.raises(AttributeError):
         session.run = "other"  # type: ignore[misc]
-    assert Remark("info", "a", "b", None) == Remark("info", "a", "b", None)
+    assert SessionRemark("info", "a", "b", None) == SessionRemark("info", "a", "b", None)
 
 
 def test_importing_loads_no_decoder() -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from fastprof.errors import UnreadableError
-from fastprof.inputs.spill import Piece, Spill
+from fastprof.inputs.open_files import Spill, SpilledPiece
 
 
 def test_pieces_are_read_and_mapped_as_they_were_written() -> None:
@@ -53,4 +53,4 @@ def test_a_file_that_became_shorter_is_an_error() -> None:
     spill = Spill()
     spill.write(b"abc")
     with pytest.raises(UnreadableError, match="shorter"):
-        spill.read(Piece(1, 5))
+        spill.read(SpilledPiece(1, 5))

@@ -45,12 +45,12 @@ def test_extras_are_loaded_only_when_used() -> None:
 
 
 def test_a_picture_of_the_timeline_takes_no_grouping_and_no_compute_kernels_to_import() -> None:
-    verb = "from fastprof.cli import opening; from types import SimpleNamespace as S"
+    verb = "from fastprof.cli import arguments; from types import SimpleNamespace as S"
     reading = "run=None, as_hosts=False, on_error='raise', threads=1, max_unpacked=None"
     flags = f"S(session=['demo/logdir'], {reading}, talk=S(progress=S(wanted=False)))"
-    server = "opening.open_session(" + flags + "); import fastprof.viewer.viewed_runs"
+    server = "arguments.open_session(" + flags + "); import fastprof.viewer.viewed_runs"
     loaded = modules_after(f"{verb}; {server}")
-    assert "fastprof.viewer.building" in loaded
+    assert "fastprof.viewer.viewed_run" in loaded
     assert loaded.isdisjoint({"pyarrow.compute", "fastprof.derive.steps.grouping", "fastprof.hlo.module"})
 
 

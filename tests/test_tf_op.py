@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import fastprof
-from fastprof.derive.devices.op_names import Framework, TfOp, parse
+from fastprof.derive.devices.op_names import Framework, TfOp, parse_op_name
 
 UNKNOWN, TENSORFLOW, JAX, TF_DATA = Framework.UNKNOWN, Framework.TENSORFLOW, Framework.JAX, Framework.TF_DATA
 
@@ -58,7 +58,7 @@ UNKNOWN, TENSORFLOW, JAX, TF_DATA = Framework.UNKNOWN, Framework.TENSORFLOW, Fra
     ],
 )  # fmt: skip
 def test_names(full_name: str, wanted: tuple[Framework, str, str]) -> None:
-    assert parse(full_name) == TfOp(*wanted)
+    assert parse_op_name(full_name) == TfOp(*wanted)
 
 
 def slowly(full_name: str) -> tuple[Framework, str, str]:
@@ -89,9 +89,9 @@ def test_names_by_lot() -> None:
              "mul", "[a=1]", "[", "]", " ", "\n", "-", ">", ".", "+3", "é", "٣", "ſ")  # fmt: skip
     for _ in range(20_000):
         name = "".join(draw.choice(parts) for _ in range(draw.randint(0, 6)))
-        assert parse(name) == slowly(name), repr(name)
+        assert parse_op_name(name) == slowly(name), repr(name)
 
 
 def test_names_of_real_captures(capture: Path) -> None:
     for name in set(fastprof.load(capture).event_metadata["name"].to_pylist()):
-        assert parse(name) == slowly(name), repr(name)
+        assert parse_op_name(name) == slowly(name), repr(name)

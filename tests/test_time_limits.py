@@ -11,7 +11,7 @@ from trace_builder import event, line, plane, xspace
 
 import fastprof
 from fastprof.cli.main import main
-from fastprof.schema.time_sums import ends_of
+from fastprof.schema.columns import add_durations
 
 LAST = 2**63 - 1
 BASE_NS = 9 * 10**15
@@ -74,7 +74,7 @@ def test_a_step_that_ends_beyond_64_bits_has_its_events_and_time(tmp_path: Path)
 
 def test_ends_stop_at_both_limits() -> None:
     start, duration = np.array([1, LAST, -5, -LAST, 0]), np.array([2, 1, 3, -9, -LAST])
-    assert ends_of(start, duration).tolist() == [3, LAST, -2, -LAST - 1, -LAST]
+    assert add_durations(start, duration).tolist() == [3, LAST, -2, -LAST - 1, -LAST]
 
 
 @pytest.mark.parametrize("least", [0, -LAST - 1])
@@ -84,4 +84,4 @@ def test_ends_of_many_events_stop_at_the_limits(least: int) -> None:
     for small in (True, False):  # without and with sums beyond the limits
         start, duration = (rng.choice(edges[:4] if small else edges, 2000) for _ in range(2))
         wanted = [min(max(a + b, -LAST - 1), LAST) for a, b in zip(start.tolist(), duration.tolist(), strict=True)]
-        assert ends_of(start, duration).tolist() == wanted
+        assert add_durations(start, duration).tolist() == wanted

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import fastprof
-from fastprof.inputs.formats import format_of
+from fastprof.inputs.formats import find_format
 
 TRACE = b"""{"traceEvents": [
 {"ph": "M", "pid": 7, "name": "process_name", "args": {"name": "trainer"}},
@@ -64,7 +64,7 @@ def test_files_bytes_and_streams_are_read_alike(tmp_path: Path) -> None:
     ],
 )
 def test_formats_are_known_by_content(head: bytes, name: str | None) -> None:
-    form = format_of(head)
+    form = find_format(head)
     assert (form.NAME if form else None) == name
 
 

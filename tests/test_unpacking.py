@@ -15,7 +15,7 @@ from trace_builder import len_field
 
 import fastprof
 from fastprof.cli.main import main
-from fastprof.inputs import unpacking
+from fastprof.inputs import open_files
 
 DATA = capture(0, steps=40)
 SKIPPED = len_field(1000, bytes(32 << 20))
@@ -59,8 +59,8 @@ def test_a_higher_limit_reads_it() -> None:
 
 
 def test_the_usual_limit_is_16_gib() -> None:
-    assert unpacking.MOST == 16 << 30
-    assert unpacking.checked(None) == 16 << 30
+    assert open_files.MOST_UNPACKED == 16 << 30
+    assert open_files.check_limit(None) == 16 << 30
 
 
 def test_plain_captures_have_no_such_limit() -> None:
@@ -81,7 +81,7 @@ def test_other_hosts_are_read(tmp_path: Path, on_error: str) -> None:
 
 
 def test_the_disk_keeps_some_free_space(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(unpacking, "_STRIDE", 8 << 20)
+    monkeypatch.setattr(open_files, "_STRIDE", 8 << 20)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(1 << 40, 0, 1 << 29))
     monkeypatch.setattr("tempfile.TemporaryFile", lambda: Written("/dev/null", "w+"))
     Written.total = 0

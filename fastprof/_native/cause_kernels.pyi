@@ -1,6 +1,6 @@
 """Types of the compiled module."""
 
-from fastprof.schema.array_types import Flags, Int32s, Int64s, Records, UInt8s
+from fastprof.schema.columns import Flags, Int32s, Int64s, Records, UInt8s
 
 SIZES: dict[str, int]
 

@@ -1,6 +1,6 @@
 """Types of the compiled module."""
 
-from fastprof.schema.array_types import Flags, Int64s, Records
+from fastprof.schema.columns import Flags, Int64s, Records
 
 SIZES: dict[str, int]
 MOST_KINDS: int

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import final
 
-from fastprof.schema.array_types import Flags, Int32s, Int64s, Records
+from fastprof.schema.columns import Flags, Int32s, Int64s, Records
 
 def key_numbers(columns: Sequence[Int64s], numbers: Int32s) -> int: ...
 def parents(

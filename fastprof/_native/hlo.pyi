@@ -29,7 +29,7 @@ class _HloColumns(TypedDict):
 def read_hlo(data: ReadableBuffer) -> _HloColumns: ...
 
 BUFFER_SIZES: dict[str, int]
-"""The same of buffers.py."""
+"""The same of program_memory.py."""
 
 class _BufferColumns(TypedDict):
     is_there: bool

@@ -1,4 +1,4 @@
-"""HLO to columns. Structs have the layouts of fastprof/hlo/module.py and fastprof/hlo/buffers.py."""
+"""HLO to columns. Structs have the layouts of fastprof/hlo/module.py and fastprof/hlo/program_memory.py."""
 
 from libc.stdint cimport int32_t, int64_t, uint64_t
 from libc.string cimport memset

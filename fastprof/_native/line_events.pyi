@@ -4,7 +4,7 @@ import numpy as np
 import numpy.typing as npt
 from _typeshed import ReadableBuffer
 
-from fastprof.schema.array_types import Int64s
+from fastprof.schema.columns import Int64s
 
 def line_events(
     metadata_id: Int64s,

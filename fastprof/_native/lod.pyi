@@ -2,7 +2,7 @@
 
 from typing import final
 
-from fastprof.schema.array_types import Flags, Int32s, Int64s, Records, UInt16s, UInt32s
+from fastprof.schema.columns import Flags, Int32s, Int64s, Records, UInt16s, UInt32s
 
 COARSEST: int
 UNSORTED: int

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TypedDict
 
-from fastprof.schema.array_types import Flags, Float64s, Int32s, Int64s, UInt16s
+from fastprof.schema.columns import Flags, Float64s, Int32s, Int64s, UInt16s
 
 UNKNOWN: int
 FREED: int

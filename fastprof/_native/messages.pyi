@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from _typeshed import ReadableBuffer
 
-from fastprof.schema.array_types import UInt64s
+from fastprof.schema.columns import UInt64s
 
 def read_message(data: memoryview, doing: str) -> dict[int, list[int | memoryview]]: ...
 def read_message_fields(

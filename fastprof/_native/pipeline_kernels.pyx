@@ -131,7 +131,7 @@ cdef int are_called_by_name(Array iterator, Array parent, Array root) except -1:
 
 def pipeline_calls(events, own_part, activities, calls):
     """Returns records, segments and parts of calls; see kernels/pipeline_calls.h, and _RECORD, _SEGMENT, _PARTS in
-    derive/pipelines/reading.py for their layout.
+    derive/pipelines/recorded_pipelines.py for their layout.
 
     events: start, duration (int64), parent, iterator (int32; -1 of events that nothing leads to) by event. own_part: uint8 by iterator. activities: as in
     the kernel. calls: event, pipeline (int32), traced (uint8) by call."""

@@ -2,7 +2,7 @@
 
 from typing import final
 
-from fastprof.schema.array_types import Int64s, Records
+from fastprof.schema.columns import Int64s, Records
 
 def crc32c(data: bytes | memoryview) -> int: ...
 def riegeli_hash(data: bytes | memoryview) -> int: ...

@@ -2,7 +2,7 @@
 
 from typing import final
 
-from fastprof.schema.array_types import Flags, Int32s, Int64s
+from fastprof.schema.columns import Flags, Int32s, Int64s
 
 DERIVED_LEVELS: int
 

@@ -4,7 +4,7 @@ from typing import final
 
 from _typeshed import ReadableBuffer
 
-from fastprof.schema.array_types import Flags, Float64s, Int32s, Int64s, Records
+from fastprof.schema.columns import Flags, Float64s, Int32s, Int64s, Records
 
 SIZES: dict[str, int]
 

@@ -2,7 +2,7 @@
 
 from _typeshed import ReadableBuffer
 
-from fastprof.schema.array_types import Int64s, UInt64s
+from fastprof.schema.columns import Int64s, UInt64s
 
 def span_texts(data: ReadableBuffer, spans: UInt64s, is_text: bool, doing: str) -> tuple[bytearray, bytes, bytes]: ...
 def span_ints(data: ReadableBuffer, spans: UInt64s, doing: str) -> tuple[bytearray, bytes]: ...

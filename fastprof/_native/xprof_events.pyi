@@ -4,7 +4,7 @@ from typing import final
 
 from _typeshed import ReadableBuffer
 
-from fastprof.schema.array_types import Flags, Float64s, Int32s, Int64s, UInt32s, UInt64s
+from fastprof.schema.columns import Flags, Float64s, Int32s, Int64s, UInt32s, UInt64s
 
 _Pair = tuple[Int64s, ReadableBuffer]
 

@@ -6,7 +6,7 @@ from typing import Any, Protocol, final, overload
 import numpy.typing as npt
 from _typeshed import ReadableBuffer
 
-from fastprof.schema.array_types import Flags, Int32s, Int64s, Records, UInt8s, UInt64s
+from fastprof.schema.columns import Flags, Int32s, Int64s, Records, UInt8s, UInt64s
 
 _Faults = list[tuple[str, str, str, int, int]]
 """Code, sentence, what was being read, count, first offset."""

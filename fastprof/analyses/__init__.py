@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 __all__ = [
-    "content", "contract", "hlo_stats", "inference", "input_pipeline", "keeping", "memory_viewer", "merging",
-    "one_by_one", "op_profile", "op_stats", "overview", "parameters", "roofline", "runner", "step_choice", "steps",
-    "tf_data",
+    "accumulation", "contract", "hlo_stats", "inference", "input_pipeline", "memory_viewer", "op_profile", "op_stats",
+    "overview", "parameters", "roofline", "runner", "steps", "tf_data",
 ]  # fmt: skip
 
 ANALYSES = {

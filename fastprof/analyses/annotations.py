@@ -11,37 +11,35 @@ from dataclasses import field
 import numpy as np
 
 from fastprof.analyses.contract import (
+    AnalysisReport,
     Evidence,
     Known,
-    Need,
-    Needs,
     Notice,
     Opening,
-    Report,
     ScalarSpec,
     Section,
     has_rows,
-    scalars,
-    union,
+    make_scalars,
 )
 from fastprof.decode.plane_kinds import DEVICE_PLANES
-from fastprof.derive.causes import annotation_tables, annotation_times
-from fastprof.derive.causes.annotation_tables import TABLES as TABLES
-from fastprof.derive.causes.annotation_times import HostAnnotations
-from fastprof.derive.causes.gpu_annotations import gpu_annotations, gpu_annotations_table
-from fastprof.derive.causes.run_window import run_window
+from fastprof.derive.causes import annotation_times
+from fastprof.derive.causes.annotation_times import TABLES as TABLES
+from fastprof.derive.causes.annotation_times import HostAnnotations, find_gpu_annotations, make_gpu_annotations_table
+from fastprof.derive.causes.gaps import find_run_window
 from fastprof.derive.communication import host_communication
-from fastprof.derive.communication.device_spans import device_spans
-from fastprof.derive.devices.framework import JAX, PYTORCH, TENSORFLOW, TENSORFLOW_1, UNKNOWN, together
+from fastprof.derive.communication.host_communication import list_device_spans
+from fastprof.derive.devices.op_names import JAX, PYTORCH, TENSORFLOW, TENSORFLOW_1, UNKNOWN, choose_framework
 from fastprof.derive.host import Host
-from fastprof.derive.steps import of_host as host_steps
-from fastprof.derive.steps.across_hosts import SessionSteps
-from fastprof.derive.steps.host_causes import op_computes
+from fastprof.derive.steps import host_steps
+from fastprof.derive.steps.host_causes import is_computing_op
+from fastprof.derive.steps.step_alignment import SessionSteps
 from fastprof.derive.steps.step_source import AUTO, STEPS_FROM
+from fastprof.schema.tables import Need
 from fastprof.schema.value_classes import dataclass
+from fastprof.tables.needs import Needs, unite_needs
 
 NAME = "annotations"
-READS = union([
+READS = unite_needs([
     Host.GROUPING,
     Needs(stats=host_steps.STATS, metadata_stats=host_steps.METADATA_STATS),
     Needs(stats=host_communication.EVENT_STATS, metadata_stats=host_communication.METADATA_STATS),
@@ -106,30 +104,30 @@ def of_host(host: Host, params: Params) -> HostAnnotations:
     """Return the annotations of the chosen steps, with all device work at the same time, of any step."""
     steps = np.unique(host.steps_from(params.steps_from).database.step)
     groups, every = host.groups_from(params.steps_from), host.entire
-    ran = device_spans(host.raw, host.modules, host.forest, host.workers, op_computes)
-    run = run_window(host, params.steps_from, ran)
+    ran = list_device_spans(host.raw, host.modules, host.forest, host.workers, is_computing_op)
+    run = find_run_window(host, params.steps_from, ran)
     if every is host:
-        on_gpus = gpu_annotations(host.raw)
+        on_gpus = find_gpu_annotations(host.raw)
     else:
         every_groups = every.groups_from(params.steps_from)
-        ran = device_spans(every.raw, every.modules, every.forest, every.workers, op_computes)
-        on_gpus = gpu_annotations(every_groups.events, every_groups.group_id, steps)
-    return annotation_times.host_annotations(host, groups.group_id, steps, ran, run, on_gpus)
+        ran = list_device_spans(every.raw, every.modules, every.forest, every.workers, is_computing_op)
+        on_gpus = find_gpu_annotations(every_groups.events, every_groups.group_id, steps)
+    return annotation_times.find_host_annotations(host, groups.group_id, steps, ran, run, on_gpus)
 
 
-def run(kept: Sequence[HostAnnotations], params: Params, after: Mapping[str, Report]) -> Report:
+def run(kept: Sequence[HostAnnotations], params: Params, after: Mapping[str, AnalysisReport]) -> AnalysisReport:
     database = after["steps"].detail_as(SessionSteps).database
     tables = {
-        "annotations": annotation_tables.annotations_table(kept),
-        "steps": annotation_tables.steps_table(kept, database),
-        "gpu_annotations": gpu_annotations_table([host.on_gpus for host in kept]),
-        "scopes": annotation_tables.scopes_table(after["op_profile"].tables["scopes"]),
+        "annotations": annotation_times.make_annotations_table(kept),
+        "steps": annotation_times.make_annotation_steps_table(kept, database),
+        "gpu_annotations": make_gpu_annotations_table([host.on_gpus for host in kept]),
+        "scopes": annotation_times.make_scopes_table(after["op_profile"].tables["scopes"]),
     }
-    values = _values(kept, tables["scopes"].num_rows)
-    return Report(NAME, tables, scalars(SCALARS, values), tuple(_notices(kept)), dict(after))
+    values = _compute_values(kept, tables["scopes"].num_rows)
+    return AnalysisReport(NAME, tables, make_scalars(SCALARS, values), tuple(_list_notices(kept)), dict(after))
 
 
-def _values(kept: Sequence[HostAnnotations], scopes: int) -> dict[str, Known]:
+def _compute_values(kept: Sequence[HostAnnotations], scopes: int) -> dict[str, Known]:
     names = {name for host in kept for name in host.names}
     none = (None, _NONE)
     values: dict[str, Known] = {
@@ -151,6 +149,6 @@ def _values(kept: Sequence[HostAnnotations], scopes: int) -> dict[str, Known]:
     }
 
 
-def _notices(kept: Sequence[HostAnnotations]) -> Iterator[Notice]:
+def _list_notices(kept: Sequence[HostAnnotations]) -> Iterator[Notice]:
     if not any(host.names for host in kept):
-        yield Notice("info", _NONE + _HOW[together(host.framework for host in kept)])
+        yield Notice("info", _NONE + _HOW[choose_framework(host.framework for host in kept)])

@@ -13,58 +13,63 @@ import numpy as np
 
 from fastprof.analyses.contract import (
     Alike,
+    AnalysisReport,
     Evidence,
-    Need,
-    Needs,
+    LazyTables,
     Notice,
     Opening,
-    Report,
     ScalarSpec,
     Section,
     Value,
     has_rows,
-    scalars,
-    union,
+    make_scalars,
 )
-from fastprof.analyses.late_tables import LateTables
 from fastprof.decode.plane_kinds import DEVICE_PLANES
-from fastprof.derive.communication import clock_tables, host_communication, link_table
+from fastprof.derive.communication import communication_tables, host_communication
 from fastprof.derive.communication import communication_tables as tables_of
-from fastprof.derive.communication.blame import Blame, blame
-from fastprof.derive.communication.clock_remarks import clock_remarks, main_path, why_nobody
+from fastprof.derive.communication.blame import Blame, assign_blame
 from fastprof.derive.communication.clocks import Clocks
 from fastprof.derive.communication.communication_remarks import (
     NO_EVENTS,
-    ranks_missing,
-    remarks,
-    steps_left_out,
-    why_nothing,
+    describe_left_out,
+    describe_missing_ranks,
+    explain_nobody,
+    explain_nothing,
+    find_main_path,
+    list_clock_remarks,
+    list_remarks,
+)
+from fastprof.derive.communication.communication_sums import (
+    Column,
+    MergedOperations,
+    SessionOperationSums,
+    SessionStepCosts,
+    StepCosts,
+    StepNumbers,
+    narrow_column,
 )
 from fastprof.derive.communication.flights import WHAT
 from fastprof.derive.communication.host_communication import HostCommunication
-from fastprof.derive.communication.meetings import Meetings, compared
-from fastprof.derive.communication.narrow_columns import Column, narrowed
-from fastprof.derive.communication.operation_sums import Merged, OfSession
-from fastprof.derive.communication.session_arrivals import SessionArrivals
-from fastprof.derive.communication.step_numbers import StepNumbers
-from fastprof.derive.communication.step_sums import CostsOfHosts, StepCosts
-from fastprof.derive.devices import device_count
+from fastprof.derive.communication.meetings import Meetings, SessionArrivals, compare_hosts
+from fastprof.derive.devices import run_environment
 from fastprof.derive.devices.communication_kinds import BETWEEN_DEVICES
 from fastprof.derive.devices.nothing_ran import NothingRan
 from fastprof.derive.host import TPU, Host
-from fastprof.derive.ops.op_remarks import Remark, problems
-from fastprof.derive.ops.tables import exact_sum
-from fastprof.derive.steps.across_hosts import SessionSteps
+from fastprof.derive.ops.device_ops import Remark, remark_on_problems
+from fastprof.derive.ops.op_table import sum_exactly
+from fastprof.derive.steps.step_alignment import SessionSteps
 from fastprof.derive.steps.step_source import AUTO, STEPS_FROM
+from fastprof.schema.tables import Need
 from fastprof.schema.value_classes import dataclass
+from fastprof.tables.needs import Needs, unite_needs
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from fastprof.derive.steps.database import StepDatabase
+    from fastprof.derive.steps.step_database import StepDatabase
 
 NAME = "communication"
-READS = union([
+READS = unite_needs([
     Host.GROUPING,
     Needs(stats=host_communication.EVENT_STATS, metadata_stats=host_communication.METADATA_STATS),
 ])  # fmt: skip
@@ -81,11 +86,11 @@ class Params:
     steps_from: str = field(default=AUTO, metadata=STEPS_FROM)
 
 
-TABLES = tables_of.TABLES | {"links": link_table.LINKS} | clock_tables.TABLES
+TABLES = tables_of.TABLES | {"links": communication_tables.LINKS} | communication_tables.CLOCK_TABLES
 _RECORDED: Final = "time that devices recorded, each from its first to its last op"
 _RAN = Need("used_device_count", NothingRan("no event of a device is recorded"))
 SCALARS = {
-    "device_count": ScalarSpec(None, device_count.IN_WORDS),
+    "device_count": ScalarSpec(None, run_environment.IN_WORDS),
     "used_device_count": ScalarSpec(None, "of these, devices that ran anything; null: they are threads"),
     "rank_count": ScalarSpec(None, "ranks of the program, as PyTorch's process groups record them; each is a host"),
     "recorded_ps": ScalarSpec("ps", f"{_RECORDED}, summed", need=_RAN),
@@ -169,7 +174,7 @@ SECTIONS = (
 
 
 @dataclass(frozen=True, slots=True)
-class KeptHost:
+class CommunicationHostState:
     """``own_steps``: the groups of the host's steps. ``problems``: programs that could not be read, in words."""
 
     communication: HostCommunication
@@ -178,20 +183,20 @@ class KeptHost:
     has_programs: bool
 
 
-def of_host(host: Host, params: Params) -> KeptHost:
+def of_host(host: Host, params: Params) -> CommunicationHostState:
     steps = host.steps_from(params.steps_from).database
-    return _of_host(host, params, dict(zip(steps.step.tolist(), steps.label, strict=True)))
+    return _keep_host(host, params, dict(zip(steps.step.tolist(), steps.label, strict=True)))
 
 
-def of_host_for_others(host: Host, params: Params) -> KeptHost:
+def of_host_for_others(host: Host, params: Params) -> CommunicationHostState:
     """Without what the tables steps and step_kinds show."""
-    return _of_host(host, params, None)
+    return _keep_host(host, params, None)
 
 
-def _of_host(host: Host, params: Params, names: Mapping[int, str] | None) -> KeptHost:
+def _keep_host(host: Host, params: Params, names: Mapping[int, str] | None) -> CommunicationHostState:
     steps = host.steps_from(params.steps_from).database
     hardware = TPU if host.raw.planes_of(TPU) else host.hardware  # as steps and ops of devices have it
-    found = host_communication.host_communication(
+    found = host_communication.measure_host_communication(
         host.events,
         hardware,
         host.modules,
@@ -202,69 +207,75 @@ def _of_host(host: Host, params: Params, names: Mapping[int, str] | None) -> Kep
         host.session_hosts,
     )
     host.modules.look_into()
-    return KeptHost(found, narrowed(steps.step), tuple(host.modules.problems), bool(len(host.modules)))
+    return CommunicationHostState(
+        found, narrow_column(steps.step), tuple(host.modules.problems), bool(len(host.modules))
+    )
 
 
-def run(kept: Sequence[KeptHost], params: Params, after: Mapping[str, Report]) -> Report:
+def run(kept: Sequence[CommunicationHostState], params: Params, after: Mapping[str, AnalysisReport]) -> AnalysisReport:
     database = after["steps"].detail_as(SessionSteps).database
     hosts: list[HostCommunication] = []
     numbers: list[StepNumbers] = []
     programs: list[tuple[bool, tuple[str, ...]]] = []
-    merged, ran, arrivals = Merged(), OfSession(), SessionArrivals()
-    of_steps = CostsOfHosts()
+    merged, ran, arrivals = MergedOperations(), SessionOperationSums(), SessionArrivals()
+    of_steps = SessionStepCosts()
     for place, one in enumerate(kept):
         hosts.append(one.communication.without_sums())
-        numbers.append(_step_numbers(one, database, place))
+        numbers.append(_make_step_numbers(one, database, place))
         of_steps.add(one.communication.costs, numbers[-1])
         places = merged.add(one.communication.operations)
         ran.add(one.communication.of_operations, places)
         arrivals.add(hosts[-1], one.communication.arrivals, places, numbers[-1])
         programs.append((one.has_programs, one.problems))
-    found, seen = compared(hosts, merged, arrivals)
+    found, seen = compare_hosts(hosts, merged, arrivals)
     del arrivals
-    delays = None if seen is None else blame(seen, found.step)
-    names, devices = [one.host for one in hosts], tables_of.devices_of(hosts)
-    ops = tables_of.operations(ran.every(), merged)
-    spans = tables_of.StepSpans(hosts, [one.shown(database.numbers_of) for one in numbers], devices)
+    delays = None if seen is None else assign_blame(seen, found.step)
+    names, devices = [one.host for one in hosts], tables_of.list_devices(hosts)
+    ops = tables_of.make_operations(ran.every(), merged)
+    spans = tables_of.LateStepSums(hosts, [one.shown(database.numbers_of) for one in numbers], devices)
     made: dict[str, pa.Table | Callable[[], pa.Table]] = {
-        "steps": lambda: tables_of.steps(spans),
-        "devices": tables_of.devices(hosts, devices),
-        "kinds": tables_of.kinds(hosts, ops),
-        "step_kinds": lambda: tables_of.step_kinds(spans),
+        "steps": lambda: tables_of.make_steps(spans),
+        "devices": tables_of.make_devices(hosts, devices),
+        "kinds": tables_of.make_kinds(hosts, ops),
+        "step_kinds": lambda: tables_of.make_step_kinds(spans),
         "operations": ops,
-        "meetings": lambda: tables_of.meetings(devices, found, database.numbers_of(found.step)),
-        "stragglers": tables_of.stragglers(devices, found),
-        "links": link_table.table(hosts),
-        "clocks": clock_tables.clocks(names, seen, [one.start_unix_ns for one in hosts]),
-        "blame": clock_tables.blame(names, seen, delays),
-        "host_steps": lambda: clock_tables.host_steps(names, delays, found.step, database.numbers_of),
+        "meetings": lambda: tables_of.make_meetings(devices, found, database.numbers_of(found.step)),
+        "stragglers": tables_of.make_stragglers(devices, found),
+        "links": communication_tables.make_links(hosts),
+        "clocks": communication_tables.make_clocks(names, seen, [one.start_unix_ns for one in hosts]),
+        "blame": communication_tables.make_blame(names, seen, delays),
+        "host_steps": lambda: communication_tables.make_host_steps(names, delays, found.step, database.numbers_of),
     }
-    tables = LateTables({name: made[name] for name in TABLES})
+    tables = LazyTables({name: made[name] for name in TABLES})
     if found.compared is not None:  # of few steps, these are smaller than what they are made of
         del made
         tables.make("meetings", "host_steps")
     costs = of_steps.means()
-    values = _values(hosts, tables, costs, found, after["steps"]) | _path_values(hosts, tables, seen, delays)
+    values = _compute_values(hosts, tables, costs, found, after["steps"]) | _compute_path_values(
+        hosts, tables, seen, delays
+    )
     in_steps = 0 if costs is None else costs.count
     values["compared_step_count"] = in_steps if found.compared is None else len(found.compared)
-    of_hosts = list(clock_remarks(names, seen, delays, tables["blame"], ranks_missing(hosts)))
+    of_hosts = list(list_clock_remarks(names, seen, delays, tables["blame"], describe_missing_ranks(hosts)))
     who = of_hosts if delays is not None and delays.paths else []
     every = [
-        *steps_left_out(hosts, found.compared),
-        *remarks(hosts, tables, costs, found, who=who),
-        *link_table.remarks(hosts),
+        *describe_left_out(hosts, found.compared),
+        *list_remarks(hosts, tables, costs, found, who=who),
+        *communication_tables.list_link_remarks(hosts),
         *(() if who else of_hosts),
-        *_of_programs(hosts, programs, tables["kinds"]),
+        *_note_programs(hosts, programs, tables["kinds"]),
     ]
     notices = tuple(Notice(severity, text) for severity, text in every)
-    return Report(NAME, tables, scalars(SCALARS, values), notices, after)
+    return AnalysisReport(NAME, tables, make_scalars(SCALARS, values), notices, after)
 
 
-def _path_values(
+def _compute_path_values(
     hosts: Sequence[HostCommunication], tables: Mapping[str, pa.Table], seen: Clocks | None, delays: Blame | None
 ) -> dict[str, Value | tuple[None, str]]:
-    path, missing = main_path(delays), ranks_missing(hosts)
-    unknown = missing or why_nobody(seen, path, tables["blame"]) if missing or path is None or path.named < 0 else ""
+    path, missing = find_main_path(delays), describe_missing_ranks(hosts)
+    unknown = (
+        missing or explain_nobody(seen, path, tables["blame"]) if missing or path is None or path.named < 0 else ""
+    )
     host = -1 if path is None or missing else path.named
     named = delays is not None and host >= 0
     return {
@@ -277,7 +288,7 @@ def _path_values(
     }
 
 
-def _of_programs(
+def _note_programs(
     hosts: Sequence[HostCommunication], programs: Sequence[tuple[bool, tuple[str, ...]]], kinds: pa.Table
 ) -> Iterator[Remark]:
     """What of programs cannot be read; and that there are none, where it is not known what collectives moved.
@@ -291,67 +302,67 @@ def _of_programs(
             "The capture carries no compiled programs: what moves how much, and among which devices, is known only "
             "where the texts of ops have it.",
         )
-    yield from problems((one.host, found) for one, (_, found) in zip(hosts, programs, strict=True))
+    yield from remark_on_problems((one.host, found) for one, (_, found) in zip(hosts, programs, strict=True))
 
 
-def _step_numbers(one: KeptHost, database: StepDatabase, place: int) -> StepNumbers:
+def _make_step_numbers(one: CommunicationHostState, database: StepDatabase, place: int) -> StepNumbers:
     if len(database.hosts) <= 1:
         own = one.own_steps.astype(np.int64)
         return StepNumbers(own, own)
     return StepNumbers(database.group[:, place], database.step)
 
 
-def _values(
+def _compute_values(
     hosts: Sequence[HostCommunication],
     tables: Mapping[str, pa.Table],
     costs: StepCosts | None,
     found: Meetings,
-    steps: Report,
+    steps: AnalysisReport,
 ) -> dict[str, Value | tuple[None, str]]:
     devices, kinds, ops, waits = (tables[name] for name in ("devices", "kinds", "operations", "stragglers"))
     total = {
-        name: tables_of.total_of(devices, name)
+        name: tables_of.sum_column(devices, name)
         for name in ("duration_ps", "compute_ps", "hidden_ps", "exposed_ps", "idle_ps")
     }
     recorded = total["duration_ps"]
-    unseen = why_nothing(hosts)
+    unseen = explain_nothing(hosts)
     nothing = unseen or "devices recorded no time"
     quiet = unseen or "nothing communicates"
     alone = unseen or "no collective operation was seen on several devices"
     stepless = unseen or f"no steps: {steps.scalars['steps_source'].reason or 'none were found'}"
     amounts = ("used_device_count", "recorded_ps", "exposed_ps", "hidden_ps", "meeting_count")
-    unknown = dict.fromkeys(amounts, (None, NO_EVENTS)) if why_nothing(hosts) == NO_EVENTS else {}
+    unknown = dict.fromkeys(amounts, (None, NO_EVENTS)) if explain_nothing(hosts) == NO_EVENTS else {}
     return {
-        "device_count": device_count.device_count([one.present for one in hosts]),
-        "used_device_count": _used(hosts, devices, nothing),
+        "device_count": run_environment.count_devices([one.present for one in hosts]),
+        "used_device_count": _count_used(hosts, devices, nothing),
         "rank_count": max((one.rank_count or 0 for one in hosts), default=0) or (None, "no process group records it"),
-        "recorded_ps": (None, unseen) if unseen else _in_64_bits(recorded),
+        "recorded_ps": (None, unseen) if unseen else _limit_to_64_bits(recorded),
         **{
             f"{name}_share": total[f"{name}_ps"] / recorded if recorded else (None, nothing)
             for name in ("compute", "exposed", "idle")
         },
-        "exposed_ps": (None, unseen) if unseen else _in_64_bits(total["exposed_ps"]),
-        "hidden_ps": (None, unseen) if unseen else _in_64_bits(total["hidden_ps"]),
+        "exposed_ps": (None, unseen) if unseen else _limit_to_64_bits(total["exposed_ps"]),
+        "hidden_ps": (None, unseen) if unseen else _limit_to_64_bits(total["hidden_ps"]),
         "costliest_kind": kinds["kind"][0].as_py() if len(kinds) else (None, quiet),
         "costliest_operation": ops["name"][0].as_py() if len(ops) else (None, quiet),
-        "step_count": _step_count(steps),
+        "step_count": _count_steps(steps),
         "step_device_mean_ps": (None, stepless) if costs is None else costs.time_ps,
         "step_exposed_mean_ps": (None, stepless) if costs is None else costs.exposed_ps,
         "step_if_hidden_mean_ps": (None, stepless) if costs is None else costs.if_hidden_ps,
         "step_gain_share": (None, stepless) if costs is None else costs.gain,
         "meeting_count": len(found),
-        "meeting_wait_ps": exact_sum(np.maximum(found.wait_ps, 0), WHAT) if len(found) else (None, alone),
-        "last_device": _last_device(waits, alone, ranks_missing(hosts)),
+        "meeting_wait_ps": sum_exactly(np.maximum(found.wait_ps, 0), WHAT) if len(found) else (None, alone),
+        "last_device": _find_last_device(waits, alone, describe_missing_ranks(hosts)),
         **unknown,
     }
 
 
-def _step_count(steps: Report) -> Value | tuple[None, str]:
+def _count_steps(steps: AnalysisReport) -> Value | tuple[None, str]:
     count = steps.scalars["step_count"]
     return (None, str(count.reason)) if count.value is None else count.value
 
 
-def _last_device(waits: pa.Table, alone: str, missing: str) -> str | tuple[None, str]:
+def _find_last_device(waits: pa.Table, alone: str, missing: str) -> str | tuple[None, str]:
     if not len(waits):
         return None, alone
     if not waits["last_count"][0].as_py():
@@ -361,12 +372,12 @@ def _last_device(waits: pa.Table, alone: str, missing: str) -> str | tuple[None,
     return f"{waits['host'][0].as_py()}: {waits['device'][0].as_py()}"
 
 
-def _used(hosts: Sequence[HostCommunication], devices: pa.Table, nothing: str) -> int | tuple[None, str]:
+def _count_used(hosts: Sequence[HostCommunication], devices: pa.Table, nothing: str) -> int | tuple[None, str]:
     if all(one.present.is_cpu for one in hosts):
         return None, nothing
     busy = devices["duration_ps"].to_numpy() > devices["idle_ps"].to_numpy()
     return int(np.count_nonzero(busy & ~devices["sparse_core"].to_numpy()))
 
 
-def _in_64_bits(total: int) -> Value | tuple[None, str]:
+def _limit_to_64_bits(total: int) -> Value | tuple[None, str]:
     return total if total < 2**63 else (None, "the times of all devices do not add up in 64 bits")

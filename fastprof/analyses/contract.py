@@ -1,4 +1,4 @@
-"""What an analysis is: what it reads, what it answers, and how the answer is laid out.
+"""The contract of an analysis: what it reads, what it answers, and how the answer is laid out.
 
 An analysis is a module of this package:
 
@@ -45,7 +45,7 @@ merged: what several of them make of the same values is made once. What merges k
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -53,7 +53,6 @@ from fastprof.decode.plane_kinds import DEVICE_PLANES
 from fastprof.schema.tables import Need as Need
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.needs import Needs as Needs
-from fastprof.tables.needs import union as union
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -62,6 +61,7 @@ if TYPE_CHECKING:
     from fastprof.errors import FastprofError
     from fastprof.schema.tables import TableSchema
     from fastprof.wording.amounts import Steps
+
 
 Value = int | float | str | bool | None
 Known = Value | tuple[None, str]
@@ -81,7 +81,7 @@ class ScalarSpec:
     need: Need | None = None
 
 
-def needing(need: Need, specs: Mapping[str, ScalarSpec]) -> dict[str, ScalarSpec]:
+def add_need(need: Need, specs: Mapping[str, ScalarSpec]) -> dict[str, ScalarSpec]:
     """Return the specs with this need."""
     return {name: replace(spec, need=need) for name, spec in specs.items()}
 
@@ -139,7 +139,7 @@ class Section:
     bar: str | None = None
     rows: int = 10
     scalars: tuple[str, ...] = ()
-    shown: Callable[[Report], bool] | None = None
+    shown: Callable[[AnalysisReport], bool] | None = None
     nonzero: str | None = None
     kernels: str | None = None
     depth: str | None = None
@@ -151,7 +151,7 @@ class Section:
     wraps: str = ""
 
 
-def has_rows(table: str, only: Callable[[pa.Table], Any] | None = None) -> Callable[[Report], bool]:
+def has_rows(table: str, only: Callable[[pa.Table], Any] | None = None) -> Callable[[AnalysisReport], bool]:
     """For Section.shown: whether there is anything in the table; ``only``: that Section.only shows."""
     return lambda report: report.tables[table].num_rows > 0 and (only is None or only(report.tables[table]).any())
 
@@ -201,7 +201,7 @@ class Keeper:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class AnalysisReport:
     """The answer of an analysis. ``after``: the reports of its prerequisites; ``detail``: intermediate results, for
     later analyses and renderers; ``kept``: by name of a keeper, what it returned for each host; ``failure``: why the
     analysis has no answer, if others beside it have; ``inapplicable``: why captures of this kind have nothing for it:
@@ -211,7 +211,7 @@ class Report:
     tables: Mapping[str, pa.Table]
     scalars: Mapping[str, Scalar]
     notices: tuple[Notice, ...] = ()
-    after: Mapping[str, Report] = field(default_factory=dict, repr=False)
+    after: Mapping[str, AnalysisReport] = field(default_factory=dict, repr=False)
     detail: object = field(default=None, repr=False)
     kept: Mapping[str, Sequence[Any]] = field(default_factory=dict, repr=False)
     failure: FastprofError | None = None
@@ -225,7 +225,7 @@ class Report:
         return self.detail
 
 
-def is_known(figure: str) -> Callable[[Report], bool]:
+def is_known(figure: str) -> Callable[[AnalysisReport], bool]:
     """For Section.shown: whether a figure has a value other than 0."""
     return lambda report: bool(report.scalars[figure].value)
 
@@ -244,31 +244,62 @@ class Analysis(Protocol):
 
     def of_host(self, host: Host, params: Any) -> Any: ...
 
-    def run(self, kept: Sequence[Any], params: Any, after: Mapping[str, Report]) -> Report: ...
+    def run(self, kept: Sequence[Any], params: Any, after: Mapping[str, AnalysisReport]) -> AnalysisReport: ...
 
 
-def known(figure: Scalar) -> Known:
+def get_known(figure: Scalar) -> Known:
     """A figure of another report: its value, or why there is none."""
     return (None, figure.reason or "not known") if figure.value is None else figure.value
 
 
-def scalars(specs: Mapping[str, ScalarSpec], values: Mapping[str, Known]) -> dict[str, Scalar]:
+def make_scalars(specs: Mapping[str, ScalarSpec], values: Mapping[str, Known]) -> dict[str, Scalar]:
     """Figures with their definitions, all of ``specs`` in that order; a value may be ``(None, reason)``. A 0 is unknown
     if there are none of the records that it needs."""
     found: dict[str, Scalar] = {}
     for name, spec in specs.items():
-        value, reason = _with_reason(values[name])
-        if spec.need is not None and value == 0 and (why := why_absent(spec.need, values[spec.need.count])):
+        value, reason = _split_reason(values[name])
+        if spec.need is not None and value == 0 and (why := explain_absence(spec.need, values[spec.need.count])):
             value, reason = None, why
         found[name] = Scalar(name, value, spec.unit, spec.definition, reason)
     return found
 
 
-def why_absent(need: Need, count: Known) -> str | None:
+def explain_absence(need: Need, count: Known) -> str | None:
     """Return why values that need these records are unknown; None: there are such records."""
-    value, why = _with_reason(count)
+    value, why = _split_reason(count)
     return None if value or (value is not None and not need.absent) else why or need.absent
 
 
-def _with_reason(value: Known) -> tuple[Value, str | None]:
+def _split_reason(value: Known) -> tuple[Value, str | None]:
     return value if isinstance(value, tuple) else (value, None)
+
+
+class LazyTables(Mapping[str, "pa.Table"]):
+    """``made``: by name, in order, a table or a function that makes it."""
+
+    def __init__(self, made: Mapping[str, pa.Table | Callable[[], pa.Table]]) -> None:
+        self._made = dict(made)
+
+    def __getitem__(self, name: str) -> pa.Table:
+        table = self._made[name]
+        if callable(table):
+            table = self._made[name] = table()
+        return table
+
+    def make(self, *names: str) -> None:
+        """Makes these now, so that what they are made of is forgotten."""
+        for name in names:
+            self[name]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A pickled report has all its tables."""
+        return LazyTables, (dict(self),)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._made
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._made)
+
+    def __len__(self) -> int:
+        return len(self._made)

@@ -13,33 +13,29 @@ from typing import Final
 import numpy as np
 
 from fastprof.analyses.contract import (
+    AnalysisReport,
     Evidence,
     Known,
-    Needs,
     Notice,
     Opening,
-    Report,
     ScalarSpec,
     Section,
     has_rows,
-    scalars,
-    union,
+    make_scalars,
 )
 from fastprof.decode.plane_kinds import GPU_PLANES
 from fastprof.derive.devices.nothing_ran import NothingRan
 from fastprof.derive.host import Host
-from fastprof.derive.ops.autograd import SEQUENCE
-from fastprof.derive.ops.streams.path_edges import KINDS
-from fastprof.derive.ops.streams.path_nodes import MEDIAN, window_of
-from fastprof.derive.ops.streams.path_sums import HostPath, host_path
-from fastprof.derive.steps import of_host as host_steps
+from fastprof.derive.ops.longest_path import KINDS, MEDIAN, HostPath, choose_window, sum_host_path
+from fastprof.derive.ops.training_passes import SEQUENCE
+from fastprof.derive.steps import host_steps
 from fastprof.derive.steps.step_source import AUTO, STEPS_FROM
-from fastprof.schema.column_kinds import Count, Picoseconds, Share, Text
-from fastprof.schema.tables import Column, Formula, Need, TableSchema, resting_on
+from fastprof.schema.tables import Column, Count, Formula, Need, Picoseconds, Share, TableSchema, Text, resting_on
 from fastprof.schema.value_classes import dataclass
+from fastprof.tables.needs import Needs, unite_needs
 
 NAME = "critical_path"
-READS = union([
+READS = unite_needs([
     Host.GROUPING,
     Needs(stats=host_steps.STATS, metadata_stats=host_steps.METADATA_STATS),
     Needs(stats=("correlation_id", "stream", "wait_on_stream", "wait_on_cuda_event_record_corr_id", SEQUENCE)),
@@ -63,67 +59,68 @@ class Params:
     steps_from: str = field(default=AUTO, metadata=STEPS_FROM)
 
 
-def _of(name: str) -> Formula:
+def _make_formula(name: str) -> Formula:
     return lambda rows: [getattr(row, name) for row in rows.each]
 
 
-_HOST: Final = Text("host", "host, named after the file of its capture", _of("host"))
-_SHARE: Final = Share("share", "time_ps / path_ps of the host; null: the path lasts no time", _of("share"))
+_HOST: Final = Text("host", "host, named after the file of its capture", _make_formula("host"))
+_SHARE: Final = Share("share", "time_ps / path_ps of the host; null: the path lasts no time", _make_formula("share"))
 
 
-def _kind(what: str) -> Column:
+def _make_kind_column(what: str) -> Column:
     meaning = (
         "host: an op or call runs; kernel, collective, copy: a GPU runs it; launch: from the begin of a call to that "
         f"of what it launched; break: between two kernels of a stream{what}"
     )
-    return Text("kind", meaning, _of("kind"))
+    return Text("kind", meaning, _make_formula("kind"))
 
 
 TABLES = {
     "windows": TableSchema("windows", "what is examined of a host", (
         _HOST,
-        Text("window", "annotation or step; empty: all that is recorded", _of("window")),
-        Count("instance", "which of the annotations or steps that were found, from 0", _of("instance")),
-        Count("of", "number of those", _of("of")),
-        Picoseconds("start_ps", "begin, since the begin of the session", _of("start_ps")),
-        Picoseconds("window_ps", "duration", _of("window_ps")),
+        Text("window", "annotation or step; empty: all that is recorded", _make_formula("window")),
+        Count("instance", "which of the annotations or steps that were found, from 0", _make_formula("instance")),
+        Count("of", "number of those", _make_formula("of")),
+        Picoseconds("start_ps", "begin, since the begin of the session", _make_formula("start_ps")),
+        Picoseconds("window_ps", "duration", _make_formula("window_ps")),
         *resting_on(
             Need("path_ps", "no path was found"),
-            Picoseconds("path_ps", "length of the critical path", _of("path_ps")),
-            Count("edges", "steps of the path", _of("edges")),
+            Picoseconds("path_ps", "length of the critical path", _make_formula("path_ps")),
+            Count("edges", "steps of the path", _make_formula("edges")),
         ),
         *resting_on(
-            Need("host_share"), Picoseconds("host_ps", "of the path, ops and calls of the host", _of("host_ps"))
+            Need("host_share"),
+            Picoseconds("host_ps", "of the path, ops and calls of the host", _make_formula("host_ps"))
         ),
         *resting_on(
             Need("kernel_share"),
-            Picoseconds("device_ps", "of the path, kernels, collectives and copies", _of("device_ps")),
+            Picoseconds("device_ps", "of the path, kernels, collectives and copies", _make_formula("device_ps")),
         ),
-        Count("cut", "dependencies left out because their times contradict others", _of("cut")),
+        Count("cut", "dependencies left out because their times contradict others", _make_formula("cut")),
     ), derived=True),
     "kinds": TableSchema("kinds", "a kind of steps of the critical path", (
         _HOST,
-        _kind(""),
-        Picoseconds("time_ps", "sum of their durations", _of("time_ps")),
+        _make_kind_column(""),
+        Picoseconds("time_ps", "sum of their durations", _make_formula("time_ps")),
         _SHARE,
-        Count("count", "number of such steps of the path", _of("count")),
+        Count("count", "number of such steps of the path", _make_formula("count")),
     ), derived=True),
     "names": TableSchema("names", "an op or kernel on the critical path, the longest first", (
         _HOST,
-        _kind(""),
-        Text("name", "op, call or kernel; of a launch or break the kernel behind it", _of("name")),
-        Picoseconds("time_ps", "sum of the steps of the path that belong to it", _of("time_ps")),
+        _make_kind_column(""),
+        Text("name", "op, call or kernel; of a launch or break the kernel behind it", _make_formula("name")),
+        Picoseconds("time_ps", "sum of the steps of the path that belong to it", _make_formula("time_ps")),
         _SHARE,
-        Count("count", "number of such steps of the path", _of("count")),
+        Count("count", "number of such steps of the path", _make_formula("count")),
     ), derived=True),
     "path": TableSchema("path", "a step of the critical path, in order", (
         _HOST,
-        _kind("; next: the op after it on the thread; wait: what waits for its end"),
-        Text("name", "op, call or kernel; of launch, break, next and wait that behind it", _of("name")),
-        Text("plane", "plane of that", _of("plane")),
-        Text("line", "line of that", _of("line")),
-        Picoseconds("start_ps", "when the step begins, since the begin of the session", _of("start_ps")),
-        Picoseconds("time_ps", "its duration; 0 for next and wait", _of("time_ps")),
+        _make_kind_column("; next: the op after it on the thread; wait: what waits for its end"),
+        Text("name", "op, call or kernel; of launch, break, next and wait that behind it", _make_formula("name")),
+        Text("plane", "plane of that", _make_formula("plane")),
+        Text("line", "line of that", _make_formula("line")),
+        Picoseconds("start_ps", "when the step begins, since the begin of the session", _make_formula("start_ps")),
+        Picoseconds("time_ps", "its duration; 0 for next and wait", _make_formula("time_ps")),
     ), derived=True),
 }  # fmt: skip
 SCALARS = {
@@ -160,17 +157,23 @@ def of_host(host: Host, params: Params) -> HostPath:
         return HostPath()
     source = host.source_of_steps(params.steps_from)
     events, marks = source.groups.events, source.marked
-    window = window_of(events, params.annotation, np.unique(marks), params.instance)
-    return HostPath(missing=True) if window is None else host_path(events, window, marks)
+    window = choose_window(events, params.annotation, np.unique(marks), params.instance)
+    return HostPath(missing=True) if window is None else sum_host_path(events, window, marks)
 
 
-def run(kept: Sequence[HostPath], params: Params, after: Mapping[str, Report]) -> Report:
+def run(kept: Sequence[HostPath], params: Params, after: Mapping[str, AnalysisReport]) -> AnalysisReport:
     parts = {name: SimpleNamespace(each=[row for one in kept for row in getattr(one, name)]) for name in TABLES}
     tables = {name: schema.of(parts[name]) for name, schema in TABLES.items()}
-    return Report(NAME, tables, scalars(SCALARS, dict(_figures(parts, kept))), tuple(_notices(kept, params)), after)
+    return AnalysisReport(
+        NAME,
+        tables,
+        make_scalars(SCALARS, dict(_compute_figures(parts, kept))),
+        tuple(_list_notices(kept, params)),
+        after,
+    )
 
 
-def _figures(parts: Mapping[str, SimpleNamespace], kept: Sequence[HostPath]) -> Iterator[tuple[str, Known]]:
+def _compute_figures(parts: Mapping[str, SimpleNamespace], kept: Sequence[HostPath]) -> Iterator[tuple[str, Known]]:
     windows, kinds, names = (parts[name].each for name in ("windows", "kinds", "names"))
     path = sum(row.path_ps for row in windows)
     if not path:
@@ -194,7 +197,7 @@ def _figures(parts: Mapping[str, SimpleNamespace], kept: Sequence[HostPath]) -> 
     yield "longest_share", sums[longest] / path
 
 
-def _notices(kept: Sequence[HostPath], params: Params) -> Iterator[Notice]:
+def _list_notices(kept: Sequence[HostPath], params: Params) -> Iterator[Notice]:
     if not any(one.windows or one.missing for one in kept):
         yield Notice("info", NothingRan(CONTENT.absent))
     if any(one.missing for one in kept):

@@ -15,54 +15,61 @@ import numpy as np
 import pyarrow as pa
 
 from fastprof.analyses.contract import (
+    AnalysisReport,
     Known,
-    Need,
-    Needs,
+    LazyTables,
     Notice,
     Opening,
-    Report,
     ScalarSpec,
     Section,
     has_rows,
-    scalars,
-    union,
-)
-from fastprof.analyses.late_tables import LateTables
-from fastprof.derive.causes.budget import (
-    CAUSE_NAMES,
-    Budget,
-    BudgetOfHosts,
-    Causes,
-    HostBudget,
-    Largest,
-    host_budget,
-    together,
+    make_scalars,
 )
 from fastprof.derive.causes.cause_names import CAUSES, GAP_CAUSES
-from fastprof.derive.causes.gaps import host_gaps
+from fastprof.derive.causes.gaps import find_host_gaps
+from fastprof.derive.causes.time_by_cause import (
+    CAUSE_NAMES,
+    Budget,
+    CauseTimes,
+    HostBudget,
+    LargestGaps,
+    SessionBudget,
+    make_host_budget,
+    merge_rows,
+)
 from fastprof.derive.communication import host_communication
-from fastprof.derive.communication.device_spans import device_spans
-from fastprof.derive.devices import device_count
+from fastprof.derive.communication.host_communication import list_device_spans
+from fastprof.derive.devices import run_environment
 from fastprof.derive.devices.nothing_ran import NothingRan
 from fastprof.derive.host import CPU_ONLY, Host
 from fastprof.derive.ops import record_checks
 from fastprof.derive.ops.device_time import COMPUTE, IDLE, KINDS
-from fastprof.derive.ops.tables import sums_by
-from fastprof.derive.steps import of_host as host_steps
-from fastprof.derive.steps.across_hosts import SessionSteps, session_steps
-from fastprof.derive.steps.database import StepDatabase
+from fastprof.derive.ops.op_table import sum_by
+from fastprof.derive.steps import host_steps
 from fastprof.derive.steps.event_origin import STATS as ORIGIN_STATS
-from fastprof.derive.steps.host_causes import op_computes
+from fastprof.derive.steps.host_causes import is_computing_op
+from fastprof.derive.steps.step_alignment import SessionSteps, find_session_steps
+from fastprof.derive.steps.step_database import StepDatabase
 from fastprof.derive.steps.step_source import AUTO, STEPS_FROM
-from fastprof.schema.arrow_columns import shares, texts
-from fastprof.schema.column_kinds import Count, Picoseconds, Share, String, Text
-from fastprof.schema.tables import Formula, TableSchema
+from fastprof.schema.tables import (
+    Count,
+    Formula,
+    Need,
+    Picoseconds,
+    Share,
+    String,
+    TableSchema,
+    Text,
+    divide_or_null,
+    encode_texts,
+)
 from fastprof.schema.value_classes import dataclass
-from fastprof.wording.quantities import counted, time_text
+from fastprof.tables.needs import Needs, unite_needs
+from fastprof.wording.quantities import count_noun, format_time
 
 NAME = "gaps"
 OF_ALL_THREADS = True
-READS = union([
+READS = unite_needs([
     Host.GROUPING,
     Needs(stats=host_steps.STATS, metadata_stats=host_steps.METADATA_STATS),
     Needs(stats=host_communication.EVENT_STATS, metadata_stats=host_communication.METADATA_STATS),
@@ -79,12 +86,14 @@ class Params:
 
 
 _CAUSE_TEXTS: Final = "one of: " + ", ".join(GAP_CAUSES)
-_HOST = Text("host", "host, as the capture's file is named", lambda rows: texts(rows.hosts, rows.host))
+_HOST = Text("host", "host, as the capture's file is named", lambda rows: encode_texts(rows.hosts, rows.host))
 _DEVICE = Text("device", "device: a TensorCore, a GPU, or CPU for the threads of a host that run its ops",
-               lambda rows: texts(rows.names, rows.name))  # fmt: skip
-_KIND = Text("kind", "what the device does: " + ", ".join(KINDS), lambda rows: texts(KINDS, rows.kind))
+               lambda rows: encode_texts(rows.names, rows.name))  # fmt: skip
+_KIND = Text("kind", "what the device does: " + ", ".join(KINDS), lambda rows: encode_texts(KINDS, rows.kind))
 _CAUSE = Text(
-    "cause", f"{_CAUSE_TEXTS}; null: the device computes for training", lambda rows: texts(CAUSE_NAMES, rows.cause)
+    "cause",
+    f"{_CAUSE_TEXTS}; null: the device computes for training",
+    lambda rows: encode_texts(CAUSE_NAMES, rows.cause),
 )
 _STEP = Count("step", "number of the step, as in the analysis steps; null: in no step, or in one that not all "
               "hosts have", null=lambda rows: rows.step < 0)  # fmt: skip
@@ -97,7 +106,7 @@ _KNOWN: Final = f"(window_ps {_WITHOUT_LOST})"
 _LOST: Final = GAP_CAUSES.index("lost_records")
 
 
-def _of_kind(place: int) -> Formula:
+def _make_kind_formula(place: int) -> Formula:
     return lambda rows: rows.kind_ps[:, place]
 
 
@@ -107,11 +116,12 @@ _TABLES = (
         _DEVICE,
         Picoseconds("window_ps", "from the first to the last of what the devices of the host ran, of what the host did "
                     "for them, and of the markers of its steps; of chosen steps their time; the sum of the next five"),
-        *(Picoseconds(f"{kind}_ps", f"time of kind {kind}", _of_kind(place)) for place, kind in enumerate(KINDS)),
+        *(Picoseconds(f"{kind}_ps", f"time of kind {kind}", _make_kind_formula(place)) for place,
+          kind in enumerate(KINDS)),
         Share("compute_share", f"compute_ps / {_KNOWN}",
-              lambda rows: shares(rows.kind_ps[:, COMPUTE], rows.window_ps - rows.lost_ps)),
+              lambda rows: divide_or_null(rows.kind_ps[:, COMPUTE], rows.window_ps - rows.lost_ps)),
         Share("idle_share", f"idle_ps / window_ps, both {_WITHOUT_LOST}",
-              lambda rows: shares(rows.kind_ps[:, IDLE] - rows.lost_ps, rows.window_ps - rows.lost_ps)),
+              lambda rows: divide_or_null(rows.kind_ps[:, IDLE] - rows.lost_ps, rows.window_ps - rows.lost_ps)),
     ), derived=True),
     TableSchema("by_cause", "a cause of time in which a device does not compute, or not for training", (
         _HOST,
@@ -119,7 +129,7 @@ _TABLES = (
         _CAUSE,
         _KIND,
         Picoseconds("time_ps", "time of the device"),
-        Share("share", "time_ps / window_ps of the device", lambda rows: shares(rows.time_ps, rows.window_ps)),
+        Share("share", "time_ps / window_ps of the device", lambda rows: divide_or_null(rows.time_ps, rows.window_ps)),
         Count("count", "pieces of time without a break"),
         Picoseconds("longest_ps", "duration of the longest of them"),
         Picoseconds("longest_start_ps", "start of that, from the start of the host's capture"),
@@ -132,7 +142,8 @@ _TABLES = (
         _CAUSE,
         _KIND,
         Picoseconds("time_ps", "time of the device"),
-        Share("share", "time_ps / time of the step on the device", lambda rows: shares(rows.time_ps, rows.window_ps)),
+        Share("share", "time_ps / time of the step on the device",
+              lambda rows: divide_or_null(rows.time_ps, rows.window_ps)),
         _EVENT,
     ), derived=True),
     TableSchema("gaps", "one of the longest pieces of time in which a device does not compute, with one cause", (
@@ -153,7 +164,7 @@ _TABLES = (
 TABLES = {table.name: table for table in _TABLES}
 _RAN = Need("used_device_count", NothingRan("no event of a device is recorded"))
 SCALARS = {
-    "device_count": ScalarSpec(None, device_count.IN_WORDS),
+    "device_count": ScalarSpec(None, run_environment.IN_WORDS),
     "used_device_count": ScalarSpec(None, "of these, devices that ran anything"),
     "unused_device_count": ScalarSpec(None, "device_count - used_device_count: devices that ran nothing; "
                                       "they are in no table"),
@@ -195,17 +206,17 @@ SECTIONS = (
 
 def of_host(host: Host, params: Params, *, neighbours: bool = True) -> HostBudget:
     every = host.entire
-    events, records = every.events, record_checks.records_of(every.raw)
-    lost = record_checks.lost_records_of(every.raw)
+    events, records = every.events, record_checks.check_records(every.raw)
+    lost = record_checks.find_relevant_losses(every.raw)
     spans = every.thread_spans if lost is None else []  # threads that launch are not the device
     if every.hardware != CPU_ONLY:
-        spans = device_spans(events, every.modules, every.forest, every.workers, op_computes)
+        spans = list_device_spans(events, every.modules, every.forest, every.workers, is_computing_op)
     groups, causes = every.groups_from(params.steps_from), every.causes_from(params.steps_from)
     periods = every.periods_from(params.steps_from)
     foremost = every.foremost_from(params.steps_from)
-    found = host_gaps(events, groups, periods, spans, causes, foremost, None if lost is None else lost.times_ps)
+    found = find_host_gaps(events, groups, periods, spans, causes, foremost, None if lost is None else lost.times_ps)
     chosen = None if host is every else np.unique(host.groups_from(params.steps_from).group_id)
-    budget = host_budget(events, found, params.top, chosen, neighbours=neighbours)
+    budget = make_host_budget(events, found, params.top, chosen, neighbours=neighbours)
     return replace(budget, records=records)
 
 
@@ -213,77 +224,77 @@ def of_host_for_others(host: Host, params: Params) -> HostBudget:
     return of_host(host, params, neighbours=False).for_others()  # only the table of gaps names them
 
 
-def run(kept: Sequence[HostBudget], params: Params, after: Mapping[str, Report]) -> Report:
+def run(kept: Sequence[HostBudget], params: Params, after: Mapping[str, AnalysisReport]) -> AnalysisReport:
     database = after["steps"].detail_as(SessionSteps).database
-    every = BudgetOfHosts.of(kept, partial(session_steps, database))
-    tables = LateTables({
-        "devices": TABLES["devices"].of(_devices(every)),
-        "by_cause": TABLES["by_cause"].of(_by_cause(every)),
-        "by_step": partial(_step_table, every, database),
-        "gaps": partial(_gaps_table, every, database, params.top),
+    every = SessionBudget.of(kept, partial(find_session_steps, database))
+    tables = LazyTables({
+        "devices": TABLES["devices"].of(_list_devices(every)),
+        "by_cause": TABLES["by_cause"].of(_sort_by_cause(every)),
+        "by_step": partial(_build_step_table, every, database),
+        "gaps": partial(_build_gaps_table, every, database, params.top),
     })  # fmt: skip
-    figures = scalars(SCALARS, _values(every))
-    return Report(NAME, tables, figures, tuple(_notices(every)), after, every)
+    figures = make_scalars(SCALARS, _compute_values(every))
+    return AnalysisReport(NAME, tables, figures, tuple(_list_notices(every)), after, every)
 
 
 # ---- rows
 
 
-def _named(every: BudgetOfHosts, rows: Budget | Causes | Largest, **columns: Any) -> SimpleNamespace:
+def _name_rows(every: SessionBudget, rows: Budget | CauseTimes | LargestGaps, **columns: Any) -> SimpleNamespace:
     """Rows with what the columns of their tables take."""
     own = {one.name: getattr(rows, one.name) for one in fields(rows)}
     names = {"hosts": every.hosts, "host": every.host_of[rows.device], "names": every.devices, "name": rows.device}
     return SimpleNamespace(**own | names | columns)
 
 
-def _devices(every: BudgetOfHosts) -> SimpleNamespace:
+def _list_devices(every: SessionBudget) -> SimpleNamespace:
     causes, count = every.causes, len(every.devices)
-    kind_ps = sums_by(
+    kind_ps = sum_by(
         causes.device.astype(np.int64) * len(KINDS) + causes.kind, causes.time_ps, count * len(KINDS)
     ).reshape(count, len(KINDS))
     return SimpleNamespace(
         hosts=every.hosts, host=every.host_of, names=every.devices, name=np.arange(count), kind_ps=kind_ps,
-        window_ps=kind_ps.sum(axis=1), lost_ps=sums_by(causes.device, causes.time_ps * (causes.cause == _LOST), count),
+        window_ps=kind_ps.sum(axis=1), lost_ps=sum_by(causes.device, causes.time_ps * (causes.cause == _LOST), count),
     )  # fmt: skip
 
 
-def _by_cause(every: BudgetOfHosts) -> SimpleNamespace:
+def _sort_by_cause(every: SessionBudget) -> SimpleNamespace:
     """Device by device, the cause with the most time first."""
-    window_ps = sums_by(every.causes.device, every.causes.time_ps, len(every.devices))
+    window_ps = sum_by(every.causes.device, every.causes.time_ps, len(every.devices))
     rows = every.causes[every.causes.cause < len(GAP_CAUSES)]
     rows = rows[np.lexsort((-rows.time_ps, rows.device))]
-    return _named(every, rows, window_ps=window_ps[rows.device])
+    return _name_rows(every, rows, window_ps=window_ps[rows.device])
 
 
-def _step_table(every: BudgetOfHosts, database: StepDatabase) -> pa.Table:
+def _build_step_table(every: SessionBudget, database: StepDatabase) -> pa.Table:
     """No rows if what is kept is for other analyses."""
     if not every.has_events:
         return TABLES["by_step"].empty()
-    return TABLES["by_step"].of(_by_step(every, database))
+    return TABLES["by_step"].of(_sort_by_step(every, database))
 
 
-def _gaps_table(every: BudgetOfHosts, database: StepDatabase, most: int) -> pa.Table:
+def _build_gaps_table(every: SessionBudget, database: StepDatabase, most: int) -> pa.Table:
     rows = every.largest(most)
-    return TABLES["gaps"].of(_named(every, rows, step=database.numbers_of(rows.step)))
+    return TABLES["gaps"].of(_name_rows(every, rows, step=database.numbers_of(rows.step)))
 
 
-def _by_step(every: BudgetOfHosts, database: StepDatabase) -> SimpleNamespace:
+def _sort_by_step(every: SessionBudget, database: StepDatabase) -> SimpleNamespace:
     """Device by device, step by step in order, the time between steps last; in each the most time first."""
-    rows, events = together(every.budget(), every.events())
+    rows, events = merge_rows(every.budget(), every.events())
     keys, place = np.unique(np.stack([rows.device, rows.step]).astype(np.int64), axis=1, return_inverse=True)
-    of_step = sums_by(place.reshape(-1), rows.time_ps, keys.shape[1])[place.reshape(-1)]
+    of_step = sum_by(place.reshape(-1), rows.time_ps, keys.shape[1])[place.reshape(-1)]
     order = np.lexsort((-rows.time_ps, rows.step, rows.step < 0, rows.device))
     number = database.numbers_of(rows.step[order])
-    return _named(every, rows[order], event=events[order], window_ps=of_step[order], step=number)
+    return _name_rows(every, rows[order], event=events[order], window_ps=of_step[order], step=number)
 
 
 # ---- figures
 
 
-def _values(every: BudgetOfHosts) -> dict[str, Known]:
+def _compute_values(every: SessionBudget) -> dict[str, Known]:
     causes = every.causes
-    by_kind = sums_by(causes.kind, causes.time_ps, len(KINDS)).tolist()
-    by_cause = sums_by(causes.cause, causes.time_ps, len(CAUSE_NAMES))[: len(GAP_CAUSES)].tolist()
+    by_kind = sum_by(causes.kind, causes.time_ps, len(KINDS)).tolist()
+    by_cause = sum_by(causes.cause, causes.time_ps, len(CAUSE_NAMES))[: len(GAP_CAUSES)].tolist()
     window, known_ps, most = (
         sum(by_kind),
         sum(by_kind) - by_cause[_LOST],
@@ -310,30 +321,31 @@ def _values(every: BudgetOfHosts) -> dict[str, Known]:
     }
 
 
-def _notices(every: BudgetOfHosts) -> Iterator[Notice]:
+def _list_notices(every: SessionBudget) -> Iterator[Notice]:
     if not every.devices:
         ran = "No device ran anything: no ops are recorded on devices, nor on threads of the host."
         yield Notice("info", NothingRan(ran))
-    lost = sums_by(every.causes.cause, every.causes.time_ps, len(CAUSE_NAMES))[_LOST]
+    lost = sum_by(every.causes.cause, every.causes.time_ps, len(CAUSE_NAMES))[_LOST]
     if lost:
         yield Notice(
             "warning",
-            f"For {time_text(int(lost))} of idle time, summed over devices, records of launched work are lost: "
+            f"For {format_time(int(lost))} of idle time, summed over devices, records of launched work are lost: "
             "whether devices idle then is unknown.",
         )
     if every.devices and (unused := every.count - every.used):
-        ran = counted(unused, "device of the capture ran nothing", "devices of the capture ran nothing")
+        ran = count_noun(unused, "device of the capture ran nothing", "devices of the capture ran nothing")
         yield Notice("info", f"{ran} and {'is' if unused == 1 else 'are'} left out.")
     unexplained = int(every.causes.time_ps[every.causes.cause == GAP_CAUSES.index("idle")].sum())
     if every.waiting_ps:
         yield Notice(
             "info",
-            f"For {time_text(every.waiting_ps)} of idle time, summed over devices, the host waits for its devices, "
+            f"For {format_time(every.waiting_ps)} of idle time, summed over devices, the host waits for its devices, "
             "which record nothing: work may be missing from the capture.",
         )
     if unexplained > every.waiting_ps:
         yield Notice(
             "info",
-            f"For {time_text(unexplained - every.waiting_ps)} of idle time, summed over devices, no thread of the host "
+            f"For {format_time(unexplained - every.waiting_ps)} of idle time, summed over devices, no "
+            "thread of the host "
             "records anything. The tracer of Python and annotations would show what the program does then.",
         )

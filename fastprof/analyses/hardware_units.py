@@ -12,24 +12,22 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from fastprof.analyses.contract import (
+    AnalysisReport,
     Evidence,
     Known,
     Notice,
     Opening,
-    Report,
     ScalarSpec,
     Section,
     has_rows,
-    scalars,
+    make_scalars,
 )
-from fastprof.derive.devices import device_count
-from fastprof.derive.devices.unit_samples import PERCENT
-from fastprof.derive.ops.unit_use import NEEDS, HostUnits, Key, Sums, host_units
-from fastprof.schema.arrow_columns import texts
-from fastprof.schema.column_kinds import Count, Number, Percent, Picoseconds, Text
-from fastprof.schema.tables import Column, Formula, TableSchema
+from fastprof.derive.devices import run_environment
+from fastprof.derive.devices.device_events import PERCENT
+from fastprof.derive.ops.unit_use import NEEDS, HostUnits, Key, UnitSums, measure_host_units
+from fastprof.schema.tables import Column, Count, Formula, Number, Percent, Picoseconds, TableSchema, Text, encode_texts
 from fastprof.schema.value_classes import dataclass
-from fastprof.tables.range_counters import PROFILER_RANGE
+from fastprof.tables.host_reader import PROFILER_RANGE
 
 if TYPE_CHECKING:
     from fastprof.derive.host import Host
@@ -51,34 +49,34 @@ class Params:
     """There are none."""
 
 
-def _of_key(place: int) -> Formula:
+def _make_key_formula(place: int) -> Formula:
     return lambda rows: [key[place] for key, _ in rows.each]
 
 
-def _of_percent(of: Any) -> Formula:
+def _make_percent_formula(of: Any) -> Formula:
     """Of units that are measured in percent, for which a value is known."""
     return lambda rows: [of(sums) if key[-2] == PERCENT and sums.known_ps else None for key, sums in rows.each]
 
 
-def mean_percent(sums: Sums) -> float:
+def compute_mean_percent(sums: UnitSums) -> float:
     return sums.integral / _MICRO / sums.known_ps
 
 
-def _columns(of: str) -> tuple[Column, ...]:
+def _make_columns(of: str) -> tuple[Column, ...]:
     """``of``: whose time counts."""
     no_value = "null: fills and spills, or no value is known"
     return (
-        Text("unit", "name of the unit, such as MXU, Vector ALU or Vector Spills", _of_key(-1)),
+        Text("unit", "name of the unit, such as MXU, Vector ALU or Vector Spills", _make_key_formula(-1)),
         Picoseconds("known_ps", f"time of {of} for which a value of the unit is known; a value holds until the next",
                     lambda rows: [sums.known_ps for _, sums in rows.each]),
         Percent("mean_percent", f"mean of the unit's percentage over known_ps, weighted by time; {no_value}",
-                _of_percent(mean_percent)),
+                _make_percent_formula(compute_mean_percent)),
         Percent("peak_percent", f"largest percentage in known_ps; {no_value}",
-                _of_percent(lambda sums: sums.peak / _MICRO)),
+                _make_percent_formula(lambda sums: sums.peak / _MICRO)),
         Picoseconds("busy_ps", f"known_ps × mean_percent / 100, rounded; {no_value}",
-                    _of_percent(lambda sums: round(sums.integral / _MICRO / 100))),
+                    _make_percent_formula(lambda sums: round(sums.integral / _MICRO / 100))),
         Picoseconds("high_ps", f"time in which the percentage is above 80; {no_value}",
-                    _of_percent(lambda sums: sums.high_ps)),
+                    _make_percent_formula(lambda sums: sums.high_ps)),
         Count("samples", "samples with a known value that start in that time",
               lambda rows: [sums.samples for _, sums in rows.each]),
         Number("total", "sum of these samples: registers filled or spilled; null: the unit is measured in percent",
@@ -86,48 +84,51 @@ def _columns(of: str) -> tuple[Column, ...]:
     )  # fmt: skip
 
 
-def _text_of(name: str) -> Formula:
-    return lambda rows: texts([*rows.texts, None], getattr(rows, name))
+def _make_text_formula(name: str) -> Formula:
+    return lambda rows: encode_texts([*rows.texts, None], getattr(rows, name))
 
 
-def _known(name: str) -> Formula:
+def _make_known_formula(name: str) -> Formula:
     return lambda rows: getattr(rows, name) < 0
 
 
 TABLES = {
     "units": TableSchema("units", "a unit of a device", (
-        Text("host", "host, named after the file of its capture", _of_key(0)),
-        Text("device", "plane of the device", _of_key(1)),
-        *_columns("the device, from its first to the end of its last sample"),
+        Text("host", "host, named after the file of its capture", _make_key_formula(0)),
+        Text("device", "plane of the device", _make_key_formula(1)),
+        *_make_columns("the device, from its first to the end of its last sample"),
     ), derived=True),
     "programs": TableSchema("programs", "a program or kernel and a unit, on all devices, the largest busy_ps first", (
-        Text("kind", "program: executions of a compiled program; range: instructions of a kernel", _of_key(0)),
-        Text("program", "name of the program, or of the range", _of_key(1)),
-        *_columns("the program"),
+        Text("kind", "program: executions of a compiled program; range: instructions of a kernel",
+             _make_key_formula(0)),
+        Text("program", "name of the program, or of the range", _make_key_formula(1)),
+        *_make_columns("the program"),
     ), derived=True),
     "ops": TableSchema("ops", "an op that encloses no others and a unit, on all devices, the largest busy_ps first", (
         Text("program", "program in whose execution the op started; null: none ran",
              lambda rows: [key[0] or None for key, _ in rows.each]),
-        Text("op", "name of the op", _of_key(1)),
-        *_columns("the op"),
+        Text("op", "name of the op", _make_key_formula(1)),
+        *_make_columns("the op"),
     ), derived=True),
     "counters": TableSchema("counters", "a hardware counter that was read, as recorded", (
         Text("host", "host, named after the file of its capture", lambda rows: [rows.host] * len(rows.value)),
-        Text("device", "plane of the device", _text_of("device")),
-        Text("kernel", "line of the sample: the kernel; in PyTorch's traces the range", _text_of("line")),
+        Text("device", "plane of the device", _make_text_formula("device")),
+        Text("kernel", "line of the sample: the kernel; in PyTorch's traces the range", _make_text_formula("line")),
         Count("sample", "id of the line of the sample; in PyTorch's traces the place of the range on its line, from 0"),
-        Text("counter", "name of the counter", _text_of("name")),
-        Count("counter_id", "id of the counter; null: not recorded", lambda rows: rows.number, _known("number")),
-        Count("value", "value of the counter; null: above 63 bits, or not an integer", null=_known("value"),
+        Text("counter", "name of the counter", _make_text_formula("name")),
+        Count("counter_id", "id of the counter; null: not recorded", lambda rows: rows.number,
+              _make_known_formula("number")),
+        Count("value", "value of the counter; null: above 63 bits, or not an integer",
+              null=_make_known_formula("value"),
               of=lambda rows: rows.value),
         Number("real_value", "value of a counter that is not an integer, such as a percentage; null: it is one",
                null=lambda rows: np.isnan(rows.real), of=lambda rows: rows.real),
-        Text("description", "what it counts; null: not recorded", _text_of("description")),
-        Text("sets", "sets of counters that it belongs to; null: not recorded", _text_of("group")),
+        Text("description", "what it counts; null: not recorded", _make_text_formula("description")),
+        Text("sets", "sets of counters that it belongs to; null: not recorded", _make_text_formula("group")),
     ), derived=True),
 }  # fmt: skip
 SCALARS = {
-    "device_count": ScalarSpec(None, device_count.IN_WORDS),
+    "device_count": ScalarSpec(None, run_environment.IN_WORDS),
     "sampled_device_count": ScalarSpec(None, "planes of devices with samples of units, also those of SparseCores"),
     "sample_count": ScalarSpec(None, "samples with a known value"),
     "busiest_unit": ScalarSpec(None, "unit with the largest mean percentage over all devices"),
@@ -151,45 +152,49 @@ SECTIONS = (
 
 
 def of_host(host: Host, params: Params) -> HostUnits:
-    return host_units(host.entire.raw, host.raw)
+    return measure_host_units(host.entire.raw, host.raw)
 
 
-def run(kept: Sequence[HostUnits], params: Params, after: Mapping[str, Report]) -> Report:
+def run(kept: Sequence[HostUnits], params: Params, after: Mapping[str, AnalysisReport]) -> AnalysisReport:
     devices = [((one.host, *key), sums) for one in kept for key, sums in one.devices.items()]
-    programs, ops = _merged(one.programs for one in kept), _merged(one.ops for one in kept)
-    given = {"units": devices, "programs": _largest_first(programs), "ops": _largest_first(ops)}
+    programs, ops = _merge_parts(one.programs for one in kept), _merge_parts(one.ops for one in kept)
+    given = {"units": devices, "programs": _sort_by_size(programs), "ops": _sort_by_size(ops)}
     tables = {name: TABLES[name].of(SimpleNamespace(each=rows)) for name, rows in given.items()}
-    read = [_rows(one) for one in kept if one.counters is not None and len(one.counters)]
+    read = [_make_rows(one) for one in kept if one.counters is not None and len(one.counters)]
     tables["counters"] = TABLES["counters"].of_parts(read)
-    figures = scalars(SCALARS, _values(kept, devices, tables["counters"].num_rows))
-    return Report(NAME, tables, figures, tuple(_notices(devices, programs, bool(read))), after)
+    figures = make_scalars(SCALARS, _compute_values(kept, devices, tables["counters"].num_rows))
+    return AnalysisReport(NAME, tables, figures, tuple(_list_notices(devices, programs, bool(read))), after)
 
 
-def _rows(host: HostUnits) -> SimpleNamespace:
+def _make_rows(host: HostUnits) -> SimpleNamespace:
     counters = host.counters
     names = ("texts", "device", "line", "sample", "name", "number", "value", "real", "description", "group")
     return SimpleNamespace(host=host.host, **{name: getattr(counters, name) for name in names})
 
 
-def _merged(parts: Iterable[Mapping[Key, Sums]]) -> dict[Key, Sums]:
-    found: dict[Key, Sums] = {}
+def _merge_parts(parts: Iterable[Mapping[Key, UnitSums]]) -> dict[Key, UnitSums]:
+    found: dict[Key, UnitSums] = {}
     for part in parts:
         for key, sums in part.items():
-            found.setdefault(key, Sums()).add(sums)
+            found.setdefault(key, UnitSums()).add(sums)
     return found
 
 
-def _largest_first(rows: Mapping[Key, Sums]) -> list[tuple[Key, Sums]]:
+def _sort_by_size(rows: Mapping[Key, UnitSums]) -> list[tuple[Key, UnitSums]]:
     """Percentages by what they amount to, then counts by their sum."""
     return sorted(rows.items(), key=lambda row: (row[0][-2] != PERCENT, -row[1].integral, -row[1].total, row[0]))
 
 
-def _values(kept: Sequence[HostUnits], devices: Sequence[tuple[Key, Sums]], counters: int) -> dict[str, Known]:
-    present = device_count.device_count([one.present for one in kept])
+def _compute_values(
+    kept: Sequence[HostUnits], devices: Sequence[tuple[Key, UnitSums]], counters: int
+) -> dict[str, Known]:
+    present = run_environment.count_devices([one.present for one in kept])
     if not devices and not counters:
         return {**dict.fromkeys(SCALARS, (None, CONTENT.absent)), "device_count": present}
-    by_unit = _merged({key[-2:]: sums} for key, sums in devices)
-    means = {unit: mean_percent(sums) for (stat, unit), sums in by_unit.items() if stat == PERCENT and sums.known_ps}
+    by_unit = _merge_parts({key[-2:]: sums} for key, sums in devices)
+    means = {
+        unit: compute_mean_percent(sums) for (stat, unit), sums in by_unit.items() if stat == PERCENT and sums.known_ps
+    }
     busiest = max(means, key=lambda unit: means[unit], default=None)
     spills = [sums.total for (stat, _), sums in by_unit.items() if stat == "spills"]
     none = (None, "the capture has no samples of units in percent")
@@ -200,16 +205,18 @@ def _values(kept: Sequence[HostUnits], devices: Sequence[tuple[Key, Sums]], coun
         "busiest_unit": none if busiest is None else busiest,
         "busiest_percent": none if busiest is None else means[busiest],
         "matrix_percent": means.get(_MATRIX, (None, "the capture has no samples of the matrix units (MXU)")),
-        "spills": _whole(sum(spills)) if spills else (None, "the capture does not count spills"),
+        "spills": _round_whole(sum(spills)) if spills else (None, "the capture does not count spills"),
         "counter_count": counters,
     }
 
 
-def _whole(value: float) -> int | float:
+def _round_whole(value: float) -> int | float:
     return int(value) if value == np.trunc(value) else value
 
 
-def _notices(devices: Sequence[tuple[Key, Sums]], programs: Mapping[Key, Sums], counted: bool) -> Iterable[Notice]:
+def _list_notices(
+    devices: Sequence[tuple[Key, UnitSums]], programs: Mapping[Key, UnitSums], counted: bool
+) -> Iterable[Notice]:
     if not devices and not counted:
         yield Notice("info", CONTENT.absent)
     spilling = [(sums.total, key[1]) for key, sums in programs.items() if key[-2] == "spills" and sums.total > 0]

@@ -19,35 +19,49 @@ from fastprof.analyses.contract import (
     NO_PROGRAMS_OF_TORCH,
     OF_OPS,
     Alike,
-    Need,
+    AnalysisReport,
+    LazyTables,
     Notice,
     Opening,
-    Report,
     ScalarSpec,
     Section,
     Value,
     has_rows,
-    scalars,
+    make_scalars,
 )
-from fastprof.analyses.late_tables import LateTables
-from fastprof.analyses.parameters import DEVICE_NAME, PEAKS, chosen_peaks
+from fastprof.analyses.parameters import DEVICE_NAME, PEAKS, get_chosen_peaks
 from fastprof.derive.devices.nothing_ran import NothingRan
 from fastprof.derive.host import Host
 from fastprof.derive.ops import device_ops
 from fastprof.derive.ops import op_columns as op
-from fastprof.derive.ops.ceilings import against, ceilings, known_bytes, known_flops
-from fastprof.derive.ops.device_ops import HostDeviceOps, OpsOfHosts, SessionOps
-from fastprof.derive.ops.op_columns import OpRows, known
-from fastprof.derive.ops.op_groups import GROUP_BYTES, GROUP_TIMES, GROUP_WORK, Grouped, grouped, key
-from fastprof.derive.ops.op_marks import group_size, is_outside_compilation, is_rematerialized, replica_groups
-from fastprof.derive.ops.op_remarks import remarks, why_no_ops
-from fastprof.derive.ops.ranking import Ranked, by_cost
-from fastprof.derive.ops.roofline import divided
-from fastprof.derive.ops.tables import Ops, OpTable
-from fastprof.hlo.shape_reader import layouts_of, padding_of
-from fastprof.schema.array_types import Bools, Float64s, Int64s
-from fastprof.schema.column_kinds import Bytes, Count, Flag, Picoseconds, Share, Text
-from fastprof.schema.tables import Column, Formula, TableSchema
+from fastprof.derive.ops.device_ops import HostDeviceOps, MergedDeviceOps, SessionOps, explain_no_ops, list_remarks
+from fastprof.derive.ops.op_columns import (
+    GROUP_BYTES,
+    GROUP_TIMES,
+    GROUP_WORK,
+    OpGroups,
+    OpRows,
+    group_ops,
+    mask_unknown,
+    take_key,
+)
+from fastprof.derive.ops.op_flags import (
+    is_outside_compilation,
+    is_rematerialized,
+    parse_group_size,
+    parse_replica_groups,
+)
+from fastprof.derive.ops.op_table import Ops, OpTable, RankedOps, rank_by_cost
+from fastprof.derive.ops.roofline_model import (
+    get_known_bytes,
+    get_known_flops,
+    list_ceilings,
+    measure_efficiency,
+    ratio_or_zero,
+)
+from fastprof.hlo.shapes import measure_padding, read_layouts
+from fastprof.schema.columns import Bools, Float64s, Int64s
+from fastprof.schema.tables import Bytes, Column, Count, Flag, Formula, Need, Picoseconds, Share, TableSchema, Text
 from fastprof.schema.value_classes import dataclass
 
 NAME = "hlo_stats"
@@ -71,28 +85,28 @@ _SHAPE = (
     Bytes("padded_bytes", "bytes of the output and operands with the padding of their tiles; null: the text of the "
           "instruction does not show them", attrgetter("padding.padded_bytes"), lambda rows: ~rows.padding.is_known),
     Share("padding_share", "share of padded_bytes that is padding; null: padded_bytes is unknown or 0",
-          lambda rows: known(rows.padding.share)),
+          lambda rows: mask_unknown(rows.padding.share)),
 )  # fmt: skip
 
 
-def _dma_stall_share(rows: Any) -> pa.Array:
+def _compute_dma_stall_share(rows: Any) -> pa.Array:
     table = rows.table
-    share = divided(table.dma_stall_ps, table.time_ps)
-    return known(np.where((table.core_type > 0) & (table.time_ps > 0), share, np.nan))
+    share = ratio_or_zero(table.dma_stall_ps, table.time_ps)
+    return mask_unknown(np.where((table.core_type > 0) & (table.time_ps > 0), share, np.nan))
 
 
-def _worst(name: str) -> Formula:
+def _make_worst_formula(name: str) -> Formula:
     """An attribute of the array of most padding."""
     return lambda rows: [one and getattr(one, name) for one in rows.worst]
 
 
-def _each(name: str) -> Formula:
+def _make_array_formula(name: str) -> Formula:
     """An attribute of each array."""
     of = attrgetter(name)
     return lambda rows: [of(one) for one in rows.arrays]
 
 
-def _of_op(name: str) -> Formula:
+def _make_op_formula(name: str) -> Formula:
     """A column of the op of each array."""
     of = attrgetter(f"table.{name}")
     return lambda rows: [of(rows)[row] for row in rows.at]
@@ -102,12 +116,12 @@ TABLES = {
     table.name: table
     for table in (
         TableSchema("ops", "an instruction of a program on devices, or another op there, largest self time first", (
-            Count("rank", "place by self_ps, from 1", op.rank),
+            Count("rank", "place by self_ps, from 1", op.number_rows),
             *op.IDENTITY,
             *op.TIMES,
             *op.ON_TPUS,
             Share("dma_stall_share", "dma_stall_ps / total_ps; null: the device is not a TPU, or total_ps is 0",
-                  _dma_stall_share),
+                  _compute_dma_stall_share),
             *op.WORK,
             *op.RATES,
             *op.MEMORY,
@@ -115,23 +129,23 @@ TABLES = {
             op.FRAMEWORK_OP,
             op.SOURCE,
             op.Words("source_stack", "calls that lead to the source line, one per line; null: unknown",
-                     op.texts("source_stack")),
+                     op.make_text_formula("source_stack")),
             Flag("is_rematerialized", "whether the op computes again what was computed before, to save memory",
                  attrgetter("is_rematerialized")),
             Flag("is_outside_compilation", "whether the op serves work that runs on the host because it was not "
                  "compile it", attrgetter("is_outside_compilation")),
             op.IS_EAGER,
             op.Words("replica_groups", "groups of devices of a collective op, as its text lists them; null: it lists "
-                     "none", lambda rows: replica_groups(rows.table.long_name)),
+                     "none", lambda rows: parse_replica_groups(rows.table.long_name)),
             Text("attribution", "how the op of the events was identified; null: the events name their op",
-                 op.texts("attribution")),
+                 op.make_text_formula("attribution")),
             Text("unattributed", "why the op of the events is unknown; null: the op is known",
-                 op.texts("unattributed")),
+                 op.make_text_formula("unattributed")),
             *_SHAPE,
             op.CORES,
             op.ENERGY,
             op.Words("deduplicated_name", "instruction that this one is a copy of, as recorded; null: it is "
-                     "not a copy", op.texts("deduplicated_name")),
+                     "not a copy", op.make_text_formula("deduplicated_name")),
             op.EXPRESSION,
         ), derived=True),
         TableSchema("categories", "a category of ops, largest self time first", (
@@ -141,8 +155,8 @@ TABLES = {
                         lambda groups: groups.self_ps(is_rematerialized(groups.table))),
         ), derived=True),
         TableSchema("programs", "a program, largest self time first", (
-            replace(op.PROGRAM_ID, of=lambda groups: op.known_programs(key(0)(groups))),
-            replace(op.PROGRAM, of=key(1)), *_GROUPED,
+            replace(op.PROGRAM_ID, of=lambda groups: op.mask_unknown_programs(take_key(0)(groups))),
+            replace(op.PROGRAM, of=take_key(1)), *_GROUPED,
         ), derived=True),
         TableSchema("rematerialization", "all ops that compute again what was computed before, or all other ops", (
             Flag("is_rematerialized", "whether the ops compute again what was computed before, to save memory",
@@ -154,16 +168,17 @@ TABLES = {
         ), derived=True),
         TableSchema("replica_groups", "a category of collective ops, and the groups of devices among which they run, "
                     "largest self time first", (
-            Text("category", "category of the instructions", key(0)),
-            op.Words("replica_groups", "groups of devices, as the text of the instructions lists them", key(1)),
+            Text("category", "category of the instructions", take_key(0)),
+            op.Words("replica_groups", "groups of devices, as the text of the instructions lists them", take_key(1)),
             Count("group_size", "number of devices of each group; null: groups differ in size, or are unknown",
-                  lambda groups: [group_size(text) for _, text in groups.keys]),
+                  lambda groups: [parse_group_size(text) for _, text in groups.keys]),
             *GROUP_TIMES,
             GROUP_BYTES,
         ), derived=True),
         TableSchema("attribution", "a way by which the op of events was identified, or a reason why it was not", (
-            Flag("is_attributed", "whether the op of the events is known", key(0)),
-            Text("how", "how the op was identified, or why not; the event itself if the event names its op", key(1)),
+            Flag("is_attributed", "whether the op of the events is known", take_key(0)),
+            Text("how", "how the op was identified, or why not; the event itself if the event names its op",
+                 take_key(1)),
             *GROUP_TIMES,
         ), derived=True),
         TableSchema("padding", "an op with padded arrays, the one with the most padding first", (
@@ -176,30 +191,36 @@ TABLES = {
             Bytes("padded_bytes", "array_bytes with the padding of tiles", attrgetter("padding.padded_bytes")),
             Share("padding_share", "share of padded_bytes that is padding", attrgetter("padding.share")),
             op.Words("worst_operand", "array with the most padding: output, or the name of the instruction that "
-                     "writes it", _worst("operand")),
-            op.Words("worst_shape", "type and dimensions of the array with the most padding", _worst("shape")),
-            Share("worst_share", "share of padding in the array with the most padding", _worst("wasted_share")),
+                     "writes it", _make_worst_formula("operand")),
+            op.Words("worst_shape", "type and dimensions of the array with the most padding",
+                     _make_worst_formula("shape")),
+            Share("worst_share", "share of padding in the array with the most padding",
+                  _make_worst_formula("wasted_share")),
         ), derived=True),
         TableSchema("layouts", "an array that an op reads or writes", (
             Count("rank", "rank of the op in the table ops", lambda rows: np.array(rows.at, np.int64) + 1),
-            op.Words("name", "name of the op", _of_op("name")),
-            op.Words("operand", "output, or the name of the instruction that writes the array", _each("operand")),
-            Share("padding_share", "share of padded_bytes that is padding; null: unknown", _each("wasted_share")),
-            Bytes("bytes", "size without padding; null: unknown", _each("bytes")),
-            Bytes("padded_bytes", "size with padding; null: unknown", _each("padded_bytes")),
-            op.Words("shape", "type and dimensions of the array", _each("shape")),
-            op.Words("layout", "order of dimensions, tiles and memory space, as programs write it", _each("layout")),
-            op.Words("tile", "tile; empty if there is none", _each("tile")),
+            op.Words("name", "name of the op", _make_op_formula("name")),
+            op.Words("operand", "output, or the name of the instruction that writes the array",
+                     _make_array_formula("operand")),
+            Share("padding_share", "share of padded_bytes that is padding; null: unknown",
+                  _make_array_formula("wasted_share")),
+            Bytes("bytes", "size without padding; null: unknown", _make_array_formula("bytes")),
+            Bytes("padded_bytes", "size with padding; null: unknown", _make_array_formula("padded_bytes")),
+            op.Words("shape", "type and dimensions of the array", _make_array_formula("shape")),
+            op.Words("layout", "order of dimensions, tiles and memory space, as programs write it",
+                     _make_array_formula("layout")),
+            op.Words("tile", "tile; empty if there is none", _make_array_formula("tile")),
             Column("padded_dimensions", pa.list_(pa.int64()), "sizes of the dimensions with padding; null: unknown",
-                   True, of=_each("padded_dimensions")),
+                   True, of=_make_array_formula("padded_dimensions")),
             Column("semantics", pa.list_(pa.string()), "role of each dimension: batch, feature, spatial or "
-                   "contracting; null: the text of the op does not show it", of=_each("semantics")),
-            Count("memory_space", "number of the memory space, n in S(n) of the layout", _each("memory_space")),
-            Count("position", "place among the operands, from 0; -1 for the output", _each("position")),
+                   "contracting; null: the text of the op does not show it", of=_make_array_formula("semantics")),
+            Count("memory_space", "number of the memory space, n in S(n) of the layout",
+                  _make_array_formula("memory_space")),
+            Count("position", "place among the operands, from 0; -1 for the output", _make_array_formula("position")),
             Count("program_id", op.PROGRAM_ID.description,
-                  lambda rows: op.known_programs(_of_op("program_id")(rows))),
+                  lambda rows: op.mask_unknown_programs(_make_op_formula("program_id")(rows))),
         ), derived=True),
-        op.sparse_core_schema(*op.IDENTITY, op.OCCURRENCES, op.TOTAL, op.SELF, *op.WORK, op.EXPRESSION),
+        op.make_sparse_core_schema(*op.IDENTITY, op.OCCURRENCES, op.TOTAL, op.SELF, *op.WORK, op.EXPRESSION),
     )
 }  # fmt: skip
 _OBSERVED = Need("device_total_ps", NothingRan("no op of a device is recorded"))
@@ -256,50 +277,52 @@ class HloStats:
     """What the report is made of. ``ops``: in the order of the table."""
 
     devices: SessionOps
-    ops: Ranked
+    ops: RankedOps
 
 
 def of_host(given: Host, params: Params) -> HostDeviceOps:
     return replace(given.device_ops, by_device=())  # only their sum is used here
 
 
-def merge(kept: Sequence[HostDeviceOps | OpsOfHosts], params: Params, shared: dict[Any, Any]) -> OpsOfHosts:
-    return OpsOfHosts.of(kept, shared)
+def merge(kept: Sequence[HostDeviceOps | MergedDeviceOps], params: Params, shared: dict[Any, Any]) -> MergedDeviceOps:
+    return MergedDeviceOps.of(kept, shared)
 
 
-def run(kept: Sequence[HostDeviceOps | OpsOfHosts], params: Params, after: Mapping[str, Report]) -> Report:
-    devices = SessionOps.of(kept, chosen_peaks(params))
-    ranked = by_cost(devices.ops)
+def run(
+    kept: Sequence[HostDeviceOps | MergedDeviceOps], params: Params, after: Mapping[str, AnalysisReport]
+) -> AnalysisReport:
+    devices = SessionOps.of(kept, get_chosen_peaks(params))
+    ranked = rank_by_cost(devices.ops)
     table = ranked.table
     ordered = replace(devices.ops, table=table)
     rows = OpRows(
         table=table,
         ranked=ranked,
         title=devices.title,
-        efficiency=against(table, ceilings(devices.peaks)),
-        padding=_padding(table),
+        efficiency=measure_efficiency(table, list_ceilings(devices.peaks)),
+        padding=_find_padding(table),
         is_rematerialized=is_rematerialized(table),
         is_outside_compilation=is_outside_compilation(table),
     )
     programs = table.program_id.tolist()
-    groups: dict[str, Grouped[Any]] = {
-        "categories": grouped(ordered, table.category),
-        "programs": grouped(ordered, list(zip(programs, map(devices.title, programs), strict=True))),
-        "rematerialization": grouped(ordered, rows.is_rematerialized.tolist()),
-        "outside_compilation": grouped(ordered, rows.is_outside_compilation.tolist()),
-        "replica_groups": _by_replica_groups(ordered),
-        "attribution": grouped(ordered, _attributions(table)),
+    groups: dict[str, OpGroups[Any]] = {
+        "categories": group_ops(ordered, table.category),
+        "programs": group_ops(ordered, list(zip(programs, map(devices.title, programs), strict=True))),
+        "rematerialization": group_ops(ordered, rows.is_rematerialized.tolist()),
+        "outside_compilation": group_ops(ordered, rows.is_outside_compilation.tolist()),
+        "replica_groups": _group_by_replicas(ordered),
+        "attribution": group_ops(ordered, _list_attributions(table)),
     }
     tables = {
         "ops": TABLES["ops"].of(rows),
         **{name: TABLES[name].of(one) for name, one in groups.items()},
-        "padding": partial(_padding_table, rows),
-        "layouts": partial(_layouts_table, table),
-        "sparse_core_ops": TABLES["sparse_core_ops"].of(op.sparse_core_rows(devices.ops, devices.title)),
+        "padding": partial(_build_padding_table, rows),
+        "layouts": partial(_build_layouts_table, table),
+        "sparse_core_ops": TABLES["sparse_core_ops"].of(op.list_sparse_core_rows(devices.ops, devices.title)),
     }
-    notices = tuple(Notice(*one) for one in remarks(devices))
-    figures = scalars(SCALARS, _figures(devices, rows))
-    return Report(NAME, LateTables(tables), figures, notices, after, HloStats(devices, ranked))
+    notices = tuple(Notice(*one) for one in list_remarks(devices))
+    figures = make_scalars(SCALARS, _compute_figures(devices, rows))
+    return AnalysisReport(NAME, LazyTables(tables), figures, notices, after, HloStats(devices, ranked))
 
 
 # ---- rows of the tables
@@ -316,51 +339,51 @@ class _Padding:
     @property
     def share(self) -> Float64s:
         """NaN: unknown."""
-        share = divided((self.padded_bytes - self.bytes).astype(np.float64), self.padded_bytes)
+        share = ratio_or_zero((self.padded_bytes - self.bytes).astype(np.float64), self.padded_bytes)
         return np.where(self.is_known & (self.padded_bytes > 0), share, np.nan)
 
     def take(self, rows: Int64s) -> _Padding:
         return _Padding(self.is_known[rows], self.bytes[rows], self.padded_bytes[rows])
 
 
-def _padding(table: OpTable) -> _Padding:
-    paddings = [padding_of(text) for text in table.long_name]
+def _find_padding(table: OpTable) -> _Padding:
+    paddings = [measure_padding(text) for text in table.long_name]
     is_known = np.array([one.bytes is not None and one.padded_bytes is not None for one in paddings], bool)
     plain, padded = ([getattr(one, name) or 0 for one in paddings] for name in ("bytes", "padded_bytes"))
     return _Padding(is_known, np.array(plain, np.int64), np.array(padded, np.int64))
 
 
-def _by_replica_groups(ops: Ops) -> Grouped[tuple[str, str]]:
+def _group_by_replicas(ops: Ops) -> OpGroups[tuple[str, str]]:
     """Collective ops by category and groups of devices."""
-    groups = replica_groups(ops.table.long_name)
+    groups = parse_replica_groups(ops.table.long_name)
     rows = np.array([row for row, text in enumerate(groups) if text is not None], np.int64)
     collectives = replace(ops, table=ops.table.take(rows), children=None, parent=None)
     texts = [str(groups[row]) for row in rows.tolist()]
-    return grouped(collectives, list(zip(collectives.table.category, texts, strict=True)))
+    return group_ops(collectives, list(zip(collectives.table.category, texts, strict=True)))
 
 
-def _attributions(table: OpTable) -> list[tuple[bool, str]]:
+def _list_attributions(table: OpTable) -> list[tuple[bool, str]]:
     """Whether the op of events is known, and how or why not."""
     pairs = zip(table.attribution, table.unattributed, strict=True)
     return [(not why, why or how or "the event itself") for how, why in pairs]
 
 
-def _padding_table(ops: OpRows) -> pa.Table:
+def _build_padding_table(ops: OpRows) -> pa.Table:
     """Ops by the bytes of padding that all their occurrences moved."""
     padding: _Padding = ops.padding
     size = np.where(padding.is_known, padding.padded_bytes - padding.bytes, 0).astype(np.float64) * ops.table.executions
     rows = np.flatnonzero(size > 0)
     rows = rows[np.argsort(-size[rows], kind="stable")].astype(np.int64)
     table = ops.table.take(rows)
-    arrays = [layouts_of(text) for text in table.long_name]
+    arrays = [read_layouts(text) for text in table.long_name]
     worst = [max(one, key=lambda array: (array.padded_bytes or 0) - (array.bytes or 0), default=None) for one in arrays]
     return TABLES["padding"].of(OpRows(
         table=table, title=ops.title, rank=rows + 1, padding_bytes=size[rows], padding=padding.take(rows), worst=worst
     ))  # fmt: skip
 
 
-def _layouts_table(table: OpTable) -> pa.Table:
-    layouts = [(row, array) for row, text in enumerate(table.long_name) for array in layouts_of(text)]
+def _build_layouts_table(table: OpTable) -> pa.Table:
+    layouts = [(row, array) for row, text in enumerate(table.long_name) for array in read_layouts(text)]
     at, arrays = zip(*layouts, strict=True) if layouts else ((), ())
     return TABLES["layouts"].of(SimpleNamespace(table=table, at=at, arrays=arrays))
 
@@ -368,9 +391,9 @@ def _layouts_table(table: OpTable) -> pa.Table:
 # ---- figures and notices
 
 
-def _figures(devices: SessionOps, rows: OpRows) -> dict[str, Value | tuple[None, str]]:
+def _compute_figures(devices: SessionOps, rows: OpRows) -> dict[str, Value | tuple[None, str]]:
     ops, table, padding = devices.ops, rows.table, rows.padding
-    why = why_no_ops(devices)
+    why = explain_no_ops(devices)
     if not ops.parts:
         return dict.fromkeys(SCALARS, (None, why))
     total = int(table.self_ps.sum())
@@ -388,7 +411,7 @@ def _figures(devices: SessionOps, rows: OpRows) -> dict[str, Value | tuple[None,
         "device_idle_ps": ops.idle_ps,
         "op_count": len(table),
         "program_count": len(np.unique(table.program_id[table.program_id != 0])),
-        "unknown_work_share": share(~(known_flops(table) | known_bytes(table))),
+        "unknown_work_share": share(~(get_known_flops(table) | get_known_bytes(table))),
         "unattributed_share": share(np.array([bool(one) for one in table.unattributed], bool)),
         "rematerialized_share": share(rows.is_rematerialized),
         "outside_compilation_share": share(rows.is_outside_compilation),

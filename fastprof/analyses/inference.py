@@ -10,17 +10,15 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fastprof.analyses.contract import (
+    AnalysisReport,
     Evidence,
     Known,
-    Need,
-    Needs,
     Notice,
     Opening,
-    Report,
     ScalarSpec,
     Section,
     has_rows,
-    scalars,
+    make_scalars,
 )
 from fastprof.derive.serving import (
     BATCHES,
@@ -33,13 +31,14 @@ from fastprof.derive.serving import (
     summaries,
 )
 from fastprof.derive.serving.summaries import TABLES as TABLES
-from fastprof.derive.steps.grouping import STATS as GROUPING_STATS
+from fastprof.derive.steps.event_graph import STATS as GROUPING_STATS
+from fastprof.schema.tables import Need
 from fastprof.schema.value_classes import dataclass
+from fastprof.tables.needs import Needs
 
 if TYPE_CHECKING:
     from fastprof.derive.host import Host
-    from fastprof.derive.serving.of_host import HostServing
-    from fastprof.derive.serving.session import Session
+    from fastprof.derive.serving.host_serving import HostServing, SessionServing
 
 NAME = "inference"
 READS = Needs(stats=(*GROUPING_STATS, *STATS))
@@ -63,7 +62,7 @@ BATCH_ORDERS = (LATENCY, "delay", "padding", "padded_size", "efficiency")
 """What XProf's page can be sorted by: columns of the tables requests and batches."""
 
 
-def _order(rows: str, orders: tuple[str, ...]) -> Any:
+def _make_order(rows: str, orders: tuple[str, ...]) -> Any:
     metadata = {"help": f"the order by which XProf's page samples {rows}", "choices": orders, "alone": True}
     return field(default=LATENCY, metadata=metadata)
 
@@ -72,8 +71,8 @@ def _order(rows: str, orders: tuple[str, ...]) -> Any:
 class Params:
     """How XProf's page samples requests and batches."""
 
-    request_order: str = _order("requests", REQUEST_ORDERS)
-    batch_order: str = _order("batches", BATCH_ORDERS)
+    request_order: str = _make_order("requests", REQUEST_ORDERS)
+    batch_order: str = _make_order("batches", BATCH_ORDERS)
 
 
 _REQUESTS = Need("request_count", "no request is recorded")
@@ -117,7 +116,7 @@ SECTIONS = (
 )  # fmt: skip
 
 
-class HostKept(NamedTuple):
+class InferenceHostState(NamedTuple):
     """What is kept of a host. ``serving``: None where it serves nothing; ``vetoed``: whether its events could not be
     grouped."""
 
@@ -129,37 +128,39 @@ class Inference(NamedTuple):
     """What the report is made of. ``hosts``: those that serve; ``session``: all of them, None where there are none."""
 
     hosts: Sequence[HostServing]
-    session: Session | None
+    session: SessionServing | None
     params: Params
 
 
-def of_host(host: Host, params: Params) -> HostKept:
+def of_host(host: Host, params: Params) -> InferenceHostState:
     if not may_serve(host.raw):
-        return HostKept(None, False)
-    from fastprof.derive.serving.of_host import serving_of_host
+        return InferenceHostState(None, False)
+    from fastprof.derive.serving.host_serving import read_host_serving
 
-    return HostKept(serving_of_host(host.name, host.events, host.groups), host.groups.vetoed)
+    return InferenceHostState(read_host_serving(host.name, host.events, host.groups), host.groups.vetoed)
 
 
-def run(kept: Sequence[HostKept], params: Params, after: Mapping[str, Report]) -> Report:
+def run(kept: Sequence[InferenceHostState], params: Params, after: Mapping[str, AnalysisReport]) -> AnalysisReport:
     serving = [host.serving for host in kept if host.serving is not None]
-    session, tables, values = None, {name: table.empty() for name, table in TABLES.items()}, _no_figures()
+    session, tables, values = None, {name: table.empty() for name, table in TABLES.items()}, _make_no_figures()
     if serving:
-        from fastprof.derive.serving import session as sessions
+        from fastprof.derive.serving import host_serving as sessions
 
-        session = sessions.combined(serving)
-        tables, values = summaries.tables(session), summaries.figures(session)
-    reason = _why_none(kept)
+        session = sessions.combine_hosts_serving(serving)
+        tables, values = summaries.make_serving_tables(session), summaries.make_figures(session)
+    reason = _explain_none(kept)
     known: dict[str, Known] = {name: (None, reason) if value is None else value for name, value in values.items()}
     notices = () if values["request_count"] else (Notice("info", f"No requests: {reason}."),)
-    return Report(NAME, tables, scalars(SCALARS, known), notices, detail=Inference(serving, session, params))
+    return AnalysisReport(
+        NAME, tables, make_scalars(SCALARS, known), notices, detail=Inference(serving, session, params)
+    )
 
 
-def _no_figures() -> dict[str, Any]:
+def _make_no_figures() -> dict[str, Any]:
     return {name: 0 if name.endswith("_count") else None for name in SCALARS}
 
 
-def _why_none(kept: Sequence[HostKept]) -> str:
+def _explain_none(kept: Sequence[InferenceHostState]) -> str:
     if any(host.vetoed for host in kept):
         return "events of TensorFlow loops keep the events of this capture from being grouped by request"
     kinds = ", ".join(name for names in REQUESTS for name in names)

@@ -18,62 +18,70 @@ import numpy as np
 import pyarrow as pa
 
 from fastprof.analyses.contract import (
+    AnalysisReport,
     Known,
-    Needs,
+    LazyTables,
     Notice,
     Opening,
-    Report,
     ScalarSpec,
     Section,
+    get_known,
     has_rows,
     is_known,
-    known,
-    scalars,
+    make_scalars,
 )
 from fastprof.analyses.findings.advice import OF_QUEUE
-from fastprof.analyses.findings.advice import advice as advice_on
-from fastprof.analyses.late_tables import LateTables
+from fastprof.analyses.findings.advice import get_advice as advice_on
 from fastprof.analyses.op_stats import OpDatabase
 from fastprof.analyses.steps import SCALARS as OF_STEPS
 from fastprof.derive.causes.gaps import longest_loading
-from fastprof.derive.devices.framework import TENSORFLOW, framework_of_host, together
+from fastprof.derive.devices.op_names import TENSORFLOW, choose_framework, find_host_framework
 from fastprof.derive.ops import record_checks
+from fastprof.derive.ops.op_table import Ops
 from fastprof.derive.ops.record_checks import HostRecords
-from fastprof.derive.ops.tables import Ops
 from fastprof.derive.pipelines import input_ops
 from fastprof.derive.pipelines.input_ops import InputOps, InputTime
-from fastprof.derive.steps import verdicts
-from fastprof.derive.steps.across_hosts import SessionSteps
-from fastprof.derive.steps.database import StepDatabase
+from fastprof.derive.steps import step_advice
+from fastprof.derive.steps.host_calls import LoaderTime, asks_queue, longest_wait, measure_loader_time
 from fastprof.derive.steps.host_causes import shows_input
-from fastprof.derive.steps.input_words import asks_queue
-from fastprof.derive.steps.remedies import KINDS_OF_INPUT, on_loader, on_unknown_input
+from fastprof.derive.steps.step_advice import KINDS_OF_INPUT, Bottleneck, advise_on_loader, advise_on_unknown_input
+from fastprof.derive.steps.step_alignment import SessionSteps
+from fastprof.derive.steps.step_database import OWN_CATEGORIES, StepDatabase
 from fastprof.derive.steps.step_figures import (
     PS_PER_MS,
     GenericSteps,
     TpuStepValues,
-    generic_steps,
-    longest_wait_cores,
-    step_times,
-    tpu_categories,
-    tpu_step_values,
-    tpu_verdict,
+    compute_step_times,
+    compute_tpu_steps,
+    find_longest_wait_cores,
+    judge_tpu_steps,
+    make_generic_steps,
+    split_tpu_categories,
 )
 from fastprof.derive.steps.step_source import AUTO
-from fastprof.derive.steps.step_time import OWN_CATEGORIES
-from fastprof.derive.steps.torch_loaders import LoaderTime, loader_time, longest_wait
-from fastprof.derive.steps.verdicts import Bottleneck
-from fastprof.schema.array_types import Float64s, Int64s
-from fastprof.schema.arrow_columns import shares, texts
-from fastprof.schema.column_kinds import Count, Flag, Picoseconds, Share, String, Text
-from fastprof.schema.tables import Column, Need, TableSchema, resting_on
+from fastprof.schema.columns import Float64s, Int64s
+from fastprof.schema.tables import (
+    Column,
+    Count,
+    Flag,
+    Need,
+    Picoseconds,
+    Share,
+    String,
+    TableSchema,
+    Text,
+    divide_or_null,
+    encode_texts,
+    resting_on,
+)
 from fastprof.schema.value_classes import dataclass
+from fastprof.tables.needs import Needs
 
 if TYPE_CHECKING:
     from fastprof.derive.host import Host
 
 NAME = "input_pipeline"
-READS = Needs(planes=(r"^/host:CPU$",), stats=record_checks.STATS)
+READS = Needs(planes=(r"^/host:CPU$",), stats=record_checks.RECORD_STATS)
 AFTER = ("steps", "op_stats")
 
 
@@ -95,7 +103,7 @@ _INPUT: Final = Need("input_percent")
 _OF_DEVICES: Final = ("device_compute", "device_to_device", "device_collectives", "output", "copies")
 
 
-def _of_categories(*columns: Column) -> tuple[Column, ...]:
+def _make_category_columns(*columns: Column) -> tuple[Column, ...]:
     """Columns of times by category, with what the times of input and of devices need."""
     of_input = resting_on(Need("input_percent", only=("category", ("input",))), *columns)
     return resting_on(Need("compute_percent", _NO_COMPUTE, ("category", _OF_DEVICES)), *of_input)
@@ -128,22 +136,22 @@ _TABLES: Final = (
     TableSchema("step_breakdown", "a category of time in a step", (
         Count("step", "number of the step, as in the table steps"),
         _CATEGORY,
-        *_of_categories(
+        *_make_category_columns(
             Picoseconds("time_ps", "time of the category in the step: mean over hosts; on TPUs by the formulas of "
-                        "docs/analyses/input-pipeline.md", lambda rows: rounded(rows.time)),
+                        "docs/analyses/input-pipeline.md", lambda rows: round_times(rows.time)),
             Share("share", "time_ps / time of the step; null: the step took no time",
-                  lambda rows: shares(rows.time, rows.span)),
+                  lambda rows: divide_or_null(rows.time, rows.span)),
         ),
     ), derived=True),
     TableSchema("breakdown", "a category of step time, over the complete steps, largest first", (
         _CATEGORY,
-        *_of_categories(
-            Picoseconds("mean_ps", "mean time per step", lambda rows: rounded(rows.total / max(rows.count, 1))),
+        *_make_category_columns(
+            Picoseconds("mean_ps", "mean time per step", lambda rows: round_times(rows.total / max(rows.count, 1))),
             Picoseconds("stdev_ps", "standard deviation (sample) of the time per step; null: there are fewer than two "
-                        "steps", lambda rows: rounded(rows.stdev),
+                        "steps", lambda rows: round_times(rows.stdev),
                         lambda rows: np.full(len(rows.stdev), rows.count < 2)),
             Share("share", "mean_ps / step_time_shared_out_ps; null: step_time_shared_out_ps is 0",
-                  lambda rows: shares(rows.total, rows.span)),
+                  lambda rows: divide_or_null(rows.total, rows.span)),
         ),
     ), derived=True),
     TableSchema("input_ops", "an op of the input pipeline, over all hosts, largest self time first", (
@@ -153,19 +161,19 @@ _TABLES: Final = (
         Picoseconds("total_ps", "sum of the durations of its occurrences", attrgetter("time_ps")),
         Picoseconds("self_ps", "sum of the durations of its occurrences, without the time of ops nested in them"),
         Share("total_share", "total_ps / self time of all input ops; above 1 if ops are nested; null: the ops have no "
-              "self time", lambda ops: shares(ops.time_ps, float(ops.self_ps.sum()))),
+              "self time", lambda ops: divide_or_null(ops.time_ps, float(ops.self_ps.sum()))),
         Share("self_share", "self_ps / self time of all input ops; null: the ops have no self time",
-              lambda ops: shares(ops.self_ps, float(ops.self_ps.sum()))),
+              lambda ops: divide_or_null(ops.self_ps, float(ops.self_ps.sum()))),
     ), derived=True),
     TableSchema("input_time", "a kind of work for input, over all hosts", (
         Text("kind", "kind of work", lambda _: [kind for kind, _ in KINDS]),
         *resting_on(
             Need("input_op_self_ps", "no op of an input pipeline is recorded"),
             Picoseconds("time_ps", "time of this kind of work, by the formulas of docs/analyses/input-pipeline.md",
-                        lambda rows: rounded(np.array(rows.time.parts()))),
+                        lambda rows: round_times(np.array(rows.time.parts()))),
         ),
         Share("share", "time_ps / time of all kinds; null: no kind took any time",
-              lambda rows: shares(np.array(rows.time.parts()), rows.time.total_ps())),
+              lambda rows: divide_or_null(np.array(rows.time.parts()), rows.time.total_ps())),
         String("advice", "how to shorten this time", lambda rows: rows.advice),
     ), derived=True),
 )  # fmt: skip
@@ -248,7 +256,7 @@ class InputPipeline:
 
 
 @dataclass(frozen=True, slots=True)
-class KeptHost:
+class InputHostState:
     """Steps and op_stats have all but the framework of the program, what shows that records are missing, whether input
     would be recorded, how the program waits for a DataLoader of PyTorch, and which event takes most of the time for
     input, with that time."""
@@ -260,9 +268,11 @@ class KeptHost:
     loading: tuple[str | None, int] = (None, 0)
 
 
-def of_host(host: Host, params: Params) -> KeptHost:
-    events, records = host.raw, record_checks.records_of(host.entire.raw)
-    kept = KeptHost(framework_of_host(events), records, shows_input(host.entire.raw), loader_time(events))
+def of_host(host: Host, params: Params) -> InputHostState:
+    events, records = host.raw, record_checks.check_records(host.entire.raw)
+    kept = InputHostState(
+        find_host_framework(events), records, shows_input(host.entire.raw), measure_loader_time(events)
+    )
     if kept.loader.waited_ps:
         return kept
     return replace(kept, loading=longest_loading(host.events, host.causes_from(AUTO), host.foremost_from(AUTO)))
@@ -270,33 +280,33 @@ def of_host(host: Host, params: Params) -> KeptHost:
 
 def examine(db: StepDatabase, host_ops: Ops, core_id: int | None = None) -> InputPipeline:
     """The input pipeline of some steps. ``core_id``: off TPUs, just what this core did, judged as XProf does."""
-    ops = input_ops.input_ops(host_ops)
-    step_ps = step_times(db)
-    share = input_ops.enqueue_share(host_ops)
+    ops = input_ops.list_input_ops(host_ops)
+    step_ps = compute_step_times(db)
+    share = input_ops.measure_enqueue_share(host_ops)
     if db.is_tpu:
-        values = tpu_step_values(db)
+        values = compute_tpu_steps(db)
         share = 0.0 if share is None else share
-        return InputPipeline(db, values, step_ps, tpu_verdict(values), ops, share, _time(ops, share))
-    steps = generic_steps(db, core_id)
+        return InputPipeline(db, values, step_ps, judge_tpu_steps(values), ops, share, _make_input_time(ops, share))
+    steps = make_generic_steps(db, core_id)
     if share is None:
-        share = _copying(steps, step_ps)
+        share = _measure_copying(steps, step_ps)
     verdict = steps.bottleneck(ops.uses_tf_data, copies_apart=core_id is None)
     verdict = verdict.as_measured() if core_id is None else verdict
-    return InputPipeline(db, steps, step_ps, verdict, ops, share, _time(ops, share))
+    return InputPipeline(db, steps, step_ps, verdict, ops, share, _make_input_time(ops, share))
 
 
-def _copying(steps: GenericSteps, step_ps: Int64s) -> float:
+def _measure_copying(steps: GenericSteps, step_ps: Int64s) -> float:
     """Copies to devices in the average step, as a part of it."""
     average = float(step_ps.mean()) if len(step_ps) else 0.0
     return float(steps.to_device_ps.mean()) / average if average > 0 and len(steps) else 0.0
 
 
-def _time(ops: InputOps, share: float) -> InputTime:
-    return input_ops.input_time(ops, share) if len(ops) else InputTime()
+def _make_input_time(ops: InputOps, share: float) -> InputTime:
+    return input_ops.divide_input_time(ops, share) if len(ops) else InputTime()
 
 
-def run(kept: Sequence[KeptHost], params: Params, after: Mapping[str, Report]) -> Report:
-    framework = together(one.framework for one in kept)
+def run(kept: Sequence[InputHostState], params: Params, after: Mapping[str, AnalysisReport]) -> AnalysisReport:
+    framework = choose_framework(one.framework for one in kept)
     loader = longest_wait(one.loader for one in kept)
     loading, _ = max((one.loading for one in kept), key=itemgetter(1), default=(None, 0))
     db = after["steps"].detail_as(SessionSteps).database
@@ -304,54 +314,54 @@ def run(kept: Sequence[KeptHost], params: Params, after: Mapping[str, Report]) -
     counted = examine(db.complete_steps(), host_ops)
     every = counted if counted.db is db else examine(db, host_ops)
     rows: dict[str, Callable[[], Any]] = {
-        "steps": lambda: _steps(every),
-        "step_breakdown": lambda: _step_breakdown(every),
-        "breakdown": lambda: _breakdown(counted),
+        "steps": lambda: _make_steps(every),
+        "step_breakdown": lambda: _make_step_breakdown(every),
+        "breakdown": lambda: _make_breakdown(counted),
         "input_ops": lambda: counted.ops,
-        "input_time": lambda: SimpleNamespace(time=counted.time, advice=_advice(counted.ops, framework)),
+        "input_time": lambda: SimpleNamespace(time=counted.time, advice=_list_advice(counted.ops, framework)),
     }
-    why = why_no_steps(after["steps"])
-    lost = _without_devices(kept)
+    why = explain_no_steps(after["steps"])
+    lost = _mark_without_devices(kept)
     divided = ("breakdown", "step_breakdown") if lost else ()
-    tables = LateTables({
-        name: schema.empty if name in divided else partial(_table, schema, rows[name])
+    tables = LazyTables({
+        name: schema.empty if name in divided else partial(_build_table, schema, rows[name])
         for name, schema in TABLES.items()
     })  # fmt: skip
-    values = step_figures(after["steps"]) | _values(counted, why) | {"host_op_ps": host_ops.op_ps}
-    figures = scalars(SCALARS, values | lost | _without_input(counted, kept))
-    notices = tuple(_notices(counted, why, framework, loader, loading))
-    return Report(NAME, tables, figures, notices, dict(after), counted)
+    values = get_step_figures(after["steps"]) | _compute_values(counted, why) | {"host_op_ps": host_ops.op_ps}
+    figures = make_scalars(SCALARS, values | lost | _mark_without_input(counted, kept))
+    notices = tuple(_list_notices(counted, why, framework, loader, loading))
+    return AnalysisReport(NAME, tables, figures, notices, dict(after), counted)
 
 
-def _table(schema: TableSchema, rows: Callable[[], Any]) -> pa.Table:
+def _build_table(schema: TableSchema, rows: Callable[[], Any]) -> pa.Table:
     return schema.of(rows())
 
 
-def why_no_steps(report: Report) -> str:
+def explain_no_steps(report: AnalysisReport) -> str:
     """Return why step times are not known, if they are not."""
     return report.scalars["step_time_mean_ps"].reason or "there are no steps"
 
 
-def step_figures(report: Report) -> dict[str, Known]:
+def get_step_figures(report: AnalysisReport) -> dict[str, Known]:
     """The figures of steps, as the report on them has them."""
-    return {name: known(report.scalars[name]) for name in STEP_FIGURES}
+    return {name: get_known(report.scalars[name]) for name in STEP_FIGURES}
 
 
 # ---- tables ---------------------------------------------------------------------------------------------
 
 
-def _steps(pipeline: InputPipeline) -> SimpleNamespace:
+def _make_steps(pipeline: InputPipeline) -> SimpleNamespace:
     db, steps, step_ps = pipeline.db, pipeline.steps, pipeline.step_ps
     if isinstance(steps, TpuStepValues):
         percents = (steps.infeed_percent_average, steps.infeed_percent_minimum, steps.infeed_percent_maximum)
         # infeeds of a core may overlap
         average, least, most = (pa.array(np.minimum(percent / 100.0, 1.0), mask=step_ps <= 0) for percent in percents)
-        input_ps = np.minimum(rounded((steps.tc_infeed_ms + steps.scv0_infeed_ms) * PS_PER_MS), step_ps)
-        cores = longest_wait_cores(db, steps)
+        input_ps = np.minimum(round_times((steps.tc_infeed_ms + steps.scv0_infeed_ms) * PS_PER_MS), step_ps)
+        cores = find_longest_wait_cores(db, steps)
     else:
         input_ps, span = np.zeros(len(db), np.int64), np.zeros(len(db))
-        input_ps[steps.row], span[steps.row] = rounded(steps.wait_input_ps), steps.step_ps
-        average, least = shares(input_ps, span), pa.nulls(len(db), pa.float64())
+        input_ps[steps.row], span[steps.row] = round_times(steps.wait_input_ps), steps.step_ps
+        average, least = divide_or_null(input_ps, span), pa.nulls(len(db), pa.float64())
         most, cores = least, [None] * len(db)
     return SimpleNamespace(
         db=db,
@@ -364,27 +374,27 @@ def _steps(pipeline: InputPipeline) -> SimpleNamespace:
     )
 
 
-def categories(pipeline: InputPipeline) -> tuple[list[str], Float64s, Float64s, Int64s]:
+def list_categories(pipeline: InputPipeline) -> tuple[list[str], Float64s, Float64s, Int64s]:
     """What step time is divided into: names, times [n, k] in ps, times of the steps [n], and rows of the database."""
     steps = pipeline.steps
     if isinstance(steps, TpuStepValues):
-        names, times = tpu_categories(steps)
+        names, times = split_tpu_categories(steps)
         return names, times, steps.step_ms * PS_PER_MS, np.arange(len(pipeline.db), dtype=np.int64)
     return [category.name for category in OWN_CATEGORIES], steps.own_category_ps, steps.step_ps, steps.row
 
 
-def _step_breakdown(pipeline: InputPipeline) -> SimpleNamespace:
-    names, times, span, rows = categories(pipeline)
+def _make_step_breakdown(pipeline: InputPipeline) -> SimpleNamespace:
+    names, times, span, rows = list_categories(pipeline)
     return SimpleNamespace(
         step=np.repeat(pipeline.db.number[rows], len(names)),
-        category=texts(names, np.tile(np.arange(len(names)), len(rows))),
+        category=encode_texts(names, np.tile(np.arange(len(names)), len(rows))),
         time=times.reshape(-1),
         span=np.repeat(span, len(names)),
     )
 
 
-def _breakdown(pipeline: InputPipeline) -> SimpleNamespace:
-    names, times, span, _ = categories(pipeline)
+def _make_breakdown(pipeline: InputPipeline) -> SimpleNamespace:
+    names, times, span, _ = list_categories(pipeline)
     if not len(times):
         names, times = [], times[:, :0]
     total = times.sum(axis=0)
@@ -398,7 +408,7 @@ def _breakdown(pipeline: InputPipeline) -> SimpleNamespace:
     )
 
 
-def rounded(times: Float64s) -> Int64s:
+def round_times(times: Float64s) -> Int64s:
     whole_numbers: Int64s = np.rint(times).astype(np.int64)
     return whole_numbers
 
@@ -406,14 +416,14 @@ def rounded(times: Float64s) -> Int64s:
 # ---- figures and words ----------------------------------------------------------------------------------
 
 
-def _values(pipeline: InputPipeline, reason: str) -> dict[str, Known]:
+def _compute_values(pipeline: InputPipeline, reason: str) -> dict[str, Known]:
     verdict, ops = pipeline.verdict, pipeline.ops
     values: dict[str, Known] = {}
-    unknown = verdict.input.classification == verdicts.UNKNOWN
+    unknown = verdict.input.classification == step_advice.UNDECIDED
     for name in ("input", "output", "compute", "idle"):
         values[f"{name}_percent"] = (None, reason) if unknown else getattr(verdict, f"{name}_percent")
     values["input_verdict"] = (None, reason) if unknown else verdict.input.severity
-    _, _, span, _ = categories(pipeline)
+    _, _, span, _ = list_categories(pipeline)
     values["step_time_shared_out_ps"] = round(float(span.mean())) if len(span) else (None, reason)
     values["uses_tf_data"] = ops.uses_tf_data
     values["input_op_self_ps"] = int(ops.self_ps.sum())
@@ -421,14 +431,14 @@ def _values(pipeline: InputPipeline, reason: str) -> dict[str, Known]:
     return values
 
 
-def _without_devices(kept: Sequence[KeptHost]) -> dict[str, Known]:
+def _mark_without_devices(kept: Sequence[InputHostState]) -> dict[str, Known]:
     """Return what is unknown because records of devices are missing, though threads compute."""
-    why = record_checks.why_unknown(one.records for one in kept)
+    why = record_checks.explain_missing_records(one.records for one in kept)
     names = ("output_percent", "compute_percent", "idle_percent", "enqueue_share")
     return {} if why is None else dict.fromkeys(names, (None, why))
 
 
-def _without_input(pipeline: InputPipeline, kept: Sequence[KeptHost]) -> dict[str, Known]:
+def _mark_without_input(pipeline: InputPipeline, kept: Sequence[InputHostState]) -> dict[str, Known]:
     """Return what is unknown because nothing would show that the program loads input. TPUs record their infeed."""
     if pipeline.verdict.input_percent or isinstance(pipeline.steps, TpuStepValues):
         return {}
@@ -437,28 +447,28 @@ def _without_input(pipeline: InputPipeline, kept: Sequence[KeptHost]) -> dict[st
     return dict.fromkeys(("input_percent", "input_verdict"), (None, _NO_INPUT))
 
 
-def _advice(ops: InputOps, framework: str) -> list[str]:
+def _list_advice(ops: InputOps, framework: str) -> list[str]:
     """By kind of work, in terms of tf.data where the program uses it or may."""
     of_tf_data = framework == TENSORFLOW or _has_iterators(ops)
     return [advice for _, advice in KINDS] if of_tf_data else list(KINDS_OF_INPUT)
 
 
-def _notices(
+def _list_notices(
     pipeline: InputPipeline, why: str, framework: str, loader: LoaderTime, loading: str | None
 ) -> tuple[Notice, ...]:
     verdict, ops = pipeline.verdict, pipeline.ops
-    if verdict.input.classification == verdicts.UNKNOWN:
-        return (Notice("warning", f"How long steps wait for input is not known: {why}"), *_on_stages(ops))
+    if verdict.input.classification == step_advice.UNDECIDED:
+        return (Notice("warning", f"How long steps wait for input is not known: {why}"), *_note_stages(ops))
     notices = []
-    if verdict.input.classification in (verdicts.HOST, verdicts.BOTH):
-        words = (verdict.input.plain_statement, _next_step(pipeline, framework, loader, loading))
+    if verdict.input.classification in (step_advice.HOST, step_advice.BOTH):
+        words = (verdict.input.plain_statement, _advise_next_step(pipeline, framework, loader, loading))
         notices += [Notice("recommendation", text) for text in words]
     if len(ops) and pipeline.time.total_ps() == 0:
         notices.append(Notice("info", "The input ops that were seen took no time."))
-    return (*notices, *_on_stages(ops))
+    return (*notices, *_note_stages(ops))
 
 
-def _on_stages(ops: InputOps) -> tuple[Notice, ...]:
+def _note_stages(ops: InputOps) -> tuple[Notice, ...]:
     """Where to look further, if the capture has iterators of tf.data."""
     return (Notice("info", _STAGES),) if _has_iterators(ops) else ()
 
@@ -467,15 +477,15 @@ def _has_iterators(ops: InputOps) -> bool:
     return any(name.startswith("Iterator::") for name in ops.name)
 
 
-def _next_step(pipeline: InputPipeline, framework: str, loader: LoaderTime, loading: str | None) -> str:
+def _advise_next_step(pipeline: InputPipeline, framework: str, loader: LoaderTime, loading: str | None) -> str:
     if loader.waited_ps:
-        return on_loader(loader)
+        return advise_on_loader(loader)
     parts = pipeline.time.parts()
     if not pipeline.ops.uses_tf_data or not any(parts):
         if loading is not None and asks_queue(loading):
-            return advice_on(OF_QUEUE, framework)
-        return on_unknown_input(framework, loading, on_tpu=isinstance(pipeline.steps, TpuStepValues))
+            return advice_on(OF_QUEUE, framework, on_gpus=not isinstance(pipeline.steps, TpuStepValues))
+        return advise_on_unknown_input(framework, loading, on_tpu=isinstance(pipeline.steps, TpuStepValues))
     largest = max(range(len(parts)), key=lambda at: parts[at])
-    kind, advice = KINDS[largest][0], _advice(pipeline.ops, framework)[largest]
+    kind, advice = KINDS[largest][0], _list_advice(pipeline.ops, framework)[largest]
     percent = 100.0 * parts[largest] / sum(parts)
     return f"On the host, {percent:.1f} % of the time for input goes to {kind}: {advice}."

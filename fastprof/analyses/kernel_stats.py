@@ -16,41 +16,47 @@ import pyarrow as pa
 
 from fastprof.analyses.contract import (
     Alike,
+    AnalysisReport,
     Evidence,
     Known,
-    Needs,
     Notice,
     Opening,
-    Report,
     ScalarSpec,
     Section,
     has_rows,
-    scalars,
+    make_scalars,
 )
 from fastprof.decode.plane_kinds import GPU_PLANES
-from fastprof.decode.task_environment import XPROF
-from fastprof.derive.devices import kernel_launch, precision, tensor_cores
+from fastprof.decode.span_stats import XPROF
+from fastprof.derive.devices import gpu_kernels
 from fastprof.derive.devices import op_names as tf_op
-from fastprof.derive.devices.gpu_vendor import VENDOR_STAT, stats_of_gpus, vendors
-from fastprof.derive.devices.kernel_launch import Dim, Launch
-from fastprof.derive.devices.kineto_categories import is_kineto
+from fastprof.derive.devices.gpu_kernels import VENDOR_STAT, Dim, Launch, find_vendors, stats_of_gpus
 from fastprof.derive.devices.nothing_ran import NothingRan
-from fastprof.derive.ops.elementwise import KINDS, OTHER, UNKNOWN, fusible_ps, kind_of
-from fastprof.derive.ops.kernel_names import DETAILS_OF_MEMORY, KERNEL_DETAILS
-from fastprof.derive.ops.kernel_rows import NO_OPS, Kernel, Row, by_op, longest_kernel, tensor_core_ps
-from fastprof.derive.ops.record_checks import records_of
-from fastprof.derive.ops.stat_values import distinct_rows, stat_beside
-from fastprof.derive.ops.tables import exact_sum, summed_by, sums_by
+from fastprof.derive.devices.op_names import is_kineto
+from fastprof.derive.ops.gpu_kernels import (
+    DETAILS_OF_MEMORY,
+    KERNEL_DETAILS,
+    NO_OPS,
+    KernelKey,
+    KernelRow,
+    find_longest_kernel,
+    group_kernels_by_op,
+    sum_tensor_core_time,
+)
+from fastprof.derive.ops.kernel_fusion import KINDS, OTHER, UNKNOWN, classify_kernel, estimate_fusible_time
+from fastprof.derive.ops.op_table import sum_by, sum_exactly, summarize_by
+from fastprof.derive.ops.record_checks import check_records
+from fastprof.derive.ops.stat_columns import join_stat_values, number_distinct_rows
 from fastprof.hlo import METADATA_STATS
 from fastprof.hlo import PLANES as HLO_PLANES
-from fastprof.schema.array_types import Int64s
-from fastprof.schema.column_kinds import Bytes, Count, Flag, Kind, Picoseconds, Share, Text
-from fastprof.schema.tables import Column, Formula, TableSchema
+from fastprof.schema.columns import Int64s
+from fastprof.schema.tables import Bytes, Column, Count, Flag, Formula, Kind, Picoseconds, Share, TableSchema, Text
 from fastprof.schema.value_classes import dataclass
+from fastprof.tables.needs import Needs
 
 if TYPE_CHECKING:
     from fastprof.derive.host import Host
-    from fastprof.hlo.modules import Modules
+    from fastprof.hlo.programs import Modules
     from fastprof.tables.host_events import HostEvents, Line, Plane
 
 
@@ -84,15 +90,15 @@ _NO_VENDOR = (
 _NO_NAME = "names of kernels do not show whether they run on matrix units"
 
 
-def _of_row(of: Callable[[Row], Any]) -> Formula:
+def _make_row_formula(of: Callable[[KernelRow], Any]) -> Formula:
     return lambda kernels: [of(row) for row in kernels.rows]
 
 
-def _of_launch(of: Callable[[Launch], Any]) -> Formula:
+def _make_launch_formula(of: Callable[[Launch], Any]) -> Formula:
     return lambda kernels: [of(launch) for launch in kernels.launches]
 
 
-def _of_op(of: Callable[[str, list[Row], int], Any]) -> Formula:
+def _make_op_formula(of: Callable[[str, list[KernelRow], int], Any]) -> Formula:
     """``of``: takes the name of an op, the rows of its kernels and their time."""
     return lambda ops: [of(*one) for one in ops.each]
 
@@ -104,60 +110,69 @@ _Percent, _Ratio = Kind(pa.float64(), "%"), Kind(pa.float64())
 _Name = Kind(pa.string())
 TABLES = {
     "kernels": TableSchema("kernels", "a kernel of a host, with its op and launch configuration, longest total first", (
-        Text("host", "host that ran it", _of_row(lambda row: row.host)),
-        _Name("name", "name of the kernel", _of_row(lambda row: row.kernel.name)),
+        Text("host", "host that ran it", _make_row_formula(lambda row: row.host)),
+        _Name("name", "name of the kernel", _make_row_formula(lambda row: row.kernel.name)),
         Text("op_name", "framework op that launched the kernel, by the metadata of its instruction or else the "
-             "stat tf_op; null: neither is recorded", _of_row(lambda row: row.op or None)),
-        Count("occurrences", "number of times that the kernel ran", _of_row(lambda row: row.ps[0])),
-        Picoseconds("total_ps", "sum of the durations of its occurrences", _of_row(lambda row: row.ps[1])),
-        Share("total_share", _SHARE, lambda kernels: [_share(row.ps[1], kernels.total) for row in kernels.rows]),
-        Picoseconds("mean_ps", "total_ps / occurrences, rounded down", _of_row(lambda row: row.ps[1] // row.ps[0])),
-        Picoseconds("min_ps", "duration of the shortest occurrence", _of_row(lambda row: row.ps[2])),
-        Picoseconds("max_ps", "duration of the longest occurrence", _of_row(lambda row: row.ps[3])),
+             "stat tf_op; null: neither is recorded", _make_row_formula(lambda row: row.op or None)),
+        Count("occurrences", "number of times that the kernel ran", _make_row_formula(lambda row: row.ps[0])),
+        Picoseconds("total_ps", "sum of the durations of its occurrences", _make_row_formula(lambda row: row.ps[1])),
+        Share("total_share", _SHARE,
+              lambda kernels: [_compute_share(row.ps[1], kernels.total) for row in kernels.rows]),
+        Picoseconds("mean_ps", "total_ps / occurrences, rounded down",
+                    _make_row_formula(lambda row: row.ps[1] // row.ps[0])),
+        Picoseconds("min_ps", "duration of the shortest occurrence", _make_row_formula(lambda row: row.ps[2])),
+        Picoseconds("max_ps", "duration of the longest occurrence", _make_row_formula(lambda row: row.ps[3])),
         Flag("uses_tensor_cores", "whether the kernel runs on Tensor Cores (AMD: Matrix Cores), by its name; null: who "
              "made the GPU or the kernel's name is not recorded, or kernels of this name do either",
-             _of_row(lambda row: row.uses)),
+             _make_row_formula(lambda row: row.uses)),
         Flag("could_use_tensor_cores", "whether the kernel could run on Tensor Cores: its op is a matrix product, a "
              "convolution, or another op whose kernel uses them, and it does more than transpose or copy",
-             _of_row(lambda row: row.could)),
+             _make_row_formula(lambda row: row.could)),
         Text("precision", "type of the numbers that the kernel computes with, such as bf16, by its name or else by "
-             "what its instruction reads; null: neither shows it", _of_row(lambda row: row.precision)),
+             "what its instruction reads; null: neither shows it", _make_row_formula(lambda row: row.precision)),
         Text("kind", "elementwise: it computes element by element and was launched op by op; reduction: it reduces "
-             "so; null: another kernel, or unknown", _of_row(lambda row: KINDS[row.kind])),
+             "so; null: another kernel, or unknown", _make_row_formula(lambda row: KINDS[row.kind])),
         Picoseconds("fusible_ps", "upper bound of the part of total_ps that fusing elementwise kernels with neighbours "
                     "on their stream may save; null: neither op nor program of the kernel is known",
-                    _of_row(lambda row: None if row.kind == UNKNOWN else row.fusible)),
-        Count("registers_per_thread", f"registers of each thread; {_NULL}", _of_launch(lambda one: one.registers)),
+                    _make_row_formula(lambda row: None if row.kind == UNKNOWN else row.fusible)),
+        Count("registers_per_thread", f"registers of each thread; {_NULL}",
+              _make_launch_formula(lambda one: one.registers)),
         Bytes("shared_bytes", f"shared memory of a block, static and dynamic; on ROCm group_mem; {_NULL}",
-              _of_launch(lambda one: one.shared)),
-        Bytes("static_shared_bytes", f"its static part; {_NULL}", _of_launch(lambda one: one.static_shared)),
-        Bytes("dynamic_shared_bytes", f"its dynamic part; {_NULL}", _of_launch(lambda one: one.dynamic_shared)),
-        Text("grid_dim", f"number of blocks along x,y,z; {_NULL}", _of_launch(lambda one: _dim_text(one.grid))),
-        Text("block_dim", f"threads of a block along x,y,z; {_NULL}", _of_launch(lambda one: _dim_text(one.block))),
-        Count("block_count", f"number of blocks of the grid; {_NULL}", _of_launch(lambda one: _product(one.grid))),
-        Count("threads_per_block", f"threads of a block; {_NULL}", _of_launch(lambda one: _product(one.block))),
+              _make_launch_formula(lambda one: one.shared)),
+        Bytes("static_shared_bytes", f"its static part; {_NULL}", _make_launch_formula(lambda one: one.static_shared)),
+        Bytes("dynamic_shared_bytes", f"its dynamic part; {_NULL}",
+              _make_launch_formula(lambda one: one.dynamic_shared)),
+        Text("grid_dim", f"number of blocks along x,y,z; {_NULL}",
+             _make_launch_formula(lambda one: _format_dim(one.grid))),
+        Text("block_dim", f"threads of a block along x,y,z; {_NULL}",
+             _make_launch_formula(lambda one: _format_dim(one.block))),
+        Count("block_count", f"number of blocks of the grid; {_NULL}",
+              _make_launch_formula(lambda one: _multiply_dim(one.grid))),
+        Count("threads_per_block", f"threads of a block; {_NULL}",
+              _make_launch_formula(lambda one: _multiply_dim(one.block))),
         _Percent("occupancy_percent", "warps that fit on a multiprocessor / warps that it can hold, in the first "
                  "occurrence; in PyTorch's traces the estimate of the profiler, lower if the grid does not fill the "
-                 f"GPU; {_NULL}", _of_launch(lambda one: one.occupancy)),
+                 f"GPU; {_NULL}", _make_launch_formula(lambda one: one.occupancy)),
         _Ratio("blocks_per_sm", f"blocks / multiprocessors of the device, of the first occurrence; {_UNRECORDED}",
-               _of_launch(lambda one: one.blocks_per_sm)),
+               _make_launch_formula(lambda one: one.blocks_per_sm)),
         _Ratio("warps_per_sm", f"warps of the grid / multiprocessors, of the first occurrence; {_UNRECORDED}",
-               _of_launch(lambda one: one.warps_per_sm)),
-        Column("device_count", pa.int32(), "GPUs of the host that ran the kernel", of=_of_row(lambda row: row.devices)),
+               _make_launch_formula(lambda one: one.warps_per_sm)),
+        Column("device_count", pa.int32(), "GPUs of the host that ran the kernel",
+               of=_make_row_formula(lambda row: row.devices)),
     ), derived=True),
     "ops": TableSchema("ops", "a framework op, with the kernels that it launched on all hosts, longest total first", (
         _Name("op_name", "framework op; null: the row is of kernels whose op is unknown",
-              _of_op(lambda op, _rows, _ps: op or None)),
+              _make_op_formula(lambda op, _rows, _ps: op or None)),
         Count("kernel_count", "number of its kernels with different names",
-              _of_op(lambda _op, rows, _ps: len({row.kernel.name for row in rows}))),
+              _make_op_formula(lambda _op, rows, _ps: len({row.kernel.name for row in rows}))),
         Count("occurrences", "number of times that its kernels ran; op_stats counts calls of ops",
-              _of_op(lambda _op, rows, _ps: sum(row.ps[0] for row in rows))),
-        Picoseconds("total_ps", "sum of the durations of its kernels", _of_op(lambda _op, _rows, ps: ps)),
-        Share("total_share", _SHARE, lambda ops: [_share(ps, ops.total) for _, _, ps in ops.each]),
+              _make_op_formula(lambda _op, rows, _ps: sum(row.ps[0] for row in rows))),
+        Picoseconds("total_ps", "sum of the durations of its kernels", _make_op_formula(lambda _op, _rows, ps: ps)),
+        Share("total_share", _SHARE, lambda ops: [_compute_share(ps, ops.total) for _, _, ps in ops.each]),
         Picoseconds("tensor_core_ps", "time of its kernels that use Tensor Cores; null: uses_tensor_cores of one is "
-                    "null", _of_op(lambda _op, rows, _ps: tensor_core_ps(rows))),
+                    "null", _make_op_formula(lambda _op, rows, _ps: sum_tensor_core_time(rows))),
         Flag("could_use_tensor_cores", "whether any of its kernels could run on Tensor Cores",
-             _of_op(lambda _op, rows, _ps: any(row.could for row in rows))),
+             _make_op_formula(lambda _op, rows, _ps: any(row.could for row in rows))),
     ), derived=True),
 }  # fmt: skip
 SCALARS = {
@@ -214,7 +229,7 @@ class HostKernels:
     other."""
 
     planes: int
-    rows: list[Row]
+    rows: list[KernelRow]
     reasons: tuple[str, ...]
     ran: bool = False
 
@@ -222,21 +237,21 @@ class HostKernels:
 def of_host(host: Host, params: Params) -> HostKernels:
     events = host.raw
     planes = {plane.number: plane for plane in events.planes_of("GPU")}
-    rows, details = _kernel_rows(events)
+    rows, details = _find_kernel_rows(events)
     columns = [
-        _plane_numbers(events, rows),
+        _find_plane_numbers(events, rows),
         events.meta[rows].astype(np.int64),
         details,
-        _recorded_ops(events, rows),
-        stat_beside(*events.texts("equation"), rows),
-        stat_beside(*events.texts("hlo_op"), rows),
-        stat_beside(*events.ints("program_id"), rows),
-        _torch_ops(host, rows),
-        stat_beside(*events.texts("hlo_module"), rows),
+        _read_recorded_ops(events, rows),
+        join_stat_values(*events.texts("equation"), rows),
+        join_stat_values(*events.texts("hlo_op"), rows),
+        join_stat_values(*events.ints("program_id"), rows),
+        _find_torch_ops(host, rows),
+        join_stat_values(*events.texts("hlo_module"), rows),
     ]
-    first, code = distinct_rows(columns)
+    first, code = number_distinct_rows(columns)
     namer = _Namer(host, planes, (events.names[meta] for meta in np.unique(events.meta[rows]).tolist()))
-    numbers: dict[tuple[Kernel, bool], int] = {}
+    numbers: dict[tuple[KernelKey, bool], int] = {}
     configured: list[Beside] = []
     devices: list[set[int]] = []
     types: list[set[str | None]] = []
@@ -254,67 +269,72 @@ def of_host(host: Host, params: Params) -> HostKernels:
     duration = events.duration_ps[rows]
     number_of = kernel_of_code[code]
     sums, sums_ns = (
-        summed_by(of, values, len(numbers), "the durations of the occurrences of a kernel").tolist()
+        summarize_by(of, values, len(numbers), "the durations of the occurrences of a kernel").tolist()
         for of, values in ((number_of, duration), (np.where(duration > 0, number_of, -1), duration // 1000))
     )
     kinds = np.array([beside[-2] for beside in configured], np.int64)[number_of]
-    fusible = sums_by(number_of, fusible_ps(kinds, duration, _lines(events, rows)), len(numbers)).tolist()
+    fusible = sum_by(
+        number_of, estimate_fusible_time(kinds, duration, _find_line_places(events, rows)), len(numbers)
+    ).tolist()
     only = [one.pop() if len(one) == 1 else None for one in types]
     on_devices = zip(map(len, devices), fusible, only, strict=True)
     kernels = zip(numbers, configured, on_devices, sums, sums_ns, strict=True)
     made = [
-        Row(host.name, kernel, *first[:-1], *on, ps, ns, detailed) for (kernel, detailed), first, on, ps, ns in kernels
+        KernelRow(host.name, kernel, *first[:-1], *on, ps, ns, detailed)
+        for (kernel, detailed), first, on, ps, ns in kernels
     ]
-    return HostKernels(len(planes), made, namer.reasons, records_of(host.entire.raw).has_gpu_events)
+    return HostKernels(len(planes), made, namer.reasons, check_records(host.entire.raw).has_gpu_events)
 
 
-def _recorded_ops(events: HostEvents, rows: Int64s) -> Int64s:
+def _read_recorded_ops(events: HostEvents, rows: Int64s) -> Int64s:
     """The text that names the framework op of each row; -1: none. Traces of XProf lack the programs that know it."""
-    recorded = stat_beside(*events.texts("tf_op"), rows)
+    recorded = join_stat_values(*events.texts("tf_op"), rows)
     if events.transcribed_from != XPROF:
         return recorded
-    named = stat_beside(*events.texts(_OP_NAME), rows)
+    named = join_stat_values(*events.texts(_OP_NAME), rows)
     texts = np.unique(recorded)
     vague = [number for number in texts.tolist() if number < 0 or events.text(number) in NO_OPS]
     return np.where(np.isin(recorded, vague) & (named >= 0), named, recorded)
 
 
-def _torch_ops(host: Host, rows: Int64s) -> Int64s:
+def _find_torch_ops(host: Host, rows: Int64s) -> Int64s:
     """The place of the op of PyTorch that launched each row among the ops of the host's GPUs; -1: none is known."""
     if not is_kineto(host.raw):
         return np.full(len(rows), -1, np.int64)
-    from fastprof.derive.ops.gpu import op_events
+    from fastprof.derive.ops.gpu_attribution import find_op_events
 
-    found = op_events(host.raw, host.modules)
+    found = find_op_events(host.raw, host.modules)
     known = np.array([not one.is_hlo and bool(one.provenance) for one in found.ops] + [False], bool)
     op = found.op[rows].astype(np.int64)
     return np.where(known[op], op, -1)
 
 
-def _kernel_rows(events: HostEvents) -> tuple[Int64s, Int64s]:
+def _find_kernel_rows(events: HostEvents) -> tuple[Int64s, Int64s]:
     """Rows of kernels, without those of negative durations, and the number of the text of their kernel_details; -1:
     it is not recorded, or empty."""
     from fastprof.derive.ops.gpu_ops import is_kernel  # it takes long to import
 
     rows = np.flatnonzero(is_kernel(events) & (events.duration_ps >= 0))
-    details = stat_beside(*events.texts(KERNEL_DETAILS), rows)
+    details = join_stat_values(*events.texts(KERNEL_DETAILS), rows)
     distinct = np.unique(details[details >= 0])
     empty = distinct[[not text for text in events.all_texts(distinct)]]
     return rows, np.where(np.isin(details, empty), -1, details)
 
 
-def _lines(events: HostEvents, rows: Int64s) -> Int64s:
+def _find_line_places(events: HostEvents, rows: Int64s) -> Int64s:
     """The place of the line of each row among the lines that have events."""
-    lines: Int64s = np.searchsorted([line.first for line in _used(events)], rows, side="right") - 1
+    lines: Int64s = np.searchsorted([line.first for line in _list_used_lines(events)], rows, side="right") - 1
     return lines
 
 
-def _used(events: HostEvents) -> list[Line]:
+def _list_used_lines(events: HostEvents) -> list[Line]:
     return [line for line in events.lines if line.first < line.last]
 
 
-def _plane_numbers(events: HostEvents, rows: Int64s) -> Int64s:
-    numbers: Int64s = np.array([line.plane.number for line in _used(events)], np.int64)[_lines(events, rows)]
+def _find_plane_numbers(events: HostEvents, rows: Int64s) -> Int64s:
+    numbers: Int64s = np.array([line.plane.number for line in _list_used_lines(events)], np.int64)[
+        _find_line_places(events, rows)
+    ]
     return numbers
 
 
@@ -327,21 +347,21 @@ class _Namer:
 
     def __init__(self, host: Host, planes: Mapping[int, Plane], names: Iterable[str]) -> None:
         """``names``: of the kernels."""
-        recorded = {number: _text(plane.stats.get(VENDOR_STAT)) for number, plane in planes.items()}
+        recorded = {number: _decode_text(plane.stats.get(VENDOR_STAT)) for number, plane in planes.items()}
         events = host.raw
-        known, self.reasons = vendors(stats_of_gpus(planes.values()), recorded, names)
+        known, self.reasons = find_vendors(stats_of_gpus(planes.values()), recorded, names)
         self._events, self._recorded, self._vendors = events, recorded, known
         # what is cached holds no `self`: a circle would keep the host's events until they are collected
-        self.launch = cache(lambda number: kernel_launch.parse(events.text(number)) if number >= 0 else Launch())
-        self.tf_op = cache(lambda number: tf_op.parse(events.text(number))[1:])
-        self.uses = cache(lambda meta, vendor: tensor_cores.kernel_uses(events.names[meta], vendor))
-        self.known_uses = cache(lambda meta, vendor: tensor_cores.runs_on_units(events.names[meta], vendor))
-        self.torch_op = partial(_provenance, events, host.modules)
+        self.launch = cache(lambda number: gpu_kernels.parse_launch(events.text(number)) if number >= 0 else Launch())
+        self.tf_op = cache(lambda number: tf_op.parse_op_name(events.text(number))[1:])
+        self.uses = cache(lambda meta, vendor: gpu_kernels.uses_matrix_units(events.names[meta], vendor))
+        self.known_uses = cache(lambda meta, vendor: gpu_kernels.runs_on_units(events.names[meta], vendor))
+        self.torch_op = partial(_format_provenance, events, host.modules)
         self.hlo_op = cache(lambda program, text: host.modules.op_name(program, events.text(text).split("::")[-1]))
         """The framework op of an HLO instruction; None if the capture has no such instruction."""
         self.title = host.modules.title
         types_read = host.modules.types_read
-        self.precision = cache(lambda meta, hlo_op, program: precision.of_kernel(
+        self.precision = cache(lambda meta, hlo_op, program: gpu_kernels.find_precision(
             events.names[meta],
             lambda: types_read(program, events.text(hlo_op).split("::")[-1]) if hlo_op >= 0 else (),
         ))  # fmt: skip
@@ -357,22 +377,22 @@ class _Namer:
         program: int,
         torch_op: int,
         module: int,
-    ) -> tuple[Kernel, Beside]:
+    ) -> tuple[KernelKey, Beside]:
         """The kernel, and what its row has beside it."""
         vendor, launch = self._vendors[plane], self.launch(details)
         uses = self.uses(meta, self._recorded[plane])
         name, could, of_framework, op_type = "", False, False, ""
         if op >= 0 and self._events.text(op):
             (name, op_type), of_framework = self.tf_op(op), True
-            einsum = equation >= 0 and tensor_cores.einsum_could(self._events.text(equation))
-            could = einsum or tensor_cores.op_could(name)
+            einsum = equation >= 0 and gpu_kernels.can_einsum_multiply(self._events.text(equation))
+            could = einsum or gpu_kernels.can_multiply(name)
         if torch_op >= 0:
             name, of_framework = self.torch_op(torch_op), True
-            could = tensor_cores.torch_op_could(name)
+            could = gpu_kernels.can_torch_op_multiply(name)
         compiled = self.hlo_op(program, hlo_op) if hlo_op >= 0 else None
         if compiled is not None:
-            name, could = compiled, could or tensor_cores.op_could(compiled)
-        kernel = Kernel(
+            name, could = compiled, could or gpu_kernels.can_multiply(compiled)
+        kernel = KernelKey(
             self._events.names[meta],
             launch.grid or (1, 1, 1),
             launch.block or (1, 1, 1),
@@ -385,28 +405,28 @@ class _Namer:
         )
         known = self.known_uses(meta, vendor) if kernel.name else None
         named = self._events.text(module) if module >= 0 else hlo_op >= 0 and (self.title(program) or "unknown")
-        kind = kind_of(kernel.name, name, op_type, named.partition("(")[0] if named else "")
+        kind = classify_kernel(kernel.name, name, op_type, named.partition("(")[0] if named else "")
         if kind == OTHER and not (name or op_type or named or is_kineto(self._events)):
             kind = UNKNOWN
         return kernel, (launch, vendor, known, could or (of_framework and known is True), kind, details >= 0)
 
 
-def _provenance(events: HostEvents, modules: Modules, place: int) -> str:
-    from fastprof.derive.ops.gpu import op_events
+def _format_provenance(events: HostEvents, modules: Modules, place: int) -> str:
+    from fastprof.derive.ops.gpu_attribution import find_op_events
 
-    return op_events(events, modules).ops[place].provenance
+    return find_op_events(events, modules).ops[place].provenance
 
 
-def _text(value: Any) -> str | None:
+def _decode_text(value: Any) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _longest(
-    rows: Sequence[Row], ops: Sequence[tuple[str, list[Row], int]], total: int, unknown: tuple[None, str]
+def _find_longest(
+    rows: Sequence[KernelRow], ops: Sequence[tuple[str, list[KernelRow], int]], total: int, unknown: tuple[None, str]
 ) -> Iterator[tuple[str, Known]]:
     none = (None, _NO_OPS) if rows else unknown
     named = next(((op, ps) for op, _, ps in ops if op), None)
-    for figure, longest in (("longest_kernel", longest_kernel(rows)), ("longest_op", named)):
+    for figure, longest in (("longest_kernel", find_longest_kernel(rows)), ("longest_op", named)):
         yield figure, longest[0] if longest else none
         yield f"{figure}_share", longest[1] / total if longest and total else none
 
@@ -417,14 +437,17 @@ def merge(kept: Sequence[HostKernels], params: Params, shared: dict[Any, Any]) -
     return HostKernels(sum(host.planes for host in kept), rows, tuple(reasons), any(host.ran for host in kept))
 
 
-def run(kept: Sequence[HostKernels], params: Params, after: Mapping[str, Report]) -> Report:
+def run(kept: Sequence[HostKernels], params: Params, after: Mapping[str, AnalysisReport]) -> AnalysisReport:
     rows = [row for host in kept for row in host.rows]
     rows.sort(key=lambda row: (-row.ps[1], row.kernel, row.host))  # longest first, then by name and configuration
-    total = exact_sum([row.ps[1] for row in rows], "the durations of kernels")
+    total = sum_exactly([row.ps[1] for row in rows], "the durations of kernels")
     tensor = sum(row.ps[1] for row in rows if row.uses)
     missed = sum(row.ps[1] for row in rows if row.misses)
-    unknown = (None, _why_none(kept))
-    shares = {"tensor_core_share": _share(tensor, total), "missed_tensor_core_share": _share(missed, total)}
+    unknown = (None, _explain_none(kept))
+    shares = {
+        "tensor_core_share": _compute_share(tensor, total),
+        "missed_tensor_core_share": _compute_share(missed, total),
+    }
     values: dict[str, Known] = {
         "kernel_count": len(rows),
         "occurrences": sum(row.ps[0] for row in rows),
@@ -433,8 +456,8 @@ def run(kept: Sequence[HostKernels], params: Params, after: Mapping[str, Report]
         "missed_tensor_core_ps": missed,
         **{name: unknown if part is None else part for name, part in shares.items()},
     }
-    ops = by_op(rows)
-    values |= dict(_longest(rows, ops, total, unknown))
+    ops = group_kernels_by_op(rows)
+    values |= dict(_find_longest(rows, ops, total, unknown))
     if not missed and 2 * sum(ps for op, _, ps in ops if op) <= total:
         values |= {name: (None, _NO_OPS) for name in SCALARS if name.startswith("missed")}
     for name, time, unsure in (
@@ -445,37 +468,39 @@ def run(kept: Sequence[HostKernels], params: Params, after: Mapping[str, Report]
             values |= {f"{name}_ps": (None, _NO_NAME), f"{name}_share": (None, _NO_NAME)}
     if not rows and not any(host.ran for host in kept):
         values = dict.fromkeys(SCALARS, unknown)
-    if not all(tensor_cores.knows(row.vendor) for row in rows):
+    if not all(gpu_kernels.knows_kernels(row.vendor) for row in rows):
         values |= {name: (None, _NO_VENDOR) for name in SCALARS if "tensor_core" in name}
-    launches = [kernel_launch.credible(row.launch) for row in rows]
+    launches = [gpu_kernels.drop_incredible(row.launch) for row in rows]
     tables = {
         "kernels": TABLES["kernels"].of(SimpleNamespace(rows=rows, launches=launches, total=total)),
         "ops": TABLES["ops"].of(SimpleNamespace(each=ops, total=total)),
     }
-    return Report(NAME, tables, scalars(SCALARS, values), tuple(_notices(kept, rows, total, missed)), detail=rows)
+    return AnalysisReport(
+        NAME, tables, make_scalars(SCALARS, values), tuple(_list_notices(kept, rows, total, missed)), detail=rows
+    )
 
 
-def _why_none(kept: Sequence[HostKernels]) -> str:
+def _explain_none(kept: Sequence[HostKernels]) -> str:
     planes = sum(host.planes for host in kept)
     return NothingRan(f"no event of the {planes} GPU planes is a kernel" if planes else "the capture has no GPU planes")
 
 
-def _notices(kept: Sequence[HostKernels], rows: Sequence[Row], total: int, missed: int) -> Iterator[Notice]:
+def _list_notices(kept: Sequence[HostKernels], rows: Sequence[KernelRow], total: int, missed: int) -> Iterator[Notice]:
     if not rows:
-        yield Notice("info", NothingRan(f"No kernels: {_why_none(kept)}."))
+        yield Notice("info", NothingRan(f"No kernels: {_explain_none(kept)}."))
     for reason in dict.fromkeys(reason for host in kept if host.rows for reason in host.reasons):
         yield Notice("info", f"{reason[0].upper()}{reason[1:]}.")
-    share = _share(missed, total)
+    share = _compute_share(missed, total)
     if share is not None and share >= WORTH_SAYING:
-        yield _missed(rows, share)
-    is_open = sum(row.ps[1] for row in rows if row.uses is None and tensor_cores.knows(row.vendor))
-    if (_share(is_open, total) or 0.0) >= WORTH_SAYING:
+        yield _describe_missed(rows, share)
+    is_open = sum(row.ps[1] for row in rows if row.uses is None and gpu_kernels.knows_kernels(row.vendor))
+    if (_compute_share(is_open, total) or 0.0) >= WORTH_SAYING:
         yield Notice(
             "info",
             f"The names of kernels that take {100 * is_open / total:.1f} % of kernel time do not show whether they use "
-            f"{tensor_cores.units_of(rows[0].vendor)}: they count as neither.",
+            f"{gpu_kernels.get_matrix_units(rows[0].vendor)}: they count as neither.",
         )
-    wrong = sum(kernel_launch.is_garbled(row.launch) for row in rows)
+    wrong = sum(gpu_kernels.is_garbled(row.launch) for row in rows)
     if wrong:
         yield Notice(
             "warning",
@@ -484,10 +509,10 @@ def _notices(kept: Sequence[HostKernels], rows: Sequence[Row], total: int, misse
         )
 
 
-def _missed(rows: Sequence[Row], share: float) -> Notice:
+def _describe_missed(rows: Sequence[KernelRow], share: float) -> Notice:
     first = next(row for row in rows if row.misses)
-    worst, units = first.kernel, tensor_cores.units_of(first.vendor)
-    types = "Half precision" if first.vendor == tensor_cores.AMD else "Half precision, or TF32,"
+    worst, units = first.kernel, gpu_kernels.get_matrix_units(first.vendor)
+    types = "Half precision" if first.vendor == gpu_kernels.AMD else "Half precision, or TF32,"
     return Notice(
         "recommendation",
         f"{100 * share:.1f} % of kernel time is in kernels without {units}, of ops that could use them; the "
@@ -496,16 +521,16 @@ def _missed(rows: Sequence[Row], share: float) -> Notice:
     )
 
 
-def _share(part: int, total: int) -> float | None:
+def _compute_share(part: int, total: int) -> float | None:
     """None if there is no time to share."""
     return part / total if total else None
 
 
-def _dim_text(dim: Dim | None) -> str | None:
+def _format_dim(dim: Dim | None) -> str | None:
     return None if dim is None else f"{dim[0]},{dim[1]},{dim[2]}"
 
 
-def _product(dim: Dim | None) -> int | None:
+def _multiply_dim(dim: Dim | None) -> int | None:
     """Null beyond 64 bits: the capture is damaged."""
     size = None if dim is None else dim[0] * dim[1] * dim[2]
     return size if size is not None and size < 2**63 else None

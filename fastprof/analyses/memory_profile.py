@@ -15,39 +15,35 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from fastprof.analyses.accumulation import LazyHostValues
 from fastprof.analyses.contract import (
+    AnalysisReport,
     Evidence,
-    Need,
-    Needs,
+    LazyTables,
     Notice,
     Opening,
-    Report,
     ScalarSpec,
     Section,
     Value,
+    add_need,
     has_rows,
     is_known,
-    needing,
-    scalars,
-    union,
+    make_scalars,
 )
-from fastprof.analyses.late_tables import LateTables
-from fastprof.analyses.one_by_one import OneByOne
-from fastprof.derive.devices.framework import TENSORFLOW_1, framework_of_host
-from fastprof.derive.devices.kineto_categories import is_kineto
+from fastprof.derive.devices.op_names import TENSORFLOW_1, find_host_framework, is_kineto
 from fastprof.derive.host import Host
-from fastprof.derive.memory import memory_events, memory_remarks, tables_of_hosts
-from fastprof.derive.memory.host_memory import AboutHost, HostMemory, MemorySteps, module_runs
-from fastprof.derive.memory.kept_memory import COUNTS, SHORT_LIVED, KeptMemory, Options
-from fastprof.derive.memory.memory_events import MemoryEvents
-from fastprof.derive.memory.memory_of_hosts import MemoryOfHosts
+from fastprof.derive.memory import memory_events, memory_remarks, session_memory
+from fastprof.derive.memory.host_memory import HostMemory, HostOutline, MemorySteps, list_module_runs
+from fastprof.derive.memory.memory_events import MemoryEvents, read_device_sizes
 from fastprof.derive.memory.memory_tables import TABLES as TABLES
+from fastprof.derive.memory.session_memory import COUNTS, SHORT_LIVED, HostMemoryState, MemoryOptions, SessionMemory
 from fastprof.derive.memory.table_rows import SIZED
-from fastprof.derive.memory.torch_memory import device_sizes
-from fastprof.derive.steps import of_host as host_steps
+from fastprof.derive.steps import host_steps
 from fastprof.derive.steps.step_source import AUTO, STEPS_FROM
+from fastprof.schema.tables import Need
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HOST_THREADS
+from fastprof.tables.needs import Needs, unite_needs
 
 if TYPE_CHECKING:
     from fastprof.tables.host_events import HostEvents
@@ -55,7 +51,7 @@ if TYPE_CHECKING:
 NAME = "memory_profile"
 OF_ALL_THREADS = OF_HOSTS = True
 """Everything during chosen steps is reported, whatever its group."""
-READS = union([
+READS = unite_needs([
     Host.GROUPING,
     Needs(stats=host_steps.STATS, metadata_stats=host_steps.METADATA_STATS),
     Needs(stats=memory_events.STATS),
@@ -125,7 +121,7 @@ SCALARS = {
                                "of the peak, never asked for"),
     "fragmentation_share": ScalarSpec("share", f"fragmentation at the peak, {_OF_LARGEST}",
                                       "fragmentation of free memory at the peak"),
-    **needing(_RECORDED, {
+    **add_need(_RECORDED, {
         "allocator_count": ScalarSpec(None, "allocators of all hosts with an allocation or a free", "allocators"),
         "snapshot_count": ScalarSpec(None, "snapshots: allocations and frees, each with the memory in use after it",
                                      "snapshots"),
@@ -135,7 +131,7 @@ SCALARS = {
                                         "allocations held at the end"),
         "replaced_count": ScalarSpec(None, "allocations whose free is missing in the capture", "frees not recorded"),
     }),
-    **needing(SIZED, {
+    **add_need(SIZED, {
         "short_lived_count": ScalarSpec(None, "allocations that lived no longer than short_lived_us", "short-lived"),
         "short_lived_share": ScalarSpec("share", "short_lived_count / allocation_count", "short-lived share"),
         "short_lived_bytes": ScalarSpec("bytes", "sum of the sizes of short-lived allocations", "short-lived sizes"),
@@ -157,7 +153,7 @@ def is_fragmented(table: pa.Table) -> pa.Array:
     return pa.array(~little | (table["moment"].cast(pa.string()).to_numpy() == "at"))
 
 
-def _any_is_fragmented(report: Report) -> bool:
+def _has_fragmented(report: AnalysisReport) -> bool:
     return any(is_fragmented(report.tables["fragmentation"]).to_pylist())
 
 
@@ -187,7 +183,7 @@ SECTIONS = (
             "steps_grown", "step_count", "grows_steadily"), shown=has_rows("growth")),
     Section("Fragmentation, with the largest free chunk at the most", "fragmentation", ("allocator", "moment",
             "start_ps", "free_bytes", "largest_free_bytes", "next_largest_bytes", "too_small_least_bytes",
-            "too_small_most_bytes"), rows=12, shown=_any_is_fragmented, only=is_fragmented),
+            "too_small_most_bytes"), rows=12, shown=_has_fragmented, only=is_fragmented),
     Section("Steps", "steps", ("allocator", "step", "peak_bytes", "begin_bytes", "growth_bytes", "allocation_count",
             "allocated_bytes", "freed_bytes", "short_lived_bytes"), rows=10, shown=has_rows("steps")),
     Section("Ops by the memory that they allocate", "ops", ("allocator", "op_name", "count", "allocated_bytes",
@@ -196,13 +192,13 @@ SECTIONS = (
 )  # fmt: skip
 
 
-def of_host(host: Host, params: Params) -> KeptMemory:
+def of_host(host: Host, params: Params) -> HostMemoryState:
     """All of the host's memory, also where only some of its steps are reported: what is freed within them was allocated
     before, and the other way round."""
     events = host.entire.raw
-    begin_ps, end_ps = _span(events)
-    kept = _memory_events(host.entire)
-    about = AboutHost(
+    begin_ps, end_ps = _measure_span(events)
+    kept = _read_memory_events(host.entire)
+    about = HostOutline(
         host=host.name,
         hardware=host.hardware,
         has_host_plane=events.plane_named(HOST_THREADS) is not None,
@@ -210,18 +206,18 @@ def of_host(host: Host, params: Params) -> KeptMemory:
         end_ps=end_ps,
         steps=MemorySteps.of(host.steps_from(params.steps_from).database) if len(kept) else MemorySteps.none(),
         threads=host.workers.threads,
-        of_runs=framework_of_host(host.raw) == TENSORFLOW_1,
+        of_runs=find_host_framework(host.raw) == TENSORFLOW_1,
         chosen=host.entire is not host,
         of_torch=is_kineto(events),
-        device_bytes=device_sizes(events),
+        device_bytes=read_device_sizes(events),
     )
-    options = Options(params.at, params.short_lived_us, params.request)
-    return KeptMemory(HostMemory(about, kept, module_runs(host.raw)), options)
+    options = MemoryOptions(params.at, params.short_lived_us, params.request)
+    return HostMemoryState(HostMemory(about, kept, list_module_runs(host.raw)), options)
 
 
-def _memory_events(host: Host) -> MemoryEvents:
+def _read_memory_events(host: Host) -> MemoryEvents:
     """With their groups, which are made meanwhile; where there are no such events there is no need of groups."""
-    read = partial(memory_events.memory_events, host.raw, workers=host.workers)
+    read = partial(memory_events.read_memory_events, host.raw, workers=host.workers)
     if not set(memory_events.EVENTS).intersection(host.raw.names):
         return read()
     tasks: list[Callable[[], Any]] = [lambda: host.groups, read]
@@ -230,7 +226,7 @@ def _memory_events(host: Host) -> MemoryEvents:
     return with_groups
 
 
-def _span(events: HostEvents) -> tuple[int, int]:
+def _measure_span(events: HostEvents) -> tuple[int, int]:
     """From the first begin to the last end of any event, as far as 64 bits hold it."""
     lines = [line for line in events.lines if line.first < line.last]
     if not lines:
@@ -244,20 +240,20 @@ def _span(events: HostEvents) -> tuple[int, int]:
     return first, max(last, *ends)
 
 
-def run(kept: Sequence[KeptMemory], params: Params, after: Mapping[str, Report]) -> Report:
-    of_all: OneByOne[KeptMemory] = OneByOne(kept)
-    every = MemoryOfHosts(of_all, params.at)
+def run(kept: Sequence[HostMemoryState], params: Params, after: Mapping[str, AnalysisReport]) -> AnalysisReport:
+    of_all: LazyHostValues[HostMemoryState] = LazyHostValues(kept)
+    every = SessionMemory(of_all, params.at)
     hosts = of_all.only(every.places)
-    tables = LateTables(tables_of_hosts.tables(hosts, every))
+    tables = LazyTables(session_memory.make_tables(hosts, every))
     remarks = every.remarks(hosts)
     if len(hosts) and every.any_chosen:
         remarks.append(("info", _SOME_STEPS))
     notices = tuple(Notice(*remark) for remark in remarks)
-    values = _counts(every) | _of_largest(every.largest(hosts))
-    return Report(NAME, tables, scalars(SCALARS, values), notices, detail=of_all)
+    values = _count_events(every) | _describe_largest(every.largest(hosts))
+    return AnalysisReport(NAME, tables, make_scalars(SCALARS, values), notices, detail=of_all)
 
 
-def _counts(every: MemoryOfHosts) -> dict[str, Value | tuple[None, str]]:
+def _count_events(every: SessionMemory) -> dict[str, Value | tuple[None, str]]:
     values: dict[str, Value | tuple[None, str]] = {name: every.counts[name] for name in (*COUNTS, *SHORT_LIVED)}
     count, short = every.counts["allocation_count"], every.counts["short_lived_count"]
     values["allocator_count"] = len(every.rank)
@@ -265,7 +261,7 @@ def _counts(every: MemoryOfHosts) -> dict[str, Value | tuple[None, str]]:
     return values
 
 
-def _of_largest(largest: tuple[KeptMemory, pa.Table] | None) -> dict[str, Value | tuple[None, str]]:
+def _describe_largest(largest: tuple[HostMemoryState, pa.Table] | None) -> dict[str, Value | tuple[None, str]]:
     """Of the allocator with the largest peak, its host and its row of the table of allocators."""
     names = {name: name for name in ("peak_bytes", "peak_ps", "peak_step", "capacity_bytes", "lifetime_peak_bytes")}
     names |= {
@@ -279,7 +275,7 @@ def _of_largest(largest: tuple[KeptMemory, pa.Table] | None) -> dict[str, Value 
     host, (row,) = largest[0], largest[1].to_pylist()
     unrecorded, reasons = "the allocator does not record it", {}
     if row["peak_bytes"] is not None:
-        reasons["peak_step"] = _no_step(host, row["peak_ps"])
+        reasons["peak_step"] = _explain_no_step(host, row["peak_ps"])
         reasons["wasted_bytes"] = (
             "the capture has no allocation that was alive then, or does not record its requested size"
         )
@@ -295,7 +291,7 @@ def _of_largest(largest: tuple[KeptMemory, pa.Table] | None) -> dict[str, Value 
     return values
 
 
-def _no_step(host: KeptMemory, time_ps: int) -> str:
+def _explain_no_step(host: HostMemoryState, time_ps: int) -> str:
     """Why the peak was at the time of none."""
     steps = host.about.steps
     if not len(steps):

@@ -15,19 +15,18 @@ import pyarrow as pa
 from fastprof import hlo
 from fastprof.analyses.contract import (
     NO_PROGRAMS_OF_TORCH,
+    AnalysisReport,
     Evidence,
-    Needs,
     Notice,
     Opening,
-    Report,
     ScalarSpec,
     Section,
     Value,
     has_rows,
     is_known,
-    scalars,
+    make_scalars,
 )
-from fastprof.decode.plane_kinds import device_of
+from fastprof.decode.plane_kinds import find_device_of_plane
 from fastprof.derive.host import CPU_ONLY, GPU, TPU, Host
 from fastprof.errors import CaptureError
 from fastprof.hlo import program_memory_tables as tables_of
@@ -37,19 +36,21 @@ from fastprof.hlo.program_memory import (
     TOO_LARGE,
     MemorySpace,
     ProgramMemory,
-    space_name,
-    space_number,
-    space_text,
+    find_scoped_vmem,
+    format_space,
+    get_space_name,
+    list_signature_rows,
+    parse_space,
 )
 from fastprof.hlo.program_memory_tables import TABLES as TABLES
-from fastprof.hlo.program_memory_tables import ModuleRow, module_rows
-from fastprof.hlo.program_remarks import Remark, remarks
-from fastprof.hlo.unplanned_memory import scoped_vmem, signature_rows
+from fastprof.hlo.program_memory_tables import ModuleRow, list_module_rows
+from fastprof.hlo.program_remarks import Remark, make_remarks
 from fastprof.schema.value_classes import dataclass
-from fastprof.tables.program_choice import matching, named
+from fastprof.tables.needs import Needs
+from fastprof.tables.program_choice import find_named_programs, match_programs
 
 if TYPE_CHECKING:
-    from fastprof.hlo.modules import Modules
+    from fastprof.hlo.programs import Modules
     from fastprof.hlo.programs import Program as Undecoded
     from fastprof.tables.host_events import HostEvents
 
@@ -122,7 +123,7 @@ _SHOWN = ("peak_bytes", "peak_instruction", "unpadded_peak_bytes", "padding_byte
 # Memory spaces have names only where the hardware is known; otherwise sections show their numbers.
 
 
-def _several(*, named: bool) -> Callable[[Report], bool]:
+def _has_several(*, named: bool) -> Callable[[AnalysisReport], bool]:
     """Whether there are several programs, and whether memory spaces have names."""
     return lambda report: (
         len(report.tables["modules"]["module"].unique()) > 1
@@ -130,16 +131,16 @@ def _several(*, named: bool) -> Callable[[Report], bool]:
     )
 
 
-def _has_memory(*, named: bool) -> Callable[[Report], bool]:
+def _has_memory(*, named: bool) -> Callable[[AnalysisReport], bool]:
     """Whether the program has anything in the memory space, and whether that has a name."""
     return lambda report: _has_figures(report) and (report.scalars["memory_space_name"].value is not None) == named
 
 
-def _has_figures(report: Report) -> bool:
+def _has_figures(report: AnalysisReport) -> bool:
     return report.scalars["allocated_bytes"].value is not None and report.tables["allocations"].num_rows > 0
 
 
-def _has_no_figures(report: Report) -> bool:
+def _has_no_figures(report: AnalysisReport) -> bool:
     return report.scalars["module"].value is not None and not _has_figures(report)
 
 
@@ -157,7 +158,7 @@ OPENING = Opening(
 SECTIONS = (
     *(Section("Programs, most memory first", "modules", ("module", space, "peak_bytes", "allocated_bytes",
               "parameter_bytes", "output_bytes", "temporary_bytes", "fragmentation_bytes"), rows=12,
-              shown=_several(named=named)) for space, named in _SPACES),
+              shown=_has_several(named=named)) for space, named in _SPACES),
     *(Section("Memory", scalars=("module", space, *_SHOWN), shown=_has_memory(named=named))
       for space, named in _SPACES),
     Section("Program", scalars=("module", "memory_space"), shown=_has_no_figures),
@@ -178,7 +179,7 @@ SECTIONS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
+class ViewedProgram:
     """``hosts``: those that have exactly this program. ``own``: it itself, undecoded; None: not requested, or it does
     not decode. ``rows``: its rows of the table modules."""
 
@@ -191,37 +192,41 @@ class Program:
 
     def space_number(self, params: Params) -> int:
         """Of the requested memory space."""
-        return space_number(str(params.memory_space), self.hardware)
+        return parse_space(str(params.memory_space), self.hardware)
 
 
-HostPrograms = tuple[list[Program], list[str]]
+HostPrograms = tuple[list[ViewedProgram], list[str]]
 """The programs of a host, and what could not be read of them, in words."""
 
 
 def of_host(given: Host, params: Params) -> HostPrograms:
-    hardware = _hardware(given.raw)
-    space_number(str(params.memory_space), hardware)
+    hardware = _get_hardware(given.raw)
+    parse_space(str(params.memory_space), hardware)
     modules = given.modules
     listed = [(number, modules.title(number) or "") for number in modules.program_ids]
-    requested = listed if params.module is None else matching(listed, str(params.module))
+    requested = listed if params.module is None else match_programs(listed, str(params.module))
     problems: list[str] = []
-    programs = [Program(title, number, (given.name,), hardware) for number, title in listed]
-    programs = [_read(one, modules, problems) if (one.program_id, one.title) in requested else one for one in programs]
+    programs = [ViewedProgram(title, number, (given.name,), hardware) for number, title in listed]
+    programs = [
+        _read_program(one, modules, problems) if (one.program_id, one.title) in requested else one for one in programs
+    ]
     return programs, [*modules.problems, *problems]
 
 
-def _hardware(events: HostEvents) -> str:
+def _get_hardware(events: HostEvents) -> str:
     """The hardware, from the names of the capture's planes; "": unknown, as for files of programs alone."""
-    kinds = {device_of(name)[0] for name in events.plane_names}
+    kinds = {find_device_of_plane(name)[0] for name in events.plane_names}
     return GPU if GPU in kinds else TPU if TPU in kinds else CPU_ONLY if "CPU" in kinds else ""
 
 
-def _read(program: Program, modules: Modules, problems: list[str]) -> Program:
+def _read_program(program: ViewedProgram, modules: Modules, problems: list[str]) -> ViewedProgram:
     module = modules.module(program.program_id)
     if module is None:
         return program
     try:
-        return replace(program, own=modules.program(program.program_id), rows=tuple(module_rows(ProgramMemory(module))))
+        return replace(
+            program, own=modules.program(program.program_id), rows=tuple(list_module_rows(ProgramMemory(module)))
+        )
     except CaptureError as error:
         at = f", at byte {error.offset:,} of its HLO" if error.offset is not None else ""
         problems.append(f"the memory of the program {program.title} does not decode: {error.message}{at}")
@@ -232,31 +237,33 @@ def _read(program: Program, modules: Modules, problems: list[str]) -> Program:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ShownProgram:
     """The program shown, and the memory space."""
 
-    program: Program
+    program: ViewedProgram
     memory: ProgramMemory
     space: MemorySpace
 
 
-def run(kept: Sequence[HostPrograms], params: Params, after: Mapping[str, Report]) -> Report:
-    programs = [one for one in _distinct(kept) if one.own is not None]
+def run(kept: Sequence[HostPrograms], params: Params, after: Mapping[str, AnalysisReport]) -> AnalysisReport:
+    programs = [one for one in _deduplicate(kept) if one.own is not None]
     if params.module is not None:
-        programs = _named(programs, kept, str(params.module))
-    ordered = sorted(programs, key=lambda one: _taken_by(one, params), reverse=True)
-    shown = _shown(ordered[0], params) if ordered else None
-    tables = {name: schema.empty() for name, schema in TABLES.items()} | {"modules": _modules_table(ordered, params)}
+        programs = _find_named(programs, kept, str(params.module))
+    ordered = sorted(programs, key=lambda one: _make_sort_key(one, params), reverse=True)
+    shown = _make_shown(ordered[0], params) if ordered else None
+    tables = {name: schema.empty() for name, schema in TABLES.items()} | {
+        "modules": _build_modules_table(ordered, params)
+    }
     if shown is not None:
-        tables |= _tables(shown)
-    values = _figures(shown, kept)
-    notices = tuple(_notices(kept, ordered, shown, params))
-    return Report(NAME, tables, scalars(SCALARS, values), notices, after, shown)
+        tables |= _build_tables(shown)
+    values = _compute_figures(shown, kept)
+    notices = tuple(_list_notices(kept, ordered, shown, params))
+    return AnalysisReport(NAME, tables, make_scalars(SCALARS, values), notices, after, shown)
 
 
-def _distinct(kept: Sequence[HostPrograms]) -> list[Program]:
+def _deduplicate(kept: Sequence[HostPrograms]) -> list[ViewedProgram]:
     """Programs that several hosts have are one where they are the same to the byte."""
-    distinct: dict[Any, Program] = {}
+    distinct: dict[Any, ViewedProgram] = {}
     for program in (one for programs, _ in kept for one in programs):
         same = b"" if program.own is None else program.own.digest
         key = (program.title, program.program_id, same)
@@ -265,34 +272,34 @@ def _distinct(kept: Sequence[HostPrograms]) -> list[Program]:
     return list(distinct.values())
 
 
-def _named(programs: Sequence[Program], kept: Sequence[HostPrograms], requested: str) -> list[Program]:
+def _find_named(programs: Sequence[ViewedProgram], kept: Sequence[HostPrograms], requested: str) -> list[ViewedProgram]:
     """The programs of a name on all hosts, all of one id; empty where it does not decode, which notices report.
     UsageError: no program has the name, or several."""
     listed = list(dict.fromkeys((one.program_id, one.title) for listed, _ in kept for one in listed))
-    matches = named(listed, requested, _NO_PROGRAMS)
+    matches = find_named_programs(listed, requested, _NO_PROGRAMS)
     return [one for one in programs if (one.program_id, one.title) in matches]
 
 
-def _taken(row: ModuleRow) -> int:
+def _measure_taken(row: ModuleRow) -> int:
     """What programs are ordered by: the peak, or where it is unknown the allocated bytes, and scoped VMEM."""
     taken: int = row["peak_bytes"] if row["peak_bytes"] is not None else row["allocated_bytes"] or 0
     return taken + (row["scoped_vmem_bytes"] or 0)
 
 
-def _taken_by(program: Program, params: Params) -> tuple[int, int]:
+def _make_sort_key(program: ViewedProgram, params: Params) -> tuple[int, int]:
     """Sort key of a program: what it takes of the memory space, then of all."""
     number = program.space_number(params)
-    of_space = max((_taken(row) for row in program.rows if row["memory_space"] in (number, None)), default=-1)
-    return of_space, sum(map(_taken, program.rows))
+    of_space = max((_measure_taken(row) for row in program.rows if row["memory_space"] in (number, None)), default=-1)
+    return of_space, sum(map(_measure_taken, program.rows))
 
 
-def _shown(program: Program, params: Params) -> Shown:
+def _make_shown(program: ViewedProgram, params: Params) -> ShownProgram:
     assert program.own is not None
     memory = ProgramMemory(HloModule(program.own.data))
-    return Shown(replace(program, own=None), memory, memory.space(program.space_number(params)))
+    return ShownProgram(replace(program, own=None), memory, memory.space(program.space_number(params)))
 
 
-def _modules_table(ordered: Sequence[Program], params: Params) -> pa.Table:
+def _build_modules_table(ordered: Sequence[ViewedProgram], params: Params) -> pa.Table:
     """The rows of each program: of the memory space, then its others."""
     rows = []
     for program in ordered:
@@ -305,22 +312,22 @@ def _modules_table(ordered: Sequence[Program], params: Params) -> pa.Table:
         number = program.space_number(params)
         for row in sorted(program.rows, key=lambda row: (row["memory_space"] != number, row["memory_space"] or 0)):
             space = row["memory_space"]
-            name = None if space is None else space_name(space, program.hardware)
+            name = None if space is None else get_space_name(space, program.hardware)
             rows.append({**of_program, "memory_space_name": name, **row})
     return pa.Table.from_pylist(rows, TABLES["modules"].arrow())
 
 
-def _tables(shown: Shown) -> dict[str, pa.Table]:
+def _build_tables(shown: ShownProgram) -> dict[str, pa.Table]:
     if shown.memory.unknown:
-        rows = signature_rows(shown.memory, shown.space.number)
+        rows = list_signature_rows(shown.memory, shown.space.number)
         return {"allocations": pa.Table.from_pylist(rows, TABLES["allocations"].arrow())}
     return {
-        "buffers_at_peak": tables_of.peak_table(shown.space),
-        "peak_by_op": tables_of.peak_by_op_table(shown.space),
-        "by_allocation_type": tables_of.by_type_table(shown.memory, shown.program.hardware),
-        "heap": tables_of.heap_table(shown.space),
-        "allocations": tables_of.allocations_table(shown.space),
-        "lifetimes": tables_of.lifetimes_table(shown.space),
+        "buffers_at_peak": tables_of.make_peak_table(shown.space),
+        "peak_by_op": tables_of.make_peak_by_op_table(shown.space),
+        "by_allocation_type": tables_of.make_by_type_table(shown.memory, shown.program.hardware),
+        "heap": tables_of.make_heap_table(shown.space),
+        "allocations": tables_of.make_allocations_table(shown.space),
+        "lifetimes": tables_of.make_lifetimes_table(shown.space),
     }
 
 
@@ -329,7 +336,7 @@ _NO_HARDWARE = "the hardware, which names memory spaces, is unknown: files of pr
 _CONTRADICTION = "the plan contradicts itself: more is in use at the peak than is allocated"
 
 
-def _figures(shown: Shown | None, kept: Sequence[HostPrograms]) -> dict[str, Value | tuple[None, str]]:
+def _compute_figures(shown: ShownProgram | None, kept: Sequence[HostPrograms]) -> dict[str, Value | tuple[None, str]]:
     if shown is None:
         why = "no program of the capture decodes" if any(programs for programs, _ in kept) else _NO_PROGRAMS
         return dict.fromkeys(SCALARS, (None, why))
@@ -338,17 +345,17 @@ def _figures(shown: Shown | None, kept: Sequence[HostPrograms]) -> dict[str, Val
         "module": shown.program.title,
         "host": shown.program.hosts[0],
         "memory_space": shown.space.number,
-        "memory_space_name": space_name(shown.space.number, shown.program.hardware)
+        "memory_space_name": get_space_name(shown.space.number, shown.program.hardware)
         or (None, "it has no public name on this hardware" if shown.program.hardware else _NO_HARDWARE),
     }
     if not shown.memory.unknown:
-        values |= _space_figures(shown.space)
-        values |= scoped_vmem(shown.memory, shown.space.number)
+        values |= _compute_space_figures(shown.space)
+        values |= find_scoped_vmem(shown.memory, shown.space.number)
     return values
 
 
-def _space_figures(space: MemorySpace) -> dict[str, Value | tuple[None, str]]:
-    (row,) = module_rows(space.program, space.number) or ({},)
+def _compute_space_figures(space: MemorySpace) -> dict[str, Value | tuple[None, str]]:
+    (row,) = list_module_rows(space.program, space.number) or ({},)
     peak = space.peak
     unknown = (None, peak.reason or "")
     known = {name: unknown if row.get(name) is None else row[name] for name in SCALARS if name in row}
@@ -362,21 +369,21 @@ def _space_figures(space: MemorySpace) -> dict[str, Value | tuple[None, str]]:
         "whole_run_bytes": space.whole_run_bytes,
         "padding_bytes": unknown if padding is None else padding,
         "padding_share": padding / peak.bytes if padding is not None and peak.bytes else (None, "there is no peak"),
-        "fragmentation_share": _share(
+        "fragmentation_share": _compute_share(
             row.get("fragmentation_bytes"), row["temporary_bytes"], peak.reason or _CONTRADICTION
         ),
         "peak_point": (None, why) if heap is None else heap.peak_event,
-        "peak_instruction": (None, why) if heap is None else _peak_instruction(space, heap.peak_event),
+        "peak_instruction": (None, why) if heap is None else _find_peak_instruction(space, heap.peak_event),
     }
 
 
-def _share(part: int | None, total: int, reason: str) -> float | tuple[None, str]:
+def _compute_share(part: int | None, total: int, reason: str) -> float | tuple[None, str]:
     if part is None:
         return None, reason
     return part / total if total > 0 else (None, "there are no temporaries")
 
 
-def _peak_instruction(space: MemorySpace, event: int) -> str | tuple[None, str]:
+def _find_peak_instruction(space: MemorySpace, event: int) -> str | tuple[None, str]:
     ((_, heap),) = space.traced
     if not len(heap.events):
         return None, "the heap's trace is empty"
@@ -384,8 +391,8 @@ def _peak_instruction(space: MemorySpace, event: int) -> str | tuple[None, str]:
     return name or (None, "the trace does not name it")
 
 
-def _notices(
-    kept: Sequence[HostPrograms], ordered: Sequence[Program], shown: Shown | None, params: Params
+def _list_notices(
+    kept: Sequence[HostPrograms], ordered: Sequence[ViewedProgram], shown: ShownProgram | None, params: Params
 ) -> Iterator[Notice]:
     for problem in dict.fromkeys(problem for _, problems in kept for problem in problems):
         yield Notice("warning", f"{problem[:1].upper()}{problem[1:]}.")
@@ -396,19 +403,19 @@ def _notices(
             yield Notice("warning", f"The memory of the program {program.title} is unknown: {TOO_LARGE}.")
     if shown is None:
         return
-    yield from (Notice(*one) for one in _which(ordered, shown, params))
-    yield from (Notice(*one) for one in remarks(shown.space, main=shown.space.number == DEVICE))
+    yield from (Notice(*one) for one in _describe_shown(ordered, shown, params))
+    yield from (Notice(*one) for one in make_remarks(shown.space, main=shown.space.number == DEVICE))
 
 
-def _which(ordered: Sequence[Program], shown: Shown, params: Params) -> Iterator[Remark]:
+def _describe_shown(ordered: Sequence[ViewedProgram], shown: ShownProgram, params: Params) -> Iterator[Remark]:
     """Which of several programs is shown, and whether it has nothing in the requested memory."""
     nothing = not len(shown.space.allocations) and not shown.memory.unknown
-    requested = space_text(shown.space.number, shown.program.hardware)
-    if nothing and params.module is None and _taken_by(ordered[0], params)[0] <= 0:
+    requested = format_space(shown.space.number, shown.program.hardware)
+    if nothing and params.module is None and _make_sort_key(ordered[0], params)[0] <= 0:
         numbers = {row["memory_space"] for program in ordered for row in program.rows} - {None}
         yield (
             "warning",
-            f"No program has anything in {requested}; there are: {_spaces(numbers, shown.program.hardware)}.",
+            f"No program has anything in {requested}; there are: {_format_spaces(numbers, shown.program.hardware)}.",
         )
         return
     if params.module is None and len(ordered) > 1:
@@ -420,9 +427,9 @@ def _which(ordered: Sequence[Program], shown: Shown, params: Params) -> Iterator
         yield "info", text + f"of {shown.program.hosts[0]}; choose another with --host NAME."
     if nothing:
         numbers = {number for number in shown.memory.spaces if number != shown.space.number}
-        others = _spaces(numbers, shown.program.hardware)
+        others = _format_spaces(numbers, shown.program.hardware)
         yield "warning", f"The program has nothing in {requested}; its memory spaces are: {others}."
 
 
-def _spaces(numbers: set[int], hardware: str) -> str:
-    return ", ".join(f"{space_text(number, hardware)} ({number})" for number in sorted(numbers)) or "none"
+def _format_spaces(numbers: set[int], hardware: str) -> str:
+    return ", ".join(f"{format_space(number, hardware)} ({number})" for number in sorted(numbers)) or "none"

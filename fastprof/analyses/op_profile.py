@@ -14,43 +14,44 @@ import pyarrow as pa
 
 from fastprof.analyses.contract import (
     OF_OPS,
-    Needs,
+    AnalysisReport,
     Notice,
     Opening,
-    Report,
     ScalarSpec,
     Section,
     Value,
     has_rows,
     is_known,
-    scalars,
-    union,
+    make_scalars,
 )
-from fastprof.analyses.parameters import DEVICE_NAME, PEAKS, chosen_peaks
-from fastprof.derive.devices.chosen_peaks import with_chosen
-from fastprof.derive.devices.device_count import CPU
-from fastprof.derive.devices.devices import Peaks
+from fastprof.analyses.parameters import DEVICE_NAME, PEAKS, get_chosen_peaks
+from fastprof.derive.devices.device_peaks import Peaks, apply_chosen_peaks
+from fastprof.derive.devices.run_environment import CPU
 from fastprof.derive.host import GPU, Host
-from fastprof.derive.ops import device_ops
-from fastprof.derive.ops.autograd import SEQUENCE
-from fastprof.derive.ops.device_ops import CPU_ONLY, HostDeviceOps, SessionOps
-from fastprof.derive.ops.op_remarks import remarks, why_no_ops
-from fastprof.derive.ops.tables import Ops, OpTable
-from fastprof.derive.ops.torch_passes import sum_passes, torch_passes
-from fastprof.derive.ops.tree import op_paths, tree_tables
-from fastprof.derive.ops.tree.fused_instructions import FusedInstructions, Programs, fused_instructions
-from fastprof.derive.ops.tree.name_scopes import PassTimes
-from fastprof.derive.ops.tree.node_figures import COMPUTE, Figures
-from fastprof.derive.ops.tree.op_paths import GROUPINGS
-from fastprof.derive.ops.tree.op_trees import IDLE, INSTRUCTION, OP, SPARSE_CORE_OP, Growth, laid_out
-from fastprof.derive.ops.tree.scope_trees import UNSCOPED, scope_trees
-from fastprof.derive.ops.tree.tree_tables import HBM, OBSERVED, DeviceRow, OpTree
-from fastprof.derive.ops.tree.tree_tables import TABLES as TABLES
+from fastprof.derive.ops import device_ops, op_profile_tables, op_trees
+from fastprof.derive.ops.device_ops import CPU_ONLY, HostDeviceOps, SessionOps, explain_no_ops, list_remarks
+from fastprof.derive.ops.op_profile_tables import (
+    HBM_WORK,
+    OBSERVED,
+    DeviceRow,
+    FusedInstructions,
+    HostPrograms,
+    OpTree,
+    list_fused_instructions,
+    sum_passes,
+    sum_torch_passes,
+)
+from fastprof.derive.ops.op_profile_tables import TABLES as TABLES
+from fastprof.derive.ops.op_table import Ops, OpTable
+from fastprof.derive.ops.op_trees import GROUPINGS, IDLE, INSTRUCTION, OP, SPARSE_CORE_OP, GrowingTree, lay_out
+from fastprof.derive.ops.scope_trees import COMPUTE, UNSCOPED, NodeFigures, build_scope_trees
+from fastprof.derive.ops.training_passes import SEQUENCE, PassTimes
 from fastprof.hlo.work import GENERAL, OF_GPUS
 from fastprof.schema.value_classes import dataclass
+from fastprof.tables.needs import Needs, unite_needs
 
 NAME = "op_profile"
-READS = union([device_ops.READS, Needs(stats_with_gpus=(SEQUENCE,))])
+READS = unite_needs([device_ops.READS, Needs(stats_with_gpus=(SEQUENCE,))])
 AFTER: tuple[str, ...] = ()
 CONTENT = OF_OPS
 MOST_SHOWN = 40
@@ -99,11 +100,11 @@ def is_largest(table: pa.Table) -> pa.Array:
     return pa.array(chosen & (self_ps > 0) & (self_ps >= SHOWN_SHARE * self_ps[:1]))
 
 
-def _shows_scopes(*, layers: bool, passes: bool) -> Callable[[Report], bool]:
+def _has_scopes(*, layers: bool, passes: bool) -> Callable[[AnalysisReport], bool]:
     """For Section.shown: whether ops have scopes, and ``layers`` that differ only in a number, and ``passes`` of
     training."""
 
-    def shown(report: Report) -> bool:
+    def shown(report: AnalysisReport) -> bool:
         scopes = report.tables["scopes"]
         names = scopes["path"].to_pylist()
         if all(name == "" or name.partition("/")[0] == UNSCOPED for name in names):
@@ -121,10 +122,10 @@ _PASS_COLUMNS = ("self_ps", "busy_share", *_PASSES, "lost_ps", "compute_peak_per
 _SCOPE_COLUMNS = ("self_ps", "busy_share", "lost_ps", "compute_peak_percent", "hbm_peak_percent", "ops")
 
 
-def _scope_section(*, layers: bool, passes: bool) -> Section:
+def _make_scope_section(*, layers: bool, passes: bool) -> Section:
     title = "Layers of the model, those alike together" if layers else "Scopes of the model"
     columns = ("name", *(("instances",) if layers else ()), *(_PASS_COLUMNS if passes else _SCOPE_COLUMNS))
-    shown = _shows_scopes(layers=layers, passes=passes)
+    shown = _has_scopes(layers=layers, passes=passes)
     table = "layers" if layers else "scopes"
     return Section(
         title, table, columns, "busy_share", MOST_SHOWN, shown=shown, depth="depth", only=is_largest, parts=_PASSES
@@ -145,13 +146,13 @@ SECTIONS = (
     Section("Device time", scalars=tuple(SCALARS), shown=is_known("device_total_ps")),
     Section("Where it goes", "tree", _NODE_COLUMNS, "share", MOST_SHOWN, shown=has_rows("tree"), depth="depth",
             only=is_largest),
-    *(_scope_section(layers=layers, passes=passes) for layers in (True, False) for passes in (True, False)),
+    *(_make_scope_section(layers=layers, passes=passes) for layers in (True, False) for passes in (True, False)),
     Section("Devices", "devices", ("device", "total_ps", "busy_ps", "busy_share", "compute_peak_percent"), "busy_share",
             16, shown=has_rows("devices")),
 )  # fmt: skip
 
 
-HostKept = tuple[HostDeviceOps, Programs, PassTimes]
+ProfileHostState = tuple[HostDeviceOps, HostPrograms, PassTimes]
 """What is kept of one host."""
 
 
@@ -164,25 +165,25 @@ class OpProfile:
     fused: FusedInstructions
 
 
-def of_host(given: Host, params: Params) -> HostKept:
+def of_host(given: Host, params: Params) -> ProfileHostState:
     ops = given.device_ops
-    return ops, Programs.of(ops.ops.table, given.raw.programs, given.raw.capture.log), torch_passes(given)
+    return ops, HostPrograms.of(ops.ops.table, given.raw.programs, given.raw.capture.log), sum_torch_passes(given)
 
 
-def run(kept: Sequence[HostKept], params: Params, after: Mapping[str, Report]) -> Report:
-    chosen = chosen_peaks(params)
+def run(kept: Sequence[ProfileHostState], params: Params, after: Mapping[str, AnalysisReport]) -> AnalysisReport:
+    chosen = get_chosen_peaks(params)
     session = SessionOps.of([ops for ops, _, _ in kept], chosen)
     counting = OF_GPUS if session.hardware == GPU else GENERAL
-    fused, problems = fused_instructions(session.ops.table, [programs for _, programs, _ in kept], counting)
-    figures = Figures.of(session.ops.table, session.peaks)
-    tree = _tree(session, fused, figures, params.group_by)
-    scopes, layers = scope_trees(session.ops.table, figures, sum_passes(passes for _, _, passes in kept))
+    fused, problems = list_fused_instructions(session.ops.table, [programs for _, programs, _ in kept], counting)
+    figures = NodeFigures.of(session.ops.table, session.peaks)
+    tree = _build_tree(session, fused, figures, params.group_by)
+    scopes, layers = build_scope_trees(session.ops.table, figures, sum_passes(passes for _, _, passes in kept))
     devices = [
         DeviceRow(
             host.name,
             CPU if host.hardware == CPU_ONLY else name,
             ops,
-            _all_ops(ops, with_chosen(host.best_peaks, chosen)),
+            _sum_all_ops(ops, apply_chosen_peaks(host.best_peaks, chosen)),
         )
         for host, _, _ in kept
         for name, ops in host.by_device
@@ -191,21 +192,25 @@ def run(kept: Sequence[HostKept], params: Params, after: Mapping[str, Report]) -
         "tree": TABLES["tree"].of(tree),
         "scopes": TABLES["scopes"].of(scopes),
         "layers": TABLES["layers"].of(layers),
-        "memory": tree_tables.memory_table(tree),
+        "memory": op_profile_tables.build_memory_table(tree),
         "devices": TABLES["devices"].of(devices),
     }
     detail = OpProfile(session, params.group_by, fused)
-    return Report(
-        NAME, tables, scalars(SCALARS, _values(session, tree)), tuple(_notices(session, problems)), detail=detail
+    return AnalysisReport(
+        NAME,
+        tables,
+        make_scalars(SCALARS, _compute_values(session, tree)),
+        tuple(_list_notices(session, problems)),
+        detail=detail,
     )
 
 
 # ---- the tree
 
 
-def _tree(session: SessionOps, fused: FusedInstructions, figures: Figures, group_by: str) -> OpTree:
+def _build_tree(session: SessionOps, fused: FusedInstructions, figures: NodeFigures, group_by: str) -> OpTree:
     ops = session.ops
-    growth, nodes = op_paths.grown(ops.table, group_by, session.title)
+    growth, nodes = op_trees.build_op_tree(ops.table, group_by, session.title)
     idle = growth.added(0, IDLE, IDLE_NAME) if ops.idle_ps > 0 else None
     _add_within(growth, nodes, ops, fused)
     of_nodes = figures.summed(growth, nodes)
@@ -215,14 +220,14 @@ def _tree(session: SessionOps, fused: FusedInstructions, figures: Figures, group
     rows = np.array(growth.row, np.int64)[inner]
     for name, values in (("flops", fused.flops), ("model_flops", fused.flops), ("bytes", fused.bytes)):
         of_nodes.work[name][inner] = np.array(values)[rows]
-    tree = laid_out(growth, of_nodes.whole["self_ps"], of_nodes.work["flops"])
+    tree = lay_out(growth, of_nodes.whole["self_ps"], of_nodes.work["flops"])
     sparse = OpTable.empty() if ops.children is None else ops.children
     found = OpTree(tree, of_nodes.in_order(tree.grown), ops.table, fused, sparse, session.title)
     _count_within(found)
     return found
 
 
-def _add_within(growth: Growth, nodes: Sequence[int], ops: Ops, fused: FusedInstructions) -> None:
+def _add_within(growth: GrowingTree, nodes: Sequence[int], ops: Ops, fused: FusedInstructions) -> None:
     """Adds what ops are made of: instructions of fusions, and what SparseCores ran on their behalf."""
     table = ops.table
     for node, key in zip(nodes, zip(table.program_id.tolist(), table.name, strict=True), strict=True):
@@ -252,18 +257,18 @@ def _count_within(found: OpTree) -> None:
 # ---- figures
 
 
-def _all_ops(ops: Ops, peaks: Peaks | None) -> Figures:
+def _sum_all_ops(ops: Ops, peaks: Peaks | None) -> NodeFigures:
     """All ops as one node, against the time observed."""
-    figures = Figures.of(ops.table, peaks).summed(Growth("all"), [0] * len(ops.table))
+    figures = NodeFigures.of(ops.table, peaks).summed(GrowingTree("all"), [0] * len(ops.table))
     figures.whole["self_ps"] = np.array([ops.total_ps])
     return figures
 
 
-def _values(session: SessionOps, tree: OpTree) -> dict[str, Value | tuple[None, str]]:
+def _compute_values(session: SessionOps, tree: OpTree) -> dict[str, Value | tuple[None, str]]:
     ops, table = session.ops, session.ops.table
     if not ops.parts or (not ops.total_ps and not len(table)):
-        return dict.fromkeys(SCALARS, (None, why_no_ops(session)))
-    figures = _all_ops(ops, session.peaks)
+        return dict.fromkeys(SCALARS, (None, explain_no_ops(session)))
+    figures = _sum_all_ops(ops, session.peaks)
     unattributed = sum(own for own, why in zip(table.self_ps.tolist(), table.unattributed, strict=True) if why)
     no_time = (None, "no op took any time")
     peaks = (None, "the peak of the device, or the work of all of its ops, is not known")
@@ -278,7 +283,7 @@ def _values(session: SessionOps, tree: OpTree) -> dict[str, Value | tuple[None, 
         "device_idle_ps": ops.idle_ps,
         "op_ps": ops.op_ps,
         "compute_peak_percent": percent(COMPUTE),
-        "hbm_peak_percent": percent(HBM),
+        "hbm_peak_percent": percent(HBM_WORK),
         "lost_ps": int(tree.figures.whole["lost_ps"][0]) if tree.figures.whole["lost_known"][0] else peaks,
         "work_known_share": int(figures.whole["work_known_ps"][0]) / ops.op_ps if ops.op_ps else no_time,
         "unattributed_share": unattributed / ops.op_ps if ops.op_ps else no_time,
@@ -290,9 +295,9 @@ def _values(session: SessionOps, tree: OpTree) -> dict[str, Value | tuple[None, 
 # ---- notices
 
 
-def _notices(session: SessionOps, problems: Sequence[str]) -> Iterator[Notice]:
+def _list_notices(session: SessionOps, problems: Sequence[str]) -> Iterator[Notice]:
     """``problems``: programs that could not be read."""
-    yield from (Notice(*one) for one in remarks(session))
+    yield from (Notice(*one) for one in list_remarks(session))
     known = {problem for host in session.hosts for problem in host.problems}
     for problem in dict.fromkeys(problems):
         if problem not in known:

@@ -17,47 +17,50 @@ import pyarrow as pa
 
 from fastprof.analyses.contract import (
     Alike,
-    Needs,
+    AnalysisReport,
+    LazyTables,
     Notice,
     Opening,
-    Report,
     ScalarSpec,
     Section,
     Value,
     has_rows,
-    scalars,
-    union,
+    make_scalars,
 )
-from fastprof.analyses.late_tables import LateTables
-from fastprof.analyses.parameters import DEVICE_NAME, PEAKS, chosen_peaks
-from fastprof.derive.devices import device_count
-from fastprof.derive.devices.chosen_peaks import Chosen
-from fastprof.derive.devices.devices import HBM, Peaks
+from fastprof.analyses.parameters import DEVICE_NAME, PEAKS, get_chosen_peaks
+from fastprof.derive.devices import run_environment
+from fastprof.derive.devices.device_peaks import HBM, ChosenPeaks, Peaks
 from fastprof.derive.devices.nothing_ran import NothingRan
 from fastprof.derive.host import Host
-from fastprof.derive.ops import device_ops, host_ops, tf_functions, torch_calls
+from fastprof.derive.ops import device_ops, host_op_stats, host_ops, torch_calls
 from fastprof.derive.ops import op_columns as op
-from fastprof.derive.ops.ceilings import known_flops
-from fastprof.derive.ops.combine import combined
-from fastprof.derive.ops.device_ops import CPU_ONLY, HostDeviceOps, SessionOps
-from fastprof.derive.ops.framework import by_framework_op, is_training, names_without_work, without_work
-from fastprof.derive.ops.kept_ops import KeptOps, OpsOfHost, each_host
-from fastprof.derive.ops.op_columns import OpRows, known
-from fastprof.derive.ops.op_remarks import attribution, of_programs
-from fastprof.derive.ops.ranking import Ranked, by_cost, ranked
-from fastprof.derive.ops.roofline import UNKNOWN, rates
-from fastprof.derive.ops.tables import FROM_SHAPES, Ops, OpTable
-from fastprof.derive.ops.tf_functions import TfFunction
-from fastprof.schema.array_types import Bools
-from fastprof.schema.column_kinds import Count, Flag, Number, Picoseconds, Share, Text
-from fastprof.schema.tables import Formula, Need, TableSchema, resting_on
+from fastprof.derive.ops.device_ops import (
+    CPU_ONLY,
+    HostDeviceOps,
+    SessionOps,
+    remark_on_attribution,
+    remark_on_programs,
+)
+from fastprof.derive.ops.framework import (
+    find_ops_without_work,
+    group_by_framework_op,
+    is_training,
+    list_names_without_work,
+)
+from fastprof.derive.ops.host_op_stats import HostOpStats, HostOpTotals, TfFunction, iterate_host_ops
+from fastprof.derive.ops.op_columns import OpRows, mask_unknown
+from fastprof.derive.ops.op_table import FROM_SHAPES, Ops, OpTable, RankedOps, merge_ops, rank_by_cost, rank_with_idle
+from fastprof.derive.ops.roofline_model import UNKNOWN, compute_rates, get_known_flops
+from fastprof.schema.columns import Bools
+from fastprof.schema.tables import Count, Flag, Formula, Need, Number, Picoseconds, Share, TableSchema, Text, resting_on
 from fastprof.schema.value_classes import dataclass
+from fastprof.tables.needs import Needs, unite_needs
 
 NAME = "op_stats"
-READS = union([
+READS = unite_needs([
     Host.GROUPING,
     device_ops.READS,
-    Needs(stats=(*host_ops.EVENT_STATS, *tf_functions.EVENT_STATS)),
+    Needs(stats=(*host_ops.EVENT_STATS, *host_op_stats.EVENT_STATS)),
 ])  # fmt: skip
 AFTER = ("kernel_stats",)
 
@@ -73,29 +76,29 @@ class Params:
 # ---- columns of the tables
 
 
-def _each(name: str) -> Formula:
+def _make_row_formula(name: str) -> Formula:
     """An attribute of each row."""
     of = attrgetter(name)
     return lambda rows: [of(row) for row in rows]
 
 
-def _side_share(side: str) -> Formula:
+def _make_share_formula(side: str) -> Formula:
     of = attrgetter(side)
     return lambda rows: [of(row).busy_ps / of(row).total_ps if of(row).total_ps > 0 else None for row in rows]
 
 
-def _rate(name: str, unknown: str = "unknown") -> Formula:
+def _make_rate_formula(name: str, unknown: str = "unknown") -> Formula:
     """In 10**9 a second; null if the work is unknown or the op took no time."""
     of, lacks = attrgetter(f"rates.{name}"), attrgetter(unknown)
-    return lambda rows: known(np.where(lacks(rows) | (rows.table.time_ps == 0), np.nan, of(rows) * 1e9))
+    return lambda rows: mask_unknown(np.where(lacks(rows) | (rows.table.time_ps == 0), np.nan, of(rows) * 1e9))
 
 
-def _bound_by(rows: Any) -> list[str | None]:
+def _list_bounds(rows: Any) -> list[str | None]:
     pairs = zip(rows.rates.bound_by, rows.no_flops.tolist(), strict=True)
     return [None if unknown or bound == UNKNOWN else bound for bound, unknown in pairs]
 
 
-def _launched(name: str) -> Formula:
+def _make_launch_formula(name: str) -> Formula:
     """What ops of PyTorch launched."""
 
     def of(rows: Any) -> list[int | None]:
@@ -111,14 +114,14 @@ _NO_DEVICE_OP = NothingRan("no op of a device is recorded")
 _NO_HOST_OP = "no op of a host thread is recorded"
 _NO_GPU = "null: the row is idle time, the ops are not PyTorch's, or nothing is recorded that they launched on GPUs"
 
-_RANK = Count("rank", "place by self_ps among the ops of the same side (Device or Host), from 1", op.rank)
+_RANK = Count("rank", "place by self_ps among the ops of the same side (Device or Host), from 1", op.number_rows)
 _SIDE = Text("host_or_device", "side on which the op ran: Device or Host; shares are of the time of this side",
              lambda rows: [rows.side] * len(rows.table))  # fmt: skip
 _TIMES = (
     *op.COUNTS,
     *op.SELF_TIMES,
     Share("cumulative_busy_share", "sum of busy_share of this row and all rows above; null: busy_share is null",
-          lambda rows: known(rows.ranked.cumulative_busy_share)),
+          lambda rows: mask_unknown(rows.ranked.cumulative_busy_share)),
 )  # fmt: skip
 _NO_WORK = "null: the op ran on a host, or is a call of a library or an op of PyTorch whose work is not known"
 _NO_FLOPS = f"{_NO_WORK}, or the trace leaves its flops out"
@@ -130,15 +133,16 @@ _WORK = (
     op.Amount("accessed_bytes", f"bytes read and written; {_NO_WORK}", attrgetter("table.bytes_accessed"),
               attrgetter("no_bytes")),
     op.FlopRate("flops_per_s", f"flops / total_ps; {_NO_FLOPS}, or total_ps is 0",
-                _rate("gflops", "no_flops")),
-    op.FlopRate("model_flops_per_s", f"model_flops / total_ps; {_NO_WORK}, or total_ps is 0", _rate("model_gflops")),
+                _make_rate_formula("gflops", "no_flops")),
+    op.FlopRate("model_flops_per_s", f"model_flops / total_ps; {_NO_WORK}, or total_ps is 0",
+                _make_rate_formula("model_gflops")),
     op.ByteRate("bytes_per_s", f"accessed_bytes / total_ps; {_NO_WORK}, or total_ps is 0",
-                _rate("gigabytes", "no_bytes")),
+                _make_rate_formula("gigabytes", "no_bytes")),
     Number("flops_per_byte", f"flops / accessed_bytes; {_NO_FLOPS}, or no bytes are known",
-           lambda rows: known(np.where(rows.no_flops | rows.no_bytes | (rows.table.bytes_accessed == 0), np.nan,
+           lambda rows: mask_unknown(np.where(rows.no_flops | rows.no_bytes | (rows.table.bytes_accessed == 0), np.nan,
                                        rows.rates.intensity))),
     Text("bound_by", "resource that the op used nearest to its peak: Compute, HBM, Shm/L1, or a memory of the TPU and "
-         f"a direction; {_NO_FLOPS}, or it did no known work, or the peaks of the device are unknown", _bound_by),
+         f"a direction; {_NO_FLOPS}, or it did no known work, or the peaks of the device are unknown", _list_bounds),
 )  # fmt: skip
 _TYPE = Text("type", "type of the op; IDLE for time without any op; for a device op whose framework op records no "
              "type, its category, or Unknown", attrgetter("table.category"))  # fmt: skip
@@ -184,7 +188,7 @@ TABLES = {
             op.Words("long_name", op.EXPRESSION.description, op.EXPRESSION.of),
             op.IS_EAGER,
         ), derived=True),
-        op.sparse_core_schema(op.PROGRAM_ID, op.CATEGORY, op.NAME, op.OCCURRENCES, op.TOTAL, op.SELF),
+        op.make_sparse_core_schema(op.PROGRAM_ID, op.CATEGORY, op.NAME, op.OCCURRENCES, op.TOTAL, op.SELF),
         TableSchema("host_ops", "an op of host threads, largest self time first", (
             _RANK,
             Count("stage_id", "stage of an input pipeline; null: the op is not a stage", op.PROGRAM_ID.of),
@@ -194,33 +198,36 @@ TABLES = {
             Picoseconds("min_ps", "duration of the shortest occurrence", op.MIN.of),
             op.IS_EAGER,
             Picoseconds("device_self_ps", f"time of what GPUs ran because the op launched it; {_NO_GPU}",
-                        _launched("own_ps")),
+                        _make_launch_formula("own_ps")),
             Picoseconds("device_total_ps", "time of what GPUs ran because the op, or one that it calls, launched it; "
-                        f"{_NO_GPU}", _launched("total_ps")),
+                        f"{_NO_GPU}", _make_launch_formula("total_ps")),
         ), derived=True),
         TableSchema("hosts", "a host", (
-            Text("host", _HOST.description, _each("name")),
-            Count("thread_count", "number of threads in the capture", _each("threads.parts")),
+            Text("host", _HOST.description, _make_row_formula("name")),
+            Count("thread_count", "number of threads in the capture", _make_row_formula("threads.parts")),
             *resting_on(
                 Need("host_total_ps", _NO_HOST_OP),
-                Picoseconds("host_total_ps", "sum over threads of the span of their ops", _each("threads.total_ps")),
-                Picoseconds("host_op_ps", "self time of ops on threads", _each("threads.op_ps")),
+                Picoseconds("host_total_ps", "sum over threads of the span of their ops",
+                            _make_row_formula("threads.total_ps")),
+                Picoseconds("host_op_ps", "self time of ops on threads", _make_row_formula("threads.op_ps")),
             ),
-            Share("host_op_share", "host_op_ps / host_total_ps; null: host_total_ps is 0", _side_share("threads")),
+            Share("host_op_share", "host_op_ps / host_total_ps; null: host_total_ps is 0",
+                  _make_share_formula("threads")),
             Count("device_count", "its part of the figure device_count of the analysis overview",
-                  lambda rows: device_count.counts([row.present for row in rows])),
+                  lambda rows: run_environment.count_by_host([row.present for row in rows])),
             *resting_on(
                 Need("device_total_ps", _NO_DEVICE_OP),
                 Picoseconds("device_total_ps", "sum over devices of the span of their ops and steps",
-                            _each("devices.total_ps")),
-                Picoseconds("device_op_ps", "self time of ops on devices", _each("devices.op_ps")),
+                            _make_row_formula("devices.total_ps")),
+                Picoseconds("device_op_ps", "self time of ops on devices", _make_row_formula("devices.op_ps")),
             ),
             Share("device_op_share", "time in which any op ran / device_total_ps; unlike in device_op_ps, time in "
-                  "which several ops of a device ran counts once; null: device_total_ps is 0", _side_share("devices")),
+                  "which several ops of a device ran counts once; null: device_total_ps is 0",
+                  _make_share_formula("devices")),
             Picoseconds("infeed_enqueue_ps", "durations of infeed enqueues, without the last of each thread",
-                        _each("threads.infeed_enqueue_ps")),
+                        _make_row_formula("threads.infeed_enqueue_ps")),
             Flag("is_training", "whether programs contain ops of backpropagation; null: the capture contains no "
-                 "programs", _each("is_training")),
+                 "programs", _make_row_formula("is_training")),
         ), derived=True),
         TableSchema("ops_by_host", "a framework op on the devices or threads of one host", (
             _HOST, _RANK, _SIDE, _TYPE, _OP_NAME, *_TIMES,
@@ -264,7 +271,7 @@ _SHOWN = ("occurrences", "total_ps", "self_ps", "self_share")
 _ON_GPUS = ("device_self_ps", "device_total_ps")
 
 
-def _launches(report: Report) -> bool:
+def _has_launches(report: AnalysisReport) -> bool:
     """Whether it is known what ops of the host launched."""
     column = report.tables["host_ops"]["device_total_ps"]
     return bool(column.null_count < len(column))
@@ -287,9 +294,9 @@ SECTIONS = (
             "self_ps", "self_share"), "self_share", 20, shown=has_rows("device_ops"),
             alike=Alike(("name", "framework_op"), _SHOWN, op.SIMILAR)),
     Section("Host ops (summed over threads)", "host_ops", ("name", "type", *_SHOWN), "self_share", 20,
-            alike=Alike(("name",), _SHOWN), shown=lambda report: not _launches(report)),
+            alike=Alike(("name",), _SHOWN), shown=lambda report: not _has_launches(report)),
     Section("Host ops (summed over threads), and what devices ran for them", "host_ops", ("name", *_SHOWN, *_ON_GPUS),
-            "self_share", 20, shown=lambda report: _launches(report)),
+            "self_share", 20, shown=lambda report: _has_launches(report)),
     Section("Hosts", "hosts", ("host", "device_op_ps", "device_op_share", "host_op_ps", "host_op_share")),
     Section("tf.functions", "tf_functions", ("name", "mode", "calls", "self_ps", "compiler", "tracing_count"),
             shown=has_rows("tf_functions")),
@@ -308,7 +315,7 @@ class OpDatabase:
     framework: OpTable
     functions: list[TfFunction]
     is_training_by_host: list[bool | None]
-    hosts: Sequence[OpsOfHost]
+    hosts: Sequence[HostOpTotals]
 
     @property
     def device(self) -> Ops:
@@ -324,123 +331,125 @@ class OpDatabase:
         return self.is_training_by_host[-1] if self.is_training_by_host else None
 
 
-def of_host(given: Host, params: Params) -> KeptOps:
+def of_host(given: Host, params: Params) -> HostOpStats:
     ops = list(given.modules.metadata_ops())
-    threads, device = host_ops.host_ops(given.events, given.is_eager, given.workers), _devices(given)
+    threads, device = host_ops.sum_host_ops(given.events, given.is_eager, given.workers), _read_device_ops(given)
     training = is_training(ops) if ops else None
-    return KeptOps(
-        (OpsOfHost(given.name, threads.ops, device.ops, device.present, training, threads.crossing).bare(),),
+    return HostOpStats(
+        (HostOpTotals(given.name, threads.ops, device.ops, device.present, training, threads.crossing).bare(),),
         threads.ops,
         device,
-        tf_functions.tf_functions(given.events, given.workers),
-        torch_calls.launched_by_name(given.events),
+        host_op_stats.sum_tf_functions(given.events, given.workers),
+        torch_calls.sum_launched_by_name(given.events),
     )
 
 
-def of_host_for_others(given: Host, params: Params) -> KeptOps:
+def of_host_for_others(given: Host, params: Params) -> HostOpStats:
     """Without the ops of each host, if hosts are merged."""
     return replace(of_host(given, params), by_host=())
 
 
-def _devices(given: Host) -> HostDeviceOps:
+def _read_device_ops(given: Host) -> HostDeviceOps:
     """Programs that XLA compiled for the CPU run on threads: here these are ops of the host."""
     devices = replace(given.device_ops, by_device=())  # only their sum is used here
     return replace(devices, ops=Ops.none()) if devices.hardware == CPU_ONLY else devices
 
 
-def merge(kept: Sequence[KeptOps], params: Params, shared: dict[Any, Any]) -> KeptOps:
-    return KeptOps.of(kept, shared)
+def merge(kept: Sequence[HostOpStats], params: Params, shared: dict[Any, Any]) -> HostOpStats:
+    return HostOpStats.of(kept, shared)
 
 
-def run(kept: Sequence[KeptOps], params: Params, after: Mapping[str, Report]) -> Report:
-    session = _session(kept, chosen_peaks(params))
-    device, threads = _by_framework(session.device, session.framework), _ranked(session.host)
-    unknown = names_without_work(session.device.table)
+def run(kept: Sequence[HostOpStats], params: Params, after: Mapping[str, AnalysisReport]) -> AnalysisReport:
+    session = _join_session(kept, get_chosen_peaks(params))
+    device, threads = _rank_by_framework(session.device, session.framework), _rank_ops(session.host)
+    unknown = list_names_without_work(session.device.table)
     unknown_ops = np.array([name in unknown for name in device.table.name], bool)
-    tensor_cores = _tensor_core_shares(after.get("kernel_stats"))
-    launched = torch_calls.together(one.launched for one in kept)
+    tensor_cores = _compute_tensor_core_shares(after.get("kernel_stats"))
+    launched = torch_calls.merge_launched(one.launched for one in kept)
     sides = (
-        _op_rows(DEVICE, device, session.peaks, unknown_ops, tensor_cores=tensor_cores),
-        _op_rows(HOST, threads, None, np.ones(len(threads), bool), tensor_cores={}, launched=launched),
+        _make_op_rows(DEVICE, device, session.peaks, unknown_ops, tensor_cores=tensor_cores),
+        _make_op_rows(HOST, threads, None, np.ones(len(threads), bool), tensor_cores={}, launched=launched),
     )
-    instructions = _ranked(session.device)
-    unknown_instructions = without_work(instructions.table)
-    devices = _op_rows(DEVICE, instructions, session.peaks, unknown_instructions, title=session.devices.title)
+    instructions = _rank_ops(session.device)
+    unknown_instructions = find_ops_without_work(instructions.table)
+    devices = _make_op_rows(DEVICE, instructions, session.peaks, unknown_instructions, title=session.devices.title)
     tables = {
-        "ops": _joined("ops", sides),
+        "ops": _join_parts("ops", sides),
         "device_ops": TABLES["device_ops"].of(devices),
-        "sparse_core_ops": TABLES["sparse_core_ops"].of(op.sparse_core_rows(session.device, session.devices.title)),
+        "sparse_core_ops": TABLES["sparse_core_ops"].of(
+            op.list_sparse_core_rows(session.device, session.devices.title)
+        ),
         "host_ops": TABLES["host_ops"].of(sides[1]),
         "hosts": TABLES["hosts"].of(session.hosts),
-        "ops_by_host": partial(_by_host, kept),
+        "ops_by_host": partial(_list_host_ops, kept),
         "tf_functions": TABLES["tf_functions"].of([(one, mode) for one in session.functions for mode in one.count]),
     }
-    figures = scalars(SCALARS, _figures(session))
-    return Report(NAME, LateTables(tables), figures, tuple(_notices(session)), after, session)
+    figures = make_scalars(SCALARS, _compute_figures(session))
+    return AnalysisReport(NAME, LazyTables(tables), figures, tuple(_list_notices(session)), after, session)
 
 
-def _op_rows(side: str, ops: Ranked, peaks: Peaks | None, unknown: Bools, **more: Any) -> OpRows:
+def _make_op_rows(side: str, ops: RankedOps, peaks: Peaks | None, unknown: Bools, **more: Any) -> OpRows:
     """``unknown``: ops whose work is unknown. Types of arguments may be: then bytes are, and flops are not. In
     traces of XProf flops are, and model_flops are not."""
     table = ops.table
-    no_flops = unknown | ((table.model_flops > 0) & ~known_flops(table))
+    no_flops = unknown | ((table.model_flops > 0) & ~get_known_flops(table))
     no_bytes = unknown | ((table.flops_source == FROM_SHAPES) & (table.bytes_source == 0))
     known = peaks is not None and peaks.teraflops_per_s and peaks.peak(HBM)
-    found = rates(table, peaks if known else None)
+    found = compute_rates(table, peaks if known else None)
     return OpRows(
         table=table, ranked=ops, side=side, rates=found, unknown=unknown, no_flops=no_flops, no_bytes=no_bytes, **more
     )
 
 
-def _by_host(kept: Sequence[KeptOps]) -> pa.Table:
+def _list_host_ops(kept: Sequence[HostOpStats]) -> pa.Table:
     """The framework ops and host ops of each host."""
-    sides = ((name, {DEVICE: device, HOST: threads}) for name, device, threads in each_host(kept))
-    return _joined("ops_by_host", (
+    sides = ((name, {DEVICE: device, HOST: threads}) for name, device, threads in iterate_host_ops(kept))
+    return _join_parts("ops_by_host", (
         OpRows(host=name, side=side, table=ops.table, ranked=ops)
         for name, of_host in sides
-        for side, ops in zip(of_host, map(_ranked, of_host.values()), strict=True)
+        for side, ops in zip(of_host, map(_rank_ops, of_host.values()), strict=True)
     ))  # fmt: skip
 
 
-def _joined(name: str, parts: Iterable[OpRows]) -> pa.Table:
+def _join_parts(name: str, parts: Iterable[OpRows]) -> pa.Table:
     """The rows of all parts. Some are joined at a time, because each part has dictionaries of its own."""
     joined, some = [TABLES[name].empty()], []
     for rows in parts:
         some.append(TABLES[name].of(rows))
         if len(some) == _AT_ONCE:
-            joined.append(_as_one(some))
+            joined.append(_concatenate(some))
             some = []
-    return _as_one([*joined, *some])
+    return _concatenate([*joined, *some])
 
 
-def _as_one(tables: Sequence[pa.Table]) -> pa.Table:
+def _concatenate(tables: Sequence[pa.Table]) -> pa.Table:
     return pa.concat_tables(tables).unify_dictionaries().combine_chunks()
 
 
-def _session(kept: Sequence[KeptOps], chosen: Chosen) -> OpDatabase:
+def _join_session(kept: Sequence[HostOpStats], chosen: ChosenPeaks) -> OpDatabase:
     """All hosts together."""
     devices = SessionOps.of([one.device for one in kept], chosen)
     hosts = [host for one in kept for host in one.hosts]
     return OpDatabase(
-        combined([one.threads for one in kept], add_cores=False),
+        merge_ops([one.threads for one in kept], add_cores=False),
         devices,
-        by_framework_op(devices.ops.table),
-        tf_functions.combined([function for one in kept for function in one.functions]),
+        group_by_framework_op(devices.ops.table),
+        host_op_stats.merge_tf_functions([function for one in kept for function in one.functions]),
         [one.is_training for one in hosts],
         hosts,
     )
 
 
-def _by_framework(device: Ops, framework: OpTable) -> Ranked:
-    return _ranked(replace(device, table=framework))
+def _rank_by_framework(device: Ops, framework: OpTable) -> RankedOps:
+    return _rank_ops(replace(device, table=framework))
 
 
-def _ranked(ops: Ops) -> Ranked:
+def _rank_ops(ops: Ops) -> RankedOps:
     """The ops and their idle time, which is unknown if nothing is recorded."""
-    return ranked(ops) if ops.total_ps or len(ops.table) else by_cost(ops)
+    return rank_with_idle(ops) if ops.total_ps or len(ops.table) else rank_by_cost(ops)
 
 
-def _tensor_core_shares(kernels: Report | None) -> dict[str, float]:
+def _compute_tensor_core_shares(kernels: AnalysisReport | None) -> dict[str, float]:
     """By framework op: the share of the time of its GPU kernels that used Tensor Cores."""
     if kernels is None:
         return {}
@@ -450,7 +459,7 @@ def _tensor_core_shares(kernels: Report | None) -> dict[str, float]:
     return {name: tensor / total for name, total, tensor in rows if name and total > 0 and tensor is not None}
 
 
-def _figures(session: OpDatabase) -> dict[str, Value | tuple[None, str]]:
+def _compute_figures(session: OpDatabase) -> dict[str, Value | tuple[None, str]]:
     values: dict[str, Value | tuple[None, str]] = {}
     for side, ops, why in (
         ("device", session.device, NothingRan("the capture has no planes of devices")),
@@ -471,10 +480,10 @@ def _figures(session: OpDatabase) -> dict[str, Value | tuple[None, str]]:
     return values
 
 
-def _notices(session: OpDatabase) -> Iterator[Notice]:
+def _list_notices(session: OpDatabase) -> Iterator[Notice]:
     if not len(session.host.table) and not len(session.device.table):
-        yield Notice("warning", f"No ops: {_why_none(session)}.")
-    for severity, text in (*attribution(session.device.table), *of_programs(session.devices)):
+        yield Notice("warning", f"No ops: {_explain_none(session)}.")
+    for severity, text in (*remark_on_attribution(session.device.table), *remark_on_programs(session.devices)):
         yield Notice(severity, text)
     crossing = sum(one.crossing for one in session.hosts)
     if crossing and host_ops.TORCH_OP not in session.host.table.category:
@@ -487,7 +496,7 @@ def _notices(session: OpDatabase) -> Iterator[Notice]:
         yield Notice("info", f"What ops are bound by may be unknown: {reason}.")
 
 
-def _why_none(session: OpDatabase) -> str:
+def _explain_none(session: OpDatabase) -> str:
     if not session.hosts:
         return "no host is selected"
     if not session.host.parts and not session.device.parts:

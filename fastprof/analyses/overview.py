@@ -16,46 +16,54 @@ import pyarrow as pa
 
 from fastprof.analyses import diagnosis, inference, input_pipeline, steps
 from fastprof.analyses.contract import (
+    AnalysisReport,
     Known,
-    Needs,
+    LazyTables,
     Notice,
     Opening,
-    Report,
     ScalarSpec,
     Section,
+    get_known,
     has_rows,
     is_known,
-    known,
-    scalars,
+    make_scalars,
 )
 from fastprof.analyses.input_pipeline import InputPipeline
-from fastprof.analyses.late_tables import LateTables
 from fastprof.analyses.op_stats import OpDatabase
 from fastprof.decode.plane_kinds import DEVICE_PLANES
-from fastprof.derive.devices import device_count, framework, run_environment
-from fastprof.derive.devices.devices import HBM
+from fastprof.derive.devices import op_names, run_environment
+from fastprof.derive.devices.device_peaks import HBM
 from fastprof.derive.devices.nothing_ran import NothingRan
 from fastprof.derive.devices.run_environment import HostEnvironment, RunEnvironment
 from fastprof.derive.host import Host
-from fastprof.derive.ops import duty_cycle, op_marks
-from fastprof.derive.ops.duty_cycle import DutyCycle
-from fastprof.derive.ops.framework import names_without_work, without_work
-from fastprof.derive.ops.kernel_rows import PrecisionTimes, precision_times
-from fastprof.derive.ops.ranking import by_self_time
-from fastprof.derive.ops.tables import Ops, OpTable
-from fastprof.derive.steps import verdicts
-from fastprof.derive.steps.across_hosts import SessionSteps, on_pairs
-from fastprof.derive.steps.remedies import in_framework
-from fastprof.derive.steps.stragglers import worth_naming
-from fastprof.derive.steps.verdicts import Finding, share
-from fastprof.schema.arrow_columns import shares
-from fastprof.schema.column_kinds import Count, Flag, Percent, Picoseconds, Share, String, Text
-from fastprof.schema.tables import Column, Formula, TableSchema
+from fastprof.derive.ops import line_times, op_flags
+from fastprof.derive.ops.framework import find_ops_without_work, list_names_without_work
+from fastprof.derive.ops.gpu_kernels import PrecisionTimes, sum_precision_times
+from fastprof.derive.ops.line_times import DutyCycle
+from fastprof.derive.ops.op_table import Ops, OpTable, sort_by_self_time
+from fastprof.derive.steps import step_advice
+from fastprof.derive.steps.step_advice import Verdict, adapt_to_framework, compute_percent
+from fastprof.derive.steps.step_alignment import SessionSteps, describe_pairing
+from fastprof.derive.steps.stragglers import is_worth_naming
+from fastprof.schema.tables import (
+    Column,
+    Count,
+    Flag,
+    Formula,
+    Percent,
+    Picoseconds,
+    Share,
+    String,
+    TableSchema,
+    Text,
+    divide_or_null,
+)
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HOST_THREADS
+from fastprof.tables.needs import Needs
 
 NAME = "overview"
-READS = Needs((DEVICE_PLANES, r"^/host:CPU$"), duty_cycle.EVENT_STATS, duty_cycle.METADATA_STATS)
+READS = Needs((DEVICE_PLANES, r"^/host:CPU$"), line_times.EVENT_STATS, line_times.METADATA_STATS)
 AFTER = ("diagnosis", "steps", "op_stats", "kernel_stats", "input_pipeline", "inference")
 WITHOUT = ("diagnosis",)
 
@@ -68,27 +76,27 @@ class Params:
 
 
 ASPECTS: Final[dict[str, tuple[str, str]]] = {
-    "input": ("waiting for input", verdicts.HOST),
-    "output": ("output", verdicts.HOST),
-    "device_collectives": ("collective communication", verdicts.DEVICE),
-    "kernel_launch": ("kernel launches", verdicts.HOST),
-    "all_other": ("all other time", verdicts.HOST),
-    "tc_idle": ("TensorCores idle", verdicts.HOST),
-    "all_reduce": ("all-reduce", verdicts.DEVICE),
-    "sparse_core": ("SparseCoreV0", verdicts.DEVICE),
-    "precision": ("16-bit arithmetic", verdicts.DEVICE),
-    "eager": ("eager execution", verdicts.HOST),
-    "outside": ("outside compilation", verdicts.BOTH),
-    "functions": ("tf.functions", verdicts.HOST),
+    "input": ("waiting for input", step_advice.HOST),
+    "output": ("output", step_advice.HOST),
+    "device_collectives": ("collective communication", step_advice.DEVICE),
+    "kernel_launch": ("kernel launches", step_advice.HOST),
+    "all_other": ("all other time", step_advice.HOST),
+    "tc_idle": ("TensorCores idle", step_advice.HOST),
+    "all_reduce": ("all-reduce", step_advice.DEVICE),
+    "sparse_core": ("SparseCoreV0", step_advice.DEVICE),
+    "precision": ("16-bit arithmetic", step_advice.DEVICE),
+    "eager": ("eager execution", step_advice.HOST),
+    "outside": ("outside compilation", step_advice.BOTH),
+    "functions": ("tf.functions", step_advice.HOST),
 }
 """Verdicts on step time and on ops, what they are about, and the side to look at where it matters."""
 
 
-def _each(of: Callable[[Finding], Any]) -> Formula:
+def _make_row_formula(of: Callable[[Verdict], Any]) -> Formula:
     return lambda findings: [of(one) for one in findings.values()]
 
 
-def _of_host(of: Callable[[HostEnvironment], Any]) -> Formula:
+def _make_host_formula(of: Callable[[HostEnvironment], Any]) -> Formula:
     return lambda hosts: [of(one.environment) for one in hosts]
 
 
@@ -100,12 +108,13 @@ TABLES = {
     "verdicts": TableSchema("verdicts", "an aspect of the program, and whether it is a bottleneck", (
         Text("aspect", "aspect of the program that was examined", lambda found: [ASPECTS[name][0] for name in found]),
         Text("verdict", "degree to which the aspect is a bottleneck: none, moderate, high or unknown",
-             _each(lambda one: one.severity)),
+             _make_row_formula(lambda one: one.severity)),
         Text("look_at", "side to examine: host, both or device; null: the aspect is no bottleneck, or the side is "
-             "unknown", lambda found: [_look_at(*pair) for pair in found.items()]),
-        Percent("percent", "share of time on which the verdict rests; null: unknown", _each(lambda one: one.percent)),
+             "unknown", lambda found: [_describe_aspect(*pair) for pair in found.items()]),
+        Percent("percent", "share of time on which the verdict rests; null: unknown",
+                _make_row_formula(lambda one: one.percent)),
         String("statement", "verdict as a sentence; null: the verdict needs none",
-               _each(lambda one: one.plain_statement or None)),
+               _make_row_formula(lambda one: one.plain_statement or None)),
     ), derived=True),
     "top_ops": TableSchema("top_ops", "a framework op on devices, or on hosts if there are no device ops, largest "
                            "self time first", (
@@ -124,11 +133,12 @@ TABLES = {
         Picoseconds("self_ps", "sum of the durations of its occurrences, without the time of ops nested in them",
                     lambda rows: rows.ops.self_ps),
         Share("self_share", "self_ps / self time of all ops of this side; null: the ops have no self time",
-              lambda rows: shares(rows.ops.self_ps, rows.every_ps)),
+              lambda rows: divide_or_null(rows.ops.self_ps, rows.every_ps)),
         Share("cumulative_share", "sum of self_share of this op and all rows above; null: the ops have no self time",
-              lambda rows: shares(np.cumsum(rows.ops.self_ps), rows.every_ps)),
+              lambda rows: divide_or_null(np.cumsum(rows.ops.self_ps), rows.every_ps)),
         Column("flops_per_s", pa.float64(), "floating point operations / total_ps; null: the op ran on a host, took "
-               "no time, or its work is unknown", True, "flop/s", of=lambda rows: shares(rows.ops.flops, rows.seconds)),
+               "no time, or its work is unknown", True, "flop/s",
+               of=lambda rows: divide_or_null(rows.ops.flops, rows.seconds)),
         Flag("could_use_tensor_cores", "whether the op could run on Tensor Cores; null: the capture has no GPU kernel "
              "of the op", lambda rows: [could for could, _ in rows.on_kernels]),
         Flag("uses_tensor_cores", "whether one of its kernels runs on Tensor Cores; null: the capture has no GPU "
@@ -137,15 +147,17 @@ TABLES = {
     ), derived=True),
     "latency": inference.TABLES["latency"],
     "hosts": TableSchema("hosts", "a capture of the session", (
-        Text("host", "host, as the capture's file is named", _of_host(lambda one: one.host)),
-        Text("hostname", "host, as the capture calls it", _of_host(lambda one: one.hostname)),
-        Text("hardware", "TPU, GPU, or CPU_ONLY if the host has no device", _of_host(lambda one: one.hardware)),
-        Text("device_type", "model of its devices; CPU if it has none", _of_host(lambda one: one.device_type)),
+        Text("host", "host, as the capture's file is named", _make_host_formula(lambda one: one.host)),
+        Text("hostname", "host, as the capture calls it", _make_host_formula(lambda one: one.hostname)),
+        Text("hardware", "TPU, GPU, or CPU_ONLY if the host has no device",
+             _make_host_formula(lambda one: one.hardware)),
+        Text("device_type", "model of its devices; CPU if it has none",
+             _make_host_formula(lambda one: one.device_type)),
         Column("device_count", pa.int32(), "its part of the figure device_count",
-               of=lambda hosts: device_count.counts([one.environment.devices for one in hosts])),
+               of=lambda hosts: run_environment.count_by_host([one.environment.devices for one in hosts])),
         Percent("duty_cycle_percent", "time that its TPU chips or GPUs were busy / time that they were observed; "
                 "null: it has none, or they recorded no events",
-                lambda hosts: [duty_percent(one.duty.busy_ps, one.duty.idle_ps) for one in hosts]),
+                lambda hosts: [compute_duty_percent(one.duty.busy_ps, one.duty.idle_ps) for one in hosts]),
         Percent("mxu_utilization_percent", "use of the matrix units, as the profiler measured it; null: the profiler "
                 "did not measure it", lambda hosts: [one.mxu_percent for one in hosts]),
         Percent("hbm_utilization_percent", "use of the memory bandwidth, as the profiler measured it; null: the "
@@ -173,7 +185,7 @@ SCALARS = {
     "host_count": ScalarSpec(None, "number of hosts of the session: each has a capture"),
     "task_count": ScalarSpec(None, "number of captures"),
     "device_type": ScalarSpec(None, "model of the devices; the last one if there are several; CPU if there are none"),
-    "device_count": ScalarSpec(None, device_count.IN_WORDS),
+    "device_count": ScalarSpec(None, run_environment.IN_WORDS),
     "framework": ScalarSpec(None, "framework of the program, by names in its capture"),
     "is_training": ScalarSpec(None, "whether a compiled program of the capture computes gradients"),
     "duty_cycle_percent": ScalarSpec("%", f"busy_ps / (busy_ps + idle_ps) {_CHIPS}"),
@@ -213,7 +225,7 @@ SCALARS = {
 _TOP_OPS = ("name", "type", "occurrences", "self_ps", "self_share")
 
 
-def _top_ops_of(side: str) -> Callable[[Report], bool]:
+def _has_top_ops(side: str) -> Callable[[AnalysisReport], bool]:
     """For Section.shown: whether the top ops are those of hosts or of devices."""
     return lambda report: side in report.tables["top_ops"]["host_or_device"].to_pylist()
 
@@ -233,12 +245,12 @@ SECTIONS = (
     Section("Where step time goes", "breakdown", ("category", "mean_ps", "stdev_ps", "share"), "share", 20,
             scalars=("step_time_shared_out_ps",), nonzero="mean_ps", shown=has_rows("breakdown")),
     Section("Stragglers", "stragglers", ("step", "name", "host", "core_id", "duration_ps", "median_ps",
-            "category", "excess_share"), "excess_share", 5, only=worth_naming,
-            shown=has_rows("stragglers", worth_naming)),
+            "category", "excess_share"), "excess_share", 5, only=is_worth_naming,
+            shown=has_rows("stragglers", is_worth_naming)),
     Section("Most expensive ops (summed over devices)", "top_ops", (*_TOP_OPS[:2], "calls", *_TOP_OPS[2:]),
-            "self_share", shown=_top_ops_of("Device")),
+            "self_share", shown=_has_top_ops("Device")),
     Section("Most expensive ops (host, summed over threads)", "top_ops", _TOP_OPS, "self_share",
-            shown=_top_ops_of("Host")),
+            shown=_has_top_ops("Host")),
     Section("Use of devices", scalars=(
         "duty_cycle_percent", "device_idle_percent", "mxu_utilization_percent", "hbm_utilization_percent",
         "flops_utilization_percent", "memory_utilization_percent", "device_op_percent", "device_eager_percent",
@@ -252,7 +264,7 @@ SECTIONS = (
 
 
 @dataclass(frozen=True, slots=True)
-class HostFacts:
+class OverviewHostState:
     """What is kept of one host."""
 
     environment: HostEnvironment
@@ -265,7 +277,7 @@ class HostFacts:
 class Overview:
     """What the report is made of, for renderers."""
 
-    hosts: Sequence[HostFacts]
+    hosts: Sequence[OverviewHostState]
     environment: RunEnvironment
     duty: DutyCycle
     ops: OpDatabase
@@ -273,71 +285,71 @@ class Overview:
     precision: PrecisionTimes
 
 
-def of_host(host: Host, params: Params) -> HostFacts:
+def of_host(host: Host, params: Params) -> OverviewHostState:
     threads = host.raw.plane_named(HOST_THREADS)
     counters = {} if threads is None else threads.stats
-    return HostFacts(
+    return OverviewHostState(
         HostEnvironment.of(host.raw, host.hostname, host.hardware),
-        duty_cycle.duty_cycle(host.raw, host.workers),
-        _percent(counters.get("matrix_unit_utilization_percent")),
-        _percent(counters.get("hbm_utilization_percent")),
+        line_times.measure_duty_cycle(host.raw, host.workers),
+        _compute_percent(counters.get("matrix_unit_utilization_percent")),
+        _compute_percent(counters.get("hbm_utilization_percent")),
     )
 
 
-def _percent(value: object) -> float | None:
+def _compute_percent(value: object) -> float | None:
     return float(value) if isinstance(value, int | float) else None
 
 
-def run(kept: Sequence[HostFacts], params: Params, after: Mapping[str, Report]) -> Report:
+def run(kept: Sequence[OverviewHostState], params: Params, after: Mapping[str, AnalysisReport]) -> AnalysisReport:
     pipeline = after["input_pipeline"].detail_as(InputPipeline)
     ops = after["op_stats"].detail_as(OpDatabase)
     overview = Overview(
         kept,
-        run_environment.combined([facts.environment for facts in kept]),
+        run_environment.merge_environments([facts.environment for facts in kept]),
         sum((facts.duty for facts in kept), DutyCycle()),
         ops,
-        by_self_time(ops.framework),
-        precision_times(after["kernel_stats"].detail_as(list)),
+        sort_by_self_time(ops.framework),
+        sum_precision_times(after["kernel_stats"].detail_as(list)),
     )
-    figures = scalars(SCALARS, _values(overview, after))
-    findings = _findings(overview)
+    figures = make_scalars(SCALARS, _compute_values(overview, after))
+    findings = _list_verdicts(overview)
     if _is_torch_on_gpus(overview):
         findings = {name: one for name, one in findings.items() if name not in OF_COMPILED}
-    every = in_framework(pipeline.verdict.on_step_time() | findings, overview.environment.framework)
-    tables = LateTables({
+    every = adapt_to_framework(pipeline.verdict.on_step_time() | findings, overview.environment.framework)
+    tables = LazyTables({
         "findings": after["diagnosis"].tables["findings"],
         "steps": lambda: after["input_pipeline"].tables["steps"],
         "breakdown": lambda: after["input_pipeline"].tables["breakdown"],
         "stragglers": lambda: after["steps"].tables["stragglers"],
         "verdicts": TABLES["verdicts"].of({name: one for name, one in every.items() if one.was_judged}),
-        "top_ops": TABLES["top_ops"].of(_top_ops(overview, params.top_ops, after["kernel_stats"])),
+        "top_ops": TABLES["top_ops"].of(_list_top_ops(overview, params.top_ops, after["kernel_stats"])),
         "latency": after["inference"].tables["latency"],
         "hosts": TABLES["hosts"].of(kept),
     })  # fmt: skip
     failed = (one for one in after["diagnosis"].notices if one.severity in ("warning", "error"))
-    notices = (*failed, *_notices(overview, pipeline, after["steps"]), *_on_hosts(after["steps"]))
-    return Report(NAME, tables, figures, notices, dict(after), overview)
+    notices = (*failed, *_list_notices(overview, pipeline, after["steps"]), *_note_hosts(after["steps"]))
+    return AnalysisReport(NAME, tables, figures, notices, dict(after), overview)
 
 
 # ---- tables ---------------------------------------------------------------------------------------------
 
 
-def _look_at(aspect: str, finding: Finding) -> str | None:
+def _describe_aspect(aspect: str, finding: Verdict) -> str | None:
     """Both sides where input or output bounds the program moderately."""
-    if finding.severity in (verdicts.NONE, verdicts.UNKNOWN):
+    if finding.severity in (step_advice.NONE, step_advice.UNDECIDED):
         return None
-    return verdicts.BOTH if finding.classification == verdicts.BOTH else ASPECTS[aspect][1]
+    return step_advice.BOTH if finding.classification == step_advice.BOTH else ASPECTS[aspect][1]
 
 
-def _top_ops(overview: Overview, count: int, kernels: Report) -> SimpleNamespace:
+def _list_top_ops(overview: Overview, count: int, kernels: AnalysisReport) -> SimpleNamespace:
     on_device = len(overview.framework_ops) > 0
-    ranked = overview.framework_ops if on_device else by_self_time(overview.ops.host.table)
+    ranked = overview.framework_ops if on_device else sort_by_self_time(overview.ops.host.table)
     top = ranked.take(np.arange(min(max(count, 0), len(ranked))))
     every = overview.ops.device if on_device else overview.ops.host
     calls: dict[str, int] = {}
     for name, times in zip(overview.ops.host.table.name, overview.ops.host.table.occurrences.tolist(), strict=True):
         calls[name] = calls.get(name, 0) + times
-    vague = names_without_work(every.table) if on_device else set(top.name)
+    vague = list_names_without_work(every.table) if on_device else set(top.name)
     on_kernels = kernels.tables["ops"].select(["op_name", "could_use_tensor_cores", "tensor_core_ps"]).to_pylist()
     by_op = {name: figures for name, *figures in map(dict.values, on_kernels)}
     return SimpleNamespace(
@@ -353,70 +365,74 @@ def _top_ops(overview: Overview, count: int, kernels: Report) -> SimpleNamespace
 # ---- figures --------------------------------------------------------------------------------------------
 
 
-def duty_percent(busy_ps: int, idle_ps: int) -> float | None:
+def compute_duty_percent(busy_ps: int, idle_ps: int) -> float | None:
     """Time active, in percent of the time observed; None: no chip was."""
     return 100.0 * busy_ps / (busy_ps + idle_ps) if busy_ps + idle_ps else None
 
 
-def idle_percent(ops: Ops) -> float | None:
+def compute_idle_percent(ops: Ops) -> float | None:
     """Time without any op, in percent of the time observed; None: no op records its time."""
     return 100.0 * ops.idle_ps / ops.total_ps if ops.op_ps and ops.total_ps > 0 else None
 
 
-def _values(overview: Overview, after: Mapping[str, Report]) -> dict[str, Known]:
+def _compute_values(overview: Overview, after: Mapping[str, AnalysisReport]) -> dict[str, Known]:
     environment = overview.environment
-    values = {name: known(after["diagnosis"].scalars[name]) for name in _OF_DIAGNOSIS}
-    values |= input_pipeline.step_figures(after["steps"])
-    values |= {name: known(after["input_pipeline"].scalars[name]) for name in _OF_INPUT}
+    values = {name: get_known(after["diagnosis"].scalars[name]) for name in _OF_DIAGNOSIS}
+    values |= input_pipeline.get_step_figures(after["steps"])
+    values |= {name: get_known(after["input_pipeline"].scalars[name]) for name in _OF_INPUT}
     values |= {
         "host_count": environment.task_count,
         "task_count": environment.task_count,
         "device_type": environment.device_type,
-        "device_count": device_count.device_count([one.environment.devices for one in overview.hosts]),
-        "framework": (None, _NO_FRAMEWORK) if environment.framework == framework.UNKNOWN else environment.framework,
-        "is_training": known(after["op_stats"].scalars["is_training"]),
+        "device_count": run_environment.count_devices([one.environment.devices for one in overview.hosts]),
+        "framework": (None, _NO_FRAMEWORK) if environment.framework == op_names.UNKNOWN else environment.framework,
+        "is_training": get_known(after["op_stats"].scalars["is_training"]),
     }
-    return values | _use_of_devices(overview) | _use_of_peaks(overview) | _use_by_ops(overview)
+    return values | _measure_device_use(overview) | _measure_peak_use(overview) | _measure_op_use(overview)
 
 
-def _use_of_devices(overview: Overview) -> dict[str, Known]:
+def _measure_device_use(overview: Overview) -> dict[str, Known]:
     duty = overview.duty
     no_chip = NothingRan("no event of a device was seen" if overview.environment.device_count else "there is no device")
     found: dict[str, Known] = {
-        "duty_cycle_percent": _or(duty_percent(duty.busy_ps, duty.idle_ps), no_chip),
-        "duty_cycle_sure_percent": _or(duty_percent(duty.sure_busy_ps, duty.sure_idle_ps), no_chip),
-        "busy_ps": _of_chips(duty, duty.busy_ps, no_chip),
-        "idle_ps": _of_chips(duty, duty.idle_ps, no_chip),
-        "device_idle_percent": _or(idle_percent(overview.ops.device), NothingRan("no event of a device records an op")),
-        "host_idle_percent": _or(idle_percent(overview.ops.host), "no framework op took any time on a host thread"),
+        "duty_cycle_percent": _replace_none(compute_duty_percent(duty.busy_ps, duty.idle_ps), no_chip),
+        "duty_cycle_sure_percent": _replace_none(compute_duty_percent(duty.sure_busy_ps, duty.sure_idle_ps), no_chip),
+        "busy_ps": _sum_over_chips(duty, duty.busy_ps, no_chip),
+        "idle_ps": _sum_over_chips(duty, duty.idle_ps, no_chip),
+        "device_idle_percent": _replace_none(
+            compute_idle_percent(overview.ops.device), NothingRan("no event of a device records an op")
+        ),
+        "host_idle_percent": _replace_none(
+            compute_idle_percent(overview.ops.host), "no framework op took any time on a host thread"
+        ),
     }
     for unit in ("mxu", "hbm"):
         measured = [getattr(facts, f"{unit}_percent") for facts in overview.hosts]
         percents = [percent for percent in measured if percent is not None]
         mean = sum(percents) / len(percents) if percents else None
-        found[f"{unit}_utilization_percent"] = _or(mean, "the profiler did not measure it")
+        found[f"{unit}_utilization_percent"] = _replace_none(mean, "the profiler did not measure it")
     return found
 
 
-def _of_chips(duty: DutyCycle, time_ps: int, no_chip: str) -> Known:
+def _sum_over_chips(duty: DutyCycle, time_ps: int, no_chip: str) -> Known:
     """A time of all chips together, as far as 64 bits go."""
     if not duty.chips:
         return None, no_chip
     return time_ps if time_ps < 2**63 else (None, "the times of all chips do not add up in 64 bits")
 
 
-def _use_of_peaks(overview: Overview) -> dict[str, Known]:
+def _measure_peak_use(overview: Overview) -> dict[str, Known]:
     """What was done, measured against what could have been."""
     names = ("flops_utilization_percent", "memory_utilization_percent")
     ops, peaks = overview.ops.device, overview.ops.peaks
     if peaks is None or not ops.total_ps:
         return dict.fromkeys(names, (None, NothingRan("no device was observed")))
     table = ops.table
-    vague = share(int(table.self_ps[without_work(table)].sum()), ops.op_ps)
+    vague = compute_percent(int(table.self_ps[find_ops_without_work(table)].sum()), ops.op_ps)
     if vague >= MOST_UNTOLD:
         reason = f"the work of ops that take {vague:.1f} % of op time is unknown: library calls do not record it"
         return dict.fromkeys(names, (None, reason))
-    innermost = ~op_marks.is_container(table)
+    innermost = ~op_flags.is_container(table)
     done = (float(table.flops[innermost].sum()) / 1e12, float(table.hbm_bytes()[innermost].sum()) / 1e9)
     best = (peaks.teraflops_per_s, peaks.bandwidths_gb_per_s[HBM] if peaks.bandwidths_gb_per_s else 0.0)
     why = "; ".join(peaks.reasons) or "the capture does not record the device's peak"
@@ -428,72 +444,77 @@ def _use_of_peaks(overview: Overview) -> dict[str, Known]:
     }
 
 
-def _use_by_ops(overview: Overview) -> dict[str, Known]:
+def _measure_op_use(overview: Overview) -> dict[str, Known]:
     no_host = "no framework op took any time on a host thread"
     no_device = NothingRan("of no event on a device an op is known")
     on_host, on_device = (int(table.occurrences.sum()) for table in (overview.ops.host.table, overview.framework_ops))
     both = on_host + on_device
     why = overview.precision.why_unknown
     compiled = {
-        "host_eager_percent": _or(op_marks.eager_percent(overview.ops.host.table), no_host),
-        "device_eager_percent": _or(op_marks.eager_percent(overview.framework_ops), no_device),
-        "outside_compilation_percent": _or(op_marks.outside_compilation_percent(overview.ops.device.table), no_device),
+        "host_eager_percent": _replace_none(op_flags.measure_eager_percent(overview.ops.host.table), no_host),
+        "device_eager_percent": _replace_none(op_flags.measure_eager_percent(overview.framework_ops), no_device),
+        "outside_compilation_percent": _replace_none(
+            op_flags.measure_outside_compilation_percent(overview.ops.device.table), no_device
+        ),
     }
     if _is_torch_on_gpus(overview):
         compiled = dict.fromkeys(compiled, (None, "PyTorch's profiler does not record which ops were compiled"))
     return {
         **compiled,
-        "host_op_percent": share(on_host, both) if on_host else (None, no_host),
-        "device_op_percent": share(on_device, both) if on_device else (None, no_device),
-        **{name: _or(part, why) for name, part in zip(_PRECISIONS, overview.precision.percents, strict=True)},
+        "host_op_percent": compute_percent(on_host, both) if on_host else (None, no_host),
+        "device_op_percent": compute_percent(on_device, both) if on_device else (None, no_device),
+        **{name: _replace_none(part, why) for name, part in zip(_PRECISIONS, overview.precision.percents, strict=True)},
     }
 
 
 def _is_torch_on_gpus(overview: Overview) -> bool:
     """Whether PyTorch's own profiler recorded the ops: on TPUs another one does."""
-    return overview.environment.framework == framework.PYTORCH and overview.environment.hardware == "GPU"
+    return overview.environment.framework == op_names.PYTORCH and overview.environment.hardware == "GPU"
 
 
-def _or(value: float | None, reason: str) -> Known:
+def _replace_none(value: float | None, reason: str) -> Known:
     return (None, reason) if value is None else value
 
 
 # ---- words ----------------------------------------------------------------------------------------------
 
 
-def _findings(overview: Overview) -> dict[str, Finding]:
+def _list_verdicts(overview: Overview) -> dict[str, Verdict]:
     """The verdicts on ops, by what they are about."""
-    outside = op_marks.outside_compilation_percent(overview.ops.device.table)
+    outside = op_flags.measure_outside_compilation_percent(overview.ops.device.table)
     return {
-        "precision": verdicts.of_precision(*overview.precision.to_judge),
-        "eager": verdicts.of_eager(
-            op_marks.eager_percent(overview.ops.host.table), op_marks.eager_percent(overview.framework_ops)
+        "precision": step_advice.judge_precision(*overview.precision.to_judge),
+        "eager": step_advice.judge_eager(
+            op_flags.measure_eager_percent(overview.ops.host.table),
+            op_flags.measure_eager_percent(overview.framework_ops),
         ),
-        "outside": verdicts.of_outside_compilation(outside),
-        "functions": verdicts.of_tf_functions([(one.name, one.expensive_percent) for one in overview.ops.functions]),
+        "outside": step_advice.judge_outside_compilation(outside),
+        "functions": step_advice.judge_tf_functions(
+            [(one.name, one.expensive_percent) for one in overview.ops.functions]
+        ),
     }
 
 
-def _notices(overview: Overview, pipeline: InputPipeline, of_steps: Report) -> tuple[Notice, ...]:
+def _list_notices(overview: Overview, pipeline: InputPipeline, of_steps: AnalysisReport) -> tuple[Notice, ...]:
     """Faults and what is unknown. Findings say what to do; the sentences of verdicts are in their table."""
-    if pipeline.verdict.input.classification == verdicts.UNKNOWN:
-        why = input_pipeline.why_no_steps(of_steps)
+    if pipeline.verdict.input.classification == step_advice.UNDECIDED:
+        why = input_pipeline.explain_no_steps(of_steps)
         found = [Notice("warning", f"How long steps take is not known: {why}")]
     else:
         found = [notice for notice in of_steps.notices if notice.severity == "warning"]
     environment = overview.environment
     found += [Notice("warning", text) for text in dict.fromkeys(environment.warnings)]
-    return (*found, *(Notice("error", text) for text in dict.fromkeys(errors_of(environment))))
+    return (*found, *(Notice("error", text) for text in dict.fromkeys(list_errors(environment))))
 
 
-def _on_hosts(report: Report) -> list[Notice]:
+def _note_hosts(report: AnalysisReport) -> list[Notice]:
     """Which host is slow, and how steps of several hosts were aligned."""
     slow = [notice for notice in report.notices if notice.severity == "recommendation"]
-    return [*slow, *(Notice("info", text) for text in on_pairs(report.detail_as(SessionSteps).database))]
+    return [*slow, *(Notice("info", text) for text in describe_pairing(report.detail_as(SessionSteps).database))]
 
 
-def errors_of(environment: RunEnvironment) -> list[str]:
+def list_errors(environment: RunEnvironment) -> list[str]:
     """What the profiler said went wrong; that a device shows no core, where it said nothing."""
-    if environment.errors or environment.device_type == run_environment.CPU or environment.device_count > 0:
+    if environment.errors or environment.device_type == run_environment.CPU_TYPE or environment.device_count > 0:
         return list(environment.errors)
-    return [verdicts.NO_DEVICE_TRACE]
+    return [step_advice.NO_DEVICE_TRACE]

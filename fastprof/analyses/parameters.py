@@ -9,13 +9,13 @@ from collections.abc import Callable
 from dataclasses import Field
 from typing import Any, NamedTuple
 
-from fastprof.derive.devices.chosen_peaks import Chosen, named_device, peak_text
-from fastprof.wording.amounts import byte_count, picoseconds
+from fastprof.derive.devices.device_peaks import ChosenPeaks, find_named_device, format_peaks
+from fastprof.wording.amounts import parse_size, parse_time
 
 _TRUTHS = {"1": True, "true": True, "0": False, "false": False}
 
 
-class Kind(NamedTuple):
+class ParamKind(NamedTuple):
     """A kind of parameter. ``wanted``: its values in words; ``read``: the reader of a text; ``types``: types of values
     from Python; ``least``: the least value; ``metavar``: the placeholder of a value in help and docs."""
 
@@ -27,15 +27,17 @@ class Kind(NamedTuple):
 
 
 _KINDS = {
-    "int": Kind("a whole number", int, (int,), "N"),
-    "float": Kind("a number", float, (int, float), "X"),
-    "bool": Kind("true or false", _TRUTHS.__getitem__, (bool,)),
-    "str": Kind("a text", str, (str,)),
-    "name": Kind("a name or a whole number", str, (str, int)),
-    "time": Kind("a time such as '1.5s', or a whole number of picoseconds", picoseconds, (int,), "TIME", 1 - (1 << 63)),
-    "bytes": Kind("a size such as '2GiB', or a whole number of bytes above 0", byte_count, (int,), "SIZE", 1),
-    "device": Kind("the name of a device", named_device, (str,), "NAME"),
-    "peak": Kind("peaks such as 'flops=312T,hbm=2039GB/s'", peak_text, (str,), "PEAKS"),
+    "int": ParamKind("a whole number", int, (int,), "N"),
+    "float": ParamKind("a number", float, (int, float), "X"),
+    "bool": ParamKind("true or false", _TRUTHS.__getitem__, (bool,)),
+    "str": ParamKind("a text", str, (str,)),
+    "name": ParamKind("a name or a whole number", str, (str, int)),
+    "time": ParamKind(
+        "a time such as '1.5s', or a whole number of picoseconds", parse_time, (int,), "TIME", 1 - (1 << 63)
+    ),
+    "bytes": ParamKind("a size such as '2GiB', or a whole number of bytes above 0", parse_size, (int,), "SIZE", 1),
+    "device": ParamKind("the name of a device", find_named_device, (str,), "NAME"),
+    "peak": ParamKind("peaks such as 'flops=312T,hbm=2039GB/s'", format_peaks, (str,), "PEAKS"),
 }
 _READ = tuple(_KINDS[name] for name in ("time", "bytes", "device", "peak"))
 """Kinds whose texts are read, with sentences of their own for those that are not values."""
@@ -52,32 +54,32 @@ PEAKS: dict[str, Any] = {
 """Metadata of the fields ``device`` and ``peak``, whose default is None."""
 
 
-def chosen_peaks(params: Any) -> Chosen:
+def get_chosen_peaks(params: Any) -> ChosenPeaks:
     """What the parameters of an analysis say of peaks."""
-    return Chosen(params.device, params.peak)
+    return ChosenPeaks(params.device, params.peak)
 
 
-def kind_of(field: Field[Any]) -> Kind:
+def get_kind(field: Field[Any]) -> ParamKind:
     """The kind of a parameter: ``type`` of its metadata, else its annotation."""
     annotation = field.type if isinstance(field.type, str) else getattr(field.type, "__name__", str(field.type))
     return _KINDS[field.metadata.get("type") or annotation.partition("|")[0].strip()]
 
 
-def of_text(field: Field[Any], text: str) -> Any:
+def parse_param(field: Field[Any], text: str) -> Any:
     """The value of a parameter that is written as text, on the command line or in an address."""
-    kind = kind_of(field)
+    kind = get_kind(field)
     if kind in _READ:
         return kind.read(text)
     try:
         value = kind.read(text)
     except (ValueError, KeyError):
         raise ValueError(f"{text[:60]!r} is not {kind.wanted}") from None
-    return checked(field, value)
+    return check_param(field, value)
 
 
-def checked(field: Field[Any], value: Any) -> Any:
+def check_param(field: Field[Any], value: Any) -> Any:
     """The value of a parameter from Python. Times and sizes may be texts; a name may be a number."""
-    kind = kind_of(field)
+    kind = get_kind(field)
     if kind in (*_READ, _KINDS["name"]):
         if value is None:
             return None

@@ -14,20 +14,34 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fastprof.analyses.contract import Known, Needs, Notice, Opening, Report, ScalarSpec, Section, has_rows, scalars
+from fastprof.analyses.contract import (
+    AnalysisReport,
+    Known,
+    Notice,
+    Opening,
+    ScalarSpec,
+    Section,
+    has_rows,
+    make_scalars,
+)
 from fastprof.derive.devices import run_environment
 from fastprof.derive.devices.run_environment import HostEnvironment
-from fastprof.derive.ops.tables import sums_by
-from fastprof.derive.steps.across_hosts import SessionSteps, on_pairs
-from fastprof.derive.steps.database import StepDatabase
-from fastprof.derive.steps.step_columns import CORE, IN_CATEGORIES, SPAN, STEP, OnCores
-from fastprof.derive.steps.step_figures import COLLECTIVES, core_breakdown
-from fastprof.derive.steps.step_time import OWN_CATEGORIES
-from fastprof.schema.array_types import Float64s, Int64s
-from fastprof.schema.arrow_columns import texts
-from fastprof.schema.column_kinds import Bytes, Count, Picoseconds, Share, Text
-from fastprof.schema.tables import TableSchema
+from fastprof.derive.ops.op_table import sum_by
+from fastprof.derive.steps.step_alignment import SessionSteps, describe_pairing
+from fastprof.derive.steps.step_database import OWN_CATEGORIES, StepDatabase
+from fastprof.derive.steps.step_figures import (
+    CATEGORY_COLUMNS,
+    COLLECTIVES,
+    CORE_COLUMNS,
+    SPAN_COLUMNS,
+    STEP_COLUMN,
+    StepsOnCores,
+    break_down_cores,
+)
+from fastprof.schema.columns import Float64s, Int64s
+from fastprof.schema.tables import Bytes, Count, Picoseconds, Share, TableSchema, Text, encode_texts
 from fastprof.schema.value_classes import dataclass
+from fastprof.tables.needs import Needs
 
 if TYPE_CHECKING:
     from fastprof.derive.host import Host
@@ -42,36 +56,38 @@ class Params:
     """There are none."""
 
 
-def _most(rows: OnCores) -> tuple[Int64s, Int64s]:
+def _find_largest(rows: StepsOnCores) -> tuple[Int64s, Int64s]:
     """The category of the most time of each step on a core, and its time."""
     most = rows.times_ps.argmax(axis=1)
     return most, rows.times_ps[np.arange(len(most)), most]
 
 
-def _bottleneck_share(rows: OnCores) -> Float64s:
+def _compute_bottleneck_share(rows: StepsOnCores) -> Float64s:
     longest = np.maximum(rows.duration_ps, np.maximum(rows.times_ps, 0).sum(axis=1))
-    share: Float64s = _most(rows)[1] / np.maximum(longest, 1)
+    share: Float64s = _find_largest(rows)[1] / np.maximum(longest, 1)
     return share
 
 
 _TABLES = (
     TableSchema("cores", "a step on a core that took part in it", (
-        STEP,
+        STEP_COLUMN,
         Text("name", "name of the step, such as train 7; if hosts name it differently, that of the first",
-             lambda rows: texts(rows.database.label, rows.step)),
-        *CORE,
-        Text("hostname", "host, as the capture calls it", lambda rows: texts(rows.database.cores.host, rows.core)),
+             lambda rows: encode_texts(rows.database.label, rows.step)),
+        *CORE_COLUMNS,
+        Text("hostname", "host, as the capture calls it",
+             lambda rows: encode_texts(rows.database.cores.host, rows.core)),
         Count("pod_core_id", "id of the core among all hosts: core_id + 1000 times the number of the host",
               lambda rows: rows.database.cores.id[rows.core]),
-        *SPAN,
+        *SPAN_COLUMNS,
         Text("bottleneck", "category with the most time; if several have as much, the one whose column comes first",
-             lambda rows: texts([category.label for category in OWN_CATEGORIES], _most(rows)[0])),
+             lambda rows: encode_texts([category.label for category in OWN_CATEGORIES], _find_largest(rows)[0])),
         Share("bottleneck_share", "time of bottleneck / duration_ps, or / the sum of all categories if ops overlap "
-              "and it is larger; null: duration_ps is 0", _bottleneck_share, lambda rows: rows.duration_ps <= 0),
-        *IN_CATEGORIES,
+              "and it is larger; null: duration_ps is 0", _compute_bottleneck_share,
+              lambda rows: rows.duration_ps <= 0),
+        *CATEGORY_COLUMNS,
     ), derived=True),
     TableSchema("collectives", "a collective operation of several cores, in a step", (
-        STEP,
+        STEP_COLUMN,
         Count("collective_id", "all_reduce_unique_id, uint64 as two's complement, equal on all cores that take part; "
               "on GPUs 0 for all collectives of a step, because it is not recorded"),
         Count("core_count", "number of cores or GPUs that took part"),
@@ -115,12 +131,12 @@ def of_host(host: Host, params: Params) -> HostEnvironment:
     return HostEnvironment.of(host.raw, host.hostname, host.hardware)
 
 
-def run(kept: Sequence[HostEnvironment], params: Params, after: Mapping[str, Report]) -> Report:
+def run(kept: Sequence[HostEnvironment], params: Params, after: Mapping[str, AnalysisReport]) -> AnalysisReport:
     steps = after["steps"]
     database = steps.detail_as(SessionSteps).database
-    environment = run_environment.combined(kept)
-    cores = TABLES["cores"].of_parts(OnCores.of(some, some.number) for some in database.stretches())
-    tables = {"cores": cores, "collectives": _collectives(database)}
+    environment = run_environment.merge_environments(kept)
+    cores = TABLES["cores"].of_parts(StepsOnCores.of(some, some.number) for some in database.stretches())
+    tables = {"cores": cores, "collectives": _list_collectives(database)}
     none = f"no steps: {steps.scalars['steps_source'].reason or 'none were found'}"
     values: dict[str, Known] = {
         "step_count": len(database),
@@ -128,22 +144,22 @@ def run(kept: Sequence[HostEnvironment], params: Params, after: Mapping[str, Rep
         "core_count": len(database.cores),
         "device_type": environment.device_type,
         "slowest_core_step_ps": pc.max(cores["duration_ps"]).as_py() if len(cores) else (None, none),
-        "collective_wait_ps": _wait(database, tables["collectives"]) if len(database) else (None, none),
+        "collective_wait_ps": _measure_wait(database, tables["collectives"]) if len(database) else (None, none),
     }
-    notices = steps.notices if not len(database) else tuple(Notice("info", text) for text in on_pairs(database))
-    return Report(NAME, tables, scalars(SCALARS, values), notices, after, environment)
+    notices = steps.notices if not len(database) else tuple(Notice("info", text) for text in describe_pairing(database))
+    return AnalysisReport(NAME, tables, make_scalars(SCALARS, values), notices, after, environment)
 
 
-def _wait(database: StepDatabase, collectives: pa.Table) -> int | tuple[None, str]:
+def _measure_wait(database: StepDatabase, collectives: pa.Table) -> int | tuple[None, str]:
     if not database.is_tpu:
         return None, "steps of GPUs record no ids of collectives; the report communication has what each of them waits"
-    if not len(collectives) and any(core_breakdown(some)[:, :, COLLECTIVES].any() for some in database.stretches()):
+    if not len(collectives) and any(break_down_cores(some)[:, :, COLLECTIVES].any() for some in database.stretches()):
         return None, "the collective operations of the capture have no ids (all_reduce_unique_id)"
     waits: list[int] = collectives["wait_ps"].to_pylist()
     return sum(waits)
 
 
-def _collectives(database: StepDatabase) -> pa.Table:
+def _list_collectives(database: StepDatabase) -> pa.Table:
     """By step and id, in the order of their first event."""
     every = database.collectives
     keys, first, place = np.unique(
@@ -156,7 +172,7 @@ def _collectives(database: StepDatabase) -> pa.Table:
     np.minimum.at(fastest, place, duration)
     np.minimum.at(begin, place, every.begin_ps)
     np.maximum.at(slowest, place, duration)
-    total = sums_by(place, duration, count, "the durations of collective operations")
+    total = sum_by(place, duration, count, "the durations of collective operations")
     occurrences = np.bincount(place, minlength=count)
     cores = np.unique(np.stack([place, every.core_id], axis=1), axis=0)[:, 0]
     columns = {
@@ -164,7 +180,7 @@ def _collectives(database: StepDatabase) -> pa.Table:
         "collective_id": keys[:, 1],
         "core_count": np.bincount(cores, minlength=count),
         "occurrences": occurrences,
-        "moved_bytes": sums_by(place, every.bytes, count, "the bytes of collective operations"),
+        "moved_bytes": sum_by(place, every.bytes, count, "the bytes of collective operations"),
         "fastest_ps": fastest,
         "slowest_ps": slowest,
         "wait_ps": total - occurrences * fastest,

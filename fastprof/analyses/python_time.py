@@ -12,40 +12,38 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fastprof.analyses.contract import (
+    AnalysisReport,
     Evidence,
     Known,
-    Need,
-    Needs,
     Notice,
     Opening,
-    Report,
     ScalarSpec,
     Section,
     has_rows,
     is_known,
-    scalars,
-    union,
+    make_scalars,
 )
-from fastprof.derive.causes import python_calls, python_tables
-from fastprof.derive.causes.python_calls import PythonCalls
-from fastprof.derive.causes.python_tables import TABLES as TABLES
-from fastprof.derive.causes.python_tables import FunctionRows, StackRows
-from fastprof.derive.causes.run_window import IN_WORDS
+from fastprof.derive.causes import python_calls
+from fastprof.derive.causes.gaps import RUN_WINDOW_WORDS
+from fastprof.derive.causes.python_calls import TABLES as TABLES
+from fastprof.derive.causes.python_calls import FunctionRows, PythonCalls, StackRows
 from fastprof.derive.communication import host_communication
-from fastprof.derive.communication.device_spans import device_spans
+from fastprof.derive.communication.host_communication import list_device_spans
 from fastprof.derive.host import Host
-from fastprof.derive.ops.device_time import Spans
-from fastprof.derive.ops.tables import exact_sum
-from fastprof.derive.steps import of_host as host_steps
-from fastprof.derive.steps.host_causes import op_computes
+from fastprof.derive.ops.device_time import DeviceSpans
+from fastprof.derive.ops.op_table import sum_exactly
+from fastprof.derive.steps import host_steps
+from fastprof.derive.steps.host_causes import is_computing_op
+from fastprof.schema.tables import Need
 from fastprof.schema.value_classes import dataclass
+from fastprof.tables.needs import Needs, unite_needs
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 NAME = "python_time"
 TITLE = "Python time"
-READS = union([
+READS = unite_needs([
     Host.GROUPING,
     Needs(stats=host_steps.STATS, metadata_stats=host_steps.METADATA_STATS),
     Needs(stats=host_communication.EVENT_STATS, metadata_stats=host_communication.METADATA_STATS),
@@ -70,7 +68,7 @@ class Params:
 
 _LED_TO = Need("device_ps", "nothing is recorded that these threads led to")
 SCALARS = {
-    "window_ps": ScalarSpec("ps", f"time of the run, summed over hosts: {IN_WORDS}", "run"),
+    "window_ps": ScalarSpec("ps", f"time of the run, summed over hosts: {RUN_WINDOW_WORDS}", "run"),
     "run_ps": ScalarSpec("ps", "part of python_ps on threads that run the steps, in the run", "on threads of steps"),
     "longest": ScalarSpec(None, "the function that takes most of run_ps itself"),
     "longest_ps": ScalarSpec("ps", "its run_ps", "it takes"),
@@ -123,41 +121,43 @@ SECTIONS = (
 
 
 def of_host(host: Host, params: Params) -> PythonCalls | None:
-    def ran() -> list[Spans]:
-        return device_spans(host.events, host.modules, host.forest, host.workers, op_computes)
+    def ran() -> list[DeviceSpans]:
+        return list_device_spans(host.events, host.modules, host.forest, host.workers, is_computing_op)
 
-    return python_calls.python_calls(host, params.nodes, ran)
+    return python_calls.find_python_calls(host, params.nodes, ran)
 
 
-def run(kept: Sequence[PythonCalls | None], params: Params, after: Mapping[str, Report]) -> Report:
+def run(kept: Sequence[PythonCalls | None], params: Params, after: Mapping[str, AnalysisReport]) -> AnalysisReport:
     hosts = [one for one in kept if one is not None]
-    functions = python_tables.function_rows(hosts)
-    stacks = python_tables.stack_rows(hosts)
+    functions = python_calls.make_function_rows(hosts)
+    stacks = python_calls.make_stack_rows(hosts)
     tables = {
         "functions": TABLES["functions"].of(functions),
         "stacks": TABLES["stacks"].of(stacks) if hosts else TABLES["stacks"].empty(),
-        "threads": TABLES["threads"].of(python_tables.thread_rows(hosts)),
-        "thread_functions": TABLES["thread_functions"].of_parts(python_tables.thread_function_rows(hosts)),
-        "calls": TABLES["calls"].of(python_tables.call_rows(hosts)),
+        "threads": TABLES["threads"].of(python_calls.make_thread_rows(hosts)),
+        "thread_functions": TABLES["thread_functions"].of_parts(python_calls.make_thread_function_rows(hosts)),
+        "calls": TABLES["calls"].of(python_calls.make_call_rows(hosts)),
     }
-    return Report(NAME, tables, scalars(SCALARS, _values(hosts, functions, stacks)), tuple(_notices(hosts)))
+    return AnalysisReport(
+        NAME, tables, make_scalars(SCALARS, _compute_values(hosts, functions, stacks)), tuple(_list_notices(hosts))
+    )
 
 
-def _values(hosts: Sequence[PythonCalls], functions: FunctionRows, stacks: StackRows) -> dict[str, Known]:
+def _compute_values(hosts: Sequence[PythonCalls], functions: FunctionRows, stacks: StackRows) -> dict[str, Known]:
     if not hosts:
         return dict.fromkeys(SCALARS, (None, "the capture has no frames of the Python tracer"))
     of_run, nothing = functions.run_ps, (None, "no function takes time of the run")
     most: Known = int(of_run[0]) if of_run.any() else nothing
     return {
         "window_ps": functions.window_ps,
-        "run_ps": exact_sum(of_run),
-        "longest": python_tables.with_place(functions.label[0], hosts) if of_run.any() else nothing,
+        "run_ps": sum_exactly(of_run),
+        "longest": python_calls.describe_function(functions.label[0], hosts) if of_run.any() else nothing,
         "longest_ps": most,
         "longest_share": most / functions.window_ps if isinstance(most, int) else most,
-        "idle_ps": exact_sum(functions.idle_ps),
-        "python_ps": exact_sum(functions.self_ps),
-        "native_ps": exact_sum(functions.native_ps),
-        "waited_ps": exact_sum(functions.waited_ps),
+        "idle_ps": sum_exactly(functions.idle_ps),
+        "python_ps": sum_exactly(functions.self_ps),
+        "native_ps": sum_exactly(functions.native_ps),
+        "waited_ps": sum_exactly(functions.waited_ps),
         "device_ps": int(stacks.device_ps[0]),
         "outside_ps": sum(sum(host.outside_ps) for host in hosts),
         "call_count": int(functions.calls.sum()),
@@ -166,6 +166,6 @@ def _values(hosts: Sequence[PythonCalls], functions: FunctionRows, stacks: Stack
     }
 
 
-def _notices(hosts: Sequence[PythonCalls]) -> Iterator[Notice]:
+def _list_notices(hosts: Sequence[PythonCalls]) -> Iterator[Notice]:
     if not hosts:
         yield Notice("info", CONTENT.absent)

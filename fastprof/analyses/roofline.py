@@ -14,48 +14,44 @@ import numpy as np
 from fastprof.analyses.contract import (
     OF_OPS,
     Alike,
+    AnalysisReport,
     Notice,
     Opening,
-    Report,
     ScalarSpec,
     Section,
     Value,
     has_rows,
-    scalars,
-    union,
+    make_scalars,
 )
-from fastprof.analyses.parameters import DEVICE_NAME, PEAKS, chosen_peaks
-from fastprof.derive.devices import device_count
+from fastprof.analyses.parameters import DEVICE_NAME, PEAKS, get_chosen_peaks
+from fastprof.derive.devices import run_environment
 from fastprof.derive.host import Host
 from fastprof.derive.ops import device_ops
-from fastprof.derive.ops import roofline_totals as rows_of
-from fastprof.derive.ops.ceilings import (
+from fastprof.derive.ops import roofline_tables as rows_of
+from fastprof.derive.ops.device_ops import HostDeviceOps, MergedDeviceOps, SessionOps, explain_no_ops, list_remarks
+from fastprof.derive.ops.op_columns import SIMILAR, OpRows
+from fastprof.derive.ops.op_table import RankedOps, merge_tables, rank_by_cost
+from fastprof.derive.ops.op_work import count_transfers_once, mark_transfers
+from fastprof.derive.ops.roofline_model import (
     MOST_UNKNOWN,
     TOO_MUCH,
     Ceiling,
     Efficiency,
-    against,
-    ceilings,
-    unknown_shares,
+    list_ceilings,
+    measure_efficiency,
+    measure_unknown_shares,
 )
-from fastprof.derive.ops.combine import merged
-from fastprof.derive.ops.device_ops import HostDeviceOps, OpsOfHosts, SessionOps
-from fastprof.derive.ops.op_columns import SIMILAR, OpRows
-from fastprof.derive.ops.op_remarks import remarks, why_no_ops
-from fastprof.derive.ops.ranking import Ranked, by_cost
-from fastprof.derive.ops.roofline_tables import RAN, MemoryRows
+from fastprof.derive.ops.roofline_tables import RAN, WHOLE, MemoryRows, RooflineTotals, StepOps, is_feed, sum_step_ops
 from fastprof.derive.ops.roofline_tables import TABLES as TABLES
-from fastprof.derive.ops.roofline_totals import Totals
-from fastprof.derive.ops.step_ops import WHOLE, StepOps, is_feed, step_ops
-from fastprof.derive.ops.transfers import once, waits
-from fastprof.derive.steps.across_hosts import SessionSteps
-from fastprof.derive.steps.database import StepDatabase
+from fastprof.derive.steps.step_alignment import SessionSteps
+from fastprof.derive.steps.step_database import StepDatabase
 from fastprof.derive.steps.step_source import AUTO, STEPS_FROM
-from fastprof.schema.array_types import Bools, Int64s
+from fastprof.schema.columns import Bools, Int64s
 from fastprof.schema.value_classes import dataclass
+from fastprof.tables.needs import unite_needs
 
 NAME = "roofline"
-READS = union([
+READS = unite_needs([
     Host.GROUPING,
     device_ops.READS,
 ])  # fmt: skip
@@ -72,7 +68,7 @@ class Params:
 
 SCALARS = {
     "device_type": ScalarSpec(None, "name of the device in the capture"),
-    "device_count": ScalarSpec(None, device_count.IN_WORDS),
+    "device_count": ScalarSpec(None, run_environment.IN_WORDS),
     "core_count": ScalarSpec(None, "of these, devices that ran ops of compiled programs, or kernels"),
     "peak_flops_per_s": ScalarSpec("flop/s", "peak arithmetic of one core or GPU", "peak arithmetic"),
     "peak_hbm_bytes_per_s": ScalarSpec("bytes/s", "bandwidth of the HBM of one core or GPU", "peak HBM bandwidth"),
@@ -125,7 +121,7 @@ class RooflineHosts:
     """What is kept of a host, or of several. ``planes``, ``ran``: of each, how many devices it has, and on how many
     anything ran; ``steps``: what its ops did in each step; empty: nobody asks."""
 
-    devices: HostDeviceOps | OpsOfHosts
+    devices: HostDeviceOps | MergedDeviceOps
     planes: tuple[int, ...]
     ran: tuple[int, ...]
     steps: tuple[StepOps, ...]
@@ -140,30 +136,30 @@ class Roofline:
     planes: tuple[int, ...]
     ran: tuple[int, ...]
     of_hosts: tuple[StepOps, ...]
-    ops: Ranked
+    ops: RankedOps
     beneath: tuple[Ceiling, ...]
     efficiency: Efficiency
 
     @property
     def device_count(self) -> int:
-        return device_count.device_count([host.present for host in self.devices.hosts])
+        return run_environment.count_devices([host.present for host in self.devices.hosts])
 
     @property
     def core_count(self) -> int:
         """Devices on which anything ran."""
         return sum(self.ran)
 
-    def of_steps(self, *, with_feeds: bool) -> Totals | None:
+    def of_steps(self, *, with_feeds: bool) -> RooflineTotals | None:
         """None: what ops did in steps was not asked for."""
         if len(self.of_hosts) != len(self.ran):
             return None
-        return rows_of.of_steps(self.steps, self.of_hosts, self.ran, with_feeds=with_feeds)
+        return rows_of.sum_step_work(self.steps, self.of_hosts, self.ran, with_feeds=with_feeds)
 
 
 def of_host(given: Host, params: Params) -> RooflineHosts:
     groups = given.groups_from(params.steps_from)
-    tables = [once(ops.table) for _, ops in given.device_ops.by_device]
-    return replace(of_host_for_others(given, params), steps=(step_ops(given, groups, tables),))
+    tables = [count_transfers_once(ops.table) for _, ops in given.device_ops.by_device]
+    return replace(of_host_for_others(given, params), steps=(sum_step_ops(given, groups, tables),))
 
 
 def of_host_for_others(given: Host, params: Params) -> RooflineHosts:
@@ -174,23 +170,23 @@ def of_host_for_others(given: Host, params: Params) -> RooflineHosts:
 
 
 def merge(kept: Sequence[RooflineHosts], params: Params, shared: dict[Any, Any]) -> RooflineHosts:
-    return RooflineHosts(OpsOfHosts.of([one.devices for one in kept], shared), *_of_each(kept))
+    return RooflineHosts(MergedDeviceOps.of([one.devices for one in kept], shared), *_join_counts(kept))
 
 
-def _of_each(kept: Sequence[RooflineHosts]) -> tuple[tuple[int, ...], tuple[int, ...], tuple[StepOps, ...]]:
+def _join_counts(kept: Sequence[RooflineHosts]) -> tuple[tuple[int, ...], tuple[int, ...], tuple[StepOps, ...]]:
     """``planes``, ``ran`` and ``steps`` of all hosts."""
     planes, ran = (tuple(count for one in kept for count in getattr(one, name)) for name in ("planes", "ran"))
     return planes, ran, tuple(steps for one in kept for steps in one.steps)
 
 
-def run(kept: Sequence[RooflineHosts], params: Params, after: Mapping[str, Report]) -> Report:
-    devices = SessionOps.of([one.devices for one in kept], chosen_peaks(params))
-    ops = by_cost(devices.ops)
-    beneath = tuple(ceilings(devices.peaks))
-    efficiency = against(ops.table, beneath)
+def run(kept: Sequence[RooflineHosts], params: Params, after: Mapping[str, AnalysisReport]) -> AnalysisReport:
+    devices = SessionOps.of([one.devices for one in kept], get_chosen_peaks(params))
+    ops = rank_by_cost(devices.ops)
+    beneath = tuple(list_ceilings(devices.peaks))
+    efficiency = measure_efficiency(ops.table, beneath)
     steps = after["steps"].detail_as(SessionSteps).database
-    roofline = Roofline(devices, steps, *_of_each(kept), ops, beneath, efficiency)
-    total_rows = _total_rows(roofline, _totals(roofline))
+    roofline = Roofline(devices, steps, *_join_counts(kept), ops, beneath, efficiency)
+    total_rows = _make_total_rows(roofline, _list_totals(roofline))
     rows = OpRows(
         table=ops.table,
         ranked=ops,
@@ -203,39 +199,39 @@ def run(kept: Sequence[RooflineHosts], params: Params, after: Mapping[str, Repor
         "device": TABLES["device"].of(beneath if devices.peaks is not None else ()),
         "totals": TABLES["totals"].of(total_rows),
         "ops": TABLES["ops"].of(rows),
-        "lost_time": TABLES["lost_time"].of(_lost_rows(rows)),
+        "lost_time": TABLES["lost_time"].of(_rank_lost_rows(rows)),
         "memory": TABLES["memory"].of(MemoryRows(rows)),
     }
-    figures = scalars(SCALARS, _figures(roofline, total_rows))
-    return Report(NAME, tables, figures, tuple(_notices(roofline)), after, roofline)
+    figures = make_scalars(SCALARS, _compute_figures(roofline, total_rows))
+    return AnalysisReport(NAME, tables, figures, tuple(_list_notices(roofline)), after, roofline)
 
 
 # ---- rows of the tables
 
 
-def _totals(roofline: Roofline) -> list[Totals]:
+def _list_totals(roofline: Roofline) -> list[RooflineTotals]:
     """The session, the average step, each step, each program; then again without infeed and outfeed, if any ran."""
     if not roofline.devices.ops.parts:
         return []
-    ops = replace(roofline.devices.ops, table=once(roofline.devices.ops.table))
+    ops = replace(roofline.devices.ops, table=count_transfers_once(roofline.devices.ops.table))
     fed = bool(is_feed(ops.table).any())
     totals = []
     for with_feeds in (True, False) if fed else (True,):
-        totals.append(rows_of.of_session(ops, with_feeds=with_feeds))
+        totals.append(rows_of.sum_session_work(ops, with_feeds=with_feeds))
         steps = roofline.of_steps(with_feeds=with_feeds)
         if steps:
-            totals += [rows_of.average(steps), steps]
-        totals.append(rows_of.of_programs(ops, with_feeds=with_feeds))
+            totals += [rows_of.average_steps(steps), steps]
+        totals.append(rows_of.sum_program_work(ops, with_feeds=with_feeds))
     return totals
 
 
-def _total_rows(roofline: Roofline, totals: Sequence[Totals]) -> OpRows:
+def _make_total_rows(roofline: Roofline, totals: Sequence[RooflineTotals]) -> OpRows:
     counts = [len(one) for one in totals]
-    table = merged([one.table for one in totals], np.arange(sum(counts)), [(0, WHOLE)] * sum(counts))
+    table = merge_tables([one.table for one in totals], np.arange(sum(counts)), [(0, WHOLE)] * sum(counts))
     none = [np.zeros(0, np.int64)]
     program = np.concatenate([one.table.program_id for one in totals] or none)
     of_program = np.repeat([one.scope == rows_of.PROGRAM for one in totals], counts).astype(bool)
-    too_much = _unknown_work(roofline, program, of_program)
+    too_much = _find_unknown_work(roofline, program, of_program)
     return OpRows(
         table=table,
         scope=[one.scope for one in totals for _ in range(len(one))],
@@ -247,17 +243,17 @@ def _total_rows(roofline: Roofline, totals: Sequence[Totals]) -> OpRows:
         with_feeds=np.repeat([one.with_feeds for one in totals], counts).astype(bool),
         cores=roofline.core_count,
         too_much=too_much,
-        efficiency=against(table, roofline.beneath, too_much),
+        efficiency=measure_efficiency(table, roofline.beneath, too_much),
     )
 
 
-def _unknown_work(roofline: Roofline, program: Int64s, of_program: Bools) -> tuple[Bools, Bools]:
+def _find_unknown_work(roofline: Roofline, program: Int64s, of_program: Bools) -> tuple[Bools, Bools]:
     """By row of totals, whether too much of the flops, or of the bytes, is unknown: of a program its own, else that of
     the session."""
     ops = roofline.devices.ops.table
     programs, own = np.unique(ops.program_id, return_inverse=True)
-    of_session = unknown_shares(ops, np.zeros(len(ops), np.int64), 1)
-    of_programs = unknown_shares(ops, own.reshape(-1), len(programs) + 1)  # the last for rows of other kinds
+    of_session = measure_unknown_shares(ops, np.zeros(len(ops), np.int64), 1)
+    of_programs = measure_unknown_shares(ops, own.reshape(-1), len(programs) + 1)  # the last for rows of other kinds
     place = np.where(of_program, np.searchsorted(programs, program), len(programs))
     flops, moved = (
         np.where(of_program, each[place], one[0]) > MOST_UNKNOWN
@@ -266,7 +262,7 @@ def _unknown_work(roofline: Roofline, program: Int64s, of_program: Bools) -> tup
     return flops, moved
 
 
-def _lost_rows(ops: OpRows) -> OpRows:
+def _rank_lost_rows(ops: OpRows) -> OpRows:
     """The ops that lost time, the most first."""
     lost = np.nan_to_num(ops.efficiency.lost_ps)
     order = np.argsort(-lost, kind="stable").astype(np.int64)
@@ -278,10 +274,13 @@ def _lost_rows(ops: OpRows) -> OpRows:
 # ---- figures and notices
 
 
-def _figures(roofline: Roofline, totals: OpRows) -> dict[str, Value | tuple[None, str]]:
+def _compute_figures(roofline: Roofline, totals: OpRows) -> dict[str, Value | tuple[None, str]]:
     peaks = roofline.devices.peaks
     if not roofline.devices.ops.parts:
-        return {**dict.fromkeys(SCALARS, (None, why_no_ops(roofline.devices))), "device_count": roofline.device_count}
+        return {
+            **dict.fromkeys(SCALARS, (None, explain_no_ops(roofline.devices))),
+            "device_count": roofline.device_count,
+        }
     why = "; ".join(peaks.reasons) if peaks and peaks.reasons else "the peaks of the device are not known"
     compute, hbm = roofline.beneath[0].per_ns, roofline.beneath[1].per_ns
     return {
@@ -291,12 +290,12 @@ def _figures(roofline: Roofline, totals: OpRows) -> dict[str, Value | tuple[None
         "peak_flops_per_s": compute * 1e9 or (None, why),
         "peak_hbm_bytes_per_s": hbm * 1e9 or (None, why),
         "ridge_flops_per_byte": compute / hbm if compute and hbm else (None, why),
-        **_reached(totals, why),
-        **_won(roofline),
+        **_compute_reached(totals, why),
+        **_compute_won(roofline),
     }
 
 
-def _reached(rows: OpRows, why: str) -> dict[str, Value | tuple[None, str]]:
+def _compute_reached(rows: OpRows, why: str) -> dict[str, Value | tuple[None, str]]:
     """What all that ran reached: the first of the totals."""
     unknown, time_ps = "no op records its work", int(rows.table.time_ps[0])
     figures: dict[str, Value | tuple[None, str]] = {}
@@ -313,7 +312,7 @@ def _reached(rows: OpRows, why: str) -> dict[str, Value | tuple[None, str]]:
     return {**figures, "bound_by": rows.efficiency.bound_by[0] or (None, reason)}
 
 
-def _won(roofline: Roofline) -> dict[str, Value | tuple[None, str]]:
+def _compute_won(roofline: Roofline) -> dict[str, Value | tuple[None, str]]:
     ops, lost, self_ps = roofline.devices.ops, roofline.efficiency.lost_ps, roofline.ops.table.self_ps
     is_known = ~np.isnan(lost)
     known_ps, lost_ps = int(self_ps[is_known].sum()), int(lost[is_known].astype(np.int64).sum())
@@ -328,16 +327,16 @@ def _won(roofline: Roofline) -> dict[str, Value | tuple[None, str]]:
     }
 
 
-def _notices(roofline: Roofline) -> Iterator[Notice]:
-    yield from (Notice(*one) for one in remarks(roofline.devices))
-    yield from _elsewhere(roofline)
-    yield from _beside_steps(roofline)
+def _list_notices(roofline: Roofline) -> Iterator[Notice]:
+    yield from (Notice(*one) for one in list_remarks(roofline.devices))
+    yield from _note_elsewhere(roofline)
+    yield from _note_beside_steps(roofline)
 
 
-def _elsewhere(roofline: Roofline) -> Iterator[Notice]:
+def _note_elsewhere(roofline: Roofline) -> Iterator[Notice]:
     """That some ops with work have no efficiency because their self time is not the time of that work."""
     table, efficiency = roofline.ops.table, roofline.efficiency.efficiency
-    count = int(((table.flops > 0) & (table.bytes_accessed > 0) & waits(table)).sum())
+    count = int(((table.flops > 0) & (table.bytes_accessed > 0) & mark_transfers(table)).sum())
     if count and not np.isnan(efficiency).all():
         text = (
             f"{count} ops only start or await transfers and collectives: their self time is not that of their work, so "
@@ -350,7 +349,7 @@ _LITTLE = 0.5
 """If steps hold less than this share of the ops' time, the ops ran outside of them."""
 
 
-def _beside_steps(roofline: Roofline) -> Iterator[Notice]:
+def _note_beside_steps(roofline: Roofline) -> Iterator[Notice]:
     """That steps hold little of what ran: their rows are then not those of the work."""
     steps, op_ps = roofline.of_steps(with_feeds=True), roofline.devices.ops.op_ps
     held = int(steps.table.self_ps.sum()) if steps else 0

@@ -1,47 +1,168 @@
-"""Runs analyses: reads each host once for all of them, keeps what each keeps of it, and asks them for their reports."""
+"""Run analyses: plan what is read of each host, build the reports, and say which of them have nothing to show.
+
+If one of several analyses fails, the others answer, and its report says why it has no answer. Cells
+that are 0 only because nothing is recorded become null, with the reason in the metadata of the column.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import importlib
+import re
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
 from pathlib import PurePath
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, cast
 
+import numpy as np
+import pyarrow as pa
+
 from fastprof._native import records
-from fastprof.analyses import ANALYSES, merging, parameters, step_choice
-from fastprof.analyses.contract import Analysis, Keeper, Notice, Report, union
-from fastprof.analyses.failures import Failures
-from fastprof.analyses.keeping import Facts, KeptOfHosts, Plan, faults_named, read, rests_on_devices, sources
-from fastprof.analyses.merging import Merging, joined, one_by_one, together
-from fastprof.analyses.one_by_one import OneByOne, Packed
-from fastprof.analyses.session_hosts import SessionHosts
-from fastprof.analyses.unknown_cells import null_unknown_cells
+from fastprof.analyses import ANALYSES, accumulation, parameters
+from fastprof.analyses.accumulation import (
+    HostMerger,
+    HostPlan,
+    HostStates,
+    LazyHostValues,
+    PackedValue,
+    SessionFacts,
+    SessionHosts,
+    add_host_to_errors,
+    is_lazy,
+    is_of_devices,
+    join_states,
+    list_formats,
+    load_host,
+    merge_states,
+)
+from fastprof.analyses.contract import (
+    Analysis,
+    AnalysisReport,
+    Evidence,
+    Keeper,
+    Known,
+    LazyTables,
+    Notice,
+    Scalar,
+    explain_absence,
+    get_known,
+    make_scalars,
+)
+from fastprof.decode.import_log import ImportLog
 from fastprof.decode.index import Index
 from fastprof.decode.jobs import OTHER_PHASE, SEVERAL_JOBS
 from fastprof.decode.plane_kinds import DEVICE_PLANES
-from fastprof.decode.selection import Interval, Steps
-from fastprof.decode.task_environment import KINETO, TIMELINE
+from fastprof.decode.selection import Interval
+from fastprof.decode.span_stats import KINETO, TIMELINE
+from fastprof.decode.xspace_capture import Capture
 from fastprof.derive.devices.nothing_ran import NothingRan
 from fastprof.derive.host import Choice, Host
 from fastprof.derive.ops import record_checks
 from fastprof.derive.ops.record_checks import HostRecords
 from fastprof.derive.steps.step_source import AUTO
-from fastprof.errors import UsageError
-from fastprof.tables.needs import Needs
+from fastprof.errors import CaptureError, UsageError
+from fastprof.hlo.programs import PROTO_STATS
+from fastprof.schema.columns import Bools
+from fastprof.schema.tables import REASON, Need, TableSchema
+from fastprof.tables.host_spill import Stored
+from fastprof.tables.needs import Needs, unite_needs
 from fastprof.tables.open_session import OpenSession
-from fastprof.tables.set_aside import Stored
 from fastprof.tables.table_set import TableSet
-from fastprof.wording.quantities import counted, few
-from fastprof.wording.spelling import meant
+from fastprof.wording.amounts import Steps
+from fastprof.wording.quantities import count_noun, list_few
+from fastprof.wording.spelling import suggest_name
 
 if TYPE_CHECKING:
-    from fastprof.decode.import_log import ImportLog
-    from fastprof.derive.steps.of_host import HostSteps
+    from fastprof.derive.steps.host_steps import HostSteps
+
+
+class Failures:
+    """Which of the ``analyses`` have failed: ``by_name`` has the error of each.
+
+    ``names``: those that were requested. ``strict``: the first error is raised, as if each analysis ran alone.
+    """
+
+    def __init__(self, analyses: Mapping[str, Analysis], names: Sequence[str], log: ImportLog, *, strict: bool) -> None:
+        self.by_name: dict[str, CaptureError] = {}
+        self._first: dict[str, str] = {}  # by name, the analysis whose error it is
+        self._analyses = analyses
+        self._names = names
+        self._log = log
+        self._strict = strict
+
+    @contextmanager
+    def caught(self, name: str) -> Iterator[None]:
+        """A CaptureError within is that of the analysis, and of all that need its report. It is raised if no requested
+        analysis is left."""
+        try:
+            yield
+        except CaptureError as error:
+            self.by_name[name], self._first[name] = error, name
+            for later, analysis in self._analyses.items():  # each comes after those that it needs
+                without: tuple[str, ...] = getattr(analysis, "WITHOUT", ())
+                needed = [one for one in analysis.AFTER if one in self.by_name and one not in without]
+                if needed and later not in self.by_name:
+                    self.by_name[later], self._first[later] = error, self._first[needed[0]]
+            if self._strict or all(one in self.by_name for one in self._names):
+                raise
+            text = f"the analysis {name} has no answer: {error.message}"
+            self._log.add("error", "failed_analysis", text, error.path, offset=error.offset)
+
+    def report(self, name: str) -> AnalysisReport:
+        """The report of an analysis that failed: no rows, every figure unknown, and the reason."""
+        analysis, error, first = self._analyses[name], self.by_name[name], self._first[name]
+        because = "" if first == name else f", because it needs {first}"
+        unknown: dict[str, Known] = dict.fromkeys(analysis.SCALARS, (None, f"the analysis failed: {error.message}"))
+        return AnalysisReport(
+            name,
+            {table: schema.empty() for table, schema in analysis.TABLES.items()},
+            make_scalars(analysis.SCALARS, unknown),
+            (Notice("error", f"The analysis {name} has no answer{because}: {error}"),),
+            failure=error,
+        )
+
+
+def clear_unknown_cells(report: AnalysisReport, schemas: Mapping[str, TableSchema]) -> AnalysisReport:
+    """Return the report, whose cells of 0 are null if there are none of the records that their column needs."""
+    needs = {
+        name: [(column.name, need) for column in schema.columns for need in column.needs]
+        for name, schema in schemas.items()
+    }
+    tables = LazyTables({name: partial(_clear_table, report, name, needs.get(name, ())) for name in report.tables})
+    return replace(report, tables=tables) if any(needs.values()) else report
+
+
+def _clear_table(report: AnalysisReport, name: str, needs: Sequence[tuple[str, Need]]) -> pa.Table:
+    table = every = report.tables[name]
+    for column, need in needs:
+        absent, why = _find_absent_rows(every, need, report.scalars)
+        unknown = absent & (table[column].to_numpy() == 0)
+        if not unknown.any():
+            continue
+        place, field = table.schema.get_field_index(column), table.schema.field(column)
+        pairs = zip(table[column].to_pylist(), unknown.tolist(), strict=True)
+        values = [None if is_unknown else value for value, is_unknown in pairs]
+        field = field.with_metadata({**(field.metadata or {}), REASON: why})
+        table = table.set_column(place, field, pa.array(values, field.type))
+    return table
+
+
+def _find_absent_rows(table: pa.Table, need: Need, figures: Mapping[str, Scalar]) -> tuple[Bools, str]:
+    """Return the rows without the records, and why their cells are unknown."""
+    rows = np.ones(table.num_rows, np.bool_)
+    if need.only is not None:
+        column, values = need.only
+        rows &= np.isin(np.array(table[column].to_pylist(), object), values)
+    if need.count in table.column_names:
+        return rows & ~(np.nan_to_num(table[need.count].to_numpy()) > 0), need.absent
+    why = explain_absence(need, get_known(figures[need.count]))
+    return rows & (why is not None), why or ""
+
 
 T = TypeVar("T")
 _HOME: Final = "fastprof.analyses"
@@ -57,27 +178,27 @@ _GENERAL: Final = ("overview", "diagnosis", "steps", "gaps", "op_stats")
 """Those that a user reads first."""
 
 
-def module(name: str) -> Analysis:
+def get_analysis(name: str) -> Analysis:
     """The analysis of a name. UsageError: there is none."""
     if name not in ANALYSES:
-        raise UsageError(f"no analysis {name!r}; there are: {', '.join(ANALYSES)}{meant(name, ANALYSES)}")
+        raise UsageError(f"no analysis {name!r}; there are: {', '.join(ANALYSES)}{suggest_name(name, ANALYSES)}")
     return cast(Analysis, importlib.import_module(f"{_HOME}.{name}"))
 
 
-def title(analysis: Analysis) -> str:
+def get_title(analysis: Analysis) -> str:
     """The heading of pages and texts."""
     given: str | None = getattr(analysis, "TITLE", None)
     return given or analysis.NAME.replace("_", " ").capitalize()
 
 
-def closure(names: Iterable[str]) -> dict[str, Analysis]:
+def add_prerequisites(names: Iterable[str]) -> dict[str, Analysis]:
     """The analyses and their prerequisites, each after its own prerequisites."""
     ordered: dict[str, Analysis] = {}
 
     def visit(name: str) -> None:
         if name in ordered:
             return
-        analysis = module(name)
+        analysis = get_analysis(name)
         for before in analysis.AFTER:
             visit(before)
         ordered[name] = analysis
@@ -87,19 +208,19 @@ def closure(names: Iterable[str]) -> dict[str, Analysis]:
     return ordered
 
 
-def fields_of(names: Iterable[str]) -> list[dataclasses.Field[Any]]:
+def list_fields(names: Iterable[str]) -> list[dataclasses.Field[Any]]:
     """The parameters of these analyses, then those of their prerequisites. Parameters marked ``alone`` are not
     inherited from prerequisites."""
     names = tuple(names)
     fields: dict[str, dataclasses.Field[Any]] = {}
-    for name in (*names, *(name for name in closure(names) if name not in names)):
-        for one in dataclasses.fields(module(name).Params):
+    for name in (*names, *(name for name in add_prerequisites(names) if name not in names)):
+        for one in dataclasses.fields(get_analysis(name).Params):
             if name in names or not one.metadata.get("alone"):
                 fields.setdefault(one.name, one)
     return list(fields.values())
 
 
-def params_of(analyses: Mapping[str, Analysis], given: Mapping[str, Any]) -> dict[str, Any]:
+def make_params(analyses: Mapping[str, Analysis], given: Mapping[str, Any]) -> dict[str, Any]:
     """The parameters of each analysis. A parameter goes to all analyses that have it. UsageError: unknown, or a value
     that it does not take."""
     fields = {name: [f.name for f in dataclasses.fields(a.Params)] for name, a in analyses.items()}
@@ -107,38 +228,38 @@ def params_of(analyses: Mapping[str, Analysis], given: Mapping[str, Any]) -> dic
     for name in given:
         if name not in known:
             listed = f"there are: {', '.join(known)}" if known else "there are none"
-            raise UsageError(f"no parameter {name!r}; {listed}{meant(name, known)}")
+            raise UsageError(f"no parameter {name!r}; {listed}{suggest_name(name, known)}")
     params = {}
     for name, analysis in analyses.items():
         own = {field.name: field for field in dataclasses.fields(analysis.Params) if field.name in given}
-        params[name] = analysis.Params(**{key: _checked(field, given[key]) for key, field in own.items()})
+        params[name] = analysis.Params(**{key: _check_param(field, given[key]) for key, field in own.items()})
     return params
 
 
-def _checked(field: dataclasses.Field[Any], value: Any) -> Any:
+def _check_param(field: dataclasses.Field[Any], value: Any) -> Any:
     try:
-        return parameters.checked(field, value)
+        return parameters.check_param(field, value)
     except ValueError as error:
         raise UsageError(f"{field.name}: {error}") from None
 
 
-def plan_of(
+def make_plan(
     analyses: Mapping[str, Analysis],
     names: Sequence[str],
     params: Mapping[str, Any] | None = None,
     steps: Steps | Interval | None = None,
     keepers: Mapping[str, Keeper] = MappingProxyType({}),
-) -> Plan:
-    """What is computed of each host for the named analyses, of ``closure(names)``. UsageError: a wrong parameter."""
-    chosen = params_of(analyses, params or {})
+) -> HostPlan:
+    """What is computed of each host for the named analyses, with their prerequisites. UsageError: a wrong parameter."""
+    chosen = make_params(analyses, params or {})
     needs = [a.READS for a in analyses.values()] + [one.reads for one in keepers.values()]
     if steps is not None:
         needs.append(importlib.import_module(f"{_HOME}.steps").READS)
-    if any(rests_on_devices(analyses[name]) for name in names):
-        needs.append(Needs((DEVICE_PLANES,), record_checks.STATS))
+    if any(is_of_devices(analyses[name]) for name in names):
+        needs.append(Needs((DEVICE_PLANES,), record_checks.RECORD_STATS))
     source = next((one.steps_from for one in chosen.values() if hasattr(one, "steps_from")), AUTO)
     range_ = None if steps is None else Steps(*steps)
-    return Plan(tuple(names), analyses, chosen, params or {}, range_, keepers, union(needs), source)
+    return HostPlan(tuple(names), analyses, chosen, params or {}, range_, keepers, unite_needs(needs), source)
 
 
 def run(
@@ -147,7 +268,7 @@ def run(
     params: Mapping[str, Any] | None = None,
     steps: Steps | Interval | None = None,
     keepers: Mapping[str, Keeper] = MappingProxyType({}),
-) -> dict[str, Report]:
+) -> dict[str, AnalysisReport]:
     """The reports of the named analyses, of the hosts, planes and events that are selected.
 
     ``steps=(a, b)``: only events of the steps numbered a up to b, b left out; None leaves an end open. Numbers are
@@ -158,9 +279,9 @@ def run(
     one alone raises, and so does any with ``keepers``, because pages of XProf need intermediate results.
     """
     names = list(dict.fromkeys(names))
-    with _indexing_meanwhile(tables, names):
-        analyses = closure(names)
-    return answered(SessionHosts(tables), plan_of(analyses, names, params, steps, keepers))
+    with _index_meanwhile(tables, names):
+        analyses = add_prerequisites(names)
+    return build_reports(SessionHosts(tables), make_plan(analyses, names, params, steps, keepers))
 
 
 class Hosts(Protocol):
@@ -174,51 +295,53 @@ class Hosts(Protocol):
 
     def steps(self, source: str) -> list[HostSteps]: ...
 
-    def kept(self, plan: Plan, choices: Sequence[Choice] | None, without: Collection[str]) -> Iterable[KeptOfHosts]: ...
+    def kept(
+        self, plan: HostPlan, choices: Sequence[Choice] | None, without: Collection[str]
+    ) -> Iterable[HostStates]: ...
 
-    def facts(self) -> Facts: ...
+    def facts(self) -> SessionFacts: ...
 
 
-def answered(hosts: Hosts, plan: Plan) -> dict[str, Report]:
+def build_reports(hosts: Hosts, plan: HostPlan) -> dict[str, AnalysisReport]:
     """The reports of the requested analyses, from what is kept of each host."""
     analyses, names, steps = plan.analyses, plan.names, plan.steps
-    choices = None if steps is None else step_choice.choices(hosts, steps, plan.source)
+    choices = None if steps is None else accumulation.choose_steps(hosts, steps, plan.source)
     failures = Failures(analyses, names, hosts.log, strict=bool(plan.keepers))
-    kept = _merged(hosts.kept(plan, choices, failures.by_name), plan, failures)
+    kept = _merge_hosts(hosts.kept(plan, choices, failures.by_name), plan, failures)
     if steps is not None and kept.hosts and not kept.of_steps:
-        raise UsageError(step_choice.absence(hosts, steps, plan.source))
+        raise UsageError(accumulation.explain_missing_steps(hosts, steps, plan.source))
     if kept.unnamed is not None:
         raise UsageError(kept.unnamed)
     only = (kept.host, kept.path) if kept.hosts == 1 else (None, None)
-    reports: dict[str, Report] = {}
+    reports: dict[str, AnalysisReport] = {}
     for name, analysis in analyses.items():
         if name not in failures.by_name:
-            with failures.caught(name), faults_named(*only):
+            with failures.caught(name), add_host_to_errors(*only):
                 values: Sequence[Any] = kept.kept.pop(name, [])
-                values = OneByOne(values) if one_by_one(plan, name) else values
+                values = LazyHostValues(values) if is_lazy(plan, name) else values
                 after = {n: reports[n] for n in analysis.AFTER}
                 reports[name] = analysis.run(values, plan.params[name], after)
         if name in failures.by_name:
             reports[name] = failures.report(name)
     of_groups = [name for name in names if not getattr(analyses[name], "OF_ALL_THREADS", False)]
-    found = {name: _with_notes(reports[name], kept, beside=name in of_groups) for name in names}
+    found = {name: _note_steps(reports[name], kept, beside=name in of_groups) for name in names}
     if steps is not None:
         found = {name: dataclasses.replace(one, steps=steps) for name, one in found.items()}
     if plan.keepers:
         return {name: dataclasses.replace(one, kept=kept.of_form) for name, one in found.items()}
-    found = {name: null_unknown_cells(one, analyses[name].TABLES) for name, one in found.items()}
+    found = {name: clear_unknown_cells(one, analyses[name].TABLES) for name, one in found.items()}
     facts = hosts.facts()
-    found = {name: _with_shared(one, reports) for name, one in found.items()}
-    found = _with_flaws(kept.records, _of_session(facts, found))
-    found = _with_choices(hosts.log, _without_skipped(hosts.log, found))
-    reasons = _not_of_torch(facts.sources, names)
-    return {name: _inapplicable(one, reasons[name]) if name in reasons else one for name, one in found.items()}
+    found = {name: _share_notices(one, reports) for name, one in found.items()}
+    found = _note_flaws(kept.records, _note_session(facts, found))
+    found = _note_choices(hosts.log, _note_skipped(hosts.log, found))
+    reasons = _find_inapplicable(facts.sources, names)
+    return {name: _clear_report(one, reasons[name]) if name in reasons else one for name, one in found.items()}
 
 
-def _merged(of_hosts: Iterable[KeptOfHosts], plan: Plan, failures: Failures) -> KeptOfHosts:
+def _merge_hosts(of_hosts: Iterable[HostStates], plan: HostPlan, failures: Failures) -> HostStates:
     """What is kept of all hosts together. Analyses that kept nothing of a host, or do not merge, have failed."""
 
-    def checked(one: KeptOfHosts) -> KeptOfHosts:
+    def checked(one: HostStates) -> HostStates:
         for name, error in one.errors.items():
             if name not in failures.by_name:
                 with failures.caught(name):
@@ -227,45 +350,49 @@ def _merged(of_hosts: Iterable[KeptOfHosts], plan: Plan, failures: Failures) -> 
             del one.kept[name]
         return one
 
-    every = Merging(lambda parts: checked(together(parts, plan, failures.by_name)))
+    every = HostMerger(lambda parts: checked(merge_states(parts, plan, failures.by_name)))
     for number, one in enumerate(of_hosts):
-        every.add(checked(one) if number < merging.GROUP else _set_aside(checked(one), plan))
-    return joined(every.parts())
+        every.add(checked(one) if number < accumulation.GROUP else _spill_values(checked(one), plan))
+    return join_states(every.parts())
 
 
-def _set_aside(one: KeptOfHosts, plan: Plan) -> KeptOfHosts:
+def _spill_values(one: HostStates, plan: HostPlan) -> HostStates:
     """The same; what is looked at one host after the other is in a temporary file."""
-    for name in [name for name in one.kept if one_by_one(plan, name)]:
+    for name in [name for name in one.kept if is_lazy(plan, name)]:
         values = one.kept[name]
-        one.kept[name] = [value if isinstance(value, Packed) else Packed(Stored(value).value) for value in values]
+        one.kept[name] = [
+            value if isinstance(value, PackedValue) else PackedValue(Stored(value).value) for value in values
+        ]
     return one
 
 
-def of_each_host(tables: TableSet, needs: Needs, of_host: Callable[[Host], T], steps: Steps | None = None) -> list[T]:
+def map_hosts(tables: TableSet, needs: Needs, of_host: Callable[[Host], T], steps: Steps | None = None) -> list[T]:
     """What ``of_host`` makes of each selected host, whose ``needs`` are read. ``steps``: as in ``run``; UsageError: no
     host has any of them."""
     hosts, made, events = SessionHosts(tables), [], 0
     if steps is not None:
-        needs = union([needs, importlib.import_module(f"{_HOME}.steps").READS])
-    choices = None if steps is None else step_choice.choices(hosts, steps, AUTO)
+        needs = unite_needs([needs, importlib.import_module(f"{_HOME}.steps").READS])
+    choices = None if steps is None else accumulation.choose_steps(hosts, steps, AUTO)
     for place, number in enumerate(hosts.numbers):
-        host = read(tables, number, needs)
-        with faults_named(host.name, host.raw.capture.path):
+        host = load_host(tables, number, needs)
+        with add_host_to_errors(host.name, host.raw.capture.path):
             if choices is not None:
                 host = host.of_steps(choices[place], None, AUTO)
                 events += len(host.groups.group_id)
             made.append(of_host(host))
     if steps is not None and not events:
-        raise UsageError(step_choice.absence(hosts, steps, AUTO))
+        raise UsageError(accumulation.explain_missing_steps(hosts, steps, AUTO))
     return made
 
 
-def _of_session(facts: Facts, reports: dict[str, Report]) -> dict[str, Report]:
+def _note_session(facts: SessionFacts, reports: dict[str, AnalysisReport]) -> dict[str, AnalysisReport]:
     """The reports, with what the session lacks: a trace its events, or devices that are those of a capture."""
     if None not in facts.sources and not facts.events:
         nothing = (Notice("warning", _NO_EVENTS),)
         return {
-            name: one if getattr(module(name), "OF_PROGRAMS", False) else dataclasses.replace(one, notices=nothing)
+            name: one
+            if getattr(get_analysis(name), "OF_PROGRAMS", False)
+            else dataclasses.replace(one, notices=nothing)
             for name, one in reports.items()
         }
     if facts.sources != {TIMELINE}:
@@ -278,25 +405,25 @@ def _of_session(facts: Facts, reports: dict[str, Report]) -> dict[str, Report]:
     }
 
 
-def _with_shared(report: Report, reports: Mapping[str, Report]) -> Report:
+def _share_notices(report: AnalysisReport, reports: Mapping[str, AnalysisReport]) -> AnalysisReport:
     """Return the report with the notices of its prerequisites that it has to say as well."""
-    before = [reports[name] for name in closure([report.analysis]) if name in reports]
+    before = [reports[name] for name in add_prerequisites([report.analysis]) if name in reports]
     shared = dict.fromkeys(one for each in before for one in each.notices if one.shared and one not in report.notices)
     return dataclasses.replace(report, notices=(*report.notices, *shared)) if shared else report
 
 
-def _with_flaws(records: Sequence[HostRecords], reports: dict[str, Report]) -> dict[str, Report]:
+def _note_flaws(records: Sequence[HostRecords], reports: dict[str, AnalysisReport]) -> dict[str, AnalysisReport]:
     """Return the reports with warnings of missing and wrong records, if they rest on records of devices. If all records
     of devices are missing, that is why figures are unknown, whatever reason the analysis gave."""
-    warnings = [Notice("warning", flaw.warning) for flaw in record_checks.all_flaws(records)]
+    warnings = [Notice("warning", flaw.warning) for flaw in record_checks.list_flaws(records)]
     if not warnings:
         return reports
-    why = record_checks.why_unknown(records)
+    why = record_checks.explain_missing_records(records)
 
     def is_explained(text: str | None) -> bool:
         return why is not None and isinstance(text, NothingRan)
 
-    def flawed(one: Report) -> Report:
+    def flawed(one: AnalysisReport) -> AnalysisReport:
         figures = {
             name: dataclasses.replace(figure, reason=why) if is_explained(figure.reason) else figure
             for name, figure in one.scalars.items()
@@ -304,20 +431,20 @@ def _with_flaws(records: Sequence[HostRecords], reports: dict[str, Report]) -> d
         notices = (*warnings, *(notice for notice in one.notices if not is_explained(notice.text)))
         return dataclasses.replace(one, scalars=figures, notices=notices)
 
-    return {name: flawed(one) if rests_on_devices(module(name)) else one for name, one in reports.items()}
+    return {name: flawed(one) if is_of_devices(get_analysis(name)) else one for name, one in reports.items()}
 
 
-def _without_skipped(log: ImportLog, reports: dict[str, Report]) -> dict[str, Report]:
+def _note_skipped(log: ImportLog, reports: dict[str, AnalysisReport]) -> dict[str, AnalysisReport]:
     """The reports, with a remark if they are not of all hosts, because some cannot be read."""
     skipped = sorted(PurePath(row.path or "").name for row in log.rows() if row.code == "skipped_host")
     if not skipped:
         return reports
     are = "is" if len(skipped) == 1 else "are"
-    notice = Notice("warning", f"{few(skipped)} cannot be read and {are} left out: table import_log.")
+    notice = Notice("warning", f"{list_few(skipped)} cannot be read and {are} left out: table import_log.")
     return {name: dataclasses.replace(one, notices=(notice, *one.notices)) for name, one in reports.items()}
 
 
-def _with_choices(log: ImportLog, reports: dict[str, Report]) -> dict[str, Report]:
+def _note_choices(log: ImportLog, reports: dict[str, AnalysisReport]) -> dict[str, AnalysisReport]:
     """The reports, with a remark if hosts are of several jobs, and one if phases of ranks are left out."""
     rows = log.rows()
     notices = [
@@ -328,29 +455,29 @@ def _with_choices(log: ImportLog, reports: dict[str, Report]) -> dict[str, Repor
     phases = [PurePath(row.path or "").name for row in rows if row.code == OTHER_PHASE]
     if phases:
         are = "is" if len(phases) == 1 else "are"
-        notices.append(Notice("info", f"{few(phases)} {are} left out: ranks have a trace for each phase."))
+        notices.append(Notice("info", f"{list_few(phases)} {are} left out: ranks have a trace for each phase."))
     if not notices:
         return reports
     return {name: dataclasses.replace(one, notices=(*notices, *one.notices)) for name, one in reports.items()}
 
 
-def not_of_torch(session: OpenSession) -> dict[str, str]:
+def find_inapplicable(session: OpenSession) -> dict[str, str]:
     """By analysis that traces of PyTorch's profiler have nothing for, why, if all hosts of the session are such
     traces."""
-    return _not_of_torch(sources(session, range(len(session.captures))), ANALYSES)
+    return _find_inapplicable(list_formats(session, range(len(session.captures))), ANALYSES)
 
 
-def _not_of_torch(sources: Collection[str | None], names: Iterable[str]) -> dict[str, str]:
-    reasons = {name: getattr(module(name), "NOT_OF_TORCH", None) for name in names} if sources == {KINETO} else {}
+def _find_inapplicable(sources: Collection[str | None], names: Iterable[str]) -> dict[str, str]:
+    reasons = {name: getattr(get_analysis(name), "NOT_OF_TORCH", None) for name in names} if sources == {KINETO} else {}
     return {name: reason for name, reason in reasons.items() if reason is not None}
 
 
-def _with_notes(report: Report, kept: KeptOfHosts, *, beside: bool) -> Report:
+def _note_steps(report: AnalysisReport, kept: HostStates, *, beside: bool) -> AnalysisReport:
     """The report, with a remark if several chosen steps have one number, and, for analyses of groups, one if events
     ``beside`` the steps are left out."""
     texts = [kept.repeated] if kept.repeated else []
     if beside and kept.of_no_step:
-        events = counted(kept.of_no_step, "event belongs", "events belong")
+        events = count_noun(kept.of_no_step, "event belongs", "events belong")
         texts.append(
             f"Only some steps are selected. {events} to no step, as on background threads, and are not counted here."
         )
@@ -359,7 +486,7 @@ def _with_notes(report: Report, kept: KeptOfHosts, *, beside: bool) -> Report:
     return dataclasses.replace(report, notices=(*report.notices, *(Notice("info", text) for text in texts)))
 
 
-def _inapplicable(report: Report, reason: str) -> Report:
+def _clear_report(report: AnalysisReport, reason: str) -> AnalysisReport:
     """The report of an analysis that is not of such captures: no rows, and no figures."""
     figures = {name: dataclasses.replace(one, value=None, reason=reason) for name, one in report.scalars.items()}
     tables = {name: table.slice(0, 0) for name, table in report.tables.items()}
@@ -368,7 +495,7 @@ def _inapplicable(report: Report, reason: str) -> Report:
 
 
 @contextmanager
-def _indexing_meanwhile(tables: TableSet, names: Iterable[str]) -> Iterator[None]:
+def _index_meanwhile(tables: TableSet, names: Iterable[str]) -> Iterator[None]:
     """Indexes the events of a single host while analyses are imported for the first time: both take about as long.
     A fault there is raised when the host is read."""
     session, fresh = tables.session, any(f"{_HOME}.{name}" not in sys.modules for name in names)
@@ -377,10 +504,55 @@ def _indexing_meanwhile(tables: TableSet, names: Iterable[str]) -> Iterator[None
         yield
         return
     with ThreadPoolExecutor(1, thread_name_prefix="fastprof") as pool:
-        pool.submit(_learn, session.index)
+        pool.submit(_read_index, session.index)
         yield
 
 
-def _learn(index: Index) -> None:
+def _read_index(index: Index) -> None:
     salvage = any(part.capture.salvage for part in index.captures)
     index.ensure(records.STATS if salvage else records.EVENTS)
+
+
+_OTHER_STEPS: Final = "steps_from"
+"""A reason that names this parameter offers rows."""
+
+
+def find_declared_empty(captures: Sequence[Capture]) -> dict[str, str]:
+    """Why, by analysis. No event is read. The others may be empty, too."""
+    found = {}
+    for name in ANALYSES:
+        evidence: Evidence | None = getattr(get_analysis(name), "CONTENT", None)
+        if evidence is not None and lack_evidence(captures, evidence):
+            found[name] = evidence.absent
+    return found
+
+
+def lack_evidence(captures: Iterable[Capture], evidence: Evidence) -> bool:
+    """Whether none of the captures declares any of it. Damaged captures may have lost what declares it."""
+    return not any(capture.salvage or _has_evidence(capture, evidence) for capture in captures)
+
+
+def _has_evidence(capture: Capture, evidence: Evidence) -> bool:
+    if evidence.programs and (capture.only_programs or capture.program_files):
+        return True
+    stats = (*evidence.stats, *(PROTO_STATS if evidence.programs else ()))
+    if _has_match(evidence.planes, capture.part_names) or any(capture.declares(stat).any() for stat in stats):
+        return True
+    return bool(evidence.events) and _has_match(
+        evidence.events, capture.texts(capture.metas, b"XEventMetadata.name", "name_")
+    )
+
+
+def _has_match(patterns: tuple[str, ...], names: Iterable[str]) -> bool:
+    if not patterns:
+        return False
+    search = re.compile("|".join(patterns), re.IGNORECASE).search
+    return any(search(name) for name in names)
+
+
+def explain_empty(report: AnalysisReport) -> str | None:
+    """Why a report has no rows, as its first notice says; None: it has some, or would have with other parameters."""
+    if any(table.num_rows for table in report.tables.values()) or not report.notices:
+        return None
+    reason = report.notices[0].text
+    return None if _OTHER_STEPS in reason.replace("-", "_") else reason

@@ -16,61 +16,75 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from fastprof.analyses.accumulation import LazyHostValues
 from fastprof.analyses.contract import (
+    AnalysisReport,
     Known,
-    Needs,
+    LazyTables,
     Notice,
     Opening,
-    Report,
     ScalarSpec,
     Section,
     has_rows,
-    scalars,
-    union,
+    make_scalars,
 )
-from fastprof.analyses.late_tables import LateTables
-from fastprof.analyses.one_by_one import OneByOne
-from fastprof.derive.causes import step_programs
-from fastprof.derive.causes.slow_steps import KINDS, Differences, SlowSteps, slow_steps
+from fastprof.derive.causes import slow_steps
+from fastprof.derive.causes.slow_steps import KINDS, Differences, SlowSteps, find_slow_steps
 from fastprof.derive.host import Host
-from fastprof.derive.steps import of_host as host_steps
-from fastprof.derive.steps.across_hosts import (
-    SessionSteps,
-    combined,
-    inferred_from,
-    on_kinds,
-    on_pairs,
-    on_sources,
-    session_steps,
-    sources,
-    why_no_steps,
-)
-from fastprof.derive.steps.between_steps import BETWEEN_STEPS, BetweenSteps, between_steps
-from fastprof.derive.steps.database import StepDatabase
+from fastprof.derive.steps import host_steps
 from fastprof.derive.steps.event_origin import STATS as ORIGIN_STATS
-from fastprof.derive.steps.lock_step import WAITED_BETWEEN, waited_between
-from fastprof.derive.steps.of_host import HostSteps
-from fastprof.derive.steps.outlines import Outline, outlines
-from fastprof.derive.steps.step_columns import CORE, CORE_ID, HOST, IN_CATEGORIES, SPAN, STEP, OnCores
-from fastprof.derive.steps.step_figures import core_breakdown, fitted
+from fastprof.derive.steps.host_steps import BETWEEN_STEPS, BetweenSteps, HostSteps, measure_between_steps
+from fastprof.derive.steps.step_alignment import (
+    SessionSteps,
+    StepOutline,
+    combine_hosts,
+    describe_inference,
+    describe_kinds,
+    describe_pairing,
+    describe_sources,
+    explain_missing_steps,
+    find_session_steps,
+    list_sources,
+    outline_steps,
+)
+from fastprof.derive.steps.step_database import OWN_CATEGORIES, PERCENTILES, TYPES, EventType, StepDatabase, get_spread
+from fastprof.derive.steps.step_figures import (
+    CATEGORY_COLUMNS,
+    CORE_COLUMNS,
+    CORE_ID_COLUMN,
+    HOST_COLUMN,
+    SPAN_COLUMNS,
+    STEP_COLUMN,
+    StepsOnCores,
+    break_down_cores,
+    fit_parts,
+)
 from fastprof.derive.steps.step_source import AUTO, CERTAINTIES, CERTAINTY, MARKERS, STEPS_FROM
-from fastprof.derive.steps.step_summary import cores_in_steps, longest_times, step_summary
-from fastprof.derive.steps.step_time import OWN_CATEGORIES, TYPES, EventType
-from fastprof.derive.steps.stragglers import HostTime, host_times, kept_together, stragglers, verdict, worth_naming
-from fastprof.derive.steps.time_spread import PERCENTILES, spread
-from fastprof.schema.array_types import Int64s
-from fastprof.schema.arrow_columns import texts
-from fastprof.schema.column_kinds import Count, Kind, Picoseconds, Share, Text
-from fastprof.schema.tables import Column, TableSchema
+from fastprof.derive.steps.stragglers import (
+    WAITED_BETWEEN,
+    HostTime,
+    compare_hosts,
+    describe_lock_step,
+    describe_slowest_host,
+    find_cores_in_steps,
+    find_stragglers,
+    get_longest_times,
+    is_worth_naming,
+    measure_waits_between,
+    summarize_steps,
+)
+from fastprof.schema.columns import Int64s
+from fastprof.schema.tables import Column, Count, Kind, Picoseconds, Share, TableSchema, Text, encode_texts
 from fastprof.schema.value_classes import dataclass
-from fastprof.wording.quantities import counted
+from fastprof.tables.needs import Needs, unite_needs
+from fastprof.wording.quantities import count_noun
 
 NAME = "steps"
-READS = union([
+READS = unite_needs([
     Host.GROUPING,
     Needs(stats=host_steps.STATS, metadata_stats=host_steps.METADATA_STATS),
     Needs(stats=ORIGIN_STATS),
-    Needs(stats=step_programs.STATS),
+    Needs(stats=slow_steps.PROGRAM_STATS),
 ])  # fmt: skip
 AFTER: tuple[str, ...] = ()
 ONE_BY_ONE = True
@@ -95,58 +109,58 @@ _SPREAD = {
     **{f"p{percent}_ps": f"{percent}th percentile (nearest rank) of the time per step" for percent in PERCENTILES},
     "max_ps": "longest time per step",
 }
-"""Figures of several steps, as ``spread`` names them."""
+"""Figures of several steps, as ``get_spread`` names them."""
 
 
-def _spread(*names: str) -> Iterable[Column]:
+def _make_spread_columns(*names: str) -> Iterable[Column]:
     for name in names:
         kind = _Mean if name in ("mean_ps", "stdev_ps") else Picoseconds
         yield kind(name, _SPREAD[name] + ("; null: there is only one step" if name == "stdev_ps" else ""))
 
 
-def _table(name: str, row: str, *columns: Column) -> TableSchema:
+def _make_schema(name: str, row: str, *columns: Column) -> TableSchema:
     return TableSchema(name, row, columns, derived=True)
 
 
 _TABLES = (
-    _table(
+    _make_schema(
         "steps", "a step on a core that took part in it",
         _NUMBER,
         _GROUP,
-        Text("name", "name of the group, such as train 7", lambda rows: texts(rows.database.label, rows.step)),
-        *CORE,
-        *SPAN,
-        *IN_CATEGORIES,
+        Text("name", "name of the group, such as train 7", lambda rows: encode_texts(rows.database.label, rows.step)),
+        *CORE_COLUMNS,
+        *SPAN_COLUMNS,
+        *CATEGORY_COLUMNS,
         Picoseconds("host_to_host_ps", "time of copies within the host, which no category above includes",
                     lambda rows: rows.database.of_type(EventType.HOST_TO_HOST)[rows.step, rows.core]),
     ),
-    _table(
+    _make_schema(
         "breakdown", "a kind of time in a step on a core, longest first",
         _NUMBER,
         _GROUP,
-        HOST,
-        CORE_ID,
+        HOST_COLUMN,
+        CORE_ID_COLUMN,
         Text("kind", "type of event; on TPUs category of op, IDLE (no op ran), infeed (with idle time that the host's "
              "input explains), or busy (a SparseCore ran an op)"),
         Picoseconds("time_ps", "time of this kind within the step; self time of ops"),
         Share("share", "time_ps / duration of the step; null: the step has no duration",
               lambda rows: rows.time_ps / np.maximum(rows.duration_ps, 1), lambda rows: rows.duration_ps <= 0),
     ),
-    _table(
+    _make_schema(
         "step_summary", "a kind of time over the complete steps, of a core or of the slowest core of each step",
         Text("host", "host, as the capture's file is named; null: the row is of all hosts together"),
         Count("core_id", "id of the core on its host; null: the row is of the slowest core of each step"),
         Text("quantity", "step_time, or the name of a category of the table steps that occurs on the core"),
         Count("count", "number of complete steps of the core"),
-        *_spread(*_SPREAD),
+        *_make_spread_columns(*_SPREAD),
     ),
-    _table(
+    _make_schema(
         "hosts", "a host, in the complete steps that all hosts have",
-        HOST,
+        HOST_COLUMN,
         Text("hostname", "host, as the capture calls it"),
         Count("core_count", "number of cores that took part, without SparseCores"),
         Count("step_count", "number of complete steps of the host; a step takes as long as on its slowest core"),
-        *_spread("mean_ps", "p50_ps", "p99_ps", "max_ps"),
+        *_make_spread_columns("mean_ps", "p50_ps", "p99_ps", "max_ps"),
         Count("compared_count", "number of steps in which other hosts took part too"),
         Count("slowest_count", "number of these steps (compared_count) in which no host took longer, and it took a "
               "hundredth longer than the median; of equally slow hosts each counts"),
@@ -160,7 +174,7 @@ _TABLES = (
               "category is null"),
         Picoseconds("waited_between_ps", WAITED_BETWEEN),
     ),
-    _table(
+    _make_schema(
         "slow_steps", "what took longer in a step that is out of line, of one kind, largest difference first",
         _NUMBER,
         replace(_GROUP, of=attrgetter("group_id")),
@@ -171,7 +185,7 @@ _TABLES = (
                     "and run the same program most of the time"),
         Picoseconds("excess_ps", "duration_ps - median_ps", lambda rows: rows.duration_ps - rows.median_ps),
         Text("kind", "category (of step time), op (of a framework or a device), annotation (of a user), python (a "
-             "frame), event (another one of a host's thread)", lambda rows: texts(KINDS, rows.kind)),
+             "frame), event (another one of a host's thread)", lambda rows: encode_texts(KINDS, rows.kind)),
         Text("what", "name of what took most time beyond its usual time; null: no category did"),
         Picoseconds("time_ps", "its time within the step, on the thread or device where it takes longest: self time of "
                     "ops, frames and events, all time of annotations"),
@@ -179,12 +193,12 @@ _TABLES = (
         Picoseconds("difference_ps", "time_ps - usual_ps", lambda rows: rows.time_ps - rows.usual_ps),
     ),
     BETWEEN_STEPS,
-    _table(
+    _make_schema(
         "stragglers", "a step that took longer than the median of its cores, and its slowest core",
-        STEP,
+        STEP_COLUMN,
         Text("name", "name of the step, such as train 7; if hosts name it differently, that of the first",
-             lambda rows: texts(rows.database.label, rows.step)),
-        *CORE,
+             lambda rows: encode_texts(rows.database.label, rows.step)),
+        *CORE_COLUMNS,
         Count("core_count", "number of cores that took part, without SparseCores"),
         Picoseconds("duration_ps", "longest time of the step on a core; if several cores took that long, the one that "
                     "computed longest is listed"),
@@ -194,7 +208,7 @@ _TABLES = (
               lambda rows: rows.excess_ps / np.maximum(rows.median_ps, 1), lambda rows: rows.median_ps <= 0),
         Text("category", "category in which at least half of excess_ps lies, the largest; all_others: no other holds "
              "half of it; null: none does",
-             lambda rows: texts([*(one.name for one in OWN_CATEGORIES), None], rows.category)),
+             lambda rows: encode_texts([*(one.name for one in OWN_CATEGORIES), None], rows.category)),
         Picoseconds("category_excess_ps", "time beyond the median of the cores in category; 0 if category is null"),
     ),
 )  # fmt: skip
@@ -230,7 +244,7 @@ SCALARS = {
 }  # fmt: skip
 
 
-def _several_hosts(report: Report) -> bool:
+def _has_several_hosts(report: AnalysisReport) -> bool:
     return len(report.tables["hosts"]) > 1
 
 
@@ -249,10 +263,10 @@ SECTIONS = (
     Section("Step time", "step_summary", ("host", "core_id", "quantity", "count", "mean_ps", "p50_ps", "p90_ps",
             "p99_ps", "max_ps"), rows=12),
     Section("Hosts", "hosts", ("host", "step_count", "mean_ps", "p99_ps", "slowest_count", "excess_ps", "category",
-            "excess_share"), "excess_share", 20, shown=_several_hosts),
+            "excess_share"), "excess_share", 20, shown=_has_several_hosts),
     Section("Stragglers", "stragglers", ("step", "name", "host", "core_id", "duration_ps", "median_ps", "excess_ps",
-            "category", "category_excess_ps", "excess_share"), "excess_share", 10, only=worth_naming,
-            shown=has_rows("stragglers", worth_naming)),
+            "category", "category_excess_ps", "excess_share"), "excess_share", 10, only=is_worth_naming,
+            shown=has_rows("stragglers", is_worth_naming)),
     Section("Steps out of line", "slow_steps", ("name", "host", "duration_ps", "median_ps", "kind", "what", "usual_ps",
             "difference_ps"), rows=20, shown=has_rows("slow_steps")),
     Section("Between steps", "between_steps", ("host", "core_id", "gap_count", "time_ps", "longest_ps",
@@ -264,7 +278,7 @@ SECTIONS = (
 
 
 @dataclass(frozen=True, slots=True)
-class KeptHost:
+class StepsHostState:
     """The steps of a host, what took longer in those that are out of line, and the time between them."""
 
     steps: HostSteps
@@ -272,72 +286,72 @@ class KeptHost:
     between: BetweenSteps
 
 
-def of_host(host: Host, params: Params) -> KeptHost:
+def of_host(host: Host, params: Params) -> StepsHostState:
     every, source = host.with_all_steps(params.steps_from), params.steps_from
     found = host.explained_steps(source)
     found = found if host.missed is None else replace(found, missed=host.missed)
     periods, extents = every.explained_steps(source).database, every.steps_from(source).database
     times = None if host.raw.planes_of("TPU") else every.times_from(source)
     chosen = np.isin(periods.step, found.database.step)
-    between = between_steps(periods, extents, chosen, every.events, times)
-    return KeptHost(found, slow_steps(every.source_of_steps(source), found.database), between)
+    between = measure_between_steps(periods, extents, chosen, every.events, times)
+    return StepsHostState(found, find_slow_steps(every.source_of_steps(source), found.database), between)
 
 
-def numbered(kept: KeptHost, number: int) -> KeptHost:
+def numbered(kept: StepsHostState, number: int) -> StepsHostState:
     """The same of the host of another number."""
     steps = kept.steps
     marked = None if steps.marked is None else replace(steps.marked, number=number)
     return replace(kept, steps=replace(steps, number=number, marked=marked))
 
 
-def run(of_hosts: Sequence[KeptHost], params: Params, after: Mapping[str, Report]) -> Report:
-    hosts: Sequence[HostSteps] = OneByOne(of_hosts, attrgetter("steps"))
-    every = _seen(of_hosts)
-    database = combined(hosts, every.outlines)
+def run(of_hosts: Sequence[StepsHostState], params: Params, after: Mapping[str, AnalysisReport]) -> AnalysisReport:
+    hosts: Sequence[HostSteps] = LazyHostValues(of_hosts, attrgetter("steps"))
+    every = _collect_seen(of_hosts)
+    database = combine_hosts(hosts, every.outlines)
     known, slow = [one.steps for one in every.outlines], every.slow
     names, groups = [(one.host, one.hostname) for one in known], [one.database.step for one in known]
-    rows = partial(_on_cores, hosts, database)
-    times = host_times(database)
-    tables = LateTables({
+    rows = partial(_list_core_steps, hosts, database)
+    times = compare_hosts(database)
+    tables = LazyTables({
         "steps": lambda: TABLES["steps"].of_parts(rows()),
-        "breakdown": lambda: TABLES["breakdown"].of_parts(map(_kinds, rows())),
-        "step_summary": lambda: pa.Table.from_pylist(step_summary(hosts, database), TABLES["step_summary"].arrow()),
-        "hosts": lambda: pa.Table.from_pylist(_hosts(times, names, groups, database), TABLES["hosts"].arrow()),
+        "breakdown": lambda: TABLES["breakdown"].of_parts(map(_list_kinds, rows())),
+        "step_summary": lambda: pa.Table.from_pylist(summarize_steps(hosts, database), TABLES["step_summary"].arrow()),
+        "hosts": lambda: pa.Table.from_pylist(_list_hosts(times, names, groups, database), TABLES["hosts"].arrow()),
         "slow_steps": lambda: TABLES["slow_steps"].of(
-            _slow(of_hosts, [place for place, (count, _, _) in enumerate(slow) if count], database)
+            _list_slow_rows(of_hosts, [place for place, (count, _, _) in enumerate(slow) if count], database)
         ),
         "between_steps": lambda: TABLES["between_steps"].of_parts(
             one.between.rows(one.steps.host) for one in of_hosts
         ),
-        "stragglers": lambda: TABLES["stragglers"].of_parts(stragglers(database)),
+        "stragglers": lambda: TABLES["stragglers"].of_parts(find_stragglers(database)),
     })  # fmt: skip
-    reason = why_no_steps(known, database, params.steps_from)
-    figures = scalars(SCALARS, _values(known, database, reason) | _of_slow(every, reason))
-    notices = [Notice("warning", reason)] if reason else list(_notices(known, every.beyond, database))
+    reason = explain_missing_steps(known, database, params.steps_from)
+    figures = make_scalars(SCALARS, _compute_values(known, database, reason) | _count_slow(every, reason))
+    notices = [Notice("warning", reason)] if reason else list(_list_notices(known, every.beyond, database))
     if params.steps_from == AUTO:
-        notices += [Notice("info", text, shared=True) for text in (*on_sources(known), *on_kinds(known))]
-    if worst := verdict(database, times):
+        notices += [Notice("info", text, shared=True) for text in (*describe_sources(known), *describe_kinds(known))]
+    if worst := describe_slowest_host(database, times):
         notices.insert(0, Notice("recommendation", worst))
-    elif together := kept_together(times):
+    elif together := describe_lock_step(times):
         notices.append(Notice("info", together))
-    notices += [Notice("info", text) for text in (*_on_slow_steps(every, of_hosts), *on_pairs(database))]
-    return Report(NAME, tables, figures, tuple(notices), {}, SessionSteps(hosts, database))
+    notices += [Notice("info", text) for text in (*_describe_slow_steps(every, of_hosts), *describe_pairing(database))]
+    return AnalysisReport(NAME, tables, figures, tuple(notices), {}, SessionSteps(hosts, database))
 
 
-class _Seen(NamedTuple):
+class _SeenSteps(NamedTuple):
     """What is known of hosts when each was looked at once. ``slow``: of the steps out of line of each, how many they
     are, what they take beyond the median, and the furthest of that; ``between_ps``, ``span_ps``: of all hosts, time
     between steps, and time from the first to the last; ``beyond``: how many steps on cores have ops that add up to more
     than the step."""
 
-    outlines: list[Outline]
+    outlines: list[StepOutline]
     slow: list[tuple[int, int, int]]
     between_ps: int
     span_ps: int
     beyond: int
 
 
-def _seen(of_hosts: Sequence[KeptHost]) -> _Seen:
+def _collect_seen(of_hosts: Sequence[StepsHostState]) -> _SeenSteps:
     slow: list[tuple[int, int, int]] = []
     between_ps, span_ps, beyond = 0, 0, 0
 
@@ -346,21 +360,23 @@ def _seen(of_hosts: Sequence[KeptHost]) -> _Seen:
         for one in of_hosts:
             slow.append((one.slow.count, one.slow.excess_ps, one.slow.furthest_ps))
             between_ps, span_ps = between_ps + one.between.time_ps, span_ps + one.between.span_ps
-            beyond += _beyond(one.steps.database)
+            beyond += _count_overfull(one.steps.database)
             yield one.steps
 
-    return _Seen(list(outlines(steps())), slow, between_ps, span_ps, beyond)
+    return _SeenSteps(list(outline_steps(steps())), slow, between_ps, span_ps, beyond)
 
 
 # ---- rows
 
 
-def _on_cores(kept: Sequence[HostSteps], database: StepDatabase) -> Iterator[OnCores]:
+def _list_core_steps(kept: Sequence[HostSteps], database: StepDatabase) -> Iterator[StepsOnCores]:
     for place, host in enumerate(kept):
-        yield OnCores.of(host.database, database.numbers_of(session_steps(database, place, host.database.step)))
+        yield StepsOnCores.of(
+            host.database, database.numbers_of(find_session_steps(database, place, host.database.step))
+        )
 
 
-def _kinds(steps: OnCores) -> SimpleNamespace:
+def _list_kinds(steps: StepsOnCores) -> SimpleNamespace:
     """All kinds of time of steps on cores: types of events, on TPUs categories of ops."""
     own = steps.database
     names, times = [*TYPES], own.type_ps
@@ -371,7 +387,7 @@ def _kinds(steps: OnCores) -> SimpleNamespace:
             times[:, :, 0] -= own.infeed_ps
             names.insert(-1, "infeed")
             times = np.insert(times, -1, own.infeed_ps, axis=2)
-    times = fitted(times[steps.step, steps.core], steps.duration_ps)
+    times = fit_parts(times[steps.step, steps.core], steps.duration_ps)
     row, kind = np.nonzero(times)
     order = np.lexsort((kind, -times[row, kind], row))
     row, kind = row[order], kind[order]
@@ -382,12 +398,12 @@ def _kinds(steps: OnCores) -> SimpleNamespace:
         core=core,
         number=steps.number[row],
         duration_ps=own.duration_ps[step, core],
-        kind=texts(names, kind),
+        kind=encode_texts(names, kind),
         time_ps=times[row, kind],
     )
 
 
-def _of_slow(every: _Seen, reason: str | None) -> dict[str, Known]:
+def _count_slow(every: _SeenSteps, reason: str | None) -> dict[str, Known]:
     between, span = every.between_ps, every.span_ps
     return {
         "slow_step_count": (None, reason) if reason else sum(count for count, _, _ in every.slow),
@@ -397,7 +413,7 @@ def _of_slow(every: _Seen, reason: str | None) -> dict[str, Known]:
     }
 
 
-def _on_slow_steps(every: _Seen, of_hosts: Sequence[KeptHost]) -> Iterable[str]:
+def _describe_slow_steps(every: _SeenSteps, of_hosts: Sequence[StepsHostState]) -> Iterable[str]:
     """The step that is furthest out of line, and on how many other hosts there are such steps."""
     slow = [place for place, (count, _, _) in enumerate(every.slow) if count]
     if not slow:
@@ -407,12 +423,14 @@ def _on_slow_steps(every: _Seen, of_hosts: Sequence[KeptHost]) -> Iterable[str]:
     worst = one.slow.worst(one.steps.database.label)
     yield f"{one.steps.host}: {worst}" if len(of_hosts) > 1 else worst
     if len(slow) > 1:
-        steps = counted(sum(every.slow[place][0] for place in slow if place != furthest), "step is", "steps are")
+        steps = count_noun(sum(every.slow[place][0] for place in slow if place != furthest), "step is", "steps are")
         hosts = "1 other host" if len(slow) == 2 else f"{len(slow) - 1:,} other hosts"
         yield f"On {hosts} {steps} out of line: table slow_steps."
 
 
-def _slow(of_hosts: Sequence[KeptHost], places: Sequence[int], database: StepDatabase) -> SimpleNamespace:
+def _list_slow_rows(
+    of_hosts: Sequence[StepsHostState], places: Sequence[int], database: StepDatabase
+) -> SimpleNamespace:
     """Rows of the table slow_steps, of the hosts that have some."""
     parts: list[Differences] = []
     number, group = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
@@ -424,7 +442,7 @@ def _slow(of_hosts: Sequence[KeptHost], places: Sequence[int], database: StepDat
         rows, own = one.slow.differences, one.steps.database
         parts.append(rows)
         group.append(own.step[rows.step])
-        number.append(database.numbers_of(session_steps(database, place, group[-1])))
+        number.append(database.numbers_of(find_session_steps(database, place, group[-1])))
         host += [one.steps.host] * len(rows)
         name += [own.label[step] for step in rows.step.tolist()]
         what += one.slow.names
@@ -437,30 +455,30 @@ def _slow(of_hosts: Sequence[KeptHost], places: Sequence[int], database: StepDat
 # ---- summaries
 
 
-def _hosts(
+def _list_hosts(
     times: Sequence[HostTime], names: Sequence[tuple[str, str]], groups: Sequence[Int64s], database: StepDatabase
 ) -> list[dict[str, Any]]:
     """``names``, ``groups``: of each host, what its file and its capture call it, and those of its steps."""
-    waited = waited_between(database, groups)
+    waited = measure_waits_between(database, groups)
     return [
         {"host": names[one.place][0], "hostname": names[one.place][1], "step_count": len(one.times_ps),
-         "waited_between_ps": waited[one.place], **(spread(one.times_ps) or {}), **one._asdict()} for one in times
+         "waited_between_ps": waited[one.place], **(get_spread(one.times_ps) or {}), **one._asdict()} for one in times
     ]  # fmt: skip
 
 
-def _values(kept: Sequence[HostSteps], database: StepDatabase, reason: str | None) -> dict[str, Known]:
-    longest = longest_times(database)
-    summary = spread(longest)
+def _compute_values(kept: Sequence[HostSteps], database: StepDatabase, reason: str | None) -> dict[str, Known]:
+    longest = get_longest_times(database)
+    summary = get_spread(longest)
     unknown = (None, reason or "no core took part in a complete step")
     values: dict[str, Known] = {
-        "steps_source": ", ".join(sources(kept)) or unknown,
-        "steps_certainty": min((CERTAINTY[one] for one in sources(kept)), key=CERTAINTIES.index, default=unknown),
-        "steps_inferred": inferred_from(sources(kept)),
+        "steps_source": ", ".join(list_sources(kept)) or unknown,
+        "steps_certainty": min((CERTAINTY[one] for one in list_sources(kept)), key=CERTAINTIES.index, default=unknown),
+        "steps_inferred": describe_inference(list_sources(kept)),
         "step_time_is_bound": database.is_bound if summary is not None else unknown,
         "step_count": len(database),
         "incomplete_step_count": int((~database.complete).sum()) if len(database) else unknown,
         "host_count": sum(1 for host in kept if len(host.database)),
-        "core_count": int(cores_in_steps(database).sum()),
+        "core_count": int(find_cores_in_steps(database).sum()),
         "module_execution_count": sum(host.module_executions for host in kept),
     }
     for name in _SPREAD:
@@ -470,19 +488,19 @@ def _values(kept: Sequence[HostSteps], database: StepDatabase, reason: str | Non
     return values
 
 
-def _beyond(database: StepDatabase) -> int:
+def _count_overfull(database: StepDatabase) -> int:
     """How many steps on cores have ops that add up to more than the step."""
-    ran = core_breakdown(database).sum(axis=2)
+    ran = break_down_cores(database).sum(axis=2)
     return int(np.count_nonzero(database.present & (ran > database.duration_ps)))
 
 
-def _notices(kept: Sequence[HostSteps], beyond: int, database: StepDatabase) -> Iterable[Notice]:
+def _list_notices(kept: Sequence[HostSteps], beyond: int, database: StepDatabase) -> Iterable[Notice]:
     unfit = sum(host.unfit for host in kept)
     if unfit:
         markers = "1 step marker is" if unfit == 1 else f"{unfit:,} step markers are"
         yield Notice("info", f"{markers} left out: nothing was computed in the step, or not on every core")
     outside, runs = sum(host.outside for host in kept), sum(host.module_executions for host in kept)
-    if 2 * outside > runs and sources(kept) == [MARKERS]:
+    if 2 * outside > runs and list_sources(kept) == [MARKERS]:
         yield Notice(
             "warning",
             f"{outside:,} of {runs:,} executions of compiled programs run outside of all steps: the markers enclose "

@@ -11,25 +11,23 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
 from fastprof.analyses.contract import (
+    AnalysisReport,
     Evidence,
     Known,
-    Need,
-    Needs,
     Notice,
     Opening,
-    Report,
     ScalarSpec,
     Section,
     has_rows,
-    scalars,
+    make_scalars,
 )
 from fastprof.decode.plane_kinds import GPU_PLANES
 from fastprof.derive.devices.nothing_ran import NothingRan
-from fastprof.derive.ops.streams import stream_copies
-from fastprof.derive.ops.streams.stream_sums import HostStreams, Limits, host_streams, unqueued_in_words
-from fastprof.schema.column_kinds import Bytes, Count, Number, Picoseconds, Share, Text
-from fastprof.schema.tables import Column, Formula, TableSchema
+from fastprof.derive.ops import stream_events
+from fastprof.derive.ops.stream_sums import HostStreams, StreamLimits, sum_host_streams, unqueued_in_words
+from fastprof.schema.tables import Bytes, Column, Count, Formula, Need, Number, Picoseconds, Share, TableSchema, Text
 from fastprof.schema.value_classes import dataclass
+from fastprof.tables.needs import Needs
 
 if TYPE_CHECKING:
     from fastprof.derive.host import Host
@@ -37,7 +35,7 @@ if TYPE_CHECKING:
 NAME = "streams"
 READS = Needs(
     planes=(GPU_PLANES, r"^/host:"),
-    stats=("correlation_id", *stream_copies.STATS),
+    stats=("correlation_id", *stream_events.STATS),
 )
 AFTER: tuple[str, ...] = ()
 CONTENT = Evidence("No streams: the capture has no GPU planes.", planes=(GPU_PLANES,))
@@ -62,17 +60,17 @@ class Params:
     )
 
     @property
-    def limits(self) -> Limits:
+    def limits(self) -> StreamLimits:
         long_call, long_delay = self.long_call_us * _MICRO, self.long_delay_us * _MICRO
-        return Limits(self.kernel_wait_us * _MICRO, self.queue_length, long_call, long_delay)
+        return StreamLimits(self.kernel_wait_us * _MICRO, self.queue_length, long_call, long_delay)
 
 
-def _of(name: str) -> Formula:
+def _make_formula(name: str) -> Formula:
     """The attribute of each row."""
     return lambda rows: [getattr(row, name) for row in rows.each]
 
 
-def _share(part: str, whole: str) -> Formula:
+def _make_share_formula(part: str, whole: str) -> Formula:
     def formula(rows: Any) -> list[float | None]:
         pairs = [(getattr(row, part), getattr(row, whole)) for row in rows.each]
         return [one / all_ if all_ else None for one, all_ in pairs]
@@ -80,19 +78,21 @@ def _share(part: str, whole: str) -> Formula:
     return formula
 
 
-_HOST = Text("host", "host, named after the file of its capture", _of("host"))
-_DEVICE = Text("device", "plane of the GPU", _of("device"))
-_STREAM = Text("stream", "line of the stream", _of("stream"))
+_HOST = Text("host", "host, named after the file of its capture", _make_formula("host"))
+_DEVICE = Text("device", "plane of the GPU", _make_formula("device"))
+_STREAM = Text("stream", "line of the stream", _make_formula("stream"))
 
 
 _BREAKS = (
-    Picoseconds("mean_ps", "mean of them, rounded down", _of("mean_ps")),
-    Picoseconds("stdev_ps", "standard deviation (sample) of them, rounded down; null: there is one", _of("stdev_ps")),
-    Picoseconds("min_ps", "shortest of them", _of("min_ps")),
-    Picoseconds("p25_ps", "lower quartile of them, rounded down", _of("p25_ps")),
-    Picoseconds("p50_ps", "median of them, rounded down", _of("p50_ps")),
-    Picoseconds("p75_ps", "upper quartile of them, rounded down", _of("p75_ps")),
-    Picoseconds("max_ps", "longest of them", _of("max_ps")),
+    Picoseconds("mean_ps", "mean of them, rounded down", _make_formula("mean_ps")),
+    Picoseconds(
+        "stdev_ps", "standard deviation (sample) of them, rounded down; null: there is one", _make_formula("stdev_ps")
+    ),
+    Picoseconds("min_ps", "shortest of them", _make_formula("min_ps")),
+    Picoseconds("p25_ps", "lower quartile of them, rounded down", _make_formula("p25_ps")),
+    Picoseconds("p50_ps", "median of them, rounded down", _make_formula("p50_ps")),
+    Picoseconds("p75_ps", "upper quartile of them, rounded down", _make_formula("p75_ps")),
+    Picoseconds("max_ps", "longest of them", _make_formula("max_ps")),
 )
 
 
@@ -102,10 +102,11 @@ _FIGURES = {
 }  # fmt: skip
 
 
-def _at_points(figures: Sequence[str], of: str, unit: str = "") -> tuple[Column, ...]:
+def _make_point_columns(figures: Sequence[str], of: str, unit: str = "") -> tuple[Column, ...]:
     """Columns of such figures; ``of``: what the values at the points are."""
     return tuple(
-        Number(f"{one}_at_points{unit}", f"{_FIGURES[one]} of {of}", _of(f"{one}_at_points")) for one in figures
+        Number(f"{one}_at_points{unit}", f"{_FIGURES[one]} of {of}", _make_formula(f"{one}_at_points"))
+        for one in figures
     )
 
 
@@ -113,97 +114,109 @@ TABLES = {
     "devices": TableSchema("devices", "a GPU that ran anything", (
         _HOST,
         _DEVICE,
-        Picoseconds("window_ps", "from the first begin to the last end of what its streams ran", _of("window_ps")),
-        Picoseconds("busy_ps", "time in which any stream ran anything", _of("busy_ps")),
-        Picoseconds("idle_ps", "window_ps - busy_ps", _of("idle_ps")),
-        Picoseconds("compute_ps", "time in which a kernel other than a collective ran", _of("compute_ps")),
-        Picoseconds("communication_ps", "time in which a collective ran", _of("communication_ps")),
-        Picoseconds("copy_ps", "time in which a copy or fill ran", _of("copy_ps")),
-        Picoseconds("other_ps", "busy_ps - compute_ps: time in which only collectives and copies ran", _of("other_ps")),
-        Share("idle_share", "idle_ps / window_ps; null: it lasted no time", _share("idle_ps", "window_ps")),
-        Share("compute_share", "compute_ps / window_ps; null: it lasted no time", _share("compute_ps", "window_ps")),
+        Picoseconds("window_ps", "from the first begin to the last end of what its streams ran",
+                    _make_formula("window_ps")),
+        Picoseconds("busy_ps", "time in which any stream ran anything", _make_formula("busy_ps")),
+        Picoseconds("idle_ps", "window_ps - busy_ps", _make_formula("idle_ps")),
+        Picoseconds("compute_ps", "time in which a kernel other than a collective ran", _make_formula("compute_ps")),
+        Picoseconds("communication_ps", "time in which a collective ran", _make_formula("communication_ps")),
+        Picoseconds("copy_ps", "time in which a copy or fill ran", _make_formula("copy_ps")),
+        Picoseconds("other_ps", "busy_ps - compute_ps: time in which only collectives and copies ran",
+                    _make_formula("other_ps")),
+        Share("idle_share", "idle_ps / window_ps; null: it lasted no time",
+              _make_share_formula("idle_ps", "window_ps")),
+        Share("compute_share", "compute_ps / window_ps; null: it lasted no time",
+              _make_share_formula("compute_ps", "window_ps")),
         Share("hidden_share", "part of communication_ps in which a kernel computes as well; null: no collectives",
-              _share("hidden_ps", "communication_ps")),
+              _make_share_formula("hidden_ps", "communication_ps")),
     ), derived=True),
     "streams": TableSchema("streams", "a stream of a GPU", (
         _HOST,
         _DEVICE,
         _STREAM,
-        Count("count", "kernels, copies and fills that it ran", _of("count")),
-        Picoseconds("compute_ps", "sum of the durations of kernels other than collectives", _of("compute_ps")),
-        Picoseconds("communication_ps", "sum of the durations of collectives", _of("communication_ps")),
-        Picoseconds("copy_ps", "sum of the durations of copies and fills", _of("copy_ps")),
+        Count("count", "kernels, copies and fills that it ran", _make_formula("count")),
+        Picoseconds("compute_ps", "sum of the durations of kernels other than collectives",
+                    _make_formula("compute_ps")),
+        Picoseconds("communication_ps", "sum of the durations of collectives", _make_formula("communication_ps")),
+        Picoseconds("copy_ps", "sum of the durations of copies and fills", _make_formula("copy_ps")),
     ), derived=True),
     "kinds": TableSchema("kinds", "a set of kinds of kernels that ran at once on a GPU, and nothing else", (
         _HOST,
         _DEVICE,
-        Text("kinds", "compute, communication, copy; those that ran at once joined by and", _of("kinds")),
-        Picoseconds("time_ps", "time in which exactly these ran", _of("time_ps")),
-        Share("share", "time_ps / busy_ps of the GPU; null: it lasted no time", _share("time_ps", "whole_ps")),
+        Text("kinds", "compute, communication, copy; those that ran at once joined by and", _make_formula("kinds")),
+        Picoseconds("time_ps", "time in which exactly these ran", _make_formula("time_ps")),
+        Share("share", "time_ps / busy_ps of the GPU; null: it lasted no time",
+              _make_share_formula("time_ps", "whole_ps")),
     ), derived=True),
     "names": TableSchema("names", "a kernel or copy of a GPU by kind and name, longest first", (
         _HOST,
         _DEVICE,
-        Text("kind", "compute, communication or copy", _of("kind")),
-        Text("name", "kernel or copy", _of("name")),
-        Count("count", "how often it ran", _of("count")),
-        Picoseconds("time_ps", "sum of its durations", _of("time_ps")),
+        Text("kind", "compute, communication or copy", _make_formula("kind")),
+        Text("name", "kernel or copy", _make_formula("name")),
+        Count("count", "how often it ran", _make_formula("count")),
+        Picoseconds("time_ps", "sum of its durations", _make_formula("time_ps")),
         Share("share", "time_ps / time_ps of its kind on the GPU; null: they take no time",
-              _share("time_ps", "whole_ps")),
-        Picoseconds("mean_ps", "time_ps / count, rounded down", _of("mean_ps")),
-        Picoseconds("min_ps", "shortest", _of("min_ps")),
-        Picoseconds("max_ps", "longest", _of("max_ps")),
+              _make_share_formula("time_ps", "whole_ps")),
+        Picoseconds("mean_ps", "time_ps / count, rounded down", _make_formula("mean_ps")),
+        Picoseconds("min_ps", "shortest", _make_formula("min_ps")),
+        Picoseconds("max_ps", "longest", _make_formula("max_ps")),
         Picoseconds("stdev_ps", "standard deviation (sample) of its durations, rounded down; null: it ran once",
-                    _of("stdev_ps")),
+                    _make_formula("stdev_ps")),
     ), derived=True),
     "idle": TableSchema("idle", "what a stream waited for between its kernels", (
         _HOST,
         _DEVICE,
         _STREAM,
         Text("waits_for", "host wait: the call that launches the next had not begun; kernel wait: the break is shorter "
-             "than --kernel-wait-us; other: another stream, or a launch that is not recorded", _of("waits_for")),
-        Picoseconds("time_ps", "sum of such breaks", _of("time_ps")),
-        Share("share", "time_ps / all breaks of the stream; null: they last no time", _share("time_ps", "whole_ps")),
-        Count("count", "number of such breaks", _of("count")),
+             "than --kernel-wait-us; other: another stream, or a launch that is not recorded",
+             _make_formula("waits_for")),
+        Picoseconds("time_ps", "sum of such breaks", _make_formula("time_ps")),
+        Share("share", "time_ps / all breaks of the stream; null: they last no time",
+              _make_share_formula("time_ps", "whole_ps")),
+        Count("count", "number of such breaks", _make_formula("count")),
         *_BREAKS,
     ), derived=True),
     "launches": TableSchema("launches", "a kernel or copy and the call that launches it, the longest delay first", (
         _HOST,
-        Text("call", "call of the driver or its runtime", _of("call")),
-        Text("name", "kernel or copy", _of("name")),
-        Count("count", "number of launches", _of("count")),
-        Picoseconds("call_ps", "time of the calls", _of("call_ps")),
-        Picoseconds("kernel_ps", "time of what they launched", _of("kernel_ps")),
+        Text("call", "call of the driver or its runtime", _make_formula("call")),
+        Text("name", "kernel or copy", _make_formula("name")),
+        Count("count", "number of launches", _make_formula("count")),
+        Picoseconds("call_ps", "time of the calls", _make_formula("call_ps")),
+        Picoseconds("kernel_ps", "time of what they launched", _make_formula("kernel_ps")),
         Picoseconds("delay_ps", "time from the end of each call to the begin of what it launched; a begin before the "
-                    "end counts 0", _of("delay_ps")),
-        Picoseconds("mean_delay_ps", "delay_ps / count, rounded down", _of("mean_delay_ps")),
-        Picoseconds("max_delay_ps", "longest delay", _of("max_delay_ps")),
-        Count("short_count", "launches whose call took longer than what it launched", _of("short_count")),
-        Count("long_call_count", "launches whose call took longer than --long-call-us", _of("long_call_count")),
-        Count("long_delay_count", "launches whose delay is longer than --long-delay-us", _of("long_delay_count")),
+                    "end counts 0", _make_formula("delay_ps")),
+        Picoseconds("mean_delay_ps", "delay_ps / count, rounded down", _make_formula("mean_delay_ps")),
+        Picoseconds("max_delay_ps", "longest delay", _make_formula("max_delay_ps")),
+        Count("short_count", "launches whose call took longer than what it launched", _make_formula("short_count")),
+        Count("long_call_count", "launches whose call took longer than --long-call-us",
+              _make_formula("long_call_count")),
+        Count("long_delay_count", "launches whose delay is longer than --long-delay-us",
+              _make_formula("long_delay_count")),
     ), derived=True),
     "queues": TableSchema("queues", "the queue of a stream: kernels that are launched and have not begun, without "
                           "those that begin before their call", (
         _HOST,
         _DEVICE,
         _STREAM,
-        Count("points", "launches and begins: each changes the length", _of("points")),
-        Number("mean_length", "mean length over time", _of("mean_length")),
-        *_at_points(("mean", "stdev", "p25", "p50", "p75"), "the lengths after each point"),
-        Count("max_length", "largest length", _of("max_length")),
-        Picoseconds("full_ps", "time in which the length is at least --queue-length", _of("full_ps")),
+        Count("points", "launches and begins: each changes the length", _make_formula("points")),
+        Number("mean_length", "mean length over time", _make_formula("mean_length")),
+        *_make_point_columns(("mean", "stdev", "p25", "p50", "p75"), "the lengths after each point"),
+        Count("max_length", "largest length", _make_formula("max_length")),
+        Picoseconds("full_ps", "time in which the length is at least --queue-length", _make_formula("full_ps")),
     ), derived=True),
     "copies": TableSchema("copies", "a kind of copies or fills of a GPU", (
         _HOST,
         _DEVICE,
-        Text("kind", "direction of the copies, as the profiler names it, or Memset", _of("kind")),
-        Count("count", "number of copies", _of("count")),
-        Picoseconds("time_ps", "sum of their durations", _of("time_ps")),
-        Bytes("bytes", "bytes moved; null: not recorded", _of("bytes")),
-        Number("mean_gbps", "bytes / time_ps, in gigabytes (10^9) a second; null: not recorded", _of("mean_gbps")),
+        Text("kind", "direction of the copies, as the profiler names it, or Memset", _make_formula("kind")),
+        Count("count", "number of copies", _make_formula("count")),
+        Picoseconds("time_ps", "sum of their durations", _make_formula("time_ps")),
+        Bytes("bytes", "bytes moved; null: not recorded", _make_formula("bytes")),
+        Number("mean_gbps", "bytes / time_ps, in gigabytes (10^9) a second; null: not recorded",
+               _make_formula("mean_gbps")),
         Number("peak_gbps", "largest sum of the bandwidths of copies that run at once, in gigabytes a second; null: "
-               "not recorded", _of("max_at_points")),
-        *_at_points(tuple(_FIGURES), "these sums after each begin and end of a copy, if any runs; null: not recorded",
+               "not recorded", _make_formula("max_at_points")),
+        *_make_point_columns(tuple(_FIGURES),
+                             "these sums after each begin and end of a copy, if any runs; null: not recorded",
                     "_gbps"),
     ), derived=True),
 }  # fmt: skip
@@ -259,20 +272,22 @@ SECTIONS = (
 
 
 def of_host(host: Host, params: Params) -> HostStreams:
-    return host_streams(host.raw, params.limits)
+    return sum_host_streams(host.raw, params.limits)
 
 
-def run(kept: Sequence[HostStreams], params: Params, after: Mapping[str, Report]) -> Report:
+def run(kept: Sequence[HostStreams], params: Params, after: Mapping[str, AnalysisReport]) -> AnalysisReport:
     def rows(name: str) -> SimpleNamespace:
         return SimpleNamespace(each=[row for one in kept for row in getattr(one, name)])
 
     parts = {name: rows(name) for name in TABLES}
     parts["launches"].each.sort(key=lambda row: (-row.delay_ps, row.host, row.call, row.name))
     tables = {name: schema.of(parts[name]) for name, schema in TABLES.items()}
-    return Report(NAME, tables, scalars(SCALARS, dict(_figures(kept, parts))), tuple(_notices(kept)), after)
+    return AnalysisReport(
+        NAME, tables, make_scalars(SCALARS, dict(_compute_figures(kept, parts))), tuple(_list_notices(kept)), after
+    )
 
 
-def _figures(kept: Sequence[HostStreams], parts: Mapping[str, SimpleNamespace]) -> Iterator[tuple[str, Known]]:
+def _compute_figures(kept: Sequence[HostStreams], parts: Mapping[str, SimpleNamespace]) -> Iterator[tuple[str, Known]]:
     devices, idle, launches = (parts[name].each for name in ("devices", "idle", "launches"))
     if not devices:
         yield from dict.fromkeys(SCALARS, (None, NothingRan(CONTENT.absent))).items()
@@ -284,7 +299,7 @@ def _figures(kept: Sequence[HostStreams], parts: Mapping[str, SimpleNamespace]) 
     def share(part: int, whole: int, why: str) -> Known:
         return part / whole if whole else (None, why)
 
-    count, main = total(launches, "count"), _main_streams(parts["streams"].each)
+    count, main = total(launches, "count"), _find_main_streams(parts["streams"].each)
     breaks = [row for row in idle if main[row.host, row.device] == row.stream]
     waits = [row for row in breaks if row.waits_for == "host wait"]
     yield "stream_count", sum(one.stream_count for one in kept)
@@ -307,7 +322,7 @@ def _figures(kept: Sequence[HostStreams], parts: Mapping[str, SimpleNamespace]) 
     yield "longest_queue", max(longest) if longest else (None, why)
 
 
-def _main_streams(streams: Sequence[Any]) -> dict[tuple[str, str], str]:
+def _find_main_streams(streams: Sequence[Any]) -> dict[tuple[str, str], str]:
     """By host and device the stream that computes longest, of equal ones the first."""
     main: dict[tuple[str, str], Any] = {}
     for row in streams:
@@ -317,7 +332,7 @@ def _main_streams(streams: Sequence[Any]) -> dict[tuple[str, str], str]:
     return {key: row.stream for key, row in main.items()}
 
 
-def _notices(kept: Sequence[HostStreams]) -> Iterator[Notice]:
+def _list_notices(kept: Sequence[HostStreams]) -> Iterator[Notice]:
     if not any(one.devices for one in kept):
         yield Notice("info", NothingRan(CONTENT.absent))
     if unqueued := sum(one.unqueued_count for one in kept):

@@ -1,7 +1,7 @@
 """Input pipelines of tf.data: the iterator graph, its critical path, the bottleneck, how to fix it.
 
 A call of a pipeline is a root event of an iterator; its time is divided among the iterators that it waited for. What a
-batch would take after a change is predicted by pipelines/what_if.py. Formulas: docs/analyses/tf-data.md.
+batch would take after a change is predicted by pipelines/stages.py. Formulas: docs/analyses/tf-data.md.
 """
 
 from __future__ import annotations
@@ -12,45 +12,42 @@ from dataclasses import field
 import numpy as np
 import pyarrow as pa
 
+from fastprof.analyses.accumulation import LazyHostValues
 from fastprof.analyses.contract import (
+    AnalysisReport,
     Evidence,
-    Need,
-    Needs,
+    LazyTables,
     Notice,
     Opening,
-    Report,
     ScalarSpec,
     Section,
     Value,
     has_rows,
     is_known,
-    scalars,
-    union,
+    make_scalars,
 )
-from fastprof.analyses.late_tables import LateTables
-from fastprof.analyses.one_by_one import OneByOne
 from fastprof.derive.host import Host
-from fastprof.derive.pipelines import kept_pipelines
-from fastprof.derive.pipelines import pipeline_verdicts as verdicts
-from fastprof.derive.pipelines.iterators import STATS, KeptPipelines, keep_pipelines
-from fastprof.derive.pipelines.kept_pipelines import KeptPipelinesOfHost
+from fastprof.derive.pipelines import pipelines_of_hosts
+from fastprof.derive.pipelines import pipelines_of_hosts as verdicts
+from fastprof.derive.pipelines.iterators import STATS, RecordedPipelines, read_pipelines
 from fastprof.derive.pipelines.pipeline_tables import TABLES as TABLES
-from fastprof.derive.pipelines.pipeline_tables import HostPipelines
-from fastprof.derive.pipelines.pipelines_of_hosts import PipelinesOfHosts
-from fastprof.derive.pipelines.step_waits import no_steps, steps_of
-from fastprof.derive.pipelines.what_if import WORTH
-from fastprof.derive.steps import of_host as host_steps
-from fastprof.derive.steps.links import is_one_of
+from fastprof.derive.pipelines.pipeline_tables import HostPipelines, find_step_spans, make_no_steps
+from fastprof.derive.pipelines.pipelines_of_hosts import KeptPipelinesOfHost, PipelinesOfHosts
+from fastprof.derive.pipelines.stages import WORTH
+from fastprof.derive.steps import host_steps
+from fastprof.derive.steps.event_graph import is_one_of
 from fastprof.errors import UsageError
-from fastprof.schema.array_types import Bools
+from fastprof.schema.columns import Bools
+from fastprof.schema.tables import Need
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents
+from fastprof.tables.needs import Needs, unite_needs
 
 NAME = "tf_data"
 TITLE = "tf.data"
 OF_ALL_THREADS = OF_HOSTS = True
 """Calls of chosen steps are reported with everything other threads did for them, whatever its group."""
-READS = union([
+READS = unite_needs([
     Host.GROUPING,
     Needs(stats=(*host_steps.STATS, *STATS), metadata_stats=host_steps.METADATA_STATS),
 ])  # fmt: skip
@@ -129,7 +126,7 @@ _SOME_STEPS = (
 _NO_CHANGE = "What if: no change of a single iterator makes batches faster by 1 % or more."
 
 
-def _helps(report: Report) -> bool:
+def _is_helpful(report: AnalysisReport) -> bool:
     """Whether a change saves enough to be shown."""
     table = report.tables["what_if"]
     return any(is_worth_it(table).to_pylist())
@@ -161,7 +158,7 @@ SECTIONS = (
     Section("What the time is spent on", "self_time", ("pipeline", "name", "part", "time_ps", "share"), "share", 12,
             shown=has_rows("self_time")),
     Section("What if", "what_if", ("pipeline", "name", "change", "now_ps", "then_ps", "least_then_ps", "speedup"),
-            rows=12, shown=_helps, only=is_worth_it),
+            rows=12, shown=_is_helpful, only=is_worth_it),
     Section("Steps that wait", "step_waits", ("step", "step_name", "pipeline", "call_count", "wait_ps",
             "ahead_ps", "wait_share"), "wait_share", 12, shown=has_rows("step_waits")),
     Section("Slowest calls", "calls", ("pipeline", "rank", "step", "start_ps", "duration_ps", "bottleneck_name",
@@ -171,23 +168,23 @@ SECTIONS = (
 
 def of_host(host: Host, params: Params) -> KeptPipelinesOfHost:
     """The steps are kept if the host called a pipeline; else nothing reads them."""
-    kept = _kept(host)
-    steps = steps_of(host.steps.database) if len(kept.exact.calls) else no_steps()
+    kept = _read_pipelines(host)
+    steps = find_step_spans(host.steps.database) if len(kept.exact.calls) else make_no_steps()
     found = HostPipelines(host.name, kept.exact, steps, params.slow_call_us, params.parallel)
     chosen = host.entire is not host
     return KeptPipelinesOfHost(found, kept.iterator_event_count, kept.unidentified, chosen=chosen)
 
 
-def _kept(host: Host) -> KeptPipelines:
+def _read_pipelines(host: Host) -> RecordedPipelines:
     """The pipelines, whose calls are grouped if there are any. They are read before groups are made, because both take
     much memory for a while. If steps are selected, only their calls count, with all that other threads did for them."""
-    if (wanted := chosen_calls(host)) is not None:
-        return keep_pipelines(host.entire.raw, host.workers, wanted).in_groups(host.entire.groups.group_id)
-    kept = keep_pipelines(host.raw, host.workers)
+    if (wanted := find_chosen_calls(host)) is not None:
+        return read_pipelines(host.entire.raw, host.workers, wanted).in_groups(host.entire.groups.group_id)
+    kept = read_pipelines(host.raw, host.workers)
     return kept.in_groups(host.groups.group_id) if len(kept.exact.calls) else kept
 
 
-def chosen_calls(host: Host) -> Bools | None:
+def find_chosen_calls(host: Host) -> Bools | None:
     """By row of all events of the host: whether it is of the selected steps; None: all steps are selected."""
     if host.entire is host:
         return None
@@ -199,22 +196,22 @@ def has_iterators(events: HostEvents) -> bool:
     return any(name.startswith("Iterator:") for name in events.names)
 
 
-def run(kept: Sequence[KeptPipelinesOfHost], params: Params, after: Mapping[str, Report]) -> Report:
-    of_all: OneByOne[KeptPipelinesOfHost] = OneByOne(kept)
+def run(kept: Sequence[KeptPipelinesOfHost], params: Params, after: Mapping[str, AnalysisReport]) -> AnalysisReport:
+    of_all: LazyHostValues[KeptPipelinesOfHost] = LazyHostValues(kept)
     every = PipelinesOfHosts(of_all)
     hosts = of_all.only(every.places)
-    tables = LateTables(kept_pipelines.tables(hosts, every.record_count, several=len(kept) > 1))
+    tables = LazyTables(pipelines_of_hosts.make_pipeline_tables(hosts, every.record_count, several=len(kept) > 1))
     slowest = [(of_all[place].pipelines(), pipeline) for place, pipeline in every.slowest]
-    values = _values(every, slowest)
-    notices = tuple(_notices(every, slowest, params, values))
-    return Report(NAME, tables, scalars(SCALARS, values), notices)
+    values = _compute_values(every, slowest)
+    notices = tuple(_list_notices(every, slowest, params, values))
+    return AnalysisReport(NAME, tables, make_scalars(SCALARS, values), notices)
 
 
 Slowest = Sequence[tuple[HostPipelines, int]]
 """The pipelines of PipelinesOfHosts.slowest, each with its host."""
 
 
-def _why_none(every: PipelinesOfHosts) -> str:
+def _explain_none(every: PipelinesOfHosts) -> str:
     """What the capture has of tf.data if no pipeline was called."""
     some = every.event_count
     if some and every.unidentified == some:
@@ -224,15 +221,15 @@ def _why_none(every: PipelinesOfHosts) -> str:
     return verdicts.NO_CHOSEN_CALLS if every.any_chosen else verdicts.NO_CALLS
 
 
-def _values(every: PipelinesOfHosts, slowest: Slowest) -> dict[str, Value | tuple[None, str]]:
-    none = (None, f"the capture has {_why_none(every)}")
+def _compute_values(every: PipelinesOfHosts, slowest: Slowest) -> dict[str, Value | tuple[None, str]]:
+    none = (None, f"the capture has {_explain_none(every)}")
     values: dict[str, Value | tuple[None, str]] = {
         "pipeline_count": every.pipelines,
         "iterator_count": every.iterators,
         "call_count": every.calls,
         "slow_call_count": every.slow_calls,
         "max_call_ps": every.most_ps if every.calls else none,
-        "wait_share": _wait_share(every) if every.calls else none,
+        "wait_share": _compute_wait_share(every) if every.calls else none,
     }
     if not slowest:
         none = none if not every.calls else (None, "no call of any pipeline is slow")
@@ -240,7 +237,7 @@ def _values(every: PipelinesOfHosts, slowest: Slowest) -> dict[str, Value | tupl
     host, pipeline = slowest[0]
     row = int(host.bottlenecks.of_pipeline[pipeline])
     name = host.reading.pipelines.name[pipeline]
-    change = verdicts.best_change(host, pipeline)
+    change = verdicts.find_best_change(host, pipeline)
     no_change = (None, "no change of a single iterator makes a batch a twentieth faster")
     count, total = int(host.calls.count[pipeline]), int(host.calls.total_ps[pipeline])
     between = int(host.calls.between_ps[pipeline]) / max(count - 1, 1)
@@ -255,7 +252,7 @@ def _values(every: PipelinesOfHosts, slowest: Slowest) -> dict[str, Value | tupl
     }
 
 
-def _wait_share(every: PipelinesOfHosts) -> float | tuple[None, str]:
+def _compute_wait_share(every: PipelinesOfHosts) -> float | tuple[None, str]:
     if not every.step_ps:
         return None, "hosts with input pipelines have no steps, so there is no step time to wait in"
     if not every.has_calls:
@@ -263,17 +260,17 @@ def _wait_share(every: PipelinesOfHosts) -> float | tuple[None, str]:
     return every.waited_ps / every.step_ps
 
 
-def _notices(
+def _list_notices(
     every: PipelinesOfHosts, slowest: Slowest, params: Params, values: Mapping[str, object]
 ) -> Iterator[Notice]:
     if not every.calls:
-        yield Notice("info", f"No input pipelines: the capture has {_why_none(every)}.")
+        yield Notice("info", f"No input pipelines: the capture has {_explain_none(every)}.")
         return
     for host, pipeline in slowest:
-        waits = verdicts.step_share(host, pipeline)
+        waits = verdicts.measure_step_share(host, pipeline)
         hardly = verdicts.is_outside(host, pipeline) or (waits is not None and waits < verdicts.HARDLY)
         severity = "info" if hardly else "recommendation"
-        yield Notice(severity, verdicts.verdict(host, pipeline, several_hosts=every.hosts > 1))
+        yield Notice(severity, verdicts.describe_pipeline(host, pipeline, several_hosts=every.hosts > 1))
     if every.slow_count > len(slowest):
         yield Notice("info", f"{every.slow_count - len(slowest):,} more pipelines have slow calls: table bottlenecks.")
     if not slowest:
@@ -282,11 +279,11 @@ def _notices(
     if every.slow_in_steps and isinstance(share, float) and share < verdicts.HARDLY:
         text = "Steps hardly wait for input: less than 1 % of their time. Faster pipelines would not shorten them."
         yield Notice("info", text)
-    yield from _of_what_if(every)
-    yield from _remarks(every)
+    yield from _note_what_if(every)
+    yield from _list_remarks(every)
 
 
-def _of_what_if(every: PipelinesOfHosts) -> Iterator[Notice]:
+def _note_what_if(every: PipelinesOfHosts) -> Iterator[Notice]:
     """The basis of the predictions, or that none is worth it."""
     if not every.predicted:
         return
@@ -297,7 +294,7 @@ def _of_what_if(every: PipelinesOfHosts) -> Iterator[Notice]:
     yield Notice("info", _ASSUMED + (_ON_CORES.format(counts=counts) if every.cores else _CORES_FOR_ALL))
 
 
-def _remarks(every: PipelinesOfHosts) -> Iterator[Notice]:
+def _list_remarks(every: PipelinesOfHosts) -> Iterator[Notice]:
     """Calls outside of steps that other notices have are not repeated."""
     if every.away > every.slow_outside:
         text = f"{every.away:,} of {every.of_steps:,} calls run outside of all steps"

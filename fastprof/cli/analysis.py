@@ -1,32 +1,77 @@
 """The verbs of the analyses, made from the registry: each has one flag per parameter, and writes its report.
 
-An analysis is imported only when its verb is used, because the list of verbs must stay quick.
+An analysis is imported only when its verb is used, because the list of verbs must stay quick. ``--table`` names a table
+and which of its rows: ``by_cause?cause=transfer&device=TPU:0``, as findings give their evidence.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from importlib import import_module
 from itertools import chain
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from fastprof.analyses import ANALYSES
-from fastprof.cli import arguments, opening, output, signals, table_choice
-from fastprof.cli.table_choice import TableChoice
+from fastprof.cli import arguments, output, process
 from fastprof.errors import UsageError
-from fastprof.render import pprof, report_svg, speedscope, weighted_stacks
-from fastprof.render.look import Look
-from fastprof.render.table_forms import FORMATS
+from fastprof.render import report_graphics
+from fastprof.render.table_forms import FORMATS, Look
+from fastprof.wording.spelling import suggest_name
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class TableChoice(NamedTuple):
+    """``equal``: columns, and the value of each as a text."""
+
+    name: str
+    equal: tuple[tuple[str, str], ...] = ()
+
+    def rows_of(self, table: pa.Table) -> pa.Table:
+        """The rows in which the columns have these values. UsageError: the table lacks such a column."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        for column, value in self.equal:
+            if column not in table.column_names:
+                known = ", ".join(table.column_names) + suggest_name(column, table.column_names)
+                raise UsageError(f"--table: the table {self.name} has no column {column!r}; it has: {known}")
+            text = value.encode("utf-8", "surrogateescape")  # bytes of an argument outside of UTF-8
+            there = pc.equal(pc.cast(pc.cast(table[column], pa.string()), pa.binary()), pa.scalar(text, pa.binary()))
+            table = table.filter(there)  # rows whose value is unknown go, too
+        return table
+
+
+def parse_table_choice(text: str) -> TableChoice:
+    """Reads a choice. ValueError: it is none."""
+    from urllib.parse import parse_qsl  # late: few commands name a table
+
+    name, _, query = text.partition("?")
+    try:
+        return TableChoice(name, tuple(parse_qsl(query, keep_blank_values=True, strict_parsing=bool(query))))
+    except ValueError:
+        raise ValueError(f"{query!r} is not COLUMN=VALUE, or several of these with & between them") from None
+
+
+def parse_choice_among(names: Collection[str], text: str) -> TableChoice:
+    """Reads a choice among tables. ValueError: it is none."""
+    choice = parse_table_choice(text)
+    if choice.name not in names:
+        close = suggest_name(choice.name, names)
+        raise ValueError(f"invalid choice: {choice.name!r}{close} (choose from {', '.join(names)})")
+    return choice
+
 
 if TYPE_CHECKING:
     import dataclasses
 
-    from fastprof.analyses.contract import Analysis, Report
+    from fastprof.analyses.contract import Analysis, AnalysisReport
     from fastprof.profile.profile import Profile
 
-    Reports: TypeAlias = Mapping[str, Mapping[str, Report]]
+    Reports: TypeAlias = Mapping[str, Mapping[str, AnalysisReport]]
     """By name of the run, then of the analysis."""
 
 REPORT_FORMATS = (*FORMATS, "xprof")
@@ -42,45 +87,45 @@ class AnalysisVerb:
         self.__doc__ = ANALYSES[name]
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        analysis = imported([self.name])[self.name]
+        analysis = import_analyses([self.name])[self.name]
         parser.description = analysis.__doc__
         arguments.add_session(parser)
         add_choice(parser)
         add_params(parser, [self.name])
-        group = add_output(parser, formats_of(self.name))
+        group = add_output(parser, list_formats(self.name))
         group.add_argument(
             "--table",
             metavar="NAME[?COLUMN=VALUE]",
-            type=arguments.reader(partial(table_choice.one_of, tuple(analysis.TABLES))),
+            type=arguments.make_reader(partial(parse_choice_among, tuple(analysis.TABLES))),
             help=f"show only this table, or its rows with a value in a column: {', '.join(analysis.TABLES)} (default "
             "for CSV and Arrow: the first)",
         )
         arguments.add_talk(parser)
 
     def run(self, args: argparse.Namespace) -> None:
-        form = output.format_for(args.format, args.output, formats_of(self.name))
+        form = output.choose_format(args.format, args.output, list_formats(self.name))
         if form in DOCUMENTS and args.table:
             raise UsageError(f"--table cannot be combined with --format {form}, because a document has all tables")
-        session = opening.selected(opening.open_session(args), args)
+        session = arguments.select_events(arguments.open_session(args), args)
         profile = split_by_job(session, form)
-        with output.opened(args, form) as sink:
-            reports = answers(profile, [self.name], args, form)
+        with output.open_sink(args, form) as sink:
+            reports = make_reports(profile, [self.name], args, form)
             tables = next(iter(reports.values()))[self.name].tables
             table = args.table or (TableChoice(next(iter(tables))) if form in ("csv", "arrow") else None)
             if table is not None:
-                send_table(sink, with_all_runs(profile, reports, args)[self.name], table, form, args)
+                send_table(sink, merge_runs(profile, reports, args)[self.name], table, form, args)
             else:
-                sink.send(report_chunks(profile, reports, form, sink.look, args.limit, several=False))
+                sink.send(write_reports(profile, reports, form, sink.look, args.limit, several=False))
         if table is not None and args.table is None:
             _note_other_tables(args, table.name, tables)
-        opening.note_log(session, args.talk)
+        arguments.note_log(session, args.talk)
         output.note_written(args)
 
 
-def formats_of(name: str) -> tuple[str, ...]:
+def list_formats(name: str) -> tuple[str, ...]:
     """The formats that this report has."""
-    drawn = ("svg",) if name in report_svg.DRAWN else ()
-    stacked = ("speedscope", "pprof") if name in weighted_stacks.STACKED else ()
+    drawn = ("svg",) if name in report_graphics.DRAWN else ()
+    stacked = ("speedscope", "pprof") if name in report_graphics.STACKED else ()
     return (*REPORT_FORMATS, *drawn, *stacked)
 
 
@@ -90,12 +135,12 @@ def _note_other_tables(args: argparse.Namespace, shown: str, tables: Iterable[st
         args.talk.note(f"showing the table {shown}; choose another with --table: {others}")
 
 
-def imported(names: Iterable[str]) -> dict[str, Analysis]:
+def import_analyses(names: Iterable[str]) -> dict[str, Analysis]:
     """These analyses and their prerequisites. Imports everything that they need."""
-    with signals.held():
+    with process.hold_signals():
         from fastprof.analyses import runner
 
-        return runner.closure(names)
+        return runner.add_prerequisites(names)
 
 
 # ---- flags
@@ -118,23 +163,23 @@ def add_params(parser: argparse.ArgumentParser, names: Iterable[str]) -> None:
     """One flag per parameter of the analyses and their prerequisites; analyses with the same parameter share it."""
     from fastprof.analyses import runner
 
-    fields = runner.fields_of(names)
+    fields = runner.list_fields(names)
     if fields:
         group = parser.add_argument_group("parameters")
         for field in fields:
-            group.add_argument(flag(field.name), dest=f"param_{field.name}", default=None, **_reading(field))
+            group.add_argument(get_flag(field.name), dest=f"param_{field.name}", default=None, **_make_reading(field))
     parser.set_defaults(params=tuple(field.name for field in fields))
 
 
-def flag(name: str) -> str:
+def get_flag(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
-def _reading(field: dataclasses.Field[Any]) -> dict[str, Any]:
+def _make_reading(field: dataclasses.Field[Any]) -> dict[str, Any]:
     """The arguments of add_argument for a parameter."""
     from fastprof.analyses import parameters
 
-    kind, default = parameters.kind_of(field), field.default
+    kind, default = parameters.get_kind(field), field.default
     if isinstance(default, bool):
         default = "yes" if default else "no"
     usual = "" if default is None else f" (default: {default})"
@@ -143,11 +188,11 @@ def _reading(field: dataclasses.Field[Any]) -> dict[str, Any]:
         return {**described, "action": argparse.BooleanOptionalAction}
     if "choices" in field.metadata and not field.metadata.get("or_name"):
         return {**described, "choices": tuple(field.metadata["choices"])}
-    read = arguments.reader(partial(parameters.of_text, field))
+    read = arguments.make_reader(partial(parameters.parse_param, field))
     return {**described, "type": read, "metavar": field.metadata.get("metavar", kind.metavar)}
 
 
-def params_given(args: argparse.Namespace) -> dict[str, Any]:
+def get_params(args: argparse.Namespace) -> dict[str, Any]:
     """The parameters that the command line sets; the others keep their defaults."""
     given = {name: getattr(args, f"param_{name}") for name in args.params}
     return {name: value for name, value in given.items() if value is not None}
@@ -156,14 +201,16 @@ def params_given(args: argparse.Namespace) -> dict[str, Any]:
 # ---- writing
 
 
-def send_table(sink: output.Sink, report: Report, choice: TableChoice, form: str, args: argparse.Namespace) -> None:
+def send_table(
+    sink: output.Sink, report: AnalysisReport, choice: TableChoice, form: str, args: argparse.Namespace
+) -> None:
     """Write one table of a report, and note the columns that did not fit."""
     every = report.tables[choice.name]
     rows = choice.rows_of(every)
     if form == "table":
         from fastprof.render import report_text
 
-        rows = rows.select(report_text.by_worth(report, choice.name, wide=sink.look.width is None))
+        rows = rows.select(report_text.rank_columns(report, choice.name, wide=sink.look.width is None))
     output.send_table(args, sink, rows, choice.name, form, "rows", by_worth=True)
     if not rows.num_rows:
         why = "" if report.steps is None else f": only steps {report.steps} are selected"
@@ -178,49 +225,49 @@ def split_by_job(profile: Profile, form: str) -> Profile:
     return profile if form in DOCUMENTS else profile.by_job
 
 
-def answers(profile: Profile, names: Sequence[str], args: argparse.Namespace, form: str) -> Reports:
+def make_reports(profile: Profile, names: Sequence[str], args: argparse.Namespace, form: str) -> Reports:
     """The reports of each run, by its name. UsageError: the form cannot hold several runs."""
     if form in DOCUMENTS:
-        opening.check_one_run(profile, f"--format {form}")
-    reports = {run: one.answers(names, params_given(args), form) for run, one in profile.runs.items()}
+        arguments.check_one_run(profile, f"--format {form}")
+    reports = {run: one.answers(names, get_params(args), form) for run, one in profile.runs.items()}
     args.talk.progress.clear()
     return reports
 
 
-def with_all_runs(profile: Profile, reports: Reports, args: argparse.Namespace) -> Mapping[str, Report]:
+def merge_runs(profile: Profile, reports: Reports, args: argparse.Namespace) -> Mapping[str, AnalysisReport]:
     """The reports with the tables of all runs, by name of the analysis."""
     first = next(iter(reports.values()))
-    return profile.answers(list(first), params_given(args), "table") if profile.has_runs else first
+    return profile.answers(list(first), get_params(args), "table") if profile.has_runs else first
 
 
-def report_chunks(
+def write_reports(
     profile: Profile, reports: Reports, form: str, look: Look, limit: int | None, *, several: bool
 ) -> Iterator[bytes]:
     """Reports as text, JSON or XProf's JSON, or one report as a drawing or as stacks. ``several``: write JSON as one
     object of all reports, by name; a text leaves out those that are not of such captures. If there are several runs,
     those of one after those of the other."""
     if not profile.has_runs:
-        return _chunks_of_run(next(iter(reports.values())), form, look, limit, several=several)
-    of_runs = {run: _chunks_of_run(one, form, look, limit, several=several) for run, one in reports.items()}
-    return output.by_run(of_runs, form, look)
+        return _write_run(next(iter(reports.values())), form, look, limit, several=several)
+    of_runs = {run: _write_run(one, form, look, limit, several=several) for run, one in reports.items()}
+    return output.join_runs(of_runs, form, look)
 
 
-def _chunks_of_run(
-    reports: Mapping[str, Report], form: str, look: Look, limit: int | None, *, several: bool
+def _write_run(
+    reports: Mapping[str, AnalysisReport], form: str, look: Look, limit: int | None, *, several: bool
 ) -> Iterator[bytes]:
     (first, *_) = reports.values()
     if form == "svg":
-        return iter([report_svg.text(first).encode("utf-8"), b"\n"])
+        return iter([report_graphics.draw_report(first).encode("utf-8"), b"\n"])
     if form == "speedscope":
-        return speedscope.chunks(first)
+        return report_graphics.write_speedscope(first)
     if form == "pprof":
-        return pprof.chunks(first)
-    renderer = _renderer(form)
+        return report_graphics.encode_pprof(first)
+    renderer = _load_renderer(form)
     if form == "xprof":
         pieces: Iterator[str] = renderer.several(reports) if several else renderer.chunks(first)
         return (piece.encode("ascii") for piece in chain(pieces, ["\n"]))
     if form == "json":
-        rows = arguments.row_limit(limit, form)
+        rows = arguments.get_row_limit(limit, form)
         chunks: Iterator[bytes] = renderer.several(reports, rows) if several else renderer.chunks(first, rows)
         return chunks
     shown = [report for report in reports.values() if report.inapplicable is None or not several]
@@ -231,7 +278,7 @@ def _chunks_of_run(
 _RENDERERS = {"json": "render.report_json", "table": "render.report_text", "xprof": "xprof.report_xprof"}
 
 
-def _renderer(form: str) -> Any:
+def _load_renderer(form: str) -> Any:
     """The module that writes reports in a form. Others are not imported."""
-    with signals.held():
+    with process.hold_signals():
         return import_module(f"fastprof.{_RENDERERS[form]}")

@@ -1,16 +1,27 @@
-"""The flags that verbs share, and the readers of their values."""
+"""The flags that verbs share, the readers of their values, and what becomes of them: the session is opened, selections
+are applied, empty selections are explained."""
 
 from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from functools import wraps
-from typing import TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from fastprof.cli.progress import MODES
+from fastprof.cli import process
+from fastprof.cli.messages import MODES
+from fastprof.errors import FastprofError, OutputError, UnreadableError, UsageError
 from fastprof.render.table_forms import FORMATS
 from fastprof.wording import amounts
+
+if TYPE_CHECKING:
+    from fastprof.cli.messages import Messages
+    from fastprof.profile.profile import Profile
+
 
 T = TypeVar("T")
 
@@ -42,11 +53,13 @@ def add_session(parser: argparse.ArgumentParser, nargs: str = "+") -> None:
         help="for a damaged or missing file: stop with an error (raise, the default), leave it out (skip), "
         "or keep what can be decoded (salvage)",
     )
-    group.add_argument("--threads", metavar="N", type=positive, help="decoding threads (default: one per processor)")
+    group.add_argument(
+        "--threads", metavar="N", type=parse_positive, help="decoding threads (default: one per processor)"
+    )
     group.add_argument(
         "--max-unpacked",
         metavar="SIZE",
-        type=size,
+        type=parse_size,
         help="largest size that a compressed capture may unpack to, for example 40GiB (default: 16GiB)",
     )
 
@@ -55,7 +68,7 @@ def add_jobs(parser: argparse.ArgumentParser) -> None:
     """The flag of verbs that run analyses."""
     group = parser.add_argument_group("processes")
     text = "read hosts in N processes of this machine (default: one after the other in this one)"
-    group.add_argument("--jobs", metavar="N", type=positive, help=text)
+    group.add_argument("--jobs", metavar="N", type=parse_positive, help=text)
 
 
 def add_filters(parser: argparse.ArgumentParser) -> None:
@@ -67,15 +80,15 @@ def add_filters(parser: argparse.ArgumentParser) -> None:
             f"--{what}",
             metavar="REGEX",
             action="append",
-            type=regular_expression,
+            type=check_expression,
             help=f"only {'events' if what == 'name' else what + 's'} whose name contains a match; "
             "(?i)REGEX ignores case; repeatable",
         )
     group.add_argument(
         "--time",
         metavar="A:B",
-        type=time_range,
-        action=_Once,
+        type=parse_time_range,
+        action=_SingleFlag,
         help="only events that overlap this time, counted from the start of profiling on their host: 1.5s:2s, :300ms "
         "(ps, ns, us, ms, s; a bare number is ps; write --time=-1ms:1ms if A is negative)",
     )
@@ -86,13 +99,13 @@ def add_steps(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--steps",
         metavar="A:B",
-        type=step_range,
+        type=parse_step_range,
         help="only steps from number A up to, but without, B: 3:5, 3:, :5; 3 alone means 3:4; train=3:5: steps called "
         "train",
     )
 
 
-class _Once(argparse.Action):
+class _SingleFlag(argparse.Action):
     """A flag that may be given only once: a second one is a mistake, not a correction."""
 
     def __call__(
@@ -121,7 +134,7 @@ def add_output(
     group.add_argument(
         "--limit",
         metavar="N",
-        type=limit,
+        type=parse_limit,
         help=f"show at most N {limited}, or all (default: {usual} in a table, all in other formats)",
     )
     group.add_argument("--wide", action="store_true", help="show full names and all columns of a table")
@@ -142,14 +155,14 @@ def add_talk(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def row_limit(requested: int | None, form: str) -> int | None:
+def get_row_limit(requested: int | None, form: str) -> int | None:
     """Rows to show, None for all."""
     if requested is None:
         return TABLE_LIMIT if form == "table" else None
     return None if requested == ALL else requested
 
 
-def reader(read: Callable[[str], T]) -> Callable[[str], T]:
+def make_reader(read: Callable[[str], T]) -> Callable[[str], T]:
     """The function as a reader of a flag's value: the text of its ValueError becomes the message."""
 
     @wraps(read)
@@ -162,13 +175,13 @@ def reader(read: Callable[[str], T]) -> Callable[[str], T]:
     return read_value
 
 
-time = reader(amounts.picoseconds)
-size = reader(amounts.byte_count)
-step_range = reader(amounts.step_range)
+parse_time = make_reader(amounts.parse_time)
+parse_size = make_reader(amounts.parse_size)
+parse_step_range = make_reader(amounts.parse_step_range)
 
 
-@reader
-def regular_expression(text: str) -> str:
+@make_reader
+def check_expression(text: str) -> str:
     try:
         re.compile(text)
     except (re.error, OverflowError, RecursionError) as error:
@@ -176,15 +189,15 @@ def regular_expression(text: str) -> str:
     return text
 
 
-@reader
-def positive(text: str) -> int:
+@make_reader
+def parse_positive(text: str) -> int:
     if not re.fullmatch(r"\d{1,9}", text, re.ASCII) or int(text) < 1:
         raise ValueError(f"{text!r} is not a whole number above 0")
     return int(text)
 
 
-@reader
-def limit(text: str) -> int:
+@make_reader
+def parse_limit(text: str) -> int:
     if text == "all":
         return ALL
     if not re.fullmatch(r"\d{1,18}", text, re.ASCII):
@@ -192,8 +205,8 @@ def limit(text: str) -> int:
     return int(text)
 
 
-@reader
-def names(text: str) -> list[str]:
+@make_reader
+def split_names(text: str) -> list[str]:
     """Names separated by commas, without the blanks around them."""
     separated = [name.strip() for name in text.split(",")]
     if not all(separated):
@@ -201,13 +214,197 @@ def names(text: str) -> list[str]:
     return separated
 
 
-@reader
-def time_range(text: str) -> tuple[int | None, int | None]:
+@make_reader
+def parse_time_range(text: str) -> tuple[int | None, int | None]:
     """``A:B`` in picoseconds; None for an open end."""
     start, colon, end = text.partition(":")
     if not colon or not (start.strip() or end.strip()):
         raise ValueError(f"{text!r} is not a time range; write A:B, A: or :B, as in 1.5s:2s")
-    first, last = (amounts.picoseconds(bound) if bound.strip() else None for bound in (start, end))
+    first, last = (amounts.parse_time(bound) if bound.strip() else None for bound in (start, end))
     if first is not None and last is not None and last <= first:
         raise ValueError(f"{text!r} ends before it starts")
     return first, last
+
+
+_LOSSES = ("error", "data_loss")
+_CHOICES = ("cut_texts", "search_ended", "newest_run", "runs_below", "several_runs", "other_phase", "several_jobs")
+_OFFERED = {
+    "newest_run": "showing the newest run; choose another on the page",
+    "runs_below": "showing the captures of the directory itself; choose a run below it on the page",
+}
+_FILTERS = {"host": "hosts", "plane": "planes", "line": "lines", "name": "names", "time": "time_ps", "steps": "steps"}
+"""Flags that select events, and the parameters of Profile.select that they set."""
+_MOST_FILES = 5  # files with notes of their own
+
+_NEAREST = 5
+_ALIKE = 0.6
+_LIKENED, _LIKENABLE = 2_000, 100  # names, and characters of a name: the cost of likeness grows with the square
+_NAMES_COMPARED = 100_000  # for a suggestion; a capture may hold millions of names
+
+
+def open_session(args: argparse.Namespace) -> Profile:
+    """The profile of SESSION, opened as the reading flags say."""
+    sources = [_get_standard_input() if path == "-" else path for path in args.session]
+    if args.session.count("-") > 1:
+        raise UsageError("standard input (-) can be read only once")
+    with process.hold_signals():
+        from fastprof import load
+
+    source = sources[0] if len(sources) == 1 else sources
+    progress = args.talk.progress if args.talk.progress.wanted else None
+    profile: Profile = load(source, progress=progress, **get_reading(args), **get_jobs(args))
+    output = getattr(args, "output", None)
+    named = [path for one in args.session for path in getattr(one, "paths", ())]
+    if output not in (None, "-") and any(_is_same(output, source) for source in (*profile.sources, *named)):
+        raise OutputError("is one of the captures; a capture is never overwritten", path=output)
+    return profile
+
+
+def get_jobs(args: argparse.Namespace) -> dict[str, Any]:
+    """--jobs as a parameter of ``load``, if it is given."""
+    if getattr(args, "jobs", None) is None:
+        return {}
+    from fastprof.engines.process_pool import processes
+
+    return {"executor": processes(args.jobs)}
+
+
+def get_reading(args: argparse.Namespace) -> dict[str, Any]:
+    """The reading flags as parameters of ``load``."""
+    names = None if args.run is None else _list_run_names(args)
+    run = names[0] if names is not None and len(names) == 1 else names
+    return {"run": run} | {name: getattr(args, name) for name in ("as_hosts", "on_error", "threads", "max_unpacked")}
+
+
+def _list_run_names(args: argparse.Namespace) -> list[str]:
+    """The values of --run, each one name or several with commas between them. The name of a run may have commas."""
+    if not any("," in text for text in args.run):
+        return list(args.run)
+    from fastprof.inputs.resolve import list_runs
+
+    known: set[str] = set()
+    for path in args.session:
+        with suppress(FastprofError):
+            known.update(run.name for run in list_runs(path))
+    names = ([text] if text in known or not text.strip(",") else text.split(",") for text in args.run)
+    return [name.strip() or name for several in names for name in several]
+
+
+def check_one_run(profile: Profile, what: str) -> None:
+    """Raise UsageError if several runs are open. ``what``: what can hold only one."""
+    if profile.has_runs:
+        runs = list(profile.runs)
+        names = ", ".join(runs[:_NEAREST]) + (f" and {len(runs) - _NEAREST} more" if len(runs) > _NEAREST else "")
+        raise UsageError(
+            f"{what} is of one run, and {len(runs)} are given: {names}; give one directory, choose one run with "
+            "--run NAME, or read them as hosts of one run with --as-hosts"
+        )
+
+
+def _is_same(output: str, source: str) -> bool:
+    try:
+        return Path(output).samefile(source)
+    except OSError:  # the output does not exist yet
+        return False
+
+
+def _get_standard_input() -> Any:
+    if sys.stdin is None or sys.stdin.closed:
+        raise UnreadableError("standard input is closed")
+    if sys.stdin.isatty():
+        raise UsageError("standard input is a terminal; redirect a capture to it: fastprof info - < FILE")
+    return sys.stdin.buffer
+
+
+def select_events(profile: Profile, args: argparse.Namespace) -> Profile:
+    """The part of the profile that the filters of the verb select. Raises NotFoundError if a host does not exist."""
+    filters = _get_filters(args)
+    return profile.select(**filters) if filters else profile
+
+
+def has_filters(args: argparse.Namespace) -> bool:
+    return bool(_get_filters(args))
+
+
+def _get_filters(args: argparse.Namespace) -> dict[str, Any]:
+    """The filters that are given, as parameters of ``Profile.select``."""
+    values = {parameter: getattr(args, flag, None) for flag, parameter in _FILTERS.items()}
+    return {parameter: value for parameter, value in values.items() if value is not None}
+
+
+def explain_empty(profile: Profile, args: argparse.Namespace) -> None:
+    """Note why a selection is empty: each filter that matches nothing, with similar names."""
+    explained = False
+    for what, patterns, table in (
+        ("plane", args.plane, "planes"),
+        ("line", args.line, "lines"),
+        ("event", args.name, "event_metadata"),
+    ):
+        if patterns is None:
+            continue
+        values = profile.tables[table]["name"].unique().slice(0, _NAMES_COMPARED).to_pylist()
+        names = sorted(name for name in values if name)
+        if not any(re.search(pattern, name) for pattern in patterns for name in names):
+            explained = True
+            expressions = " or ".join(repr(pattern) for pattern in patterns)
+            args.talk.note(f"no {what} matches {expressions}; {find_nearest(patterns, names)}")
+    if not explained:
+        args.talk.note("no event matches all filters" if has_filters(args) else "the session has no events")
+
+
+def note_log(profile: Profile, talk: Messages, *, offers_runs: bool = False, all_rows: bool = False) -> None:
+    """Note every loss while reading, and the choice of a run; with ``-v`` or ``all_rows``, every row of the import log.
+    ``offers_runs``: other runs of the directory can be chosen later."""
+    rows = [row for run in profile.runs.values() for row in run.remarks().to_pylist()]  # so far: this reads no capture
+    if offers_runs:
+        rows = [row | {"example": _OFFERED.get(row["code"], row["example"])} for row in rows]
+    if not (talk.verbose or all_rows):
+        rows = [row for row in rows if row["severity"] in _LOSSES or row["code"] in _CHOICES]
+    files: dict[tuple[str, str | None], list[dict[str, Any]]] = {}
+    for row in rows:
+        files.setdefault((row["severity"], row["path"]), []).append(row)
+    for (severity, path), remarks in list(files.items())[:_MOST_FILES]:
+        lead = f"{severity.replace('_', ' ')}: " if severity in _LOSSES else ""
+        say = talk.error if severity == "error" else talk.note
+        say(f"{lead}{f'{path}: ' if path else ''}{_join_remarks(remarks)}")
+    if len(files) > _MOST_FILES:
+        from fastprof.wording.quantities import count_noun
+
+        more = count_noun(len(files) - _MOST_FILES, "more file", "more files")
+        lost = sum(severity == "error" for severity, _ in list(files)[_MOST_FILES:])
+        what = f", {lost:,} of them lost" if lost else ""
+        talk.note(f"there are remarks on {more}{what}; 'fastprof info' lists them")
+
+
+def _join_remarks(remarks: list[dict[str, Any]]) -> str:
+    """Remarks of one severity on one file, on one line."""
+    if len(remarks) > 1:
+        counts = ", ".join(f"{row['count']:,} {row['code']}" for row in remarks)
+        return f"{counts}; for details run 'fastprof info' with the same --on-error"
+    (row,) = remarks
+    times = f" ({row['count']:,} times)" if row["count"] > 1 else ""
+    at = "" if row["first_offset"] is None else f" (at byte {row['first_offset']:,})"
+    return f"{row['example']}{at}{times}"
+
+
+def find_nearest(requested: Iterable[str], names: list[str]) -> str:
+    """The names most similar to the requested ones, as text: ``similar names: a, b (of 12)``."""
+    if not names:
+        return "the session has none"
+    short = [name for name in names if len(name) <= _LIKENABLE][:_LIKENED]
+    likeness = {name: max(_measure_likeness(text, name) for text in requested) for name in short}
+    close = [name for name in sorted(short, key=lambda name: -likeness[name]) if likeness[name] >= _ALIKE]
+    if close:
+        close = close[:_NEAREST]
+        return f"similar names: {', '.join(close)} (of {len(names):,})"
+    more = f" and {len(names) - _NEAREST:,} more" if len(names) > _NEAREST else ""
+    return f"available: {', '.join(names[:_NEAREST])}{more}"
+
+
+def _measure_likeness(requested: str, name: str) -> float:
+    """The share of ``requested`` that ``name`` contains in pieces of two characters or more."""
+    from difflib import SequenceMatcher
+
+    matcher = SequenceMatcher(None, requested.casefold(), name.casefold(), autojunk=False)
+    matched = sum(block.size for block in matcher.get_matching_blocks() if block.size > 1)
+    return matched / max(1, len(requested)) + matcher.ratio() / 100

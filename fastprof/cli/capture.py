@@ -10,21 +10,94 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-from fastprof.cli import arguments, rolling, servers, signals, written
+from fastprof.cli import arguments, process, servers
 from fastprof.errors import UsageError
 
 if TYPE_CHECKING:
-    from fastprof.inputs.profiler_client.addresses import Address
+    from fastprof.inputs.profiler_client.profiler_servers import Address
     from fastprof.inputs.profiler_client.workers import Crew, Outcome, Save
-    from fastprof.profile.capture_checks import Check
-    from fastprof.profile.captured_run import CapturedRun
+    from fastprof.profile.captured_run import CapturedRun, Check
+
+
+_LISTEN_S: Final = 0.1
+_NOT_WRITTEN: Final = 3
+
+
+def add_rolling(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("again and again")
+    group.add_argument(
+        "--every",
+        metavar="TIME",
+        type=servers.parse_waiting_time,
+        help="capture again, each this long after the one before began, until --count or Ctrl-C",
+    )
+    group.add_argument("--count", metavar="N", type=arguments.parse_positive, help="how often (default: 1, or no end)")
+    group.add_argument(
+        "--keep",
+        metavar="N",
+        type=arguments.parse_positive,
+        help="keep the newest N runs of this command, and delete others",
+    )
+
+
+def check_rolling(args: argparse.Namespace) -> None:
+    is_repeated = args.every is not None or (args.count or 1) > 1
+    if args.keep is not None and not is_repeated:
+        raise UsageError("--keep is for captures again and again: with --every or --count")
+    if is_repeated and args.run is not None:
+        raise UsageError("--run names one run: without --every and --count")
+    if args.then is not None and args.every is not None and args.count is None:
+        raise UsageError("--then shows the last capture: with --count")
+    if is_repeated and args.on_server:
+        raise UsageError("with --on-server there is one capture: without --every and --count")
+
+
+def capture_repeatedly(args: argparse.Namespace, capture: Callable[[bool], tuple[int, CapturedRun | None]]) -> int:
+    """The exit code of all. ``capture``: takes one; whether it is the last is known before if ``--count`` is given."""
+    from fastprof.profile.captured_run import NewestRuns
+
+    runs = NewestRuns(args.keep)
+    codes: set[int] = set()
+    for is_last in _wait_for_rounds(args):
+        code, run = capture(is_last)
+        codes.add(code)
+        if run is not None:
+            runs.add(run)
+    if len(codes) == 1:
+        return codes.pop()
+    return _NOT_WRITTEN if _NOT_WRITTEN in codes else servers.SOME
+
+
+def _wait_for_rounds(args: argparse.Namespace) -> Iterator[bool]:
+    """When it is time for the next, whether it is the last."""
+    count = args.count or (1 if args.every is None else None)
+    begin, number = time.monotonic(), 1
+    while True:
+        yield number == count
+        number += 1
+        begin = max(begin + (args.every or 0.0), time.monotonic())
+        if (count is not None and number > count) or not _wait_until(args, begin):
+            return
+
+
+def _wait_until(args: argparse.Namespace, until: float) -> bool:
+    """Whether nobody has pressed Ctrl-C, which ends it between captures."""
+    start = time.monotonic()
+    with process.count_interrupts() as stops:
+        while not stops and (left := until - time.monotonic()) > 0:
+            total = max(1, int(until - start))
+            args.talk.progress("until the next capture", min(total, int(time.monotonic() - start)), total)
+            time.sleep(min(left, _LISTEN_S))
+    args.talk.progress.clear()
+    return not stops
+
 
 _COMMON_DELAY_S: Final = 3.0
 """Before several begin at one moment: until then all have to be reached."""
-_PERIOD_S: Final = 0.1
+_WAIT_S: Final = 0.1
 _PYTHON_MS: Final = 5000
 
 
@@ -32,16 +105,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     servers.add_addresses(parser)
     group = parser.add_argument_group("what to record")
     group.add_argument(
-        "--duration", metavar="TIME", type=servers.milliseconds, default=2000, help="how long (default: 2s)"
+        "--duration", metavar="TIME", type=servers.parse_milliseconds, default=2000, help="how long (default: 2s)"
     )
     group.add_argument(
         "--delay",
         metavar="TIME",
-        type=servers.waiting_time,
+        type=servers.parse_waiting_time,
         help="begin this much later, on the clock of each server; 0s begins at once (default: 0s, 3s for several)",
     )
     servers.add_levels(group)
-    group = written.add_destination(parser, is_required=True)
+    group = servers.add_destination(parser, is_required=True)
     group.add_argument(
         "--on-server", action="store_true", help="the servers write the captures to LOGDIR, which is a path of theirs"
     )
@@ -50,41 +123,43 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--attempts",
         metavar="N",
-        type=arguments.positive,
+        type=arguments.parse_positive,
         default=3,
         help="how often a server is called that is busy or cannot be reached (default: 3)",
     )
     group.add_argument(
         "--timeout",
         metavar="TIME",
-        type=servers.waiting_time,
+        type=servers.parse_waiting_time,
         help="how long after its end a capture may take to come (default: five minutes, or the duration if longer)",
     )
-    rolling.add_arguments(parser)
+    add_rolling(parser)
     arguments.add_talk(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    rolling.check(args)
-    addresses = servers.named(args)
-    name = written.checked_name(args, len(addresses))
+    check_rolling(args)
+    addresses = servers.list_named(args)
+    name = servers.check_name(args, len(addresses))
     if args.on_server:
         _check_on_server(args)
-        outcomes = _captured(args, addresses, name or written.time_name(), None)
-        return written.finish(args, outcomes, None, None, lambda _path: [])
-    then = written.then_verb(args)
+        outcomes = _capture_servers(args, addresses, name or servers.make_time_name(), None)
+        return servers.finish_capture(args, outcomes, None, None, lambda _path: [])
+    then = servers.parse_then_verb(args)
 
     def capture(is_last: bool) -> tuple[int, CapturedRun | None]:
-        with written.new_run(args, name) as directory:
-            outcomes = _captured(args, addresses, directory.name, directory.save)
-        code = written.finish(args, outcomes, directory, then if is_last else None, lambda path: _checks(args, path))
+        with servers.make_run(args, name) as directory:
+            outcomes = _capture_servers(args, addresses, directory.name, directory.save)
+        code = servers.finish_capture(
+            args, outcomes, directory, then if is_last else None, lambda path: _check_run(args, path)
+        )
         return code, directory if any(one.file for one in outcomes) else None
 
-    return rolling.captures(args, capture)
+    return capture_repeatedly(args, capture)
 
 
-def _checks(args: argparse.Namespace, path: str) -> Sequence[Check]:
-    return [] if args.no_checks else written.checks(args, path, args.duration * 10**9, "capture")
+def _check_run(args: argparse.Namespace, path: str) -> Sequence[Check]:
+    return [] if args.no_checks else servers.check_run(args, path, args.duration * 10**9, "capture")
 
 
 def _check_on_server(args: argparse.Namespace) -> None:
@@ -94,10 +169,12 @@ def _check_on_server(args: argparse.Namespace) -> None:
         raise UsageError("with --on-server the captures are not here: without --then and --recorded-hosts")
 
 
-def _captured(args: argparse.Namespace, addresses: Sequence[Address], session: str, save: Save | None) -> list[Outcome]:
+def _capture_servers(
+    args: argparse.Namespace, addresses: Sequence[Address], session: str, save: Save | None
+) -> list[Outcome]:
     from fastprof.inputs.profiler_client import workers
 
-    options = servers.options(args, args.duration)
+    options = servers.make_options(args, args.duration)
     delay = args.delay if args.delay is not None else _COMMON_DELAY_S if len(addresses) > 1 else 0.0
     if delay and args.delay is None:
         args.talk.note(f"all begin in {delay:g} s, at one moment by their clocks; --delay changes that")
@@ -107,24 +184,24 @@ def _captured(args: argparse.Namespace, addresses: Sequence[Address], session: s
         )
     root = f"{args.logdir.rstrip('/')}/plugins/profile" if save is None else ""
     start = time.time_ns() + int(delay * 10**9) if delay else 0
-    plan = workers.Plan(args.attempts, start, args.timeout, args.recorded_hosts)
-    requests = servers.requests(args, addresses, options, session, root)
+    plan = workers.CapturePlan(args.attempts, start, args.timeout, args.recorded_hosts)
+    requests = servers.make_requests(args, addresses, options, session, root)
     every = [workers.Worker(one, request, plan, save) for one, request in zip(addresses, requests, strict=True)]
     crew = workers.Crew(every)
-    with signals.counted() as stops, crew:
-        _wait(args, crew, delay, stops)
+    with process.count_interrupts() as stops, crew:
+        _wait_for_captures(args, crew, delay, stops)
     args.talk.progress.clear()
     return crew.outcomes()
 
 
-def _wait(args: argparse.Namespace, crew: Crew, delay: float, stops: list[int]) -> None:
+def _wait_for_captures(args: argparse.Namespace, crew: Crew, delay: float, stops: list[int]) -> None:
     begin, seconds, servers_count = time.monotonic() + delay, args.duration / 1000, len(crew.workers)
     known = 0
-    while not crew.wait(_PERIOD_S):
+    while not crew.wait(_WAIT_S):
         passed = time.monotonic() - begin
         if len(stops) > known:
             known = len(stops)
-            _stop(args, crew, known)
+            _stop_captures(args, crew, known)
         elif passed < 0:
             args.talk.progress("until all begin", int(1000 * (delay + passed)), int(1000 * delay))
         elif passed < seconds and not stops:
@@ -134,7 +211,7 @@ def _wait(args: argparse.Namespace, crew: Crew, delay: float, stops: list[int]) 
     args.interrupted = bool(stops)
 
 
-def _stop(args: argparse.Namespace, crew: Crew, times: int) -> None:
+def _stop_captures(args: argparse.Namespace, crew: Crew, times: int) -> None:
     if times > 1:
         crew.cancel()
         return

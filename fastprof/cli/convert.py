@@ -11,7 +11,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from fastprof.cli import arguments, opening, output
+from fastprof.cli import arguments, output
 from fastprof.errors import UsageError
 
 _OTHERS = (".gz", ".zst", ".json", ".riegeli", ".parquet", ".arrow", ".csv")
@@ -35,28 +35,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     from fastprof.export import xspace_files
-    from fastprof.wording.quantities import counted
+    from fastprof.wording.quantities import count_noun
 
     is_file = _is_file(args.output)
-    profile = opening.open_session(args)
-    opening.check_one_run(profile, "a conversion")
-    tables = opening.selected(profile, args).table_set
-    captures = xspace_files.captures_of(tables)
+    profile = arguments.open_session(args)
+    arguments.check_one_run(profile, "a conversion")
+    tables = arguments.select_events(profile, args).table_set
+    captures = xspace_files.list_captures(tables)
     if is_file and len(captures) > 1:
         raise UsageError(
             f"{args.output} holds one host, and there are {len(captures)}: give the name of a directory with -o, or "
             "choose one with --host NAME"
         )
     if is_file:
-        with output.opened(args, "xspace") as sink:
-            sink.send(xspace_files.chunks(captures, tables.workers))
+        with output.open_sink(args, "xspace") as sink:
+            sink.send(xspace_files.read_chunks(captures, tables.workers))
         output.flush_standard_output()
     else:
         xspace_files.write_folder(captures, tables.workers, args.output, args.force)
-    opening.note_log(profile, args.talk, all_rows=True)
-    programs = xspace_files.programs_of(captures)
+    arguments.note_log(profile, args.talk, all_rows=True)
+    programs = xspace_files.list_program_files(captures)
     if is_file and programs:
-        left_out = counted(len(programs), "compiled program", "compiled programs")
+        left_out = count_noun(len(programs), "compiled program", "compiled programs")
         args.talk.note(f"left out {left_out} beside the capture; a directory gets them, too")
     output.note_written(args)
 

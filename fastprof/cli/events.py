@@ -12,10 +12,10 @@ import argparse
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from fastprof.cli import arguments, opening, output
+from fastprof.cli import arguments, output
 from fastprof.errors import UsageError
-from fastprof.render.table_forms import chunks
-from fastprof.wording.spelling import meant
+from fastprof.render.table_forms import render_table
+from fastprof.wording.spelling import suggest_name
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -35,14 +35,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--stats",
         metavar="A,B",
-        type=arguments.names,
+        type=arguments.split_names,
         action="extend",
         help="with --list: add a column for each of these stats; repeatable",
     )
     group.add_argument(
         "--columns",
         metavar="A,B",
-        type=arguments.names,
+        type=arguments.split_names,
         action="extend",
         help=f"with --list: columns of the events table (default: {', '.join(LIST_COLUMNS)}; "
         "fewer in a text table); repeatable",
@@ -55,12 +55,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     if not args.list and (args.stats or args.columns):
         raise UsageError("--stats and --columns need --list")
-    form = output.format_for(args.format, args.output)
+    form = output.choose_format(args.format, args.output)
     _check_columns(args.columns or ())
-    session = opening.open_session(args)
-    profile = opening.selected(session, args)
-    limit = arguments.row_limit(args.limit, form)
-    with output.opened(args, form) as sink:
+    session = arguments.open_session(args)
+    profile = arguments.select_events(session, args)
+    limit = arguments.get_row_limit(args.limit, form)
+    with output.open_sink(args, form) as sink:
         if args.list:
             shown = _write_list(profile, args, sink, form, limit)
         else:
@@ -69,9 +69,9 @@ def run(args: argparse.Namespace) -> None:
             if form == "table":
                 sums = sums.select([*(name for name in sums.column_names if name != "name"), "name"])
             output.send_table(args, sink, sums, "event_summary", form, "names")
-    opening.note_log(profile, args.talk)
+    arguments.note_log(profile, args.talk)
     if not shown and limit != 0:
-        opening.explain_nothing(session, args)
+        arguments.explain_empty(session, args)
     output.note_written(args)
 
 
@@ -82,7 +82,8 @@ def _check_columns(requested: Iterable[str]) -> None:
     for column in requested:
         if column not in known and column != RUN.name:
             raise UsageError(
-                f"--columns: events have no column {column!r}; there are: {', '.join(known)}{meant(column, known)}"
+                f"--columns: events have no column {column!r}; there are: "
+                f"{', '.join(known)}{suggest_name(column, known)}"
             )
 
 
@@ -93,11 +94,11 @@ def _write_list(profile: Profile, args: argparse.Namespace, sink: output.Sink, f
     all_events = not (args.name or args.time or args.steps)
     total = sum(profile.lines["event_count"].to_pylist()) if all_events else 0  # 0: unknown
     rows = _MOST_BATCH_ROWS if limit is None else max(1, min(limit + 1, _MOST_BATCH_ROWS))
-    columns = args.columns or _usual_columns(form, profile)
+    columns = args.columns or _choose_columns(form, profile)
     batches = profile.scan(columns=columns, stats=stats, batch_rows=rows)
-    passage = _Passage(batches, limit, stats, lambda done: progress("writing events", done, total))
+    passage = _CountedBatches(batches, limit, stats, lambda done: progress("writing events", done, total))
     hidden: list[str] = []
-    sink.send(chunks(form, passage, name="events", look=sink.look, left_out=hidden))
+    sink.send(render_table(form, passage, name="events", look=sink.look, left_out=hidden))
     output.flush_standard_output()
     output.note_hidden(args, hidden)
     if passage.more:
@@ -106,11 +107,11 @@ def _write_list(profile: Profile, args: argparse.Namespace, sink: output.Sink, f
     known = profile.stat_names() if absent else []
     for stat in absent:
         if not passage.more or stat not in known:  # if not all events were read, the others may have it
-            talk.note(f"none of these events has the stat {stat!r}; {opening.nearest([stat], known)}")
+            talk.note(f"none of these events has the stat {stat!r}; {arguments.find_nearest([stat], known)}")
     return passage.rows
 
 
-class _Passage:
+class _CountedBatches:
     """Batches on their way to the output: counts rows and values of stats, stops at the limit, reports progress."""
 
     def __init__(
@@ -137,7 +138,7 @@ class _Passage:
                 return
 
 
-def _usual_columns(form: str, profile: Profile) -> list[str]:
+def _choose_columns(form: str, profile: Profile) -> list[str]:
     """All columns for machines; for people the useful ones: the host if there are several, no rare counts. The run if
     there are several."""
     runs = ["run"] if profile.has_runs else []

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import argparse
 
-from fastprof.cli import arguments, opening
+from fastprof.cli import arguments
 from fastprof.errors import UsageError
-from fastprof.wording.spelling import meant
+from fastprof.wording.spelling import suggest_name
 
 FORMATS = ("parquet", "arrow", "csv")
 
@@ -24,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--tables",
         metavar="A,B",
-        type=arguments.names,
+        type=arguments.split_names,
         action="extend",
         help="tables to write (default: all tables that are read from a capture); repeatable",
     )
@@ -40,15 +40,15 @@ def run(args: argparse.Namespace) -> None:
     for table in args.tables or ():
         if table not in TABLES:
             raise UsageError(
-                f"--tables: there is no table {table!r}; there are: {', '.join(TABLES)}{meant(table, TABLES)}"
+                f"--tables: there is no table {table!r}; there are: {', '.join(TABLES)}{suggest_name(table, TABLES)}"
             )
     if args.output == "-":
         raise UsageError("export writes a directory; give its name with -o")
-    session = opening.open_session(args)
-    profile = opening.selected(session, args)
+    session = arguments.open_session(args)
+    profile = arguments.select_events(session, args)
     progress = args.talk.progress if args.talk.progress.wanted else None
     folders.write(profile, args.output, format=args.format, tables=args.tables, force=args.force, progress=progress)
-    opening.note_log(profile, args.talk)
-    if opening.filtered(args) and not any(batch.num_rows for batch in profile.scan(columns=["event_id"])):
-        opening.explain_nothing(session, args)
+    arguments.note_log(profile, args.talk)
+    if arguments.has_filters(args) and not any(batch.num_rows for batch in profile.scan(columns=["event_id"])):
+        arguments.explain_empty(session, args)
     args.talk.note(f"Wrote {args.output}")

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fastprof.cli import arguments, opening, output
+from fastprof.cli import arguments, output
 from fastprof.errors import UsageError
 from fastprof.render.table_forms import FORMATS
 
@@ -46,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--width",
         metavar="N",
-        type=arguments.positive,
+        type=arguments.parse_positive,
         help=f"with --instruction: include instructions up to N uses away (default: {WIDTH})",
     )
     group.add_argument(
@@ -62,20 +62,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    form = _checked_form(args)
-    profile = opening.selected(opening.open_session(args), args)
+    form = _check_form(args)
+    profile = arguments.select_events(arguments.open_session(args), args)
     if args.module is not None:
-        opening.check_one_run(profile, "--module")
-    with output.opened(args, form) as sink:
+        arguments.check_one_run(profile, "--module")
+    with output.open_sink(args, form) as sink:
         if args.module is None:
             _list_programs(profile, args, sink, form)
         else:
             _write_program(profile, args, sink, form)
-    opening.note_log(profile, args.talk)
+    arguments.note_log(profile, args.talk)
     output.note_written(args)
 
 
-def _checked_form(args: argparse.Namespace) -> str:
+def _check_form(args: argparse.Namespace) -> str:
     """The form to write. Raises UsageError for flags that do not go together."""
     suffix = "" if args.output is None else Path(args.output).suffix.lower()
     if args.format is None and suffix in _SUFFIXES:
@@ -83,7 +83,7 @@ def _checked_form(args: argparse.Namespace) -> str:
     elif args.format is None and suffix == "" and args.module is not None:
         form = TEXTS[0]
     else:
-        form = output.format_for(args.format, args.output)
+        form = output.choose_format(args.format, args.output)
     if args.module is None:
         for given, name in (
             (args.instruction, "--instruction"),
@@ -111,13 +111,13 @@ def _checked_form(args: argparse.Namespace) -> str:
 def _list_programs(profile: Profile, args: argparse.Namespace, sink: output.Sink, form: str) -> None:
     table = profile.tables["hlo_modules"]
     if form == "table":
-        table = _for_people(table, any(len(run.sources) > 1 for run in profile.runs.values()))
+        table = _make_readable(table, any(len(run.sources) > 1 for run in profile.runs.values()))
     output.send_table(args, sink, table, "hlo_modules", form, "programs")
     if not table.num_rows:
         args.talk.note("no compiled programs: neither the captures nor files beside them contain any")
 
 
-def _for_people(table: pa.Table, several_hosts: bool) -> pa.Table:
+def _make_readable(table: pa.Table, several_hosts: bool) -> pa.Table:
     """The columns of the text table without those that are the same for all programs; sorted by name and id."""
     import pyarrow.compute as pc
 
@@ -140,9 +140,9 @@ def _for_people(table: pa.Table, several_hosts: bool) -> pa.Table:
 
 
 def _write_program(profile: Profile, args: argparse.Namespace, sink: output.Sink, form: str) -> None:
-    from fastprof.tables.program_choice import chosen_program, joined
+    from fastprof.tables.program_choice import choose_program, join_pieces
 
-    chosen = chosen_program(profile.table_set, args.module)
+    chosen = choose_program(profile.table_set, args.module)
     if chosen.others:
         names = ", ".join(chosen.others[:8]) + (" and others" if len(chosen.others) > 8 else "")
         args.talk.note(
@@ -155,7 +155,7 @@ def _write_program(profile: Profile, args: argparse.Namespace, sink: output.Sink
         return
     if args.instruction is None:
         args.talk.progress.clear()
-        _send_text(joined(chosen.text(form, args.metadata)), sink)
+        _send_text(join_pieces(chosen.text(form, args.metadata)), sink)
         return
     _write_around(chosen, args, sink, form)
 
@@ -168,15 +168,14 @@ def _send_text(pieces: Iterator[str], sink: output.Sink) -> None:
 
 def _write_around(chosen: Chosen, args: argparse.Namespace, sink: output.Sink, form: str) -> None:
     from fastprof.hlo.text.instruction_text import InstructionText
-    from fastprof.hlo.text.module_text import part_text
-    from fastprof.hlo.text.neighbourhood import dot_graph
-    from fastprof.tables.program_choice import around, joined, text_form
+    from fastprof.hlo.text.module_text import draw_dot, format_part
+    from fastprof.tables.program_choice import choose_text_form, find_around, join_pieces
 
-    near = around(chosen, args.instruction, args.width or WIDTH)
-    shown = text_form(form if form in TEXTS else TEXTS[0], args.metadata)
+    near = find_around(chosen, args.instruction, args.width or WIDTH)
+    shown = choose_text_form(form if form in TEXTS else TEXTS[0], args.metadata)
     writer = InstructionText(near.module, shown)
     if form in TEXTS or form == DOT:
-        pieces: Iterator[str] = dot_graph(near) if form == DOT else part_text(near, writer)
-        _send_text(joined(pieces), sink)
+        pieces: Iterator[str] = draw_dot(near) if form == DOT else format_part(near, writer)
+        _send_text(join_pieces(pieces), sink)
         return
     output.send_table(args, sink, near.table(writer), "hlo_neighbourhood", form, "instructions")

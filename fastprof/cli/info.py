@@ -10,15 +10,14 @@ import argparse
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from fastprof.cli import arguments, opening, output
+from fastprof.cli import arguments, output
 from fastprof.errors import UsageError
-from fastprof.render.look import Look
-from fastprof.render.table_forms import chunks
+from fastprof.render.table_forms import Look, render_table
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from fastprof.cli.facts import Facts
+    from fastprof.cli.session_summary import SessionSummary
     from fastprof.profile.profile import Profile
 
 
@@ -32,30 +31,30 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    form = output.format_for(args.format, args.output)
+    form = output.choose_format(args.format, args.output)
     if args.runs:
         _write_runs(args, form)
         return
-    session = opening.open_session(args)
-    profile = opening.selected(session, args)
-    limit = arguments.row_limit(args.limit, form)
-    with output.opened(args, form) as sink:
-        from fastprof.cli import facts
+    session = arguments.open_session(args)
+    profile = arguments.select_events(session, args)
+    limit = arguments.get_row_limit(args.limit, form)
+    with output.open_sink(args, form) as sink:
+        from fastprof.cli import session_summary
 
         profile = profile.by_job
-        content = {name: facts.gather(one, args.talk.progress) for name, one in profile.runs.items()}
+        content = {name: session_summary.gather_summary(one, args.talk.progress) for name, one in profile.runs.items()}
         args.talk.progress.clear()
         if form in ("table", "json"):
-            sink.send(_documents(content, profile, form, sink.look, limit))
+            sink.send(_write_documents(content, profile, form, sink.look, limit))
         else:
-            planes = _planes({name: one.planes for name, one in content.items()}, profile)
-            sink.send(chunks(form, planes.slice(0, limit), name="planes", look=sink.look))
-    if opening.filtered(args) and not any(one.summary["events"] for one in content.values()):
-        opening.explain_nothing(session, args)
+            planes = _stack_planes({name: one.planes for name, one in content.items()}, profile)
+            sink.send(render_table(form, planes.slice(0, limit), name="planes", look=sink.look))
+    if arguments.has_filters(args) and not any(one.summary["events"] for one in content.values()):
+        arguments.explain_empty(session, args)
     output.note_written(args)
 
 
-def _planes(of_runs: dict[str, pa.Table], profile: Profile) -> pa.Table:
+def _stack_planes(of_runs: dict[str, pa.Table], profile: Profile) -> pa.Table:
     """The planes of all runs."""
     from fastprof.tables.tables_of_runs import TablesOfRuns
 
@@ -63,19 +62,24 @@ def _planes(of_runs: dict[str, pa.Table], profile: Profile) -> pa.Table:
     return tables.stacked(of_runs) if isinstance(tables, TablesOfRuns) else next(iter(of_runs.values()))
 
 
-def _documents(
-    content: dict[str, Facts], profile: Profile, form: str, look: Look, limit: int | None
+def _write_documents(
+    content: dict[str, SessionSummary], profile: Profile, form: str, look: Look, limit: int | None
 ) -> Iterator[bytes]:
     """The text or the JSON of each run."""
-    from fastprof.cli import card, facts
+    from fastprof.cli import session_summary
 
-    def text(one: Facts) -> Iterator[bytes]:
-        yield "".join(f"{line}\n" for line in card.lines(one, look, limit)).encode(look.encoding, "backslashreplace")
+    def text(one: SessionSummary) -> Iterator[bytes]:
+        yield "".join(f"{line}\n" for line in session_summary.format_summary(one, look, limit)).encode(
+            look.encoding, "backslashreplace"
+        )
 
-    documents = {name: text(one) if form == "table" else facts.sections(one, limit) for name, one in content.items()}
+    documents = {
+        name: text(one) if form == "table" else session_summary.write_sections(one, limit)
+        for name, one in content.items()
+    }
     if not profile.has_runs:
         return next(iter(documents.values()))
-    return output.by_run(documents, form, look)
+    return output.join_runs(documents, form, look)
 
 
 def _write_runs(args: argparse.Namespace, form: str) -> None:
@@ -92,6 +96,6 @@ def _write_runs(args: argparse.Namespace, form: str) -> None:
         "hosts": pa.array(hosts, pa.int64() if form == "table" else pa.list_(pa.string())),
         "path": pa.array([run.path for run in runs], pa.string()),
     }
-    with output.opened(args, form) as sink:
+    with output.open_sink(args, form) as sink:
         output.send_table(args, sink, pa.table(columns), "runs", form, "runs")
     output.note_written(args)

@@ -18,11 +18,11 @@ from typing import NoReturn, Protocol, cast
 from fastprof import errors
 from fastprof._version import __version__
 from fastprof.analyses import ANALYSES
-from fastprof.cli import output, process, signals
+from fastprof.cli import output, process
 from fastprof.cli.analysis import AnalysisVerb
-from fastprof.cli.talk import Talk
-from fastprof.wording.screen import printable
-from fastprof.wording.spelling import meant
+from fastprof.cli.messages import Messages
+from fastprof.wording.screen import escape_text
+from fastprof.wording.spelling import suggest_name
 
 _ANALYSES = {name.replace("_", "-"): name for name in ANALYSES}
 _MODULES = (
@@ -75,7 +75,7 @@ class Verb(Protocol):
         """Returns the exit code, None for success."""
 
 
-def parser(with_flags: Container[str] = VERBS) -> argparse.ArgumentParser:
+def make_parser(with_flags: Container[str] = VERBS) -> argparse.ArgumentParser:
     """The parser of the command; ``args.verb_module`` is the module of the selected verb.
 
     ``with_flags``: the verbs that get their flags. The flags of an analysis come from its module, which takes time to
@@ -90,7 +90,7 @@ def parser(with_flags: Container[str] = VERBS) -> argparse.ArgumentParser:
     command.add_argument("--version", action="version", version=f"fastprof {__version__}")
     verbs = command.add_subparsers(metavar="VERB", required=True, parser_class=_Parser)
     for name in VERBS:
-        module = _verb(name)
+        module = _load_verb(name)
         prose = module.__doc__ or ""
         verb = verbs.add_parser(
             name,
@@ -105,7 +105,7 @@ def parser(with_flags: Container[str] = VERBS) -> argparse.ArgumentParser:
     return command
 
 
-def _verb(name: str) -> Verb:
+def _load_verb(name: str) -> Verb:
     if name in _ANALYSES:
         return AnalysisVerb(_ANALYSES[name])
     return cast(Verb, importlib.import_module(f"fastprof.cli.{name}"))
@@ -117,16 +117,16 @@ class _Parser(argparse.ArgumentParser):
     def _check_value(self, action: argparse.Action, value: object) -> None:
         if action.choices is not None and value not in action.choices:
             choices = [str(choice) for choice in action.choices]
-            message = f"invalid choice: {value!r}{meant(str(value), choices)} (choose from {', '.join(choices)})"
+            message = f"invalid choice: {value!r}{suggest_name(str(value), choices)} (choose from {', '.join(choices)})"
             raise argparse.ArgumentError(action, message)
 
     def error(self, message: str) -> NoReturn:
-        self.exit(USAGE, f"{self.prog}: {printable(message)}\nTry '{self.prog} --help'.\n")
+        self.exit(USAGE, f"{self.prog}: {escape_text(message)}\nTry '{self.prog} --help'.\n")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command with ``argv``, or with the arguments of the process. Returns the exit code; never raises."""
-    talk = Talk()
+    talk = Messages()
     try:
         code = _perform(argv, talk)
         output.flush_standard_output()
@@ -135,7 +135,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         talk.error("interrupted")
         code = INTERRUPTED
-    except signals.Terminated:
+    except process.Terminated:
         talk.error("terminated")
         code = TERMINATED
     except BrokenPipeError:
@@ -147,29 +147,29 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (errors.FastprofError, OSError) as error:
         talk.traceback(error)
         talk.error(str(error))
-        for advice in _advices(error, talk):
+        for advice in _list_advice(error, talk):
             talk.note(advice)
         code = next(status for kind, status in _STATUS if isinstance(error, kind))
     except ImportError as error:
         talk.traceback(error)
-        talk.error(_unfit(error) or f"internal error: {error}")
+        talk.error(_explain_unfit(error) or f"internal error: {error}")
         code = INTERNAL
     except Exception as error:  # noqa: BLE001  the last resort: users get one line, and a traceback only with -v
         talk.traceback(error)
         hint = "" if talk.verbose else "; -v shows where"
         talk.error(f"internal error: {type(error).__name__}: {error}{hint}")
         code = INTERNAL
-    output.abandon(sys.stdout)
+    output.abandon_stream(sys.stdout)
     return code
 
 
-def _perform(argv: Sequence[str] | None, talk: Talk) -> int:
+def _perform(argv: Sequence[str] | None, talk: Messages) -> int:
     try:
         words = sys.argv[1:] if argv is None else list(argv)
         names_no_verb = bool(words) and _is_session(words[0])
         if names_no_verb:
             words = ["info", *words]
-        args = parsed(words)
+        args = parse_arguments(words)
     except SystemExit as stop:  # argparse has written its message
         return stop.code if isinstance(stop.code, int) else USAGE
     talk.configure(quiet=args.quiet, verbose=args.verbose, progress=args.progress)
@@ -187,18 +187,18 @@ def _perform(argv: Sequence[str] | None, talk: Talk) -> int:
     return code or 0
 
 
-def parsed(words: Sequence[str]) -> argparse.Namespace:
+def parse_arguments(words: Sequence[str]) -> argparse.Namespace:
     """The arguments of a verb. Raises SystemExit after a message."""
-    args, unknown = parser(words).parse_known_args(words)
+    args, unknown = make_parser(words).parse_known_args(words)
     if unknown:
         flags = {flag[2:]: flag for flag in args.verb_parser._option_string_actions if flag.startswith("--")}
         wrong = (word[2:].partition("=")[0] for word in unknown if word.startswith("--"))
-        likely = next((close for word in wrong if (close := meant(word, flags, flags))), "")
+        likely = next((close for word in wrong if (close := suggest_name(word, flags, flags))), "")
         args.verb_parser.error(f"unrecognized arguments: {' '.join(unknown)}{likely}")
     return args
 
 
-def _unfit(error: ImportError) -> str:
+def _explain_unfit(error: ImportError) -> str:
     """What to do if the native modules are absent or older than the Python sources; empty for other modules."""
     if not (error.name or "").startswith("fastprof._native"):
         return ""
@@ -212,18 +212,18 @@ def _is_session(word: str) -> bool:
     return Path(word).exists() or os.sep in word or word.endswith((".pb", ".gz", ".zst"))
 
 
-def _advices(error: Exception, talk: Talk) -> Iterator[str]:
+def _list_advice(error: Exception, talk: Messages) -> Iterator[str]:
     """What helps beside mending the file."""
-    if isinstance(error, errors.CaptureError) and (advice := _advice(error, talk.session)):
+    if isinstance(error, errors.CaptureError) and (advice := _get_advice(error, talk.session)):
         yield advice
     if isinstance(error, errors.CaptureError | errors.UnreadableError) and talk.log_directory is not None:
-        from fastprof.inputs.resolve import other_run
+        from fastprof.inputs.resolve import find_other_run
 
-        if found := other_run(talk.log_directory, error.path):
+        if found := find_other_run(talk.log_directory, error.path):
             yield "{} is the newest of {} runs; read another one: --run {}".format(*found)
 
 
-def _advice(error: errors.CaptureError, session: Sequence[str]) -> str:
+def _get_advice(error: errors.CaptureError, session: Sequence[str]) -> str:
     """What helps beside mending the file; empty if nothing does. ``session``: the paths of a session in which a fault
     is an error."""
     from fastprof.inputs.log_directory import is_program
@@ -238,9 +238,9 @@ def _advice(error: errors.CaptureError, session: Sequence[str]) -> str:
 def entry() -> int:
     """The console script."""
     _occupy_standard_descriptors()
-    signals.install()
+    process.install_handlers()
     if sys.argv[1:2] != ["run"]:  # its program gets the environment as it is
-        process.prepare()
+        process.limit_threads()
     if sys.argv[1:2] not in (["serve"], ["run"], ["capture"], ["snapshot"]):
         process.keep_freed_memory()
     code = main(sys.argv[1:])
@@ -248,9 +248,9 @@ def entry() -> int:
         if sys.stderr is not None:
             sys.stderr.flush()
     except (OSError, ValueError):
-        output.abandon(sys.stderr)  # standard error is closed; the result is still valid
-    signals.finish()
-    process.end()
+        output.abandon_stream(sys.stderr)  # standard error is closed; the result is still valid
+    process.restore_signals()
+    process.end_process()
     return code
 
 

@@ -9,17 +9,17 @@ import argparse
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from fastprof.cli import arguments, output, servers
-from fastprof.wording.screen import printable_lines
+from fastprof.wording.screen import escape_lines
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from fastprof.inputs.profiler_client.addresses import Address
+    from fastprof.inputs.profiler_client.profiler_servers import Address
 
 _GRACE_S: Final = 60.0
 
 
-class _Answer(NamedTuple):
+class _MonitorAnswer(NamedTuple):
     address: str
     status: str
     reason: str
@@ -31,12 +31,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     servers.add_addresses(parser)
     group = parser.add_argument_group("what to show")
     group.add_argument(
-        "--duration", metavar="TIME", type=servers.milliseconds, default=1000, help="how long to look (default: 1s)"
+        "--duration",
+        metavar="TIME",
+        type=servers.parse_milliseconds,
+        default=1000,
+        help="how long to look (default: 1s)",
     )
     group.add_argument("--level", choices=("1", "2"), default="2", help="1 little, 2 all (default: 2)")
-    group.add_argument("--count", metavar="N", type=arguments.positive, default=1, help="how often (default: 1)")
+    group.add_argument("--count", metavar="N", type=arguments.parse_positive, default=1, help="how often (default: 1)")
     group.add_argument(
-        "--timeout", metavar="TIME", type=servers.waiting_time, default=_GRACE_S,
+        "--timeout", metavar="TIME", type=servers.parse_waiting_time, default=_GRACE_S,
         help="how long after that an answer may take (default: 60s)",
     )  # fmt: skip
     arguments.add_output(parser, limited="rows")
@@ -47,43 +51,42 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from concurrent.futures import ThreadPoolExecutor
 
-    addresses = servers.named(args)
-    form = output.format_for(args.format, args.output)
-    every: list[_Answer] = []
-    with output.opened(args, form) as sink, ThreadPoolExecutor(len(addresses)) as threads:
+    addresses = servers.list_named(args)
+    form = output.choose_format(args.format, args.output)
+    every: list[_MonitorAnswer] = []
+    with output.open_sink(args, form) as sink, ThreadPoolExecutor(len(addresses)) as threads:
         for _ in range(args.count):
-            answers = list(threads.map(lambda one: _monitored(one, args), addresses))
+            answers = list(threads.map(lambda one: _monitor_server(one, args), addresses))
             every += answers
             if form == "table":
                 lines = "".join(
-                    f"{one.address}\n{printable_lines(one.text.rstrip())}\n\n" for one in answers if not one.status
+                    f"{one.address}\n{escape_lines(one.text.rstrip())}\n\n" for one in answers if not one.status
                 )
                 sink.send([lines.encode(sink.look.encoding, "backslashreplace")])
                 output.flush_standard_output()
         if form != "table":
-            output.send_table(args, sink, _table(every), "monitor", form, "answers")
+            output.send_table(args, sink, _make_table(every), "monitor", form, "answers")
     failed = [one for one in every if one.status]
     servers.report_failures(args.talk, list(dict.fromkeys((one.address, one.status, one.reason) for one in failed)))
     output.note_written(args)
-    return servers.exit_code(len(failed), len(every))
+    return servers.get_exit_code(len(failed), len(every))
 
 
-def _monitored(address: Address, args: argparse.Namespace) -> _Answer:
-    from fastprof.inputs.profiler_client import calls, workers
+def _monitor_server(address: Address, args: argparse.Namespace) -> _MonitorAnswer:
+    from fastprof.inputs.profiler_client import workers
 
     try:
-        text, figures = workers.monitored(address, args.duration, int(args.level), args.timeout)
-    except calls.CallError as error:
-        return _Answer(str(address), error.status, error.reason, "", {})
-    return _Answer(str(address), "", "", text, figures)
+        text, figures = workers.monitor_server(address, args.duration, int(args.level), args.timeout)
+    except workers.CallError as error:
+        return _MonitorAnswer(str(address), error.status, error.reason, "", {})
+    return _MonitorAnswer(str(address), "", "", text, figures)
 
 
-def _table(answers: list[_Answer]) -> pa.Table:
+def _make_table(answers: list[_MonitorAnswer]) -> pa.Table:
     from types import SimpleNamespace
 
     from fastprof.inputs.profiler_client import service_messages
-    from fastprof.schema.column_kinds import Number, String
-    from fastprof.schema.tables import TableSchema
+    from fastprof.schema.tables import Number, String, TableSchema
 
     names = service_messages.FIGURES
     columns = (

@@ -11,13 +11,12 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO, cast
 
-from fastprof.cli import arguments, signals
+from fastprof.cli import arguments, process
 from fastprof.errors import OutputError, UsageError
-from fastprof.export.new_files import Write, new_file, output_errors
-from fastprof.render import pprof, report_svg, speedscope, weighted_stacks
-from fastprof.render.look import WIDTH, Look
-from fastprof.render.table_forms import FORMATS, chunks, renderer
-from fastprof.wording.screen import printable, printable_lines
+from fastprof.export.new_files import Write, open_new_file, wrap_output_errors
+from fastprof.render import report_graphics
+from fastprof.render.table_forms import FORMATS, WIDTH, Look, load_renderer, render_table
+from fastprof.wording.screen import escape_lines, escape_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -32,7 +31,7 @@ _SUFFIXES = {
 }
 _TEXT = ("", ".txt", ".text", ".log", ".md", ".out")
 """Suffixes of files of text tables."""
-_STACKED = {"speedscope": (speedscope.SUFFIX,), "pprof": pprof.SUFFIXES}
+_STACKED = {"speedscope": (report_graphics.SPEEDSCOPE_SUFFIX,), "pprof": report_graphics.PPROF_SUFFIXES}
 """Suffixes of files of stacks."""
 _STDOUT = "standard output"
 
@@ -41,7 +40,8 @@ class Sink:
     """An open output: ``send`` writes bytes to it; ``look`` describes it.
 
     ``clear`` is called before bytes go to a terminal, because a progress line may be on it. ``data``: the bytes are
-    UTF-8 for programs, which a terminal gets as ``for_screen`` changes them; texts for people have their own escapes.
+    UTF-8 for programs, which a terminal gets as ``escape_chunks`` changes them; texts for people have their own
+    escapes.
     """
 
     def __init__(self, write: Write, look: Look, name: str, clear: Callable[[], object], *, data: bool) -> None:
@@ -53,9 +53,9 @@ class Sink:
 
     def send(self, chunks: Iterable[bytes]) -> None:
         """Write all ``chunks``. Raises OutputError, or BrokenPipeError if the reader is gone."""
-        for chunk in for_screen(chunks, self.look.encoding) if self._escapes else chunks:
+        for chunk in escape_chunks(chunks, self.look.encoding) if self._escapes else chunks:
             self._clear()
-            with output_errors(self.name):
+            with wrap_output_errors(self.name):
                 self._write_all(chunk)
 
     def _write_all(self, chunk: bytes) -> None:
@@ -68,15 +68,15 @@ class Sink:
             rest = rest[taken:]
 
 
-def for_screen(chunks: Iterable[bytes], encoding: str) -> Iterator[bytes]:
+def escape_chunks(chunks: Iterable[bytes], encoding: str) -> Iterator[bytes]:
     """UTF-8 in the encoding of a terminal, with escapes for the characters that a terminal would obey."""
     decoder = codecs.getincrementaldecoder("utf-8")("replace")  # a chunk may end within a character
     for chunk in chunks:
-        yield printable_lines(decoder.decode(bytes(chunk))).encode(encoding, "backslashreplace")
+        yield escape_lines(decoder.decode(bytes(chunk))).encode(encoding, "backslashreplace")
     yield decoder.decode(b"", final=True).encode(encoding, "backslashreplace")
 
 
-def format_for(requested: str | None, path: str | None, more: Container[str] = ()) -> str:
+def choose_format(requested: str | None, path: str | None, more: Container[str] = ()) -> str:
     """The requested format, else the one that the suffix of the file names, else text. ``more``: formats of this verb
     beyond those of all verbs."""
     if requested is not None:
@@ -84,7 +84,7 @@ def format_for(requested: str | None, path: str | None, more: Container[str] = (
     for form, suffixes in _STACKED.items():
         if path is not None and path.lower().endswith(suffixes):
             if form not in more:
-                verbs = weighted_stacks.verbs()
+                verbs = report_graphics.list_stacked_verbs()
                 raise UsageError(f"{path}: this verb cannot write {form} files; verbs that can: {verbs}")
             return form
     suffix = "" if path is None else Path(path).suffix.lower()
@@ -93,7 +93,9 @@ def format_for(requested: str | None, path: str | None, more: Container[str] = (
     if suffix in (".html", ".htm"):
         raise UsageError(f"{path}: this verb cannot write pages; use 'fastprof report --html'")
     if suffix == ".svg" and "svg" not in more:
-        raise UsageError(f"{path}: this verb cannot write drawings; verbs that can: {report_svg.verbs()}")
+        raise UsageError(
+            f"{path}: this verb cannot write drawings; verbs that can: {report_graphics.list_drawn_verbs()}"
+        )
     if suffix not in _SUFFIXES and suffix not in _TEXT:
         known = ", ".join((_TEXT[1], *(name for name, form in _SUFFIXES.items() if form != "svg" or "svg" in more)))
         raise UsageError(f"{path}: no format has the suffix {suffix!r}; give --format, or one of these: {known}")
@@ -101,19 +103,19 @@ def format_for(requested: str | None, path: str | None, more: Container[str] = (
 
 
 @contextlib.contextmanager
-def opened(args: argparse.Namespace, form: str) -> Iterator[Sink]:
+def open_sink(args: argparse.Namespace, form: str) -> Iterator[Sink]:
     """The file that the flags name, or standard output without one and for ``-``."""
-    with signals.held():
+    with process.hold_signals():
         if form in FORMATS:
-            renderer(form)
+            load_renderer(form)
     path: str | None = args.output
     clear = args.talk.progress.clear
     if path is None or path == "-":
-        look = _look_of_standard_output(form, args.wide)
+        look = _get_look(form, args.wide)
         yield Sink(sys.stdout.buffer.write, look, _STDOUT, clear, data=form != "table")
         return
     look = Look(width=None if args.wide else WIDTH, file=True)
-    with new_file(path, args.force) as write:
+    with open_new_file(path, args.force) as write:
         yield Sink(write, look, path, clear, data=form != "table")
 
 
@@ -130,38 +132,38 @@ def send_table(
 ) -> None:
     """Write the first rows of a table, as many as --limit allows, and note what is hidden. ``rows``: what they are
     called; ``by_worth``: hide the last columns first; ``wraps``: a column of texts to break instead of cut."""
-    limit = arguments.row_limit(args.limit, form)
+    limit = arguments.get_row_limit(args.limit, form)
     shown = table.slice(0, limit)
     hidden: list[str] = []
-    sink.send(chunks(form, shown, name=name, look=sink.look, left_out=hidden, by_worth=by_worth, wraps=wraps))
+    sink.send(render_table(form, shown, name=name, look=sink.look, left_out=hidden, by_worth=by_worth, wraps=wraps))
     flush_standard_output()
     note_hidden(args, hidden)
     if shown.num_rows < table.num_rows:
         args.talk.note(f"showing {shown.num_rows:,} of {table.num_rows:,} {rows}; --limit all shows the others")
 
 
-def by_run(documents: Mapping[str, Iterable[bytes]], form: str, look: Look) -> Iterator[bytes]:
+def join_runs(documents: Mapping[str, Iterable[bytes]], form: str, look: Look) -> Iterator[bytes]:
     """JSON documents of several runs as one, or texts of several runs, each under the name of its run."""
     if form == "json":
         from fastprof.render import as_json
 
-        yield from as_json.by_run(documents)
+        yield from as_json.write_by_run(documents)
         return
     lead = ""
     for run, text in documents.items():
-        yield f"{lead}{look.strong(f'Run {printable(run)}')}\n\n".encode(look.encoding, "backslashreplace")
+        yield f"{lead}{look.strong(f'Run {escape_text(run)}')}\n\n".encode(look.encoding, "backslashreplace")
         yield from text
         lead = "\n\n"
 
 
 def note_hidden(args: argparse.Namespace, hidden: Iterable[str]) -> None:
     """Note the columns that did not fit."""
-    text = hidden_columns(hidden)
+    text = describe_hidden(hidden)
     if text:
         args.talk.note(text)
 
 
-def hidden_columns(hidden: Iterable[str]) -> str:
+def describe_hidden(hidden: Iterable[str]) -> str:
     """A sentence on the columns that did not fit, last first; empty if all did."""
     names = ", ".join(reversed([name for name in dict.fromkeys(hidden) if name]))
     return f"hidden columns: {names}; --wide shows all" if names else ""
@@ -176,11 +178,11 @@ def note_written(args: argparse.Namespace) -> None:
 def flush_standard_output() -> None:
     """Write what is buffered while errors can still be reported. Raises as ``Sink.send`` does."""
     if sys.stdout is not None:
-        with output_errors(_STDOUT):
+        with wrap_output_errors(_STDOUT):
             sys.stdout.flush()
 
 
-def abandon(stream: TextIO | None) -> None:
+def abandon_stream(stream: TextIO | None) -> None:
     """Discard what the stream still buffers, so that the interpreter's flush at exit stays silent."""
     with contextlib.suppress(OSError, ValueError, AttributeError):
         descriptor = cast(TextIO, stream).fileno()
@@ -189,7 +191,7 @@ def abandon(stream: TextIO | None) -> None:
         os.close(nowhere)
 
 
-def _look_of_standard_output(form: str, wide: bool) -> Look:
+def _get_look(form: str, wide: bool) -> Look:
     import shutil
 
     stream = sys.stdout

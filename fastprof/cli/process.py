@@ -1,4 +1,4 @@
-"""How the process of the command gets memory and threads.
+"""The process of the command: how it gets memory and threads, and the signals that stop it, or must wait.
 
 A verb allocates arrays of megabytes, one after the other, and ends soon. The C library gives such blocks back to the
 system when they are freed, and each fresh block costs a page fault every 4 KiB, which is half as much as what fills it.
@@ -6,10 +6,14 @@ system when they are freed, and each fresh block costs a page fault every 4 KiB,
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
+import signal
 import sys
-from typing import Final
+import threading
+from collections.abc import Iterator
+from typing import Final, NoReturn
 
 _OPTIONS: Final = {"M_TRIM_THRESHOLD": (-1, 2**31 - 1), "M_MMAP_MAX": (-4, 0), "M_ARENA_MAX": (-8, 1)}
 """Options of glibc's mallopt, and values: freed memory stays with the process, and all threads share it."""
@@ -17,7 +21,7 @@ _BETWEEN_COLLECTIONS: Final = 200_000
 """How many more objects are made than dropped before Python looks for cycles: importing makes many, and drops none."""
 
 
-def prepare() -> None:
+def limit_threads() -> None:
     """Before NumPy is imported: its library of linear algebra, which fastprof does not use, starts no threads."""
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     gc.set_threshold(_BETWEEN_COLLECTIONS)
@@ -29,7 +33,7 @@ def wait_for_pools() -> None:
         engine.wait_for_ends()
 
 
-def end() -> None:
+def end_process() -> None:
     """Before Python ends: it would look for cycles among all objects that are left, and the system takes their memory
     anyway."""
     gc.freeze()
@@ -46,3 +50,65 @@ def keep_freed_memory() -> None:
         return
     for option, value in _OPTIONS.values():
         mallopt(option, value)
+
+
+_STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Terminated(BaseException):
+    """The process received a request to end. Half-written output is removed on the way out."""
+
+
+def install_handlers() -> None:
+    """Make SIGTERM and SIGHUP raise Terminated, unless the caller ignores them, as nohup does."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _terminate)
+
+
+def restore_signals() -> None:
+    """From now on signals end the process without a traceback. A pool of processes ends by itself, and at once: who
+    kills it leaves its semaphores behind."""
+    then = signal.SIG_IGN if "multiprocessing.synchronize" in sys.modules else signal.SIG_DFL
+    for number in _STOPS:
+        if callable(signal.getsignal(number)):
+            signal.signal(number, then)
+
+
+@contextlib.contextmanager
+def hold_signals() -> Iterator[None]:
+    """Delay signals until the end of the block: an exception raised during an import can get lost there."""
+    if threading.current_thread() is not threading.main_thread():  # only the main thread handles signals
+        yield
+        return
+    arrived: list[int] = []
+    before = {number: signal.getsignal(number) for number in _STOPS}
+    for number in _STOPS:
+        if callable(before[number]):
+            signal.signal(number, lambda number, _frame: arrived.append(number))
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            if callable(handler):
+                signal.signal(number, handler)
+        for stop in arrived[:1]:
+            signal.raise_signal(stop)
+
+
+@contextlib.contextmanager
+def count_interrupts() -> Iterator[list[int]]:
+    """Until the end of the block Ctrl-C only lengthens the list: it means something else than an end at once."""
+    arrived: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield arrived
+        return
+    before = signal.signal(signal.SIGINT, lambda number, _frame: arrived.append(number))
+    try:
+        yield arrived
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _terminate(_number: int, _frame: object) -> NoReturn:
+    raise Terminated

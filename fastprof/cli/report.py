@@ -14,41 +14,42 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fastprof.analyses import ANALYSES
-from fastprof.cli import analysis, arguments, opening, output
-from fastprof.cli.table_choice import TableChoice, table_choice
+from fastprof.cli import analysis, arguments, output
+from fastprof.cli.analysis import TableChoice, parse_table_choice
 from fastprof.errors import OutputError, UsageError
-from fastprof.export.new_files import new_folder, output_errors
-from fastprof.inputs.paths import shown
-from fastprof.render.look import Look
-from fastprof.render.table_forms import chunks
-from fastprof.wording.screen import printable
-from fastprof.wording.spelling import meant
+from fastprof.export.new_files import make_hidden_folder, wrap_output_errors
+from fastprof.inputs.paths import show_path
+from fastprof.render.table_forms import Look, render_table
+from fastprof.wording.screen import escape_text
+from fastprof.wording.spelling import suggest_name
 
 if TYPE_CHECKING:
-    from fastprof.analyses.contract import Report
+    from fastprof.analyses.contract import AnalysisReport
     from fastprof.profile.profile import Profile
 
 _TABLE_FORMATS = ("csv", "arrow")
 
 
-@arguments.reader
-def _analyses(text: str) -> list[str]:
+@arguments.make_reader
+def _parse_analyses(text: str) -> list[str]:
     """Names of analyses separated by commas, as verbs or as methods."""
-    names = [name.replace("-", "_") for name in arguments.names(text)]
+    names = [name.replace("-", "_") for name in arguments.split_names(text)]
     for name in names:
         if name not in ANALYSES:
-            raise ValueError(f"there is no analysis {name!r}; there are: {', '.join(ANALYSES)}{meant(name, ANALYSES)}")
+            raise ValueError(
+                f"there is no analysis {name!r}; there are: {', '.join(ANALYSES)}{suggest_name(name, ANALYSES)}"
+            )
     return names
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    analysis.imported(ANALYSES)
+    analysis.import_analyses(ANALYSES)
     arguments.add_session(parser)
     group = parser.add_argument_group("what to show")
     group.add_argument(
         "--only",
         metavar="A,B",
-        type=_analyses,
+        type=_parse_analyses,
         action="extend",
         help=f"run only these analyses (default: all: {', '.join(ANALYSES)}); repeatable",
     )
@@ -58,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--table",
         metavar="ANALYSIS.TABLE[?COLUMN=VALUE]",
-        type=arguments.reader(table_choice),
+        type=arguments.make_reader(parse_table_choice),
         help="show only this table, or its rows with a value in a column: what findings give as their evidence",
     )
     group.add_argument(
@@ -71,9 +72,9 @@ def run(args: argparse.Namespace) -> None:
     if args.html is not None or _is_html(args.output, args.format):
         _write_html(args)
         return
-    form = output.format_for(args.format, args.output)
+    form = output.choose_format(args.format, args.output)
     names = tuple(dict.fromkeys(args.only or ANALYSES))
-    one = _one_table(args.table, names)
+    one = _find_table(args.table, names)
     if one is not None and form == "xprof":
         raise UsageError("--table cannot be combined with --format xprof, because a document has all tables")
     folder = form in _TABLE_FORMATS and one is None
@@ -83,20 +84,20 @@ def run(args: argparse.Namespace) -> None:
         )
     if folder:
         _check_folder(Path(args.output), args.force)
-    session = opening.selected(opening.open_session(args), args)
+    session = arguments.select_events(arguments.open_session(args), args)
     profile = analysis.split_by_job(session, form)
     wanted = names if one is None else (one[0],)
     if folder:
-        reports = analysis.answers(profile, wanted, args, form)
-        _write_folder(analysis.with_all_runs(profile, reports, args), form, Path(args.output), args)
+        reports = analysis.make_reports(profile, wanted, args, form)
+        _write_folder(analysis.merge_runs(profile, reports, args), form, Path(args.output), args)
     else:
-        with output.opened(args, form) as sink:
-            reports = analysis.answers(profile, wanted, args, form)
+        with output.open_sink(args, form) as sink:
+            reports = analysis.make_reports(profile, wanted, args, form)
             if one is None:
-                sink.send(analysis.report_chunks(profile, reports, form, sink.look, args.limit, several=True))
+                sink.send(analysis.write_reports(profile, reports, form, sink.look, args.limit, several=True))
             else:
-                analysis.send_table(sink, analysis.with_all_runs(profile, reports, args)[one[0]], one[1], form, args)
-    opening.note_log(session, args.talk)
+                analysis.send_table(sink, analysis.merge_runs(profile, reports, args)[one[0]], one[1], form, args)
+    arguments.note_log(session, args.talk)
     output.note_written(args)
 
 
@@ -114,35 +115,37 @@ def _write_html(args: argparse.Namespace) -> None:
     from fastprof.viewer import html_report
 
     args.output = args.html or args.output
-    whole = opening.open_session(args)
-    opening.check_one_run(whole, "--html")
-    profile = opening.selected(whole, args)
-    with output.opened(args, "html") as sink:
-        (answers,) = analysis.answers(profile, tuple(dict.fromkeys(args.only or ANALYSES)), args, "html").values()
-        rows = html_report.MOST_ROWS if args.limit is None else arguments.row_limit(args.limit, "html")
-        sink.send(html_report.chunks(whole, answers, title=_title(args, whole), hosts=args.host, rows=rows))
-    opening.note_log(profile, args.talk)
+    whole = arguments.open_session(args)
+    arguments.check_one_run(whole, "--html")
+    profile = arguments.select_events(whole, args)
+    with output.open_sink(args, "html") as sink:
+        (answers,) = analysis.make_reports(profile, tuple(dict.fromkeys(args.only or ANALYSES)), args, "html").values()
+        rows = html_report.MOST_ROWS if args.limit is None else arguments.get_row_limit(args.limit, "html")
+        sink.send(
+            html_report.write_html_report(whole, answers, title=_make_title(args, whole), hosts=args.host, rows=rows)
+        )
+    arguments.note_log(profile, args.talk)
     output.note_written(args)
 
 
-def _title(args: argparse.Namespace, profile: Profile) -> str:
+def _make_title(args: argparse.Namespace, profile: Profile) -> str:
     """The title of the session: the name of its file or directory, and of the run."""
     names = [Path(path).absolute().name for path in args.session if path != "-"]
     named = f"{names[0]} and {len(names) - 1} more" if len(names) > 1 else "".join(names) or "standard input"
     return f"{named} · {profile.run}" if profile.run and profile.run != named else named
 
 
-def _one_table(requested: TableChoice | None, names: tuple[str, ...]) -> tuple[str, TableChoice] | None:
+def _find_table(requested: TableChoice | None, names: tuple[str, ...]) -> tuple[str, TableChoice] | None:
     """The analysis and the table that --table names."""
     if requested is None:
         return None
-    analyses = analysis.imported(names)
+    analyses = analysis.import_analyses(names)
     name, _, table = requested.name.partition(".")
     name = name.replace("-", "_")
     there = [f"{known}.{table}" for known in names for table in analyses[known].TABLES]
     if f"{name}.{table}" not in there:
         of_tables = {one.partition(".")[2]: one for one in reversed(there)}  # for a table without its analysis
-        close = meant(requested.name, there) or meant(requested.name, of_tables, of_tables)
+        close = suggest_name(requested.name, there) or suggest_name(requested.name, of_tables, of_tables)
         known = ", ".join(there) + close
         raise UsageError(f"--table: there is no table {requested.name!r}; there are: {known}")
     return name, requested._replace(name=table)
@@ -151,17 +154,17 @@ def _one_table(requested: TableChoice | None, names: tuple[str, ...]) -> tuple[s
 def _check_folder(target: Path, force: bool) -> None:
     from fastprof.inputs.log_directory import split_name  # late: other verbs do not need it
 
-    capture = next((name for name in _names_in(target) if split_name(name)), None)
+    capture = next((name for name in _list_names(target) if split_name(name)), None)
     if capture is not None:
-        text = f"has captures, such as {printable(shown(capture))}; a report is never mixed with them: "
-        raise OutputError(text + "give a new directory with -o DIR", path=shown(str(target)))
+        text = f"has captures, such as {escape_text(show_path(capture))}; a report is never mixed with them: "
+        raise OutputError(text + "give a new directory with -o DIR", path=show_path(str(target)))
     if target.is_dir() and not force:
         raise OutputError("already exists; use --force to replace files in it", path=str(target))
     if target.exists() and not target.is_dir():
         raise OutputError("already exists and is not a directory", path=str(target))
 
 
-def _names_in(folder: Path) -> list[str]:
+def _list_names(folder: Path) -> list[str]:
     """Sorted; none if the folder does not exist."""
     try:
         return sorted(os.listdir(folder))  # noqa: PTH208 - names alone
@@ -169,15 +172,15 @@ def _names_in(folder: Path) -> list[str]:
         return []
 
 
-def _write_folder(reports: Mapping[str, Report], form: str, target: Path, args: argparse.Namespace) -> None:
+def _write_folder(reports: Mapping[str, AnalysisReport], form: str, target: Path, args: argparse.Namespace) -> None:
     """One file per table. A new directory appears complete or not at all; into an existing one, files move last."""
-    limit = arguments.row_limit(args.limit, form)
-    with output_errors(str(target)), new_folder(target) as temporary:
+    limit = arguments.get_row_limit(args.limit, form)
+    with wrap_output_errors(str(target)), make_hidden_folder(target) as temporary:
         for name, report in reports.items():
             for table in report.tables:
                 with (temporary / f"{name}.{table}.{form}").open("xb") as file:
                     rows = report.tables[table].slice(0, limit)
-                    file.writelines(chunks(form, rows, name=table, look=Look(file=True)))
+                    file.writelines(render_table(form, rows, name=table, look=Look(file=True)))
         _check_folder(target, args.force)
         if target.is_dir():
             for path in sorted(temporary.iterdir()):

@@ -16,11 +16,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from fastprof.cli import arguments, process, servers, signals, written
+from fastprof.cli import arguments, process, servers
 from fastprof.errors import UsageError
 
 if TYPE_CHECKING:
-    from fastprof.profile.capture_checks import Check
+    from fastprof.profile.captured_run import Check
 
 _NOTHING: Final = servers.ALL
 """The exit code if nothing was recorded, and the program has ended well."""
@@ -36,18 +36,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--steps",
         metavar="A:B",
-        type=arguments.step_range,
+        type=arguments.parse_step_range,
         help="steps from A up to, but without, B, counted from 0 as the program begins them",
     )
     group.add_argument(
         "--after",
         metavar="TIME",
-        type=servers.waiting_time,
+        type=servers.parse_waiting_time,
         help="record by time: begin this long after the program has begun to use its framework (default: 5s)",
     )
-    group.add_argument("--duration", metavar="TIME", type=servers.milliseconds, help="for how long (default: 2s)")
+    group.add_argument("--duration", metavar="TIME", type=servers.parse_milliseconds, help="for how long (default: 2s)")
     servers.add_levels(group)
-    group = written.add_run(parser, is_required=True)
+    group = servers.add_run(parser, is_required=True)
     group.add_argument("--no-checks", action="store_true", help="do not look into the capture for what it lacks")
     parser.set_defaults(session=(), on_error="raise", then="diagnosis")
     arguments.add_talk(parser)
@@ -57,23 +57,23 @@ def run(args: argparse.Namespace) -> int:
     words = ["-m", *args.module] if args.module is not None else list(args.script)
     if words in ([], ["-m"]):
         raise UsageError("give a program: SCRIPT, or -m MODULE, after the flags of fastprof")
-    settings = _settings(args)
-    name = written.run_name(args)
-    then = written.then_verb(args)
-    with _folder(args.logdir) as folder:
-        code = _performed(args, words, folder, settings)
-        path = _delivered(args, folder, name)
-    process.prepare()
+    settings = _make_settings(args)
+    name = servers.get_run_name(args)
+    then = servers.parse_then_verb(args)
+    with _make_hidden_folder(args.logdir) as folder:
+        code = _run_program(args, words, folder, settings)
+        path = _deliver_run(args, folder, name)
+    process.limit_threads()
     if path is None:
         return code or _NOTHING
     if not args.no_checks:
-        written.note_remarks(args, _checks(args, path))
+        servers.note_remarks(args, _check_run(args, path))
     args.talk.note(f"wrote {path}")
-    after = written.shown(args, then, path)
+    after = servers.show_run(args, then, path)
     return code or after
 
 
-def _settings(args: argparse.Namespace) -> dict[str, Any]:
+def _make_settings(args: argparse.Namespace) -> dict[str, Any]:
     if args.steps is not None and (args.after, args.duration) != (None, None):
         raise UsageError("--steps records by steps: without --after and --duration")
     if args.steps is not None and (None in args.steps[:2] or args.steps.name):
@@ -81,7 +81,7 @@ def _settings(args: argparse.Namespace) -> dict[str, Any]:
     if args.steps is None:
         args.after = _AFTER_S if args.after is None else args.after
         args.duration = args.duration or _DURATION_MS
-    levels = servers.options(args, 1)
+    levels = servers.make_options(args, 1)
     return {
         "steps": None if args.steps is None else args.steps[:2],
         "after_s": args.after,
@@ -96,48 +96,48 @@ def _settings(args: argparse.Namespace) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def _folder(logdir: str) -> Iterator[Path]:
+def _make_hidden_folder(logdir: str) -> Iterator[Path]:
     """A hidden folder in the log directory, for what the profiler writes."""
-    with signals.held():
-        from fastprof.profile.captured_run import unfinished
-    with unfinished(logdir) as folder:
+    with process.hold_signals():
+        from fastprof.profile.captured_run import make_unfinished_folder
+    with make_unfinished_folder(logdir) as folder:
         yield folder
 
 
-def _performed(args: argparse.Namespace, words: list[str], folder: Path, settings: dict[str, Any]) -> int:
+def _run_program(args: argparse.Namespace, words: list[str], folder: Path, settings: dict[str, Any]) -> int:
     """The exit code of the program, 128 and the number if a signal ended it."""
-    from fastprof.inputs.own_profiler import started_script
+    from fastprof.inputs.own_profiler import frameworks
 
-    environment = started_script.environment(folder.absolute(), settings, dict(os.environ))
+    environment = frameworks.make_environment(folder.absolute(), settings, dict(os.environ))
     ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN  # then the program ignores it, too
-    interrupts = contextlib.nullcontext(list[int]()) if ignored else signals.counted()
+    interrupts = contextlib.nullcontext(list[int]()) if ignored else process.count_interrupts()
     with interrupts as stops, subprocess.Popen([sys.executable, *words], env=environment) as child:
-        code = _ended(child)
+        code = _wait_for_child(child)
     args.interrupted = bool(stops)
     return code if code >= 0 else 128 - code
 
 
-def _ended(child: subprocess.Popen[bytes]) -> int:
+def _wait_for_child(child: subprocess.Popen[bytes]) -> int:
     """Waits. A terminal interrupts the program itself; a request to this process to end is passed on."""
     while True:
         try:
             return child.wait()
-        except signals.Terminated:
+        except process.Terminated:
             child.send_signal(signal.SIGTERM)
 
 
-def _delivered(args: argparse.Namespace, folder: Path, name: str | None) -> str | None:
+def _deliver_run(args: argparse.Namespace, folder: Path, name: str | None) -> str | None:
     """The run; None, after a message, if nothing was recorded."""
-    from fastprof.inputs.own_profiler import started_script
-    from fastprof.profile.captured_run import moved_to_run
+    from fastprof.inputs.own_profiler import frameworks
+    from fastprof.profile.captured_run import move_to_run
 
-    path = moved_to_run(folder, args.logdir, name)
+    path = move_to_run(folder, args.logdir, name)
     if path is None:
-        report = started_script.report(folder)
+        report = frameworks.read_report(folder)
         args.talk.error(f"nothing was recorded: {report.get('why') or 'the program ended too early to say why'}")
     return path
 
 
-def _checks(args: argparse.Namespace, path: str) -> list[Check]:
+def _check_run(args: argparse.Namespace, path: str) -> list[Check]:
     duration_ps = 0 if args.duration is None else args.duration * 10**9
-    return written.checks(args, path, duration_ps, "run")
+    return servers.check_run(args, path, duration_ps, "run")

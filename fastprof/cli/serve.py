@@ -10,30 +10,112 @@ from __future__ import annotations
 import argparse
 import contextlib
 import importlib.util
+import io
+import os
+import select
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
-from fastprof.cli import arguments, opening, servers, signals
-from fastprof.cli.standard_error import never_waiting
+from fastprof.cli import arguments, process, servers
 from fastprof.errors import CaptureError, FastprofError, NotFoundError, UnreadableError, UsageError
 
 if TYPE_CHECKING:
-    from fastprof.inputs.profiler_client.addresses import Address
+    from fastprof.inputs.profiler_client.profiler_servers import Address
     from fastprof.profile.profile import Profile
+
+
+_PIECE = getattr(select, "PIPE_BUF", 512)
+"""Bytes that a ready pipe takes without waiting."""
+_MOST_BYTES, _BYTES_A_S = 64 << 10, 256.0
+"""What can be written at once, and for how long it has to be silent then."""
+
+
+class NonBlockingStream(io.TextIOBase):
+    """Writes to the descriptor of ``stream``. Messages are left out while it is not ready, or when there were too many;
+    the next one says how many."""
+
+    def __init__(self, stream: TextIO, now: Callable[[], float] = time.monotonic) -> None:
+        self._descriptor = stream.fileno()
+        self._terminal = stream.isatty()
+        self._encoding = stream.encoding or "utf-8"
+        self._lock = threading.Lock()
+        self._now, self._at = now, now()
+        self._room: float = _MOST_BYTES
+        self._left_out = 0
+        self._is_cut = False
+
+    def write(self, text: str) -> int:
+        with self._lock:
+            note = f"fastprof: {self._left_out:,} messages were left out here\n" if self._left_out else ""
+            data = ("\n" * self._is_cut + note + text).encode(self._encoding, "backslashreplace")
+            now = self._now()
+            self._room = min(self._room + (now - self._at) * _BYTES_A_S, _MOST_BYTES)
+            self._at = now
+            if len(data) > self._room or not self._is_written(data):
+                self._left_out += 1
+            else:
+                self._room -= len(data)
+                self._left_out, self._is_cut = 0, False
+        return len(text)
+
+    def _is_written(self, data: bytes) -> bool:
+        for at in range(0, len(data), _PIECE):
+            if not self._is_ready():
+                return False
+            os.write(self._descriptor, data[at : at + _PIECE])
+            self._is_cut = True
+        return True
+
+    def _is_ready(self) -> bool:
+        if sys.platform == "win32":  # pipes cannot be asked there
+            return True
+        poll = select.poll()
+        poll.register(self._descriptor, select.POLLOUT)
+        return bool(poll.poll(0))
+
+    def writable(self) -> bool:
+        return True
+
+    def isatty(self) -> bool:
+        return self._terminal
+
+    def fileno(self) -> int:
+        return self._descriptor
+
+
+@contextlib.contextmanager
+def drop_unread_messages() -> Iterator[TextIO | None]:
+    """Within it all that writes to ``sys.stderr`` never waits. None: standard error has no descriptor, and stays."""
+    before = sys.stderr
+    try:
+        instead = NonBlockingStream(before)
+    except (AttributeError, OSError, ValueError):
+        yield None
+        return
+    sys.stderr = instead
+    try:
+        yield instead  # type: ignore[misc]
+    finally:
+        sys.stderr = before
+
 
 PORT = 8791
 _NEEDED = ("starlette", "uvicorn")
 
 
-@arguments.reader
-def _address(text: str) -> str:
+@arguments.make_reader
+def _parse_address(text: str) -> str:
     if not text.strip():
         raise ValueError("the address is empty; 0.0.0.0 means all addresses of this machine")
     return text
 
 
-@arguments.reader
-def _port(text: str) -> int:
+@arguments.make_reader
+def _parse_port(text: str) -> int:
     if not (text.isascii() and text.isdecimal() and len(text) < 6 and int(text) < 1 << 16):
         raise ValueError(f"{text!r} is not a port, a whole number from 0 to 65535")
     return int(text)
@@ -45,14 +127,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--port",
         metavar="N",
-        type=_port,
+        type=_parse_port,
         default=PORT,
         help=f"port to listen on; 0 takes a free one (default: {PORT})",
     )
     group.add_argument(
         "--host",
         metavar="ADDRESS",
-        type=_address,
+        type=_parse_address,
         default="127.0.0.1",
         help="address to listen on; 0.0.0.0 means all addresses of this machine. Addresses other than loopback need a "
         "token (default: 127.0.0.1)",
@@ -63,7 +145,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--capture",
         metavar="ADDR",
-        type=servers.addresses,
+        type=servers.parse_addresses,
         action="append",
         help="let the page take captures of these profiler servers, and of no others, into the log directory; needs a "
         "token; repeatable",
@@ -71,7 +153,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--open", action="store_true", help="open a browser")
     group.add_argument("--cache", metavar="DIR", help="folder for data built from captures (default: the user's cache)")
     group.add_argument(
-        "--cache-limit", metavar="SIZE", type=arguments.size, help="largest size of that folder, for example 10GiB"
+        "--cache-limit",
+        metavar="SIZE",
+        type=arguments.parse_size,
+        help="largest size of that folder, for example 10GiB",
     )
     arguments.add_talk(parser)
 
@@ -82,34 +167,34 @@ def run(args: argparse.Namespace) -> None:
         raise UsageError(
             f"the viewer needs {' and '.join(missing)}; install it with: pip install 'fastprof-arrow[serve]'"
         )
-    captured = _captured(args)
-    with never_waiting() as stream:
+    captured = _find_servers(args)
+    with drop_unread_messages() as stream:
         if stream is not None:
             args.talk.write_to(stream)
-        profile = _opened(args)
+        profile = _open_session(args)
         if profile is not None:
-            opening.check_one_run(profile, "the page, which offers all runs of one log directory,")
+            arguments.check_one_run(profile, "the page, which offers all runs of one log directory,")
         with contextlib.suppress(KeyboardInterrupt):  # Ctrl-C is the intended end
             _serve(profile, args, captured)
         args.talk.progress.clear()
 
 
-def _captured(args: argparse.Namespace) -> list[Address]:
+def _find_servers(args: argparse.Namespace) -> list[Address]:
     """The servers that the page may capture."""
     if args.capture is None:
         return []
-    directory = _source(args)
+    directory = _get_source(args)
     if not isinstance(directory, str) or not Path(directory).is_dir():
         raise UsageError("--capture writes to a log directory: give one, and nothing else")
-    return servers.reachable(args, [one for several in args.capture for one in several])
+    return servers.find_reachable(args, [one for several in args.capture for one in several])
 
 
-def _opened(args: argparse.Namespace) -> Profile | None:
+def _open_session(args: argparse.Namespace) -> Profile | None:
     """The session. None: of the log directory no run is there yet, or the newest cannot be opened, but others may."""
     try:
-        return opening.open_session(args)
+        return arguments.open_session(args)
     except (NotFoundError, CaptureError, UnreadableError) as error:
-        directory = _source(args)
+        directory = _get_source(args)
         if args.run is not None or not isinstance(directory, str) or not Path(directory).is_dir():
             raise
         if not isinstance(error, NotFoundError) and not _has_others(directory):
@@ -128,27 +213,27 @@ def _has_others(directory: str) -> bool:
 
 
 def _serve(profile: Profile | None, args: argparse.Namespace, captured: list[Address]) -> None:
-    from fastprof.viewer.access import checked_token, is_loopback, new_token
+    from fastprof.viewer.answers import check_token, is_loopback, make_token
     from fastprof.viewer.cache_folder import CacheFolder
     from fastprof.viewer.page_capture import PageCapture
     from fastprof.viewer.viewed_runs import ViewedRuns
 
-    token = None if args.token is None else checked_token(args.token)
+    token = None if args.token is None else check_token(args.token)
     if token is None and (captured or not is_loopback(args.host)):
-        token = new_token()
+        token = make_token()
     capture = PageCapture(captured, args.session[0]) if captured else None
     cache = CacheFolder(args.cache, args.cache_limit)
-    runs = ViewedRuns(_source(args), profile, lambda name: _loaded(args, name), cache)
+    runs = ViewedRuns(_get_source(args), profile, lambda name: _load_run(args, name), cache)
     try:
         chosen = runs.opened(None)  # starts to build while the server is imported
-        with signals.held():
+        with process.hold_signals():
             from fastprof.viewer import server
-        listening = server.bound_socket(args.host, args.port)
-        where = server.address(listening, args.host, token)
+        listening = server.bind_socket(args.host, args.port)
+        where = server.get_address(listening, args.host, token)
 
         def started() -> None:
             if profile is not None:
-                opening.note_log(profile, args.talk, offers_runs=True)
+                arguments.note_log(profile, args.talk, offers_runs=True)
             if chosen.notice is not None:
                 args.talk.error(chosen.notice)
             args.talk.error(f"serving {runs.title} at {where}  (Ctrl-C stops)")
@@ -156,27 +241,27 @@ def _serve(profile: Profile | None, args: argparse.Namespace, captured: list[Add
                 _open_browser(where)
 
         is_local = is_loopback(args.host)
-        application = server.application(runs, token, args.talk.traceback, capture, is_local=is_local)
-        server.serve(application, listening, started, args.talk.note)
+        application = server.make_application(runs, token, args.talk.traceback, capture, is_local=is_local)
+        server.run_server(application, listening, started, args.talk.note)
     finally:
         if capture is not None:
             capture.cancel()
         runs.stop()
 
 
-def _source(args: argparse.Namespace) -> Any:
+def _get_source(args: argparse.Namespace) -> Any:
     """The paths of SESSION, to open them again; None for standard input, which cannot be read again."""
     if "-" in args.session:
         return None
     return args.session[0] if len(args.session) == 1 and not args.as_hosts else list(args.session)
 
 
-def _loaded(args: argparse.Namespace, name: str | None) -> Profile:
+def _load_run(args: argparse.Namespace, name: str | None) -> Profile:
     """The session once more, or another run of it."""
     from fastprof.profile.loading import load_again
 
-    reading = opening.reading(args)
-    return load_again(_source(args), **reading | {"run": name or reading["run"]})
+    reading = arguments.get_reading(args)
+    return load_again(_get_source(args), **reading | {"run": name or reading["run"]})
 
 
 def _open_browser(where: str) -> None:

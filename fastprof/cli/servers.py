@@ -1,4 +1,5 @@
-"""The flags that name profiler servers, and what verbs say of servers that do not answer."""
+"""Profiler servers: the flags that name them, what is said of those that do not answer, and what their captures become:
+the run, the table of servers, remarks, the exit code, --then."""
 
 from __future__ import annotations
 
@@ -6,68 +7,74 @@ import argparse
 import contextlib
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from fastprof.cli import arguments, signals
+from fastprof.cli import arguments, output, process
 from fastprof.errors import UsageError
-from fastprof.inputs.profiler_client import statuses
-from fastprof.wording.patterns import pattern_of
+from fastprof.inputs.profiler_client import profiler_servers
+from fastprof.render.table_forms import FORMATS
+from fastprof.wording.patterns import compile_late
 
 if TYPE_CHECKING:
-    from fastprof.cli.talk import Talk
-    from fastprof.inputs.profiler_client.addresses import Address
-    from fastprof.inputs.profiler_client.service_messages import Options, Request, Setting
+    import pyarrow as pa
+
+    from fastprof.cli.messages import Messages
+    from fastprof.inputs.profiler_client.profiler_servers import Address
+    from fastprof.inputs.profiler_client.service_messages import CaptureOptions, CaptureRequest, Setting
+    from fastprof.inputs.profiler_client.workers import Outcome
+    from fastprof.profile.captured_run import CapturedRun, Check
+
 
 SOME, ALL = 5, 6
 """Exit codes: of some servers, and of all, nothing came."""
 _LONG_UNITS: Final = {"m": 60, "h": 3600}
-_LONG_TIME: Final = pattern_of(r"([\d.]+)([mh])", re.ASCII)
+_LONG_TIME: Final = compile_late(r"([\d.]+)([mh])", re.ASCII)
 _LONGEST_PS: Final = 24 * 3600 * 10**12
 _ADVICE: Final = {
-    statuses.UNREACHABLE: "the program has to start a profiler server: jax.profiler.start_server(PORT), "
+    profiler_servers.UNREACHABLE: "the program has to start a profiler server: jax.profiler.start_server(PORT), "
     "tf.profiler.experimental.server.start(PORT), xp.start_server(PORT)",
-    statuses.LOST: "the program, or the network to it, ended while it was called",
-    statuses.BUSY: "the program records another capture; wait for its end, or stop it",
-    statuses.LATE: "it may need longer (--timeout), or its clock is behind: --delay 0s uses no clocks",
-    statuses.UNSUPPORTED: "the server at this port does not offer this",
-    statuses.TOO_LARGE: "--on-server lets the server write captures of any size; or give a shorter --duration",
-    statuses.EMPTY: "no event was recorded: the program did nothing then, or its tracers are off",
+    profiler_servers.LOST: "the program, or the network to it, ended while it was called",
+    profiler_servers.BUSY: "the program records another capture; wait for its end, or stop it",
+    profiler_servers.LATE: "it may need longer (--timeout), or its clock is behind: --delay 0s uses no clocks",
+    profiler_servers.UNSUPPORTED: "the server at this port does not offer this",
+    profiler_servers.TOO_LARGE: "--on-server lets the server write captures of any size; or give a shorter --duration",
+    profiler_servers.EMPTY: "no event was recorded: the program did nothing then, or its tracers are off",
 }
 
 
-@arguments.reader
-def addresses(text: str) -> list[Address]:
-    from fastprof.inputs.profiler_client.addresses import listed
+@arguments.make_reader
+def parse_addresses(text: str) -> list[Address]:
+    from fastprof.inputs.profiler_client.profiler_servers import parse_addresses
 
-    return listed(text)
+    return parse_addresses(text)
 
 
-@arguments.reader
-def milliseconds(text: str) -> int:
+@arguments.make_reader
+def parse_milliseconds(text: str) -> int:
     """The profiler's service counts in them."""
-    from fastprof.wording.amounts import picoseconds
+    from fastprof.wording.amounts import parse_time
 
-    time = picoseconds(text)
+    time = parse_time(text)
     if time % 10**9 or not 0 < time <= _LONGEST_PS:
         raise ValueError(f"{text!r} is not a whole number of milliseconds, from 1ms to a day: 500ms, 2s")
     return time // 10**9
 
 
-@arguments.reader
-def waiting_time(text: str) -> float:
+@arguments.make_reader
+def parse_waiting_time(text: str) -> float:
     """Seconds; may be 0. Minutes and hours, too: 10m, 1h."""
-    from fastprof.wording.amounts import picoseconds
+    from fastprof.wording.amounts import parse_time
 
     long = _LONG_TIME.fullmatch(text.strip())
-    time = picoseconds(text) if long is None else _LONG_UNITS[long[2]] * picoseconds(f"{long[1]}s")
+    time = parse_time(text) if long is None else _LONG_UNITS[long[2]] * parse_time(f"{long[1]}s")
     if not 0 <= time <= _LONGEST_PS:
         raise ValueError(f"{text!r} is not a time from 0s to a day")
     return time / 10**12
 
 
-@arguments.reader
-def _setting(text: str) -> tuple[str, Setting]:
+@arguments.make_reader
+def _parse_setting(text: str) -> tuple[str, Setting]:
     import json
 
     name, equals, value = text.partition("=")
@@ -92,7 +99,7 @@ def add_levels(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--set",
         metavar="KEY=VALUE",
-        type=_setting,
+        type=_parse_setting,
         action="append",
         default=[],
         help='advanced option of the profiler; true, false and whole numbers are sent as such, others and "5" as '
@@ -100,22 +107,22 @@ def add_levels(group: argparse._ArgumentGroup) -> None:
     )
 
 
-def options(args: argparse.Namespace, duration_ms: int) -> Options:
-    from fastprof.inputs.profiler_client.service_messages import Options
+def make_options(args: argparse.Namespace, duration_ms: int) -> CaptureOptions:
+    from fastprof.inputs.profiler_client.service_messages import CaptureOptions
 
     host, device, python = map(int, (args.host_level, args.device_level, args.python_level))
-    return Options(duration_ms, host, device, python, dict(args.set))
+    return CaptureOptions(duration_ms, host, device, python, dict(args.set))
 
 
-def requests(
-    args: argparse.Namespace, addresses: Sequence[Address], options: Options, session: str, root: str = ""
-) -> list[Request]:
+def make_requests(
+    args: argparse.Namespace, addresses: Sequence[Address], options: CaptureOptions, session: str, root: str = ""
+) -> list[CaptureRequest]:
     """One for each server; --hosts says what each is called. ``root``: where the servers write; "": they do not."""
-    from fastprof.inputs.profiler_client.service_messages import Request
+    from fastprof.inputs.profiler_client.service_messages import CaptureRequest
 
     names = args.hosts or [""] * len(addresses)
     return [
-        Request(options, session, one.as_host, root=root, override=name)
+        CaptureRequest(options, session, one.as_host, root=root, override=name)
         for one, name in zip(addresses, names, strict=True)
     ]
 
@@ -125,7 +132,7 @@ def add_addresses(parser: argparse.ArgumentParser) -> None:
         "address",
         metavar="ADDR",
         nargs="*",
-        type=addresses,
+        type=parse_addresses,
         help="address of a profiler server, HOST:PORT, [IPv6]:PORT, or PORT of this machine; several: A,B or A B",
     )
     group = parser.add_argument_group("servers")
@@ -145,36 +152,35 @@ def add_addresses(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(session=(), on_error="raise")
 
 
-def named(args: argparse.Namespace) -> list[Address]:
+def list_named(args: argparse.Namespace) -> list[Address]:
     """The servers that the flags name, each once."""
-    from fastprof.inputs.profiler_client.addresses import of_file, of_name
-    from fastprof.inputs.profiler_client.job_workers import of_job
+    from fastprof.inputs.profiler_client.profiler_servers import list_job_addresses, read_addresses, resolve_name
 
     every = [one for several in args.address for one in several]
-    every += of_file(args.addresses) if args.addresses is not None else []
+    every += read_addresses(args.addresses) if args.addresses is not None else []
     for name in args.dns or ():
-        every += of_name(name)
-    every += of_job(args.job, os.environ) if args.job is not None else []
+        every += resolve_name(name)
+    every += list_job_addresses(args.job, os.environ) if args.job is not None else []
     if not every:
         raise UsageError("give a server: HOST:PORT, --addresses FILE, --dns NAME:PORT or --job KIND:PORT")
-    return reachable(args, every)
+    return find_reachable(args, every)
 
 
-def reachable(args: argparse.Namespace, every: Sequence[Address]) -> list[Address]:
+def find_reachable(args: argparse.Namespace, every: Sequence[Address]) -> list[Address]:
     """Each once, and what calls them is there. Raises UsageError."""
-    from fastprof.inputs.profiler_client import calls
-    from fastprof.inputs.profiler_client.addresses import each_once
+    from fastprof.inputs.profiler_client import workers
+    from fastprof.inputs.profiler_client.profiler_servers import drop_repeated
 
-    calls.check_installed()
-    once = each_once(every)
+    workers.check_installed()
+    once = drop_repeated(every)
     if len(once) < len(every):
         args.talk.note("addresses that are given twice are called once")
-    with signals.held():
+    with process.hold_signals():
         import h2.connection  # noqa: F401  before threads need it
     return once
 
 
-def report_failures(talk: Talk, failures: Sequence[tuple[str, str, str]]) -> None:
+def report_failures(talk: Messages, failures: Sequence[tuple[str, str, str]]) -> None:
     """A line for each server that delivered nothing: its address, the status, the reason; advice once a status."""
     advised: set[str] = set()
     for address, status, reason in failures:
@@ -185,5 +191,252 @@ def report_failures(talk: Talk, failures: Sequence[tuple[str, str, str]]) -> Non
         )
 
 
-def exit_code(failed: int, servers: int) -> int:
+def get_exit_code(failed: int, servers: int) -> int:
     return 0 if not failed else SOME if failed < servers else ALL
+
+
+_NO_SESSION: Final = ("run", "capture", "snapshot", "monitor")
+"""Verbs that read no run."""
+_NOT_WRITTEN: Final = 3
+"""The exit code of paths that cannot be written."""
+_BAD_DATA: Final = 4
+"""That of captures that are damaged."""
+
+
+@arguments.make_reader
+def _parse_hosts(text: str) -> list[str]:
+    every = arguments.split_names(text)
+    if not all(name.isprintable() and "/" not in name for name in every):
+        raise ValueError(f"{text!r} has a name that no file can have")
+    return every
+
+
+def add_destination(parser: argparse.ArgumentParser, *, is_required: bool) -> argparse._ArgumentGroup:
+    """The flags for where captures go and what is shown of them; returns their group."""
+    group = add_run(parser, is_required=is_required)
+    hosts = group.add_mutually_exclusive_group()
+    hosts.add_argument(
+        "--hosts", metavar="A,B", type=_parse_hosts, help="name hosts so, one for each address (default: the addresses)"
+    )
+    hosts.add_argument("--recorded-hosts", action="store_true", help="name hosts as their captures do")
+    group.add_argument("--format", choices=FORMATS, default="table", help="format of the table of servers")
+    group.add_argument("--wide", action="store_true", help="show full names and all columns of the table")
+    parser.set_defaults(output=None, limit=arguments.ALL, interrupted=False)
+    return group
+
+
+def add_run(parser: argparse.ArgumentParser, *, is_required: bool) -> argparse._ArgumentGroup:
+    """The flags for the run that is written; returns their group."""
+    group = parser.add_argument_group("output")
+    group.add_argument(
+        "-o", "--logdir", metavar="LOGDIR", required=is_required, help="log directory; made if it is absent"
+    )
+    group.add_argument("--run", metavar="NAME", help="name of the run (default: the time, as XProf names it)")
+    group.add_argument(
+        "--then", metavar="VERB", help="then show the run: 'overview', 'diagnosis', or any verb with its flags"
+    )
+    return group
+
+
+def check_name(args: argparse.Namespace, servers_count: int) -> str | None:
+    """The name of the run, if it is given. Raises UsageError also for other flags that do not fit."""
+    if args.then is not None and args.format != "table":
+        raise UsageError(
+            "--format is of the table of servers, and with --then that verb writes: --then 'VERB --format …'"
+        )
+    if args.hosts is not None and len(args.hosts) != servers_count:
+        raise UsageError(f"--hosts has {len(args.hosts)} names for {servers_count} addresses")
+    return get_run_name(args)
+
+
+def get_run_name(args: argparse.Namespace) -> str | None:
+    """The name of the run, if it is given. Raises UsageError."""
+    with process.hold_signals():
+        from fastprof.profile.captured_run import is_run_name
+    args.run, name = None, args.run  # of a session: which run to read
+    if name is not None and not is_run_name(name):
+        raise UsageError(f"{name[:200]!r} cannot be the name of a run: it is the name of one directory")
+    return str(name) if name is not None else None
+
+
+def make_time_name() -> str:
+    from fastprof.profile.captured_run import suggest_run_names
+
+    return next(suggest_run_names())
+
+
+def parse_then_verb(args: argparse.Namespace) -> argparse.Namespace | None:
+    """The verb of --then, ready but for its session."""
+    if args.then is None:
+        return None
+    import shlex
+
+    from fastprof.cli import main
+
+    try:
+        verb, *flags = shlex.split(args.then)
+        if verb not in main.VERBS or verb in _NO_SESSION:
+            raise ValueError(f"{verb!r} does not show a run")
+        return main.parse_arguments([verb, args.logdir, *flags])
+    except ValueError as error:
+        raise UsageError(f"--then: {error}") from None
+    except SystemExit:
+        raise UsageError(f"--then {args.then!r} is not a verb with its flags") from None
+
+
+@contextlib.contextmanager
+def make_run(args: argparse.Namespace, name: str | None) -> Iterator[CapturedRun]:
+    """The directory of a new run; it goes if nothing was written to it."""
+    from fastprof.profile.captured_run import CapturedRun
+
+    directory = CapturedRun(args.logdir, name)
+    try:
+        yield directory
+    finally:
+        directory.remove_if_empty()
+
+
+def finish_capture(
+    args: argparse.Namespace,
+    outcomes: Sequence[Outcome],
+    directory: CapturedRun | None,
+    then: argparse.Namespace | None,
+    checks: Callable[[str], Sequence[Check]],
+) -> int:
+    """Writes the table, remarks, and what --then wants; returns the exit code. ``checks``: of the run at this path."""
+    is_there = directory is not None and any(one.file for one in outcomes)
+    path = str(directory.path) if directory is not None and is_there else None
+    if args.format != "json":  # before the captures are read, which may take long, or be interrupted
+        _write_outcomes(args, outcomes)
+    remarks = checks(path) if path is not None else []
+    if args.format == "json":
+        _write_json(args, outcomes, remarks, path)
+    note_remarks(args, remarks)
+    if path is not None:
+        args.talk.note(f"wrote {path}")
+    if args.interrupted:
+        output.flush_standard_output()
+        raise KeyboardInterrupt
+    code = _choose_exit_code(outcomes)
+    after = 0 if path is None else show_run(args, then, path)
+    from fastprof.profile.captured_run import DAMAGED  # late: it needs dataclasses, which --help does without
+
+    return code or (_BAD_DATA if any(one.code == DAMAGED for one in remarks) else 0) or after
+
+
+def show_run(args: argparse.Namespace, then: argparse.Namespace | None, path: str) -> int:
+    """The exit code of --then."""
+    if then is None:
+        return 0
+    then.session, then.talk = [path], args.talk
+    return int(then.verb_module.run(then) or 0)
+
+
+def check_run(args: argparse.Namespace, path: str, duration_ps: int, verb: str) -> list[Check]:
+    """What a run lacks: see ``capture_checks``."""
+    with process.hold_signals():
+        from fastprof import load
+        from fastprof.profile import captured_run
+
+    try:
+        progress = args.talk.progress if args.talk.progress.wanted else None
+        profile = load(path, progress=progress, on_error="salvage")
+        return captured_run.check_capture(profile, duration_ps, int(args.host_level), int(args.device_level), verb)
+    except Exception as error:  # noqa: BLE001  whatever a profiler wrote, it is there
+        args.talk.traceback(error)
+        args.talk.note(f"the captures cannot be checked: {error}")
+        return []
+
+
+def note_remarks(args: argparse.Namespace, remarks: Sequence[Check]) -> None:
+    for one in remarks:
+        where = f"{one.host}: " if one.host else ""
+        args.talk.note(f"{where}{one.text}" + (f"; {one.advice}" if one.advice else ""))
+
+
+def _choose_exit_code(outcomes: Sequence[Outcome]) -> int:
+    failed = [one for one in outcomes if not one.delivered]
+    if any(one.status == profiler_servers.UNWRITTEN for one in failed):
+        return _NOT_WRITTEN
+    return get_exit_code(len(failed), len(outcomes))
+
+
+def _write_outcomes(args: argparse.Namespace, outcomes: Sequence[Outcome]) -> None:
+    """The table, and a line for each server that delivered nothing. With --then standard output is of that verb."""
+    if args.then is None:
+        with output.open_sink(args, args.format) as sink:
+            output.send_table(args, sink, _make_worker_table(outcomes), "workers", args.format, "servers")
+    else:
+        for one in outcomes:
+            if one.delivered:
+                args.talk.note(f"{one.address}: {one.file}")
+    _report_outcomes(args, outcomes)
+
+
+def _write_json(
+    args: argparse.Namespace, outcomes: Sequence[Outcome], remarks: Sequence[Check], path: str | None
+) -> None:
+    """One document with the table, and that of remarks. ``path``: of the run."""
+    from fastprof.render import as_json
+
+    failed = sum(not one.delivered for one in outcomes)
+    summary = {"run": path, "servers": len(outcomes), "failed": failed}
+    with output.open_sink(args, "json") as sink:
+        sink.send(
+            as_json.write_sections(
+                summary, {"workers": _make_worker_table(outcomes), "remarks": _make_remark_table(remarks)}
+            )
+        )
+    _report_outcomes(args, outcomes)
+
+
+def _report_outcomes(args: argparse.Namespace, outcomes: Sequence[Outcome]) -> None:
+    failed = [one for one in outcomes if not one.delivered]
+    report_failures(args.talk, [(one.address, one.status, one.reason) for one in failed])
+
+
+def _make_worker_table(outcomes: Sequence[Outcome]) -> pa.Table:
+    from types import SimpleNamespace
+
+    from fastprof.schema.tables import Bytes, Count, String, TableSchema
+
+    columns = (
+        String("address", "address that was called"),
+        String("status", "written, on the server, or why nothing came"),
+        Bytes(
+            "size_bytes",
+            "size of the capture; null: it is not here",
+            null=lambda rows: [not one for one in rows.size_bytes],
+        ),
+        Count("attempts", "how often the server was called"),
+        String("file", "the capture; null: there is none", null=lambda rows: [not one for one in rows.file]),
+        String("host", "name of the host"),
+        String(
+            "reason",
+            "what the server, or the network, answered; null: it delivered",
+            null=lambda rows: [not one for one in rows.reason],
+        ),
+    )
+    rows = SimpleNamespace(
+        **{
+            name: [getattr(one, name) for one in outcomes]
+            for name in ("address", "status", "attempts", "file", "host", "reason")
+        },
+        size_bytes=[one.size for one in outcomes],
+    )
+    return TableSchema("workers", "a server", columns, derived=True).of(rows)
+
+
+def _make_remark_table(remarks: Sequence[Check]) -> pa.Table:
+    from types import SimpleNamespace
+
+    from fastprof.schema.tables import String, TableSchema
+
+    columns = (
+        String("code", "what is missing, for programs"),
+        String("host", "host; null: all"),
+        String("text", "what is missing"),
+        String("advice", "how the next capture gets it"),
+    )
+    rows = SimpleNamespace(**{one.name: [getattr(row, one.name) for row in remarks] for one in columns})
+    return TableSchema("remarks", "something that the captures lack", columns, derived=True).of(rows)

@@ -10,13 +10,13 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Final
 
-from fastprof.cli import arguments, servers, written
+from fastprof.cli import arguments, servers
 from fastprof.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from fastprof.inputs.profiler_client.addresses import Address
+    from fastprof.inputs.profiler_client.profiler_servers import Address
     from fastprof.inputs.profiler_client.workers import Outcome, Save
 
 _FORMALITY_MS: Final = 2000
@@ -31,12 +31,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     which.add_argument("--start", action="store_true", help="begin to record")
     which.add_argument("--stop", action="store_true", help="end it, and drop what is recorded")
     servers.add_levels(parser.add_argument_group("what to record, with --start"))
-    written.add_destination(parser, is_required=False)
+    servers.add_destination(parser, is_required=False)
     group = parser.add_argument_group("calling")
     group.add_argument(
         "--timeout",
         metavar="TIME",
-        type=servers.waiting_time,
+        type=servers.parse_waiting_time,
         help="how long an answer may take (default: five minutes)",
     )
     arguments.add_talk(parser)
@@ -45,29 +45,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from fastprof.inputs.profiler_client import service_messages
 
-    addresses = servers.named(args)
-    name = written.checked_name(args, len(addresses))
+    addresses = servers.list_named(args)
+    name = servers.check_name(args, len(addresses))
     if args.start or args.stop:
         if args.logdir is not None or args.then is not None:
             raise UsageError("--start and --stop bring no capture: without -o and --then")
         methods = service_messages.START if args.start else service_messages.STOP
-        outcomes = _called(args, addresses, methods, written.time_name(), None)
-        return written.finish(args, outcomes, None, None, lambda _path: [])
+        outcomes = _call_servers(args, addresses, methods, servers.make_time_name(), None)
+        return servers.finish_capture(args, outcomes, None, None, lambda _path: [])
     if args.logdir is None:
         raise UsageError("give a log directory for the captures: -o LOGDIR; or --start, or --stop")
-    then = written.then_verb(args)
-    with written.new_run(args, name) as directory:
-        outcomes = _called(args, addresses, service_messages.SNAPSHOT, directory.name, directory.save)
-    return written.finish(args, outcomes, directory, then, lambda _path: [])
+    then = servers.parse_then_verb(args)
+    with servers.make_run(args, name) as directory:
+        outcomes = _call_servers(args, addresses, service_messages.SNAPSHOT, directory.name, directory.save)
+    return servers.finish_capture(args, outcomes, directory, then, lambda _path: [])
 
 
-def _called(
+def _call_servers(
     args: argparse.Namespace, addresses: Sequence[Address], methods: tuple[str, ...], session: str, save: Save | None
 ) -> list[Outcome]:
-    from fastprof.inputs.profiler_client.workers import Crew, Plan, Worker
+    from fastprof.inputs.profiler_client.workers import CapturePlan, Crew, Worker
 
-    requests = servers.requests(args, addresses, servers.options(args, _FORMALITY_MS), session)
-    plan = Plan(attempts=1, grace_s=args.timeout, recorded_hosts=args.recorded_hosts)
+    requests = servers.make_requests(args, addresses, servers.make_options(args, _FORMALITY_MS), session)
+    plan = CapturePlan(attempts=1, grace_s=args.timeout, recorded_hosts=args.recorded_hosts)
     every = [Worker(one, request, plan, save, methods) for one, request in zip(addresses, requests, strict=True)]
     with Crew(every) as crew:
         while not crew.wait(_PERIOD_S):

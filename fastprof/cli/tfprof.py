@@ -11,17 +11,17 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fastprof.cli import arguments, opening, output
+from fastprof.cli import arguments, output
 from fastprof.errors import UsageError
 from fastprof.render.table_forms import FORMATS
-from fastprof.wording.spelling import meant
+from fastprof.wording.spelling import suggest_name
 
 if TYPE_CHECKING:
     import dataclasses
 
     import pyarrow as pa
 
-    from fastprof.inputs.graph_files import GraphFiles
+    from fastprof.inputs.directory_content import GraphFiles
     from fastprof.profile.profile import Profile
     from fastprof.profile.tfprof_views import TfprofView
 
@@ -30,16 +30,16 @@ _OWN = ("tfprof", "timeline", "pprof")
 _TABLE = "table"
 
 
-def _fields() -> list[dataclasses.Field[Any]]:
+def _list_fields() -> list[dataclasses.Field[Any]]:
     """The options but ``output``: --format and -o say that. Imported late: the list of verbs must stay quick."""
     import dataclasses
 
-    from fastprof.derive.tfprof.options import Options
+    from fastprof.derive.tfprof.options import ViewOptions
 
-    return [field for field in dataclasses.fields(Options) if field.name != "output"]
+    return [field for field in dataclasses.fields(ViewOptions) if field.name != "output"]
 
 
-def _views() -> tuple[str, ...]:
+def _list_views() -> tuple[str, ...]:
     from fastprof.derive.tfprof.options import VIEWS
 
     return (*VIEWS, ADVISE)
@@ -59,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="RunMetadata of a step, also as text; its number is the last one in the name, or else 0, 1, …; repeatable",
     )
     group.add_argument("--op-log", metavar="FILE", help="OpLogProto: types, float operations and code of nodes")
-    parser.add_argument("view", metavar="VIEW", help=f"one of {', '.join(_views())}")
+    parser.add_argument("view", metavar="VIEW", help=f"one of {', '.join(_list_views())}")
     parser.add_argument("--host", metavar="NAME", help="the profile of this host, if several have one")
     group = parser.add_argument_group("options of tfprof")
     group.add_argument(
@@ -72,12 +72,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="start from a JSON object of options, with the defaults of tfprof's Python interface",
     )
-    for field in _fields():
+    for field in _list_fields():
         _add_option(group, field)
     group.add_argument(
         "--checkers",
         metavar="A,B",
-        type=arguments.names,
+        type=arguments.split_names,
         action="extend",
         help="with advise: only these checkers; repeatable",
     )
@@ -86,70 +86,70 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_option(group: argparse._ArgumentGroup, field: dataclasses.Field[Any]) -> None:
-    from fastprof.derive.tfprof.options import ORDERS, help_of
+    from fastprof.derive.tfprof.options import ORDERS, get_help
 
     name = field.name
     flag = f"--{name.replace('_', '-')}"
     shown = ",".join(field.default) if isinstance(field.default, tuple) else field.default
     usual = "no" if field.default is False else shown
-    text = help_of(name) + (f" (default: {usual})" if usual != "" else "")
+    text = get_help(name) + (f" (default: {usual})" if usual != "" else "")
     text = text.replace("%", "%%")
     if isinstance(field.default, bool):
         group.add_argument(flag, action=argparse.BooleanOptionalAction, default=None, help=text)
     elif isinstance(field.default, int):
-        group.add_argument(flag, metavar="N", type=_number, help=text)
+        group.add_argument(flag, metavar="N", type=_parse_number, help=text)
     elif name == "order_by":
         group.add_argument(flag, choices=ORDERS, help=text)
     else:
-        group.add_argument(flag, metavar="A,B", type=_list, action="extend", help=f"{text}; repeatable")
+        group.add_argument(flag, metavar="A,B", type=_parse_list, action="extend", help=f"{text}; repeatable")
 
 
-@arguments.reader
-def _number(text: str) -> int:
+@arguments.make_reader
+def _parse_number(text: str) -> int:
     try:
         return int(text)
     except ValueError:
         raise ValueError(f"{text!r} is not a whole number") from None
 
 
-def _list(text: str) -> list[str]:
+def _parse_list(text: str) -> list[str]:
     """Regular expressions or names with commas between them; an empty text is an empty list."""
     return [one.strip() for one in text.split(",")] if text.strip() else []
 
 
 def run(args: argparse.Namespace) -> None:
-    views = _views()
+    views = _list_views()
     if args.view not in views and not args.session and not args.graph:
         raise UsageError(f"which view of {args.view}? Give one of {', '.join(views)} behind it")
     if args.view not in views:
-        raise UsageError(f"unknown view {args.view!r}{meant(args.view, views)} (choose from {', '.join(views)})")
+        raise UsageError(f"unknown view {args.view!r}{suggest_name(args.view, views)} (choose from {', '.join(views)})")
     if (args.run_metadata or args.op_log) and not args.graph:
         raise UsageError("--run-metadata and --op-log need --graph")
-    form = output.format_for(args.format, args.output, (*FORMATS, *_OWN))
+    form = output.choose_format(args.format, args.output, (*FORMATS, *_OWN))
     if args.checkers and args.view != ADVISE:
         raise UsageError(f"--checkers needs the view {ADVISE}")
-    args.session = [_graph_files(args)] if args.graph else args.session
+    args.session = [_get_graph_files(args)] if args.graph else args.session
     if not args.session:
         raise UsageError("a SESSION is missing; or give --graph FILE")
-    profile = opening.open_session(args)
-    opening.check_one_run(profile, "a view of tfprof")
-    with output.opened(args, form) as sink:
+    profile = arguments.open_session(args)
+    arguments.check_one_run(profile, "a view of tfprof")
+    with output.open_sink(args, form) as sink:
         if args.view == ADVISE:
             _write_advice(profile, args, sink, form)
         else:
             _write_view(profile, args, sink, form)
-    opening.note_log(profile, args.talk)
+    arguments.note_log(profile, args.talk)
     output.note_written(args)
 
 
-def _graph_files(args: argparse.Namespace) -> GraphFiles:
-    from fastprof.inputs import graph_files, unpacking
+def _get_graph_files(args: argparse.Namespace) -> GraphFiles:
+    from fastprof.inputs import directory_content, open_files
 
     if args.session:
         raise UsageError(f"--graph is read instead of a SESSION, and {args.session[0]} is given, too")
-    runs = graph_files.numbered(args.run_metadata)
-    most = unpacking.checked(args.max_unpacked)
-    return graph_files.GraphFiles(args.graph, runs, args.op_log, most)
+    runs = directory_content.number_runs(args.run_metadata)
+    most = open_files.check_limit(args.max_unpacked)
+    return directory_content.GraphFiles(args.graph, runs, args.op_log, most)
 
 
 def _write_advice(profile: Profile, args: argparse.Namespace, sink: output.Sink, form: str) -> None:
@@ -160,7 +160,7 @@ def _write_advice(profile: Profile, args: argparse.Namespace, sink: output.Sink,
     for complaint in advice.complaints:
         args.talk.note(complaint)
     if form == "tfprof":
-        sink.send([_encoded(advice.text, sink)])
+        sink.send([_encode_text(advice.text, sink)])
         return
     table = advice.by_line() if form == _TABLE else advice.table
     output.send_table(args, sink, table, "tfprof_advice", form, "reports")
@@ -169,8 +169,8 @@ def _write_advice(profile: Profile, args: argparse.Namespace, sink: output.Sink,
 
 
 def _write_view(profile: Profile, args: argparse.Namespace, sink: output.Sink, form: str) -> None:
-    given = {field.name: value for field in _fields() if (value := getattr(args, field.name)) is not None}
-    from_file = None if args.options is None else _from_file(args.options)
+    given = {field.name: value for field in _list_fields() if (value := getattr(args, field.name)) is not None}
+    from_file = None if args.options is None else _read_options(args.options)
     view = profile.tfprof(args.view, host=args.host, preset=args.preset, options=from_file, **given)
     args.talk.progress.clear()
     for name in view.options.select:
@@ -183,20 +183,20 @@ def _write_view(profile: Profile, args: argparse.Namespace, sink: output.Sink, f
     elif form == "timeline":
         sink.send([view.timeline().encode("utf-8", "replace")])
     elif form == "tfprof":
-        sink.send(_encoded(piece, sink) for piece in view.pieces())
+        sink.send(_encode_text(piece, sink) for piece in view.pieces())
     elif form == "json":
         _write_json(view, args, sink)
     else:
-        table = _for_people(view) if form == _TABLE else view.table
+        table = _make_readable(view) if form == _TABLE else view.table
         output.send_table(args, sink, table, "tfprof_view", form, "rows", by_worth=True)
 
 
-def _encoded(text: str, sink: output.Sink) -> bytes:
+def _encode_text(text: str, sink: output.Sink) -> bytes:
     encoding = "utf-8" if sink.look.file or not sink.look.screen else sink.look.encoding
     return text.encode(encoding, "backslashreplace")
 
 
-def _from_file(path: str) -> dict[str, Any]:
+def _read_options(path: str) -> dict[str, Any]:
     """The options of a file."""
     import json
 
@@ -210,14 +210,14 @@ def _from_file(path: str) -> dict[str, Any]:
 
 
 def _write_json(view: TfprofView, args: argparse.Namespace, sink: output.Sink) -> None:
-    from fastprof.render import tfprof_json
+    from fastprof.render import tfprof_text
 
-    limit = arguments.row_limit(args.limit, "json")
+    limit = arguments.get_row_limit(args.limit, "json")
     tables = (table.slice(0, limit) for table in (view.table, view.nodes))
-    sink.send(tfprof_json.chunks(view.view, view.options, view.unknown, *tables))
+    sink.send(tfprof_text.write_view_json(view.view, view.options, view.unknown, *tables))
 
 
-def _for_people(view: TfprofView) -> pa.Table:
+def _make_readable(view: TfprofView) -> pa.Table:
     """The selected columns, and names below each other as rows are."""
     import pyarrow as pa
 

@@ -10,14 +10,14 @@ from __future__ import annotations
 import argparse
 import sys
 
-from fastprof.cli import arguments, opening, output, signals
+from fastprof.cli import arguments, output, process
 from fastprof.errors import NotFoundError, UsageError
 
 _SUFFIXES = ".json, .json.gz: chrome; .pftrace, .perfetto-trace: perfetto"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    with signals.held():
+    with process.hold_signals():
         from fastprof.export.trace_batches import STATS
         from fastprof.profile.trace_out import FORMS
 
@@ -40,14 +40,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--resolution",
         metavar="N",
-        type=arguments.limit,
+        type=arguments.parse_limit,
         help="for xprof-streaming: events that fit in a row of the window, or all (default: 8000); a host "
         "with fewer than 500,000 events is shown in full",
     )
     group.add_argument(
         "--max-text",
         metavar="BYTES",
-        type=arguments.limit,
+        type=arguments.parse_limit,
         help="for xprof and xprof-streaming: cut longer texts that events repeat, such as names, or all: no limit "
         "(default: 10000)",
     )
@@ -67,23 +67,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     from fastprof.export.trace_batches import ALL
     from fastprof.profile import trace_out
-    from fastprof.wording.quantities import counted
-    from fastprof.xprof.trace.chunks import DEFAULT_RESOLUTION, MOST_TEXT
+    from fastprof.wording.quantities import count_noun
+    from fastprof.xprof.trace.trace_forms import DEFAULT_RESOLUTION, MOST_TEXT
 
-    form = args.format or trace_out.form_of(args.output or "")
+    form = args.format or trace_out.find_trace_form(args.output or "")
     if form is None:
         forms = ", ".join(trace_out.FORMS)
         raise UsageError(f"give --format ({forms}), or -o FILE with a suffix that names the format ({_SUFFIXES})")
-    _check(args, form)
-    session = opening.open_session(args)
-    opening.check_one_run(session, "a trace file")
-    profile = opening.selected(session, args)
+    _check_flags(args, form)
+    session = arguments.open_session(args)
+    arguments.check_one_run(session, "a trace file")
+    profile = arguments.select_events(session, args)
     resolution = DEFAULT_RESOLUTION if args.resolution is None else max(args.resolution, 0)
     offsets = None
     if args.align_clocks:
         communication = session.reports_together("communication")["communication"]
-        offsets = trace_out.offsets_of(communication)
-        args.talk.note(trace_out.alignment_in_words(communication, session.hosts["host"].to_pylist()))
+        offsets = trace_out.get_clock_offsets(communication)
+        args.talk.note(trace_out.describe_alignment(communication, session.hosts["host"].to_pylist()))
     trace = trace_out.Trace(
         profile.table_set,
         form,
@@ -94,20 +94,20 @@ def run(args: argparse.Namespace) -> None:
         offsets=offsets,
     )
     if args.output not in (None, "-") and not any(batch.num_rows for batch in profile.scan(columns=["event_id"])):
-        opening.note_log(profile, args.talk)
-        opening.explain_nothing(session, args)
+        arguments.note_log(profile, args.talk)
+        arguments.explain_empty(session, args)
         raise NotFoundError("not written, because there are no events", path=args.output)
-    with output.opened(args, form) as sink:
+    with output.open_sink(args, form) as sink:
         sink.send(trace.chunks((args.output or "").endswith(trace_out.GZIP)))
-    opening.note_log(profile, args.talk)
+    arguments.note_log(profile, args.talk)
     if trace.file is not None and trace.file.untimed:
-        args.talk.note(f"left out {counted(trace.file.untimed, 'event', 'events')} without a start")
+        args.talk.note(f"left out {count_noun(trace.file.untimed, 'event', 'events')} without a start")
     if trace.file is not None and not trace.file.events:
-        opening.explain_nothing(session, args)
+        arguments.explain_empty(session, args)
     output.note_written(args)
 
 
-def _check(args: argparse.Namespace, form: str) -> None:
+def _check_flags(args: argparse.Namespace, form: str) -> None:
     """Raise UsageError for flags that exclude each other."""
     if form.startswith("xprof"):
         for given, flag in ((args.raw, "--raw"), (args.stats, "--stats"), (args.align_clocks, "--align-clocks")):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from fastprof.cli import arguments, opening, output
+from fastprof.cli import arguments, output
 from fastprof.errors import NotFoundError, UsageError
 
 if TYPE_CHECKING:
@@ -33,20 +33,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from fastprof.profile.trends import table
+    from fastprof.profile.batch import make_trends_table
     from fastprof.viewer.cache_folder import CacheFolder
-    from fastprof.viewer.run_trends import RunTrends
+    from fastprof.viewer.run_list import RunTrends
 
-    form = output.format_for(args.format, args.output)
-    chosen = _chosen(args)
-    shown = chosen[: arguments.row_limit(args.limit, form)]
-    reading = opening.reading(args)
+    form = output.choose_format(args.format, args.output)
+    chosen = _choose_runs(args)
+    shown = chosen[: arguments.get_row_limit(args.limit, form)]
+    reading = arguments.get_reading(args)
     by_name = {one.name: one for one in shown}
 
     def load(name: str) -> Profile:
         from fastprof import load
 
-        profile: Profile = load(by_name[name], **reading | {"run": None}, **opening.on_processes(args))
+        profile: Profile = load(by_name[name], **reading | {"run": None}, **arguments.get_jobs(args))
         return profile
 
     trends = RunTrends(load, CacheFolder())
@@ -57,10 +57,10 @@ def run(args: argparse.Namespace) -> int:
     args.talk.progress.clear()
     troubled = [row for row in rows if row.get("problem")]
     unread = [row for row in troubled if "step_count" not in row]
-    found = table(rows)
+    found = make_trends_table(rows)
     if form == "table":
         found = found.select([*_BY_WORTH, *(["problem"] if troubled else [])])
-    with output.opened(args, form) as sink:
+    with output.open_sink(args, form) as sink:
         output.send_table(args, sink, found, "trends", form, "runs", by_worth=True, wraps="finding")
     if len(shown) < len(chosen):
         args.talk.note(f"showing {len(shown):,} of {len(chosen):,} runs; --limit all shows the others")
@@ -70,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
     return _BAD_DATA if len(unread) == len(rows) else 0
 
 
-def _chosen(args: argparse.Namespace) -> list[Run]:
+def _choose_runs(args: argparse.Namespace) -> list[Run]:
     """The runs, newest first. Raises UsageError, NotFoundError."""
     import fastprof
 
@@ -79,7 +79,7 @@ def _chosen(args: argparse.Namespace) -> list[Run]:
     runs = fastprof.runs(args.session[0], since=args.since)
     if not runs:
         raise NotFoundError(f"no run since {args.since}", path=args.session[0])
-    names = opening.reading(args)["run"]
+    names = arguments.get_reading(args)["run"]
     if names is None:
         return runs
     wanted = {names} if isinstance(names, str) else set(names)

@@ -6,7 +6,6 @@ share all of it: a reader waits only while the capture that it needs is being in
 """
 
 __all__ = [
-    "attr_value", "decoder", "flow_records", "graph_def", "import_log", "index", "jobs", "metadata_tables", "nesting",
-    "plane_kinds", "rank_order", "request", "selection", "several_hosts", "single_event", "span_stats", "stat_values",
-    "task_environment", "text_pools", "tfprof_profile", "workers", "xspace_capture",
+    "decoder", "fill", "flow_records", "graph_def", "import_log", "index", "jobs", "metadata_tables", "nesting",
+    "plane_kinds", "selection", "single_event", "span_stats", "text_pools", "workers", "xspace_capture",
 ]  # fmt: skip

@@ -1,20 +1,144 @@
-"""The events of a selection as blocks of rows, in the order of the table: what one thread fills at a time."""
+"""The events of a selection as blocks of rows, in table order: what one thread fills at a time; sorted where the file
+is not."""
 
 from __future__ import annotations
 
+import tempfile
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from functools import partial
+from itertools import pairwise
+from typing import IO
 
 import numpy as np
 
 from fastprof._native import records
 from fastprof._native.xspace import Filter, Sink, XSpace
-from fastprof.decode.event_order import RUN_EVENTS, ordered_keys
-from fastprof.decode.index import CaptureIndex, Index, KnownEvents, unsorted_lines
+from fastprof.decode.index import CaptureIndex, Index, KnownEvents, find_unsorted_lines
 from fastprof.decode.selection import Wanted
-from fastprof.decode.workers import grouped
-from fastprof.schema.array_types import Int64s, Records
+from fastprof.decode.workers import group_sizes
+from fastprof.schema.columns import Int64s, Records
 from fastprof.schema.value_classes import dataclass
+
+RUN_EVENTS = 1 << 20
+
+
+def sort_keys(
+    part: CaptureIndex, segments: Records, wanted: Filter | None, run_events: int = RUN_EVENTS
+) -> Iterator[Records]:
+    """The keys of all events of a line's segments, sorted, in arrays of at most about ``run_events``."""
+    if int(segments["event_count"].sum()) <= run_events:
+        yield _sort_in_place(part, _read_keys(part, segments, wanted))
+        return
+    with tempfile.TemporaryFile() as spill:
+        lengths = _write_runs(part, segments, wanted, run_events, spill)
+        yield from _merge_runs(part, spill, lengths, max(1024, run_events // len(lengths)))
+
+
+def find_key(part: CaptureIndex, segments: Records, place: int) -> Records:
+    """The one key that ``sort_keys`` has at a place, found in the time of reading the line, without sorting it."""
+    segments = segments[np.argsort(segments["offset"], kind="stable")]
+    known: dict[str, int] = {}
+
+    def alike() -> Iterator[Records]:
+        """By segment the keys that have what is known of the one."""
+        for i in range(len(segments)):
+            keys = _read_keys(part, segments[i : i + 1], None)
+            for column, value in known.items():
+                keys = keys[keys[column] == value]
+            yield keys
+
+    for column in ("start", "reversed_duration"):
+        values = [keys[column].copy() for keys in alike()]
+        known[column] = int(np.partition(np.concatenate(values), place)[place])
+        place -= sum(int((one < known[column]).sum()) for one in values)
+        segments = segments[[bool((one == known[column]).any()) for one in values]]
+    for keys in alike():
+        if place < len(keys):
+            return np.ascontiguousarray(keys[np.argsort(keys["offset"], kind="stable")][place : place + 1])
+        place -= len(keys)
+    raise IndexError("no event at this place of the line")
+
+
+def _read_keys(part: CaptureIndex, segments: Records, wanted: Filter | None) -> Records:
+    """The keys of segments, one behind the other."""
+    ends = np.cumsum(segments["event_count"]).tolist()
+    keys = np.empty(ends[-1], records.EVENT_KEY)
+    for i, (begin, end) in enumerate(pairwise([0, *ends])):
+        segment = np.ascontiguousarray(segments[i : i + 1])
+        part.capture.xspace.event_keys(part.pieces, segment, keys[begin:end], wanted)
+    return keys
+
+
+def _sort_in_place(part: CaptureIndex, keys: Records) -> Records:
+    """The same keys, sorted where they are; equal events stay in the order of the file."""
+    part.capture.xspace.order_keys(keys)
+    return keys
+
+
+def _write_runs(
+    part: CaptureIndex, segments: Records, wanted: Filter | None, run_events: int, spill: IO[bytes]
+) -> list[int]:
+    lengths: list[int] = []
+    first = count = 0
+    for i, events in enumerate(segments["event_count"].tolist()):
+        count += events
+        if count >= run_events or i == len(segments) - 1:
+            run = _sort_in_place(part, _read_keys(part, segments[first : i + 1], wanted))
+            spill.write(run.view(np.uint8).data)
+            lengths.append(count)
+            first, count = i + 1, 0
+    return lengths
+
+
+class _Run:
+    """A sorted run in the temporary file, read a block at a time."""
+
+    def __init__(self, spill: IO[bytes], first: int, length: int, block: int) -> None:
+        self._spill, self._at, self._end, self._block = spill, first, first + length, block
+        self.head = np.zeros(0, records.EVENT_KEY)
+        self.fill()
+
+    def fill(self) -> None:
+        if len(self.head) or self._at == self._end:
+            return
+        count = min(self._block, self._end - self._at)
+        self._spill.seek(self._at * records.EVENT_KEY.itemsize)
+        self.head = np.frombuffer(self._spill.read(count * records.EVENT_KEY.itemsize), records.EVENT_KEY)
+        self._at += count
+
+    @property
+    def finished(self) -> bool:
+        return not len(self.head)
+
+    @property
+    def more_to_come(self) -> bool:
+        return self._at < self._end
+
+    def take_through(self, bound: tuple[int, int, int] | None) -> Records:
+        """Takes what does not come after the bound; None: all."""
+        count = len(self.head) if bound is None else bisect_right(self.head, bound, key=_get_rank)
+        taken, self.head = self.head[:count], self.head[count:]
+        self.fill()
+        return taken
+
+
+def _get_rank(key: Records) -> tuple[int, int, int]:
+    return int(key["start"]), int(key["reversed_duration"]), int(key["offset"])
+
+
+def _merge_runs(part: CaptureIndex, spill: IO[bytes], lengths: list[int], block: int) -> Iterator[Records]:
+    """All runs in one order: each round takes what precedes the first block end, from every run."""
+    starts = np.cumsum([0, *lengths[:-1]]).tolist()
+    runs = [_Run(spill, start, length, block) for start, length in zip(starts, lengths, strict=True)]
+    while True:
+        runs = [run for run in runs if not run.finished]
+        if not runs:
+            return
+        ends = [_get_rank(run.head[-1]) for run in runs if run.more_to_come]
+        bound = min(ends) if ends else None
+        yield _sort_in_place(part, np.concatenate([run.take_through(bound) for run in runs]))
+
 
 BLOCK_BYTES = 4 << 20
 BLOCK_SEGMENTS = 4096
@@ -58,7 +182,7 @@ class Block:
         xspace.fill(pieces, segments, sink)
 
 
-def blocks(
+def make_blocks(
     wanted: Wanted, known: Sequence[KnownEvents], filters: Sequence[Filter | None], stats: bool
 ) -> Iterator[Block]:
     """The blocks of all wanted events, lazily. ``known``: what is known of each capture, indexed deep enough."""
@@ -67,23 +191,25 @@ def blocks(
         part, segments = index.captures[number], known[number].segments
         if pieces is not None:
             segments = segments[pieces[number][segments["piece"]]]
-        out_of_order = unsorted_lines(part.pieces, known[number].segments)
-        segments = _in_time(part, segments, out_of_order, wanted.selection.window(part.capture.host))
+        out_of_order = find_unsorted_lines(part.pieces, known[number].segments)
+        segments = _drop_outside_time(part, segments, out_of_order, wanted.selection.window(part.capture.host))
         if not len(segments):
             continue
         line = part.pieces["line_id"][segments["piece"]]
         unsorted = np.isin(line, out_of_order)
         cuts = np.flatnonzero((unsorted[1:] != unsorted[:-1]) | (unsorted[1:] & (line[1:] != line[:-1]))) + 1
         runs = list(zip(np.split(segments, cuts), unsorted[[0, *cuts]].tolist(), strict=True))
-        orders = _orders(index, part, [run for run, is_unsorted in runs if is_unsorted], filters[number])
+        orders = _sort_lines(index, part, [run for run, is_unsorted in runs if is_unsorted], filters[number])
         for run, is_unsorted in runs:
             if is_unsorted:
-                yield from _by_keys(index, number, run, next(orders))
+                yield from _make_sorted_blocks(index, number, run, next(orders))
             else:
-                yield from _straight(number, part, run, filters[number], stats)
+                yield from _make_straight_blocks(number, part, run, filters[number], stats)
 
 
-def _in_time(part: CaptureIndex, segments: Records, out_of_order: Int64s, time_ps: tuple[int, int] | None) -> Records:
+def _drop_outside_time(
+    part: CaptureIndex, segments: Records, out_of_order: Int64s, time_ps: tuple[int, int] | None
+) -> Records:
     """Leaves out segments that surely have no event in the interval. Lines out of order are kept whole: their event
     ids come from all of their events."""
     if time_ps is None or not len(segments):
@@ -98,11 +224,11 @@ def _in_time(part: CaptureIndex, segments: Records, out_of_order: Int64s, time_p
     return kept
 
 
-def _straight(
+def _make_straight_blocks(
     number: int, part: CaptureIndex, segments: Records, wanted: Filter | None, stats: bool
 ) -> Iterator[Block]:
     sizes = np.maximum((segments["end"] - segments["offset"]).astype(np.int64), BLOCK_BYTES // BLOCK_SEGMENTS)
-    for first, last in grouped(sizes.tolist(), BLOCK_BYTES):
+    for first, last in group_sizes(sizes.tolist(), BLOCK_BYTES):
         share = segments[first:last].copy()
         share["kept_events"], share["kept_stats"] = share["event_count"], share["stat_count"]
         if wanted is not None:
@@ -117,19 +243,19 @@ def _straight(
             yield Block(number, rows, int(share["stat_row_end"][-1]), texts, segments=share)
 
 
-def _orders(
+def _sort_lines(
     index: Index, part: CaptureIndex, lines: Sequence[Records], wanted: Filter | None
 ) -> Iterator[Iterator[Records]]:
     """Of each line the keys in order. Lines are sorted side by side, as long as all are no more than a long one."""
     counts = [int(segments["event_count"].sum()) for segments in lines]
-    for first, last in grouped(counts, RUN_EVENTS):
-        orders = [ordered_keys(part, segments, wanted) for segments in lines[first:last]]
+    for first, last in group_sizes(counts, RUN_EVENTS):
+        orders = [sort_keys(part, segments, wanted) for segments in lines[first:last]]
         if len(orders) > 1:
             orders = list(map(iter, index.workers.run(None, [partial(list, order) for order in orders])))
         yield from orders
 
 
-def _by_keys(index: Index, number: int, segments: Records, order: Iterator[Records]) -> Iterator[Block]:
+def _make_sorted_blocks(index: Index, number: int, segments: Records, order: Iterator[Records]) -> Iterator[Block]:
     part = index.captures[number]
     line = int(part.pieces["line_id"][segments["piece"][0]])
     event_id = int(index.lines["first_event_id"][line])

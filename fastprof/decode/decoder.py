@@ -9,14 +9,12 @@ import pyarrow as pa
 
 from fastprof._native import records
 from fastprof._native.xspace import Filter
-from fastprof.decode.blocks import Block, blocks
-from fastprof.decode.fill import CaptureLookups, Layout, filled
-from fastprof.decode.index import Index, may_lack_start
-from fastprof.decode.request import Decoded, Request
+from fastprof.decode.blocks import Block, make_blocks
+from fastprof.decode.fill import CaptureLookups, Decoded, Layout, Request, WideColumn, fill_rows
+from fastprof.decode.index import Index, may_lack_starts
 from fastprof.decode.selection import Wanted
-from fastprof.decode.stat_columns import WideColumn
-from fastprof.schema.array_types import Int32s
-from fastprof.schema.arrow_columns import few_taken
+from fastprof.schema.columns import Int32s
+from fastprof.schema.tables import take_texts
 
 Share = list[Block]
 """Events that are decoded together."""
@@ -35,7 +33,7 @@ class Decoder:
         self._wanted = wanted
         captures = index.captures
         pieces = wanted.pieces()
-        index.ensure(_depth(index, request), pieces)
+        index.ensure(_choose_depth(index, request), pieces)
         self._known = [part.known for part in captures]
         self._filters = self._event_filters()
         names = index.names
@@ -49,7 +47,7 @@ class Decoder:
         if request.stats or wide:
             self._number_used_stats()
         timeless = any(
-            may_lack_start(captures[i].pieces, self._known[i].segments)
+            may_lack_starts(captures[i].pieces, self._known[i].segments)
             for i in wanted.captures()
             if pieces is None or pieces[i].any()
         )
@@ -79,7 +77,7 @@ class Decoder:
         table = self.index.names.stats.array()
         place = np.full(len(table) + 1, -1, np.int32)
         place[in_use] = np.arange(len(in_use))
-        self.stat_names = few_taken(table, in_use)
+        self.stat_names = take_texts(table, in_use)
         self._stat_index = [place[texts.names] for texts in self._texts]
 
     def _lookups(self, number: int) -> CaptureLookups:
@@ -100,7 +98,7 @@ class Decoder:
 
     def blocks(self) -> Iterator[Block]:
         """The blocks of the selection, lazily."""
-        return blocks(self._wanted, self._known, self._filters, bool(self.request.stats))
+        return make_blocks(self._wanted, self._known, self._filters, bool(self.request.stats))
 
     def shares(self, rows: int) -> Iterator[Share]:
         """The blocks in groups of about ``rows`` rows, lazily."""
@@ -132,9 +130,9 @@ class Decoder:
         """The rows of the blocks, filled side by side. ``fixed_types``: columns beside events have the types that
         all events of the session give them, whatever this share holds, and dictionaries have int32 indices."""
         lookups = {number: self._lookups(number) for number in {block.capture for block in share}}
-        return filled(self._layout, lookups, share, self.index.workers, stage, fixed_types)
+        return fill_rows(self._layout, lookups, share, self.index.workers, stage, fixed_types)
 
 
-def _depth(index: Index, request: Request) -> int:
+def _choose_depth(index: Index, request: Request) -> int:
     salvage = any(part.capture.salvage for part in index.captures)
     return records.STATS if request.picks and salvage else request.depth

@@ -1,7 +1,9 @@
-"""From blocks to Arrow arrays of their exact size: events, their stats, and stats beside events."""
+"""From blocks to Arrow arrays of their exact size: what is requested of events, their stats, and stats as typed columns
+beside them."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -12,19 +14,317 @@ import pyarrow as pa
 
 from fastprof._native import records
 from fastprof._native.kernels import bitmap_of_codes
-from fastprof._native.xspace import Filter, Sink
+from fastprof._native.xspace import Filter, Memory, Picks, Sink
 from fastprof.decode.blocks import Block
-from fastprof.decode.index import CaptureIndex
-from fastprof.decode.picked_stats import PickedStats
-from fastprof.decode.request import Decoded, Request
-from fastprof.decode.span_stats import StatTexts
-from fastprof.decode.stat_columns import Values, WideColumn, integers_not_zero
-from fastprof.decode.text_pools import MergedTexts, TextTable, dictionary_array, index_dtype, narrow_indices
+from fastprof.decode.index import CaptureIndex, Index, KnownEvents
+from fastprof.decode.span_stats import CaptureTexts, StatTexts, read_metadata_stats
+from fastprof.decode.text_pools import MergedTexts, TextTable, get_index_dtype, make_dictionary_array, make_indices
 from fastprof.decode.workers import Workers
 from fastprof.decode.xspace_capture import Capture, Kinds
-from fastprof.schema.array_types import Bools, Int32s, Records
-from fastprof.schema.capture_tables import KINDS
+from fastprof.errors import UsageError
+from fastprof.schema.capture_tables import CAPTURE_TABLES, KINDS
+from fastprof.schema.columns import Bools, Int32s, Int64s, Records
 from fastprof.schema.value_classes import dataclass
+
+Columns = tuple[Int32s, npt.NDArray[np.uint8], Int64s]
+"""Rows, ascending, each once; what the values are; the values."""
+
+
+@dataclass(slots=True)
+class _Stretch:
+    columns: Columns
+    count: int = 0
+
+    @property
+    def room(self) -> int:
+        return len(self.columns[0]) - self.count
+
+    def written(self) -> Columns:
+        """The columns without what was never written of them, which goes back to the system."""
+        for column in self.columns:
+            column.resize(self.count, refcheck=False)
+        return self.columns
+
+
+class PickedStats:
+    """``stat_count`` stats of ``rows`` events; each block adds some."""
+
+    def __init__(self, stat_count: int, rows: int, texts: MergedTexts) -> None:
+        self.own_numbers: list[Int32s | None] = []
+        """What the own texts of each block are called among all."""
+        self._stat_count = stat_count
+        self._to_come = rows
+        self._texts = texts
+        self._stretches: list[list[_Stretch]] = [[] for _ in range(stat_count)]
+        self._waiting: dict[int, tuple[int, Sink]] = {}
+        self._unused: list[Picks] = []
+        self._lock = threading.Lock()
+
+    def unused(self, memory: Memory) -> Picks:
+        """Columns for a block to write into."""
+        with self._lock:
+            for i, picks in enumerate(self._unused):
+                if picks.memory is memory:
+                    return self._unused.pop(i)
+        return Picks(memory, self._stat_count)
+
+    def add(self, number: int, rows: int, sink: Sink) -> None:
+        """Takes the picks of block ``number``, which has ``rows`` events; blocks may come in any order."""
+        places = []
+        with self._lock:
+            self._waiting[number] = (rows, sink)
+            while (following := len(self.own_numbers)) in self._waiting:
+                places.append(self._place(*self._waiting.pop(following)))
+        for picks, own_numbers, stretches in places:
+            for stat, (columns, at) in stretches.items():
+                picks.copy(stat, at, *columns, own_numbers, self._texts.base)
+            picks.clear()
+            with self._lock:
+                self._unused.append(picks)
+
+    def _place(self, rows: int, sink: Sink) -> tuple[Picks, Int32s | None, dict[int, tuple[Columns, int]]]:
+        """Where the picks of the next block go, by stat."""
+        assert sink.picks is not None
+        self._to_come -= rows
+        self.own_numbers.append(self._texts.add(sink))
+        places = {}
+        for stat, count in enumerate(sink.picks.counts()):
+            if not count:
+                continue
+            stretches = self._stretches[stat]
+            if not stretches or stretches[-1].room < count:
+                stretches.append(self._stretch(count, rows))
+            places[stat] = (stretches[-1].columns, stretches[-1].count)
+            stretches[-1].count += count
+        return sink.picks, self.own_numbers[-1], places
+
+    def _stretch(self, count: int, rows: int) -> _Stretch:
+        """Room for what ``rows`` events have, and for what those to come have if they are alike."""
+        likely = min(self._to_come, self._to_come * count * 9 // (rows * 8))
+        try:
+            return _Stretch(_make_empty(count + likely))
+        except MemoryError:
+            return _Stretch(_make_empty(count))
+
+    def columns(self) -> list[Columns]:
+        """All values by stat, once all blocks are there."""
+        assert not self._waiting
+        return [_join_stretches(stretches) for stretches in self._stretches]
+
+
+def _make_empty(count: int) -> Columns:
+    return np.empty(count, np.int32), np.empty(count, np.uint8), np.empty(count, np.int64)
+
+
+def _join_stretches(stretches: list[_Stretch]) -> Columns:
+    parts = [one.written() for one in stretches] or [_make_empty(0)]
+    if len(parts) == 1:
+        return parts[0]
+    rows, kinds, values = zip(*parts, strict=True)
+    return np.concatenate(rows), np.concatenate(kinds), np.concatenate(values)
+
+
+EVENT_COLUMNS = tuple(CAPTURE_TABLES["events"].names())
+STAT_COLUMNS = tuple(CAPTURE_TABLES["event_stats"].names())
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What to decode.
+
+    ``events``, ``stats``: columns of the tables events and event_stats. ``wide``: stats, by name, as columns beside
+    the events. ``flags``: stats, by name, as one truth per event: an integer other than zero. ``picks``: stats, by
+    name, that few events may have. ``metas``: also the row of each event's metadata in the capture.
+    """
+
+    events: tuple[str, ...] = ()
+    stats: tuple[str, ...] = ()
+    wide: tuple[str, ...] = ()
+    flags: tuple[str, ...] = ()
+    picks: tuple[str, ...] = ()
+    metas: bool = False
+
+    @property
+    def depth(self) -> int:
+        return records.STATS if self.stats or self.wide or self.flags else records.EVENTS
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """Arrays by column name; ``rows`` and ``stat_rows`` say how long they are. ``picks``: as Request.picks. Where their
+    kind is STR or REF, the value is the number of one of ``texts``."""
+
+    rows: int
+    stat_rows: int
+    events: dict[str, pa.Array]
+    stats: dict[str, pa.Array]
+    wide: dict[str, pa.Array]
+    flags: dict[str, Bools]
+    metas: Int32s
+    picks: list[Columns]
+    texts: pa.Array
+
+
+_INTEGERS = {records.INT64, records.UINT64}
+_TEXTS = {records.STR, records.REF}
+_CAPTURE_SHIFT = 40
+_EXACT = 2**53
+
+Values = npt.NDArray[np.int64]
+
+
+class WideColumn:
+    """One stat. Its type follows from the kinds that its values have: integers are int64, doubles float64, both
+    float64 where that is exact and else text, texts a dictionary, bytes large_binary, bytes and others text. A ref
+    is a text, even where it leads nowhere: there it is the number that it holds."""
+
+    def __init__(self, name: str, index: Index, known: Sequence[KnownEvents]) -> None:
+        self.name = name
+        names = index.names
+        if name.startswith("#"):  # stats of event metadata that have no name get one when they are read
+            for texts in names.texts:
+                read_metadata_stats(texts)
+        number = names.stats.array().index(name).as_py()
+        self.stat_rows: list[npt.NDArray[np.intp]] = []
+        self.defaults: list[tuple[Kinds | None, Values | None]] = []
+        self._default_bytes: dict[int, bytes] = {}
+        self.possible: set[int] = set()
+        """The kinds that its values may have, by what has been indexed."""
+        self.met: set[int] = set()
+        """The kinds that its values had so far."""
+        self.also: set[int] = set()
+        """Kinds of values that it has elsewhere, in columns that must be of one type with this one."""
+        for i, texts in enumerate(names.texts):
+            rows = np.flatnonzero(texts.now().names == number) if number >= 0 else np.zeros(0, np.intp)
+            self.stat_rows.append(rows)
+            kinds = known[i].kinds[rows[rows < len(known[i].kinds)]]
+            self.possible |= {code for code in range(7) if (kinds >> code & 1).any()}
+            self.defaults.append(self._defaults_of(i, texts, number) if len(rows) else (None, None))
+        self.possible.discard(records.NONE)
+
+    def _defaults_of(self, number: int, texts: CaptureTexts, stat: int) -> tuple[Kinds | None, Values | None]:
+        capture = texts.capture
+        spans, stats = read_metadata_stats(texts)
+        rows = np.flatnonzero((stats.stat == stat) & (stats.kind != records.NONE))[::-1]  # of several, the first stays
+        if not len(rows):
+            return None, None
+        kind = np.full(len(capture.metas), records.NONE, np.uint8)
+        value = np.zeros(len(capture.metas), np.int64)
+        owner = spans["owner"][rows]
+        kinds = stats.kind[rows]
+        values = np.where(kinds == records.DOUBLE, stats.double_value[rows].view(np.int64), stats.int_value[rows])
+        values = np.where(np.isin(kinds, list(_TEXTS)), stats.text[rows], values)
+        dangling = (kinds == records.REF) & (stats.text[rows] < 0)
+        kinds = np.where(dangling, records.LOST_REF, kinds).astype(np.uint8)
+        values = np.where(dangling, stats.int_value[rows], values)
+        payloads = stats.payloads(rows[kinds == records.BYTES])
+        for i in np.flatnonzero(kinds == records.BYTES).tolist():
+            key = number << _CAPTURE_SHIFT | int(owner[i])
+            self._default_bytes[key] = payloads[int(rows[i])]
+            values[i] = key
+        kind[owner] = kinds
+        value[owner] = values
+        self.possible |= set(np.unique(kinds).tolist())
+        return kind, value
+
+    def array(
+        self, kind: Kinds, value: Values, texts: pa.Array, own_bytes: list[tuple[int, bytes]], fixed: bool = False
+    ) -> pa.Array:
+        """The column; ``fixed``: of the type that all events of the session together give."""
+        met = set(np.unique(kind).tolist())
+        self.met |= met - {records.NONE}
+        kinds = (self.possible | met if fixed else met) | self.also
+        kinds = {records.REF if code == records.LOST_REF else code for code in kinds} - {records.NONE}
+        if not kinds or kinds <= _INTEGERS:
+            return _make_numbers(value, kind != records.NONE, pa.int64())
+        if kinds == {records.DOUBLE}:
+            return _make_numbers(value.view(np.float64), kind != records.NONE, pa.float64())
+        if kinds <= _INTEGERS | {records.DOUBLE}:
+            exact = _convert_doubles(kind, value)
+            if exact is not None:
+                return _make_numbers(exact, kind != records.NONE, pa.float64())
+            if fixed:
+                raise UsageError(
+                    f"the stat {self.name!r} has doubles and integers above 2**53; read event_stats instead"
+                )
+        if kinds <= _TEXTS and records.LOST_REF not in met:
+            return _make_dictionary(value, np.isin(kind, list(_TEXTS)), texts, fixed)
+        own = dict(own_bytes)
+        if kinds == {records.BYTES}:
+            return pa.array(
+                [self._bytes(row, value, own) if k == records.BYTES else None for row, k in enumerate(kind.tolist())],
+                pa.large_binary(),
+            )
+        return self._as_text(kind, value, texts, own, fixed)
+
+    def _bytes(self, row: int, value: Values, own: dict[int, bytes]) -> bytes:
+        return own[row] if row in own else self._default_bytes[int(value[row])]
+
+    def _as_text(self, kind: Kinds, value: Values, texts: pa.Array, own: dict[int, bytes], fixed: bool) -> pa.Array:
+        """Values of several kinds as text: integers in decimal, doubles in the shortest exact form."""
+        distinct: dict[tuple[int, int], int] = {}
+        written: list[str] = []
+        indices = np.full(len(kind), -1, np.int32)
+        for row in np.flatnonzero(kind != records.NONE).tolist():
+            key = (int(kind[row]), int(value[row]) if kind[row] != records.BYTES else row)
+            if key not in distinct:
+                distinct[key] = len(written)
+                written.append(self._text(key, row, value, texts, own))
+            indices[row] = distinct[key]
+        unique, inverse = np.unique(np.array(written, object), return_inverse=True)
+        mapped = np.append(inverse, -1).astype(np.int32)[indices]
+        return pa.DictionaryArray.from_arrays(
+            pa.array(mapped.astype(np.int32 if fixed else get_index_dtype(len(unique))), mask=mapped < 0),
+            pa.array(unique.tolist(), pa.string()),
+        )
+
+    def _text(self, key: tuple[int, int], row: int, value: Values, texts: pa.Array, own: dict[int, bytes]) -> str:
+        kind, number = key
+        if kind in _TEXTS:
+            return str(texts[number].as_py())
+        if kind in (records.UINT64, records.LOST_REF):
+            return str(number % 2**64)
+        if kind == records.DOUBLE:
+            return repr(float(value[row : row + 1].view(np.float64)[0]))
+        if kind == records.BYTES:
+            return self._bytes(row, value, own).decode("utf-8", "backslashreplace")
+        return str(number)
+
+
+def mask_nonzero_integers(kind: Kinds, value: Values) -> npt.NDArray[np.bool_]:
+    """Where a stat beside events is an integer other than zero."""
+    nonzero: npt.NDArray[np.bool_] = np.isin(kind, list(_INTEGERS)) & (value != 0)
+    return nonzero
+
+
+def _make_numbers(values: npt.NDArray[Any], valid: npt.NDArray[np.bool_], kind: pa.DataType) -> pa.Array:
+    values = np.where(valid, values, 0).astype(values.dtype)
+    return pa.array(values, kind, mask=None if valid.all() else ~valid)
+
+
+def _convert_doubles(kind: Kinds, value: Values) -> npt.NDArray[np.float64] | None:
+    integers = np.isin(kind, list(_INTEGERS))
+    held = value[integers]
+    wrapped = (held < 0) & (kind[integers] == records.UINT64)
+    if ((held > _EXACT) | (held < -_EXACT) | wrapped).any():
+        return None
+    return np.where(integers, value.astype(np.float64), value.view(np.float64))
+
+
+def _make_dictionary(numbers: Values, valid: npt.NDArray[np.bool_], texts: pa.Array, fixed: bool) -> pa.Array:
+    """The texts that occur, and each row's place among them; ``fixed``: by int32, however few there are."""
+    used = np.zeros(len(texts), bool)
+    used[numbers[valid]] = True
+    place: Int32s = (np.cumsum(used) - 1).astype(np.int32)
+    count = int(used.sum())
+    indices = np.where(valid, place[np.where(valid, numbers, 0)], 0) if len(texts) else np.zeros(len(numbers))
+    narrow = indices.astype(np.int32 if fixed else get_index_dtype(count))
+    words = texts.take(pa.array(np.flatnonzero(used)))
+    if valid.all():
+        return make_dictionary_array(narrow, words)
+    packed = np.packbits(valid, bitorder="little").tobytes()
+    return make_dictionary_array(narrow, words, bytearray(packed), int((~valid).sum()))
+
 
 _PLAIN = {
     "event_id": np.int64, "plane_id": np.int32, "line_id": np.int32, "metadata_id": np.int64,
@@ -123,7 +423,7 @@ class _Buffers:
     picked: PickedStats | None
 
 
-def filled(
+def fill_rows(
     layout: Layout,
     lookups: Mapping[int, CaptureLookups],
     share: Sequence[Block],
@@ -134,33 +434,33 @@ def filled(
     """The rows of the blocks, filled side by side. ``lookups``: by number of the capture; ``fixed_types``: as
     Decoder.decode says."""
     request = layout.request
-    buffers = _buffers(layout, share, fixed_types)
+    buffers = _make_buffers(layout, share, fixed_types)
     tasks, row, stat_row = [], 0, 0
     for number, block in enumerate(share):
-        tasks.append(partial(_fill, request, buffers, lookups[block.capture], number, block, row, stat_row))
+        tasks.append(partial(_fill_block, request, buffers, lookups[block.capture], number, block, row, stat_row))
         row += block.rows
         stat_row += block.stats
     sinks = workers.run(stage, tasks)
-    texts = _all_texts(layout.stats, buffers, share, sinks)
+    texts = _join_texts(layout.stats, buffers, share, sinks)
     places = []
     for block, sink in zip(share, sinks, strict=True):
         places.append((lookups[block.capture].part.capture, np.frombuffer(sink.bytes_at(), records.BYTES_AT)))
     unnamed = sum(sink.unnamed for sink in sinks)
     picks = buffers.picked.columns() if buffers.picked else []
     del sinks
-    events = {name: _event_array(layout, buffers, name, unnamed) for name in request.events}
-    stats = {name: _stat_array(layout, buffers, name, texts, places, fixed_types) for name in request.stats}
+    events = {name: _make_event_array(layout, buffers, name, unnamed) for name in request.events}
+    stats = {name: _make_stat_array(layout, buffers, name, texts, places, fixed_types) for name in request.stats}
     beside = list(zip(layout.wide, buffers.wide, strict=True))
     wide = {
-        column.name: column.array(kind, value, texts, _bytes_of(places, i), fixed_types)
+        column.name: column.array(kind, value, texts, _find_bytes(places, i), fixed_types)
         for i, (column, (kind, value)) in enumerate(beside[: len(request.wide)])
     }
-    flags = {column.name: integers_not_zero(kind, value) for column, (kind, value) in beside[len(request.wide) :]}
+    flags = {column.name: mask_nonzero_integers(kind, value) for column, (kind, value) in beside[len(request.wide) :]}
     metas = buffers.columns["name"] if request.metas else np.zeros(0, np.int32)
     return Decoded(buffers.rows, buffers.stat_rows, events, stats, wide, flags, metas, picks, texts)
 
 
-def _buffers(layout: Layout, share: Sequence[Block], fixed_types: bool) -> _Buffers:
+def _make_buffers(layout: Layout, share: Sequence[Block], fixed_types: bool) -> _Buffers:
     request = layout.request
     rows = sum(block.rows for block in share)
     stat_rows = sum(block.stats for block in share) if request.stats else 0
@@ -170,7 +470,7 @@ def _buffers(layout: Layout, share: Sequence[Block], fixed_types: bool) -> _Buff
     text_base = merged.base if merged else len(layout.stats)
 
     def indices(size: int, count: int) -> npt.NDArray[Any]:
-        return narrow_indices(_ANY_SIZE if fixed_types else size, count)
+        return make_indices(_ANY_SIZE if fixed_types else size, count)
 
     columns: dict[str, npt.NDArray[Any]] = {}
     for name in request.events:
@@ -197,7 +497,7 @@ def _buffers(layout: Layout, share: Sequence[Block], fixed_types: bool) -> _Buff
     return _Buffers(rows, stat_rows, text_base, columns, wide, merged, picked)
 
 
-def _fill(
+def _fill_block(
     request: Request, buffers: _Buffers, lookups: CaptureLookups, number: int, block: Block, row: int, stat_row: int
 ) -> Sink:
     """Fills block ``number`` of a share, from ``row`` and ``stat_row`` on."""
@@ -213,7 +513,7 @@ def _fill(
     return sink
 
 
-def _all_texts(stats: TextTable, buffers: _Buffers, share: Sequence[Block], sinks: Sequence[Sink]) -> pa.Array:
+def _join_texts(stats: TextTable, buffers: _Buffers, share: Sequence[Block], sinks: Sequence[Sink]) -> pa.Array:
     """The texts of the name tables, and behind them the sinks' own ones, in the order of the blocks."""
     if buffers.merged is None:
         return stats.array()
@@ -222,16 +522,16 @@ def _all_texts(stats: TextTable, buffers: _Buffers, share: Sequence[Block], sink
         mapped = buffers.picked.own_numbers[number] if buffers.picked else buffers.merged.add(sink)
         if mapped is not None:
             if "text" in buffers.columns:
-                _renumber(buffers.columns["text"][stat_row : stat_row + block.stats], buffers.text_base, mapped)
+                _renumber_texts(buffers.columns["text"][stat_row : stat_row + block.stats], buffers.text_base, mapped)
             for kind, value in buffers.wide:
                 mine = slice(row, row + block.rows)
-                _renumber(value[mine], buffers.text_base, mapped, kind[mine] == records.STR)
+                _renumber_texts(value[mine], buffers.text_base, mapped, kind[mine] == records.STR)
         row += block.rows
         stat_row += block.stats
     return buffers.merged.array()
 
 
-def _renumber(numbers: npt.NDArray[Any], base: int, mapped: Int32s, only: Bools | None = None) -> None:
+def _renumber_texts(numbers: npt.NDArray[Any], base: int, mapped: Int32s, only: Bools | None = None) -> None:
     own = numbers >= base
     if only is not None:
         own &= only
@@ -241,25 +541,25 @@ def _renumber(numbers: npt.NDArray[Any], base: int, mapped: Int32s, only: Bools 
 # ---- columns of events
 
 
-def _event_array(layout: Layout, buffers: _Buffers, name: str, unnamed: int) -> pa.Array:
+def _make_event_array(layout: Layout, buffers: _Buffers, name: str, unnamed: int) -> pa.Array:
     values, present = buffers.columns[name], buffers.columns.get("present")
     if name == "name" and unnamed:
         validity, valid = bitmap_of_codes((values >= 0).view(np.uint8), 1 << 1)
-        return dictionary_array(values, layout.dictionaries[name], validity, buffers.rows - valid)
+        return make_dictionary_array(values, layout.dictionaries[name], validity, buffers.rows - valid)
     if name in layout.dictionaries:
-        return dictionary_array(values, layout.dictionaries[name])
+        return make_dictionary_array(values, layout.dictionaries[name])
     if name == "num_occurrences" and present is None:
-        return _nullable(values, bytearray((buffers.rows + 7) // 8), 0)
+        return _make_nullable(values, bytearray((buffers.rows + 7) // 8), 0)
     flag = {"start_ps": records.HAS_START, "num_occurrences": records.HAS_OCCURRENCES}.get(name)
     if flag is None or present is None:
         return pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), len(values), [None, pa.py_buffer(values)], 0)
-    return _nullable(values, *bitmap_of_codes(present, sum(1 << code for code in range(4) if code & flag)))
+    return _make_nullable(values, *bitmap_of_codes(present, sum(1 << code for code in range(4) if code & flag)))
 
 
 # ---- columns of event_stats
 
 
-def _stat_array(
+def _make_stat_array(
     layout: Layout, buffers: _Buffers, name: str, texts: pa.Array, places: _Places, fixed_types: bool
 ) -> pa.Array:
     columns, kind = buffers.columns, buffers.columns["kind"]
@@ -267,31 +567,33 @@ def _stat_array(
         ids = columns["stat_event_id"]
         return pa.Array.from_buffers(pa.int64(), len(ids), [None, pa.py_buffer(ids)], 0)
     if name == "kind":
-        return dictionary_array(kind.view(np.int8), pa.array(KINDS))
+        return make_dictionary_array(kind.view(np.int8), pa.array(KINDS))
     if name == "stat":
-        return dictionary_array(columns["stat"], layout.stat_names)
+        return make_dictionary_array(columns["stat"], layout.stat_names)
     if name == "double_value":
-        return _nullable(columns["double_value"], *bitmap_of_codes(kind, 1 << records.DOUBLE))
+        return _make_nullable(columns["double_value"], *bitmap_of_codes(kind, 1 << records.DOUBLE))
     if name == "int_value":
-        kind = _with_lost_refs_as(records.UINT64, kind, columns.get("text"))
-        return _nullable(columns[name], *bitmap_of_codes(kind, 1 << records.INT64 | 1 << records.UINT64))
+        kind = _replace_lost_refs(records.UINT64, kind, columns.get("text"))
+        return _make_nullable(columns[name], *bitmap_of_codes(kind, 1 << records.INT64 | 1 << records.UINT64))
     if name == "str_value":
-        kind = _with_lost_refs_as(records.NONE, kind, columns["text"])
+        kind = _replace_lost_refs(records.NONE, kind, columns["text"])
         validity, valid = bitmap_of_codes(kind, 1 << records.STR | 1 << records.REF)
-        fitting = index_dtype(_ANY_SIZE if fixed_types else len(texts))
-        return dictionary_array(columns["text"].astype(fitting, copy=False), texts, validity, buffers.stat_rows - valid)
+        fitting = get_index_dtype(_ANY_SIZE if fixed_types else len(texts))
+        return make_dictionary_array(
+            columns["text"].astype(fitting, copy=False), texts, validity, buffers.stat_rows - valid
+        )
     validity, valid = bitmap_of_codes(kind, 1 << records.BYTES)
-    return _large_binary(_bytes_of(places, -1), buffers.stat_rows, validity, buffers.stat_rows - valid)
+    return _make_large_binary(_find_bytes(places, -1), buffers.stat_rows, validity, buffers.stat_rows - valid)
 
 
-def _with_lost_refs_as(other: int, kind: Kinds, text: npt.NDArray[Any] | None) -> Kinds:
+def _replace_lost_refs(other: int, kind: Kinds, text: npt.NDArray[Any] | None) -> Kinds:
     """The kinds, with another for refs that lead nowhere; ``text``: None where it was not decoded."""
     if text is None or not (text < 0).any():
         return kind
     return np.where((kind == records.REF) & (text < 0), np.uint8(other), kind)
 
 
-def _bytes_of(places: _Places, column: int) -> list[tuple[int, bytes]]:
+def _find_bytes(places: _Places, column: int) -> list[tuple[int, bytes]]:
     """Rows and values of a column of bytes; -1: of event_stats."""
     found: list[tuple[int, bytes]] = []
     for capture, at in places:
@@ -301,7 +603,7 @@ def _bytes_of(places: _Places, column: int) -> list[tuple[int, bytes]]:
     return found
 
 
-def _large_binary(values: list[tuple[int, bytes]], count: int, validity: bytearray, nulls: int) -> pa.Array:
+def _make_large_binary(values: list[tuple[int, bytes]], count: int, validity: bytearray, nulls: int) -> pa.Array:
     offsets = np.zeros(count + 1, np.int64)
     if values:  # else no page of the offsets is touched
         for row, value in values:
@@ -312,6 +614,6 @@ def _large_binary(values: list[tuple[int, bytes]], count: int, validity: bytearr
     return pa.Array.from_buffers(pa.large_binary(), count, buffers, null_count=nulls)
 
 
-def _nullable(values: npt.NDArray[Any], validity: bytearray, valid: int) -> pa.Array:
+def _make_nullable(values: npt.NDArray[Any], validity: bytearray, valid: int) -> pa.Array:
     kind, buffers = pa.from_numpy_dtype(values.dtype), [pa.py_buffer(validity), pa.py_buffer(values)]
     return pa.Array.from_buffers(kind, len(values), buffers, null_count=len(values) - valid)

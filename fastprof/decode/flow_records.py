@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from fastprof.decode.xspace_capture import Capture
 from fastprof.errors import CaptureError
-from fastprof.schema.array_types import Int32s, Int64s, Records
+from fastprof.schema.columns import Int32s, Int64s, Records
 from fastprof.schema.value_classes import dataclass
 
 FIELD: Final = 1000
@@ -52,14 +52,14 @@ class FlowRecords:
         return None if kind == NO_ID else str(value % 2**64 if kind == UINT_ID else value)
 
 
-def flow_records(capture: Capture) -> list[FlowRecords]:
+def read_flow_records(capture: Capture) -> list[FlowRecords]:
     """What the capture has, one for each time that the field occurs: of a part of a file, only ends on its own planes.
     CaptureError: it is damaged."""
     found, at = [], 0
     try:
-        for number, _, begin, end in _top_fields(capture):
+        for number, _, begin, end in _scan_top_fields(capture):
             if number == FIELD:
-                found.append(_records(capture.source.read(begin, end - begin)))
+                found.append(_parse_records(capture.source.read(begin, end - begin)))
             at = end
     except _DamagedError as fault:
         raise CaptureError(f"ends of flows are damaged: {fault}", path=capture.path, offset=at) from None
@@ -69,16 +69,16 @@ def flow_records(capture: Capture) -> list[FlowRecords]:
     return [replace(one, ends=one.ends[np.isin(one.lines[one.ends["line"], 0], planes)]) for one in found]
 
 
-def top_fields(capture: Capture) -> Iterator[tuple[int, int, int, int]]:
+def list_top_fields(capture: Capture) -> Iterator[tuple[int, int, int, int]]:
     """The fields of the XSpace, up to one that is damaged: number, place, and where the payload begins and ends."""
     with suppress(_DamagedError):
-        yield from _top_fields(capture)
+        yield from _scan_top_fields(capture)
 
 
-def _top_fields(capture: Capture) -> Iterator[tuple[int, int, int, int]]:
+def _scan_top_fields(capture: Capture) -> Iterator[tuple[int, int, int, int]]:
     at = 0
     while at < capture.source.size:
-        number, begin, end = _field(capture.source.read(at, _HEADER), at)
+        number, begin, end = _read_field(capture.source.read(at, _HEADER), at)
         yield number, at, begin, end
         at = end
 
@@ -87,7 +87,7 @@ class _DamagedError(ValueError):
     pass
 
 
-def _varint(data: bytes, at: int) -> tuple[int, int]:
+def _read_varint(data: bytes, at: int) -> tuple[int, int]:
     value = shift = 0
     while at < len(data) and shift < 70:
         byte = data[at]
@@ -98,15 +98,15 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
     raise _DamagedError("a field ends early")
 
 
-def _field(data: bytes, base: int = 0, at: int = 0) -> tuple[int, int, int]:
+def _read_field(data: bytes, base: int = 0, at: int = 0) -> tuple[int, int, int]:
     """Number of the field that begins at ``at``, and where its payload begins and ends, ``base`` added."""
-    tag, begin = _varint(data, at)
+    tag, begin = _read_varint(data, at)
     kind, length = tag & 7, 0
     if kind == 0:
-        _, end = _varint(data, begin)
+        _, end = _read_varint(data, begin)
         length = end - begin
     elif kind == 2:
-        length, begin = _varint(data, begin)
+        length, begin = _read_varint(data, begin)
     elif kind in (1, 5):
         length = 8 if kind == 1 else 4
     else:
@@ -114,11 +114,11 @@ def _field(data: bytes, base: int = 0, at: int = 0) -> tuple[int, int, int]:
     return tag >> 3, base + begin, base + begin + length
 
 
-def _records(data: bytes) -> FlowRecords:
+def _parse_records(data: bytes) -> FlowRecords:
     parts: dict[int, list[bytes]] = {number: [] for number in (_ENDS, _LINES, _TEXTS, _BESIDE)}
     at = 0
     while at < len(data):
-        number, begin, end = _field(data, at=at)
+        number, begin, end = _read_field(data, at=at)
         if end > len(data):
             raise _DamagedError("a field ends early")
         parts.setdefault(number, []).append(data[begin:end])
@@ -130,11 +130,11 @@ def _records(data: bytes) -> FlowRecords:
     lines = np.frombuffer(b"".join(parts[_LINES]), "<i8").reshape(-1, 2)
     beside = np.frombuffer(b"".join(parts[_BESIDE]), "<i4").reshape(-1, _MOST_BESIDE)
     texts = [part.decode("utf-8", "replace") for part in parts[_TEXTS]]
-    _check(ends, len(lines), beside, len(texts))
+    _check_numbers(ends, len(lines), beside, len(texts))
     return FlowRecords(ends, lines, beside, texts)
 
 
-def _check(ends: Records, lines: int, beside: Int32s, texts: int) -> None:
+def _check_numbers(ends: Records, lines: int, beside: Int32s, texts: int) -> None:
     """Raise _DamagedError if a number leads nowhere."""
     of_text = ends["id"][ends["id_kind"] == TEXT_ID]
     for values, first, last in (

@@ -1,31 +1,173 @@
-"""The nodes of a GraphDef, as columns of texts.
-
-    for nodes in read_nodes(data):        # data: a GraphDef, or any number of its fields
-        nodes.name[7], nodes.inputs[7], nodes.attrs[7]["data_format"]
-        shape(nodes.attrs[7].get("shape"))
-
-Texts of values of attributes:
-
-    type     float, int32; of a reference float_ref         shape    [2,-1]; [?] of unknown rank; -1: an unknown size
-    text     NHWC, bytes that are not UTF-8 as \\xNN         list     [1, 2], of texts ["a", "b"]
-    integer  3       number  0.5       flag  true            tensor   tensor float[2,3] 24 bytes
-    function name, or name(attribute=value, ...)            a placeholder of a function's body: $name
-"""
+"""The nodes of a GraphDef as columns of text, and the values of their attributes as text."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import json
+import struct
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import prod
 from typing import Final
 
 import numpy as np
 
-from fastprof.decode.attr_value import ValueTexts
-from fastprof.inputs.message_columns import Buffer, MessageColumns, Owned, Spans, all_of, texts
+from fastprof._native.messages import read_message
+from fastprof.errors import CaptureError
+from fastprof.inputs.message_columns import Buffer, ByteSpans, MessageColumns, Owned, decode_texts, make_whole_span
+from fastprof.schema.tensor_types import get_tensor_type_bytes, get_tensor_type_name
 from fastprof.schema.value_classes import dataclass
+
+_DOING: Final = "reading a GraphDef"
+_DEEPEST: Final = 64
+"""Functions are values of attributes, and have attributes."""
+Value = int | memoryview
+Fields = Mapping[int, list[Value]]
+_SHAPE, _FUNCTION, _LIST, _PLACEHOLDER = 7, 10, 1, 9
+_FUNCTION_IN_LIST: Final = 9
+_STRING, _STRING_VALUES = 7, 8
+
+
+class ValueTexts:
+    """Texts of values, those that are met often read once."""
+
+    _LONGEST: Final = 256
+    _MOST: Final = 1 << 16
+
+    def __init__(self) -> None:
+        self._known: dict[bytes, str] = {}
+
+    def of(self, value: memoryview, at: int) -> str:
+        """Of an AttrValue. CaptureError: it does not decode; its offset is ``at``, where the value lies."""
+        try:
+            if len(value) > self._LONGEST:
+                return _format_attr(value, 0)
+            raw = bytes(value)
+            text = self._known.get(raw)
+            if text is None:
+                if len(self._known) >= self._MOST:
+                    self._known.clear()
+                text = self._known[raw] = _format_attr(value, 0)
+            return text
+        except CaptureError as fault:
+            raise CaptureError(fault.message, offset=at) from None
+
+
+def _read_fields(data: Value) -> Fields:
+    return read_message(data, _DOING) if isinstance(data, memoryview) and len(data) else {}
+
+
+def _format_attr(value: Value, depth: int) -> str:
+    fields = _read_fields(value)
+    if not fields:
+        return ""
+    number = list(fields)[-1]  # one of them is set; of several the last counts
+    one = fields[number][-1]
+    if number == _LIST:
+        return f"[{', '.join(_format_elements(_read_fields(one), depth))}]"
+    if number == _FUNCTION:
+        return _format_function(one, depth)
+    if number == _PLACEHOLDER:
+        return f"${_format_bytes(one)}"
+    return _PLAIN[number](one) if number in _PLAIN else ""
+
+
+def _format_elements(fields: Fields, depth: int) -> Iterator[str]:
+    for number, values in fields.items():
+        for value in values:
+            if number == _FUNCTION_IN_LIST:
+                yield _format_function(value, depth)
+            elif number in _PACKED and isinstance(value, memoryview):
+                yield from map(_PLAIN[number], _unpack_numbers(value, _PACKED[number]))
+            elif number == 2:
+                yield json.dumps(_format_bytes(value), ensure_ascii=False)
+            elif number in _PLAIN:
+                yield _PLAIN[number](value)
+
+
+def _format_function(value: Value, depth: int) -> str:
+    if depth >= _DEEPEST:
+        raise CaptureError(f"functions lie deeper than {_DEEPEST}, {_DOING}")
+    fields = _read_fields(value)
+    attrs = []
+    for entry in fields.get(2, []):
+        parts = _read_fields(entry)
+        attrs.append(f"{_format_bytes(parts.get(1, [0])[-1])}={_format_attr(parts.get(2, [0])[-1], depth + 1)}")
+    name = _format_bytes(fields.get(1, [0])[-1])
+    return f"{name}({', '.join(attrs)})" if attrs else name
+
+
+def _format_bytes(value: Value) -> str:
+    return "" if isinstance(value, int) else bytes(value).decode("utf-8", "backslashreplace")
+
+
+def _make_signed(value: Value) -> int:
+    if not isinstance(value, int):
+        return 0
+    return value - (1 << 64) if value >> 63 else value
+
+
+def _format_float(value: Value) -> str:
+    return str(np.float32(struct.unpack("<f", struct.pack("<I", _make_signed(value) & 0xFFFF_FFFF))[0]))
+
+
+def _read_sizes(value: Value) -> list[int] | None:
+    """None: of unknown rank."""
+    fields = _read_fields(value)
+    if _make_signed(fields.get(3, [0])[-1]):
+        return None
+    return [_make_signed(_read_fields(one).get(1, [0])[-1]) for one in fields.get(2, [])]
+
+
+def _format_shape(value: Value) -> str:
+    sizes = _read_sizes(value)
+    return "[?]" if sizes is None else f"[{','.join(map(str, sizes))}]"
+
+
+def _format_tensor(value: Value) -> str:
+    """With the bytes of its elements; of texts, those that are recorded."""
+    fields = _read_fields(value)
+    kind = _make_signed(fields.get(1, [0])[-1])
+    at: Value = fields.get(2, [0])[-1]
+    sizes, width, size = _read_sizes(at), get_tensor_type_bytes(kind), ""
+    if width and sizes is not None and all(one >= 0 for one in sizes):
+        size = f" {prod(sizes) * width} bytes"
+    elif kind == _STRING:
+        size = f" {sum(len(one) for one in fields.get(_STRING_VALUES, []) if isinstance(one, memoryview))} bytes"
+    return f"tensor {get_tensor_type_name(kind)}{_format_shape(at)}{size}"
+
+
+_PLAIN: Final[Mapping[int, Callable[[Value], str]]] = {
+    2: _format_bytes,
+    3: lambda value: str(_make_signed(value)),
+    4: _format_float,
+    5: lambda value: "true" if _make_signed(value) else "false",
+    6: lambda value: get_tensor_type_name(_make_signed(value)),
+    _SHAPE: _format_shape,
+    8: _format_tensor,
+}
+"""By field: of an AttrValue, and of a list of them."""
+_PACKED: Final = {3: 0, 4: 4, 5: 0, 6: 0}
+"""Fields of a list that may be packed, with the bytes of an element; 0: varints."""
+
+
+def _unpack_numbers(data: memoryview, width: int) -> Iterator[int]:
+    raw = bytes(data)
+    if width:
+        yield from (int.from_bytes(raw[at : at + width], "little") for at in range(0, len(raw), width))
+        return
+    value = shift = 0
+    for byte in raw:
+        value |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            yield value & (1 << 64) - 1
+            value = shift = 0
+    if shift:
+        raise CaptureError(f"a number has no end, {_DOING}")
+
 
 BATCH: Final = 1 << 13
 """Nodes that are read at once."""
-_DOING: Final = "reading a GraphDef"
+_DOING_GRAPH: Final = "reading a GraphDef"
 _GRAPH_NODE, _GRAPH_LIBRARY = 1, 2
 _LIBRARY_FUNCTION, _FUNCTION_SIGNATURE, _FUNCTION_NODE, _SIGNATURE_NAME = 1, 1, 3, 1
 _NODE_NAME, _NODE_OP, _NODE_INPUT, _NODE_DEVICE, _NODE_ATTR = 1, 2, 3, 4, 5
@@ -61,60 +203,62 @@ def read_nodes(data: Buffer) -> Iterator[Nodes]:
 
     ``data``: any number of the GraphDef's fields. CaptureError: it does not decode; the offset is one in ``data``.
     """
-    graph, known = MessageColumns(data, all_of(data), _DOING), ValueTexts()
-    yield from _batches(data, "", graph.each(_GRAPH_NODE).at, known)
-    libraries = MessageColumns(data, graph.each(_GRAPH_LIBRARY).at, _DOING)
-    functions = MessageColumns(data, libraries.each(_LIBRARY_FUNCTION).at, _DOING)
-    signatures = MessageColumns(data, functions.spans(_FUNCTION_SIGNATURE), _DOING)
-    names = texts(data, signatures.spans(_SIGNATURE_NAME))
+    graph, known = MessageColumns(data, make_whole_span(data), _DOING_GRAPH), ValueTexts()
+    yield from _read_batches(data, "", graph.each(_GRAPH_NODE).at, known)
+    libraries = MessageColumns(data, graph.each(_GRAPH_LIBRARY).at, _DOING_GRAPH)
+    functions = MessageColumns(data, libraries.each(_LIBRARY_FUNCTION).at, _DOING_GRAPH)
+    signatures = MessageColumns(data, functions.spans(_FUNCTION_SIGNATURE), _DOING_GRAPH)
+    names = decode_texts(data, signatures.spans(_SIGNATURE_NAME))
     nodes = functions.each(_FUNCTION_NODE)
     ends = np.searchsorted(nodes.owner, np.arange(functions.count + 1)).tolist()
     for name, first, last in zip(names, ends, ends[1:], strict=False):
-        yield from _batches(data, name, Spans(nodes.at.offset[first:last], nodes.at.length[first:last]), known)
+        yield from _read_batches(data, name, ByteSpans(nodes.at.offset[first:last], nodes.at.length[first:last]), known)
 
 
-def shape(text: str | None) -> list[int] | None:
+def parse_shape(text: str | None) -> list[int] | None:
     """The sizes of a shape, -1: unknown. None: unknown rank, or no shape."""
     if text is None or not text.startswith("[") or text == "[?]":
         return None
     return [int(size) for size in text[1:-1].split(",") if size]
 
 
-def shapes(text: str | None) -> list[list[int] | None]:
+def parse_shapes(text: str | None) -> list[list[int] | None]:
     """Those of an attribute that is a list of shapes, as ``_output_shapes`` is."""
-    return [shape(one) for one in listed_shapes(text)]
+    return [parse_shape(one) for one in split_shapes(text)]
 
 
-def listed_shapes(text: str | None) -> list[str]:
+def split_shapes(text: str | None) -> list[str]:
     """The texts of a list of shapes."""
     inner = text[1:-1] if text and text.startswith("[") else ""
     return inner.split(", ") if inner else []
 
 
-def _batches(data: Buffer, function: str, at: Spans, known: ValueTexts) -> Iterator[Nodes]:
+def _read_batches(data: Buffer, function: str, at: ByteSpans, known: ValueTexts) -> Iterator[Nodes]:
     for first in range(0, len(at.offset), BATCH):
         rows = slice(first, first + BATCH)
-        yield _nodes(data, function, Spans(at.offset[rows], at.length[rows]), known)
+        yield _read_node_columns(data, function, ByteSpans(at.offset[rows], at.length[rows]), known)
 
 
-def _nodes(data: Buffer, function: str, at: Spans, known: ValueTexts) -> Nodes:
-    nodes = MessageColumns(data, at, _DOING)
-    name, op, device = (texts(data, nodes.spans(number)) for number in (_NODE_NAME, _NODE_OP, _NODE_DEVICE))
+def _read_node_columns(data: Buffer, function: str, at: ByteSpans, known: ValueTexts) -> Nodes:
+    nodes = MessageColumns(data, at, _DOING_GRAPH)
+    name, op, device = (decode_texts(data, nodes.spans(number)) for number in (_NODE_NAME, _NODE_OP, _NODE_DEVICE))
     inputs: list[list[str]] = [[] for _ in name]
     controls: list[list[str]] = [[] for _ in name]
     every = nodes.each(_NODE_INPUT)
-    for owner, one in zip(every.owner.tolist(), texts(data, every.at), strict=True):
+    for owner, one in zip(every.owner.tolist(), decode_texts(data, every.at), strict=True):
         if one.startswith("^"):
             controls[owner].append(one[1:])
         else:
             inputs[owner].append(one)
-    return Nodes(function, name, op, device, inputs, controls, _attrs(data, len(name), nodes.each(_NODE_ATTR), known))
+    return Nodes(
+        function, name, op, device, inputs, controls, _read_attrs(data, len(name), nodes.each(_NODE_ATTR), known)
+    )
 
 
-def _attrs(data: Buffer, count: int, entries: Owned, known: ValueTexts) -> list[dict[str, str]]:
+def _read_attrs(data: Buffer, count: int, entries: Owned, known: ValueTexts) -> list[dict[str, str]]:
     found: list[dict[str, str]] = [{} for _ in range(count)]
-    columns = MessageColumns(data, entries.at, _DOING)
-    keys, values = texts(data, columns.spans(_KEY)), columns.spans(_VALUE)
+    columns = MessageColumns(data, entries.at, _DOING_GRAPH)
+    keys, values = decode_texts(data, columns.spans(_KEY)), columns.spans(_VALUE)
     view = memoryview(data)
     places = zip(values.offset.tolist(), values.length.tolist(), strict=True)
     for owner, key, (offset, length) in zip(entries.owner.tolist(), keys, places, strict=True):

@@ -20,12 +20,11 @@ import pyarrow as pa
 
 from fastprof._native import records
 from fastprof.decode.import_log import ImportLog
-from fastprof.decode.span_stats import CaptureTexts
-from fastprof.decode.task_environment import TaskEnvironment, read_task_environment
+from fastprof.decode.span_stats import CaptureTexts, TaskEnvironment, read_task_environment
 from fastprof.decode.text_pools import TextTable
-from fastprof.decode.workers import Workers, grouped
+from fastprof.decode.workers import Workers, group_sizes
 from fastprof.decode.xspace_capture import Capture, Kinds
-from fastprof.schema.array_types import Bools, Int32s, Int64s, Records
+from fastprof.schema.columns import Bools, Int32s, Int64s, Records
 from fastprof.schema.value_classes import dataclass
 
 UNIX_NS = 10**18
@@ -70,7 +69,7 @@ class CaptureIndex:
         self.environment: TaskEnvironment = read_task_environment(capture)
         depth = np.full(len(self.pieces), -1, np.int8)
         kinds = np.zeros(len(capture.stats.metas), np.uint8)
-        self.known = KnownEvents(depth, _least(depth), np.zeros(0, records.SEGMENT), kinds)
+        self.known = KnownEvents(depth, _get_least(depth), np.zeros(0, records.SEGMENT), kinds)
 
     def lacks(self, depth: int, wanted: Bools | None) -> bool:
         """Whether pieces are indexed less deep than that; those that are not wanted (None: all are) need a header."""
@@ -89,7 +88,7 @@ class CaptureIndex:
         rows = np.flatnonzero(wanted & (self.known.depth < depth))
         tasks: list[Callable[[], Any]] = []
         for run in np.split(rows, np.flatnonzero(np.diff(rows) != 1) + 1) if len(rows) else ():
-            for first, last in grouped(self.pieces["length"][run].tolist(), _TASK_BYTES):
+            for first, last in group_sizes(self.pieces["length"][run].tolist(), _TASK_BYTES):
                 tasks.append(partial(self._index, int(run[first]), int(run[last - 1]) + 1, depth, segment_bytes))
         return tasks
 
@@ -131,7 +130,7 @@ class CaptureIndex:
         kept = known.segments[~replaced[known.segments["piece"]]]
         for segments in fresh:
             self._note_overflow(segments, log)
-        return KnownEvents(depths, _least(depths), np.concatenate([kept, *fresh]), kinds)
+        return KnownEvents(depths, _get_least(depths), np.concatenate([kept, *fresh]), kinds)
 
     def _note_overflow(self, segments: Records, log: ImportLog) -> None:
         """Rows of import_log for stretches of a line with times that 64 bits cannot hold."""
@@ -153,7 +152,7 @@ class CaptureIndex:
             log.add_faults([(code, text, "XLine.events", 1, offset) for offset in offsets], self.capture.path)
 
 
-def _least(depth: npt.NDArray[np.int8]) -> int:
+def _get_least(depth: npt.NDArray[np.int8]) -> int:
     return int(depth.min(initial=records.STATS))
 
 
@@ -245,7 +244,7 @@ class Index:
             learnt[part] = part.learnt(results, self.log)
         lines = self._number_lines() if self._lines is None else self._lines
         for part, known in learnt.items():
-            part.known = _numbered(part.pieces, lines, known)
+            part.known = _number_events(part.pieces, lines, known)
         self._lines = lines
 
     @property
@@ -278,7 +277,9 @@ class Index:
     def _label_pieces(self) -> dict[str, pa.Array]:
         memory = self.captures[0].capture.memory
         hosts, planes, lines = TextTable(memory), TextTable(memory), TextTable(memory)
-        line_index = np.array([lines.add(text) for text in label(self.line_names, self.line_display_names)], np.int32)
+        line_index = np.array(
+            [lines.add(text) for text in get_line_labels(self.line_names, self.line_display_names)], np.int32
+        )
         for part in self.captures:
             part.pieces["host"] = hosts.add(part.capture.host)
             plane_index = np.array([planes.add(name) for name, _ in part.capture.plane_keys], np.int32)
@@ -371,7 +372,7 @@ class Index:
                     names[line] = names[line] or text
 
 
-def _numbered(pieces: Records, lines: Records, known: KnownEvents) -> KnownEvents:
+def _number_events(pieces: Records, lines: Records, known: KnownEvents) -> KnownEvents:
     """The same, with the segments by line, then place, and their events numbered so, as if lines were sorted."""
     line = pieces["line_id"][known.segments["piece"]]
     order = np.lexsort((known.segments["offset"], line))
@@ -385,7 +386,7 @@ def _numbered(pieces: Records, lines: Records, known: KnownEvents) -> KnownEvent
     return replace(known, segments=segments)
 
 
-def unsorted_lines(pieces: Records, segments: Records) -> Int64s:
+def find_unsorted_lines(pieces: Records, segments: Records) -> Int64s:
     """Lines whose events do not come in order of time, or may not: ids, ascending."""
     if not len(segments):
         return np.zeros(0, np.int64)
@@ -393,24 +394,24 @@ def unsorted_lines(pieces: Records, segments: Records) -> Int64s:
     base = pieces["base_ps"][segments["piece"]]
     timed = segments["aggregated_count"] < segments["event_count"]
     doubtful = (segments["flags"] & records.SORTED) == 0
-    doubtful |= timed & _far(pieces, segments)
+    doubtful |= timed & _find_far_segments(pieces, segments)
     doubtful |= (pieces["timeless"][segments["piece"]] != 0) & timed
     same = line[1:] == line[:-1]
-    first = _absolute(base, segments["first_start"])[1:]
-    last = _absolute(base, segments["last_start"])[:-1]
+    first = _add_base(base, segments["first_start"])[1:]
+    last = _add_base(base, segments["last_start"])[:-1]
     earlier = first < last
     earlier |= (first == last) & (segments["first_duration"][1:] > segments["last_duration"][:-1])
     doubtful[1:] |= same & earlier
     return np.unique(line[doubtful])
 
 
-def may_lack_start(pieces: Records, segments: Records) -> bool:
+def may_lack_starts(pieces: Records, segments: Records) -> bool:
     """Whether events of the segments have no start: aggregated ones, or times that do not fit."""
-    large = _far(pieces, segments) & (segments["aggregated_count"] < segments["event_count"])
+    large = _find_far_segments(pieces, segments) & (segments["aggregated_count"] < segments["event_count"])
     return bool(segments["aggregated_count"].any() or pieces["timeless"].any() or large.any())
 
 
-def _far(pieces: Records, segments: Records) -> Bools:
+def _find_far_segments(pieces: Records, segments: Records) -> Bools:
     """Segments with times so large that adding base and start may pass 64 bits."""
     base = pieces["base_ps"][segments["piece"]]
     far = np.zeros(len(segments), bool)
@@ -419,12 +420,12 @@ def _far(pieces: Records, segments: Records) -> Bools:
     return far
 
 
-def _absolute(base: Int64s, start: Int64s) -> Int64s:
+def _add_base(base: Int64s, start: Int64s) -> Int64s:
     """Sums for comparing; an aggregated event's INT64_MAX stays. Sums that wrap belong to doubtful segments."""
     aggregated = start == np.iinfo(np.int64).max
     return np.where(aggregated, start, base + start)
 
 
-def label(names: Sequence[str], display_names: Sequence[str]) -> list[str]:
+def get_line_labels(names: Sequence[str], display_names: Sequence[str]) -> list[str]:
     """What the lines are called in events: their name, or where they have none their display name."""
     return [name or shown for name, shown in zip(names, display_names, strict=True)]

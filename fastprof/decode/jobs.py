@@ -1,27 +1,39 @@
-"""Traces of PyTorch's profiler that cannot be of one job, by what each of them records.
-
-    rank 0 of 2   A100   10:00        job 1
-    rank 1 of 2   A100   10:00        job 1
-    rank 0 of 2   A100   10:07        job 2: a job has each rank once, and its ranks are profiled at one time
-    rank 0 of 1   H100   10:00        job 3: a job has one number of ranks, and devices of one model
-
-What a trace does not record rules nothing out.
-"""
+"""Which captures are of one job: PyTorch traces that cannot be, the order of ranks, and files with several hosts."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from typing import Any, Final
+from dataclasses import replace
+from typing import Any, Final, TypeAlias
 
+import numpy as np
+
+from fastprof.decode.flow_records import list_top_fields
 from fastprof.decode.import_log import ImportLog
-from fastprof.decode.span_stats import CaptureTexts, owned_spans, read_span_stats
-from fastprof.decode.task_environment import KINETO, TaskEnvironment
+from fastprof.decode.span_stats import (
+    EVENT_FILE,
+    KINETO,
+    RUN_METADATA,
+    TFPROF,
+    XPROF,
+    CaptureTexts,
+    TaskEnvironment,
+    list_environment_parts,
+    own_spans,
+    read_recorded_environment,
+    read_span_stats,
+)
 from fastprof.decode.text_pools import TextTable
 from fastprof.decode.xspace_capture import Capture
-from fastprof.inputs.chosen_traces import OTHER_PHASE as OTHER_PHASE
+from fastprof.inputs.directory_content import OTHER_PHASE as OTHER_PHASE
+from fastprof.inputs.open_files import PartsOfFile
+from fastprof.inputs.resolve import CaptureFile
+from fastprof.inputs.source import CaptureSource
 from fastprof.schema.value_classes import dataclass
-from fastprof.wording.quantities import few
+from fastprof.wording.patterns import compile_late
+from fastprof.wording.quantities import list_few
 
 SEVERAL_JOBS: Final = "several_jobs"
 _MODELS: Final = ("gpu_device_name", "device_name", "gpu_model")
@@ -52,9 +64,9 @@ def read_job_facts(capture: Capture, environment: TaskEnvironment) -> JobFacts |
     if environment.transcribed_from != KINETO:
         return None
     info = parse_distributed_info(dict(environment.stats).get("distributedInfo"))
-    rank = as_count(info.get("rank"))
+    rank = parse_count(info.get("rank"))
     return JobFacts(
-        rank, as_count(info.get("world_size")), _groups(info.get("pg_config"), rank), _models(capture),
+        rank, parse_count(info.get("world_size")), _list_groups(info.get("pg_config"), rank), _list_models(capture),
         environment.start_unix_ns, environment.stop_unix_ns,
     )  # fmt: skip
 
@@ -68,23 +80,23 @@ def parse_distributed_info(text: str | None) -> dict[str, Any]:
     return info if isinstance(info, dict) else {}
 
 
-def as_count(value: object) -> int | None:
+def parse_count(value: object) -> int | None:
     """Return a number of ranks or a rank; None: it is none."""
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
 
 
-def _groups(config: object, own: int | None) -> tuple[tuple[int, ...], ...]:
+def _list_groups(config: object, own: int | None) -> tuple[tuple[int, ...], ...]:
     """Return the first ranks of each process group, and the own one: thousands of traces may list all ranks each."""
     listed = list(config.values()) if isinstance(config, dict) else config if isinstance(config, list) else []
     ranks = [one.get("ranks") for one in listed if isinstance(one, dict)]
-    lists = [one for one in ranks if isinstance(one, list) and all(as_count(rank) is not None for rank in one)]
+    lists = [one for one in ranks if isinstance(one, list) and all(parse_count(rank) is not None for rank in one)]
     return tuple((*one[:_MOST_RANKS], *([own] if own in one else [])) for one in lists)
 
 
-def _models(capture: Capture) -> frozenset[str]:
+def _list_models(capture: Capture) -> frozenset[str]:
     table = TextTable(capture.memory)
     spans = capture.plane_stat_spans
-    stats = read_span_stats(CaptureTexts(capture, table), owned_spans(spans), spans["part"].copy())
+    stats = read_span_stats(CaptureTexts(capture, table), own_spans(spans), spans["part"].copy())
     texts: list[str] = table.array().to_pylist()
     pairs = zip(stats.stat.tolist(), stats.text.tolist(), strict=True)
     return frozenset(texts[text] for stat, text in pairs if text >= 0 and texts[text] and texts[stat] in _MODELS)
@@ -98,13 +110,13 @@ def split_jobs(facts: Sequence[JobFacts | None]) -> tuple[Jobs, list[str]]:
         return jobs, reasons
     splits: tuple[tuple[Callable[[Sequence[JobFacts]], list[Hashable]], str], ...] = (
         (lambda of: [one.size for one in of], "their numbers of ranks differ"),
-        (_by_model, "their devices differ"),
-        (_by_time, "they were recorded at different times"),
-        (_by_group, "no process group has ranks of both"),
-        (_by_rank, "ranks are recorded twice"),
+        (_key_by_model, "their devices differ"),
+        (_key_by_time, "they were recorded at different times"),
+        (_key_by_group, "no process group has ranks of both"),
+        (_key_by_rank, "ranks are recorded twice"),
     )
     for keys_of, reason in splits:
-        parts = [part for job in jobs for part in _parts(job, keys_of([known[trace] for trace in job]))]
+        parts = [part for job in jobs for part in _split_by_key(job, keys_of([known[trace] for trace in job]))]
         if len(parts) > len(jobs):
             jobs = parts
             reasons.append(reason)
@@ -112,7 +124,7 @@ def split_jobs(facts: Sequence[JobFacts | None]) -> tuple[Jobs, list[str]]:
     return jobs, reasons
 
 
-def _parts(job: Sequence[int], keys: Sequence[Hashable]) -> Jobs:
+def _split_by_key(job: Sequence[int], keys: Sequence[Hashable]) -> Jobs:
     """Return the traces of a job by key. Those without a key (None) go with the most frequent one."""
     parts: dict[Hashable, list[int]] = {}
     counted = [key for key in keys if key is not None]
@@ -122,7 +134,7 @@ def _parts(job: Sequence[int], keys: Sequence[Hashable]) -> Jobs:
     return list(parts.values())
 
 
-def _joined(sets: Iterable[Iterable[Hashable]]) -> dict[Hashable, Hashable]:
+def _join_sets(sets: Iterable[Iterable[Hashable]]) -> dict[Hashable, Hashable]:
     """Return a representative of each element; elements that are in one set have the same."""
     above: dict[Hashable, Hashable] = {}
 
@@ -140,12 +152,12 @@ def _joined(sets: Iterable[Iterable[Hashable]]) -> dict[Hashable, Hashable]:
     return {one: top(one) for one in list(above)}
 
 
-def _by_model(facts: Sequence[JobFacts]) -> list[Hashable]:
-    of_model = _joined(one.models for one in facts if one.models)
+def _key_by_model(facts: Sequence[JobFacts]) -> list[Hashable]:
+    of_model = _join_sets(one.models for one in facts if one.models)
     return [of_model[min(one.models)] if one.models else None for one in facts]
 
 
-def _by_time(facts: Sequence[JobFacts]) -> list[Hashable]:
+def _key_by_time(facts: Sequence[JobFacts]) -> list[Hashable]:
     """Traces without a time of day are of another job than those with one: one profiler writes all of a job."""
     keys: list[Hashable] = ["unknown"] * len(facts)
     number, latest = 0, None
@@ -156,15 +168,15 @@ def _by_time(facts: Sequence[JobFacts]) -> list[Hashable]:
     return keys
 
 
-def _by_group(facts: Sequence[JobFacts]) -> list[Hashable]:
+def _key_by_group(facts: Sequence[JobFacts]) -> list[Hashable]:
     """Ranks that are not in one group may be of groups that share a third rank."""
     if any(one.rank is None or not any(one.rank in group for group in one.groups) for one in facts):
         return [None] * len(facts)
-    of_rank = _joined(group for one in facts for group in one.groups if group)
+    of_rank = _join_sets(group for one in facts for group in one.groups if group)
     return [of_rank[one.rank] for one in facts]
 
 
-def _by_rank(facts: Sequence[JobFacts]) -> list[Hashable]:
+def _key_by_rank(facts: Sequence[JobFacts]) -> list[Hashable]:
     """The first trace of each rank, the second, …, in the order of their times."""
     keys: list[Hashable] = [None] * len(facts)
     seen: dict[int, int] = {}
@@ -179,7 +191,7 @@ def note_jobs(hosts: Sequence[str], facts: Sequence[JobFacts | None], log: Impor
     """Return the jobs that these hosts are of, with a row of the log if they are several."""
     jobs, reasons = split_jobs(facts)
     if len(jobs) > 1:
-        named = [f"{name}: {few(hosts[trace] for trace in job)}" for name, job in name_jobs(jobs).items()]
+        named = [f"{name}: {list_few(hosts[trace] for trace in job)}" for name, job in name_jobs(jobs).items()]
         more = f"; and {len(named) - _MOST_LISTED} more jobs" if len(named) > _MOST_LISTED else ""
         why, listed = " and ".join(reasons), "; ".join(named[:_MOST_LISTED])
         log.add("notice", SEVERAL_JOBS, f"the traces are not of one job, because {why}: {listed}{more}", None)
@@ -193,3 +205,102 @@ def is_job_name(name: str) -> bool:
 
 def name_jobs(jobs: Jobs) -> dict[str, list[int]]:
     return {f"job {number}": job for number, job in enumerate(jobs, 1)}
+
+
+def sort_by_rank(captures: Sequence[Capture], log: ImportLog) -> list[Capture]:
+    """By the ranks of their processes if all record one; else as they are, by name. Of one rank recorded twice the
+    order is that of the names."""
+    if len(captures) < 2:
+        return list(captures)
+    return [captures[place] for place in order_ranks(((read_rank(one), one.path) for one in captures), log)]
+
+
+def order_ranks(ranks: Iterable[tuple[int | None, str]], log: ImportLog) -> list[int]:
+    """Of captures with these ranks and paths, the places in the order of the ranks."""
+    known: dict[int, str] = {}
+    listed: list[int] = []
+    every = list(ranks)
+    for rank, path in every:
+        if rank is None:
+            return list(range(len(every)))
+        if rank in known:
+            log.add("notice", "duplicate_rank", f"{known[rank]} and this file record the same rank, {rank}", path)
+        known.setdefault(rank, path)
+        listed.append(rank)
+    return sorted(range(len(listed)), key=lambda place: listed[place])
+
+
+def read_rank(capture: Capture) -> int | None:
+    """The rank of the process that was profiled, of ``distributedInfo``; None: not recorded."""
+    return parse_count(parse_distributed_info(read_recorded_environment(capture).get("distributedInfo")).get("rank"))
+
+
+_NAME: Final = compile_late(r"(?P<host>\S.*) /(?:host|device|job):[^ ].*", re.DOTALL)
+_PLANES: Final = 1
+_Range: TypeAlias = tuple[int, int]
+
+
+def split_by_host(capture: Capture, file: CaptureFile) -> list[Capture]:
+    """The capture itself, or one of each host whose planes it has. ``file``: what it was opened from."""
+    hosts = list(dict.fromkeys(match["host"] for name in capture.part_names if (match := _NAME.fullmatch(name))))
+    if not hosts or read_recorded_environment(capture).get("transcribed_from") not in (
+        XPROF,
+        RUN_METADATA,
+        EVENT_FILE,
+        TFPROF,
+    ):
+        return [capture]
+    longest_first = sorted(hosts, key=len, reverse=True)
+    owner = [_find_owner(name, longest_first) for name in capture.part_names]
+    shared = np.isin(np.arange(len(owner)), list_environment_parts(capture)).tolist()
+    own = {None: file.host or capture.host, **{host: host for host in hosts}}
+    owning = {one for one, all_ in zip(owner, shared, strict=True) if not all_}
+    used = [host for host in own if host in owning]
+    if len(used) == 1:
+        own[used[0]] = file.host or used[0]
+    ranges = _find_ranges(capture, used, owner, shared)
+    return [_make_host_part(capture, replace(file, host=own[host]), host, ranges[host]) for host in used]
+
+
+def _find_owner(name: str, hosts: Sequence[str]) -> str | None:
+    """The host that a plane's name begins with. ``hosts``: the longest names first."""
+    return next((host for host in hosts if name.startswith(f"{host} ")), None)
+
+
+def _make_host_part(capture: Capture, file: CaptureFile, host: str | None, ranges: Sequence[_Range]) -> Capture:
+    """The part of the capture that is of one host."""
+    source = _make_source(capture.source, ranges)
+    begin = f"{host} " if host is not None else ""
+    found = Capture(replace(file, source=source, before_planes=begin), capture.memory, ImportLog(), capture.salvage)
+    found.log = capture.log  # of the file itself, it has all rows already
+    if host is not None:
+        found.hostnames = [host]
+    return found
+
+
+def _find_ranges(
+    capture: Capture, hosts: Sequence[str | None], owner: Sequence[str | None], shared: Sequence[bool]
+) -> dict[str | None, list[_Range]]:
+    """By host, offset and length of what of the file goes with its planes, in order. The file is walked once."""
+    of_end = dict(zip(capture.parts["end"].tolist(), zip(owner, shared, strict=True), strict=True))
+    of_all: list[_Range] = []
+    of_host: dict[str | None, list[_Range]] = {host: [] for host in hosts}
+    for number, at, _, end in list_top_fields(capture):
+        if number != _PLANES:
+            of_all.append((at, end - at))
+        elif end in of_end:
+            host, is_shared = of_end[end]
+            (of_all if is_shared else of_host[host]).append((at, end - at))
+    return {host: sorted([*of_all, *ranges]) for host, ranges in of_host.items()}
+
+
+def _make_source(entire: CaptureSource, ranges: Sequence[_Range]) -> CaptureSource:
+    if entire.memory is not None:
+        joined = b"".join(entire.memory[at : at + length] for at, length in ranges)
+        part = CaptureSource(entire.path, memory=memoryview(joined))
+    else:
+        assert entire.stored is not None
+        places = [place for one in ranges for place in entire.stored.places(*one)]
+        part = CaptureSource(entire.path, stored=PartsOfFile(entire.stored, np.array(places, np.uint64).tobytes()))
+    part.file, part.read_size = entire.file, entire.read_size
+    return part

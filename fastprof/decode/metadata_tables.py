@@ -12,45 +12,45 @@ import pyarrow as pa
 from fastprof._native import records
 from fastprof._native.kernels import bitmap_of_codes
 from fastprof.decode.index import CaptureIndex, Index
-from fastprof.decode.merged_planes import first_of_each
-from fastprof.decode.plane_kinds import device_of
-from fastprof.decode.span_stats import SpanStats, metadata_stats, owned_spans, read_span_stats
-from fastprof.decode.text_pools import TextTable, dictionary_array, index_dtype
-from fastprof.decode.xspace_capture import Capture
-from fastprof.schema.array_types import Int64s, Records
+from fastprof.decode.plane_kinds import find_device_of_plane
+from fastprof.decode.span_stats import SpanStats, own_spans, read_metadata_stats, read_span_stats
+from fastprof.decode.text_pools import TextTable, get_index_dtype, make_dictionary_array
+from fastprof.decode.xspace_capture import Capture, mark_first_of_each
 from fastprof.schema.capture_tables import CAPTURE_TABLES, KINDS
+from fastprof.schema.columns import Int64s, Records
 
 Mask = npt.NDArray[np.bool_]
 
 
-def hosts_table(index: Index, wanted: list[bool]) -> pa.Table:
+def make_hosts_table(index: Index, wanted: list[bool]) -> pa.Table:
     rows = []
     for part, keep in zip(index.captures, wanted, strict=True):
         if keep:
             capture, environment = part.capture, part.environment
             rows.append({
                 "host": capture.host, "run": capture.run, "path": capture.path, "size_bytes": capture.size_bytes,
-                "start_unix_ns": _int64(environment.start_unix_ns), "stop_unix_ns": _int64(environment.stop_unix_ns),
+                "start_unix_ns": _wrap_int64(environment.start_unix_ns),
+                "stop_unix_ns": _wrap_int64(environment.stop_unix_ns),
                 "hostnames": capture.hostnames, "errors": capture.errors, "warnings": capture.warnings,
                 "task_environment": environment.stats,
             })  # fmt: skip
     return pa.Table.from_pylist(rows, CAPTURE_TABLES["hosts"].arrow())
 
 
-def _int64(value: int | None) -> int | None:
+def _wrap_int64(value: int | None) -> int | None:
     return value if value is None or -(2**63) <= value < 2**63 else None
 
 
-def planes_table(index: Index, wanted: Mask) -> pa.Table:
+def make_planes_table(index: Index, wanted: Mask) -> pa.Table:
     keys = [key for part in index.captures for key in part.capture.plane_keys]
     hosts = [part.capture.host for part in index.captures for _ in part.capture.plane_keys]
     events = np.zeros(len(keys), np.int64)
     np.add.at(events, index.lines["plane_id"], index.lines["event_count"])
-    devices = [device_of(name) for name, _ in keys]
-    return _table(
+    devices = [find_device_of_plane(name) for name, _ in keys]
+    return _make_table(
         "planes",
         np.arange(len(keys)),
-        _dictionary(hosts),
+        _encode_values(hosts),
         [number for _, number in keys],
         [name for name, _ in keys],
         [kind for kind, _ in devices],
@@ -60,9 +60,9 @@ def planes_table(index: Index, wanted: Mask) -> pa.Table:
     ).filter(pa.array(wanted))
 
 
-def lines_table(index: Index, wanted: Mask) -> pa.Table:
+def make_lines_table(index: Index, wanted: Mask) -> pa.Table:
     lines = index.lines
-    return _table(
+    return _make_table(
         "lines",
         np.arange(len(lines)),
         lines["plane_id"],
@@ -76,14 +76,14 @@ def lines_table(index: Index, wanted: Mask) -> pa.Table:
     ).filter(pa.array(wanted))
 
 
-def _dictionary(values: list[str]) -> pa.Array:
+def _encode_values(values: list[str]) -> pa.Array:
     unique = list(dict.fromkeys(values))
     place = {text: i for i, text in enumerate(unique)}
-    numbers = np.array([place[text] for text in values], index_dtype(len(unique)))
-    return dictionary_array(numbers, pa.array(unique, pa.string()))
+    numbers = np.array([place[text] for text in values], get_index_dtype(len(unique)))
+    return make_dictionary_array(numbers, pa.array(unique, pa.string()))
 
 
-def _table(name: str, *columns: Any) -> pa.Table:
+def _make_table(name: str, *columns: Any) -> pa.Table:
     """The table of these columns: Arrow arrays, or values of the types that the table declares."""
     declared = CAPTURE_TABLES[name].columns
     arrays = [
@@ -94,33 +94,33 @@ def _table(name: str, *columns: Any) -> pa.Table:
     return pa.table(arrays, schema=pa.schema(fields))
 
 
-def _joined(name: str, tables: list[pa.Table]) -> pa.Table:
+def _join_tables(name: str, tables: list[pa.Table]) -> pa.Table:
     return pa.concat_tables(tables).combine_chunks() if tables else CAPTURE_TABLES[name].empty()
 
 
-def event_metadata_table(index: Index, wanted: Mask) -> pa.Table:
+def make_event_metadata_table(index: Index, wanted: Mask) -> pa.Table:
     """Event metadata in the order of parts, then of the file."""
     tables = []
-    for _, part in _with_wanted(index, wanted):
+    for _, part in _list_wanted(index, wanted):
         capture = part.capture
         plane = part.plane_base + capture.plane_of_part[capture.metas["part"]]
-        rows = _kept(plane, capture.event_metadata_ids(), wanted)
+        rows = _select_metadata(plane, capture.event_metadata_ids(), wanted)
         names = capture.texts(capture.metas, b"XEventMetadata.name", "name_")
         shown = capture.texts(capture.metas, b"XEventMetadata.display_name", "display_")
-        table = _table(
+        table = _make_table(
             "event_metadata",
             plane[rows],
             capture.event_metadata_ids()[rows],
             [names[row] for row in rows],
             [shown[row] or None for row in rows],
-            _metadata_bytes(capture, capture.metas[rows]),
-            _children(capture, rows),
+            _read_metadata_bytes(capture, capture.metas[rows]),
+            _read_children(capture, rows),
         )
         tables.append(table)
-    return _joined("event_metadata", tables)
+    return _join_tables("event_metadata", tables)
 
 
-def _metadata_bytes(capture: Capture, metas: Records) -> list[bytes | None]:
+def _read_metadata_bytes(capture: Capture, metas: Records) -> list[bytes | None]:
     has = metas["has_metadata"] != 0
     values: list[bytes | None] = [None] * len(metas)
     found = capture.copies(metas[has][["metadata_offset", "metadata_length"]].tolist())
@@ -129,7 +129,7 @@ def _metadata_bytes(capture: Capture, metas: Records) -> list[bytes | None]:
     return values
 
 
-def _children(capture: Capture, rows: npt.NDArray[np.intp]) -> pa.Array:
+def _read_children(capture: Capture, rows: npt.NDArray[np.intp]) -> pa.Array:
     """Child ids of the given metadata."""
     children = np.frombuffer(capture.xspace.children(), records.CHILD)
     place = np.full(len(capture.metas), -1, np.int64)
@@ -139,10 +139,10 @@ def _children(capture: Capture, rows: npt.NDArray[np.intp]) -> pa.Array:
     order = np.argsort(owner, kind="stable")
     offsets = np.zeros(len(rows) + 1, np.int32)
     np.cumsum(np.bincount(owner, minlength=len(rows)), out=offsets[1:])
-    return pa.ListArray.from_arrays(pa.array(offsets), pa.array(_child_ids(capture, children)[order], pa.int64()))
+    return pa.ListArray.from_arrays(pa.array(offsets), pa.array(_read_child_ids(capture, children)[order], pa.int64()))
 
 
-def _child_ids(capture: Capture, children: Records) -> npt.NDArray[np.int64]:
+def _read_child_ids(capture: Capture, children: Records) -> npt.NDArray[np.int64]:
     """Ids in the plane: of merged planes the part's own ids may have been replaced."""
     ids: npt.NDArray[np.int64] = children["id"]
     if capture.meta_ids is None:
@@ -153,38 +153,38 @@ def _child_ids(capture: Capture, children: Records) -> npt.NDArray[np.int64]:
     return np.array([known.get(key, key[1]) for key in zip(parts, ids.tolist(), strict=True)], np.int64)
 
 
-def _kept(plane: npt.NDArray[np.int64], ids: npt.NDArray[np.int64], wanted: Mask) -> npt.NDArray[np.intp]:
+def _select_metadata(plane: npt.NDArray[np.int64], ids: npt.NDArray[np.int64], wanted: Mask) -> npt.NDArray[np.intp]:
     """Rows of metadata in wanted planes, by plane; of equal ids the first."""
     if not len(plane):
         return np.zeros(0, np.intp)
-    rows = np.flatnonzero(wanted[plane] & first_of_each(plane, ids))
+    rows = np.flatnonzero(wanted[plane] & mark_first_of_each(plane, ids))
     return rows[np.argsort(plane[rows], kind="stable")]
 
 
-def stat_metadata_table(index: Index, wanted: Mask) -> pa.Table:
+def make_stat_metadata_table(index: Index, wanted: Mask) -> pa.Table:
     tables = []
-    for _, part in _with_wanted(index, wanted):
+    for _, part in _list_wanted(index, wanted):
         capture = part.capture
         declared = np.flatnonzero(capture.stats.metas["name_length"] != records.NO_TEXT)
         plane = part.plane_base + capture.plane_of_part[capture.stats.metas["part"][declared]]
         ids = capture.stat_metadata_ids()[declared]
-        rows = _kept(plane, ids, wanted)
+        rows = _select_metadata(plane, ids, wanted)
         metas = capture.stats.metas[declared]
         names = capture.texts(metas, b"XStatMetadata.name", "name_")
         described = capture.texts(metas, b"XStatMetadata.description", "description_")
         texts = [names[row] for row in rows], [described[row] or None for row in rows]
-        tables.append(_table("stat_metadata", plane[rows], ids[rows], *texts))
-    return _joined("stat_metadata", tables)
+        tables.append(_make_table("stat_metadata", plane[rows], ids[rows], *texts))
+    return _join_tables("stat_metadata", tables)
 
 
-def plane_stats_table(index: Index, wanted: Mask) -> pa.Table:
-    shares = [(stats, (plane,)) for plane, stats in _plane_stats(index, wanted)]
-    return _stat_table("plane_stats", index.names.stats, shares)
+def make_plane_stats_table(index: Index, wanted: Mask) -> pa.Table:
+    shares = [(stats, (plane,)) for plane, stats in _read_plane_stats(index, wanted)]
+    return _make_stat_table("plane_stats", index.names.stats, shares)
 
 
-def plane_stat_values(index: Index, wanted: Mask) -> list[tuple[int, str, Any]]:
+def list_plane_stats(index: Index, wanted: Mask) -> list[tuple[int, str, Any]]:
     """The same as Python values: plane_id, name and value; uint64 is positive, None is no value."""
-    shares = list(_plane_stats(index, wanted))
+    shares = list(_read_plane_stats(index, wanted))
     texts = index.names.stats.array()
     rows = [
         row
@@ -194,10 +194,10 @@ def plane_stat_values(index: Index, wanted: Mask) -> list[tuple[int, str, Any]]:
     return [(plane, texts[stat].as_py(), value) for plane, stat, value in rows if stat >= 0]
 
 
-def _plane_stats(index: Index, wanted: Mask) -> Iterator[tuple[Int64s, SpanStats]]:
+def _read_plane_stats(index: Index, wanted: Mask) -> Iterator[tuple[Int64s, SpanStats]]:
     """The stats of the wanted planes of each capture, by plane, and the plane_id of each."""
-    for i, part in _with_wanted(index, wanted):
-        spans = owned_spans(part.capture.plane_stat_spans)
+    for i, part in _list_wanted(index, wanted):
+        spans = own_spans(part.capture.plane_stat_spans)
         plane = part.plane_base + part.capture.plane_of_part[spans["owner"]]
         stats = read_span_stats(index.names.texts[i], spans, np.ascontiguousarray(spans["owner"]))
         plane = plane[stats.span]
@@ -206,39 +206,39 @@ def _plane_stats(index: Index, wanted: Mask) -> Iterator[tuple[Int64s, SpanStats
         yield plane[rows], stats.taken(rows)
 
 
-def event_metadata_stats_table(index: Index, wanted: Mask) -> pa.Table:
+def make_metadata_stats_table(index: Index, wanted: Mask) -> pa.Table:
     shares = []
-    for i, part in _with_wanted(index, wanted):
+    for i, part in _list_wanted(index, wanted):
         capture = part.capture
-        spans, stats = metadata_stats(index.names.texts[i])
+        spans, stats = read_metadata_stats(index.names.texts[i])
         owner, ids = spans["owner"], capture.event_metadata_ids()
         plane = part.plane_base + capture.plane_of_part[capture.metas["part"]]
         first = np.zeros(len(ids), bool)
-        first[_kept(plane, ids, wanted)] = True
+        first[_select_metadata(plane, ids, wanted)] = True
         rows = np.flatnonzero(first[owner])
         rows = rows[np.argsort(plane[owner[rows]], kind="stable")]
         shares.append((stats.taken(rows), (plane[owner[rows]], ids[owner[rows]])))
-    return _stat_table("event_metadata_stats", index.names.stats, shares)
+    return _make_stat_table("event_metadata_stats", index.names.stats, shares)
 
 
 def read_all(index: Index) -> None:
     """Reads all that can be faulty, so that the log knows of it."""
     index.ensure(records.STATS)
     planes = np.ones(index.plane_count, bool)
-    event_metadata_table(index, planes)
-    stat_metadata_table(index, planes)
-    plane_stats_table(index, planes)
-    event_metadata_stats_table(index, planes)
+    make_event_metadata_table(index, planes)
+    make_stat_metadata_table(index, planes)
+    make_plane_stats_table(index, planes)
+    make_metadata_stats_table(index, planes)
 
 
-def _with_wanted(index: Index, wanted: Mask) -> Iterator[tuple[int, CaptureIndex]]:
+def _list_wanted(index: Index, wanted: Mask) -> Iterator[tuple[int, CaptureIndex]]:
     """The captures that have a plane which is wanted."""
     bases = np.array([part.plane_base for part in index.captures])
     numbers = np.unique(np.searchsorted(bases, np.flatnonzero(wanted), side="right") - 1)
     return ((i, index.captures[i]) for i in numbers.tolist())
 
 
-def _stat_table(
+def _make_stat_table(
     name: str, table: TextTable, shares: Sequence[tuple[SpanStats, tuple[npt.NDArray[Any], ...]]]
 ) -> pa.Table:
     """The stats of all captures, each with its key columns; one dictionary of the texts that occur."""
@@ -258,23 +258,23 @@ def _stat_table(
         for row, value in stats.payloads().items():
             payloads[base + row] = value
         base += len(stats.kind)
-    return _table(
+    return _make_table(
         name,
         *keys,
         column("stat_id"),
-        _used(stat, stat >= 0, texts),
-        dictionary_array(kind.view(np.int8), pa.array(KINDS)),
+        _keep_used_texts(stat, stat >= 0, texts),
+        make_dictionary_array(kind.view(np.int8), pa.array(KINDS)),
         pa.array(column("int_value"), mask=~integers),
         pa.array(column("double_value"), mask=kind != records.DOUBLE),
-        _used(text, text >= 0, texts),
+        _keep_used_texts(text, text >= 0, texts),
         payloads,
     )
 
 
-def _used(numbers: npt.NDArray[np.int32], valid: Mask, texts: pa.Array) -> pa.Array:
+def _keep_used_texts(numbers: npt.NDArray[np.int32], valid: Mask, texts: pa.Array) -> pa.Array:
     """A dictionary of the texts that occur, in the order of their numbers."""
     used, place = np.unique(numbers[valid], return_inverse=True)
-    indices = np.zeros(len(numbers), index_dtype(len(used)))
+    indices = np.zeros(len(numbers), get_index_dtype(len(used)))
     indices[valid] = place
     validity, count = bitmap_of_codes(valid.view(np.uint8), 1 << 1)
-    return dictionary_array(indices, texts.take(pa.array(used)), validity, len(numbers) - count)
+    return make_dictionary_array(indices, texts.take(pa.array(used)), validity, len(numbers) - count)

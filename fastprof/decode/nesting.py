@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from fastprof._native import records
 from fastprof._native.kernels import bitmap_of_codes, nesting_lines
-from fastprof.decode.workers import Workers, grouped
-from fastprof.schema.array_types import Int64s, Records
+from fastprof.decode.workers import Workers, group_sizes
+from fastprof.schema.columns import Int64s, Records
 
 ASYNC_STAT = "_a"
 """Events with this stat, not zero, run beside their line: they neither enclose others nor lie in them."""
@@ -21,7 +21,7 @@ NESTS, APART, TIMELESS = range(3)
 _TASK_EVENTS = 1 << 18
 
 
-def int64s(column: pa.ChunkedArray | pa.Array) -> Int64s:
+def get_int64s(column: pa.ChunkedArray | pa.Array) -> Int64s:
     """The values of an int64 column; where it is null they are what the decoder left, zero."""
     if isinstance(column, pa.ChunkedArray):
         column = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
@@ -29,7 +29,7 @@ def int64s(column: pa.ChunkedArray | pa.Array) -> Int64s:
     return values
 
 
-def placement(start: pa.Array, asynchronous: npt.NDArray[np.bool_] | None) -> npt.NDArray[np.uint8] | None:
+def find_placement(start: pa.Array, asynchronous: npt.NDArray[np.bool_] | None) -> npt.NDArray[np.uint8] | None:
     """How events take part, by their start column and by which are asynchronous (None: no event is)."""
     if not start.null_count and asynchronous is None:
         return None
@@ -41,7 +41,7 @@ def placement(start: pa.Array, asynchronous: npt.NDArray[np.bool_] | None) -> np
     return places
 
 
-def line_rows(counts: Int64s, event_ids: Int64s) -> Records:
+def number_lines(counts: Int64s, event_ids: Int64s) -> Records:
     """Lines that follow each other in a table: their numbers of events, and the id of each one's first."""
     lines = np.zeros(len(counts), records.LINE_ROWS)
     lines["last"] = np.cumsum(counts)
@@ -50,7 +50,7 @@ def line_rows(counts: Int64s, event_ids: Int64s) -> Records:
     return lines
 
 
-def nest(
+def nest_events(
     start: Int64s,
     duration: Int64s,
     places: npt.NDArray[np.uint8] | None,
@@ -65,24 +65,24 @@ def nest(
     tasks = []
     for slack in np.unique(slacks).tolist():
         alike = lines[slacks == slack]
-        for first, last in grouped((alike["last"] - alike["first"]).tolist(), _TASK_EVENTS):
+        for first, last in group_sizes((alike["last"] - alike["first"]).tolist(), _TASK_EVENTS):
             few = np.ascontiguousarray(alike[first:last])
             tasks.append(partial(nesting_lines, start, duration, places, few, depth, parent, self_time, slack))
     workers.run("nesting", tasks)
     return depth, parent, self_time
 
 
-def nested(start: Int64s, duration: Int64s) -> tuple[Int64s, Int64s]:
+def nest_line(start: Int64s, duration: Int64s) -> tuple[Int64s, Int64s]:
     """How many others each event of one line lies in, and the row of the innermost, -1: none. In order of time, longer
     first."""
     n = len(start)
     depth, parent, self_time = np.zeros(n, np.int32), np.full(n, -1, np.int64), np.zeros(n, np.int64)
-    line = line_rows(np.array([n]), np.zeros(1, np.int64))
+    line = number_lines(np.array([n]), np.zeros(1, np.int64))
     nesting_lines(start, duration, None, line, depth, parent, self_time)
     return depth.astype(np.int64), parent
 
 
-def nesting_arrays(
+def make_nesting_arrays(
     event_id: pa.Array,
     depth: npt.NDArray[np.int32],
     parent: Int64s,
@@ -93,13 +93,15 @@ def nesting_arrays(
     timeless = None if places is None or not (places == TIMELESS).any() else bytearray(places == TIMELESS)
     return [
         event_id,
-        _masked(depth, timeless),
-        _masked(parent, bytearray(parent < 0) if timeless is None else bytearray((parent < 0) | (places == TIMELESS))),
-        _masked(self_time, timeless),
+        _mask_values(depth, timeless),
+        _mask_values(
+            parent, bytearray(parent < 0) if timeless is None else bytearray((parent < 0) | (places == TIMELESS))
+        ),
+        _mask_values(self_time, timeless),
     ]
 
 
-def _masked(values: npt.NDArray[Any], nulls: bytearray | None) -> pa.Array:
+def _mask_values(values: npt.NDArray[Any], nulls: bytearray | None) -> pa.Array:
     validity, valid = (None, len(values)) if nulls is None else bitmap_of_codes(nulls, 1 << 0)
     buffers = [None if validity is None else pa.py_buffer(validity), pa.py_buffer(values)]
     return pa.Array.from_buffers(

@@ -9,21 +9,21 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from fastprof.wording.patterns import pattern_of
+from fastprof.wording.patterns import compile_late
 
 DEVICE_PLANES: Final = r"^/device:(?!CUSTOM:|\w*CPU:)\w+:"
 """Planes of TPUs and GPUs."""
 GPU_PLANES: Final = r"^/device:(?!CUSTOM:|\w*CPU:|TPU)\w+:"
 
-_GPU = pattern_of(GPU_PLANES)
+_GPU = compile_late(GPU_PLANES)
 _DEVICES = (
-    (pattern_of(r"^/device:TPU:\d+ SparseCore(?: [a-zA-Z]+)? (\d+)$"), "SPARSECORE"),
-    (pattern_of(r"^/device:TPU:(\d+)$"), "TPU"),
-    (pattern_of(GPU_PLANES + r"(?:-\d+|(\d+))$"), "GPU"),
-    (pattern_of(r"^/device:CUSTOM:(?:.*:)?(\d+)$"), "CUSTOM"),
-    (pattern_of(r"^/device:CUSTOM:"), "CUSTOM"),
-    (pattern_of(r"^#Chip"), "CHIP"),
-    (pattern_of(r"^/host:CPU"), "CPU"),
+    (compile_late(r"^/device:TPU:\d+ SparseCore(?: [a-zA-Z]+)? (\d+)$"), "SPARSECORE"),
+    (compile_late(r"^/device:TPU:(\d+)$"), "TPU"),
+    (compile_late(GPU_PLANES + r"(?:-\d+|(\d+))$"), "GPU"),
+    (compile_late(r"^/device:CUSTOM:(?:.*:)?(\d+)$"), "CUSTOM"),
+    (compile_late(r"^/device:CUSTOM:"), "CUSTOM"),
+    (compile_late(r"^#Chip"), "CHIP"),
+    (compile_late(r"^/host:CPU"), "CPU"),
 )
 
 
@@ -32,25 +32,25 @@ def is_gpu_plane(plane: str) -> bool:
     return _GPU.match(plane) is not None
 
 
-def vendor_word(plane: str) -> str | None:
+def get_vendor_word(plane: str) -> str | None:
     """Return what a plane calls its device of type GPU, such as NPU or MTIA; None if it is GPU."""
     word = plane.split(":")[1] if is_gpu_plane(plane) else "GPU"
     return None if word == "GPU" else word
 
 
-def device_word(planes: Iterable[str]) -> str:
+def get_device_word(planes: Iterable[str]) -> str:
     """Return what to call the devices of type GPU that these planes show: GPU, NPU, MTIA, …; device if they are of
     several kinds, GPU if there are none."""
-    words = {vendor_word(plane) or "GPU" for plane in planes}
+    words = {get_vendor_word(plane) or "GPU" for plane in planes}
     return "device" if len(words) > 1 else next(iter(words), "GPU")
 
 
-def several(word: str) -> str:
+def pluralise_device(word: str) -> str:
     """Return the plural of such a word: GPUs, MTIA devices."""
     return f"{word}s" if word.endswith(("PU", "device")) else f"{word} devices"
 
 
-def device_of(plane: str) -> tuple[str | None, int | None]:
+def find_device_of_plane(plane: str) -> tuple[str | None, int | None]:
     """The type and ordinal of the device that a plane shows; None where it shows none, or has no number."""
     for pattern, kind in _DEVICES:
         if found := pattern.match(plane):

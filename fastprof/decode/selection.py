@@ -12,10 +12,10 @@ import numpy as np
 
 from fastprof._native.xspace import Filter
 from fastprof.errors import NotFoundError, UsageError
-from fastprof.schema.array_types import Bools
+from fastprof.schema.columns import Bools
 from fastprof.schema.value_classes import dataclass
 from fastprof.wording.amounts import Steps as Steps
-from fastprof.wording.amounts import step_range
+from fastprof.wording.amounts import parse_step_range
 
 if TYPE_CHECKING:
     from fastprof.decode.index import Index
@@ -55,15 +55,15 @@ class Selection:
     ) -> Selection:
         wanted = self.hosts
         if hosts is not None:
-            requested = _texts("hosts", "names", hosts)
+            requested = _check_texts("hosts", "names", hosts)
             wanted = requested if wanted is None else tuple(host for host in wanted if host in requested)
         return replace(
             self,
             hosts=wanted,
-            planes=self.planes + _condition("planes", planes),
-            lines=self.lines + _condition("lines", lines),
-            names=self.names + _condition("names", names),
-            time_ps=_narrowed_time(self.time_ps, time_ps),
+            planes=self.planes + _make_condition("planes", planes),
+            lines=self.lines + _make_condition("lines", lines),
+            names=self.names + _make_condition("names", names),
+            time_ps=_narrow_time(self.time_ps, time_ps),
         )
 
     def hosts_of(self, files: int) -> int:
@@ -152,8 +152,8 @@ class Wanted:
         selection, index = self.selection, self.index
         wanted: Bools = self.planes()[index.lines["plane_id"]]
         if selection.lines:
-            named = np.array(matching(index.line_names, selection.lines), bool)
-            shown = np.array(matching(index.line_display_names, selection.lines), bool)
+            named = np.array(match_texts(index.line_names, selection.lines), bool)
+            shown = np.array(match_texts(index.line_display_names, selection.lines), bool)
             wanted &= named | (shown & np.array([bool(text) for text in index.line_display_names], bool))
         if selection.line_ids is not None:
             wanted &= np.isin(np.arange(len(wanted)), np.array(selection.line_ids, np.int64))
@@ -165,7 +165,7 @@ class Wanted:
         for number in self.captures():
             part = self.index.captures[number]
             names = [name for name, _ in part.capture.plane_keys]
-            wanted[part.plane_base : part.plane_base + len(names)] = matching(names, self.selection.planes)
+            wanted[part.plane_base : part.plane_base + len(names)] = match_texts(names, self.selection.planes)
         return wanted
 
     def filter(self, host: str, meta_names: list[str] | None) -> Filter | None:
@@ -176,21 +176,21 @@ class Wanted:
         unnamed = True
         if self.selection.names:
             assert meta_names is not None
-            keep = np.array(matching(meta_names, self.selection.names), np.uint8)
-            unnamed = matching([""], self.selection.names)[0]
+            keep = np.array(match_texts(meta_names, self.selection.names), np.uint8)
+            unnamed = match_texts([""], self.selection.names)[0]
         return Filter(keep, unnamed, self.selection.window(host))
 
 
-def matching(texts: Sequence[str], conditions: Conditions) -> list[bool]:
+def match_texts(texts: Sequence[str], conditions: Conditions) -> list[bool]:
     """Which texts fulfil all conditions."""
     compiled = [[re.compile(pattern) for pattern in alternatives] for alternatives in conditions]
     return [all(any(p.search(text) for p in alternatives) for alternatives in compiled) for text in texts]
 
 
-def _condition(what: str, patterns: Patterns) -> Conditions:
+def _make_condition(what: str, patterns: Patterns) -> Conditions:
     if patterns is None:
         return ()
-    alternatives = _texts(what, "regular expressions", patterns)
+    alternatives = _check_texts(what, "regular expressions", patterns)
     for pattern in alternatives:
         try:
             re.compile(pattern)
@@ -199,13 +199,13 @@ def _condition(what: str, patterns: Patterns) -> Conditions:
     return (alternatives,)
 
 
-def _integer(bound: SupportsIndex) -> int:
+def _check_integer(bound: SupportsIndex) -> int:
     if isinstance(bound, bool):
         raise TypeError("a bool is not a number")
     return integer_of(bound)
 
 
-def _texts(what: str, kind: str, given: str | Iterable[str]) -> tuple[str, ...]:
+def _check_texts(what: str, kind: str, given: str | Iterable[str]) -> tuple[str, ...]:
     listed = (given,) if isinstance(given, str) or not isinstance(given, Iterable) else tuple(given)
     for text in listed:
         if not isinstance(text, str):
@@ -213,11 +213,11 @@ def _texts(what: str, kind: str, given: str | Iterable[str]) -> tuple[str, ...]:
     return listed
 
 
-def narrowed_steps(known: Steps | None, requested: ChosenSteps | None) -> Steps | None:
+def narrow_steps(known: Steps | None, requested: ChosenSteps | None) -> Steps | None:
     """The steps that are in both. UsageError: ``requested`` is not a range of steps, or has none of ``known``."""
     if requested is None:
         return known
-    found = _steps(requested)
+    found = _check_steps(requested)
     if known is None:
         return found
     if known.name and found.name and known.name != found.name:
@@ -227,16 +227,16 @@ def narrowed_steps(known: Steps | None, requested: ChosenSteps | None) -> Steps 
     return Steps(max(firsts, default=None), min(lasts, default=None), found.name or known.name)
 
 
-def _steps(requested: ChosenSteps) -> Steps:
+def _check_steps(requested: ChosenSteps) -> Steps:
     try:
         if isinstance(requested, str):
-            return step_range(requested)
+            return parse_step_range(requested)
         if isinstance(requested, Steps):
             return requested
         if isinstance(requested, SupportsIndex):
-            only = _integer(requested)
+            only = _check_integer(requested)
             return Steps(only, only + 1)
-        first, last = (None if bound is None else _integer(bound) for bound in requested)
+        first, last = (None if bound is None else _check_integer(bound) for bound in requested)
     except (TypeError, ValueError) as error:
         if isinstance(requested, str):
             raise UsageError(f"steps: {error}") from error
@@ -250,11 +250,11 @@ def _steps(requested: ChosenSteps) -> Steps:
     return Steps(first, last)
 
 
-def _narrowed_time(known: tuple[int, int] | None, requested: Interval | None) -> tuple[int, int] | None:
+def _narrow_time(known: tuple[int, int] | None, requested: Interval | None) -> tuple[int, int] | None:
     if requested is None:
         return known
     try:
-        start, end = (None if bound is None else _integer(bound) for bound in requested)
+        start, end = (None if bound is None else _check_integer(bound) for bound in requested)
     except (TypeError, ValueError) as error:
         raise UsageError("time_ps must be two integers of picoseconds; None leaves an end open") from error
     if start is not None and end is not None and end <= start:

@@ -1,8 +1,10 @@
-"""Stats that lie outside events: those of planes and of event metadata."""
+"""Stats outside events, those of planes and of event metadata: among them when a host was profiled and with what, and
+files that other formats embed in an XSpace, such as a tfprof profile."""
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -13,7 +15,8 @@ from fastprof._native import records
 from fastprof._native.xspace import Sink
 from fastprof.decode.text_pools import TextTable
 from fastprof.decode.xspace_capture import Capture, DeclaredStats
-from fastprof.schema.array_types import Int32s, Int64s, Records
+from fastprof.inputs.profile_columns import PLANE, STAT, ProfileColumns
+from fastprof.schema.columns import Int32s, Int64s, Records
 from fastprof.schema.value_classes import dataclass
 
 
@@ -149,7 +152,7 @@ def read_span_stats(texts: CaptureTexts, spans: Records, parts: Int64s) -> SpanS
     return stats.taken(np.flatnonzero(stats.kind != records.LOST_REF)) if capture.salvage else stats
 
 
-def metadata_stats(texts: CaptureTexts, of: int | None = None) -> tuple[Records, SpanStats]:
+def read_metadata_stats(texts: CaptureTexts, of: int | None = None) -> tuple[Records, SpanStats]:
     """Stats of the event metadata of a capture (``of``: of this row alone): where they lie, with the row of metadata as
     their owner, and what they are."""
     capture = texts.capture
@@ -171,8 +174,139 @@ def take_own_texts(numbers: npt.NDArray[np.int32], sink: Sink, base: int, table:
     numbers[own] = mapped[numbers[own] - base]
 
 
-def owned_spans(spans: Records) -> Records:
+def own_spans(spans: Records) -> Records:
     """Spans of a part as spans that say their owner, the part."""
     owned = np.zeros(len(spans), records.OWNED_SPAN)
     owned["offset"], owned["length"], owned["owner"] = spans["offset"], spans["length"], spans["part"]
     return owned
+
+
+TASK_ENVIRONMENT = "Task Environment"
+TRANSCRIBED_ID = 2**31 - 1
+"""The id of the plane if a scribe of another format made it. A process of a trace may be called so, but has another."""
+KINETO = "Kineto JSON"
+"""Traces of PyTorch's profiler, as ``transcribed_from``."""
+XPROF = "XProf JSON"
+"""Traces of XProf, likewise."""
+TIMELINE = "TensorFlow 1 JSON"
+"""Timelines of TensorFlow 1, likewise."""
+RUN_METADATA = "TensorFlow 1 RunMetadata"
+EVENT_FILE = "TensorFlow 1 event file"
+"""RunMetadata by itself, and in event files."""
+TFPROF = "TensorFlow 1 profile"
+"""Profiles of tfprof, likewise."""
+_LATEST = 2**63 - 1
+_MOST_SLACK_PS = 10**6
+_TRANSCRIBED = "transcribed_from"
+"""A stat that scribes of other formats write. Files that `fastprof convert` has written have it, too."""
+_OWN = ("zero_ns", "slack_ps", _TRANSCRIBED, "profile_start_time", "profile_stop_time")
+
+
+@dataclass(frozen=True, slots=True)
+class TaskEnvironment:
+    """Unix nanoseconds, None if not recorded, or not of 64 bits; and all stats of the plane, as text.
+
+    ``transcribed_from``: the format that the capture was transcribed from, now or before it was saved; else None.
+    ``zero_ns``: what times of all lines count from then; None if it was always an XSpace.
+    ``slack_ps``: what an event may end later than the event that it lies in, as times were rounded.
+    """
+
+    start_unix_ns: int | None
+    stop_unix_ns: int | None
+    stats: list[tuple[str, str]]
+    zero_ns: int | None = None
+    transcribed_from: str | None = None
+    slack_ps: int = 0
+
+
+def read_task_environment(capture: Capture) -> TaskEnvironment:
+    rows, times = _read_environment_stats(capture)
+    start, stop = (
+        _check_unix_ns(capture, name, times.get(name)) for name in ("profile_start_time", "profile_stop_time")
+    )
+    source = next((value for name, value in rows if name == _TRANSCRIBED), None)
+    if source is None:
+        return TaskEnvironment(start, stop, rows)
+    others = [row for row in rows if row[0] not in _OWN]
+    slack_ps = min(max(times.get("slack_ps", 0), 0), _MOST_SLACK_PS)
+    return TaskEnvironment(start, stop, others, times.get("zero_ns"), source, slack_ps)
+
+
+def read_recorded_environment(capture: Capture) -> dict[str, str]:
+    """The stats of the plane, as text."""
+    return dict(_read_environment_stats(capture)[0])
+
+
+def list_environment_parts(capture: Capture) -> Int64s:
+    """The parts of the file that make up the plane."""
+    parts = np.flatnonzero(np.array([name == TASK_ENVIRONMENT for name in capture.part_names], bool))
+    made = parts[capture.parts["id"][parts] == TRANSCRIBED_ID]
+    return made if len(made) else parts
+
+
+def _read_environment_stats(capture: Capture) -> tuple[list[tuple[str, str]], dict[str, int]]:
+    """The stats of the plane as text, and those that are integers."""
+    spans = capture.plane_stat_spans
+    spans = spans[np.isin(spans["part"], list_environment_parts(capture))]
+    if not len(spans):
+        return [], {}
+    table = TextTable(capture.memory)
+    stats = read_span_stats(CaptureTexts(capture, table), own_spans(spans), spans["part"].copy())
+    texts: list[str] = table.array().to_pylist()
+    names = [texts[number] for number in stats.stat.tolist()]
+    is_integer = np.isin(stats.kind, (records.INT64, records.UINT64))
+    times: dict[str, int] = {}
+    for row in np.flatnonzero(is_integer).tolist():
+        unsigned = stats.kind[row] == records.UINT64
+        times.setdefault(names[row], int(stats.int_value[row]) % 2**64 if unsigned else int(stats.int_value[row]))
+    is_lost = (stats.kind == records.REF) & (stats.text < 0)
+    values = [
+        None if lost else value for value, lost in zip(stats.values(table.array()), is_lost.tolist(), strict=True)
+    ]
+    return [(name, _decode_text(value)) for name, value in zip(names, values, strict=True)], times
+
+
+def _check_unix_ns(capture: Capture, name: str, value: int | None) -> int | None:
+    """The value if it is a time; else None, with a row in import_log."""
+    if value is None or 0 <= value <= _LATEST:
+        return value
+    text = f"{name} of the host is {value}, which is not a Unix time in nanoseconds of 64 bits: it is unknown"
+    capture.log.add_faults([("time_overflow", text, f"{TASK_ENVIRONMENT}.{name}", 1, 0)], capture.path)
+    return None
+
+
+def _decode_text(value: object) -> str:
+    if value is None:
+        return ""
+    return f"<{len(value)} bytes>" if isinstance(value, bytes) else str(value)
+
+
+def read_embedded_file(capture: Capture, plane: str, stat: str) -> Iterator[bytes]:
+    """The pieces that a plane of this name has, in the order of the file. CaptureError, ChangedError."""
+    parts = [number for number, name in enumerate(capture.part_names) if name == plane]
+    spans = np.frombuffer(capture.xspace.meta_stats(), records.OWNED_SPAN)
+    of = capture.metas["part"][spans["owner"]] if parts else np.zeros(len(spans), np.int64)
+    chosen = np.isin(of, parts)
+    spans, of = np.ascontiguousarray(spans[chosen]), np.ascontiguousarray(of[chosen])
+    if not len(spans):
+        return
+    table = TextTable(capture.memory)
+    stats = read_span_stats(CaptureTexts(capture, table), spans, of)
+    rows = np.flatnonzero(stats.stat == table.find(stat))
+    for offset, length in stats.places_of_bytes(rows).values():
+        yield capture.source.read(offset, length)
+
+
+def has_tfprof_profile(capture: Capture) -> bool:
+    """Whether it was made of a profile of tfprof."""
+    return PLANE in capture.part_names
+
+
+def read_tfprof_profile(capture: Capture) -> ProfileColumns | None:
+    """None: it carries none. CaptureError: the profile is damaged."""
+    if not has_tfprof_profile(capture):
+        return None
+    if capture.source.profile is not None:
+        return capture.source.profile
+    pieces = list(read_embedded_file(capture, PLANE, STAT))
+    return ProfileColumns(b"".join(pieces), tolerant=capture.salvage) if pieces else None

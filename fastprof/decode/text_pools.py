@@ -11,11 +11,11 @@ import pyarrow as pa
 
 from fastprof._native.xspace import Memory, Pool, Sink, XSpace
 from fastprof.decode.import_log import Faults
-from fastprof.schema.array_types import Int32s
-from fastprof.schema.arrow_columns import texts_of
+from fastprof.schema.columns import Int32s
+from fastprof.schema.tables import build_texts
 
 
-def _numbers(pool: Pool, offsets: bytes, data: bytes) -> Int32s:
+def _number_texts(pool: Pool, offsets: bytes, data: bytes) -> Int32s:
     """The numbers in the pool of texts that are given as int64 offsets and bytes."""
     return np.frombuffer(pool.add_all(np.frombuffer(offsets, np.int64), data), np.int32)
 
@@ -36,7 +36,7 @@ class TextTable:
     def add_all(self, offsets: bytes, data: bytes) -> Int32s:
         """The numbers of texts as Arrow has them: int64 offsets, and bytes."""
         with self._lock:
-            return _numbers(self._pool, offsets, data)
+            return _number_texts(self._pool, offsets, data)
 
     def intern(self, xspace: XSpace, offsets: Any, lengths: Any, what: bytes) -> tuple[Int32s, Faults]:
         """The numbers of texts at places of a capture, -1 where the length is NO_TEXT; and the faults met."""
@@ -55,7 +55,7 @@ class TextTable:
             return self._pool.arrow_buffers()
 
     def array(self) -> pa.Array:
-        return texts_of(*self.buffers())
+        return build_texts(*self.buffers())
 
     def __len__(self) -> int:
         with self._lock:
@@ -67,31 +67,31 @@ class MergedTexts:
 
     def __init__(self, memory: Memory, table: TextTable) -> None:
         self._pool = Pool(memory)
-        _numbers(self._pool, *table.buffers())
+        _number_texts(self._pool, *table.buffers())
         self.base = len(self._pool)
 
     def add(self, sink: Sink) -> Int32s | None:
         """The numbers of a block's own texts; None: it has none."""
         offsets, data = sink.texts()
-        return _numbers(self._pool, offsets, data) if len(offsets) > 8 else None
+        return _number_texts(self._pool, offsets, data) if len(offsets) > 8 else None
 
     def array(self) -> pa.Array:
-        return texts_of(*self._pool.arrow_buffers())
+        return build_texts(*self._pool.arrow_buffers())
 
 
-def narrow_indices(size: int, count: int) -> npt.NDArray[Any]:
+def make_indices(size: int, count: int) -> npt.NDArray[Any]:
     """Zeroed indices, ``count`` of them, as narrow as a dictionary of ``size`` texts allows."""
-    return np.zeros(count, index_dtype(size))
+    return np.zeros(count, get_index_dtype(size))
 
 
-def index_dtype(size: int) -> Any:
+def get_index_dtype(size: int) -> Any:
     """The narrowest signed type that indexes a dictionary of ``size`` texts."""
     if size <= 1 << 7:
         return np.int8
     return np.int16 if size <= 1 << 15 else np.int32
 
 
-def dictionary_array(
+def make_dictionary_array(
     indices: npt.NDArray[Any], texts: pa.Array, validity: bytearray | None = None, nulls: int = 0
 ) -> pa.Array:
     """Indices and their texts as one Arrow array; nothing is copied."""

@@ -18,7 +18,7 @@ HOSTS_READ = "analysing hosts"
 """The stage of analyses, a host at a time."""
 
 
-def cpu_count() -> int:
+def count_cpus() -> int:
     """The processors this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0)) or 1
@@ -76,7 +76,7 @@ class Workers:
         errors = [future.exception() for future in futures if not future.cancelled()]
         raised = [error for error in errors if error is not None]
         if raised:
-            raise min(raised, key=_offset_of)
+            raise min(raised, key=_get_offset)
         return [future.result() for future in futures]
 
     def _counted(self, stage: str | None, i: int, total: int, task: Callable[[], T]) -> T:
@@ -85,12 +85,12 @@ class Workers:
         return result
 
 
-def _offset_of(error: BaseException) -> tuple[bool, int]:
+def _get_offset(error: BaseException) -> tuple[bool, int]:
     offset = error.offset if isinstance(error, FastprofError) else None
     return (offset is None, offset or 0)
 
 
-def grouped(sizes: Iterable[int], limit: int) -> list[tuple[int, int]]:
+def group_sizes(sizes: Iterable[int], limit: int) -> list[tuple[int, int]]:
     """Consecutive items in groups of about ``limit`` in all: (first, last) pairs."""
     groups: list[tuple[int, int]] = []
     start = filled = 0

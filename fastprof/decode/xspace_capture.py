@@ -1,4 +1,5 @@
-"""One capture, opened: its planes, its name tables, and where its lines lie. No event is read here."""
+"""One capture, opened: its planes, its name tables, and where its lines lie. No event is read here. Planes that stand
+in a file several times, as in concatenated files, are one."""
 
 from __future__ import annotations
 
@@ -12,16 +13,50 @@ import numpy.typing as npt
 from fastprof._native import records
 from fastprof._native.xspace import Bytes, Memory, Scanner, XSpace
 from fastprof.decode.import_log import ImportLog
-from fastprof.decode.merged_planes import renumbered
 from fastprof.decode.text_pools import TextTable
 from fastprof.errors import CaptureError
-from fastprof.inputs import unpacking
-from fastprof.inputs.graph_planes import PLANE as GRAPHS
-from fastprof.inputs.other_files import explained, refuse_other, refuse_other_protobuf
+from fastprof.inputs import open_files
+from fastprof.inputs.directory_content import explain_error, refuse_other, refuse_other_protobuf
+from fastprof.inputs.formats.step_planes import PLANE as GRAPHS
 from fastprof.inputs.resolve import ONLY_PROGRAMS, CaptureFile
-from fastprof.inputs.source import Source, open_source
-from fastprof.schema.array_types import Int32s, Int64s, Records
+from fastprof.inputs.source import CaptureSource, open_source
+from fastprof.schema.columns import Int32s, Int64s, Records
 from fastprof.schema.value_classes import dataclass
+
+
+def renumber_metadata(ids: Int64s, planes: Int64s, names: Sequence[str]) -> Int64s:
+    """The ids that metadata get, row by row in the order of parts; ``planes``: the plane of each row."""
+    fresh = ids.copy()
+    by_id: dict[int, dict[int, str]] = {}
+    by_name: dict[int, dict[str, int]] = {}
+    top: dict[int, int] = {}
+    for row, (plane, number, name) in enumerate(zip(planes.tolist(), ids.tolist(), names, strict=True)):
+        known, named = by_id.setdefault(plane, {}), by_name.setdefault(plane, {})
+        if known.get(number, name) != name:
+            number = named[name] if name in named else _find_free_id(top[plane], known)
+            fresh[row] = number
+        known.setdefault(number, name)
+        named.setdefault(name, number)
+        top[plane] = max(top.get(plane, number), number)
+    return fresh
+
+
+def _find_free_id(top: int, known: dict[int, str]) -> int:
+    """An id that is not taken: the next one, or where ids end there, the largest that is free."""
+    number = top + 1
+    while number >= 2**63 or number in known:
+        number = min(number, 2**63) - 1
+    return number
+
+
+def mark_first_of_each(planes: Int64s, ids: Int64s) -> npt.NDArray[np.bool_]:
+    """Which rows are the first of their plane and id."""
+    order = np.lexsort((np.arange(len(ids)), ids, planes))
+    later = (np.diff(planes[order]) == 0) & (np.diff(ids[order]) == 0)
+    first = np.ones(len(ids), bool)
+    first[order[1:][later]] = False
+    return first
+
 
 Kinds = npt.NDArray[np.uint8]
 _HEAD = 512
@@ -51,13 +86,13 @@ class Capture:
         memory: Memory,
         log: ImportLog,
         salvage: bool = False,
-        max_unpacked: int = unpacking.MOST,
+        max_unpacked: int = open_files.MOST_UNPACKED,
     ) -> None:
         self.path = file.path
         self.run = file.run
         self.only_programs = file.source is ONLY_PROGRAMS
         self.program_files = file.programs
-        self.is_part = isinstance(file.source, Source)
+        self.is_part = isinstance(file.source, CaptureSource)
         """Whether the file has other hosts, too, and this is the part of it that one host has."""
         self._before_planes = file.before_planes
         self.memory = memory
@@ -78,7 +113,7 @@ class Capture:
             xspace = XSpace(self._scanner, data, salvage)
             self.stats = DeclaredStats(xspace, np.frombuffer(xspace.stat_metas(), records.STAT_META))
         except CaptureError as error:
-            raise explained(error, self._head) from None
+            raise explain_error(error, self._head) from None
         if salvage and self._scanner.faults():
             refuse_other(self._head, self.path)
         self.size_bytes = self.source.read_size
@@ -109,7 +144,7 @@ class Capture:
         spans = [np.frombuffer(self._scanner.spans(kind), records.SPAN) for kind in range(7)]
         if not len(self.parts) and not any(len(s) for s in spans):
             text = "the file has no field of an XSpace"
-            raise explained(CaptureError(text, path=self.path, offset=0, salvageable=False), self._head)
+            raise explain_error(CaptureError(text, path=self.path, offset=0, salvageable=False), self._head)
         self.plane_stat_spans = spans[records.PLANE_STATS]
         self.errors = self.texts(spans[records.ERRORS], b"XSpace.errors")
         self.warnings = self.texts(spans[records.WARNINGS], b"XSpace.warnings")
@@ -173,7 +208,7 @@ class Capture:
         self._stat_ids = self._renumbered(self.stats.metas, b"XStatMetadata.name")
 
     def _renumbered(self, metas: Records, what: bytes) -> Int64s:
-        ids = renumbered(metas["id"], self.plane_of_part[metas["part"]], self.texts(metas, what, "name_"))
+        ids = renumber_metadata(metas["id"], self.plane_of_part[metas["part"]], self.texts(metas, what, "name_"))
         changed = int((ids != metas["id"]).sum())
         if changed:
             text = "metadata ids of merged planes that clashed have been replaced"

@@ -11,24 +11,22 @@ import numpy as np
 import numpy.typing as npt
 
 from fastprof.decode.workers import Workers
-from fastprof.derive.steps import step_numbers
-from fastprof.derive.steps.forest import STATS, Forest
-from fastprof.derive.steps.grouping import Groups, groups_of
-from fastprof.derive.steps.step_source import AUTO, MARKERS, StepSource, requested
+from fastprof.derive.steps import step_source
+from fastprof.derive.steps.event_graph import STATS, EventForest
+from fastprof.derive.steps.grouping import Groups, group_forest
+from fastprof.derive.steps.step_source import AUTO, MARKERS, StepSource, choose_step_source
 from fastprof.errors import MemoryLimitError
-from fastprof.schema.array_types import Int64s, Records
+from fastprof.schema.columns import Int64s, Records
 from fastprof.tables.host_events import HostEvents
 from fastprof.tables.needs import Needs
 from fastprof.wording.amounts import Steps
 
 if TYPE_CHECKING:
     from fastprof.derive.ops.device_ops import HostDeviceOps
-    from fastprof.derive.ops.device_time import Spans
-    from fastprof.derive.steps.host_causes import HostCauses
-    from fastprof.derive.steps.host_reasons import HostReasons
-    from fastprof.derive.steps.of_host import HostSteps
-    from fastprof.derive.steps.periods import HostTimes, Periods
-    from fastprof.hlo.modules import Modules
+    from fastprof.derive.ops.device_time import DeviceSpans
+    from fastprof.derive.steps.host_causes import HostCauses, HostReasons
+    from fastprof.derive.steps.host_steps import HostSteps, HostTimes, Periods
+    from fastprof.hlo.programs import Modules
 
 Choice = Steps | Int64s
 """Chosen steps, or their groups on the host."""
@@ -94,7 +92,7 @@ class Host:
         return CPU_ONLY
 
     @cached_property
-    def forest(self) -> Forest:
+    def forest(self) -> EventForest:
         """What encloses each event and what it waits for; groups are made from it. TypeError: what it takes was not
         read."""
         missing = [stat for stat in self.GROUPING.stats if stat not in self.raw.stats]
@@ -103,13 +101,13 @@ class Host:
                 "host.events, host.groups and host.steps take groups: declare READS = union([Host.GROUPING, Needs(…)]) "
                 f"or use host.raw, the events as they were read (not read: {', '.join(missing[:3])}, …)"
             )
-        return Forest(self.raw, self.workers)
+        return EventForest(self.raw, self.workers)
 
     @property
     def groups(self) -> Groups:
         """The group of each event: the step, batch or request that it belongs to."""
         if self._groups is None:
-            self._groups = groups_of(self.forest)
+            self._groups = group_forest(self.forest)
         return self._groups
 
     @property
@@ -125,16 +123,16 @@ class Host:
     @cached_property
     def modules(self) -> Modules:
         """The compiled programs in the capture."""
-        from fastprof.hlo.modules import Modules
+        from fastprof.hlo.programs import Modules
 
         return Modules(self.raw.programs, self.raw.capture.log)
 
     @cached_property
     def device_ops(self) -> HostDeviceOps:
         """The ops of the host's devices."""
-        from fastprof.derive.ops.device_ops import host_device_ops
+        from fastprof.derive.ops.device_ops import sum_host_device_ops
 
-        return host_device_ops(self)
+        return sum_host_device_ops(self)
 
     @property
     def steps(self) -> HostSteps:
@@ -143,14 +141,14 @@ class Host:
 
     def steps_from(self, source: str) -> HostSteps:
         """The steps that are made from ``source``, one of the choices of STEPS_FROM, with their extents."""
-        from fastprof.derive.steps.of_host import steps_of_host
+        from fastprof.derive.steps.host_steps import make_host_steps
 
         if source not in self._steps:
             by = self.source_of_steps(source)
             if source != MARKERS and by.groups is self.groups and by.spans is None:
                 found = replace(self.steps, source=by.source, why=by.why, kinds=by.kinds)
             else:
-                found = steps_of_host(by, self.hardware, self.workers)
+                found = make_host_steps(by, self.hardware, self.workers)
             if source == AUTO and by.source == MARKERS:
                 found = replace(found, unfit=self.steps.unfit)
             self._steps[source] = found
@@ -158,19 +156,19 @@ class Host:
 
     def periods_from(self, source: str) -> Periods:
         """Return the periods of these steps: each lasts until the next step begins."""
-        from fastprof.derive.steps.periods import periods_of
+        from fastprof.derive.steps.host_steps import find_periods
 
         if source not in self._periods:
-            self._periods[source] = periods_of(self.steps_from(source), self.source_of_steps(source))
+            self._periods[source] = find_periods(self.steps_from(source), self.source_of_steps(source))
         return self._periods[source]
 
     def causes_from(self, source: str) -> HostCauses:
         """What the threads of the host say that they do, with the steps that are made from ``source``. Reads the stats
         of derive/steps/event_origin.py."""
-        from fastprof.derive.steps.host_causes import host_causes
+        from fastprof.derive.steps.host_causes import find_host_causes
 
         if source not in self._causes:
-            self._causes[source] = host_causes(self.events, self.source_of_steps(source).marked.astype(np.int32))
+            self._causes[source] = find_host_causes(self.events, self.source_of_steps(source).marked.astype(np.int32))
         return self._causes[source]
 
     def foremost_from(self, source: str) -> Records:
@@ -181,17 +179,19 @@ class Host:
 
     def reasons_from(self, source: str) -> HostReasons:
         """Of this, what counts for the time of steps."""
-        from fastprof.derive.steps.host_reasons import host_reasons, other_work
+        from fastprof.derive.steps.host_causes import find_host_reasons, find_other_work
 
         if source not in self._reasons:
             causes = self.causes_from(source)
-            self._reasons[source] = host_reasons(causes, self.foremost_from(source), other_work(self.events, causes))
+            self._reasons[source] = find_host_reasons(
+                causes, self.foremost_from(source), find_other_work(self.events, causes)
+            )
         return self._reasons[source]
 
     def explained_steps(self, source: str) -> HostSteps:
         """The steps that are made from ``source``, with the times of their periods; of markers alone those of XProf,
         with the times of their extents."""
-        from fastprof.derive.steps.periods import in_periods, some_of
+        from fastprof.derive.steps.host_steps import extend_to_periods, select_steps
 
         if source == MARKERS:
             return self.steps
@@ -199,10 +199,10 @@ class Host:
             own = self.steps_from(source)
             if (whole := self.with_all_steps(source)) is self:
                 times, by = self.times_from(source), self.source_of_steps(source)
-                found = in_periods(own, by, self.periods_from(source), times, self.workers)
+                found = extend_to_periods(own, by, self.periods_from(source), times, self.workers)
             else:  # a chosen step lasts until the next one, whether that is chosen or not
                 every = whole.explained_steps(source).database
-                found = replace(own, database=some_of(every, np.isin(every.step, own.database.step)))
+                found = replace(own, database=select_steps(every, np.isin(every.step, own.database.step)))
             self._explained[source] = replace(found, marked=self.steps if source == AUTO else own)
         return self._explained[source]
 
@@ -217,23 +217,23 @@ class Host:
 
     def times_from(self, source: str) -> HostTimes:
         """Return the host activity by which the time of these steps is divided."""
-        from fastprof.derive.ops.threads_as_device import time_on_threads
-        from fastprof.derive.steps.periods import HostTimes, work_by_name
+        from fastprof.derive.ops.device_time import divide_thread_time
+        from fastprof.derive.steps.host_steps import HostTimes, collect_named_work
 
         if source not in self._times:
-            busy = time_on_threads(self.thread_spans) if self.hardware == CPU_ONLY else None
+            busy = divide_thread_time(self.thread_spans) if self.hardware == CPU_ONLY else None
             if busy is None and self.hardware == CPU_ONLY:
-                busy = work_by_name(self.source_of_steps(source))
+                busy = collect_named_work(self.source_of_steps(source))
             self._times[source] = HostTimes(busy, self.reasons_from(source))
         return self._times[source]
 
     @cached_property
-    def thread_spans(self) -> list[Spans]:
+    def thread_spans(self) -> list[DeviceSpans]:
         """Spans that the threads of a host without devices run as a device."""
-        from fastprof.derive.ops.threads_as_device import spans_of_threads
-        from fastprof.derive.steps.host_causes import op_computes
+        from fastprof.derive.ops.device_time import find_thread_spans
+        from fastprof.derive.steps.host_causes import is_computing_op
 
-        return spans_of_threads(self.events, self.forest, op_computes)
+        return find_thread_spans(self.events, self.forest, is_computing_op)
 
     def groups_from(self, source: str) -> Groups:
         """The groups that make these steps."""
@@ -243,7 +243,7 @@ class Host:
         """What the steps are made from."""
         if source not in self._sources:
             forest, marked = (lambda: self.forest), (lambda: self.steps.database)
-            found = requested(source, self.groups, forest, marked)
+            found = choose_step_source(source, self.groups, forest, marked)
             if self._entire is not None and source == MARKERS:
                 number, group, _ = self._entire._numbered(MARKERS)
                 found = replace(found, numbers=dict(zip(group.tolist(), number.tolist(), strict=True)))
@@ -255,7 +255,7 @@ class Host:
         message if the host has none of them; None: steps are not listed."""
         by = self.source_of_steps(source)
         number, group, label = self._numbered(source)
-        groups = group[step_numbers.are_chosen(number, label, choice)] if isinstance(choice, Steps) else choice
+        groups = group[step_source.are_chosen(number, label, choice)] if isinstance(choice, Steps) else choice
         keep = np.isin(by.groups.group_id, groups)
         chosen_groups = self.groups.subset(keep)
         chosen = Host(chosen_groups.events, self.workers, chosen_groups, self.session_hosts)
@@ -263,9 +263,9 @@ class Host:
         known = dict(zip(group.tolist(), number.tolist(), strict=True))
         chosen._sources[source] = replace(by.subset(keep), numbers=known)
         here = np.isin(group, groups)
-        chosen.repeated = step_numbers.repeated(number[here], list(compress(label, here.tolist())))
+        chosen.repeated = step_source.describe_repeated_numbers(number[here], list(compress(label, here.tolist())))
         if steps is not None and not keep.any():
-            chosen.missed = step_numbers.absent(steps, number, label) if len(number) else None
+            chosen.missed = step_source.describe_missing_steps(steps, number, label) if len(number) else None
         return chosen
 
     def _numbered(self, source: str) -> tuple[Int64s, Int64s, list[str]]:
@@ -276,5 +276,5 @@ class Host:
         except MemoryLimitError:
             groups = self.source_of_steps(source).groups
             every = np.unique(groups.group_id[groups.group_id >= 0])
-            return step_numbers.of_groups(every, *groups.step_names(every))
+            return step_source.number_groups(every, *groups.step_names(every))
         return database.number, database.step, database.label

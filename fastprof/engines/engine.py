@@ -55,7 +55,7 @@ class Engine:
             if not isinstance(made, Executor):
                 raise UsageError(f"executor is a function, but makes no Executor: {type(made).__name__}")
             self._executor = made
-            self._end = weakref.finalize(self, _end_aside, made)
+            self._end = weakref.finalize(self, _end_in_thread, made)
             self._end.atexit = False  # the interpreter ends what is left itself
         return self._executor
 
@@ -91,7 +91,7 @@ class Engine:
             ) from error
 
 
-def _end_aside(executor: Executor) -> None:
+def _end_in_thread(executor: Executor) -> None:
     """Ends an executor whose engine is gone, in a thread of its own: an exception that a signal raises meanwhile, such
     as KeyboardInterrupt, would be lost here."""
     done = _thread.allocate_lock()

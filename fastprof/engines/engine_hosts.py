@@ -1,31 +1,31 @@
-"""The hosts of a run as analyses see them, where other processes read them: no file is opened here."""
+"""The hosts of a run as analyses see them, where other processes read them: no file is opened here. Results of many
+hosts are merged by the workers, 32 hosts a task, then 32 groups a task."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, Future
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, cast
 
-from fastprof.analyses import merging, one_by_one
-from fastprof.analyses.keeping import Facts, KeptOfHosts, Plan
+from fastprof.analyses import accumulation
+from fastprof.analyses.accumulation import HostPlan, HostStates, SessionFacts
 from fastprof.decode.import_log import ImportLog
-from fastprof.decode.jobs import note_jobs
-from fastprof.decode.rank_order import places_by_rank
+from fastprof.decode.jobs import note_jobs, order_ranks
 from fastprof.decode.selection import Selection
 from fastprof.decode.workers import HOSTS_READ, Progress
 from fastprof.decode.xspace_capture import name_hosts
 from fastprof.derive.host import Choice
-from fastprof.derive.steps.of_host import HostSteps
-from fastprof.engines.combine_hosts import renumber, renumbered
+from fastprof.derive.steps.host_steps import HostSteps
 from fastprof.engines.engine import Engine
 from fastprof.engines.gather import Gathering, gather
-from fastprof.engines.groups import Part, in_groups, packed
 from fastprof.engines.host_task import (
     VERSIONS,
     Analyses,
     BytesOf,
+    GroupTask,
     HostInFile,
     HostTask,
     Kept,
@@ -34,13 +34,72 @@ from fastprof.engines.host_task import (
     StepsOfHosts,
     Work,
 )  # fmt: skip
-from fastprof.engines.packing import unpack
-from fastprof.engines.payloads import Payloads
+from fastprof.engines.packing import Payloads, unpack
+from fastprof.engines.worker import combine_hosts, renumber_host, renumber_kept
 from fastprof.errors import EngineError, FastprofError, UsageError
-from fastprof.inputs.graph_files import GraphFiles
+from fastprof.inputs.directory_content import GraphFiles
 from fastprof.inputs.resolve import CaptureFile, Session
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_clocks import note_clocks
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What was kept of ``hosts`` hosts. ``number``: that of one host in the session, if it was kept under another."""
+
+    packed: Packed
+    hosts: int = 1
+    number: int | None = None
+
+
+def merge_in_groups(
+    parts: Sequence[Part],
+    work: Analyses,
+    engine: Engine,
+    payloads: Payloads,
+    report: Callable[[int, int], None],
+) -> list[Part]:
+    """The parts, which are hosts, as few as one process has them, in their order. ``report``: how many groups of how
+    many are merged. Raises as ``gather``."""
+    counts, left, done = [*accumulation.count_groups(len(parts))], [], 0
+    level = list(parts)
+
+    def submitted(executor: Executor, task: GroupTask) -> Future[Kept]:
+        return executor.submit(
+            combine_hosts, replace(task, parts=tuple(_load_part(one, payloads) for one in task.parts))
+        )
+
+    for count in counts:
+        some = [level[accumulation.GROUP * i : accumulation.GROUP * (i + 1)] for i in range(count)]
+        left.append(level[accumulation.GROUP * count :])
+        tasks = [_make_task(i, of_group, work) for i, of_group in enumerate(some)]
+        before = done
+        made = gather(
+            engine,
+            tasks,
+            lambda now, before=before: report(before + now, sum(counts)),  # type: ignore[misc]
+            payloads.stored,
+            submitted,
+        )
+        level = [Part(wrap_packed(made[task.number]), task.hosts) for task in tasks]
+        done += count
+    return [part for parts in reversed([*left, level]) for part in parts]
+
+
+def _make_task(number: int, parts: Sequence[Part], work: Analyses) -> GroupTask:
+    given, numbers = tuple(one.packed for one in parts), tuple(one.number for one in parts)
+    return GroupTask(VERSIONS, number, work, given, numbers, sum(one.hosts for one in parts))
+
+
+def _load_part(one: Packed, payloads: Payloads) -> Packed:
+    return replace(one, payload=payloads.read(one.payload), beside=payloads.read(one.beside))
+
+
+def wrap_packed(kept: Kept) -> Packed:
+    """What a worker returned."""
+    assert kept.packed is not None
+    return kept.packed
+
 
 _MOST_BYTES: Final = 64 << 20
 """Of captures that are given as bytes and travel with their task."""
@@ -62,8 +121,8 @@ class EngineSession:
         for remark in session.remarks:
             self.log.add(remark.severity, remark.code, remark.message, remark.path)
         self.begun: Round | None = None
-        self.files = tuple(map(_travelling, session.files))
-        self._sizes = [_size_of(file) for file in self.files]
+        self.files = tuple(map(_make_sendable, session.files))
+        self._sizes = [_get_file_size(file) for file in self.files]
 
     @property
     def names(self) -> list[str | None]:
@@ -80,7 +139,7 @@ class EngineSession:
         )  # fmt: skip
 
 
-def _travelling(file: CaptureFile) -> CaptureFile:
+def _make_sendable(file: CaptureFile) -> CaptureFile:
     """The file as a task has it. UsageError: it is read once, or is too large to travel."""
     source = file.source
     if isinstance(source, bytes | bytearray | memoryview):
@@ -92,7 +151,7 @@ def _travelling(file: CaptureFile) -> CaptureFile:
     return file
 
 
-def _size_of(file: CaptureFile) -> tuple[int | None, int | None]:
+def _get_file_size(file: CaptureFile) -> tuple[int | None, int | None]:
     try:
         known = Path(file.source).stat()
     except (OSError, TypeError, ValueError):
@@ -112,7 +171,7 @@ class Round:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class HostPlace:
     """A host: the file, the place in it, and its number in the session."""
 
     file: int
@@ -128,8 +187,8 @@ class EngineHosts:
         self.session = session
         self.log = session.log
         self._selection = selection
-        self._facts: Facts | None = None
-        self._places: list[Place] = []
+        self._facts: SessionFacts | None = None
+        self._places: list[HostPlace] = []
         self._steps: dict[str, list[HostSteps]] = {}
         self._payloads = Payloads()
 
@@ -146,7 +205,7 @@ class EngineHosts:
             self._steps[source] = [replace(steps, number=place.number) for place, steps in of_hosts]
         return self._steps[source]
 
-    def kept(self, plan: Plan, choices: Sequence[Choice] | None, without: Collection[str]) -> Iterator[KeptOfHosts]:
+    def kept(self, plan: HostPlan, choices: Sequence[Choice] | None, without: Collection[str]) -> Iterator[HostStates]:
         """What is kept of each host. Workers do not know ``without``: what they kept for these is dropped."""
         work = Analyses(plan.names, plan.given, plan.steps, plan.keepers)
         of_file: dict[int, dict[int, Choice]] = {}
@@ -163,63 +222,67 @@ class EngineHosts:
                 one.errors.pop(name, None)
             yield one
 
-    def _may_merge(self, found: dict[int, Kept], plan: Plan) -> bool:
+    def _may_merge(self, found: dict[int, Kept], plan: HostPlan) -> bool:
         """Whether workers merge hosts: there are many, each in a file of its own."""
-        many = len(self._places) > merging.GROUP and all(len(one.hosts) == 1 for one in found.values())
-        return many and any(merging.merges(plan, name) for name in plan.analyses)
+        many = len(self._places) > accumulation.GROUP and all(len(one.hosts) == 1 for one in found.values())
+        return many and any(accumulation.is_merged(plan, name) for name in plan.analyses)
 
-    def _of_places(self, found: dict[int, Kept], plan: Plan) -> Iterator[KeptOfHosts]:
+    def _of_places(self, found: dict[int, Kept], plan: HostPlan) -> Iterator[HostStates]:
         texts: dict[str, str] = {}
         files = dict(found)
         for place, one in self._unpacked(found):
             if place.number != place.file + place.at:
-                renumber(one.kept, plan, place.number)
+                renumber_host(one.kept, plan, place.number)
             one.kept |= self._each(files[place.file], plan, place, texts)
             yield one
 
-    def _each(self, file: Kept, plan: Plan, place: Place, texts: dict[str, str]) -> dict[str, list[Any]]:
+    def _each(self, file: Kept, plan: HostPlan, place: HostPlace, texts: dict[str, str]) -> dict[str, list[Any]]:
         """What analyses kept of a host that is unpacked each time that it is looked at."""
         given = self._payloads, plan, place, texts
         of_host = file.each[place.at] if file.each else {}
-        return {name: [one_by_one.Packed(partial(self._read, *given, name, one))] for name, one in of_host.items()}
+        return {
+            name: [accumulation.PackedValue(partial(self._read, *given, name, one))] for name, one in of_host.items()
+        }
 
-    def _read(self, payloads: Payloads, plan: Plan, place: Place, texts: dict[str, str], name: str, one: Packed) -> Any:
+    def _read(
+        self, payloads: Payloads, plan: HostPlan, place: HostPlace, texts: dict[str, str], name: str, one: Packed
+    ) -> Any:
         value = self._unpack(payloads, payloads.read(one.payload), one, place.file, texts)
-        return value if place.number == place.file + place.at else renumbered(plan, name, value, place.number)
+        return value if place.number == place.file + place.at else renumber_kept(plan, name, value, place.number)
 
-    def _merged(self, found: dict[int, Kept], work: Analyses, plan: Plan) -> Iterator[KeptOfHosts]:
+    def _merged(self, found: dict[int, Kept], work: Analyses, plan: HostPlan) -> Iterator[HostStates]:
         """What is kept of groups of hosts, which workers merge, and of the last ones."""
         parts = [
-            Part(packed(found[place.file]), 1, None if place.number == place.file else place.number)
+            Part(wrap_packed(found[place.file]), 1, None if place.number == place.file else place.number)
             for place in self._places
         ]
         first, texts = 0, dict[str, str]()
         progress = partial(self._report, "combining hosts")
-        for part in in_groups(parts, work, self.session.engine, self._payloads, progress):
+        for part in merge_in_groups(parts, work, self.session.engine, self._payloads, progress):
             places = self._places[first : first + part.hosts]
             first += part.hosts
-            one: KeptOfHosts = self._value(part.packed, places[0].file, texts)[0]
+            one: HostStates = self._value(part.packed, places[0].file, texts)[0]
             if part.number is not None:
-                renumber(one.kept, plan, part.number)
+                renumber_host(one.kept, plan, part.number)
             for place in places:
                 file = found.pop(place.file)
                 of_host: dict[str, list[Any]] = {}
                 if file.alone is not None:
                     of_host = self._value(file.alone, place.file, texts)[0]
                     if place.number != place.file:
-                        renumber(of_host, plan, place.number)
+                        renumber_host(of_host, plan, place.number)
                 for name, values in (of_host | self._each(file, plan, place, texts)).items():
                     one.kept.setdefault(name, []).extend(values)
             yield one
 
-    def facts(self) -> Facts:
+    def facts(self) -> SessionFacts:
         assert self._facts is not None, "no host was read"
         return self._facts
 
     # ---- other work
 
     @property
-    def places(self) -> list[Place]:
+    def places(self) -> list[HostPlace]:
         """Of the selected hosts, in the order of the session, after they were read."""
         return self._places
 
@@ -255,7 +318,7 @@ class EngineHosts:
 
         def stored(kept: Kept) -> Kept:
             if kept.fault is None:
-                took(kept.number, self._value(packed(kept), kept.number, {}))
+                took(kept.number, self._value(wrap_packed(kept), kept.number, {}))
             return replace(kept, packed=None)
 
         found = gather(session.engine, tasks, report, stored)
@@ -297,7 +360,7 @@ class EngineHosts:
         tasks = [session.task(i, work, selection, choices=choices.get(i)) for i in range(self.files)]
         return Round(work, selection, tasks, Gathering(session.engine, tasks, payloads.stored), payloads)
 
-    def begin(self, plan: Plan) -> None:
+    def begin(self, plan: HostPlan) -> None:
         """Workers read hosts for this plan if they have nothing else to do; ``kept`` of it takes what they did."""
         work = Analyses(plan.names, plan.given, plan.steps, plan.keepers)
         self.session.begun = self._begun(work, self._selection, {})
@@ -310,13 +373,13 @@ class EngineHosts:
         if self.session.progress is not None and total > 1:
             self.session.progress(stage, done, total)
 
-    def _placed(self, found: dict[int, Kept]) -> dict[int, list[Place]]:
+    def _placed(self, found: dict[int, Kept]) -> dict[int, list[HostPlace]]:
         """By file the places of its hosts, as if all were opened in one process. Takes over what the log needs to know.
         Faulty files are taken out of ``found``; if none is left, the last fault is raised."""
         log = ImportLog()
         self._without_faulty(found, log)
         listed = [(i, at) for i in sorted(found) for at in range(len(found[i].hosts))]
-        order = places_by_rank(((one.rank, one.path) for one in self._hosts(found, listed)), log)
+        order = order_ranks(((one.rank, one.path) for one in self._hosts(found, listed)), log)
         hosts = [replace(one) for one in self._hosts(found, [listed[place] for place in order])]
         name_hosts(hosts, log)
         note_clocks(hosts, [one.start_unix_ns for one in hosts], log)
@@ -330,11 +393,11 @@ class EngineHosts:
         self._selection.check_hosts([one.host for one in hosts])
         wanted = self._selection.hosts
         chosen = [one for one in hosts if wanted is None or one.host in wanted]
-        self._facts = Facts(frozenset(one.transcribed_from for one in chosen), sum(one.events for one in hosts))
-        places: dict[int, list[Place]] = {i: [] for i in found}
+        self._facts = SessionFacts(frozenset(one.transcribed_from for one in chosen), sum(one.events for one in hosts))
+        places: dict[int, list[HostPlace]] = {i: [] for i in found}
         for number, (place, host) in enumerate(zip(order, hosts, strict=True)):
             file, at = listed[place]
-            places[file].append(Place(file, at, number, host.host))
+            places[file].append(HostPlace(file, at, number, host.host))
         return {file: sorted(some, key=lambda place: place.at) for file, some in places.items()}
 
     @staticmethod
@@ -350,14 +413,14 @@ class EngineHosts:
     def _hosts(self, found: dict[int, Kept], listed: Sequence[tuple[int, int]]) -> list[HostInFile]:
         return [found[file].hosts[at] for file, at in listed]
 
-    def _unpacked(self, found: dict[int, Kept]) -> Iterator[tuple[Place, Any]]:
+    def _unpacked(self, found: dict[int, Kept]) -> Iterator[tuple[HostPlace, Any]]:
         """Each is unpacked when its first host is taken, and forgotten after that."""
         of_file: dict[int, list[Any]] = {}
         texts: dict[str, str] = {}
         for place in self._places:
             if place.file not in of_file:
                 one = found.pop(place.file)
-                hosts = of_file[place.file] = self._value(packed(one), place.file, texts)
+                hosts = of_file[place.file] = self._value(wrap_packed(one), place.file, texts)
                 if one.alone is not None:
                     for of_host, alone in zip(hosts, self._value(one.alone, place.file, texts), strict=True):
                         if of_host is not None:

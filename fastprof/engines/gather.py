@@ -23,9 +23,9 @@ import numpy as np
 
 from fastprof.engines.engine import Engine
 from fastprof.engines.host_task import GroupTask, HostTask, Kept
-from fastprof.engines.keep_host import keep_host
+from fastprof.engines.worker import keep_host
 from fastprof.errors import EngineError, FastprofError, NotFoundError, UnreadableError
-from fastprof.wording.quantities import counted, size_text
+from fastprof.wording.quantities import count_noun, format_size
 
 _GRACE_S: Final = 1.0
 """How long others are waited for after a fault, so that of several faults it is mostly the same one that is raised."""
@@ -43,7 +43,7 @@ _SLACK_S: Final = 10.0
 Task = HostTask | GroupTask
 
 
-def _submitted(executor: Executor, task: Any) -> Future[Kept]:
+def _submit_task(executor: Executor, task: Any) -> Future[Kept]:
     return executor.submit(keep_host, task)
 
 
@@ -52,7 +52,7 @@ def gather(
     tasks: Sequence[Task],
     report: Callable[[int], None] = lambda _: None,
     stored: Callable[[Kept], Kept] = lambda kept: kept,
-    submitted: Callable[[Executor, Any], Future[Kept]] = _submitted,
+    submitted: Callable[[Executor, Any], Future[Kept]] = _submit_task,
 ) -> dict[int, Kept]:
     """What was kept of each task, by its number. ``report``: called with how many are done; ``stored``: with each
     answer that counts, and returns what is held of it; ``submitted``: gives a task to the executor. Raises the fault of
@@ -68,7 +68,7 @@ class Gathering:
         engine: Engine,
         tasks: Sequence[Task],
         stored: Callable[[Kept], Kept] = lambda kept: kept,
-        submitted: Callable[[Executor, Any], Future[Kept]] = _submitted,
+        submitted: Callable[[Executor, Any], Future[Kept]] = _submit_task,
     ) -> None:
         self.submitted = submitted
         self.engine = engine
@@ -315,14 +315,14 @@ class Gathering:
             self.suspects.append(task)
             return
         peak = max((one.peak_bytes for one in self.done.values()), default=0)
-        times = counted(self.tried[task.number, "killed"], "time", "times")
+        times = count_noun(self.tried[task.number, "killed"], "time", "times")
         text = f"the worker of {task.what} was killed {times}, perhaps for its memory"
         sizes = (
-            [f"its file has {size_text(task.size_bytes)}"]
+            [f"its file has {format_size(task.size_bytes)}"]
             if task.path is not None and task.size_bytes is not None
             else []
         )
-        sizes += [f"others took up to {size_text(peak)}"] if peak else []
+        sizes += [f"others took up to {format_size(peak)}"] if peak else []
         text += f" ({'; '.join(sizes)})" if sizes else ""
         self._fault(task, EngineError(text, path=task.path))
 

@@ -12,16 +12,17 @@ import numpy as np
 from fastprof._version import __version__
 from fastprof.decode.import_log import LogRow
 from fastprof.decode.jobs import JobFacts
-from fastprof.decode.selection import Selection, Steps
+from fastprof.decode.selection import Selection
 from fastprof.errors import FastprofError
 from fastprof.inputs.resolve import ONLY_PROGRAMS, CaptureFile
 from fastprof.schema.tables import VERSION
 from fastprof.schema.value_classes import dataclass
+from fastprof.wording.amounts import Steps
 
 if TYPE_CHECKING:
     from fastprof.analyses.contract import Keeper
     from fastprof.derive.host import Choice
-    from fastprof.inputs.spill import Piece
+    from fastprof.inputs.open_files import SpilledPiece
     from fastprof.tables.table_set import TableSet
 
 VERSIONS: Final = (
@@ -33,7 +34,7 @@ VERSIONS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Analyses:
-    """What is kept of each host for these analyses, as ``runner.plan_of`` takes it."""
+    """What is kept of each host for these analyses, as ``runner.make_plan`` takes it."""
 
     names: tuple[str, ...]
     params: Mapping[str, Any]
@@ -117,9 +118,9 @@ class Packed:
     """A value on its way. ``payload``: itself, ``raw_bytes`` long when it is unpacked; ``beside``: what is set aside of
     it; or where these are stored."""
 
-    payload: bytes | Piece
+    payload: bytes | SpilledPiece
     raw_bytes: int
-    beside: bytes | Piece = b""
+    beside: bytes | SpilledPiece = b""
 
     @property
     def size_bytes(self) -> int:
@@ -128,7 +129,7 @@ class Packed:
 
 @dataclass(frozen=True, slots=True)
 class GroupTask:
-    """What was kept of hosts that follow each other, to be merged. ``parts``: of each a list of one KeptOfHosts;
+    """What was kept of hosts that follow each other, to be merged. ``parts``: of each a list of one HostStates;
     ``numbers``: in the session, of hosts that were kept under another one, else None; ``hosts``: how many they are."""
 
     versions: str
@@ -196,6 +197,6 @@ class Kept:
     forked: bool = False
 
 
-def arrived(file: CaptureFile) -> CaptureFile:
+def restore_file(file: CaptureFile) -> CaptureFile:
     """A file that was pickled, as it was: the capture of programs alone is known by its identity."""
     return replace(file, source=ONLY_PROGRAMS) if file.source == ONLY_PROGRAMS else file

@@ -1,11 +1,5 @@
-"""Values on their way between processes: pickled, then compressed. Compiled programs stay with the worker.
-
-    value ──► pickle, zstd ──────────────► payload, unpacked each time that the value is looked at
-      └─ its parts that are set aside ───► beside it, as they are: each is unpacked when it is looked at itself
-
-A worker packs a program as its description; where it is unpacked, its bytes are fetched when they are read, so that
-10,000 hosts that ran one program send it once. Logs do not travel: what refers to one refers to the session's.
-"""
+"""Values between processes: pickled, then compressed, without compiled programs, which stay with the worker. Until a
+result is read, the first ones are in memory, the rest in a temporary file."""
 
 from __future__ import annotations
 
@@ -13,18 +7,20 @@ import copyreg
 import io
 import pickle
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
 import pyarrow as pa
 
 from fastprof.decode.import_log import ImportLog
+from fastprof.engines.host_task import Kept, Packed
 from fastprof.errors import EngineError
-from fastprof.hlo.programs import Program, program_of_bytes
-from fastprof.inputs.spill import Piece, Spill
-from fastprof.tables.set_aside import Stored
+from fastprof.hlo.programs import Program, make_program
+from fastprof.inputs.open_files import Spill, SpilledPiece
+from fastprof.tables.host_spill import Stored
 
-Beside = bytes | tuple[Spill, Piece]
+Beside = bytes | tuple[Spill, SpilledPiece]
 """What is set aside of a value: itself, or where it is in a file."""
 _CODEC: Final = "zstd"
 _PROTOCOL: Final = 5
@@ -39,12 +35,12 @@ def pack(value: object) -> tuple[bytes, int, bytes]:
     def put(part: Stored[Any]) -> tuple[Any, ...]:
         packed, size = part.packed()
         place = beside.getbuffer().nbytes
-        return _stored, (place, beside.write(packed), size)
+        return _spilled_placeholder, (place, beside.write(packed), size)
 
     pickler = _Pickler(into, _PROTOCOL)
     pickler.dispatch_table = copyreg.dispatch_table | {
-        Program: lambda program: (_program, (program.described(),)),
-        ImportLog: lambda _: (_log, ()),
+        Program: lambda program: (_program_placeholder, (program.described(),)),
+        ImportLog: lambda _: (_log_placeholder, ()),
         Stored: put,
     }
     pickler.dump(value)
@@ -68,18 +64,18 @@ def unpack(
     except OSError as error:
         raise EngineError(f"an answer of a worker was damaged on its way: {error}") from error
     here: dict[str, Callable[..., Any]] = {
-        _log.__name__: lambda: log,
-        _program.__name__: lambda described: _fetched(described, fetch),
-        _stored.__name__: partial(_set_aside, beside),
+        _log_placeholder.__name__: lambda: log,
+        _program_placeholder.__name__: lambda described: _fetch_program(described, fetch),
+        _spilled_placeholder.__name__: partial(_spill_part, beside),
     }
     return _Unpickler(io.BytesIO(data), here, texts).load()
 
 
-def _set_aside(beside: Beside, place: int, length: int, size: int) -> Stored[Any]:
+def _spill_part(beside: Beside, place: int, length: int, size: int) -> Stored[Any]:
     if isinstance(beside, bytes):
         return Stored.of_bytes(beside[place : place + length], size)
     file, piece = beside
-    return Stored.at((file,), Piece(piece.offset + place, length), size)
+    return Stored.at((file,), SpilledPiece(piece.offset + place, length), size)
 
 
 _CLASSES: Final[dict[tuple[str, str], Any]] = {}
@@ -110,21 +106,65 @@ class _Unpickler(pickle.Unpickler):
         return found
 
 
-def _fetched(described: tuple[Any, ...], fetch: Callable[[int, int], bytes]) -> Program:
+def _fetch_program(described: tuple[Any, ...], fetch: Callable[[int, int], bytes]) -> Program:
     number, _, _, offset, *_ = described
-    return program_of_bytes(described, lambda: fetch(number, offset))
+    return make_program(described, lambda: fetch(number, offset))
 
 
-def _program(described: tuple[Any, ...]) -> Program:
+def _program_placeholder(described: tuple[Any, ...]) -> Program:
     """Stands in pickles for what ``unpack`` puts there."""
     raise NotImplementedError
 
 
-def _log() -> ImportLog:
+def _log_placeholder() -> ImportLog:
     """Likewise."""
     raise NotImplementedError
 
 
-def _stored(place: int, length: int, size: int) -> Stored[Any]:
+def _spilled_placeholder(place: int, length: int, size: int) -> Stored[Any]:
     """Likewise."""
     raise NotImplementedError
+
+
+_IN_MEMORY: Final = 32 << 20
+
+
+class Payloads:
+    """Of one round of tasks. What is in memory is forgotten when it is taken."""
+
+    def __init__(self) -> None:
+        self._held: dict[SpilledPiece, bytes] = {}
+        self.file = Spill()
+        self._size = 0
+
+    def stored(self, kept: Kept) -> Kept:
+        """What a worker returned, with its bytes here."""
+        packed, alone = (None if one is None else self._stored(one) for one in (kept.packed, kept.alone))
+        each = tuple({name: self._stored(one) for name, one in of_host.items()} for of_host in kept.each)
+        return replace(kept, packed=packed, alone=alone, each=each)
+
+    def _stored(self, one: Packed) -> Packed:
+        """What is set aside is in the file whatever its size."""
+        payload = self.put(one.payload) if isinstance(one.payload, bytes) else one.payload
+        beside = self.file.write(one.beside) if isinstance(one.beside, bytes) and one.beside else one.beside
+        return replace(one, payload=payload, beside=beside)
+
+    def put(self, data: bytes) -> SpilledPiece:
+        """Where it is. UnreadableError: the disk has no room for it."""
+        if self._size + len(data) > _IN_MEMORY:
+            return self.file.write(data)
+        self._size += len(data)
+        piece = SpilledPiece(-self._size, len(data))  # below the file
+        self._held[piece] = data
+        return piece
+
+    def read(self, piece: bytes | SpilledPiece) -> bytes:
+        """What is in a place, or itself."""
+        if isinstance(piece, bytes):
+            return piece
+        return self._held[piece] if piece.offset < 0 else self.file.read(piece)
+
+    def take(self, piece: bytes | SpilledPiece) -> bytes:
+        if isinstance(piece, bytes):
+            return piece
+        return self._held.pop(piece) if piece.offset < 0 else self.file.read(piece)

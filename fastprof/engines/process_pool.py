@@ -48,7 +48,7 @@ class Pool(ProcessPoolExecutor):
     def __init__(self, workers: int, memory_bytes: int | None) -> None:
         context = multiprocessing.get_context("spawn")
         self._began = context.Event()
-        super().__init__(workers, context, initializer=_begin, initargs=(memory_bytes, self._began))
+        super().__init__(workers, context, initializer=_begin_process, initargs=(memory_bytes, self._began))
 
     def why_none_began(self) -> str | None:
         if self._began.is_set():
@@ -59,7 +59,7 @@ class Pool(ProcessPoolExecutor):
         )
 
 
-def _begin(memory_bytes: int | None, began: Event) -> None:
+def _begin_process(memory_bytes: int | None, began: Event) -> None:
     """An interrupt of the terminal reaches all its processes: who started these ends them, and if it is killed, they
     end by themselves."""
     began.set()

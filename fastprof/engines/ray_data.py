@@ -24,10 +24,10 @@ def read(path: Named | Sequence[Named], table: str = "events", **chosen: Any) ->
         raise UsageError("this needs Ray Data: pip install 'ray[data]'") from None
     tasks = [{"file": pickle.dumps(one)} for one in host_rows(path, table, **chosen)]
     items = ray.data.from_items(tasks, override_num_blocks=len(tasks) or None)
-    return items.map_batches(_tables, batch_format="pyarrow", batch_size=1)
+    return items.map_batches(_read_tables, batch_format="pyarrow", batch_size=1)
 
 
-def _tables(files: pa.Table) -> Iterator[pa.Table]:
+def _read_tables(files: pa.Table) -> Iterator[pa.Table]:
     for data in files["file"].to_pylist():
         rows = pickle.loads(data)
         yield rows.schema.empty_table()  # so that the columns are known where there are no rows

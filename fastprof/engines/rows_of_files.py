@@ -12,16 +12,16 @@ import pyarrow as pa
 
 from fastprof.decode.selection import Selection
 from fastprof.decode.workers import Workers
-from fastprof.engines.host_task import arrived
+from fastprof.engines.host_task import restore_file
 from fastprof.errors import ChangedError, FastprofError, MemoryLimitError, NotFoundError, UsageError
-from fastprof.inputs import unpacking
+from fastprof.inputs import open_files
 from fastprof.inputs.resolve import CaptureFile, Session, resolve
 from fastprof.schema.capture_tables import HOST, RUN
-from fastprof.schema.tables import plain_schema
+from fastprof.schema.tables import decode_dictionaries
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.open_session import OpenSession
-from fastprof.tables.table_set import TABLES, TableSet, no_table
-from fastprof.wording.spelling import meant
+from fastprof.tables.table_set import TABLES, TableSet, explain_missing_table
+from fastprof.wording.spelling import suggest_name
 
 if TYPE_CHECKING:
     from fastprof.decode.xspace_capture import Capture
@@ -45,12 +45,12 @@ class HostRows:
 
     @property
     def schema(self) -> pa.Schema:
-        return _schema(self.table, self.columns)
+        return _get_schema(self.table, self.columns)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The rows, in batches of about a quarter of a million. Raises as ``load`` does; with "skip", a file that is
         damaged has no rows."""
-        from fastprof.tables.dataset_rows import rows_of
+        from fastprof.tables.dataset_rows import open_rows
 
         session = self._opened()
         if session is None:
@@ -58,7 +58,7 @@ class HostRows:
         for host in session.hosts:
             planes = None if self.plane is None else rf"\A{re.escape(self.plane)}\Z"
             selection = Selection((host,)).narrowed(planes=planes)
-            rows = rows_of(TableSet(session, selection), self.table, (), plain_texts=True)
+            rows = open_rows(TableSet(session, selection), self.table, (), plain_texts=True)
             own = [name for name in self.columns if name not in KEYS]
             for batch in rows.batches(own or rows.schema.names[:1], None):
                 yield self._with_keys(batch, {RUN.name: self.file.run or "", HOST.name: host})
@@ -68,12 +68,12 @@ class HostRows:
         it. UsageError: the table is not ``events`` or ``event_stats``."""
         if self.table not in PLANE_TABLES:
             raise UsageError(f"{' and '.join(PLANE_TABLES)} are split by plane; {self.table} are not")
-        alone = Session(self.file.run, (arrived(self.file),), ())
+        alone = Session(self.file.run, (restore_file(self.file),), ())
         try:
-            captures = OpenSession(alone, "raise", Workers(1), unpacking.checked(None)).captures
+            captures = OpenSession(alone, "raise", Workers(1), open_files.check_limit(None)).captures
         except FastprofError:
             return [self]
-        there = [name for one in captures for name, _ in _with_lines(one)]
+        there = [name for one in captures for name, _ in _list_planes(one)]
         return [replace(self, plane=name) for name in dict.fromkeys(there)] or [self]
 
     def to_arrow(self) -> pa.Table:
@@ -81,9 +81,9 @@ class HostRows:
         return pa.Table.from_batches(self.batches(), self.schema)
 
     def _opened(self) -> OpenSession | None:
-        alone = Session(self.file.run, (arrived(self.file),), ())
+        alone = Session(self.file.run, (restore_file(self.file),), ())
         try:
-            return OpenSession(alone, self.on_error, Workers(1), unpacking.checked(None))
+            return OpenSession(alone, self.on_error, Workers(1), open_files.check_limit(None))
         except (ChangedError, MemoryLimitError):
             raise
         except FastprofError:
@@ -97,7 +97,7 @@ class HostRows:
         return pa.RecordBatch.from_arrays([own[name] for name in self.columns], schema=self.schema)
 
 
-def _with_lines(capture: Capture) -> list[tuple[str, int]]:
+def _list_planes(capture: Capture) -> list[tuple[str, int]]:
     """The planes of a capture that have lines."""
     if not len(capture.pieces):
         return []
@@ -120,12 +120,14 @@ def host_rows(
     "salvage". UsageError: no such table or column; NotFoundError: no such host.
     """
     if table not in TABLES:
-        raise UsageError(no_table(table))
-    known = _schema(table, None).names
+        raise UsageError(explain_missing_table(table))
+    known = _get_schema(table, None).names
     chosen = known if columns is None else list(columns)
     for name in chosen:
         if name not in known:
-            raise UsageError(f"{table} have no column {name!r}; there are: {', '.join(known)}{meant(name, known)}")
+            raise UsageError(
+                f"{table} have no column {name!r}; there are: {', '.join(known)}{suggest_name(name, known)}"
+            )
     files = resolve(path, run).files
     for host in hosts or ():
         if host not in [file.host for file in files]:
@@ -136,8 +138,8 @@ def host_rows(
     return [HostRows(file, table, tuple(chosen), on_error) for file in wanted]
 
 
-def _schema(table: str, columns: Sequence[str] | None) -> pa.Schema:
-    own = [field for field in plain_schema(TABLES[table].arrow()) if field.name not in KEYS]
+def _get_schema(table: str, columns: Sequence[str] | None) -> pa.Schema:
+    own = [field for field in decode_dictionaries(TABLES[table].arrow()) if field.name not in KEYS]
     keys = [pa.field(column.name, pa.large_string()) for column in (RUN, HOST)]
     fields = {field.name: field for field in (*keys, *own)}
     return pa.schema([fields[name] for name in (fields if columns is None else columns)])

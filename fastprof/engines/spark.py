@@ -32,7 +32,7 @@ class FastprofSource(DataSource):  # type: ignore[misc]
         return "fastprof"
 
     def schema(self) -> StructType:
-        return from_arrow_schema(_spark_schema(self._rows()[0].schema))
+        return from_arrow_schema(_make_spark_schema(self._rows()[0].schema))
 
     def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002
         return _Reader(self._split(self._rows()))
@@ -55,9 +55,9 @@ class FastprofSource(DataSource):  # type: ignore[misc]
             return host_rows(
                 options["path"],
                 options.get("table", "events"),
-                columns=_listed(options, "columns"),
+                columns=_split_option(options, "columns"),
                 run=options.get("run"),
-                hosts=_listed(options, "hosts"),
+                hosts=_split_option(options, "hosts"),
                 on_error=_ON_ERROR[mode],
             )
         except FastprofError as error:
@@ -73,16 +73,16 @@ class _Reader(DataSourceReader):  # type: ignore[misc]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         rows: HostRows = partition.value
-        schema = _spark_schema(rows.schema)
+        schema = _make_spark_schema(rows.schema)
         for batch in rows.batches():
             yield from pa.Table.from_batches([batch]).cast(schema).to_batches(max_chunksize=_ROWS)
 
 
-def _listed(options: Mapping[str, str], name: str) -> list[str] | None:
+def _split_option(options: Mapping[str, str], name: str) -> list[str] | None:
     return options[name].split(",") if name in options else None
 
 
-def _spark_schema(schema: pa.Schema) -> pa.Schema:
+def _make_spark_schema(schema: pa.Schema) -> pa.Schema:
     """Spark's strings and bytes have lengths of 32 bits."""
     short = {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}
     return pa.schema([pa.field(field.name, short.get(field.type, field.type)) for field in schema])

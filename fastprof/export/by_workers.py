@@ -1,41 +1,143 @@
-"""An export whose hosts are written by other processes, which read them; this one writes what is of the session.
-
-                        round 1: counted by_workers          round 2: written
-    worker of a file    planes, lines, events of each host   files in a folder of its own: OUT/.parts/NUMBER-…
-    this process        first ids of each host               moves them to their place, if the answer counts
-
-Ids count on from host to host, so that no worker knows those of its hosts. A host may be written more than once, or by
-a worker that is lost meanwhile: only folders that an answer names become part of the export.
-"""
+"""An export whose hosts are written by workers, which count what they have so that ids can count on; this process
+writes what belongs to the session."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import pyarrow as pa
 
+from fastprof._native import records
 from fastprof.decode.selection import Selection
 from fastprof.decode.workers import Progress
 from fastprof.errors import OutputError
-from fastprof.export.hive import OF_SOURCE, check_some, log_owners, note_folder, write_about
-from fastprof.export.host_files import HostFolder
-from fastprof.export.in_worker import NUMBERED, SHARED, CountHosts, Counts, HostOfSession, WriteHosts
-from fastprof.export.new_files import folder_of_parts, output_errors
+from fastprof.export.hive import (
+    OF_SOURCE,
+    HostFolder,
+    NoTally,
+    check_any_hosts,
+    find_log_owners,
+    index_for,
+    log_folder_name,
+    write_host,
+    write_sources,
+)
+from fastprof.export.new_files import make_parts_folder, wrap_output_errors
 from fastprof.export.writers import WRITERS
 from fastprof.schema.tables import VERSION
 from fastprof.schema.value_classes import dataclass
-from fastprof.tables.open_session import source_metadata
-from fastprof.tables.table_set import TABLES
+from fastprof.tables.open_session import OpenSession, make_source_metadata
+from fastprof.tables.table_set import TABLES, TableSet
 
 if TYPE_CHECKING:
     from fastprof.decode.import_log import ImportLog
 
 
-class Place(Protocol):
+NUMBERED: Final = ("planes", "lines", "events", "flows")
+SHARED: Final = "workers need the file systems of this machine"
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What the session needs to know of a host. ``numbered``: how many it has of what ``NUMBERED`` names; ``source``:
+    what ``OF_SOURCE`` names; ``recorded``: the tables that its capture has, None: those that any XSpace has."""
+
+    numbered: tuple[int, ...]
+    start_unix_ns: int | None
+    source: tuple[Any, ...]
+    recorded: tuple[str, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class CountHosts:
+    """``flows``, ``recorded``: whether that is needed, which costs time in other formats than XSpace."""
+
+    flows: bool
+    recorded: bool
+
+    def of_hosts(self, tables: TableSet, numbers: Sequence[int]) -> list[Counts]:
+        session = tables.session
+        counts = [*zip(*_count_numbered(session, self.flows), strict=True)]
+        return [self._of_host(session, number, counts[number]) for number in numbers]
+
+    def _of_host(self, session: OpenSession, number: int, counts: tuple[int, ...]) -> Counts:
+        capture, environment = session.captures[number], session.index.captures[number].environment
+        recorded = None
+        if self.recorded and environment.transcribed_from is not None:
+            recorded = tuple(TableSet(session, Selection((capture.host,))).recorded())
+        return Counts(counts, environment.start_unix_ns, tuple(getattr(capture, name) for name in OF_SOURCE), recorded)
+
+
+def _count_numbered(session: OpenSession, flows: bool) -> list[list[int]]:
+    """Of what ``NUMBERED`` names, how many each capture has."""
+    index = session.index
+    index.ensure(records.HOP)
+    planes = [len(part.capture.plane_keys) for part in index.captures]
+    ends = [part.plane_base + count for part, count in zip(index.captures, planes, strict=True)]
+    lines = [
+        index.lines[(index.lines["plane_id"] >= part.plane_base) & (index.lines["plane_id"] < end)]
+        for part, end in zip(index.captures, ends, strict=True)
+    ]
+    events = [int(some["event_count"].sum()) for some in lines]
+    return [planes, list(map(len, lines)), events, session.flow_ends() if flows else [0] * len(planes)]
+
+
+@dataclass(frozen=True, slots=True)
+class HostOfSession:
+    """``first``: the ids of its first plane, line, event and flow in the session."""
+
+    number: int
+    run: str | None
+    name: str
+    first: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WriteHosts:
+    """``parts``: the folder of the workers' folders; ``out``: what the export is called. ``hosts``: those of the file;
+    ``start_unix_ns``: of the session."""
+
+    tables: tuple[str, ...]
+    format: str
+    parts: str
+    out: str
+    hosts: tuple[HostOfSession, ...]
+    start_unix_ns: int | None
+
+    def of_hosts(self, tables: TableSet, numbers: Sequence[int]) -> list[str]:
+        """The name of the folder of each host."""
+        with wrap_output_errors(self.out):
+            index_for(tables, self.tables)
+            first = [[0, *accumulate(counts)] for counts in _count_numbered(tables.session, "flows" in self.tables)]
+            found = [
+                self._written(tables, self.hosts[number], [of_kind[number] for of_kind in first]) for number in numbers
+            ]
+            if "import_log" in self.tables:
+                tables.session.read_all()
+            return found
+
+    def _written(self, tables: TableSet, host: HostOfSession, here: Sequence[int]) -> str:
+        name = f"{host.number}-{os.urandom(6).hex()}"
+        part = Path(self.parts, name)
+        try:
+            part.mkdir()
+        except FileNotFoundError:
+            raise OutputError(f"a worker does not see it: {SHARED}", path=self.out) from None
+        more = dict(zip(NUMBERED, (there - own for there, own in zip(host.first, here, strict=True)), strict=True))
+        about = make_source_metadata(self.start_unix_ns, [])
+        del about["sources"]
+        folder = HostFolder(part, WRITERS[self.format], host.run, host.name, more.__getitem__, about)
+        of_host = TableSet(tables.session, tables.selection.narrowed(hosts=host.name))
+        write_host(of_host, folder, self.tables, NoTally())
+        return name
+
+
+class ExportedHost(Protocol):
     """A host: its file, the place in that, its number and name in the session."""
 
     @property
@@ -55,7 +157,7 @@ class HostsOfWorkers(Protocol):
     @property
     def log(self) -> ImportLog: ...
     @property
-    def places(self) -> Sequence[Place]: ...
+    def places(self) -> Sequence[ExportedHost]: ...
     @property
     def files(self) -> int: ...
     @property
@@ -89,29 +191,29 @@ def export_by_workers(
 ) -> None:
     """As ``hive.export_tables``, of tables (None: ``TableSet.recorded``), under the new folder ``temporary``, which
     becomes ``out``."""
-    check_some(sum(1 for run in runs if run.selection.hosts != ()))
+    check_any_hosts(sum(1 for run in runs if run.selection.hosts != ()))
     files = sum(run.hosts.files for run in runs)
-    report = _Report(progress or runs[0].hosts.progress, files)
+    report = _RunProgress(progress or runs[0].hosts.progress, files)
     count = CountHosts(tables is None or "flows" in tables, tables is None)
-    counted = [_Counted(run, run.hosts.of_each(count, report.of("indexing", run.hosts.files))) for run in runs]
+    counted = [_CountedRun(run, run.hosts.of_each(count, report.of("indexing", run.hosts.files))) for run in runs]
     names = {name for run in counted for name in run.recorded()} if tables is None else set(tables)
     chosen = [name for name in TABLES if name in names]
-    report = _Report(report.progress, sum(len(run.of_file) for run in counted))
+    report = _RunProgress(report.progress, sum(len(run.of_file) for run in counted))
     first = [0] * len(NUMBERED)
     sources: list[tuple[Any, ...]] = []
-    with folder_of_parts(temporary) as parts:
+    with make_parts_folder(temporary) as parts:
         for run in counted:
-            export = _Export(run, first, temporary, parts, out, tuple(chosen), format)
+            export = _ExportByWorkers(run, first, temporary, parts, out, tuple(chosen), format)
             sources += export.write(report.of("exporting", len(run.of_file)))
             first = run.after(first)
-    write_about(
+    write_sources(
         temporary,
         [run.start for run in counted if run.of_file],
         [dict(zip(OF_SOURCE, one, strict=True)) for one in sources],
     )
 
 
-class _Report:
+class _RunProgress:
     """Progress over the files of all runs."""
 
     def __init__(self, progress: Progress | None, total: int) -> None:
@@ -131,7 +233,7 @@ class _Report:
         return report
 
 
-class _Counted:
+class _CountedRun:
     """A run, and what was counted of its hosts."""
 
     def __init__(self, run: RunOfWorkers, counts: Sequence[Counts]) -> None:
@@ -159,11 +261,18 @@ class _Counted:
         return [sum(some) for some in zip(first, *(one.numbered for one in self.counts), strict=True)]
 
 
-class _Export:
+class _ExportByWorkers:
     """The files of a run."""
 
     def __init__(
-        self, run: _Counted, first: Sequence[int], out: Path, parts: Path, name: str, chosen: tuple[str, ...], form: str
+        self,
+        run: _CountedRun,
+        first: Sequence[int],
+        out: Path,
+        parts: Path,
+        name: str,
+        chosen: tuple[str, ...],
+        form: str,
     ) -> None:
         self.run, self.places = run, run.run.hosts.places
         self.out, self.parts, self.name = out, parts, name
@@ -172,7 +281,7 @@ class _Export:
         self.first = [
             *zip(*(accumulate(kind, initial=at) for at, *kind in zip(first, *counts, strict=True)), strict=True)
         ]
-        self.in_file: dict[int, list[Place]] = {}
+        self.in_file: dict[int, list[ExportedHost]] = {}
         for place in self.places:
             self.in_file.setdefault(place.file, []).append(place)
         self.written: set[int] = set()
@@ -191,7 +300,7 @@ class _Export:
             raise
         done = [number for number in self.run.chosen if number in self.written]
         for number in done:
-            note_folder(hosts.log, self._path(number), self.places[number].name)
+            log_folder_name(hosts.log, self._path(number), self.places[number].name)
         if "import_log" in self.chosen:
             self._write_log(done)
         return [self.run.counts[number].source for number in done]
@@ -216,10 +325,10 @@ class _Export:
             part = folders[self.places[number].at]
             assert part is not None
             there, here = self._folder(self.parts / part, number), self._folder(self.out, number)
-            with output_errors(self.name):
+            with wrap_output_errors(self.name):
                 for table in self.chosen:
                     if table != "import_log":
-                        _move(there.of_table(table), here.of_table(table), self.name)
+                        _move_folder(there.of_table(table), here.of_table(table), self.name)
             self.written.add(number)
 
     def _folder(self, out: Path, number: int) -> HostFolder:
@@ -233,17 +342,17 @@ class _Export:
         log = self.run.run.hosts.log.table()
         files = [(self._path(number), place.name) for number, place in enumerate(self.places)]
         rows: dict[str, list[int]] = {}
-        for row, owner in enumerate(log_owners(log, files, [self.places[number].name for number in done])):
+        for row, owner in enumerate(find_log_owners(log, files, [self.places[number].name for number in done])):
             rows.setdefault(owner, []).append(row)
         for number in done:
             source = dict(zip(OF_SOURCE, self.run.counts[number].source, strict=True))
             sources = [{name: source[name] for name in ("path", "size_bytes")}]
-            about = {"fastprof.schema_version": VERSION} | source_metadata(self.run.start, sources)
+            about = {"fastprof.schema_version": VERSION} | make_source_metadata(self.run.start, sources)
             mine = log.take(pa.array(rows.get(self.places[number].name, []), pa.int64()))
             self._folder(self.out, number).write("import_log", [mine.replace_schema_metadata(about)])
 
 
-def _move(folder: Path, target: Path, name: str) -> None:
+def _move_folder(folder: Path, target: Path, name: str) -> None:
     try:
         folder.rename(target)
     except FileNotFoundError:

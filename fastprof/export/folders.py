@@ -16,19 +16,19 @@ from typing import TYPE_CHECKING, Protocol
 
 from fastprof.decode.workers import Progress
 from fastprof.errors import OutputError, UsageError
-from fastprof.export.hive import export_tables, recorded_tables
-from fastprof.export.new_files import complete_folder, output_errors
+from fastprof.export.hive import export_tables, list_recorded_tables
+from fastprof.export.new_files import make_complete_folder, wrap_output_errors
 from fastprof.export.writers import WRITERS
 from fastprof.tables.table_set import TABLES
-from fastprof.wording.patterns import pattern_of
-from fastprof.wording.spelling import meant
+from fastprof.wording.patterns import compile_late
+from fastprof.wording.spelling import suggest_name
 
 if TYPE_CHECKING:
     from fastprof.export.by_workers import RunOfWorkers
     from fastprof.tables.table_set import TableSet
     from fastprof.tables.tables_of_runs import TablesOfRuns
 
-_OURS = pattern_of(
+_OURS = compile_late(
     rf"({'|'.join(TABLES)})(/run=[^/]*)?(/host=[^/]*(?P<file>/part-0\.({'|'.join(WRITERS)}))?)?|(?P<about>session\.json)"
 )
 """The paths below an export."""
@@ -59,28 +59,31 @@ def write(
     new one is complete) or cannot be written.
     """
     if format not in WRITERS:
-        raise UsageError(f"no export format {format!r}; there are: {', '.join(WRITERS)}{meant(format, WRITERS)}")
+        raise UsageError(f"no export format {format!r}; there are: {', '.join(WRITERS)}{suggest_name(format, WRITERS)}")
     for name in tables or ():
         if name not in TABLES:
-            raise UsageError(f"no table {name!r}; there are: {', '.join(TABLES)}{meant(name, TABLES)}")
+            raise UsageError(f"no table {name!r}; there are: {', '.join(TABLES)}{suggest_name(name, TABLES)}")
     if tables is not None and not tables:
         raise UsageError("nothing to export: the list of tables is empty")
     path = Path(out)
-    with output_errors(str(path)), complete_folder(path, force, _is_ours, "an export", "exports") as temporary:
+    with (
+        wrap_output_errors(str(path)),
+        make_complete_folder(path, force, _is_ours, "an export", "exports") as temporary,
+    ):
         if runs := profile.by_workers:
             from fastprof.export.by_workers import export_by_workers  # most sessions are read here
 
-            progress = _watching(path, force, progress or runs[0].hosts.progress)
+            progress = _watch_folder(path, force, progress or runs[0].hosts.progress)
             export_by_workers(runs, temporary, str(path), tables, format, progress)
             return path
         exported = profile.exported
-        with exported.workers.reporting(_watching(path, force, progress or exported.workers.progress)):
-            chosen = recorded_tables(exported) if tables is None else list(dict.fromkeys(tables))
+        with exported.workers.reporting(_watch_folder(path, force, progress or exported.workers.progress)):
+            chosen = list_recorded_tables(exported) if tables is None else list(dict.fromkeys(tables))
             export_tables(exported, temporary, chosen, WRITERS[format])
     return path
 
 
-def _watching(path: Path, force: bool, progress: Progress | None) -> Progress:
+def _watch_folder(path: Path, force: bool, progress: Progress | None) -> Progress:
     """Progress that raises OutputError once another process has made the folder: what is written would be in vain."""
 
     def report(stage: str, done: int, total: int) -> None:

@@ -1,5 +1,8 @@
-"""Files and folders that appear complete or not at all: a file is written without a name, if the file system can, and a
-folder under a hidden one. So a killed process leaves no file behind."""
+"""Files and folders that appear complete or not at all, and host names as parts of their paths.
+
+A file is written without a name, if the file system can, and gets its name at the end; a folder is filled under a
+hidden name. Hosts may be called anything, and file systems allow 255 bytes.
+"""
 
 from __future__ import annotations
 
@@ -11,32 +14,79 @@ import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import BinaryIO, Final, cast
 
+from fastprof.decode.import_log import ImportLog
 from fastprof.errors import FastprofError, OutputError
+
+_LONGEST: Final = 200
+"""Bytes of a name; suffixes and numbers follow it."""
+_DIGITS: Final = 16
+_ORDERING: Final = (0x61C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A))
+_NO_CHARACTERS: Final = dict.fromkeys([ord("/"), *range(0x20), *range(0x7F, 0xA0), *_ORDERING], "_")
+"""What no file can be named with, and what changes what a terminal shows: control characters, ends of lines, and
+those that turn the direction of text around."""
+
+
+def replace_controls(name: str) -> str:
+    """The name with _ for characters that names of files should not have."""
+    return name.translate(_NO_CHARACTERS)
+
+
+def _encode_name(name: str) -> int:
+    return len(name.encode("utf-8", "surrogatepass"))
+
+
+def is_shortened(name: str, length: Callable[[str], int] = _encode_name) -> bool:
+    """Whether the name is shortened. ``length``: of a name in the path, in bytes."""
+    return length(name) > _LONGEST
+
+
+def shorten_path_part(name: str, length: Callable[[str], int] = _encode_name) -> str:
+    """The name, or of a long one its beginning and a digest of all of it."""
+    if not is_shortened(name, length):
+        return name
+    import hashlib
+
+    end = "~" + hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGITS]
+    short, long = 0, min(len(name), _LONGEST)
+    while short < long:  # the longest beginning that fits
+        middle = (short + long + 1) // 2
+        if length(name[:middle]) + len(end) <= _LONGEST:
+            short = middle
+        else:
+            long = middle - 1
+    return name[:short] + end
+
+
+def log_shortened(log: ImportLog, capture: str, path: str) -> None:
+    """A row of import_log: the host of a capture is written under another name."""
+    text = f"the name of the host is too long for a path; its files are under {path}"
+    log.add("notice", "shortened_name", text, capture)
+
 
 Write = Callable[[bytes | memoryview], int | None]
 
 
 @contextmanager
-def output_errors(name: str, failure: str = "cannot write") -> Iterator[None]:
+def wrap_output_errors(name: str, failure: str = "cannot write") -> Iterator[None]:
     """Errors of the system become OutputError on ``name``; BrokenPipeError stays: the reader is gone."""
     try:
         yield
     except (BrokenPipeError, FastprofError):
         raise
     except OSError as error:
-        raise OutputError(f"{failure}: {_reason(error)}", path=name) from error
+        raise OutputError(f"{failure}: {_get_reason(error)}", path=name) from error
 
 
 @contextmanager
-def new_file(path: str, force: bool, flag: str = "--force") -> Iterator[Write]:
+def open_new_file(path: str, force: bool, flag: str = "--force") -> Iterator[Write]:
     """The ``write`` of a new file. A pipe or a device such as ``/dev/null`` is written directly.
 
     Raises OutputError if the file exists (unless ``force``; ``flag`` is its name in the message) or cannot be written.
     """
     if _is_device(path):
-        with _writing(Path(path), "wb", path) as write:
+        with _open_and_close(Path(path), "wb", path) as write:
             yield write
         return
     target = Path(os.path.realpath(path))
@@ -44,15 +94,15 @@ def new_file(path: str, force: bool, flag: str = "--force") -> Iterator[Write]:
     if target.exists() and not force:
         raise OutputError(f"already exists; {advice}", path=path)
     hidden = target.with_name(f".fastprof-{os.urandom(6).hex()}.partial")
-    nameless = _nameless(target.parent)
+    nameless = _open_nameless(target.parent)
     try:
         opened: tuple[Path | int, str] = (hidden, "xb") if nameless is None else (os.dup(nameless), "wb")
-        with _writing(opened[0], opened[1], path) as write:
+        with _open_and_close(opened[0], opened[1], path) as write:
             yield write
-        with output_errors(path):
+        with wrap_output_errors(path):
             if nameless is not None:
                 os.link(_DESCRIPTOR.format(nameless), hidden, src_dir_fd=nameless, follow_symlinks=True)
-            if force or not _linked(target, hidden, path, advice):
+            if force or not _link_file(target, hidden, path, advice):
                 hidden.replace(target)
     finally:
         hidden.unlink(missing_ok=True)
@@ -63,7 +113,7 @@ def new_file(path: str, force: bool, flag: str = "--force") -> Iterator[Write]:
 _DESCRIPTOR = "/proc/self/fd/{}"
 
 
-def _nameless(folder: Path) -> int | None:
+def _open_nameless(folder: Path) -> int | None:
     """The descriptor of a new file without a name, which disappears with its last descriptor. None: the system has no
     such files, or cannot give them a name later."""
     try:
@@ -77,7 +127,7 @@ def _nameless(folder: Path) -> int | None:
 
 
 @contextmanager
-def complete_folder(
+def make_complete_folder(
     path: Path, force: bool, is_part: Callable[[str, bool], bool], one: str, several: str
 ) -> Iterator[Path]:
     """A hidden folder to fill, which then becomes ``path``: complete or not at all.
@@ -102,18 +152,18 @@ def complete_folder(
                 raise OutputError(text, path=str(path))
 
     check()
-    with new_folder(target) as temporary:
+    with make_hidden_folder(target) as temporary:
         yield temporary
         check()  # it may have appeared meanwhile
-        _replace(temporary, target)
+        _replace_folder(temporary, target)
 
 
-def _replace(temporary: Path, target: Path) -> None:
+def _replace_folder(temporary: Path, target: Path) -> None:
     """Puts the complete folder in its place; an older one is gone only after that."""
     if not target.exists():
         temporary.rename(target)
         return
-    with new_folder(target, "old") as old:
+    with make_hidden_folder(target, "old") as old:
         try:
             target.rename(old / "replaced")
             temporary.rename(target)
@@ -124,12 +174,12 @@ def _replace(temporary: Path, target: Path) -> None:
 
 
 @contextmanager
-def new_folder(target: Path, suffix: str = "partial") -> Iterator[Path]:
+def make_hidden_folder(target: Path, suffix: str = "partial") -> Iterator[Path]:
     """A hidden folder beside ``target``, to be renamed; deleted at the end if it is still there. Unfinished ones of
     processes that were killed are deleted before: the system lets go of the lock of a folder when its process ends."""
     for left in target.parent.glob(f".{glob.escape(target.name)}.{'[0-9a-f]' * 8}.partial"):
         _remove_unless_held(left)
-    folder, held = _held_folder(target, suffix)
+    folder, held = _make_locked_folder(target, suffix)
     try:
         yield folder
     finally:
@@ -138,9 +188,9 @@ def new_folder(target: Path, suffix: str = "partial") -> Iterator[Path]:
 
 
 @contextmanager
-def folder_of_parts(temporary: Path) -> Iterator[Path]:
-    """A folder for what other processes write, in one that ``new_folder`` made. It has another name when it is deleted:
-    a process that still writes does not find it, and makes nothing that would be left over."""
+def make_parts_folder(temporary: Path) -> Iterator[Path]:
+    """A folder for what other processes write, in one that ``make_hidden_folder`` made. It has another name when it is
+    deleted: a process that still writes does not find it, and makes nothing that would be left over."""
     parts = temporary / ".parts"
     parts.mkdir()
     try:
@@ -155,7 +205,7 @@ def folder_of_parts(temporary: Path) -> Iterator[Path]:
 _FOLDER_ITSELF = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 
 
-def _held_folder(target: Path, suffix: str) -> tuple[Path, int]:
+def _make_locked_folder(target: Path, suffix: str) -> tuple[Path, int]:
     """A new folder, and its descriptor, which holds its lock if the file system has locks."""
     while True:
         folder = target.parent / f".{target.name}.{os.urandom(4).hex()}.{suffix}"
@@ -186,13 +236,13 @@ def _remove_unless_held(folder: Path) -> None:
 
 
 @contextmanager
-def _writing(target: Path | int, mode: str, path: str) -> Iterator[Write]:
+def _open_and_close(target: Path | int, mode: str, path: str) -> Iterator[Write]:
     """Open ``target``, a path or a descriptor, and close it, which flushes it. Errors name ``path``, once."""
-    with output_errors(path):
+    with wrap_output_errors(path):
         file = cast(BinaryIO, open(target, mode))  # noqa: PTH123, SIM115
     try:
         yield file.write
-        with output_errors(path):
+        with wrap_output_errors(path):
             file.close()
     finally:
         with suppress(OSError):
@@ -206,13 +256,13 @@ def _is_device(path: str) -> bool:
     except FileNotFoundError:
         return False
     except OSError as error:
-        raise OutputError(_reason(error), path=path) from None
+        raise OutputError(_get_reason(error), path=path) from None
     if stat.S_ISDIR(mode):
         raise OutputError("is a directory", path=path)
     return not stat.S_ISREG(mode)
 
 
-def _linked(target: Path, temporary: Path, path: str, advice: str) -> bool:
+def _link_file(target: Path, temporary: Path, path: str, advice: str) -> bool:
     """Give the file its name, which never replaces a file that has appeared meanwhile. False: the file system has no
     links."""
     try:
@@ -224,7 +274,7 @@ def _linked(target: Path, temporary: Path, path: str, advice: str) -> bool:
     return True
 
 
-def moved(file: Path, target: Path) -> bool:
+def move_file(file: Path, target: Path) -> bool:
     """Gives a complete file another name on its file system. False: another file has it. Raises OSError."""
     try:
         target.hardlink_to(file)
@@ -239,5 +289,5 @@ def moved(file: Path, target: Path) -> bool:
     return True
 
 
-def _reason(error: OSError) -> str:
+def _get_reason(error: OSError) -> str:
     return (os.strerror(error.errno) if error.errno else error.strerror) or str(error)

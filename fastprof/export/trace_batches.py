@@ -1,8 +1,9 @@
-"""Events of a host for trace files: read batch by batch, in bounded memory, with their names, stats and flows."""
+"""Events of a host for trace files, batch by batch in bounded memory, with their names, stats and flows; and the
+processes and tracks of those files: XProf's names, with ids that are unique where XProf's are not."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,11 +14,116 @@ import pyarrow.compute as pc
 from fastprof._native import records
 from fastprof._native.trace_writers import Batch, Kinds, Stats, Texts
 from fastprof.decode.decoder import Share
-from fastprof.decode.request import Decoded, Request
-from fastprof.export.trace_tracks import texts_of
-from fastprof.schema.array_types import Int32s, Int64s
+from fastprof.decode.fill import Decoded, Request
+from fastprof.derive.timeline.host_timeline import Process, Track
+from fastprof.schema.columns import Int32s, Int64s
+from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_clocks import Offset
 from fastprof.tables.table_set import TableSet
+
+TRACK = np.dtype([("pid", "i8"), ("tid", "i8"), ("sort", "i8"), ("process", "i8"), ("name", "i4"), ("told", "i4")])
+"""The struct of csrc/formats/trace_batch.h; a test compares their sizes."""
+
+_TIDS, _ROOM = 2**32, 2**24
+_SPARE_PID = 1 << 28
+_MOST_PID = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Titled:
+    """A track of a file: the plane_id of its plane, its id and name; ``sort``: its rank among its siblings."""
+
+    plane_id: int
+    tid: int
+    name: str
+    sort: int
+
+
+def add_title(track: Track) -> Titled:
+    return Titled(track.process.plane.plane_id, track.tid, track.name, track.tid)
+
+
+def list_host_tracks(
+    processes: Sequence[Process], tracks: Sequence[Titled], taken: set[int], ranked: bool
+) -> tuple[npt.NDArray[Any], npt.NDArray[Any], Texts, int, int]:
+    """What the ``host`` of a writer takes: processes, tracks in their order, all names, the first unused tid and the
+    end of those.
+
+    Every process has a pid that is not ``taken``, and every track of a process a tid of its own. ``ranked``: tracks are
+    sorted by their rank in the process, which is a small number, instead of XProf's sort index.
+    """
+    owners = np.zeros(len(processes), TRACK)
+    place = {process.plane.plane_id: number for number, process in enumerate(processes)}
+    owners["pid"] = [_find_free_pid(process.pid, taken) for process in processes]
+    owners["sort"] = [process.pid for process in processes]
+    owners["name"] = np.arange(len(processes))
+    rows = np.zeros(len(tracks), TRACK)
+    rows["process"] = [place[track.plane_id] for track in tracks]
+    rows["pid"] = owners["pid"][rows["process"]]
+    rows["sort"] = [track.tid for track in tracks]
+    if ranked and len(rows):
+        rows["sort"] = _rank_tracks(rows["process"], rows["sort"])
+    rows["name"] = len(processes) + np.arange(len(tracks))
+    first, last = _find_spare_tids([track.tid for track in tracks])
+    rows["tid"], first = _assign_tids(rows["process"], [track.tid for track in tracks], first)
+    names = [process.name for process in processes] + [track.name for track in tracks]
+    return owners, rows, join_texts(names), first, last
+
+
+def join_texts(texts: Sequence[str] | pa.Array) -> Texts:
+    """Texts as the writers take them."""
+    array = texts if isinstance(texts, pa.Array) else pa.array(texts, pa.large_string())
+    if not len(array):
+        return Texts(np.zeros(1, np.int64), b"")
+    _, offsets, data = array.buffers()
+    wide = pa.types.is_large_string(array.type)
+    places = np.frombuffer(offsets, np.int64 if wide else np.int32)[array.offset : array.offset + len(array) + 1]
+    return Texts(np.ascontiguousarray(places, np.int64), b"" if data is None else data)
+
+
+def _find_free_pid(pid: int, taken: set[int]) -> int:
+    if pid in taken or pid > _MOST_PID:
+        pid = _SPARE_PID
+        while pid in taken:
+            pid += 1
+    taken.add(pid)
+    return pid
+
+
+def _rank_tracks(process: npt.NDArray[np.int64], sort: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """The place of each among those of its process, from 1."""
+    order = np.lexsort((sort, process))
+    in_order = process[order]
+    starts = np.flatnonzero(np.append(True, in_order[1:] != in_order[:-1]))
+    counts = np.diff(np.append(starts, len(order)))
+    ranks = np.empty(len(order), np.int64)
+    ranks[order] = np.arange(len(order)) - np.repeat(starts, counts) + 1
+    return ranks
+
+
+def _find_spare_tids(tids: Sequence[int]) -> tuple[int, int]:
+    """Ids that no track has: those behind the last, or where that leaves few the widest gap."""
+    known = np.unique(np.array([*tids, 0], np.int64))
+    if known[-1] < _TIDS - _ROOM:
+        return int(known[-1]) + 1, _TIDS
+    gaps = np.diff(np.append(known, _TIDS))
+    widest = int(gaps.argmax())
+    return int(known[widest]) + 1, int(known[widest] + gaps[widest])
+
+
+def _assign_tids(process: npt.NDArray[np.int64], tids: Sequence[int], spare: int) -> tuple[list[int], int]:
+    """The ids, each the first time that a process has it, else one that is spare; and the next of these."""
+    met: set[tuple[int, int]] = set()
+    own = []
+    for owner, tid in zip(process.tolist(), tids, strict=True):
+        if (owner, tid) in met:
+            own.append(spare)
+            spare += 1
+        else:
+            met.add((owner, tid))
+            own.append(tid)
+    return own, spare
+
 
 ALL, OF_EVENTS, NONE = "all", "event", "none"
 STATS = (ALL, OF_EVENTS, NONE)
@@ -65,7 +171,7 @@ class Renamed(NamedTuple):
     name: Int32s = _NO_INT32S
 
 
-def between(columns: StatColumns | FlowEnds | Renamed, first: int, last: int) -> tuple[Any, ...]:
+def slice_events(columns: StatColumns | FlowEnds | Renamed, first: int, last: int) -> tuple[Any, ...]:
     """The rows of the events from ``first`` to ``last``."""
     rows = slice(*np.searchsorted(columns.event, [first, last + 1]).tolist())
     return tuple(column[rows] for column in columns)
@@ -132,7 +238,7 @@ class RawBatches:
         """Events of the selected lines, chosen or not."""
         pool = tables.session.index.names.stats
         self._lasting = len(pool)
-        self._texts = texts_of(pool.array())
+        self._texts = join_texts(pool.array())
         self._stat_numbers = np.zeros(0, np.int32)
         if self._with_stats:
             self._stat_numbers = pc.index_in(self._decoder.stat_names, value_set=pool.array()).to_numpy()
@@ -144,17 +250,17 @@ class RawBatches:
         return self._decoder.decode(share, None, fixed_types=True)
 
     def batch(self, decoded: Decoded) -> Batch:
-        event_id = _values(decoded.events["event_id"], np.int64)
+        event_id = _get_values(decoded.events["event_id"], np.int64)
         start = decoded.events["start_ps"]
-        track = self._track_of_line[_values(decoded.events["line_id"], np.int32)]
+        track = self._track_of_line[_get_values(decoded.events["line_id"], np.int32)]
         if start.null_count:
             track[np.asarray(start.is_null())] = -1
             self.untimed += start.null_count
         self.events += int((track >= 0).sum())
         own = self._own_stats(decoded)
         bounds = (int(event_id[0]), int(event_id[-1])) if len(event_id) else (0, -1)
-        added = StatColumns(*between(self.added, *bounds))
-        times = _values(start, np.int64), _values(decoded.events["duration_ps"], np.int64)
+        added = StatColumns(*slice_events(self.added, *bounds))
+        times = _get_values(start, np.int64), _get_values(decoded.events["duration_ps"], np.int64)
         return Batch(
             event_id,
             *self._clock.moved(*times),
@@ -167,8 +273,8 @@ class RawBatches:
             added.native(),
             self._texts_of(decoded),
             self._lasting,
-            between(self.renamed, *bounds),
-            between(self.flows, *bounds),
+            slice_events(self.renamed, *bounds),
+            slice_events(self.flows, *bounds),
         )
 
     def _own_stats(self, decoded: Decoded) -> StatColumns:
@@ -176,25 +282,25 @@ class RawBatches:
             return StatColumns()
         stats = decoded.stats
         return StatColumns(
-            _values(stats["event_id"], np.int64),
-            np.take(self._stat_numbers, _values(stats["stat"], np.int32)).astype(np.int32, copy=False),
-            _values(stats["kind"], np.uint8),
-            _values(stats["int_value"], np.int64),
-            _values(stats["double_value"], np.float64),
-            _values(stats["str_value"], np.int32),
+            _get_values(stats["event_id"], np.int64),
+            np.take(self._stat_numbers, _get_values(stats["stat"], np.int32)).astype(np.int32, copy=False),
+            _get_values(stats["kind"], np.uint8),
+            _get_values(stats["int_value"], np.int64),
+            _get_values(stats["double_value"], np.float64),
+            _get_values(stats["str_value"], np.int32),
         )
 
     def _texts_of(self, decoded: Decoded) -> Texts:
-        return texts_of(decoded.texts) if len(decoded.texts) > self._lasting else self._texts
+        return join_texts(decoded.texts) if len(decoded.texts) > self._lasting else self._texts
 
 
-def _values(array: pa.Array, kind: Any) -> npt.NDArray[Any]:
+def _get_values(array: pa.Array, kind: Any) -> npt.NDArray[Any]:
     """The values of an array whether they count or not, of a dictionary the indices."""
     if not len(array):
         return np.zeros(0, kind)
     return np.frombuffer(array.buffers()[1], kind)[array.offset : array.offset + len(array)]
 
 
-def selected_ids(tables: TableSet) -> Int64s:
+def list_selected_ids(tables: TableSet) -> Int64s:
     """The ids of the selected events of a host, ascending."""
     return np.asarray(tables.decode(Request(("event_id",))).events["event_id"])

@@ -10,10 +10,8 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from fastprof.schema.tables import plain_schema
-from fastprof.wording.cells import is_text
-from fastprof.wording.json_values import json_text
-from fastprof.wording.spreadsheets import marked_texts
+from fastprof.schema.tables import decode_dictionaries
+from fastprof.wording.cells import escape_formulas, format_json, is_text
 
 TIMES = ("event_id", "start_ps", "duration_ps", "self_time_ps", "parent_id", "metadata_id", "int_value")
 ZSTD_LEVEL = 1
@@ -65,7 +63,7 @@ class ArrowWriter:
     suffix = "arrow"
 
     def __init__(self, path: Path, schema: pa.Schema) -> None:
-        self._schema = plain_schema(schema)
+        self._schema = decode_dictionaries(schema)
         options = pa.ipc.IpcWriteOptions(compression="zstd")
         self._writer = pa.ipc.new_file(str(path), self._schema, options=options)
 
@@ -77,52 +75,54 @@ class ArrowWriter:
 
 
 class CsvWriter:
-    """CSV with a header; lists and maps as JSON, bytes as base64, nulls empty, texts as ``wording/spreadsheets.py``
+    """CSV with a header; lists and maps as JSON, bytes as base64, nulls empty, texts as ``wording/cells.py``
     marks them."""
 
     suffix = "csv"
 
     def __init__(self, path: Path, schema: pa.Schema) -> None:
-        self._schema = pa.schema([pa.field(f.name, _csv_type(f.type), f.nullable) for f in plain_schema(schema)])
+        self._schema = pa.schema(
+            [pa.field(f.name, _get_csv_type(f.type), f.nullable) for f in decode_dictionaries(schema)]
+        )
         self._writer = pa.csv.CSVWriter(str(path), self._schema)
 
     def write(self, table: pa.Table) -> None:
-        columns = [_csv_column(column) for column in table.columns]
+        columns = [_make_csv_column(column) for column in table.columns]
         self._writer.write_table(pa.table(columns, schema=self._schema))
 
     def close(self) -> None:
         self._writer.close()
 
 
-def _csv_type(kind: pa.DataType) -> pa.DataType:
+def _get_csv_type(kind: pa.DataType) -> pa.DataType:
     return pa.string() if pa.types.is_nested(kind) or pa.types.is_large_binary(kind) else kind
 
 
-def _csv_column(column: pa.ChunkedArray) -> pa.ChunkedArray:
+def _make_csv_column(column: pa.ChunkedArray) -> pa.ChunkedArray:
     if pa.types.is_dictionary(column.type):
-        return pa.chunked_array([_marked_dictionary(chunk) for chunk in column.chunks], pa.large_string())
+        return pa.chunked_array([_escape_dictionary(chunk) for chunk in column.chunks], pa.large_string())
     if is_text(column.type):
-        return marked_texts(column)
+        return escape_formulas(column)
     if pa.types.is_large_binary(column.type):
-        return marked_texts(pa.chunked_array([pa.array([_base64(v) for v in column.to_pylist()], pa.string())]))
+        return escape_formulas(pa.chunked_array([pa.array([_encode_cell(v) for v in column.to_pylist()], pa.string())]))
     if pa.types.is_nested(column.type):
-        return pa.chunked_array([pa.array([_json(v) for v in column.to_pylist()], pa.string())])
+        return pa.chunked_array([pa.array([_format_cell(v) for v in column.to_pylist()], pa.string())])
     return column
 
 
-def _marked_dictionary(array: pa.DictionaryArray) -> pa.Array:
+def _escape_dictionary(array: pa.DictionaryArray) -> pa.Array:
     """The texts of the rows, each text of the dictionary marked once."""
-    return marked_texts(array.dictionary.cast(pa.large_string())).take(array.indices)
+    return escape_formulas(array.dictionary.cast(pa.large_string())).take(array.indices)
 
 
-def _base64(value: bytes | None) -> str | None:
+def _encode_cell(value: bytes | None) -> str | None:
     return None if value is None else base64.b64encode(value).decode()
 
 
-def _json(value: Any) -> str | None:
+def _format_cell(value: Any) -> str | None:
     if value is None:
         return None
-    return json_text(value, pairs=bool(value) and isinstance(value, list) and isinstance(value[0], tuple))
+    return format_json(value, pairs=bool(value) and isinstance(value, list) and isinstance(value[0], tuple))
 
 
 WRITERS: dict[str, type[Writer]] = {"parquet": ParquetWriter, "arrow": ArrowWriter, "csv": CsvWriter}

@@ -17,8 +17,14 @@ from typing import Final
 from fastprof.decode.workers import Workers
 from fastprof.decode.xspace_capture import Capture
 from fastprof.errors import OutputError, UsageError
-from fastprof.export.host_names import is_long, note_shortened, shortened, without_controls
-from fastprof.export.new_files import complete_folder, output_errors
+from fastprof.export.new_files import (
+    is_shortened,
+    log_shortened,
+    make_complete_folder,
+    replace_controls,
+    shorten_path_part,
+    wrap_output_errors,
+)
 from fastprof.tables.table_set import TableSet
 
 SUFFIX: Final = ".xplane.pb"
@@ -27,7 +33,7 @@ _NOT_FIRST: Final = (".", "~", "#")
 """What files begin with that are hidden, or that some tool has not finished."""
 
 
-def captures_of(tables: TableSet) -> list[Capture]:
+def list_captures(tables: TableSet) -> list[Capture]:
     """The captures of the selected hosts, without those that are only compiled programs."""
     hosts = set(tables.selected_hosts())
     captures = [one for one in tables.session.captures if one.host in hosts and not one.only_programs]
@@ -36,7 +42,7 @@ def captures_of(tables: TableSet) -> list[Capture]:
     return captures
 
 
-def programs_of(captures: Sequence[Capture]) -> list[str]:
+def list_program_files(captures: Sequence[Capture]) -> list[str]:
     """Files of compiled programs that are read with these captures, the first of each name."""
     by_name: dict[str, str] = {}
     for capture in captures:
@@ -45,13 +51,13 @@ def programs_of(captures: Sequence[Capture]) -> list[str]:
     return list(by_name.values())
 
 
-def chunks(captures: Sequence[Capture], workers: Workers) -> Iterator[bytes]:
+def read_chunks(captures: Sequence[Capture], workers: Workers) -> Iterator[bytes]:
     """The bytes of one capture, which is an XSpace. ChangedError: its file has changed since it was loaded."""
     (capture,) = captures
-    yield from _chunks(capture, workers, 0, capture.source.size)
+    yield from _encode_chunks(capture, workers, 0, capture.source.size)
 
 
-def _chunks(capture: Capture, workers: Workers, done: int, total: int) -> Iterator[bytes]:
+def _encode_chunks(capture: Capture, workers: Workers, done: int, total: int) -> Iterator[bytes]:
     source = capture.source
     for offset in range(0, source.size, _CHUNK):
         yield source.read(offset, _CHUNK)
@@ -63,8 +69,8 @@ def write_folder(captures: Sequence[Capture], workers: Workers, out: str, force:
     """Writes a run directory. OutputError: it exists, and ``force`` is not given or it has other files, too; or it
     cannot be written."""
     path = Path(out)
-    names = file_names([capture.host for capture in captures])
-    programs = programs_of(captures)
+    names = name_files([capture.host for capture in captures])
+    programs = list_program_files(captures)
     _check_not_read(captures, path)
     known = {*names, *(Path(file).name for file in programs)}
 
@@ -72,24 +78,27 @@ def write_folder(captures: Sequence[Capture], workers: Workers, out: str, force:
         return name in known and not is_folder
 
     done, total = 0, sum(capture.source.size for capture in captures)
-    with output_errors(out), complete_folder(path, force, is_part, "this run", "the files that it writes") as folder:
+    with (
+        wrap_output_errors(out),
+        make_complete_folder(path, force, is_part, "this run", "the files that it writes") as folder,
+    ):
         for name, capture in zip(names, captures, strict=True):
             with (folder / name).open("xb") as file:
-                for chunk in _chunks(capture, workers, done, total):
+                for chunk in _encode_chunks(capture, workers, done, total):
                     file.write(chunk)
-            if is_long(without_controls(capture.host)):
-                note_shortened(capture.log, capture.path, name)
+            if is_shortened(replace_controls(capture.host)):
+                log_shortened(capture.log, capture.path, name)
             done += capture.source.size
         for program in programs:
             shutil.copyfile(program, folder / Path(program).name)
 
 
-def file_names(hosts: Sequence[str]) -> list[str]:
+def name_files(hosts: Sequence[str]) -> list[str]:
     """The file of each host: its name, shortened, with _ for slashes and control characters; the second ``a_b`` is
     ``a_b#2``."""
     names: list[str] = []
     for host in hosts:
-        stem = shortened(without_controls(host))
+        stem = shorten_path_part(replace_controls(host))
         stem = f"_{stem[1:]}" if stem.startswith(_NOT_FIRST) else stem or "unknown"
         name, number = stem + SUFFIX, 1
         while name in names:

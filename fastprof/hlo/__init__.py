@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 __all__ = [
-    "buffers", "capture_tables", "cost", "message", "module", "modules", "opcodes", "program_buffers",
-    "program_memory", "program_memory_tables", "program_remarks", "program_tables", "programs", "shape_reader",
-    "shapes", "text", "unplanned_memory", "work",
+    "capture_tables", "cost", "message", "module", "opcodes", "program_memory", "program_memory_tables",
+    "program_remarks", "program_tables", "programs", "shapes", "text", "work",
 ]  # fmt: skip
 
 METADATA_STATS = ("Hlo Proto", "HLO Proto", "program_id")

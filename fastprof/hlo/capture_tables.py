@@ -16,23 +16,22 @@ import pyarrow as pa
 
 from fastprof._native.xspace import Memory
 from fastprof.decode.import_log import ImportLog
-from fastprof.decode.text_pools import TextTable, index_dtype
+from fastprof.decode.text_pools import TextTable, get_index_dtype
 from fastprof.errors import CaptureError
-from fastprof.hlo.buffers import CATEGORIES, KINDS, SHARE_WITH, BufferAssignment
 from fastprof.hlo.message import Message
 from fastprof.hlo.module import HAS_BACKEND_CONFIG, HAS_REPLICA_GROUPS, HAS_SHARDING, HloModule
-from fastprof.hlo.opcodes import category
-from fastprof.hlo.program_memory import ProgramMemory
+from fastprof.hlo.opcodes import get_category
+from fastprof.hlo.program_memory import CATEGORIES, KINDS, SHARE_WITH, BufferAssignment, ProgramMemory
 from fastprof.hlo.program_tables import PROGRAM_TABLES
 from fastprof.hlo.programs import Program
 from fastprof.hlo.shapes import TYPE_NAMES, Shape
-from fastprof.hlo.text.sharding_text import replica_groups_text, sharding_text
-from fastprof.schema.array_types import Bools, Int32s, Int64s, Records
+from fastprof.hlo.text.shape_text import format_replica_groups, format_sharding
+from fastprof.schema.columns import Bools, Int32s, Int64s, Records
 from fastprof.schema.tables import Column, TableSchema
 from fastprof.schema.value_classes import dataclass
 
 
-def hlo_tables(names: Iterable[str], programs: Iterable[tuple[str, Program, ImportLog]]) -> dict[str, pa.Table]:
+def make_hlo_tables(names: Iterable[str], programs: Iterable[tuple[str, Program, ImportLog]]) -> dict[str, pa.Table]:
     """Tables of programs, each with its host and the log for its faults. Each program is read once."""
     texts = TextTable(Memory())
     parts: dict[str, list[list[Values]]] = {name: [] for name in names}
@@ -40,14 +39,14 @@ def hlo_tables(names: Iterable[str], programs: Iterable[tuple[str, Program, Impo
         rows = ProgramRows(host, program, log, texts)
         for name in parts if rows.problem == "" else parts.keys() & {"hlo_modules"}:
             try:
-                parts[name].append(_values(PROGRAM_TABLES[name], rows))
+                parts[name].append(_get_column_values(PROGRAM_TABLES[name], rows))
             except CaptureError as error:  # a damaged assignment of buffers
                 program.note(log, error)
     words = texts.array()
-    return {name: _table(PROGRAM_TABLES[name], some, words) for name, some in parts.items()}
+    return {name: _join_table(PROGRAM_TABLES[name], some, words) for name, some in parts.items()}
 
 
-def _values(schema: TableSchema, rows: ProgramRows) -> list[Values]:
+def _get_column_values(schema: TableSchema, rows: ProgramRows) -> list[Values]:
     """The values of each column, and where they are null, for the rows of one program."""
     values = [(column.of(rows), column.null and column.null(rows)) for column in schema.columns if column.of]
     count = next((len(one) for one, _ in values if not np.isscalar(one)), 1)
@@ -57,11 +56,11 @@ def _values(schema: TableSchema, rows: ProgramRows) -> list[Values]:
     ]
 
 
-def _table(schema: TableSchema, parts: Sequence[list[Values]], words: pa.Array) -> pa.Table:
+def _join_table(schema: TableSchema, parts: Sequence[list[Values]], words: pa.Array) -> pa.Table:
     """One table of all parts, in order."""
     if not parts:
         return schema.empty()
-    columns = [joined(column, values, words) for column, *values in zip(schema.columns, *parts, strict=True)]
+    columns = [join_column(column, values, words) for column, *values in zip(schema.columns, *parts, strict=True)]
     fields = [column.field(array.type) for column, array in zip(schema.columns, columns, strict=True)]
     return pa.table(columns, schema=pa.schema(fields))
 
@@ -132,9 +131,9 @@ class ProgramRows:
         read = self.module.instruction
         kinds = self.instructions[["opcode", "fusion_kind"]]
         _, first, place = np.unique(kinds, return_index=True, return_inverse=True)
-        numbers = self.numbers(category(read(row)) for row in first.tolist())[place]
+        numbers = self.numbers(get_category(read(row)) for row in first.tolist())[place]
         for row in np.flatnonzero(self.where_opcode("convolution".__eq__)).tolist():
-            numbers[row] = self.number(category(read(row)))
+            numbers[row] = self.number(get_category(read(row)))
         return numbers
 
     @cached_property
@@ -142,9 +141,9 @@ class ProgramRows:
         """The place of each instruction in the schedule of its computation; -1: none."""
         scheduled = self.computations[self.computations["scheduled_count"] > 0]
         first, count = scheduled["first_scheduled"], scheduled["scheduled_count"]
-        rows = self.module.scheduled[ranges(first, count)]
+        rows = self.module.scheduled[expand_ranges(first, count)]
         position = np.full(len(self.module), -1, np.int64)
-        position[rows[rows >= 0]] = ranges(np.zeros_like(first), count)[rows >= 0]
+        position[rows[rows >= 0]] = expand_ranges(np.zeros_like(first), count)[rows >= 0]
         return position
 
     @property
@@ -166,14 +165,14 @@ class ProgramRows:
         is_array = np.array([shape.is_array for shape in shapes], bool)
         columns: dict[str, Any] = {
             "text": self.numbers(text_of(row) if row >= 0 else None for row in rows.tolist()),
-            "type": self.numbers(map(_type_name, shapes)),
+            "type": self.numbers(map(_get_type_name, shapes)),
             "tile": self.numbers(shape.array.tile_text for shape in shapes),
             "is_array": is_array,
             "has_layout": is_array & np.array([shape.has_layout for shape in shapes], bool),
             "rank": np.array([len(shape.dimensions) for shape in shapes], np.int64) * is_array,
             "memory_space": np.array([shape.memory_space for shape in shapes], np.int64),
             "bytes": np.array([UNKNOWN if shape.is_cut else shape.leaf_bytes for shape in shapes], np.int64),
-            "padded": np.array([_or_unknown(shape.padded_bytes) for shape in shapes], np.int64),
+            "padded": np.array([_replace_unknown(shape.padded_bytes) for shape in shapes], np.int64),
         }
         lost = [one.is_cut or (one.padded_bytes is None and one.bytes > 0 and one.laid_out()) for one in shapes]
         why = "do not fit 64 bits, or have damaged tiles"
@@ -193,13 +192,13 @@ class ProgramRows:
         """Of arrays."""
         counts = self.by_shape["rank"]
         first = np.append(self.module.shapes["first_dimension"], 0)[self.instructions["shape"]]
-        return Lists(counts, self.module.dimensions[ranges(first, counts)])
+        return Lists(counts, self.module.dimensions[expand_ranges(first, counts)])
 
     # ---- what few instructions have
 
     @property
     def shardings(self) -> Int32s:
-        return self._texts_of(HAS_SHARDING, "sharding_", sharding_text)
+        return self._texts_of(HAS_SHARDING, "sharding_", format_sharding)
 
     @property
     def backend_configs(self) -> Int32s:
@@ -207,7 +206,7 @@ class ProgramRows:
 
     @property
     def replica_groups(self) -> Int32s:
-        return self._texts_of(HAS_REPLICA_GROUPS, "", lambda data: replica_groups_text(Message(data)))
+        return self._texts_of(HAS_REPLICA_GROUPS, "", lambda data: format_replica_groups(Message(data)))
 
     def _texts_of(self, flag: int, prefix: str, text: Callable[[memoryview], str]) -> Int32s:
         """Texts of the bytes that instructions with a flag refer to; equal bytes are read once. Null where they do not
@@ -280,7 +279,7 @@ class ProgramRows:
     def indices(self, rows: Records, there: Bools | None = None) -> Lists:
         """The elements of values that buffers hold, or that allocations are for, if they are ``there``."""
         counts = rows["index_count"] if there is None else np.where(there, rows["index_count"], 0)
-        return Lists(counts, self.plan.indices[ranges(rows["first_index"], counts)])
+        return Lists(counts, self.plan.indices[expand_ranges(rows["first_index"], counts)])
 
     @cached_property
     def plan_words(self) -> Int32s:
@@ -305,11 +304,11 @@ class ProgramRows:
         return self.numbers([*KINDS, None])[np.where((kinds >= 0) & (kinds < len(KINDS)), kinds, len(KINDS))]
 
 
-def _type_name(shape: Shape) -> str | None:
+def _get_type_name(shape: Shape) -> str | None:
     return TYPE_NAMES[shape.element_type].lower() if 0 < shape.element_type < len(TYPE_NAMES) else None
 
 
-def _or_unknown(size: int | None) -> int:
+def _replace_unknown(size: int | None) -> int:
     return UNKNOWN if size is None else size
 
 
@@ -341,7 +340,7 @@ Values: TypeAlias = tuple[Any, Bools | None]
 """Of a column for one program: integers, flags, numbers of texts or ``Lists``; and where they are null."""
 
 
-def ranges(first: npt.NDArray[Any], count: npt.NDArray[Any]) -> Int64s:
+def expand_ranges(first: npt.NDArray[Any], count: npt.NDArray[Any]) -> Int64s:
     """The numbers first[i] to first[i] + count[i], for each i."""
     counts = count.astype(np.int64)
     ends = np.cumsum(counts)
@@ -349,43 +348,43 @@ def ranges(first: npt.NDArray[Any], count: npt.NDArray[Any]) -> Int64s:
     return np.arange(total) - np.repeat(ends - counts, counts) + np.repeat(first.astype(np.int64), counts)
 
 
-def joined(column: Column, parts: Sequence[Values], words: pa.Array) -> pa.Array:
+def join_column(column: Column, parts: Sequence[Values], words: pa.Array) -> pa.Array:
     """The column of all parts, in order. ``words``: texts by number."""
     nulls = None if parts[0][1] is None else np.concatenate([null for _, null in parts])
     if isinstance(column.type, pa.ListType):
-        return _lists(column, [values for values, _ in parts], nulls, words)
+        return _join_lists(column, [values for values, _ in parts], nulls, words)
     values = np.concatenate([values for values, _ in parts])
     if isinstance(column.type, pa.DictionaryType):
-        return _texts(values, words)
+        return _encode_texts(values, words)
     return pa.array(values.astype(column.type.to_pandas_dtype(), copy=False), mask=nulls)
 
 
-def _texts(numbers: npt.NDArray[Any], words: pa.Array) -> pa.DictionaryArray:
+def _encode_texts(numbers: npt.NDArray[Any], words: pa.Array) -> pa.DictionaryArray:
     """A dictionary of the texts that occur."""
     used = np.zeros(len(words) + 1, bool)
     used[numbers] = True  # nulls mark the last place
     used[-1] = False
     place = np.cumsum(used) - 1
     count = int(used.sum())
-    indices = np.where(numbers < 0, 0, place[numbers]).astype(index_dtype(count))
+    indices = np.where(numbers < 0, 0, place[numbers]).astype(get_index_dtype(count))
     return pa.DictionaryArray.from_arrays(
         pa.array(indices, mask=numbers < 0), words.take(pa.array(np.flatnonzero(used)))
     )
 
 
-def _lists(column: Column, parts: Sequence[Lists], nulls: Bools | None, words: pa.Array) -> pa.ListArray:
+def _join_lists(column: Column, parts: Sequence[Lists], nulls: Bools | None, words: pa.Array) -> pa.ListArray:
     values = np.concatenate([part.values for part in parts])
     counts = np.concatenate([part.counts for part in parts])
     offsets = np.append(np.int32(0), np.cumsum(counts, dtype=np.int32))
     if column.type.value_type == pa.string():
-        inner = _fitting(words, values).take(pa.array(np.where(values < 0, 0, values), mask=values < 0))
+        inner = _fit_words(words, values).take(pa.array(np.where(values < 0, 0, values), mask=values < 0))
     else:
         inner = pa.array(values, column.type.value_type)
     mask = None if nulls is None else pa.array(nulls)
     return pa.ListArray.from_arrays(pa.array(offsets), inner, column.type, mask=mask)
 
 
-def _fitting(words: pa.Array, numbers: npt.NDArray[Any]) -> pa.Array:
+def _fit_words(words: pa.Array, numbers: npt.NDArray[Any]) -> pa.Array:
     """The texts as strings, long ones cut where the column would take much room: a damaged program of a few bytes can
     repeat a name of megabytes."""
     import pyarrow.compute as pc  # few sessions show programs

@@ -1,35 +1,36 @@
-"""What an instruction costs, by XLA's cost models: operations, and bytes by memory space.
-
-Figures are for one execution. XLA adds in 32-bit floats, and its model of GPUs takes the cycles of operators from a
-table of one GPU for any device; both are kept here, so that figures match XLA's to the last bit.
-"""
+"""What an instruction costs, by XLA's cost models: operations, and bytes by memory space; for a fusion as much of each
+fused instruction as its output uses."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from itertools import chain
 from typing import Final
 
 import numpy as np
 
 from fastprof.errors import CaptureError
-from fastprof.hlo.fusion import Fusion
 from fastprof.hlo.module import HloModule, Instruction
 from fastprof.hlo.opcodes import (
     CUBLAS_LT,
+    ELEMENTWISE,
     RULES,
+    Costs,
     Measuring,
     WindowDimension,
-    dot_flops,
-    gemm_contracting,
-    valid_positions,
+    count_dot_flops,
+    count_valid_positions,
+    find_gemm_contracting,
 )
-from fastprof.hlo.shapes import BITS, MOST, OPAQUE, PRED, TOKEN, TUPLE, TYPE_NAMES, Shape
+from fastprof.hlo.shapes import BITS, MOST, OPAQUE, PRED, TOKEN, TUPLE, TYPE_NAMES, Index, Shape
 from fastprof.hlo.work import (
     NOT_VISITED,
     NOTHING,
     OF_GPUS,
+    ONE,
     ZERO,
     Cost,
     Counting,
@@ -37,9 +38,223 @@ from fastprof.hlo.work import (
     Float,
     Place,
     Work,
-    fits,
-    truncated,
+    is_in_range,
+    round_nearest,
+    truncate_float,
 )
+from fastprof.schema.value_classes import dataclass
+
+_SMALL_CONSTANT = 8
+"""Constants of up to this many elements cost nothing to read."""
+_TRANSPARENT = ELEMENTWISE | {"tuple", "get-tuple-element"}
+_MANY_ROOTS = 64
+"""Above this, the roots of an instruction share the list of its users; and no more are visited per instruction on
+average."""
+_ITSELF = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Roots:
+    """What an instruction is computed for: ``rows`` and those ``before``. ``share``: how often, all together."""
+
+    rows: tuple[int, ...]
+    share: Float
+    size: int
+    before: _Roots | None = None
+
+    def __iter__(self) -> Iterator[int]:
+        part: _Roots | None = self
+        while part is not None:
+            yield from part.rows
+            part = part.before
+
+
+class Fusion:
+    """A fused computation, and the work of each of its instructions by itself. Many fusions may call it.
+    LookupError: it is damaged."""
+
+    def __init__(self, costs: Costs, works: Mapping[int, Work], computation: int) -> None:
+        self.effort = costs.effort
+        self.as_used = costs.counting.for_gpus
+        self.module: HloModule = costs.module
+        self.works = works
+        self.rows = self.module.rows_of(computation)
+        self.fused = [self.module.instruction(row) for row in self.rows]
+        self.root = self.module.root_of(computation)
+        self._update_in_place()
+        self.used = self._used()
+        self.flops = self._flops()
+        self.is_known = all(works[row].is_known for row in self.rows)
+        self.parameters = {one.parameter_number: one for one in self.fused if one.opcode == "parameter"}
+        self.elements = self._elements()
+        self._reads: dict[int, dict[Index, int]] = {}
+        self._moved: dict[tuple[float, int], Work] = {}
+
+    def measure(self, one: Instruction, work: Work) -> None:
+        """Sets the work of a fusion that calls this computation."""
+        output = dict(self._outputs(one.shape))
+        written = sum(output.values(), ZERO)
+        if one.shape.is_tuple:
+            output[()] = Float(written)
+        moved = self._moving(written, len(one.operands))
+        work.becomes(moved)
+        work.share, work.output = moved.share, output
+
+    # ---- bytes
+
+    def _update_in_place(self) -> None:
+        """Marks what an output updates in place as not read."""
+        outputs = self.root.operands if self.root.opcode == "tuple" else (self.root.row,)
+        for row in outputs:
+            if row in self.works and self.module.instruction(row).opcode == "dynamic-update-slice":
+                self.works[row].share[0] = 0.0
+
+    def _outputs(self, shape: Shape) -> Iterator[tuple[Index, Float]]:
+        """Bytes written, by leaf."""
+        if not shape.is_tuple:
+            yield (), Float(self._written(self.root, shape))
+            return
+        for index, leaf in shape.leaves():
+            source = None
+            if len(index) == 1 and self.root.opcode == "tuple":
+                source = self.module.instruction(self.root.operands[index[0]])
+            yield index, Float(self._written(source, leaf))
+
+    def _written(self, source: Instruction | None, shape: Shape) -> int:
+        """Bytes of an output; for an update in place those of the update."""
+        if source is None or source.opcode != "dynamic-update-slice":
+            return shape.bytes
+        return self.module.instruction(source.operands[1]).shape.bytes
+
+    def _moving(self, written: Float, operands: int) -> Work:
+        """The work of a fusion of this many operands that writes this many bytes. The order of additions matters."""
+        known = self._moved.get((float(written), operands))
+        if known is not None:
+            return known
+        self.effort.spend(len(self.fused))
+        work = Work(self.flops, written, is_known=self.is_known)
+        for one in self.fused:
+            if one.opcode == "constant" and one.shape.count > _SMALL_CONSTANT:
+                work.bytes = Float(work.bytes + Float(one.shape.bytes) * min(self.used[one.row], ONE))
+        for k in range(operands):
+            sizes = self._read(k)
+            self.effort.spend(len(sizes))
+            total = sum(sizes.values())
+            work.operand |= {(k, index): Float(size) for index, size in sizes.items()} | {(k, ()): Float(total)}
+            work.bytes = Float(work.bytes + total)
+            work.share[k] = float(self.used[self.parameters[k].row])
+        self._moved[float(written), operands] = work
+        return work
+
+    def _read(self, k: int) -> dict[Index, int]:
+        """Bytes that are read of the leaves of a parameter."""
+        if k not in self._reads:
+            parameter = self.parameters[k]
+            elements = {index: self._element(parameter, index) for index, _ in parameter.shape.leaves()}
+            self._reads[k] = {
+                index: round_nearest(Float(element.shape.bytes) * min(self.used[element.row], ONE))
+                for index, element in elements.items()
+            }
+        return self._reads[k]
+
+    def _elements(self) -> dict[tuple[int, int], Instruction]:
+        """The first instruction that selects an element of a tuple, by row of the tuple and place."""
+        elements: dict[tuple[int, int], Instruction] = {}
+        for one in self.fused:
+            if one.opcode == "get-tuple-element" and one.operands:
+                elements.setdefault((one.operands[0], one.tuple_index), one)
+        return elements
+
+    def _element(self, parameter: Instruction, index: Index) -> Instruction:
+        """The instruction that selects a leaf of a tuple, or the closest enclosing element that one selects."""
+        element = parameter
+        for place in index:
+            element = self.elements.get((element.row, place), element)
+        return element
+
+    # ---- how much of each instruction is used
+
+    def _used(self) -> dict[int, Float]:
+        """By row: how many times an element is computed on average. Users come before their operands; a value that is
+        not computed element by element becomes a root of its own, to which its operands refer."""
+        of_root: dict[int, Float] = {self.root.row: ONE}
+        from_users: dict[int, dict[int, _Roots | None]] = {self.root.row: {_ITSELF: None}}
+        used: dict[int, Float] = {}
+        left = _MANY_ROOTS * len(self.rows)
+        for one in reversed(self._operands_first()):
+            of_users = from_users.pop(one.row, {})
+            roots = _join_roots(one.row, of_users, of_root)
+            if roots is None:
+                left -= sum(1 if users is None else users.size for users in of_users.values())
+                if left < 0:
+                    raise LookupError("the instructions of a fusion have too many roots")
+                roots = _unite_roots(one.row, of_users.values(), of_root)
+            used[one.row] = roots.share
+            for k, operand in enumerate(one.operands):
+                if operand not in self.rows:
+                    raise LookupError("a fused instruction has an operand outside of its fusion")
+                of_operand = from_users.setdefault(operand, {})
+                if one.opcode in _TRANSPARENT:
+                    of_operand[id(roots)] = roots  # those of one user are often those of many
+                    continue
+                of_operand[_ITSELF] = None
+                of_root[operand] = Float(of_root.get(operand, ZERO) + self._share_of(one, k, operand, roots.share))
+        return used
+
+    def _share_of(self, one: Instruction, k: int, operand: int, share: Float) -> Float:
+        count = self.module.instruction(operand).shape.leaf_count
+        if not count:
+            return ZERO
+        part = Float(share * Float(self.works[one.row].share.get(k, 1.0)))
+        elements = Float(part * Float(count))
+        return Float(math.ceil(elements) / count) if np.isfinite(elements) else elements
+
+    def _flops(self) -> Float:
+        """The sum over its instructions, each as often as it is computed, or once: see ``Counting``."""
+        flops = ZERO
+        for row, share in self.used.items():
+            times = share if self.as_used else ONE
+            flops = Float(flops + times * self.works[row].flops)
+        return flops
+
+    def _operands_first(self) -> Sequence[Instruction]:
+        """Each fused instruction after its operands."""
+        done: dict[int, Instruction] = {}
+        begun: set[int] = set()
+        for start in self.fused:
+            stack = [(start, 0)]
+            while stack:
+                one, k = stack.pop()
+                if k == 0 and one.row in begun:
+                    continue
+                begun.add(one.row)
+                if k == len(one.operands):
+                    done[one.row] = one
+                    continue
+                stack.append((one, k + 1))
+                if one.operands[k] in self.rows and one.operands[k] not in begun:
+                    stack.append((self.module.instruction(one.operands[k]), 0))
+        return list(done.values())
+
+
+def _join_roots(row: int, of_users: Mapping[int, _Roots | None], of_root: Mapping[int, Float]) -> _Roots | None:
+    """The roots of an instruction, sharing the list of one of its users; None: that is not possible."""
+    users = [roots for roots in of_users.values() if roots is not None]
+    if len(users) == len(of_users) == 1:
+        return users[0]
+    if len(users) == 1 and users[0].size >= _MANY_ROOTS:
+        return _Roots((row,), Float(users[0].share + of_root[row]), users[0].size + 1, users[0])
+    return None
+
+
+def _unite_roots(row: int, of_users: Iterable[_Roots | None], of_root: Mapping[int, Float]) -> _Roots:
+    """The roots of an instruction, from those of its users, each once; None among them: the instruction itself."""
+    rows = tuple(dict.fromkeys(chain.from_iterable((row,) if one is None else one for one in of_users)))
+    share = ZERO
+    for root in rows:
+        share = Float(share + of_root[root])
+    return _Roots(rows, share, len(rows))
+
 
 _HBM = 0
 """Memory space 0 of layouts."""
@@ -120,7 +335,7 @@ class CostModel:
     def valid_positions(self, window: WindowDimension) -> int:
         if window not in self._windows:
             self._window_effort.spend(max(min(window.kernel, window.output, _PLACES), 0))
-            self._windows[window] = valid_positions(window)
+            self._windows[window] = count_valid_positions(window)
         return self._windows[window]
 
     def _run_through(self, start: int) -> None:
@@ -198,22 +413,22 @@ class CostModel:
     # ---- the answer
 
     def _answer(self, one: Instruction, work: Work) -> Cost:
-        total = truncated(work.bytes)
+        total = truncate_float(work.bytes)
         moved = self._moved(one, work) if total > 0 else {}
         read, written = moved.pop(_HBM, (0, 0))
-        flops = truncated(work.flops)
-        is_cut = not (fits(work.flops) and fits(work.bytes) and max(read, written) < MOST)
+        flops = truncate_float(work.flops)
+        is_cut = not (is_in_range(work.flops) and is_in_range(work.bytes) and max(read, written) < MOST)
         is_cut |= total > 0 and self._has_cut_shapes(one)
         return Cost(
-            flops=_known(flops - self._saved(one, work.flops)),
-            model_flops=_known(flops),
-            bytes_accessed=_known(total),
-            hbm_read_bytes=_within(read),
-            hbm_write_bytes=_within(written),
+            flops=_replace_unknown(flops - self._saved(one, work.flops)),
+            model_flops=_replace_unknown(flops),
+            bytes_accessed=_replace_unknown(total),
+            hbm_read_bytes=_fit_size(read),
+            hbm_write_bytes=_fit_size(written),
             is_known=work.is_known and not is_cut,
             is_cut=is_cut,
             elsewhere=tuple(
-                (space, _within(a), _within(b)) for space, (a, b) in sorted(moved.items()) if max(a, b) > 0
+                (space, _fit_size(a), _fit_size(b)) for space, (a, b) in sorted(moved.items()) if max(a, b) > 0
             ),
         )
 
@@ -231,7 +446,7 @@ class CostModel:
             widths = widths[:1] if one.custom_call_target in CUBLAS_LT else []
         if not widths:
             return 0
-        return truncated(Float(flops - flops / Float(_FASTER.get(max(widths), 1))))
+        return truncate_float(Float(flops - flops / Float(_FASTER.get(max(widths), 1))))
 
     def _moved(self, one: Instruction, work: Work) -> dict[int, tuple[int, int]]:
         """Bytes read and written, by the memory space of the leaves that have a layout."""
@@ -240,7 +455,7 @@ class CostModel:
         for index, leaf in one.shape.leaves():
             if leaf.has_layout:
                 read, written = moved.get(leaf.memory_space, (0, 0))
-                moved[leaf.memory_space] = read, written + truncated(work.output.get(index, ZERO))
+                moved[leaf.memory_space] = read, written + truncate_float(work.output.get(index, ZERO))
         return moved
 
     def _read(self, inputs: list[Shape], sizes: Mapping[Place, Float]) -> dict[int, int]:
@@ -254,16 +469,16 @@ class CostModel:
         for k, index in places:
             leaf = inputs[k].places.get(index) if k < len(inputs) else None
             if leaf is not None and leaf.has_layout:
-                read[leaf.memory_space] = read.get(leaf.memory_space, 0) + truncated(sizes.get((k, index), ZERO))
+                read[leaf.memory_space] = read.get(leaf.memory_space, 0) + truncate_float(sizes.get((k, index), ZERO))
         return read
 
 
-def _known(figure: int) -> int:
+def _replace_unknown(figure: int) -> int:
     """0 for -1, which means unknown."""
     return 0 if figure == -1 else figure
 
 
-def _within(size: int) -> int:
+def _fit_size(size: int) -> int:
     return min(max(size, 0), MOST)
 
 
@@ -274,22 +489,22 @@ def _within(size: int) -> int:
 # work. All bytes are in the device's memory unless a layout says otherwise, also those of results that are tuples.
 
 
-def device_cost(model: CostModel, row: int) -> Cost:
+def find_device_cost(model: CostModel, row: int) -> Cost:
     """Of one execution; XLA's cost where that is complete, or where the instruction is damaged."""
     known = model.cost(row)
     try:
         one = model.module.instruction(row)
         if not known.is_known and one.opcode == "custom-call" and one.custom_call_target.startswith(_GEMMS):
-            return _of_product(model, one)
-        return _all_placed(known, has_tuple=one.shape.is_tuple)
+            return _cost_of_product(model, one)
+        return _place_all(known, has_tuple=one.shape.is_tuple)
     except _FAILURES:
         return known
 
 
-def _of_product(model: CostModel, one: Instruction) -> Cost:
+def _cost_of_product(model: CostModel, one: Instruction) -> Cost:
     inputs = [model.module.instruction(row).shape for row in one.operands]
-    outputs = _results(one.shape)
-    flops = dot_flops(inputs[0], gemm_contracting(one), outputs[0])
+    outputs = _list_results(one.shape)
+    flops = count_dot_flops(inputs[0], find_gemm_contracting(one), outputs[0])
     elsewhere: dict[int, list[int]] = {}
     for way, shapes in enumerate((inputs, outputs)):
         for shape in shapes:
@@ -310,7 +525,7 @@ def _of_product(model: CostModel, one: Instruction) -> Cost:
     )
 
 
-def _results(shape: Shape) -> list[Shape]:
+def _list_results(shape: Shape) -> list[Shape]:
     """The results of a call, without its scratch space."""
     if not shape.is_tuple:
         return [shape]
@@ -319,7 +534,7 @@ def _results(shape: Shape) -> list[Shape]:
     return list(shape.elements[: -1 if is_scratch else None])
 
 
-def _all_placed(known: Cost, *, has_tuple: bool) -> Cost:
+def _place_all(known: Cost, *, has_tuple: bool) -> Cost:
     """With all bytes in HBM that are nowhere else. Missing bytes were written where the result is a tuple, whose parts
     XLA's model lacks; otherwise they were read, and surplus bytes are taken from those read first."""
     missing = known.bytes_accessed - sum(a + b for _, a, b in known.elsewhere)

@@ -9,7 +9,7 @@ import numpy as np
 
 from fastprof._native.messages import read_message, read_message_fields
 from fastprof.errors import CaptureError
-from fastprof.schema.array_types import UInt64s
+from fastprof.schema.columns import UInt64s
 
 Value = int | memoryview
 """Of a varint or fixed-size field, or the bytes of a length-delimited one."""
@@ -42,13 +42,13 @@ class Message:
     def integer(self, number: int, default: int = 0) -> int:
         """The last value of an int64 field."""
         values = self._values.get(number)
-        return _signed(values[-1]) if values and isinstance(values[-1], int) else default
+        return _make_signed(values[-1]) if values and isinstance(values[-1], int) else default
 
     def integers(self, number: int) -> list[int]:
         """All values of a repeated int64 field, packed or not."""
         values: list[int] = []
         for value in self._values.get(number, ()):
-            values += [_signed(value)] if isinstance(value, int) else _unpacked(value)
+            values += [_make_signed(value)] if isinstance(value, int) else _unpack_integers(value)
         return values
 
     def flag(self, number: int) -> bool:
@@ -83,7 +83,7 @@ class Message:
         return float(struct.unpack("<f", struct.pack("<I", self.integer(number) & (1 << 32) - 1))[0])
 
 
-def messages_at(
+def scan_messages(
     data: memoryview, offsets: UInt64s, lengths: UInt64s, left_out: Iterable[int]
 ) -> Callable[[int], Message]:
     """Finds the fields of many messages in one pass, and returns what gives the message of a place among ``offsets``.
@@ -104,7 +104,7 @@ def messages_at(
     return message
 
 
-def varint(data: memoryview, at: int) -> tuple[int, int]:
+def read_varint(data: memoryview, at: int) -> tuple[int, int]:
     """The number at a byte, and where it ends."""
     value = 0
     for shift in range(0, 70, 7):
@@ -118,12 +118,12 @@ def varint(data: memoryview, at: int) -> tuple[int, int]:
     raise CaptureError("a number has no end, reading HLO")
 
 
-def _signed(value: int) -> int:
+def _make_signed(value: int) -> int:
     """An int64 from the bits of a varint."""
     return value - (1 << 64) if value >> 63 else value
 
 
-def _unpacked(data: memoryview) -> list[int]:
+def _unpack_integers(data: memoryview) -> list[int]:
     """The int64 values of a packed field."""
     raw = bytes(data)
     if raw.isascii():  # one byte each
@@ -131,6 +131,6 @@ def _unpacked(data: memoryview) -> list[int]:
     values: list[int] = []
     at = 0
     while at < len(data):
-        value, at = varint(data, at)
-        values.append(_signed(value))
+        value, at = read_varint(data, at)
+        values.append(_make_signed(value))
     return values

@@ -1,4 +1,5 @@
-"""One compiled program: its computations and instructions, looked up by name and by row, and their texts."""
+"""One compiled program: its computations and instructions, looked up by name and by row, their texts and their source
+locations."""
 
 from __future__ import annotations
 
@@ -9,14 +10,123 @@ from typing import Any
 import numpy as np
 
 from fastprof._native.hlo import read_hlo
-from fastprof.hlo.message import Message, messages_at
+from fastprof.hlo.message import Message, scan_messages
 from fastprof.hlo.shapes import NO_SHAPE, TUPLE, Shape
-from fastprof.hlo.stack_frames import NO_SOURCE, Source, StackFrames
-from fastprof.hlo.text.escapes import printed
-from fastprof.hlo.text.shape_text import UNKNOWN, ShapeTexts
-from fastprof.schema.array_types import Int32s, Int64s, Records
-from fastprof.schema.arrow_columns import texts_of
+from fastprof.hlo.text.shape_text import UNKNOWN, ShapeTexts, print_name
+from fastprof.schema.columns import Int32s, Int64s, Records
+from fastprof.schema.tables import build_texts
 from fastprof.schema.value_classes import dataclass
+
+MOST_FRAMES = 1000
+"""Of one stack; outer ones beyond this are left out."""
+_STEPS, _FEW = 16, 16
+"""Frames that all stacks of a module may have together, per frame of the module; later stacks have few."""
+_LETTERS = 1 << 24
+"""Letters that all texts of stacks of a module may have together, plus 16 per byte of it; later texts are empty."""
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """A place in the source. A frame without a recorded place has file "" and line -1."""
+
+    file: str
+    line: int
+    column: int
+    function: str
+    end_line: int = -1
+    end_column: int = -1
+    has_location: bool = True
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where an instruction comes from; ``file`` "" and ``line`` -1: unknown. Columns and last lines are 0 where
+    unknown. ``frames``: innermost first."""
+
+    file: str
+    line: int
+    end_line: int
+    column: int
+    end_column: int
+    frames: tuple[Frame, ...]
+    stack: str
+    """``file:line:column`` of each frame up to the first of unknown place, each line ended by a line feed."""
+
+
+NO_SOURCE = Source("", -1, 0, 0, 0, (), "")
+
+
+class StackFrames:
+    """The frames of one module, as csrc/formats/hlo.h has them. Stacks share their outer frames, as a tree; damaged
+    ones may form cycles, which end where they close."""
+
+    def __init__(self, records: Records, text: Callable[[int], str], module_bytes: int) -> None:
+        self._records = records
+        self._text = text
+        self._frames: dict[int, Frame] = {}
+        self._stacks: dict[int, tuple[Frame, ...]] = {0: ()}
+        self._texts: dict[int, str] = {}
+        self._left = _STEPS * (len(records) + MOST_FRAMES)
+        self._letters = _LETTERS + 16 * module_bytes
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    @cached_property
+    def _parents(self) -> list[int]:
+        parents: list[int] = self._records["parent"].tolist()
+        return parents
+
+    def stack(self, frame_id: int) -> tuple[Frame, ...]:
+        """The frame of an id, from 1, and its callers; empty where there is no such frame."""
+        stack = self._stacks.get(frame_id)
+        if stack is None:
+            stack = self._stacks[frame_id] = self._walk(frame_id)
+            self._left -= len(stack)
+        return stack
+
+    def text(self, frame_id: int) -> str:
+        """The text of ``Source.stack``."""
+        text = self._texts.get(frame_id)
+        if text is None:
+            text = self._texts[frame_id] = self._written(self.stack(frame_id))
+            self._letters -= len(text)
+        return text
+
+    def _written(self, frames: tuple[Frame, ...]) -> str:
+        lines: list[str] = []
+        left = self._letters
+        for frame in frames:
+            if not frame.has_location:
+                break
+            lines.append(f"{frame}\n")
+            left -= len(lines[-1])
+            if left < 0:
+                return ""
+        return "".join(lines)
+
+    def _walk(self, frame_id: int) -> tuple[Frame, ...]:
+        parents = self._parents
+        most = MOST_FRAMES if self._left > 0 else _FEW
+        rows: dict[int, None] = {}
+        row = frame_id - 1
+        while 0 <= row < len(parents) and row not in rows and len(rows) < most:
+            rows[row] = None
+            row = parents[row]
+        return tuple(self._frame(row) for row in rows)
+
+    def _frame(self, row: int) -> Frame:
+        frame = self._frames.get(row)
+        if frame is None:
+            file, function, line, column, end_line, end_column, _, has_location, _ = self._records[row].item()
+            frame = self._frames[row] = Frame(
+                self._text(file), line, column, self._text(function), end_line, end_column, bool(has_location)
+            )
+        return frame
+
 
 # The structs of csrc/formats/hlo.h; a test compares their sizes with C's.
 COMPUTATION = np.dtype(
@@ -89,7 +199,7 @@ class Instruction:
         return Message(self.proto)
 
 
-def _texts(table: str, column: str) -> cached_property[list[str]]:
+def _get_texts(table: str, column: str) -> cached_property[list[str]]:
     def read(module: HloModule) -> list[str]:
         texts = module._all_texts
         return [texts[number] for number in getattr(module, table)[column].tolist()]
@@ -97,11 +207,11 @@ def _texts(table: str, column: str) -> cached_property[list[str]]:
     return cached_property(read)
 
 
-def _numbers(table: str, column: str) -> cached_property[list[int]]:
+def _get_numbers(table: str, column: str) -> cached_property[list[int]]:
     return cached_property(lambda module: getattr(module, table)[column].tolist())
 
 
-def _spans(first: str, count: str) -> cached_property[list[tuple[int, int]]]:
+def _make_spans(first: str, count: str) -> cached_property[list[tuple[int, int]]]:
     return cached_property(lambda module: module.instructions[[first, count]].tolist())
 
 
@@ -136,7 +246,7 @@ class HloModule:
         self.tile_dimensions: Int64s = np.frombuffer(raw["tile_dimensions"], np.int64)
         self.text_pool = raw["texts"]
         """Offsets and bytes of all texts."""
-        self.texts = texts_of(*self.text_pool)
+        self.texts = build_texts(*self.text_pool)
         self.name: str = self.text(raw["name"])
         self.stack_frames = StackFrames(self.frames, self.text, len(self.data))
         self._read_fields = self.instructions[list(_READ)]
@@ -295,33 +405,33 @@ class HloModule:
 
     # ---- columns as lists, for text, which reads values one by one
 
-    names = _texts("instructions", "name")
-    opcodes = _texts("instructions", "opcode")
-    ids = _numbers("instructions", "id")
-    shape_rows = _numbers("instructions", "shape")
-    parameter_numbers = _numbers("instructions", "parameter_number")
-    computation_rows = _numbers("instructions", "computation")
+    names = _get_texts("instructions", "name")
+    opcodes = _get_texts("instructions", "opcode")
+    ids = _get_numbers("instructions", "id")
+    shape_rows = _get_numbers("instructions", "shape")
+    parameter_numbers = _get_numbers("instructions", "parameter_number")
+    computation_rows = _get_numbers("instructions", "computation")
     """The computation of each instruction."""
-    frame_ids = _numbers("instructions", "stack_frame_id")
+    frame_ids = _get_numbers("instructions", "stack_frame_id")
     """The stack frame of each instruction, by its number in the module; 0: not recorded."""
-    computation_names = _texts("computations", "name")
-    computation_ids = _numbers("computations", "id")
-    roots = _numbers("computations", "root")
+    computation_names = _get_texts("computations", "name")
+    computation_ids = _get_numbers("computations", "id")
+    roots = _get_numbers("computations", "root")
     """Of each computation; -1: none."""
-    _places = _spans("offset", "length")
-    _operand_spans = _spans("first_operand", "operand_count")
-    _call_spans = _spans("first_call", "call_count")
+    _places = _make_spans("offset", "length")
+    _operand_spans = _make_spans("first_operand", "operand_count")
+    _call_spans = _make_spans("first_call", "call_count")
     _operand_rows = cached_property[list[int]](lambda module: module.operands.tolist())
     _call_rows = cached_property[list[int]](lambda module: module.calls.tolist())
 
     @cached_property
     def printed_names(self) -> list[str]:
         """Names of instructions as texts have them."""
-        return list(map(printed, self.names))
+        return list(map(print_name, self.names))
 
     @cached_property
     def printed_computations(self) -> list[str]:
-        return list(map(printed, self.computation_names))
+        return list(map(print_name, self.computation_names))
 
     # ---- what rows say
 
@@ -334,7 +444,7 @@ class HloModule:
         """Gives the fields of each of these instructions, by place, except those with columns and ``left_out`` ones.
         CaptureError: one does not decode."""
         places = self.instructions[rows.start : rows.stop]
-        return messages_at(self.data, places["offset"], places["length"], (*_IN_COLUMNS, *left_out))
+        return scan_messages(self.data, places["offset"], places["length"], (*_IN_COLUMNS, *left_out))
 
     def operands_of(self, row: int) -> list[int]:
         """Rows of instructions; -1: none."""

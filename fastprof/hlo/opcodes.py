@@ -13,8 +13,8 @@ import numpy as np
 from fastprof.errors import CaptureError
 from fastprof.hlo.message import Message
 from fastprof.hlo.module import HloModule, Instruction
-from fastprof.hlo.shapes import Shape, product
-from fastprof.hlo.work import UNKNOWN, ZERO, Counting, Effort, Float, Work, largest
+from fastprof.hlo.shapes import Shape, multiply_sizes
+from fastprof.hlo.work import UNKNOWN, ZERO, Counting, Effort, Float, Work, find_largest_work
 from fastprof.schema.value_classes import dataclass
 
 _WINDOW, _WINDOW_DILATION, _BASE_DILATION = 15, 5, 6
@@ -36,19 +36,19 @@ ELEMENTWISE = frozenset(_ELEMENTWISE.split())
 """Opcodes that compute element by element."""
 
 
-def category(instruction: Instruction) -> str:
+def get_category(instruction: Instruction) -> str:
     """``loop fusion``, ``convolution``, ``data formatting``, …; of most instructions their opcode."""
     opcode = instruction.opcode
     if opcode == "fusion":
         return FUSIONS.get(instruction.fusion_kind, "unknown fusion")
     if opcode == "convolution":
-        return opcode + _dilations(instruction)
+        return opcode + _read_dilations(instruction)
     if opcode in DATA_FORMATTING:
         return "data formatting"
     return "non-fusion elementwise" if opcode in ELEMENTWISE else opcode
 
 
-def _dilations(instruction: Instruction) -> str:
+def _read_dilations(instruction: Instruction) -> str:
     try:
         dimensions = instruction.fields().message(_WINDOW).messages(1)
     except CaptureError:  # a damaged window counts as none
@@ -77,7 +77,7 @@ class WindowDimension:
     base_dilation: int
 
 
-def valid_positions(d: WindowDimension) -> int:
+def count_valid_positions(d: WindowDimension) -> int:
     """The number of pairs of kernel and output positions that meet an element of the input. Two shapes of gradients are
     counted as by XLA's shortcuts for them."""
     plain = d.window_dilation == 1 and d.padding_low == 0 and d.padding_high == 0
@@ -86,10 +86,10 @@ def valid_positions(d: WindowDimension) -> int:
     steps = (d.window_dilation, d.base_dilation, d.stride)
     if d.input == 1 and d.kernel == d.output and steps == (1, 1, 1) and d.padding_low == d.padding_high == d.output - 1:
         return d.output
-    return _counted(d)
+    return _count_pairs(d)
 
 
-def _counted(d: WindowDimension) -> int:
+def _count_pairs(d: WindowDimension) -> int:
     """Pairs (k, o) with an integer (o * stride + k * window_dilation - padding_low) / base_dilation in [0, input)."""
     outer, outer_step, inner, inner_step = d.kernel, d.window_dilation, d.output, d.stride
     if outer > inner:
@@ -159,11 +159,11 @@ class Measuring:
 Rule = Callable[[Measuring], None]
 
 
-def _ratio(part: int, total: int) -> float:
+def _divide_exactly(part: int, total: int) -> float:
     return part / total if total else 0.0
 
 
-def _first(shape: Shape) -> Shape:
+def _get_first(shape: Shape) -> Shape:
     return shape.elements[0] if shape.is_tuple and shape.elements else shape
 
 
@@ -200,13 +200,13 @@ def _slice(m: Measuring) -> None:
     size = m.shape.bytes
     indices = [] if m.one.opcode == "slice" else [m.inputs[1].bytes]
     m.work.moves(2 * size + sum(indices), size, size, *indices)
-    m.work.share[0] = _ratio(m.shape.count, m.inputs[0].count)
+    m.work.share[0] = _divide_exactly(m.shape.count, m.inputs[0].count)
 
 
 def _dynamic_update_slice(m: Measuring) -> None:
     update, index = m.inputs[1], m.inputs[2].bytes
     m.work.moves(2 * update.bytes + index, update.bytes, 0, update.bytes, index)
-    m.work.share[0] = _ratio(m.shape.count - update.count, m.shape.count)
+    m.work.share[0] = _divide_exactly(m.shape.count - update.count, m.shape.count)
 
 
 def _scatter(m: Measuring) -> None:
@@ -251,23 +251,23 @@ def _elementwise(m: Measuring) -> None:
     m.work.flops = Float(m.costs.counting.of_element(m.one.opcode, m.shape.type_name) * m.shape.leaf_count)
 
 
-def dot_flops(left: Shape, contracting: Sequence[int], output: Shape) -> int:
+def count_dot_flops(left: Shape, contracting: Sequence[int], output: Shape) -> int:
     """2 x elements of the output x sizes of the dimensions summed over."""
     if any(dimension < 0 for dimension in contracting):
         raise LookupError("a dot has a dimension less than 0")
-    return 2 * output.count * product([left.dimensions[dimension] for dimension in contracting])
+    return 2 * output.count * multiply_sizes([left.dimensions[dimension] for dimension in contracting])
 
 
 def _dot(m: Measuring) -> None:
     contracting = m.one.fields().message(_DOT).integers(1)
-    m.work.flops = Float(dot_flops(m.inputs[0], contracting, m.shape))
+    m.work.flops = Float(count_dot_flops(m.inputs[0], contracting, m.shape))
 
 
 def _convolution(m: Measuring) -> None:
-    m.work.flops = _convolution_flops(m, m.shape)
+    m.work.flops = _count_convolution_flops(m, m.shape)
 
 
-def _convolution_flops(m: Measuring, output: Shape) -> Float:
+def _count_convolution_flops(m: Measuring, output: Shape) -> Float:
     """2 x input features x output features x batch x valid positions of each spatial dimension, by groups. LookupError:
     the module is damaged; CaptureError: it does not decode."""
     data, kernel, fields = m.inputs[0], m.inputs[1], m.one.fields()
@@ -275,9 +275,9 @@ def _convolution_flops(m: Measuring, output: Shape) -> Float:
     kernel_spatial, input_spatial, output_spatial = (numbers.integers(field) for field in (6, 11, 12))
     windows = [
         WindowDimension(
-            kernel=_size(kernel, kernel_spatial[place]),
-            output=_size(output, output_spatial[place]),
-            input=_size(data, input_spatial[place]),
+            kernel=_get_size(kernel, kernel_spatial[place]),
+            output=_get_size(output, output_spatial[place]),
+            input=_get_size(data, input_spatial[place]),
             stride=one.integer(2) or 1,
             padding_low=one.integer(3),
             padding_high=one.integer(4),
@@ -286,20 +286,20 @@ def _convolution_flops(m: Measuring, output: Shape) -> Float:
         )
         for place, one in enumerate(window)
     ]
-    features = _size(data, numbers.integer(8)) // (fields.integer(_FEATURE_GROUPS) or 1)
-    batch = _size(data, numbers.integer(7)) // (fields.integer(_BATCH_GROUPS) or 1)
-    positions = product([1, *map(m.costs.valid_positions, windows)])
-    return Float(2 * features * _size(output, numbers.integer(10)) * batch * positions)
+    features = _get_size(data, numbers.integer(8)) // (fields.integer(_FEATURE_GROUPS) or 1)
+    batch = _get_size(data, numbers.integer(7)) // (fields.integer(_BATCH_GROUPS) or 1)
+    positions = multiply_sizes([1, *map(m.costs.valid_positions, windows)])
+    return Float(2 * features * _get_size(output, numbers.integer(10)) * batch * positions)
 
 
-def _size(shape: Shape, dimension: int) -> int:
+def _get_size(shape: Shape, dimension: int) -> int:
     if dimension < 0:
         raise LookupError("a convolution has a dimension less than 0")
     return shape.dimensions[dimension]
 
 
 def _fft(m: Measuring) -> None:
-    factor = product([max(length.bit_length() - 1, 0) for length in m.one.fields().integers(_FFT_LENGTH)])
+    factor = multiply_sizes([max(length.bit_length() - 1, 0) for length in m.one.fields().integers(_FFT_LENGTH)])
     m.work.flops = Float(8 * factor * m.inputs[0].count)
 
 
@@ -326,7 +326,7 @@ def _map(m: Measuring) -> None:
 
 
 def _reduce(m: Measuring) -> None:
-    outputs = _first(m.shape).count
+    outputs = _get_first(m.shape).count
     m.work.flops = m.called(0).flops * Float(m.inputs[0].count - outputs)
     inputs = len(m.inputs) // 2
     for k in range(inputs, 2 * inputs):
@@ -339,15 +339,15 @@ def _reduce(m: Measuring) -> None:
 def _reduce_window(m: Measuring) -> None:
     window = m.one.fields().message(_WINDOW).messages(1)
     sizes = [dimension.integer(1) for dimension in window]
-    output = _first(m.shape).count
-    count = (product(sizes) - 1) * output
-    cumulative = None if m.shape.is_tuple else _cumulative_size(m.shape, window, sizes)
+    output = _get_first(m.shape).count
+    count = (multiply_sizes(sizes) - 1) * output
+    cumulative = None if m.shape.is_tuple else _find_cumulative_size(m.shape, window, sizes)
     if cumulative:
         count = output // cumulative + cumulative - 1
     m.work.flops = m.called(0).flops * Float(count)
 
 
-def _cumulative_size(shape: Shape, window: Sequence[Message], sizes: Sequence[int]) -> int | None:
+def _find_cumulative_size(shape: Shape, window: Sequence[Message], sizes: Sequence[int]) -> int | None:
     """The size of the dimension that the window of a cumulative sum runs along; None: another window."""
     padded = [(dimension.integer(3), dimension.integer(4)) for dimension in window]
     if sum(size != 1 for size in sizes) != 1 or sum(low != 0 or high != 0 for low, high in padded) != 1:
@@ -361,14 +361,14 @@ def _cumulative_size(shape: Shape, window: Sequence[Message], sizes: Sequence[in
 def _select_and_scatter(m: Measuring) -> None:
     sizes = [dimension.integer(1) for dimension in m.one.fields().message(_WINDOW).messages(1)]
     source = m.inputs[1].count
-    select = m.called(0).flops * Float(source * (product(sizes) - 1))
+    select = m.called(0).flops * Float(source * (multiply_sizes(sizes) - 1))
     m.work.flops = Float(select + m.called(1).flops * Float(source))
 
 
 # ---- collectives
 
 
-def _reducer_operations(costs: Costs, one: Instruction) -> int:
+def _count_reducer_operations(costs: Costs, one: Instruction) -> int:
     is_known = one.calls and one.calls[0] >= 0
     opcode = costs.module.root_of(one.calls[0]).opcode if is_known else ""
     return costs.counting.of_element(opcode, one.shape.type_name)
@@ -378,16 +378,16 @@ def _all_reduce(m: Measuring) -> None:
     output = m.shape.leaf_bytes
     inputs = sum(operand.bytes for operand in m.inputs) if m.one.opcode == "all-reduce" else 0
     m.work.moves(output + inputs, output)
-    m.work.flops = Float(_reducer_operations(m.costs, m.one) * m.shape.leaf_count)
+    m.work.flops = Float(_count_reducer_operations(m.costs, m.one) * m.shape.leaf_count)
 
 
-def _by_ranks(m: Measuring) -> None:
+def _scale_by_ranks(m: Measuring) -> None:
     """All-gather and reduce-scatter: each rank's part is written by every other rank and read by all."""
     groups = m.one.fields().messages(_REPLICA_GROUPS)
     ranks = max([len(group.integers(1)) for group in groups], default=1) or 1
     if m.one.opcode == "reduce-scatter":
         part = m.shape.leaf_bytes
-        m.work.flops = Float(_reducer_operations(m.costs, m.one) * m.shape.leaf_count)
+        m.work.flops = Float(_count_reducer_operations(m.costs, m.one) * m.shape.leaf_count)
     else:
         gathered = m.shape.elements[1] if m.one.opcode == "all-gather-start" else m.shape
         part = gathered.leaf_bytes // ranks
@@ -411,16 +411,16 @@ def _conditional(m: Measuring) -> None:
         raise LookupError("a conditional has no branches")
     branches = [m.costs.of_computation(computation) for computation in dict.fromkeys(m.one.calls)]
     m.costs.effort.spend(sum(map(len, branches)))
-    m.work.becomes(largest(branches))
+    m.work.becomes(find_largest_work(branches))
 
 
 def _custom_call(m: Measuring) -> None:
     """Matrix products and convolutions of libraries; the work of others is unknown."""
-    target, output = m.one.custom_call_target, _first(m.shape)
+    target, output = m.one.custom_call_target, _get_first(m.shape)
     if target in CUBLAS_LT:
-        m.work.flops = Float(dot_flops(m.inputs[0], gemm_contracting(m.one), output))
+        m.work.flops = Float(count_dot_flops(m.inputs[0], find_gemm_contracting(m.one), output))
     elif target.startswith(_CUDNN_CONVOLUTION):
-        m.work.flops = _convolution_flops(m, output)
+        m.work.flops = _count_convolution_flops(m, output)
     else:
         m.work.flops = m.work.bytes = m.work.output[()] = UNKNOWN
         m.work.is_known = False
@@ -431,7 +431,7 @@ def _custom_call(m: Measuring) -> None:
         m.work.output[()] = Float(output.bytes)
 
 
-def gemm_contracting(one: Instruction) -> list[int]:
+def find_gemm_contracting(one: Instruction) -> list[int]:
     """Contracted dimensions in the backend's configuration. ValueError, LookupError: it is damaged."""
     try:
         config = json.loads(bytes(one.fields().data(_BACKEND_CONFIG)))
@@ -453,7 +453,7 @@ RULES: dict[str, Rule] = {
     **dict.fromkeys(("get-tuple-element", "bitcast"), lambda m: m.work.moves(0, 0, 0)),
     **dict.fromkeys(("slice", "dynamic-slice", "gather"), _slice),
     **dict.fromkeys(("all-reduce", "all-reduce-start"), _all_reduce),
-    **dict.fromkeys(("all-gather", "all-gather-start", "reduce-scatter"), _by_ranks),
+    **dict.fromkeys(("all-gather", "all-gather-start", "reduce-scatter"), _scale_by_ranks),
     "async-start": lambda m: m.work.becomes(Work()),
     "call": lambda m: m.work.becomes(m.called(0)),
     "cholesky": _cholesky,
@@ -477,5 +477,5 @@ RULES: dict[str, Rule] = {
     "tuple": _tuple,
     "while": _while,
 }
-"""By opcode; fusions are in fusion.py."""
+"""By opcode; fusions are in cost.py."""
 RULES.pop("copy")  # elementwise by category, but it only moves data

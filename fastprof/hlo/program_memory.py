@@ -1,20 +1,213 @@
-"""The memory of one compiled program: its buffers with the instructions that they come from, and each memory space."""
+"""The memory of one compiled program: buffers, the allocations and heaps they lie in, the instructions they come from,
+each memory space, and memory that no plan lists."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 
-from fastprof.errors import UsageError
-from fastprof.hlo.buffers import OUTPUT, TEMPORARY, BufferAssignment, Heap
-from fastprof.hlo.module import HloModule
-from fastprof.hlo.shapes import NO_SHAPE, OPAQUE, POINTER_BYTES, TOKEN, Shape
-from fastprof.schema.array_types import Int32s, Int64s
+from fastprof._native.hlo import read_hlo_buffers
+from fastprof._native.memory_kernels import heap_trace
+from fastprof.errors import CaptureError, UsageError
+from fastprof.hlo.message import Message
+from fastprof.hlo.module import HAS_BACKEND_CONFIG, HloModule
+from fastprof.hlo.shapes import MOST, NO_SHAPE, OPAQUE, POINTER_BYTES, TOKEN, Shape
+from fastprof.schema.columns import Int32s, Int64s, Records
+from fastprof.schema.tables import build_texts
 from fastprof.schema.value_classes import dataclass
-from fastprof.wording.spelling import meant
+from fastprof.wording.spelling import suggest_name
+
+BUFFER = np.dtype(
+    [("id", "i8"), ("size", "i8"), ("color", "i8"), ("instruction_id", "i8")]
+    + [("first_index", "i4"), ("index_count", "i4"), ("instruction_name", "i4"), ("unused", "i4")]
+)
+_FLAGS = ("thread_local", "entry_parameter", "live_out", "tuple", "constant", "aliased_output")
+ALLOCATION = np.dtype(
+    [("index", "i8"), ("size", "i8"), ("color", "i8"), ("parameter_number", "i8")]
+    + [("first_index", "i4"), ("index_count", "i4"), ("first_assigned", "i4"), ("assigned_count", "i4")]
+    + [(flag, "u1") for flag in _FLAGS]
+    + [("unused", "u2")]
+)
+ASSIGNED = np.dtype([("buffer_id", "i8"), ("offset", "i8"), ("size", "i8"), ("buffer", "i4"), ("allocation", "i4")])
+TRACE = np.dtype(
+    [("allocation_index", "i8"), ("first_event", "i4"), ("event_count", "i4"), ("whole_module", "i4"), ("unused", "i4")]
+)
+EVENT = np.dtype(
+    [("buffer_id", "i8"), ("canonical_id", "i8"), ("buffer", "i4"), ("canonical", "i4")]
+    + [("instruction_name", "i4"), ("computation_name", "i4"), ("trace", "i4"), ("kind", "i4")]
+)
+"""The structs of csrc/formats/hlo_buffers.h; a test compares their sizes with C's."""
+
+ALLOC, FREE, SHARE_WITH = range(3)
+KINDS: Final = ("alloc", "free", "share")
+"""Events of a heap by kind; others are unknown."""
+
+PARAMETER, OUTPUT, THREAD_LOCAL, CONSTANT, TEMPORARY = range(5)
+CATEGORIES: Final = ("Parameter", "Output", "Thread-local", "Constant", "Temporary")
+"""Uses of an allocation; the first that applies counts."""
+
+
+class BufferAssignment:
+    """The columns of csrc/formats/hlo_buffers.h for the bytes of an HloProto. CaptureError, with the offset in
+    ``data``: they do not decode. ``is_there``: whether the program has a buffer assignment; else columns are empty.
+    Sizes below 0 become 0; ``odd_buffers`` and ``odd_allocations`` mark them."""
+
+    def __init__(self, data: Any) -> None:
+        raw = read_hlo_buffers(data)
+        self.is_there = raw["is_there"]
+        self.buffers, self.odd_buffers = _clip_sizes(np.frombuffer(raw["buffers"], BUFFER))
+        self.allocations, self.odd_allocations = _clip_sizes(np.frombuffer(raw["allocations"], ALLOCATION))
+        self.assigned, _ = _clip_sizes(np.frombuffer(raw["assigned"], ASSIGNED))
+        self.traces: Records = np.frombuffer(raw["traces"], TRACE)
+        self.events: Records = np.frombuffer(raw["events"], EVENT)
+        self.indices: Int64s = np.frombuffer(raw["indices"], np.int64)
+        self.texts = build_texts(*raw["texts"])
+
+    def text(self, number: int) -> str:
+        return str(self.texts[number].as_py())
+
+    @cached_property
+    def category(self) -> npt.NDArray[np.int8]:
+        """By allocation, its place in CATEGORIES."""
+        by = [self.allocations[name] != 0 for name in ("entry_parameter", "live_out", "thread_local", "constant")]
+        return np.select(by, [PARAMETER, OUTPUT, THREAD_LOCAL, CONSTANT], TEMPORARY).astype(np.int8)
+
+    @cached_property
+    def aliased(self) -> npt.NDArray[np.bool_]:
+        """By allocation: whether it is a parameter that a result is written to, as recorded, or because it may hold
+        the program's result."""
+        written = (self.allocations["aliased_output"] != 0) | (self.allocations["live_out"] != 0)
+        aliased: npt.NDArray[np.bool_] = written & (self.allocations["entry_parameter"] != 0)
+        return aliased
+
+    @cached_property
+    def whole_run(self) -> npt.NDArray[np.bool_]:
+        """By allocation: whether it lives as long as the program runs, as parameters, outputs and constants do."""
+        lives = [self.allocations[name] != 0 for name in ("entry_parameter", "live_out", "constant")]
+        throughout: npt.NDArray[np.bool_] = lives[0] | lives[1] | lives[2]
+        return throughout
+
+    @cached_property
+    def allocation_of(self) -> Int32s:
+        """By buffer, the row of its allocation, the last of several that list it; -1: none."""
+        return self._of_assigned("allocation", -1).astype(np.int32)
+
+    @cached_property
+    def lies(self) -> npt.NDArray[np.bool_]:
+        """By buffer, whether it lies in an allocation; at the end False for -1."""
+        lies: npt.NDArray[np.bool_] = np.append(self.allocation_of >= 0, False)
+        return lies
+
+    @cached_property
+    def offset_of(self) -> Int64s:
+        """By buffer, where in its allocation it begins; 0: it is in none."""
+        return self._of_assigned("offset", 0)
+
+    def _of_assigned(self, column: str, absent: int) -> Int64s:
+        values = np.full(len(self.buffers), absent, np.int64)
+        known = self.assigned["buffer"] >= 0
+        values[self.assigned["buffer"][known]] = self.assigned[column][known]
+        return values
+
+    def inside(self, allocation: int) -> Int64s:
+        """Rows of the buffers in an allocation."""
+        first, count = self.allocations[["first_assigned", "assigned_count"]][allocation].item()
+        rows = self.assigned["buffer"][first : first + count].astype(np.int64)
+        inside: Int64s = rows[rows >= 0]
+        return inside
+
+    def largest(self, allocation: int, last: bool = False) -> int:
+        """The row of the largest buffer in an allocation, of equal ones the first, or the ``last``. -1: no buffer, or
+        only empty ones."""
+        rows = self.inside(allocation)
+        sizes = self.buffers["size"][rows]
+        if not len(rows) or sizes.max() <= 0:
+            return -1
+        return int(rows[np.flatnonzero(sizes == sizes.max())[-1 if last else 0]])
+
+    def index(self, row: Any) -> tuple[int, ...]:
+        """The element of a value that a buffer holds, or of a parameter that an allocation is for."""
+        first = int(row["first_index"])
+        return tuple(self.indices[first : first + int(row["index_count"])].tolist())
+
+
+def _clip_sizes(records: Records) -> tuple[Records, npt.NDArray[np.bool_]]:
+    """The records with 0 for sizes below it, and where those are."""
+    odd: npt.NDArray[np.bool_] = records["size"] < 0
+    if odd.any():
+        records = records.copy()
+        records["size"][odd] = 0
+    return records, odd
+
+
+# ---- heaps: how much is in use at each point of the program, and what is alive at the peak
+
+
+class Heap:
+    """One trace, a row of ``buffers.traces``, followed from its first event to its last. ``unpadded``: bytes by buffer.
+    Events of buffers without allocation are ignored.
+
+    ``events``              of the trace, records of BufferAssignment.events
+    ``bytes``, ``unpadded`` in use before each event, and at the end
+    ``rows``                the buffers that the trace names, ascending rows of BufferAssignment.buffers: a plan may
+                            have many traces with few buffers each
+    ``start``, ``end``, ``held``, ``freed``, ``root``   parallel to ``rows``: csrc/kernels/heap_trace.h describes them;
+                            ``root`` is a place in ``rows``
+    ``owners``, ``shown``   rows of buffers whose memory is in use at the peak, in the order of allocation, and the
+                            buffers in that memory
+    ``peak_event``          the event after which ``peak_bytes`` are in use
+    ``passed_over``         events that make no sense, such as a second free
+    """
+
+    def __init__(self, buffers: BufferAssignment, trace: int, unpadded: Int64s) -> None:
+        first, count = buffers.traces[["first_event", "event_count"]][trace].item()
+        self.events: Records = buffers.events[first : first + count]
+        named = np.concatenate([self.events["buffer"], self.events["canonical"]])
+        self.rows, places = _number_rows(np.where(buffers.lies[named], named, np.int32(-1)), len(buffers.buffers))
+        self.bytes: Int64s = np.empty(count + 1, np.int64)
+        self.unpadded: Int64s = np.empty(count + 1, np.int64)
+        self.start, self.end, self.held, self.freed, self.root = np.empty((5, len(self.rows)), np.int32)
+        owners, shown = np.empty((2, count), np.int32)
+        peak = heap_trace(
+            np.ascontiguousarray(self.events["kind"]), places[:count], places[count:],
+            buffers.buffers["size"][self.rows], unpadded[self.rows], self.bytes, self.unpadded,
+            self.start, self.end, self.held, self.freed, self.root, owners, shown,
+        )  # fmt: skip
+        self.owners: Int64s = self.rows[owners[: peak["alive"]]]
+        self.shown: Int64s = self.rows[shown[: peak["alive"]]]
+        self.peak_bytes, self.peak_unpadded, self.peak_event = peak["bytes"], peak["unpadded"], peak["event"]
+        self.passed_over = peak["passed_over"]
+
+    def places(self, buffers: npt.NDArray[np.integer[Any]]) -> Int64s:
+        """The places of buffers in ``rows``; -1: the trace does not name them."""
+        at = np.searchsorted(self.rows, buffers)
+        places: Int64s = np.where(np.append(self.rows, -1)[at] == buffers, at, -1).astype(np.int64)
+        return places
+
+    def spans(self, buffers: npt.NDArray[np.integer[Any]]) -> tuple[Int64s, Int64s]:
+        """``held`` and ``freed`` of buffers; -1: they own no memory of the heap."""
+        at = self.places(buffers)
+        return np.append(self.held, -1)[at].astype(np.int64), np.append(self.freed, -1)[at].astype(np.int64)
+
+
+def _number_rows(rows: Int32s, count: int) -> tuple[Int64s, Int32s]:
+    """The distinct ones of some rows of ``count``, ascending, and the place of each among them; -1 stays -1."""
+    if count > 8 * len(rows):  # few of many: sorting is faster than marking all
+        distinct, places = np.unique(rows, return_inverse=True)
+        absent = int(len(distinct) > 0 and distinct[0] < 0)
+        return distinct[absent:].astype(np.int64), (places - absent).astype(np.int32)
+    there = np.zeros(count + 1, bool)  # -1 is the last of these
+    there[rows] = True
+    there[-1] = False
+    number = np.cumsum(there, dtype=np.int32) - 1
+    number[-1] = -1
+    return np.flatnonzero(there), number[rows].astype(np.int32)
+
 
 UNKNOWN = -1
 """Bytes without padding that are not known."""
@@ -33,7 +226,7 @@ class ProgramMemory:
         self._heaps: dict[int, Heap] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _opened, (bytes(self.module.data),)
+        return _open_plan, (bytes(self.module.data),)
 
     @cached_property
     def unknown(self) -> str:
@@ -47,13 +240,13 @@ class ProgramMemory:
         plan = self.buffers
         names = np.concatenate([plan.events["buffer"], plan.events["canonical"]]).astype(np.int64)
         named = np.flatnonzero(names >= 0)
-        allocated = _exact_sum(plan.allocations["size"])
-        most = allocated + _exact_sum(plan.buffers["size"][names[named]])
+        allocated = _sum_exactly(plan.allocations["size"])
+        most = allocated + _sum_exactly(plan.buffers["size"][names[named]])
         if most <= _MOST:  # although buffers count each time that they are named
             return most
         traces = np.tile(plan.events["trace"].astype(np.int64), 2)
         each = np.unique(np.stack([traces[named], names[named]]), axis=1)
-        return allocated + _exact_sum(plan.buffers["size"][each[1]])
+        return allocated + _sum_exactly(plan.buffers["size"][each[1]])
 
     @cached_property
     def instruction(self) -> Int32s:
@@ -90,7 +283,7 @@ class ProgramMemory:
         shapes = [self.module.shape(row) for row in distinct.tolist()]
         numbers = np.array([number(shape) for shape in shapes], np.int64)[at]
         for buffer in np.flatnonzero(self.buffers.buffers["index_count"]).tolist():
-            numbers[buffer] = number(_element(shapes[at[buffer]], self.index(buffer)))
+            numbers[buffer] = number(_find_element(shapes[at[buffer]], self.index(buffer)))
         return kinds, numbers
 
     def shape(self, buffer: int) -> Shape:
@@ -172,16 +365,16 @@ class ProgramMemory:
         return MemorySpace(self, number)
 
 
-def _exact_sum(sizes: Int64s) -> int:
+def _sum_exactly(sizes: Int64s) -> int:
     """Of fewer than 2^31 sizes, none below 0."""
     return (int((sizes >> 32).sum()) << 32) + int((sizes & 0xFFFFFFFF).sum())
 
 
-def _opened(data: bytes) -> ProgramMemory:
+def _open_plan(data: bytes) -> ProgramMemory:
     return ProgramMemory(HloModule(data))
 
 
-def _element(shape: Shape, index: tuple[int, ...]) -> Shape:
+def _find_element(shape: Shape, index: tuple[int, ...]) -> Shape:
     for place in index:
         if not 0 <= place < len(shape.elements):
             return NO_SHAPE
@@ -334,17 +527,17 @@ _REQUESTED: Final = {name.lower(): number for number, name in enumerate(_TPU)} |
 DEVICE, VMEM = 0, 1
 
 
-def space_name(number: int, hardware: str) -> str | None:
+def get_space_name(number: int, hardware: str) -> str | None:
     """``hardware``: TPU, GPU or CPU_ONLY. None: unknown."""
     return _NAMES.get(hardware, {}).get(number)
 
 
-def space_text(number: int, hardware: str) -> str:
+def format_space(number: int, hardware: str) -> str:
     """``HBM``, or ``memory space 7``."""
-    return space_name(number, hardware) or f"memory space {number}"
+    return get_space_name(number, hardware) or f"memory space {number}"
 
 
-def space_number(requested: str, hardware: str = "") -> int:
+def parse_space(requested: str, hardware: str = "") -> int:
     """The number of a space given by number, also as in layouts, ``S(5)``, or by name, first among those of the
     hardware. UsageError: neither."""
     plain = requested.strip().lower()
@@ -357,5 +550,120 @@ def space_number(requested: str, hardware: str = "") -> int:
         return int(digits)
     raise UsageError(
         f"no memory space {requested!r}; give a number, also as in layouts, S(5), or one of {', '.join(names)}"
-        f"{meant(requested, names)}"
+        f"{suggest_name(requested, names)}"
     )
+
+
+_ALIASES = 8
+"""The field of an HloModuleProto that lists the outputs written to parameters."""
+
+
+# ---- scoped VMEM
+
+
+def find_scoped_vmem(memory: ProgramMemory, number: int) -> dict[str, Any]:
+    """The most VMEM that one instruction takes for itself while it runs, the first of equal ones, from its
+    backend_config (JSON). Figures of the analysis, with a reason where there is none."""
+    if number != VMEM:
+        why = (None, "reported for VMEM alone: --memory-space vmem")
+        return {"scoped_vmem_bytes": why, "scoped_vmem_instruction": why}
+    most, taken_by = find_most_scoped(memory.module)
+    none = (None, "no instruction takes any")
+    return {"scoped_vmem_bytes": most or none, "scoped_vmem_instruction": taken_by or none}
+
+
+def find_most_scoped(module: HloModule) -> tuple[int, str]:
+    """Bytes and instruction of the most scoped VMEM; (0, ""): none."""
+    most, taken_by = 0, -1
+    for row, size in _list_scoped(module):
+        if size > most:
+            most, taken_by = size, row
+    return most, module.text(module.instructions["name"][taken_by]) if most else ""
+
+
+def _list_scoped(module: HloModule) -> Iterator[tuple[int, int]]:
+    """(row, bytes) of instructions that take scoped VMEM."""
+    every = module.instructions
+    for row in np.flatnonzero(every["flags"] & HAS_BACKEND_CONFIG).tolist():
+        at, length = every[["backend_config_offset", "backend_config_length"]][row].item()
+        config = bytes(module.data[at : at + length])
+        if b"used_scoped_memory_configs" not in config:
+            continue
+        try:
+            parsed = json.loads(config)
+        except (ValueError, RecursionError):  # not JSON: the backend's own business
+            continue
+        used = parsed.get("used_scoped_memory_configs") if isinstance(parsed, dict) else None
+        for one in used if isinstance(used, list) else ():
+            if isinstance(one, dict) and _parse_integer(one.get("memory_space")) == VMEM:
+                yield row, _parse_integer(one.get("size"))
+
+
+def _parse_integer(value: Any) -> int:
+    """A number, or one in quotes, as protobuf's JSON has 64-bit integers; 0 for anything else."""
+    if isinstance(value, str) and len(value) < 20:
+        value = int(value) if value.isascii() and value.isdigit() else 0
+    return value if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 63 else 0
+
+
+# ---- programs without a plan
+
+
+def list_signature_rows(memory: ProgramMemory, number: int) -> list[dict[str, Any]]:
+    """Parameters and outputs of a program without a plan, as large as their layouts say, in one memory space: rows of
+    the table allocations. What the program writes to a parameter's memory counts there alone."""
+    module = memory.module
+    donated = _find_donated(module)
+    rows = []
+    for category, row, parameter in _list_signature(module) if module.entry >= 0 else ():
+        own = {} if category == PARAMETER else donated
+        mine = [
+            leaf
+            for index, leaf in module.shape(module.shape_rows[row]).leaves()
+            if leaf.memory_space == number and not any(index[:length] in own for length in range(len(index) + 1))
+        ]
+        size = sum(leaf.array.padded_bytes or 0 for leaf in mine)
+        is_cut = size >= MOST or any(leaf.is_cut for leaf in mine)
+        is_aliased = category == PARAMETER and parameter in donated.values()
+        rows.append({
+            **_name_instruction(memory, row),
+            "category": CATEGORIES[category],
+            "bytes": None if is_cut else size,
+            "parameter_number": parameter,
+            "is_output": category == OUTPUT or is_aliased,
+            "is_aliased": is_aliased,
+            "is_tuple": False,
+            "is_reusable": True,
+        })  # fmt: skip
+    return rows
+
+
+def _find_donated(module: HloModule) -> dict[tuple[int, ...], int]:
+    """By element of the result, the parameter that it is written to. Empty where that does not decode."""
+    try:
+        aliases = Message(module.proto).message(_ALIASES).messages(1)
+        return {tuple(one.integers(1)): one.integer(2) for one in aliases}
+    except CaptureError:
+        return {}
+
+
+def _list_signature(module: HloModule) -> Iterator[tuple[int, int, int | None]]:
+    """(category, row of an instruction, number of the parameter) of what the entry computation takes and returns."""
+    for row in module.rows_of(module.entry):
+        if module.opcodes[row] == "parameter":
+            yield PARAMETER, row, module.parameter_numbers[row]
+    root = module.roots[module.entry]
+    if root >= 0:
+        yield OUTPUT, root, None
+
+
+def _name_instruction(memory: ProgramMemory, row: int) -> dict[str, str | None]:
+    module = memory.module
+    source = module.source_of(row)
+    return {
+        "buffer": module.names[row] or None,
+        "shape": memory.shape_text(module.shape(module.shape_rows[row])) or None,
+        "opcode": module.opcodes[row] or None,
+        "op_name": module.op_name(row) or None,
+        "source": f"{source.file}:{source.line}" if source.file else None,
+    }

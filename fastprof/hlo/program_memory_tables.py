@@ -8,22 +8,169 @@ from types import SimpleNamespace
 from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
-from fastprof.hlo.buffers import CATEGORIES, CONSTANT, KINDS, OUTPUT, PARAMETER, TEMPORARY, THREAD_LOCAL, Heap
-from fastprof.hlo.program_buffers import Buffers, alive_at_peak, numbered_texts
-from fastprof.hlo.program_memory import VMEM, MemorySpace, ProgramMemory, space_name
-from fastprof.hlo.unplanned_memory import most_scoped
-from fastprof.schema.array_types import Int64s
-from fastprof.schema.arrow_columns import texts
-from fastprof.schema.column_kinds import Bytes, Count, Flag, Share, Text
-from fastprof.schema.tables import Formula, TableSchema
-from fastprof.wording.patterns import pattern_of
+from fastprof.hlo.module import Source
+from fastprof.hlo.program_memory import (
+    CATEGORIES,
+    CONSTANT,
+    KINDS,
+    OUTPUT,
+    PARAMETER,
+    TEMPORARY,
+    THREAD_LOCAL,
+    UNKNOWN,
+    VMEM,
+    Heap,
+    MemorySpace,
+    ProgramMemory,
+    find_most_scoped,
+    get_space_name,
+)
+from fastprof.hlo.shapes import Shape
+from fastprof.schema.columns import Int64s
+from fastprof.schema.tables import Bytes, Count, Flag, Formula, Share, TableSchema, Text, encode_texts
+from fastprof.schema.value_classes import dataclass
+from fastprof.wording.patterns import compile_late
 
-_NUMBER: Final = pattern_of(r"\d+")
+
+class Buffers:
+    """``rows``: buffers of the program's assignment; -1: no buffer, whose texts are null."""
+
+    def __init__(self, program: ProgramMemory, rows: npt.NDArray[np.integer[Any]]) -> None:
+        self.program = program
+        self.rows = rows.astype(np.int64)
+        self.absent = rows < 0
+        self.instruction = np.append(program.instruction, np.int32(-1))[self.rows]
+
+    def _number(self, column: npt.NDArray[Any]) -> Int64s:
+        return np.append(column, 0)[self.rows].astype(np.int64)
+
+    def ids(self) -> Int64s:
+        return self._number(self.program.buffers.buffers["id"])
+
+    def sizes(self) -> Int64s:
+        return self._number(self.program.buffers.buffers["size"])
+
+    def unpadded(self) -> Int64s:
+        """UNKNOWN where it is not known."""
+        return np.where(self.absent, UNKNOWN, self._number(self.program.unpadded))
+
+    def offsets(self) -> Int64s:
+        return self._number(self.program.buffers.offset_of)
+
+    # ---- texts: looked up once for each distinct one
+
+    def names(self) -> pa.Array:
+        """With the element of the result that the buffer holds: ``copy-start{0}``."""
+        instructions = self.instruction_names()
+        parts = np.flatnonzero(self._number(self.program.buffers.buffers["index_count"]))
+        if not len(parts):
+            return instructions
+        names = instructions.to_pylist()
+        for place, row in zip(parts.tolist(), self.rows[parts].tolist(), strict=True):
+            names[place] = self.program.name(row)
+        return pa.array(names, pa.string()).dictionary_encode()
+
+    def instruction_names(self) -> pa.Array:
+        known = self.of_instruction("name")
+        lost = (self.instruction < 0) & ~self.absent
+        if not lost.any():
+            return known
+        names = known.to_pylist()
+        for place in np.flatnonzero(lost).tolist():
+            names[place] = self.program.instruction_name(int(self.rows[place])) or None
+        return pa.array(names, pa.string()).dictionary_encode()
+
+    def of_instruction(self, column: str) -> pa.Array:
+        """A text column of the module's instructions."""
+        module = self.program.module
+        return take_numbered_texts(module.texts, np.append(module.instructions[column], 0)[self.instruction])
+
+    def shapes(self) -> pa.Array:
+        return self._by_shape(self.program.shape_text)
+
+    def padded_shapes(self) -> pa.Array:
+        return self._by_shape(_format_padded)
+
+    def _by_shape(self, text: Callable[[Shape], str]) -> pa.Array:
+        kinds, at = self.program.shape_kinds
+        distinct, place = np.unique(np.append(at, -1)[self.rows], return_inverse=True)
+        return encode_texts([None if kind < 0 else text(kinds[kind]) or None for kind in distinct.tolist()], place)
+
+    def sources(self) -> pa.Array:
+        return self._by_source(_format_place)
+
+    def stacks(self) -> pa.Array:
+        return self._by_source(lambda source: source.stack.rstrip("\n"))
+
+    def _by_source(self, text: Callable[[Source], str]) -> pa.Array:
+        module = self.program.module
+        places = module.instructions[["source_file", "source_line", "stack_frame_id"]]
+        known = self.instruction >= 0
+        _, example, at = np.unique(places[self.instruction[known]], return_index=True, return_inverse=True)
+        rows = self.instruction[known][example].tolist()
+        number = np.full(len(self.rows), len(rows))
+        number[known] = at
+        return encode_texts([*(text(module.source_of(row)) or None for row in rows), None], number)
 
 
-def share_of(part: Int64s) -> pa.Array:
+def take_numbered_texts(pool: pa.Array, numbers: npt.NDArray[np.integer[Any]]) -> pa.Array:
+    """Texts of a pool by number; null for number 0, the empty text."""
+    distinct, at = np.unique(numbers, return_inverse=True)
+    indices = pa.array(at.astype(np.int32), mask=numbers <= 0)
+    return pa.DictionaryArray.from_arrays(indices, pool.take(pa.array(distinct)))
+
+
+def _format_place(source: Source) -> str:
+    return f"{source.file}:{source.line}" if source.file and source.line > 0 else source.file
+
+
+def _format_padded(shape: Shape) -> str:
+    """The array with its dimensions padded to whole tiles; "" where tiles pad nothing."""
+    if shape.is_tuple or not shape.dimensions:
+        return ""
+    padded = shape.array.padded_dimensions
+    if padded is None or padded == shape.dimensions:
+        return ""
+    return f"{shape.type_name.lower()}[{','.join(map(str, padded))}]"
+
+
+# ---- what is alive at the peak
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Alive:
+    """In the order of the program: allocations that live throughout, then what the heaps hold. ``buffer``: what is in
+    it, -1: unknown; ``bytes``: what it takes; ``heap``: number of its heap among the traced ones, -1: none."""
+
+    allocation: Int64s
+    buffer: Int64s
+    bytes: Int64s
+    heap: Int64s
+
+
+def find_alive_at_peak(space: MemorySpace) -> Alive:
+    """What adds up to the peak. Where that is unknown: each heap at its own peak, and temporaries without a trace as
+    they are allocated."""
+    every, sizes = space.program.buffers.allocations["size"], space.program.buffers.buffers["size"]
+    throughout = np.concatenate([space.whole_run, space.untraced])
+    parts = [
+        (throughout, np.array([space.representative(row) for row in throughout.tolist()], np.int64), every[throughout])
+    ]
+    heap = [np.full(len(throughout), -1)]
+    for number, (row, one) in enumerate(space.traced):
+        parts.append((np.full(len(one.owners), row), one.shown.astype(np.int64), sizes[one.owners]))
+        heap.append(np.full(len(one.owners), number))
+    allocation, buffer, taken = (np.concatenate(column).astype(np.int64) for column in zip(*parts, strict=True))
+    return Alive(allocation, buffer, taken, np.concatenate(heap).astype(np.int64))
+
+
+_NUMBER: Final = compile_late(r"\d+")
+
+
+def make_share(part: Int64s) -> pa.Array:
     """Of the sum of all parts; null where that is 0."""
     total = sum(part.tolist())
     return pa.nulls(len(part), pa.float64()) if total <= 0 else pa.array(part / total)
@@ -32,11 +179,11 @@ def share_of(part: Int64s) -> pa.Array:
 # ---- memory spaces of programs: one value per space
 
 
-def _sized(category: int) -> Formula:
+def _sum_category(category: int) -> Formula:
     return lambda space: space.sized(category)
 
 
-def _fragmentation(space: MemorySpace) -> int | None:
+def _measure_fragmentation(space: MemorySpace) -> int | None:
     """Null also where the plan contradicts itself: more in use than allocated."""
     peak, allocated = space.peak.bytes, space.allocated_bytes
     return None if peak is None or peak > allocated else allocated - peak
@@ -52,22 +199,23 @@ _OF_SPACE = (
     Bytes("unpadded_peak_bytes", f"peak_bytes without padding; buffers of unknown types count in full; {_NO_PEAK}",
           lambda space: space.peak.unpadded),
     Bytes("fragmentation_bytes", f"allocated_bytes - peak_bytes; {_NO_PEAK}, or more than allocated_bytes",
-          _fragmentation),
-    Bytes("parameter_bytes", f"allocations of parameters; {_NO_PLAN}", _sized(PARAMETER)),
-    Bytes("output_bytes", f"allocations of outputs that are not parameters; {_NO_PLAN}", _sized(OUTPUT)),
+          _measure_fragmentation),
+    Bytes("parameter_bytes", f"allocations of parameters; {_NO_PLAN}", _sum_category(PARAMETER)),
+    Bytes("output_bytes", f"allocations of outputs that are not parameters; {_NO_PLAN}", _sum_category(OUTPUT)),
     Bytes("aliased_bytes", f"allocations of parameters that outputs overwrite (donated); {_NO_PLAN}",
           lambda space: space.aliased_bytes),
-    Bytes("constant_bytes", f"allocations of constants; {_NO_PLAN}", _sized(CONSTANT)),
+    Bytes("constant_bytes", f"allocations of constants; {_NO_PLAN}", _sum_category(CONSTANT)),
     Bytes("temporary_bytes", f"allocations of temporaries, which do not live throughout; {_NO_PLAN}",
-          _sized(TEMPORARY)),
+          _sum_category(TEMPORARY)),
     Bytes("thread_local_bytes", "allocations of computations on threads, which allocated_bytes does not contain; "
-          f"{_NO_PLAN}", _sized(THREAD_LOCAL)),
+          f"{_NO_PLAN}", _sum_category(THREAD_LOCAL)),
     Count("allocation_count", f"allocations in the memory space; {_NO_PLAN}", lambda space: len(space.allocations)),
     Count("buffer_count", f"buffers in the memory space; {_NO_PLAN}", lambda space: space.assigned_count()),
     Count("program_points", f"events of the heap traces: allocations, frees and shares; {_NO_PLAN}",
           lambda space: sum(len(heap.events) for _, heap in space.traced)),
     Bytes("scoped_vmem_bytes", "most scoped VMEM that one instruction takes for itself while it runs; null: the memory "
-          "space is not VMEM", lambda space: most_scoped(space.program.module)[0] if space.number == VMEM else None),
+          "space is not VMEM",
+          lambda space: find_most_scoped(space.program.module)[0] if space.number == VMEM else None),
     Count("instruction_count", "instructions of the program, in all computations",
           lambda space: len(space.program.module)),
     Text("reason", "why the peak is unknown; null: it is known", lambda space: space.peak.reason),
@@ -88,7 +236,7 @@ ModuleRow = dict[str, Any]
 """A row of the table modules, except the columns that name the host, the program and the memory space."""
 
 
-def module_rows(memory: ProgramMemory, only: int | None = None) -> list[ModuleRow]:
+def list_module_rows(memory: ProgramMemory, only: int | None = None) -> list[ModuleRow]:
     """One row per memory space, or of ``only`` one. A program without a plan has one row, of nulls; one without
     allocations has the row of the device's memory."""
     columns = (_SPACE, *_OF_SPACE)
@@ -114,18 +262,18 @@ class _Rows(SimpleNamespace):
         return self.space.program.buffers.allocations[self.allocation]
 
     def category(self) -> pa.Array:
-        return texts(CATEGORIES, self.space.program.buffers.category[self.allocation])
+        return encode_texts(CATEGORIES, self.space.program.buffers.category[self.allocation])
 
     def instruction_at(self, event: Int64s) -> pa.Array:
         """The instruction of an event of each row's heap."""
         names = np.zeros(len(event), np.int64)
-        for number, places in _by_heap(np.where(event >= 0, self.heap, -1)):
+        for number, places in _group_by_heap(np.where(event >= 0, self.heap, -1)):
             instructions = np.append(self.space.traced[number][1].events["instruction_name"], 0)
             names[places] = instructions[event[places]]
-        return numbered_texts(self.space.program.buffers.texts, names)
+        return take_numbered_texts(self.space.program.buffers.texts, names)
 
 
-def _by_heap(heap: Int64s) -> Iterator[tuple[int, Int64s]]:
+def _group_by_heap(heap: Int64s) -> Iterator[tuple[int, Int64s]]:
     """Each number of a heap except -1, with the places that have it. There may be as many heaps as buffers."""
     order = np.argsort(heap, kind="stable")
     numbers, first = np.unique(heap[order], return_index=True)
@@ -134,7 +282,7 @@ def _by_heap(heap: Int64s) -> Iterator[tuple[int, Int64s]]:
             yield number, places
 
 
-def _lives_throughout(rows: _Rows) -> Any:
+def _is_always_alive(rows: _Rows) -> Any:
     return rows.start < 0
 
 
@@ -169,9 +317,9 @@ _SIZES = (
           lambda rows: rows.bytes - rows.unpadded, lambda rows: rows.unpadded < 0),
 )  # fmt: skip
 _LIFE = (
-    Count("start", f"{_POINT} that begins the buffer's life; {_ENDLESS}", lambda rows: rows.start, _lives_throughout),
+    Count("start", f"{_POINT} that begins the buffer's life; {_ENDLESS}", lambda rows: rows.start, _is_always_alive),
     Count("end", f"{_POINT} that ends the buffer's life, or the number of all events if none does; {_ENDLESS}",
-          lambda rows: rows.end, _lives_throughout),
+          lambda rows: rows.end, _is_always_alive),
     Text("start_instruction", f"instruction at which the buffer's life begins; {_ENDLESS}",
          lambda rows: rows.instruction_at(rows.start)),
     Text("end_instruction", f"instruction at which the buffer's life ends; {_ENDLESS}, or to the end",
@@ -190,7 +338,7 @@ _PEAK = (
     _CATEGORY,
     Bytes("bytes", "memory that the buffer takes; the rows add up to the peak", lambda rows: rows.bytes),
     *_SIZES,
-    Share("share", "bytes / peak; null: the peak is 0", lambda rows: share_of(rows.bytes)),
+    Share("share", "bytes / peak; null: the peak is 0", lambda rows: make_share(rows.bytes)),
     *_WHERE,
     Text("stack", "file:line:column of calls, innermost first, one per line; null: unknown",
          lambda rows: rows.buffers.stacks()),
@@ -201,10 +349,10 @@ _PEAK = (
 )  # fmt: skip
 
 
-def peak_table(space: MemorySpace) -> pa.Table:
-    alive = alive_at_peak(space)
+def make_peak_table(space: MemorySpace) -> pa.Table:
+    alive = find_alive_at_peak(space)
     start, end = np.full(len(alive.bytes), -1, np.int64), np.full(len(alive.bytes), -1, np.int64)
-    for number, places in _by_heap(alive.heap):
+    for number, places in _group_by_heap(alive.heap):
         heap = space.traced[number][1]
         at = heap.places(alive.buffer[places])
         start[places], end[places] = heap.start[at], heap.end[at]
@@ -218,22 +366,22 @@ def peak_table(space: MemorySpace) -> pa.Table:
 
 
 _PEAK_BY_OP = (
-    Text("category", _CATEGORY.description, lambda rows: texts(CATEGORIES, rows.category)),
+    Text("category", _CATEGORY.description, lambda rows: encode_texts(CATEGORIES, rows.category)),
     Text("op", "op_name, or else the name of the instruction, with * for each number, so that layers of a model become "
          "one row; null: both are unknown", lambda rows: rows.op),
     Count("buffer_count", "buffers of the ops", lambda rows: rows.count),
     Bytes("bytes", "memory that the buffers take; the rows add up to the peak", lambda rows: rows.bytes),
     Bytes("padding_bytes", "padding of the buffers; buffers of unknown types count as unpadded",
           lambda rows: rows.padding),
-    Share("share", "bytes / peak; null: the peak is 0", lambda rows: share_of(rows.bytes)),
+    Share("share", "bytes / peak; null: the peak is 0", lambda rows: make_share(rows.bytes)),
     Text("shape", "shape of the largest buffer; null: unknown", lambda rows: rows.largest.shapes()),
     Text("source", "source line of the largest buffer, as file:line; null: unknown",
          lambda rows: rows.largest.sources()),
 )  # fmt: skip
 
 
-def peak_by_op_table(space: MemorySpace) -> pa.Table:
-    alive = alive_at_peak(space)
+def make_peak_by_op_table(space: MemorySpace) -> pa.Table:
+    alive = find_alive_at_peak(space)
     buffers = Buffers(space.program, alive.buffer)
     named = zip(buffers.of_instruction("op_name").to_pylist(), buffers.instruction_names().to_pylist(), strict=True)
     names = [None if op is None and name is None else _NUMBER.sub("*", op or name) for op, name in named]
@@ -260,22 +408,22 @@ def peak_by_op_table(space: MemorySpace) -> pa.Table:
 # ---- heaps, allocations, lifetimes
 
 
-def _event_text(column: str) -> Formula:
-    return lambda rows: numbered_texts(rows.buffers.program.buffers.texts, rows.heap.events[column])
+def _make_event_text(column: str) -> Formula:
+    return lambda rows: take_numbered_texts(rows.buffers.program.buffers.texts, rows.heap.events[column])
 
 
-def _event_kind(rows: Any) -> pa.Array:
+def _get_event_kind(rows: Any) -> pa.Array:
     kind = rows.heap.events["kind"]
-    return texts((*KINDS, "unknown"), np.where((kind >= 0) & (kind < len(KINDS)), kind, len(KINDS)))
+    return encode_texts((*KINDS, "unknown"), np.where((kind >= 0) & (kind < len(KINDS)), kind, len(KINDS)))
 
 
 _HEAP = (
     Count("allocation", "number of the allocation that contains the heap",
           lambda rows: np.full(len(rows.heap.events), rows.allocation)),
     Count("point", "number of the event in program order, from 0", lambda rows: np.arange(len(rows.heap.events))),
-    Text("event", "alloc, free, share: the buffer uses memory of another buffer, or unknown", _event_kind),
-    Text("instruction", "instruction at which the event happens; null: unknown", _event_text("instruction_name")),
-    Text("computation", "computation of the instruction; null: unknown", _event_text("computation_name")),
+    Text("event", "alloc, free, share: the buffer uses memory of another buffer, or unknown", _get_event_kind),
+    Text("instruction", "instruction at which the event happens; null: unknown", _make_event_text("instruction_name")),
+    Text("computation", "computation of the instruction; null: unknown", _make_event_text("computation_name")),
     _BUFFER_ID,
     _NAME,
     Bytes("buffer_bytes", "size of the buffer; null: the program has no such buffer", lambda rows: rows.buffers.sizes(),
@@ -287,7 +435,7 @@ _HEAP = (
 )  # fmt: skip
 
 
-def heap_table(space: MemorySpace) -> pa.Table:
+def make_heap_table(space: MemorySpace) -> pa.Table:
     schema = TABLES["heap"]
     index = space.program.buffers.allocations["index"]
     heaps = [
@@ -300,17 +448,17 @@ def heap_table(space: MemorySpace) -> pa.Table:
     return pa.concat_tables([schema.empty(), *heaps]).unify_dictionaries()
 
 
-def _unused(rows: Any) -> list[int | None]:
+def _find_unused(rows: Any) -> list[int | None]:
     sizes = zip(rows.every["size"].tolist(), rows.heaps, strict=True)
     return [None if heap is None or heap.peak_bytes > size else size - heap.peak_bytes for size, heap in sizes]
 
 
-def _parameter_index(rows: Any) -> list[str | None]:
+def _get_parameter_index(rows: Any) -> list[str | None]:
     indices = [rows.space.program.buffers.index(row) for row in rows.every]
     return ["{" + ",".join(map(str, index)) + "}" if index else None for index in indices]
 
 
-def _of_heap(of: Callable[[Heap], int]) -> Formula:
+def _make_heap_column(of: Callable[[Heap], int]) -> Formula:
     return lambda rows: [None if heap is None else of(heap) for heap in rows.heaps]
 
 
@@ -319,17 +467,19 @@ _ALLOCATIONS = (
     _CATEGORY,
     Bytes("bytes", "size of the allocation; null: more than 64 bits can count", lambda rows: rows.every["size"]),
     Count("buffer_count", f"buffers in the allocation; {_UNPLANNED}", lambda rows: rows.every["assigned_count"]),
-    Bytes("peak_bytes", f"most memory of the heap in use at once; {_NO_TRACE}", _of_heap(lambda heap: heap.peak_bytes)),
-    Bytes("fragmentation_bytes", f"bytes - peak_bytes; {_NO_TRACE}, or peak_bytes is more than bytes", _unused),
+    Bytes("peak_bytes", f"most memory of the heap in use at once; {_NO_TRACE}",
+          _make_heap_column(lambda heap: heap.peak_bytes)),
+    Bytes("fragmentation_bytes", f"bytes - peak_bytes; {_NO_TRACE}, or peak_bytes is more than bytes", _find_unused),
     Count("peak_point", f"heap event after which peak_bytes are in use; {_NO_TRACE}",
-          _of_heap(lambda heap: heap.peak_event)),
-    Count("program_points", f"events of the heap's trace; {_NO_TRACE}", _of_heap(lambda heap: len(heap.events))),
+          _make_heap_column(lambda heap: heap.peak_event)),
+    Count("program_points", f"events of the heap's trace; {_NO_TRACE}",
+          _make_heap_column(lambda heap: len(heap.events))),
     _BUFFER_ID,
     Text("buffer", "largest buffer of the allocation; null: no buffer", _NAME.of),
     *_WHERE,
     _PARAMETER,
     Text("parameter_index", "element of the parameter: {0,1}; null: the entire parameter, or not a parameter",
-         _parameter_index),
+         _get_parameter_index),
     Flag("is_output", "whether the allocation may hold program results", lambda rows: rows.every["live_out"] != 0),
     Flag("is_aliased", "whether the allocation is a parameter that an output overwrites (donated)",
          lambda rows: rows.space.program.buffers.aliased[rows.allocation]),
@@ -339,7 +489,7 @@ _ALLOCATIONS = (
 )  # fmt: skip
 
 
-def allocations_table(space: MemorySpace) -> pa.Table:
+def make_allocations_table(space: MemorySpace) -> pa.Table:
     rows = space.allocations.tolist()
     heaps = dict(space.traced)
     buffers = Buffers(space.program, np.array([space.representative(row) for row in rows], np.int64))
@@ -366,7 +516,7 @@ _LIFETIMES = (
 )  # fmt: skip
 
 
-def lifetimes_table(space: MemorySpace) -> pa.Table:
+def make_lifetimes_table(space: MemorySpace) -> pa.Table:
     program = space.program
     of = program.buffers.allocation_of
     rows = np.flatnonzero(np.isin(of, space.allocations))
@@ -380,7 +530,7 @@ def lifetimes_table(space: MemorySpace) -> pa.Table:
         root[heap.rows[shares]] = heap.rows[heap.root[shares]]
         stacked += int(program.buffers.allocations["size"][allocation])
     at_peak = np.zeros(len(of) + 1, bool)
-    at_peak[alive_at_peak(space).buffer] = True
+    at_peak[find_alive_at_peak(space).buffer] = True
     buffers = Buffers(program, rows)
     base, offsets = base[rows], buffers.offsets()
     drawn = (base >= 0) & (offsets <= np.iinfo(np.int64).max - np.maximum(base, 0))
@@ -408,7 +558,7 @@ _BY_TYPE = (
 )
 
 
-def by_type_table(program: ProgramMemory, hardware: str) -> pa.Table:
+def make_by_type_table(program: ProgramMemory, hardware: str) -> pa.Table:
     """``hardware`` names memory spaces."""
     rows = []
     for space in map(program.space, program.spaces):
@@ -418,7 +568,7 @@ def by_type_table(program: ProgramMemory, hardware: str) -> pa.Table:
             size = space.sized(number)
             rows.append({
                 "memory_space": space.number,
-                "memory_space_name": space_name(space.number, hardware),
+                "memory_space_name": get_space_name(space.number, hardware),
                 "category": CATEGORIES[number],
                 "allocation_count": int(np.count_nonzero(category == number)),
                 "buffer_count": space.assigned_count(number),

@@ -8,11 +8,10 @@ from typing import Final
 
 import numpy as np
 
-from fastprof.hlo.buffers import OUTPUT, PARAMETER
-from fastprof.hlo.program_buffers import Alive, Buffers, alive_at_peak
-from fastprof.hlo.program_memory import MemorySpace
-from fastprof.schema.array_types import Int64s
-from fastprof.wording.quantities import size_text
+from fastprof.hlo.program_memory import OUTPUT, PARAMETER, MemorySpace
+from fastprof.hlo.program_memory_tables import Alive, Buffers, find_alive_at_peak
+from fastprof.schema.columns import Int64s
+from fastprof.wording.quantities import format_size
 
 WORTH_SAYING: Final = 0.05
 """Share of the peak, or of temporaries, from which a remark is made."""
@@ -23,23 +22,23 @@ Remark = tuple[str, str]
 """Severity and text."""
 
 
-def remarks(space: MemorySpace, *, main: bool) -> Iterator[Remark]:
+def make_remarks(space: MemorySpace, *, main: bool) -> Iterator[Remark]:
     """``main``: whether the space is the device's main memory, in which parameters and outputs lie."""
     unknown = space.program.unknown
     if unknown:
         reason = unknown[:1].upper() + unknown[1:]
         yield "warning", f"{reason}: only its parameters and outputs are shown, with the sizes of their layouts."
         return
-    yield from _contradictions(space)
+    yield from _find_contradictions(space)
     if space.peak.reason is not None:
         yield "info", f"The peak is not known: {space.peak.reason}."
-    yield from _padding(space)
-    yield from _fragmentation(space)
+    yield from _describe_padding(space)
+    yield from _describe_fragmentation(space)
     if main:
-        yield from _not_donated(space)
+        yield from _find_not_donated(space)
 
 
-def _contradictions(space: MemorySpace) -> Iterator[Remark]:
+def _find_contradictions(space: MemorySpace) -> Iterator[Remark]:
     plan = space.program.buffers
     below = int(plan.odd_buffers.sum() + plan.odd_allocations.sum())
     if below:
@@ -54,16 +53,16 @@ def _contradictions(space: MemorySpace) -> Iterator[Remark]:
         yield "warning", f"{odd:,} events of the heap's trace make no sense, such as a second free; they are ignored."
 
 
-def _padding(space: MemorySpace) -> Iterator[Remark]:
+def _describe_padding(space: MemorySpace) -> Iterator[Remark]:
     peak = space.peak
     if peak.bytes is None or peak.unpadded is None:
         return
     padding = peak.bytes - peak.unpadded
     if padding < max(LEAST_BYTES, WORTH_SAYING * peak.bytes):
         return
-    alive = alive_at_peak(space)
-    worst = _most_padded(space, alive)
-    text = f"{size_text(padding)} of the peak, {100 * padding / peak.bytes:.0f} %, is padding"
+    alive = find_alive_at_peak(space)
+    worst = _find_most_padded(space, alive)
+    text = f"{format_size(padding)} of the peak, {100 * padding / peak.bytes:.0f} %, is padding"
     if worst is not None:
         text += f", most of it for {worst}"
     yield (
@@ -73,7 +72,7 @@ def _padding(space: MemorySpace) -> Iterator[Remark]:
     )
 
 
-def _most_padded(space: MemorySpace, alive: Alive) -> str | None:
+def _find_most_padded(space: MemorySpace, alive: Alive) -> str | None:
     """The shape with the most padding at the peak, with its size in full tiles."""
     buffers = Buffers(space.program, alive.buffer)
     unpadded = buffers.unpadded()
@@ -90,27 +89,28 @@ def _most_padded(space: MemorySpace, alive: Alive) -> str | None:
     return f"{shape}, which takes as much as {padded}" if padded else shape
 
 
-def _fragmentation(space: MemorySpace) -> Iterator[Remark]:
+def _describe_fragmentation(space: MemorySpace) -> Iterator[Remark]:
     for row, heap in space.traced:
         size = int(space.program.buffers.allocations["size"][row])
         lost = size - heap.peak_bytes
         if lost >= max(LEAST_BYTES, WORTH_SAYING * size):
             yield (
                 "info",
-                f"The temporaries take {size_text(size)}, {size_text(lost)} more than is ever in use: there are gaps "
+                f"The temporaries take {format_size(size)}, {format_size(lost)} more than is ever in use: "
+                "there are gaps "
                 "between buffers.",
             )
 
 
-def _not_donated(space: MemorySpace) -> Iterator[Remark]:
+def _find_not_donated(space: MemorySpace) -> Iterator[Remark]:
     """Outputs that have the shape of a parameter and memory of their own."""
     category = space.program.buffers.category[space.allocations]
     live_out = space.program.buffers.allocations["live_out"][space.allocations] != 0
     own = space.allocations[(category == OUTPUT) & (space.program.buffers.allocations["tuple"][space.allocations] == 0)]
     held = space.allocations[(category == PARAMETER) & ~live_out]
-    free = Counter(_shapes(space, held))
+    free = Counter(_find_shapes(space, held))
     count, size = 0, 0
-    for row, shape in zip(own.tolist(), _shapes(space, own), strict=True):
+    for row, shape in zip(own.tolist(), _find_shapes(space, own), strict=True):
         if shape and free[shape] > 0:
             free[shape] -= 1
             count += 1
@@ -120,12 +120,12 @@ def _not_donated(space: MemorySpace) -> Iterator[Remark]:
     outputs = "1 output has the shape of a parameter" if count == 1 else f"{count:,} outputs have shapes of parameters"
     yield (
         "recommendation",
-        f"{outputs} and memory of {'its' if count == 1 else 'their'} own, {size_text(size)}. Parameters that are not "
+        f"{outputs} and memory of {'its' if count == 1 else 'their'} own, {format_size(size)}. Parameters that are not "
         "needed after the call can be donated (donate_argnums in JAX): their memory is then used for the outputs.",
     )
 
 
-def _shapes(space: MemorySpace, allocations: Int64s) -> list[str | None]:
+def _find_shapes(space: MemorySpace, allocations: Int64s) -> list[str | None]:
     """The shape of the last buffer that is as large as its allocation: outputs may hold other values before."""
     buffers = space.program.buffers
     rows = []

@@ -11,19 +11,18 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from fastprof.schema.column_kinds import Bytes, Count, Flag, Kind, Text
-from fastprof.schema.tables import Column, Formula, TableSchema
+from fastprof.schema.tables import Bytes, Column, Count, Flag, Formula, Kind, TableSchema, Text
 
 _Texts: Final = Kind(pa.list_(pa.string()))
 _Counts: Final = Kind(pa.list_(pa.int64()))
 
 
-def _text(table: str, field: str) -> Formula:
+def _make_text_column(table: str, field: str) -> Formula:
     """The text that a field of ``module.computations`` or ``module.instructions`` numbers."""
     return lambda p: p.words[getattr(p.module, table)[field]]
 
 
-def _number(field: str) -> Formula:
+def _make_number_column(field: str) -> Formula:
     return lambda p: p.instructions[field]
 
 
@@ -38,42 +37,43 @@ _PROGRAM = (
 # ---- modules, computations, instructions
 
 
-def _of_module(of: Formula) -> tuple[Formula, Formula]:
+def _make_module_column(of: Formula) -> tuple[Formula, Formula]:
     """Formula and nulls of what is unknown of a module that does not decode."""
     return lambda p: 0 if p.module is None else of(p.module), lambda p: p.module is None
 
 
-def _text_of_module(name: str) -> Formula:
+def _make_module_text(name: str) -> Formula:
     return lambda p: p.number(getattr(p.module, name, None))
 
 
 _UNREADABLE: Final = "null: the program does not decode"
 _MODULES = (
     *_PROGRAM,
-    Text("name", f"name of the module; {_UNREADABLE}", _text_of_module("name")),
-    Count("module_id", f"id recorded in the module; {_UNREADABLE}", *_of_module(lambda module: module.id)),
+    Text("name", f"name of the module; {_UNREADABLE}", _make_module_text("name")),
+    Count("module_id", f"id recorded in the module; {_UNREADABLE}", *_make_module_column(lambda module: module.id)),
     Text("path", "file that contains the program", lambda p: p.number(p.program.path)),
     Flag("embedded", "whether the file is the capture, not a file beside it", lambda p: p.program.embedded),
     Bytes("size_bytes", "size of the program's HloProto", lambda p: p.program.length),
-    Text("entry_computation", "name of the computation that runs first; null: unknown", _text_of_module("entry_name")),
+    Text("entry_computation", "name of the computation that runs first; null: unknown",
+         _make_module_text("entry_name")),
     Count("computation_count", f"number of computations; {_UNREADABLE}",
-          *_of_module(lambda module: len(module.computations))),
-    Count("instruction_count", f"number of instructions in all computations; {_UNREADABLE}", *_of_module(len)),
+          *_make_module_column(lambda module: len(module.computations))),
+    Count("instruction_count", f"number of instructions in all computations; {_UNREADABLE}", *_make_module_column(len)),
     Flag("is_scheduled", f"whether the program has a schedule, an order of its instructions; {_UNREADABLE}",
-         *_of_module(lambda module: module.is_scheduled)),
+         *_make_module_column(lambda module: module.is_scheduled)),
     Text("problem", "why the program does not decode; null: it decodes", lambda p: p.number(p.problem)),
 )  # fmt: skip
 
 _COMPUTATIONS = (
     *_PROGRAM,
-    Text("computation", "name of the computation; null: not recorded", _text("computations", "name")),
+    Text("computation", "name of the computation; null: not recorded", _make_text_column("computations", "name")),
     Count("computation_id", "id of the computation in the program", lambda p: p.computations["id"]),
     Flag("is_entry", "whether the program starts with the computation",
          lambda p: np.arange(len(p.computations)) == p.module.entry),
     Flag("is_fusion", "whether the program marks it as the computation of a fusion",
          lambda p: p.computations["is_fusion"] != 0),
     Text("execution_thread", "thread that the computation runs on; null: the main thread",
-         _text("computations", "execution_thread")),
+         _make_text_column("computations", "execution_thread")),
     Text("root", "instruction that returns the result of the computation; null: no instruction does",
          lambda p: p.names[p.computations["root"]]),
     Count("parameter_count", "number of parameters", lambda p: p.parameter_counts),
@@ -84,15 +84,15 @@ _COMPUTATIONS = (
 )  # fmt: skip
 
 
-def _is_not(opcode: str) -> Formula:
+def _lacks_opcode(opcode: str) -> Formula:
     return lambda p: ~p.where_opcode(opcode.__eq__)
 
 
-def _by_shape(of: str) -> Formula:
+def _make_shape_column(of: str) -> Formula:
     return lambda p: p.by_shape[of]
 
 
-def _place(field: str) -> tuple[Formula, Formula]:
+def _make_place_column(field: str) -> tuple[Formula, Formula]:
     return lambda p: p.places[field], lambda p: p.places[field] <= 0
 
 
@@ -100,10 +100,11 @@ _INSTRUCTIONS = (
     *_PROGRAM,
     Text("computation", "computation that contains the instruction; null: not recorded",
          lambda p: p.words[p.computations["name"]][p.instructions["computation"]]),
-    Count("instruction_id", "id of the instruction in the program", _number("id")),
+    Count("instruction_id", "id of the instruction in the program", _make_number_column("id")),
     Text("name", "name of the instruction, unique in the program, as in the stat hlo_op of events; null: not recorded",
-         _text("instructions", "name")),
-    Text("opcode", "operation, such as dot, fusion, all-reduce; null: not recorded", _text("instructions", "opcode")),
+         _make_text_column("instructions", "name")),
+    Text("opcode", "operation, such as dot, fusion, all-reduce; null: not recorded",
+         _make_text_column("instructions", "opcode")),
     Text("category", "category as in tables of ops, such as loop fusion, convolution; null: no opcode is recorded",
          lambda p: p.categories),
     Flag("is_entry", "whether the instruction is in the computation with which the program starts",
@@ -113,30 +114,32 @@ _INSTRUCTIONS = (
     Count("schedule_position", "place in the schedule of its computation, from 0; null: not scheduled",
           lambda p: p.schedule, lambda p: p.schedule < 0),
     Text("shape", "shape of the result with its layout, such as f32[8,128]{1,0:T(8,128)}; null: not recorded",
-         _by_shape("text")),
+         _make_shape_column("text")),
     Text("element_type", "type of the result's elements, such as f32, bf16, or tuple, token; null: unknown",
-         _by_shape("type")),
+         _make_shape_column("type")),
     _Counts("dimensions", "sizes of the result's dimensions, upper bounds if dynamic; null: not an array",
             lambda p: p.dimensions, lambda p: ~p.by_shape["is_array"]),
     Text("tile", "tiles of the result's layout, such as (8,128)(2,1); null: no tiles, or not an array",
-         _by_shape("tile")),
-    Count("memory_space", "memory space of the result's layout, 0: HBM; null: no layout", _by_shape("memory_space"),
+         _make_shape_column("tile")),
+    Count("memory_space", "memory space of the result's layout, 0: HBM; null: no layout",
+          _make_shape_column("memory_space"),
           lambda p: ~p.by_shape["has_layout"]),
     Bytes("shape_bytes", "size of the result without padding, with all tuple elements; null: unknown",
-          _by_shape("bytes"), lambda p: (p.by_shape["padded"] < 0) | (p.by_shape["bytes"] < 0)),
+          _make_shape_column("bytes"), lambda p: (p.by_shape["padded"] < 0) | (p.by_shape["bytes"] < 0)),
     Bytes("padded_bytes", "size of the result with the padding of tiles, with all tuple elements; null: unknown",
-          _by_shape("padded"), lambda p: p.by_shape["padded"] < 0),
+          _make_shape_column("padded"), lambda p: p.by_shape["padded"] < 0),
     _Texts("operands", "names of the operands; an operand is null if the program has no such instruction; names longer "
            "than 1,000 characters are cut if the list would take too much memory", lambda p: p.operands),
     _Texts("called_computations", "names of the computations that the instruction calls", lambda p: p.calls),
-    Count("parameter_number", "number of the parameter; null: not a parameter", _number("parameter_number"),
-          _is_not("parameter")),
-    Count("tuple_index", "index of a get-tuple-element; null: another instruction", _number("tuple_index"),
-          _is_not("get-tuple-element")),
-    Text("fusion_kind", "kLoop, kInput, kOutput, kCustom; null: not a fusion", _text("instructions", "fusion_kind")),
+    Count("parameter_number", "number of the parameter; null: not a parameter", _make_number_column("parameter_number"),
+          _lacks_opcode("parameter")),
+    Count("tuple_index", "index of a get-tuple-element; null: another instruction", _make_number_column("tuple_index"),
+          _lacks_opcode("get-tuple-element")),
+    Text("fusion_kind", "kLoop, kInput, kOutput, kCustom; null: not a fusion",
+         _make_text_column("instructions", "fusion_kind")),
     Text("custom_call_target", "target of a custom call; null: not a custom call",
-         _text("instructions", "custom_call_target")),
-    Count("channel_id", "channel of the communication; null: no channel", _number("channel_id"),
+         _make_text_column("instructions", "custom_call_target")),
+    Count("channel_id", "channel of the communication; null: no channel", _make_number_column("channel_id"),
           lambda p: p.instructions["channel_id"] == 0),
     Text("replica_groups", "groups of devices that communicate, such as {{0,1},{2,3}}; null: no groups",
          lambda p: p.replica_groups),
@@ -144,19 +147,19 @@ _INSTRUCTIONS = (
     Text("backend_config", "configuration for the backend of the compiler; null: not recorded",
          lambda p: p.backend_configs),
     Text("op_name", "path of the framework op that the instruction comes from: jit(f)/dot_general; null: not recorded",
-         _text("instructions", "op_name")),
-    Text("op_type", "type of the framework op; null: not recorded", _text("instructions", "op_type")),
+         _make_text_column("instructions", "op_name")),
+    Text("op_type", "type of the framework op; null: not recorded", _make_text_column("instructions", "op_type")),
     Text("source_file", "source file of the framework op; null: not recorded", lambda p: p.places["file"]),
-    Count("source_line", "first source line; null: not recorded", *_place("line")),
-    Count("source_end_line", "last source line; null: not recorded", *_place("end_line")),
-    Count("source_column", "first source column; null: not recorded", *_place("column")),
-    Count("source_end_column", "last source column; null: not recorded", *_place("end_column")),
+    Count("source_line", "first source line; null: not recorded", *_make_place_column("line")),
+    Count("source_end_line", "last source line; null: not recorded", *_make_place_column("end_line")),
+    Count("source_column", "first source column; null: not recorded", *_make_place_column("column")),
+    Count("source_end_column", "last source column; null: not recorded", *_make_place_column("end_column")),
     Text("stack", "file:line:column of calls, innermost first, one per line; null: not recorded",
          lambda p: p.stacks),
     Text("deduplicated_name", "instruction that this one is a copy of; null: not recorded",
-         _text("instructions", "deduplicated_name")),
+         _make_text_column("instructions", "deduplicated_name")),
     Text("scheduling_name", "name of the instruction when it was scheduled; null: not recorded",
-         _text("instructions", "scheduling_name")),
+         _make_text_column("instructions", "scheduling_name")),
 )  # fmt: skip
 
 
@@ -171,48 +174,52 @@ _IN_PARTS = ("-start", "-update", "-done")
 """Suffixes of opcodes of asynchronous instructions."""
 
 
-def _cost(field: str) -> Formula:
+def _make_cost_column(field: str) -> Formula:
     return lambda p: p.costs[field]
 
 
-def _not_accessed(p: Any) -> Any:
+def _lacks_bytes(p: Any) -> Any:
     """Where bytes are unknown: the model counts all of an asynchronous instruction both at its start and at its end."""
     return ~p.costs["is_known"] | p.where_opcode(lambda opcode: opcode.endswith(_IN_PARTS))
 
 
-def _not_placed(p: Any) -> Any:
+def _lacks_place(p: Any) -> Any:
     """Also where bytes move from or to an unknown place, as those of instructions that run others."""
     costs = p.costs
     placed = (costs["hbm_read_bytes"] != 0) | (costs["hbm_write_bytes"] != 0) | costs["elsewhere"]
     unplaced = (costs["bytes_accessed"] != 0) & ~placed
-    return _not_accessed(p) | unplaced | p.where_opcode(_CONTAINERS.__contains__)
+    return _lacks_bytes(p) | unplaced | p.where_opcode(_CONTAINERS.__contains__)
 
 
 _COSTS = (
     *_PROGRAM,
-    Text("name", "name of the instruction, unique in the program; null: not recorded", _text("instructions", "name")),
-    Count("flops", "operations, of elementwise instructions one per element; null: unknown", _cost("model_flops"),
+    Text("name", "name of the instruction, unique in the program; null: not recorded",
+         _make_text_column("instructions", "name")),
+    Count("flops", "operations, of elementwise instructions one per element; null: unknown",
+          _make_cost_column("model_flops"),
           lambda p: ~p.costs["is_known"]),
     Bytes("accessed_bytes", "bytes read and written in any memory, added up as XLA does: small operands may be missing "
-          "or count twice; null: unknown, or the start or end of an asynchronous instruction", _cost("bytes_accessed"),
-          _not_accessed),
-    Bytes("hbm_read_bytes", _PLACED.format("operands", "read from"), _cost("hbm_read_bytes"), _not_placed),
-    Bytes("hbm_written_bytes", _PLACED.format("result", "written to"), _cost("hbm_write_bytes"), _not_placed),
+          "or count twice; null: unknown, or the start or end of an asynchronous instruction",
+          _make_cost_column("bytes_accessed"),
+          _lacks_bytes),
+    Bytes("hbm_read_bytes", _PLACED.format("operands", "read from"), _make_cost_column("hbm_read_bytes"), _lacks_place),
+    Bytes("hbm_written_bytes", _PLACED.format("result", "written to"), _make_cost_column("hbm_write_bytes"),
+          _lacks_place),
 )  # fmt: skip
 
 
 # ---- the plan of memory
 
 
-def _flag(name: str, field: str, description: str) -> Column:
+def _make_flag_column(name: str, field: str, description: str) -> Column:
     return Flag(name, description, lambda p: p.plan.allocations[field] != 0)
 
 
-def _not_a_parameter(p: Any) -> Any:
+def _is_no_parameter(p: Any) -> Any:
     return p.plan.allocations["entry_parameter"] == 0
 
 
-def _in_no_allocation(p: Any) -> Any:
+def _is_unallocated(p: Any) -> Any:
     return p.plan.allocation_of < 0
 
 
@@ -225,14 +232,15 @@ _ALLOCATIONS = (
     Text("category", "use of the allocation: Parameter, Output, Thread-local, Constant, Temporary", lambda p: p.uses),
     Count("buffer_count", "number of buffers in the allocation", lambda p: p.plan.allocations["assigned_count"]),
     Count("parameter_number", "number of the program's parameter; null: not a parameter",
-          lambda p: p.plan.allocations["parameter_number"], _not_a_parameter),
+          lambda p: p.plan.allocations["parameter_number"], _is_no_parameter),
     _Counts("parameter_index", "element of the parameter; null: not a parameter",
-            lambda p: p.indices(p.plan.allocations, ~_not_a_parameter(p)), _not_a_parameter),
-    _flag("is_thread_local", "thread_local", "whether each thread has a copy of the allocation"),
-    _flag("is_entry_parameter", "entry_parameter", "whether the allocation holds a parameter of the program"),
-    _flag("may_be_output", "live_out", "whether the allocation may hold results of the program"),
-    _flag("is_tuple", "tuple", "whether the allocation holds the pointers of a tuple"),
-    _flag("is_constant", "constant", "whether the allocation holds a constant"),
+            lambda p: p.indices(p.plan.allocations, ~_is_no_parameter(p)), _is_no_parameter),
+    _make_flag_column("is_thread_local", "thread_local", "whether each thread has a copy of the allocation"),
+    _make_flag_column("is_entry_parameter", "entry_parameter",
+                      "whether the allocation holds a parameter of the program"),
+    _make_flag_column("may_be_output", "live_out", "whether the allocation may hold results of the program"),
+    _make_flag_column("is_tuple", "tuple", "whether the allocation holds the pointers of a tuple"),
+    _make_flag_column("is_constant", "constant", "whether the allocation holds a constant"),
     Flag("is_aliased", "whether the allocation is a parameter that a result overwrites (donated)",
          lambda p: p.plan.aliased),
 )  # fmt: skip
@@ -250,9 +258,9 @@ _BUFFERS = (
           lambda p: p.memory.unpadded < 0),
     Count("memory_space", "memory space of the buffer, 0: HBM", lambda p: p.plan.buffers["color"]),
     Count("allocation", "number of the allocation that contains the buffer; null: no allocation does",
-          lambda p: np.append(p.plan.allocations["index"], 0)[p.plan.allocation_of], _in_no_allocation),
+          lambda p: np.append(p.plan.allocations["index"], 0)[p.plan.allocation_of], _is_unallocated),
     Bytes("offset_bytes", "start of the buffer in its allocation; null: not in an allocation",
-          lambda p: p.plan.offset_of, _in_no_allocation),
+          lambda p: p.plan.offset_of, _is_unallocated),
 )  # fmt: skip
 
 _HEAP_EVENTS = (

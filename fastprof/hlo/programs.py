@@ -1,17 +1,14 @@
-"""The compiled programs of a capture, undecoded: those in its metadata plane, and those in files beside it.
-
-XProf writes ``jit_f(12).hlo_proto.pb`` beside a capture for each program in it. Such files are used where the capture
-has no program of their id: programs are sometimes removed from captures to make these smaller.
-"""
+"""The compiled programs of a capture, in its metadata plane or in files beside it, undecoded; those of a host, each
+read at first use."""
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 
@@ -20,17 +17,21 @@ from fastprof.decode.import_log import ImportLog
 from fastprof.decode.span_stats import SpanStats
 from fastprof.decode.xspace_capture import Capture
 from fastprof.errors import CaptureError, ChangedError, FastprofError, UnreadableError
-from fastprof.hlo.message import varint
+from fastprof.hlo.message import read_varint
+from fastprof.hlo.shapes import TYPE_NAMES
+from fastprof.inputs.directory_content import explain_error
 from fastprof.inputs.log_directory import PROGRAM_SUFFIXES
-from fastprof.inputs.other_files import explained
-from fastprof.inputs.paths import shown
-from fastprof.inputs.source import Source, open_source
-from fastprof.schema.array_types import Int64s
+from fastprof.inputs.paths import show_path
+from fastprof.inputs.source import CaptureSource, open_source
+from fastprof.schema.columns import Int64s
 from fastprof.schema.value_classes import dataclass
-from fastprof.wording.patterns import pattern_of
+from fastprof.wording.patterns import compile_late
 
 if TYPE_CHECKING:
+    from fastprof.hlo.cost import CostModel
     from fastprof.hlo.module import HloModule
+    from fastprof.hlo.work import Cost, Counting
+
 
 METADATA_PLANE = "/host:metadata"
 PROTO_STATS = ("Hlo Proto", "HLO Proto")
@@ -40,7 +41,7 @@ STATS = (*PROTO_STATS, OWN_ID)
 _PIECE = 1 << 20
 _MODULE_TAG = b"\x0a"
 """Of field 1: of an HloProto the module, of an HloModuleProto its name."""
-_NAMED = pattern_of(r".*\((\d+)\)", re.DOTALL)
+_NAMED = compile_late(r".*\((\d+)\)", re.DOTALL)
 
 
 class BytesOfProgram:
@@ -74,16 +75,16 @@ class Program:
     offset: int
     length: int
     embedded: bool
-    source: Source | BytesOfProgram
+    source: CaptureSource | BytesOfProgram
     head: bytes = b""
     known_digest: bytes = b""
 
     def __reduce__(self) -> tuple[Any, ...]:
         own = self.source.read(self.offset, self.length)
-        return program_of_bytes, (self.described(), own)
+        return make_program, (self.described(), own)
 
     def described(self) -> tuple[Any, ...]:
-        """All but the source, for ``program_of_bytes``. Reads it once, for the digest."""
+        """All but the source, for ``make_program``. Reads it once, for the digest."""
         return self.id, self.title, self.path, self.offset, self.length, self.embedded, self.head, self.digest
 
     @property
@@ -136,32 +137,34 @@ class Program:
         return max((error.offset or 0) - len(self.head), 0)
 
 
-def program_of_bytes(described: tuple[Any, ...], own: bytes | Callable[[], bytes]) -> Program:
+def make_program(described: tuple[Any, ...], own: bytes | Callable[[], bytes]) -> Program:
     """A program that was described. ``own``: its bytes, or what returns them."""
     number, title, path, offset, length, embedded, head, digest = described
     source = BytesOfProgram(offset, own if callable(own) else lambda: own)
     return Program(number, title, path, offset, length, embedded, source, head, digest)
 
 
-def programs_of(capture: Capture, owners: Int64s, stats: SpanStats, numbers: Mapping[str, int]) -> list[Program]:
+def list_programs_of_capture(
+    capture: Capture, owners: Int64s, stats: SpanStats, numbers: Mapping[str, int]
+) -> list[Program]:
     """The programs of a capture, then of files beside it, the first of several of one id.
 
     ``owners``, ``stats``: of event metadata; ``numbers``: the number of each of ``STATS`` in ``stats``.
     """
     programs: dict[int, Program] = {}
-    for program in _embedded(capture, owners, stats, numbers):
-        _add(program, programs, capture.log)
+    for program in _list_embedded(capture, owners, stats, numbers):
+        _add_program(program, programs, capture.log)
     own = set(programs)
     for file in capture.program_files:
-        named = program_id(stem(file))
+        named = parse_program_id(get_program_stem(file))
         if named is None or named not in own:
-            one = _of_file(file, named, capture.log)
+            one = _open_program_file(file, named, capture.log)
             if one is not None and one.id not in own:
-                _add(one, programs, capture.log)
+                _add_program(one, programs, capture.log)
     return list(programs.values())
 
 
-def _add(program: Program, programs: dict[int, Program], log: ImportLog) -> None:
+def _add_program(program: Program, programs: dict[int, Program], log: ImportLog) -> None:
     first = programs.setdefault(program.id, program)
     if first.is_same(program):
         return
@@ -173,7 +176,7 @@ def _add(program: Program, programs: dict[int, Program], log: ImportLog) -> None
 # ---- in the capture
 
 
-def _embedded(capture: Capture, owners: Int64s, stats: SpanStats, numbers: Mapping[str, int]) -> Iterator[Program]:
+def _list_embedded(capture: Capture, owners: Int64s, stats: SpanStats, numbers: Mapping[str, int]) -> Iterator[Program]:
     """In the order of the metadata."""
     protos: dict[int, tuple[int, int]] = {}
     for name in reversed(PROTO_STATS):
@@ -194,12 +197,12 @@ def _embedded(capture: Capture, owners: Int64s, stats: SpanStats, numbers: Mappi
         if own is not None and stats.kind[own] in (records.INT64, records.UINT64):
             number = int(stats.int_value[own])
         else:
-            named = program_id(title)
+            named = parse_program_id(title)
             number = int(ids[owner]) if named is None else named
         yield Program(number, title, capture.path, *protos[owner], True, capture.source)
 
 
-def program_id(title: str) -> int | None:
+def parse_program_id(title: str) -> int | None:
     """The number in parentheses at the end of a title; None: no number, or not a program id."""
     named = _NAMED.fullmatch(title)
     if named is None or len(named.group(1)) > 20 or (number := int(named.group(1))) >= 1 << 64:
@@ -210,7 +213,7 @@ def program_id(title: str) -> int | None:
 # ---- in files
 
 
-def stem(path: str) -> str:
+def get_program_stem(path: str) -> str:
     """The title of the program that a file is named after."""
     name = Path(path).name
     for ending in (".gz", ".zst", *PROGRAM_SUFFIXES):
@@ -218,13 +221,15 @@ def stem(path: str) -> str:
     return name
 
 
-def _of_file(file: str, named: int | None, log: ImportLog) -> Program | None:
+def _open_program_file(file: str, named: int | None, log: ImportLog) -> Program | None:
     """The program of a file, with the id in the file's name or else its own. None: it cannot be read, which is
     logged."""
-    path = shown(file)
+    path = show_path(file)
     try:
         source = open_program(file)
-        program = Program(named or 0, shown(stem(file)), path, 0, source.size, False, source, head_of(source))
+        program = Program(
+            named or 0, show_path(get_program_stem(file)), path, 0, source.size, False, source, find_head(source)
+        )
         return program if named is not None else replace(program, id=program.read(log).id)
     except ChangedError:
         raise
@@ -234,10 +239,10 @@ def _of_file(file: str, named: int | None, log: ImportLog) -> Program | None:
     return None
 
 
-def open_program(file: str) -> Source:
+def open_program(file: str) -> CaptureSource:
     """The bytes of a file that holds a program. Raises UnreadableError, CaptureError."""
     try:
-        return open_source(file, shown(file), lambda _: None)
+        return open_source(file, show_path(file), lambda _: None)
     except CaptureError as error:
         if not error.message.startswith("the file is empty"):
             raise
@@ -245,32 +250,32 @@ def open_program(file: str) -> Source:
         raise CaptureError(text, path=error.path, offset=0) from None
 
 
-def head_of(source: Source) -> bytes:
+def find_head(source: CaptureSource) -> bytes:
     """Bytes that make a file an HloProto: empty, or for a file of an HloModuleProto alone, as written from
     ``as_serialized_hlo_module_proto``, its tag and length. An HloModuleProto begins with its name, a text; an HloProto
     begins with a module, whose first byte no text begins with."""
     start = source.read(0, 12)
     try:
-        length, at = varint(memoryview(start), 1)
+        length, at = read_varint(memoryview(start), 1)
     except CaptureError:
         return b""
     is_module = start[:1] == _MODULE_TAG and length > 0 and at < len(start) and start[at] >= ord("0")
-    return _MODULE_TAG + _as_varint(source.size) if is_module else b""
+    return _MODULE_TAG + _encode_varint(source.size) if is_module else b""
 
 
-def _as_varint(number: int) -> bytes:
+def _encode_varint(number: int) -> bytes:
     digits = [number >> shift & 0x7F for shift in range(0, max(number.bit_length(), 1), 7)]
     return bytes([*(digit | 0x80 for digit in digits[:-1]), digits[-1]])
 
 
-def checked_sizes(files: Sequence[str]) -> list[int]:
+def check_sizes(files: Sequence[str]) -> list[int]:
     """Decompressed sizes of the programs of those files that can be read. UnreadableError, CaptureError: no file can be
     read, for the first one."""
     sizes: list[int] = []
     failures: list[FastprofError] = []
     for file in files:
         try:
-            sizes.append(_checked_size(file))
+            sizes.append(_check_size(file))
         except (CaptureError, UnreadableError) as error:
             failures.append(error)
     if not sizes and failures:
@@ -278,13 +283,173 @@ def checked_sizes(files: Sequence[str]) -> list[int]:
     return sizes
 
 
-def _checked_size(file: str) -> int:
+def _check_size(file: str) -> int:
     source = open_program(file)
-    program = Program(0, "", shown(file), 0, source.size, False, source, head_of(source))
+    program = Program(0, "", show_path(file), 0, source.size, False, source, find_head(source))
     try:
         if not len(program.read(ImportLog()).computations):
             raise CaptureError("the file holds no compiled program: no computation", offset=0)
     except CaptureError as error:
-        placed = CaptureError(error.message, path=shown(file), offset=program.place(error))
-        raise explained(placed, source.read(0, 64), is_program=True) from None
+        placed = CaptureError(error.message, path=show_path(file), offset=program.place(error))
+        raise explain_error(placed, source.read(0, 64), is_program=True) from None
     return source.size
+
+
+T = TypeVar("T")
+_OF_TWO: Final = frozenset(("dot", "convolution", "custom-call"))
+"""Opcodes of instructions whose further operands are scales, biases and results so far."""
+_LOOKED_INTO: Final = 8 << 20
+"""Bytes of programs that are read only to check that they decode, which takes some hundredths of a second."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """An instruction with all that device ops show of it. Figures are for one execution."""
+
+    name: str
+    category: str
+    framework_op: str
+    """``op_name:op_type``, "" where unknown."""
+    cost: Cost
+    long_name: str
+    """The instruction in full."""
+    deduplicated_name: str
+    source: tuple[str, int, str]
+    """File, line and stack; "", -1 and "" where unknown."""
+    device_cost: Cost
+    """``cost``, plus what XLA's model of GPUs leaves out."""
+
+
+class Modules:
+    """Programs by program id, a uint64 as an int64 (two's complement), from the capture and from files beside it.
+    Events must have been read with the stats ``METADATA_STATS`` of metadata.
+
+    ``problems``: what could not be read, in words; it grows as modules are read.
+    """
+
+    def __init__(self, programs: Iterable[Program], log: ImportLog) -> None:
+        self.problems: list[str] = []
+        self._log = log
+        self._programs: dict[int, Program] = {program.id: program for program in programs}
+        self._read: dict[int, HloModule | None] = {}
+        self._costs: dict[tuple[int, Counting], CostModel] = {}
+
+    def __len__(self) -> int:
+        return len(self._programs)
+
+    @property
+    def program_ids(self) -> list[int]:
+        return list(self._programs)
+
+    def title(self, program_id: int) -> str | None:
+        """How the capture lists the program: ``jit_f(12)``; None: no such program."""
+        program = self._programs.get(program_id)
+        return None if program is None else program.title
+
+    def program(self, program_id: int) -> Program:
+        """Undecoded. KeyError: it is unknown."""
+        return self._programs[program_id]
+
+    def module(self, program_id: int) -> HloModule | None:
+        """None: there is no such program, or it does not decode."""
+        if program_id not in self._read:
+            program = self._programs.get(program_id)
+            self._read[program_id] = None if program is None else self._opened(program)
+        return self._read[program_id]
+
+    def _opened(self, program: Program) -> HloModule | None:
+        try:
+            return program.read(self._log)
+        except CaptureError as error:
+            self.problems.append(program.problem(error))
+            return None
+
+    def look_into(self) -> None:
+        """Reads the first programs, up to a total size, so that ``problems`` covers them even where none is needed."""
+        left = _LOOKED_INTO
+        for number, program in self._programs.items():
+            left -= program.length
+            if left < 0:
+                return
+            self.module(number)
+
+    # ---- instructions
+
+    def op_name(self, program_id: int, instruction: str) -> str | None:
+        """The framework's name of the op of an instruction, "": unknown; None: no such instruction."""
+        module = self.module(program_id)
+        row = -1 if module is None else int(module.find([instruction])[0])
+        return None if module is None or row < 0 else module.op_name(row)
+
+    def types_read(self, program_id: int, instruction: str) -> frozenset[str]:
+        """Types, as XLA writes them, of the arrays that an instruction reads, or makes if it reads none. Of a product,
+        a convolution or a call of a library: of the first two. Empty: no such program or instruction, or it is
+        damaged."""
+        module = self.module(program_id)
+        row = -1 if module is None else int(module.find([instruction])[0])
+        if module is None or row < 0:
+            return frozenset()
+        try:
+            one = module.instruction(row)
+            operands = one.operands[:2] if one.opcode in _OF_TWO else one.operands
+            shapes = [module.instruction(operand).shape for operand in operands if operand >= 0] or [one.shape]
+            leaves = [leaf.element_type for shape in shapes for _, leaf in shape.leaves()]
+        except (LookupError, ValueError, CaptureError):
+            return frozenset()
+        return frozenset(TYPE_NAMES[number].lower() for number in leaves if 0 < number < len(TYPE_NAMES))
+
+    def find(
+        self, program_id: int, instructions: Sequence[str], counting: Counting | None = None
+    ) -> list[Found | None]:
+        """The instructions of a program; None: no such program or instruction. ``counting``: what counts as an
+        operation; None: as XLA counts for GPUs."""
+        return self._each(_find_cost, program_id, instructions, counting)
+
+    def costs(self, program_id: int, instructions: Sequence[str], counting: Counting) -> list[tuple[str, Cost] | None]:
+        """Opcode and cost of instructions of a program; None: no such program or instruction."""
+
+        def cost(model: CostModel, row: int) -> tuple[str, Cost]:
+            return model.module.instruction(row).opcode, model.cost(row)
+
+        return self._each(cost, program_id, instructions, counting)
+
+    def _each(
+        self, of: Callable[[CostModel, int], T], program_id: int, instructions: Sequence[str], counting: Counting | None
+    ) -> list[T | None]:
+        from fastprof.hlo.cost import CostModel
+        from fastprof.hlo.work import OF_GPUS
+
+        module = self.module(program_id)
+        if module is None:
+            return [None] * len(instructions)
+        key = program_id, counting or OF_GPUS
+        if key not in self._costs:
+            self._costs[key] = CostModel(module, key[1])
+        model = self._costs[key]
+        return [None if row < 0 else of(model, row) for row in module.find(instructions).tolist()]
+
+    def metadata_ops(self) -> Iterator[tuple[str, str]]:
+        """(op_name, op_type) of the instructions of all programs, each pair once per program."""
+        for program_id in self._programs:
+            module = self.module(program_id)
+            if module is not None:
+                yield from module.framework_ops()
+
+
+def _find_cost(costs: CostModel, row: int) -> Found:
+    from fastprof.hlo.cost import find_device_cost
+    from fastprof.hlo.opcodes import get_category
+    from fastprof.hlo.text.instruction_text import format_expression
+
+    module = costs.module
+    one, source = module.instruction(row), module.source_of(row)
+    return Found(
+        one.name,
+        get_category(one),
+        module.framework_op(row),
+        costs.cost(row),
+        format_expression(module, row),
+        module.text(module.instructions["deduplicated_name"][row]),
+        (source.file, source.line, source.stack),
+        find_device_cost(costs, row),
+    )

@@ -1,16 +1,15 @@
-"""Shapes of values in HLO: their types, how many elements they have, and how many bytes they take, also in tiles.
-
-Tiles are stored in full: an array of 5 x 130 elements in tiles of 8 x 128 takes 8 x 256. XLA writes the tiles of
-``bf16[8,128]{1,0:T(8,128)(2,1)}`` after its minor-to-major order: the first tiles the most minor dimensions, the next
-tiles the dimensions that the first one made, and so on. https://openxla.org/xla/tiled_layout has the rules; the size of
-an array is xla::ShapeUtil::ArraySize of public XLA.
-"""
+"""Shapes of HLO values, from programs and from HLO text (``bf16[8,128]{1,0:T(8,128)(2,1)}``): types, element counts,
+and bytes, also in tiles."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
+from operator import attrgetter
+
+from fastprof.schema.value_classes import dataclass
+from fastprof.wording.patterns import compile_late
 
 Tile = tuple[int, ...]
 Index = tuple[int, ...]
@@ -42,7 +41,7 @@ MOST = 1 << 62
 """Elements and bytes of damaged shapes may exceed this; then they are not known."""
 
 
-def product(sizes: Sequence[int]) -> int:
+def multiply_sizes(sizes: Sequence[int]) -> int:
     """At most 2**62, which damaged shapes may exceed; 0 where a size is not positive."""
     count = 1
     if any(size <= 0 for size in sizes):
@@ -54,13 +53,13 @@ def product(sizes: Sequence[int]) -> int:
     return count
 
 
-def _bytes(count: int, bits: int, element_bits: int) -> int:
+def _count_bytes(count: int, bits: int, element_bits: int) -> int:
     """Of elements of a type of ``bits``. Types of less than a byte take one, unless a layout packs them in
     ``element_bits``."""
     return (count * element_bits + 7) // 8 if element_bits > 0 else count * max(1, (bits + 7) // 8)
 
 
-def tile_text(tile: Sequence[int]) -> str:
+def format_tile(tile: Sequence[int]) -> str:
     """``(8,128)``"""
     return "(" + ",".join("*" if size == COMBINE else str(size) for size in tile) + ")"
 
@@ -68,7 +67,7 @@ def tile_text(tile: Sequence[int]) -> str:
 # ---- arrays in tiles
 
 
-@dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True)
 class ArrayLayout:
     """An array and its layout in memory. Sizes that depend on something unknown, or are 2**62 or more, are None."""
 
@@ -88,7 +87,7 @@ class ArrayLayout:
     @cached_property
     def bytes(self) -> int | None:
         """Bytes of its elements alone. Types of less than a byte take one, unless the layout packs them."""
-        return self._bytes_of(product(self.dimensions))
+        return self._bytes_of(multiply_sizes(self.dimensions))
 
     @cached_property
     def padded_bytes(self) -> int | None:
@@ -101,9 +100,9 @@ class ArrayLayout:
             return None
         sizes = self._major_to_minor(self.dimensions)
         for tile in self.tiles:
-            sizes = _tiled(sizes, tile)
-        count = product(sizes)
-        return self._bytes_of(_rounded_up(count, self.alignment) if self.alignment > 1 else count)
+            sizes = _tile_sizes(sizes, tile)
+        count = multiply_sizes(sizes)
+        return self._bytes_of(_round_up(count, self.alignment) if self.alignment > 1 else count)
 
     @cached_property
     def padded_dimensions(self) -> tuple[int, ...] | None:
@@ -117,7 +116,7 @@ class ArrayLayout:
         padded = list(self.dimensions)
         for dimension, size in zip(self._order, reversed(tile), strict=False):
             if padded[dimension] > 0:
-                padded[dimension] = _rounded_up(padded[dimension], size)
+                padded[dimension] = _round_up(padded[dimension], size)
         return tuple(padded) if max(padded) < 1 << 63 else None
 
     @cached_property
@@ -130,7 +129,7 @@ class ArrayLayout:
     @property
     def tile_text(self) -> str:
         """``(8,128)(2,1)``; "" without tiles."""
-        return "".join(map(tile_text, self.tiles))
+        return "".join(map(format_tile, self.tiles))
 
     @cached_property
     def _order(self) -> tuple[int, ...]:
@@ -147,15 +146,15 @@ class ArrayLayout:
         bits = _BITS_OF.get(self.element_type)
         if bits is None or any(size < 0 for size in self.dimensions):
             return None
-        size = _bytes(count, bits, self.element_bits)
+        size = _count_bytes(count, bits, self.element_bits)
         return size if max(count, size) < MOST else None
 
 
-def _rounded_up(size: int, unit: int) -> int:
+def _round_up(size: int, unit: int) -> int:
     return -(-size // unit) * unit if unit > 0 else size
 
 
-def _tiled(sizes: Sequence[int], tile: Tile) -> list[int]:
+def _tile_sizes(sizes: Sequence[int], tile: Tile) -> list[int]:
     """The dimensions, most major first, that a tile makes of these: those outside, the counts of tiles, the tile."""
     sizes = [1] * (len(tile) - len(sizes)) + list(sizes)
     outside, inside = sizes[: len(sizes) - len(tile)], sizes[len(sizes) - len(tile) :]
@@ -174,7 +173,7 @@ def _tiled(sizes: Sequence[int], tile: Tile) -> list[int]:
 # ---- values of a module
 
 
-@dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True)
 class Shape:
     """An array, a tuple of shapes, a token or something opaque. Figures of all its leaves are cached: many instructions
     may refer to one large shape."""
@@ -212,7 +211,7 @@ class Shape:
     @cached_property
     def count(self) -> int:
         """Elements of an array; otherwise 1."""
-        return product(self.dimensions)
+        return multiply_sizes(self.dimensions)
 
     @cached_property
     def leaf_count(self) -> int:
@@ -226,7 +225,7 @@ class Shape:
             return 0
         if self.is_tuple:
             return POINTER_BYTES * len(self.elements)
-        return _bytes(self.count, BITS.get(self.element_type, 0), self.element_bits)
+        return _count_bytes(self.count, BITS.get(self.element_type, 0), self.element_bits)
 
     @cached_property
     def leaf_bytes(self) -> int:
@@ -278,3 +277,283 @@ class Shape:
 
 NO_SHAPE = Shape(0, (), (), False, 0, 0)
 """Of instructions without a shape in a damaged module."""
+
+
+ARRAY = compile_late(r"(?<![a-z0-9])([a-z][a-z0-9]*)\[([^\[\]]*)\](\{[^{}]*\})?")
+"""Type, dimensions and layout of an array, a token or something opaque."""
+_TOKEN = compile_late(r"\s+|/\*[^*]*\*/|[(),]|" + ARRAY.pattern)
+_OPCODE = compile_late(r"\s*([a-zA-Z][\w\-]*)\(")
+_NAME = compile_late(r"\s*%?([\w.\-]+)")
+_PIECE = compile_late(r"((?<![A-Z])[A-Z]+|[#*])((?:\([^()]*\))+)")
+_PARENTHESES = compile_late(r"\(([^()]*)\)")
+_NO_OPERANDS = frozenset(("parameter", "constant", "iota", "partition-id", "replica-id"))
+"""Opcodes whose parentheses hold no values."""
+
+DEEPEST = 256
+"""Tuples nested deeper than this are not read: places of arrays would take the square of the depth."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """An array in the shape of a value."""
+
+    index: Index
+    """Its place in nested tuples; () where the value is not a tuple."""
+    text: str
+    """``bf16[8,128]``."""
+    layout: str
+    """``{1,0:T(8,128)(2,1)}``; "" where the text has none."""
+    array: ArrayLayout
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """The output or an operand of an instruction: its arrays."""
+
+    name: str
+    leaves: tuple[Leaf, ...]
+    """Empty for tokens, for opaque values, and where the text has no shapes of operands."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """An instruction as text: ``%name = shape opcode(operands), attributes``."""
+
+    output: Value
+    opcode: str
+    operands: tuple[Value, ...]
+    attributes: str
+
+
+def read_expression(text: str) -> Expression | None:
+    """None: the text is not an instruction, or it is cut off."""
+    name, equals, _ = text.partition(" = ")
+    if not equals:
+        return None
+    read = _read_shape(text, len(name) + len(equals))
+    if read is None:
+        return None
+    leaves, at = read
+    opcode = _OPCODE.match(text, at)
+    if opcode is None:
+        return None
+    output = Value(name.strip().removeprefix("ROOT ").removeprefix("%"), leaves)
+    if opcode[1] in _NO_OPERANDS:
+        return Expression(output, opcode[1], (), text[opcode.end() :])
+    operands, at = _read_operands(text, opcode.end())
+    return Expression(output, opcode[1], operands, text[at:])
+
+
+def _read_operands(text: str, at: int) -> tuple[tuple[Value, ...], int]:
+    """The operands from ``at`` to the closing parenthesis, and where that is."""
+    operands: list[Value] = []
+    while True:
+        at = _skip_blanks(text, at)
+        if at >= len(text) or text[at] == ")":
+            return tuple(operands), at + 1
+        if text[at] == ",":
+            at += 1
+            continue
+        read = _read_shape(text, at)
+        leaves, at = read if read is not None else ((), at)
+        name = _NAME.match(text, at)
+        if name is None:
+            return tuple(operands), at
+        operands.append(Value(name[1], leaves))
+        at = name.end()
+
+
+def _skip_blanks(text: str, at: int) -> int:
+    while (blank := _TOKEN.match(text, at)) is not None and text[at] in " \t/\n":
+        at = blank.end()
+    return at
+
+
+def _read_shape(text: str, at: int) -> tuple[tuple[Leaf, ...], int] | None:
+    """The arrays of a shape, and where it ends. None: no shape, or one cut off or nested too deep."""
+    leaves: list[Leaf] = []
+    place: list[int] = []
+    while (token := _TOKEN.match(text, at)) is not None:
+        at = token.end()
+        kind = text[token.start()]
+        if kind == "(":
+            if len(place) == DEEPEST:
+                return None
+            place.append(0)
+        elif kind == ")":
+            if not place:
+                return None
+            place.pop()
+        elif kind == ",":
+            if not place:
+                return None
+            place[-1] += 1
+            continue
+        elif kind.isspace() or kind == "/":
+            continue
+        elif (leaf := _make_leaf(tuple(place), token[1], token[2], token[3] or "")) is not None:
+            leaves.append(leaf)
+        if not place:
+            return tuple(leaves), at
+    return None
+
+
+def _make_leaf(index: Index, kind: str, dimensions: str, layout: str) -> Leaf | None:
+    if kind in ("token", "opaque"):
+        return None
+    return Leaf(index, f"{kind}[{dimensions}]", layout, read_array(kind, dimensions, layout))
+
+
+@lru_cache(65536)
+def read_array(kind: str, dimensions: str, layout: str) -> ArrayLayout:
+    """``read_array("bf16", "8,<=128", "{1,0:T(8,128)}")``. Unknown parts of a layout are left out."""
+    sizes = tuple(_parse_dimension(text) for text in dimensions.split(",")) if dimensions else ()
+    order, _, rest = layout.strip("{}").partition(":")
+    tiles: tuple[Tile, ...] = ()
+    numbers = {"E": 0, "S": 0, "L": 1}
+    for name, arguments in _PIECE.findall(rest):
+        if name == "T":
+            tiles = tuple(_parse_tile(text) for text in _PARENTHESES.findall(arguments))
+        elif name in numbers:
+            numbers[name] = parse_number(arguments[1:-1], numbers[name])
+    minor_to_major = tuple(parse_number(text, -1) for text in order.split(",")) if order else ()
+    return ArrayLayout(kind, sizes, minor_to_major, tiles, numbers["E"], numbers["S"], max(numbers["L"], 1))
+
+
+def _parse_dimension(text: str) -> int:
+    return parse_number(text.strip().removeprefix("<="), UNBOUNDED)
+
+
+def _parse_tile(text: str) -> Tile:
+    return tuple(COMBINE if one.strip() == "*" else parse_number(one, 1) for one in text.split(","))
+
+
+def parse_number(text: str, otherwise: int) -> int:
+    """A number that fits 64 bits, or ``otherwise``."""
+    text = text.strip()
+    value = int(text) if text.isdecimal() and len(text) < 20 else -1
+    return value if 0 <= value < 1 << 63 else otherwise
+
+
+# ---- the arrays of an op, and what their tiles pad
+
+OUTPUT = -1
+"""The ``position`` of the output."""
+BATCH, FEATURE, SPATIAL, CONTRACTING = "batch", "feature", "spatial", "contracting"
+Semantics = tuple[str | None, ...]
+
+_LABELS = compile_late(r"\bdim_labels=([0-9a-z?]+)_([0-9a-z?]+)->([0-9a-z?]+)")
+_DOT = {
+    position: ((BATCH, compile_late(rf"\b{side}_batch_dims={{([\d, ]*)}}")),
+               (CONTRACTING, compile_late(rf"\b{side}_contracting_dims={{([\d, ]*)}}")))
+    for position, side in ((0, "lhs"), (1, "rhs"))
+}  # fmt: skip
+_ROLES = {"b": BATCH, "f": FEATURE, "i": FEATURE, "o": FEATURE}
+
+
+@dataclass(frozen=True, slots=True)
+class OperandLayout:
+    """An array that an op reads or writes. ``operand``: ``output``, or the name of the instruction that makes it;
+    ``position``: of the operand, or OUTPUT; ``semantics``: what each dimension is, batch, feature, spatial or
+    contracting, None where the text of the op does not say."""
+
+    operand: str
+    position: int
+    leaf: Leaf
+    semantics: Semantics
+
+    index = property(attrgetter("leaf.index"))
+    """Its place in nested tuples; () where the value is not a tuple."""
+    shape = property(attrgetter("leaf.text"))
+    layout = property(attrgetter("leaf.layout"))
+    tile = property(attrgetter("leaf.array.tile_text"))
+    dimensions = property(attrgetter("leaf.array.dimensions"))
+    padded_dimensions = property(attrgetter("leaf.array.padded_dimensions"))
+    memory_space = property(attrgetter("leaf.array.memory_space"))
+    bytes = property(attrgetter("leaf.array.bytes"))
+    padded_bytes = property(attrgetter("leaf.array.padded_bytes"))
+    wasted_share = property(attrgetter("leaf.array.wasted_share"))
+
+
+def read_layouts(expression: str) -> list[OperandLayout]:
+    """The arrays of an instruction, given as text: of its output, then of its operands, in order. Empty where the text
+    is not an instruction; operands without shapes are left out."""
+    read = read_expression(expression)
+    if read is None:
+        return []
+    values = [("output", OUTPUT, read.output)]
+    values += [(operand.name, position, operand) for position, operand in enumerate(read.operands)]
+    return [
+        OperandLayout(name, position, leaf, _find_semantics(read, position, leaf))
+        for name, position, value in values
+        for leaf in value.leaves
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Padding:
+    """Bytes of all arrays of an op, and what they take in memory. None: an array has no known size, or there is
+    none."""
+
+    bytes: int | None
+    padded_bytes: int | None
+
+    @property
+    def wasted_share(self) -> float | None:
+        return 1 - self.bytes / self.padded_bytes if self.bytes is not None and self.padded_bytes else None
+
+
+_OPERANDS_END = compile_late(r"\)(?=, [a-z][\w\-]*=|\s*$)")
+"""Attributes follow, or nothing."""
+_NO_VALUES = tuple(f" {opcode}(" for opcode in _NO_OPERANDS)
+
+
+def measure_padding(expression: str) -> Padding:
+    """The padding of the output and of all operands of an instruction, repeated ones each time."""
+    _, equals, rest = expression.partition(" = ")
+    end = _OPERANDS_END.search(rest)
+    shaped = rest.startswith("(") or ARRAY.match(rest)
+    if not equals or not shaped or end is None or any(opcode in rest for opcode in _NO_VALUES):
+        return _measure_unusual_padding(expression)
+    total = padded = arrays = 0
+    for kind, dimensions, layout in ARRAY.findall(rest, 0, end.start()):
+        if kind not in ("token", "opaque"):
+            plain, in_tiles = _measure_array(kind, dimensions, layout)
+            if plain is None or in_tiles is None:
+                return Padding(None, None)
+            arrays, total, padded = arrays + 1, total + plain, padded + in_tiles
+    return Padding(total, padded) if arrays else Padding(None, None)
+
+
+@lru_cache(65536)
+def _measure_array(kind: str, dimensions: str, layout: str) -> tuple[int | None, int | None]:
+    array = read_array(kind, dimensions, layout)
+    return array.bytes, array.padded_bytes
+
+
+def _measure_unusual_padding(expression: str) -> Padding:
+    """``measure_padding`` for an instruction of unusual form, or without operands."""
+    read = read_expression(expression)
+    leaves = [] if read is None else [leaf for value in (read.output, *read.operands) for leaf in value.leaves]
+    sizes = [(leaf.array.bytes, leaf.array.padded_bytes) for leaf in leaves]
+    known = [(plain, padded) for plain, padded in sizes if plain is not None and padded is not None]
+    if not sizes or len(known) < len(sizes):
+        return Padding(None, None)
+    return Padding(sum(plain for plain, _ in known), sum(padded for _, padded in known))
+
+
+def _find_semantics(read: Expression, position: int, leaf: Leaf) -> Semantics:
+    """From a convolution's labels and a dot's dimension numbers; unknown for other ops."""
+    count = len(leaf.array.dimensions)
+    if read.opcode == "convolution" and (labels := _LABELS.search(read.attributes)):
+        text = labels[3] if position == OUTPUT else labels[position + 1] if position < 2 else ""
+        if len(text) == count:
+            return tuple(SPATIAL if label.isdecimal() else _ROLES.get(label) for label in text)
+    roles: list[str | None] = [None] * count
+    if read.opcode == "dot" and position in _DOT:
+        for role, pattern in _DOT[position]:
+            listed = pattern.search(read.attributes)
+            for one in listed[1].split(",") if listed else ():
+                if 0 <= (dimension := parse_number(one, -1)) < count:
+                    roles[dimension] = role
+    return tuple(roles)

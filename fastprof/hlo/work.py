@@ -97,7 +97,7 @@ class Work:
         self.is_known = other.is_known
 
 
-def largest(works: Iterable[Work]) -> Work:
+def find_largest_work(works: Iterable[Work]) -> Work:
     """The largest of each figure."""
     most = Work(flops=Float(-np.inf), bytes=Float(-np.inf))
     for work in works:
@@ -110,13 +110,13 @@ def largest(works: Iterable[Work]) -> Work:
     return most
 
 
-def nearest(value: Float) -> int:
-    """Rounded, halves up; negative numbers as ``truncated``."""
+def round_nearest(value: Float) -> int:
+    """Rounded, halves up; negative numbers as ``truncate_float``."""
     number = float(value)
-    return math.floor(number + 0.5) if 0 <= number <= _MOST else truncated(value)
+    return math.floor(number + 0.5) if 0 <= number <= _MOST else truncate_float(value)
 
 
-def truncated(value: Float) -> int:
+def truncate_float(value: Float) -> int:
     """An integer; NaN is 0, and what is beyond 2**62 is cut to fit."""
     number = float(value)
     if -_MOST <= number <= _MOST:
@@ -124,8 +124,8 @@ def truncated(value: Float) -> int:
     return 0 if math.isnan(number) else int(math.copysign(_MOST, number))
 
 
-def fits(value: Float) -> bool:
-    """Whether it is a number that ``truncated`` does not cut."""
+def is_in_range(value: Float) -> bool:
+    """Whether it is a number that ``truncate_float`` does not cut."""
     return bool(-_MOST < float(value) < _MOST)
 
 

@@ -1,35 +1,155 @@
-"""A directory and its captures. What one without captures holds, by the content of its files: traces, profiles, graphs,
-and formats that are not read."""
+"""A directory and its captures. What one without captures holds, by the content of its files: traces, of which the
+latest of each worker are read; profiles; a graph of TensorFlow 1, whose files are read as one; and formats that are
+not read, with what to say of them.
+
+host_77.17.pt.trace.json  host_77.18.pt.trace.json    two cycles of one worker: the later one is read
+7-TP-0-DECODE.trace.json  7-TP-0-EXTEND.trace.json    two phases of one rank, as SGLang names them: one is read
+"""
 
 from __future__ import annotations
 
+import codecs
 import os
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import field
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from fastprof.errors import UsageError
-from fastprof.inputs import graph_files
-from fastprof.inputs.graph_files import GraphFiles
-from fastprof.inputs.paths import below
+from fastprof.errors import CaptureError, UsageError
+from fastprof.inputs import open_files
+from fastprof.inputs.message_bytes import BadMessageError, BegunField, read_begun_fields
+from fastprof.inputs.paths import find_last_change, join_path, make_absolute, show_path
 from fastprof.schema.value_classes import dataclass
-from fastprof.wording.patterns import pattern_of
+from fastprof.wording.patterns import compile_late
+from fastprof.wording.quantities import list_few
 
-_PROFILE = pattern_of(r"(?P<host>profile)_(?P<span>\d{1,18})")
+_STEP = compile_late(r"(\d{1,18})\D*")
+
+
+@dataclass(slots=True)
+class GraphFiles:
+    """A binary file, as ``load`` takes it. Its bytes are made when they are first read. ``runs``: step and path of each
+    RunMetadata."""
+
+    graph: str
+    runs: tuple[tuple[int, str], ...] = ()
+    op_log: str | None = None
+    max_unpacked: int = open_files.MOST_UNPACKED
+    _data: bytes | None = field(default=None, repr=False)
+    _at: int = 0
+
+    @property
+    def name(self) -> str:
+        return self.graph
+
+    @property
+    def paths(self) -> list[str]:
+        """All of its files."""
+        return [self.graph, *(path for _, path in self.runs), *filter(None, [self.op_log])]
+
+    def read(self, size: int) -> bytes:
+        """CaptureError: a file does not decode, or is something else. UnreadableError."""
+        if self._data is None:
+            self._data = self._made()
+        taken = self._data[self._at : self._at + size]
+        self._at += len(taken)
+        return taken
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """The files, to be read again."""
+        return GraphFiles, (self.graph, self.runs, self.op_log, self.max_unpacked)
+
+    def _made(self) -> bytes:
+        from fastprof.inputs.profile_model import ProfileModel
+
+        model = ProfileModel()
+        for path, kinds, add in (
+            (self.graph, _GRAPHS, model.add_graph),
+            *((path, _RUNS, lambda data, step=step: model.add_run(step, data)) for step, path in self.runs),
+            *(((self.op_log, _LOGS, model.add_log),) if self.op_log else ()),
+        ):
+            data = _read_message(path, kinds, self.max_unpacked)
+            try:
+                add(data)
+            except CaptureError as fault:
+                raise CaptureError(fault.message, path=show_path(path), offset=fault.offset) from None
+        return b"".join(model.profile())
+
+
+_GRAPHS, _RUNS, _LOGS = ("graph_def", "graph_def_text"), ("run_metadata", "run_metadata_text"), ("op_log",)
+_KINDS = {"a GraphDef": _GRAPHS, "RunMetadata": _RUNS, "an OpLogProto of tfprof": _LOGS}
+
+
+def _read_message(path: str, kinds: Sequence[str], max_unpacked: int) -> bytes:
+    """The file as a protobuf. CaptureError: it is none of these ``kinds`` of formats."""
+    from fastprof.inputs.formats import HEAD, find_format, graph_def_text, run_metadata_text
+    from fastprof.inputs.message_bytes import BadMessageError, encode_text_proto
+    from fastprof.inputs.source import read_entire
+
+    data = read_entire(make_absolute(path), show_path(path), max_unpacked)
+    form = find_format(data[:HEAD])
+    if data and (form is None or form.NAME not in kinds):
+        wanted = next(name for name, known in _KINDS.items() if known == kinds)
+        raise CaptureError(f"this is not {wanted}", path=show_path(path), offset=0, salvageable=False)
+    texts = {graph_def_text.NAME: graph_def_text.GRAPH, run_metadata_text.NAME: run_metadata_text.RUN}
+    if form is None or form.NAME not in texts:
+        return data
+    try:
+        return b"".join(encode_text_proto(data, texts[form.NAME]))
+    except BadMessageError as fault:
+        raise CaptureError(fault.text, path=show_path(path), offset=fault.at) from None
+
+
+def number_runs(paths: Sequence[str]) -> tuple[tuple[int, str], ...]:
+    """Files of RunMetadata with their steps: the last numbers in their names, if all have different ones, else from 0
+    in the order given."""
+    found = [_STEP.findall(Path(path).name.partition(".")[0]) for path in paths]
+    numbers = [int(one[-1]) for one in found if one]
+    steps = numbers if len(set(numbers)) == len(paths) else range(len(paths))
+    return tuple(sorted(zip(steps, paths, strict=True)))
+
+
+def find_graph_files(directory: str, names: Sequence[str]) -> GraphFiles | None:
+    """The graph among these files of a directory with its runs and log, known by content; None: a graph, or what
+    goes with it, is absent. UsageError: there are several graphs."""
+    from fastprof.inputs.formats import HEAD, find_format
+    from fastprof.inputs.source import read_beginning
+
+    by_kind: dict[tuple[str, ...], list[str]] = {kinds: [] for kinds in _KINDS.values()}
+    for name in names:
+        form = find_format(read_beginning(str(Path(directory, name)))[:HEAD])
+        for kinds, paths in by_kind.items():
+            if form is not None and form.NAME in kinds:
+                paths.append(str(Path(directory, name)))
+    graphs, runs, logs = by_kind.values()
+    if not graphs or not (runs or logs):
+        return None
+    for what, several in (("graphs", graphs), ("logs of ops", logs)):
+        if len(several) > 1:
+            text = f"several {what}: {list_few(Path(one).name for one in several)}; choose with fastprof tfprof --graph"
+            raise UsageError(text, path=show_path(directory))
+    return GraphFiles(
+        make_absolute(graphs[0]), number_runs([make_absolute(one) for one in runs]), logs[0] if logs else None
+    )
+
+
+_PROFILE = compile_late(r"(?P<host>profile)_(?P<span>\d{1,18})")
 """A profile of tfprof, as ProfileContext names it: after the step in which it was written."""
-_TIMELINE = pattern_of(r"timeline-(\d{1,18})\.json(?:\.gz|\.zst)?")
+_TIMELINE = compile_late(r"timeline-(\d{1,18})\.json(?:\.gz|\.zst)?")
 """A timeline of TensorFlow 1, as ProfilerHook names it: after its step."""
 _MOST_MESSAGES: Final = 1_000
 _MOST_DOCUMENTS: Final = 1_000
 """Documents in directories below the one named that are looked into."""
 _TRIES: Final = 3
-_DIGITS = pattern_of(r"\d+")
-_LIKELY = pattern_of(r"(?i)trace|profile|rank|kineto")
+_DIGITS = compile_late(r"\d+")
+_LIKELY = compile_late(r"(?i)trace|profile|rank|kineto")
 
 
 @dataclass(slots=True, eq=False)
-class Place:
+class CaptureDirectory:
     """A directory and the captures in it. ``path`` is for people; ``linked``: found through a link."""
 
     directory: str
@@ -60,10 +180,10 @@ def split_profile(name: str) -> tuple[str, int] | None:
     return None if match is None else (match["host"], int(match["span"]))
 
 
-def look_into(place: Place) -> None:
+def look_into(place: CaptureDirectory) -> None:
     """Note traces of JSON, whatever their names, without any profiles of tfprof, else a graph. But for timelines of
     steps that a profile has, or the runs of a graph."""
-    traces, profiles = _traces_by_content(place)
+    traces, profiles = _find_traces_by_content(place)
     steps = {name: int(match[1]) for name in traces if (match := _TIMELINE.fullmatch(name))}
     last = max(profiles, key=lambda name: split_profile(name) or ("", 0), default="")
     if split := split_profile(last):
@@ -74,7 +194,7 @@ def look_into(place: Place) -> None:
     if place.traces and (profiles or len(steps) < len(traces)):
         return
     try:
-        graph = graph_files.of_directory(place.directory, place.messages[:_MOST_MESSAGES])
+        graph = find_graph_files(place.directory, place.messages[:_MOST_MESSAGES])
     except UsageError:
         if not traces:
             raise
@@ -83,19 +203,19 @@ def look_into(place: Place) -> None:
         place.known, place.graph, place.traces = dict.fromkeys(traces, Path(graph.graph).name), graph, []
 
 
-def find_traces(places: Iterable[Place]) -> list[Place]:
+def find_traces(places: Iterable[CaptureDirectory]) -> list[CaptureDirectory]:
     """Return the places that hold traces of JSON, whatever their names; likely names are looked into first."""
-    runs: list[Place] = []
+    runs: list[CaptureDirectory] = []
     left = _MOST_DOCUMENTS
     for place in sorted(places, key=lambda place: not any(map(_LIKELY.search, place.documents))):
         if not place.traces:
-            place.traces, left = _traces_by_shape(place, left)
+            place.traces, left = _find_traces_by_shape(place, left)
         if place.traces:
             runs.append(place)
     return runs
 
 
-def _traces_by_shape(place: Place, left: int) -> tuple[list[str], int]:
+def _find_traces_by_shape(place: CaptureDirectory, left: int) -> tuple[list[str], int]:
     """Documents with names such as that of a trace, but for numbers: of thousands of ranks, one is looked into.
     ``left``: how many may be; how many still may be."""
     of_shape: dict[str, list[str]] = {}
@@ -111,31 +231,258 @@ def _traces_by_shape(place: Place, left: int) -> tuple[list[str], int]:
     return sorted(traces), left
 
 
-def _traces_by_content(place: Place) -> tuple[list[str], list[str]]:
+def _find_traces_by_content(place: CaptureDirectory) -> tuple[list[str], list[str]]:
     """Documents of JSON that are traces, and profiles of tfprof."""
     named = [name for name in place.documents if split_profile(name)]
     traces = [name for name in place.documents if name not in named and _is_trace(place, name)]
     return traces, [name for name in named if _is_profile(place, name)]
 
 
-def _is_trace(place: Place, name: str) -> bool:
+def _is_trace(place: CaptureDirectory, name: str) -> bool:
     from fastprof.inputs.formats import chrome_json  # only this search opens files
-    from fastprof.inputs.source import beginning
+    from fastprof.inputs.source import read_beginning
 
-    return chrome_json.is_trace(beginning(below(place.directory, name)))
+    return chrome_json.is_trace(read_beginning(join_path(place.directory, name)))
 
 
-def _is_profile(place: Place, name: str) -> bool:
+def _is_profile(place: CaptureDirectory, name: str) -> bool:
     from fastprof.inputs.formats import HEAD, profile_proto
-    from fastprof.inputs.source import beginning
+    from fastprof.inputs.source import read_beginning
 
-    return profile_proto.begins(beginning(below(place.directory, name))[:HEAD])
+    return profile_proto.begins(read_beginning(join_path(place.directory, name))[:HEAD])
 
 
 def name_foreign_formats(directory: str, files: Iterable[str]) -> dict[str, str]:
     """Return the format of files that are known to be of another one, by their path below the directory."""
-    from fastprof.inputs.other_files import name_foreign_format
-    from fastprof.inputs.source import beginning
 
-    formats = {os.path.relpath(file, directory): name_foreign_format(beginning(file)) for file in files}
+    from fastprof.inputs.source import read_beginning
+
+    formats = {os.path.relpath(file, directory): name_foreign_format(read_beginning(file)) for file in files}
     return {name: form for name, form in formats.items() if form is not None}
+
+
+OTHER_PHASE: Final = "other_phase"
+_PHASE: Final = compile_late(
+    r"(?:^|[-_.])(prefill(?:ing)?|decod(?:e|ing)|extend|context|ctx|gen(?:eration)?)(?=[-_.]|$)", re.IGNORECASE
+)
+"""Phases of inference in the name of a trace."""
+
+
+def leave_out_traces(directory: str, workers: Mapping[str, tuple[str, int]]) -> dict[str, tuple[str, str]]:
+    """Return the traces to leave out, each with a code of import_log and the reason. ``workers``: of each trace the
+    worker, and the time or step in its name."""
+    left = _list_other_phases(directory, {name: worker for name, (worker, _) in workers.items()})
+    latest: dict[str, tuple[int, str]] = {}
+    for name, (worker, span) in workers.items():
+        latest[worker] = max(latest.get(worker, (span, name)), (span, name))
+    for name, (worker, _) in workers.items():
+        later = latest[worker][1]
+        if name in left or later == name:
+            continue
+        if split_profile(name) is not None:
+            left[name] = "earlier_profile", f"not read, because {show_path(later)} has all of its steps"
+        else:
+            left[name] = "earlier_trace", f"not read, because {show_path(later)} is a later trace of the same worker"
+    return left
+
+
+def _list_other_phases(directory: str, workers: Mapping[str, str]) -> dict[str, tuple[str, str]]:
+    """Return the traces of all phases but one, if workers have traces of several phases."""
+    of_worker: dict[str, set[str]] = {}
+    of_phase: dict[str, list[str]] = {}
+    for name, worker in workers.items():
+        if match := _PHASE.search(worker):
+            phase = match[1].casefold()
+            of_worker.setdefault(worker[: match.start()] + worker[match.end() :], set()).add(phase)
+            of_phase.setdefault(phase, []).append(name)
+    several = {phase for phases in of_worker.values() if len(phases) > 1 for phase in phases}
+    if not several:
+        return {}
+    read = max(sorted(several), key=lambda phase: (len(of_phase[phase]), find_last_change(directory, of_phase[phase])))
+    others = sorted(several - {read})
+    text = (
+        f"not read: ranks have a trace for each phase, and those of {read} are read, without "
+        f"{list_few(others)}; to read "
+        "another phase, give its traces only"
+    )
+    return {name: (OTHER_PHASE, text) for phase in others for name in of_phase[phase]}
+
+
+_REFUSED = "the file is not a capture"
+_CAPTURES = "captures are files NAME.xplane.pb"
+_JSON = f"JSON text; {_CAPTURES}, which profilers write beside traces in JSON"
+_MARKUP = f"XML or HTML text; {_CAPTURES}"
+_TEXTS = ((compile_late(r'\{|\[\s*[]\[{"\d-]'), _JSON), (compile_late("<"), _MARKUP))
+_PLAIN = f"plain text; {_CAPTURES}"
+_TABLE = compile_late(rb'(?:\xef\xbb\xbf)?"?[A-Z][^,\n"{\0]*"?(?:,"?[^,\n"{\0]+"?){3,}\r?(?:\n|$)')
+_NSYS = "`nsys export --type sqlite` and `nsys stats` show what it holds"
+_LOOKS_LIKE = (
+    (compile_late(rb"PK\x03\x04[\s\S]{0,96}?\.npy"), "arrays of NumPy (.npz)"),
+    (compile_late(rb"PK\x03\x04"), "a ZIP archive; unpack it first"),
+    (compile_late(rb"SQLite"), "an SQLite database, such as `nsys export` and rocprofv3 write; `nsys stats` and "
+     "`rocpd` show these"),
+    (compile_late(rb"\0{8}\x03\0{15}|\0{4}\x03\0{7}"), "a CPU profile of gperftools; `pprof` shows it"),
+    (compile_late(rb"PAR1"), "a Parquet file"),
+    (compile_late(rb"ARROW1"), "an Arrow file"),
+    (compile_late(rb"BZh"), "bzip2 data; unpack it first"),
+    (compile_late(rb"\xfd7zXZ"), "xz data; unpack it first"),
+    (compile_late(rb"[\s\S]{257}ustar"), "a tar archive; unpack it first"),
+    (compile_late(rb"\x93NUMPY"), "an array of NumPy (.npy)"),
+    (compile_late(rb"\x89HDF\r\n"), "an HDF5 file"),
+    (compile_late(rb"\x7fELF|MZ\x90\x00|[\xce\xcf]\xfa\xed\xfe|\xca\xfe\xba\xbe"), "an executable or a library"),
+    (compile_late(rb"NVIDIA Tegra Profiler Report"), f"a report of Nsight Systems (.nsys-rep); {_NSYS}"),
+    (compile_late(rb"\x80[\x02-\x05][\x80-\x95(cX}\]KJMGN]"), "a pickle, such as a memory snapshot of PyTorch; "
+     "https://pytorch.org/memory_viz shows memory snapshots"),
+    (_TABLE, f"a table in CSV, such as rocprof and `nsys stats` write; {_CAPTURES}"),
+    (compile_late(rb"[{\xfb][\x00()\xa8\xa9]"), "statistics of cProfile; `python -m pstats` shows them"),
+)  # fmt: skip
+_PPROF = "a profile in the format of pprof, such as jax.profiler.save_device_memory_profile writes; `pprof` shows it"
+_PERFETTO = (
+    "a trace of Perfetto in protobuf; https://ui.perfetto.dev shows it. JAX, TensorFlow and PyTorch profilers write "
+    "NAME.xplane.pb or JSON traces"
+)
+_DOCUMENTS = (
+    (frozenset(("schema", "nodes")), "an execution trace of PyTorch (ExecutionTraceObserver) without times; "
+     "torch.profiler.profile records times"),
+    (frozenset(("rocprofiler-sdk-tool",)), "the results of rocprofv3 in JSON; `rocprofv3 --output-format pftrace` "
+     "writes a trace for https://ui.perfetto.dev"),
+    (frozenset(("$schema", "profiles")), "a profile in the format of speedscope; https://www.speedscope.app shows it"),
+    (frozenset(("nodes", "startTime", "endTime")), "a CPU profile of V8; Chrome's developer tools show it"),
+)  # fmt: skip
+"""JSON documents by keys that they have at their top."""
+_FIRST_KEY = compile_late(rb'\s*\{\s*"([^"\\]+)"')
+_KEY = compile_late(rb'"([^"\\]+)"\s*:')
+_VALUE = compile_late(
+    r'(?P<value>null|true|false)|(?P<number>-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)|(?P<text>"(?:[^"\\\x00-\x1f]|\\.)*"?)'
+)
+_LEAST_TEXT = 9  # a shorter file may be text by chance, if its name does not say that it is
+_SHOWN = 40
+_BEGIN = 512
+_PROGRAM = "a compiled program (HLO); rename it to NAME.hlo_proto.pb to read it"
+
+
+def explain_error(error: CaptureError, head: bytes, *, is_program: bool = False) -> CaptureError:
+    """The error, with what the file looks like by its first bytes; ``is_program``: it was read as a program."""
+    if error.message.startswith(_REFUSED):
+        return error
+    if (known := _find_document_format(error)) is not None:
+        text = f"{_REFUSED} but {known}; {error.message.partition(': ')[2]}"
+        return CaptureError(text, path=error.path, offset=0, salvageable=False)
+    if (known := _find_known_format(head)) is not None:
+        return CaptureError(f"{_REFUSED} but {known}", path=error.path, offset=0, salvageable=False)
+    value = _describe_json_value(head)
+    if value is not None and not is_program:
+        text = f"JSON that is not a trace: {value}; a trace is an object with traceEvents, or an array of events"
+        return CaptureError(text, path=error.path, offset=error.offset, salvageable=False)
+    guess = _find_other_format(head, named_json=".json" in Path(error.path or "").name)
+    if guess == _PLAIN and not is_program:
+        begin = head.decode("utf-8-sig", "ignore").strip()[:_SHOWN]
+        text = f"the file looks like plain text, neither an XSpace nor JSON; it begins with {begin!r}; {_CAPTURES}"
+        return CaptureError(text, path=error.path, offset=error.offset, salvageable=False)
+    if guess is None and not is_program and _begins_with_text(head, 0):  # an HloModuleProto
+        guess = _PROGRAM
+    if guess is None:
+        return error
+    message = f"{error.message}; the file looks like {guess}"
+    return CaptureError(message, path=error.path, offset=error.offset, salvageable=False)
+
+
+def _describe_json_value(head: bytes) -> str | None:
+    """What a document is that is a value by itself; None: it is none, or it has several lines, as tables do."""
+    match = _VALUE.fullmatch(head.decode("utf-8-sig", "ignore").strip())
+    if match is None:
+        return None
+    kind = next(name for name, text in match.groupdict().items() if text is not None)
+    return f"it is the {kind} {match[0][:_SHOWN]}"
+
+
+def refuse_other(head: bytes, path: str) -> None:
+    """Raises CaptureError for a damaged file that looks like one of another format: nothing of it can be salvaged."""
+    if _describe_json_value(head) is not None or _find_known_format(head) is not None:
+        raise explain_error(CaptureError("", path=path, offset=0), head)
+    guess = _find_other_format(head)
+    if guess is not None:
+        text = f"{_REFUSED}; it looks like {guess}"
+        raise CaptureError(text, path=path, offset=0, salvageable=False)
+
+
+def _find_document_format(error: CaptureError) -> str | None:
+    """Return the format of a JSON document by its keys, or None."""
+    keys = error.message.partition("; its keys are ")[2].split(", ")
+    return next((text for needed, text in _DOCUMENTS if needed.issubset(keys)), None)
+
+
+def name_foreign_format(head: bytes) -> str | None:
+    """Return the format of a file that begins so, with what reads it; None: a capture, other text, or unknown."""
+    markup = _MARKUP if _find_other_format(head[:_BEGIN]) == _MARKUP else None
+    return _find_begun_format(head) or _find_known_format(head) or markup
+
+
+def _find_begun_format(head: bytes) -> str | None:
+    """Return the format of JSON that begins so, by its first key and others, or None."""
+    if (begin := _FIRST_KEY.match(head)) is None:
+        return None
+    first, keys = begin[1].decode("utf-8", "replace"), {key.decode("utf-8", "replace") for key in _KEY.findall(head)}
+    return next((text for needed, text in _DOCUMENTS if first in needed and needed.issubset(keys)), None)
+
+
+def _find_known_format(head: bytes) -> str | None:
+    """Return the format with this magic number or with these protobuf fields, or None."""
+    return next((text for begin, text in _LOOKS_LIKE if begin.match(head)), None) or _find_protobuf_format(head)
+
+
+def _find_other_format(head: bytes, *, named_json: bool = False) -> str | None:
+    """What these first bytes look like, if the file cannot be read as a capture. Those of a capture that is damaged
+    further on include bytes that no text has."""
+    try:
+        text = codecs.getincrementaldecoder("utf-8-sig")().decode(head)  # the end may be half a character
+    except UnicodeDecodeError:
+        return None
+    if any(one < " " and one not in "\t\r\n\f" for one in text) or "\x7f" in text:
+        return None
+    start = text.lstrip()
+    plain = _PLAIN if len(start) >= (1 if named_json else _LEAST_TEXT) else None
+    return next((kind for beginning, kind in _TEXTS if beginning.match(start)), plain)
+
+
+def refuse_other_protobuf(head: bytes, path: str) -> None:
+    """Raises CaptureError for an HloProto, a trace of Perfetto and a profile of pprof, which would be read as planes
+    that hold nothing known."""
+    found = _PROGRAM if _begins_with_text(head, 1) else _find_protobuf_format(head)
+    if found is not None:
+        raise CaptureError(f"{_REFUSED} but {found}", path=path, offset=0, salvageable=False)
+
+
+_OF_PACKETS = frozenset(((8, 0), (10, 0), (50, 2)))
+"""Fields of Perfetto's packets and their wire types: time, sequence, packets that are compressed. Planes have none."""
+
+
+def _find_protobuf_format(head: bytes) -> str | None:
+    """Return the format that the first messages show: Perfetto packets, or pprof sample types (pairs of numbers)."""
+    starts = ((number, value) for number, _, value, _ in _read_beginning(head))
+    messages = [value for number, value in islice(starts, 2) if number == 1 and isinstance(value, memoryview)]
+    begin = [[(number, kind) for number, kind, _, _ in _read_beginning(message)] for message in messages]
+    if not begin:
+        return None
+    if any(not _OF_PACKETS.isdisjoint(tags) for tags in begin):
+        return _PERFETTO
+    return _PPROF if begin[0] in ([(1, 0), (2, 0)], [(2, 0)]) else None
+
+
+def _read_beginning(message: bytes | memoryview) -> Iterator[BegunField]:
+    """Yield the fields of what may be the beginning of a message, as far as it is one."""
+    with suppress(BadMessageError):
+        yield from read_begun_fields(memoryview(message), True)
+
+
+def _begins_with_text(start: bytes, depth: int) -> bool:
+    """Whether the first field is number 1 and a text, ``depth`` messages deep."""
+    length = 0
+    for _ in range(depth + 1):
+        if start[:1] != b"\x0a":
+            return False
+        rest = start[1:].lstrip(bytes(range(0x80, 0x100)))
+        length = rest[0] if rest else 0  # of texts of 128 bytes and more only some of it
+        start = rest[1:]
+    text = start[: min(length, 8)]
+    return text >= b"0" and text.isascii() and text.decode().isprintable()

@@ -1,9 +1,17 @@
-"""Where the runs of a log directory lie: ``plugins/profile/RUN/[HOST.]xplane.pb``, at any depth.
+"""Where the runs of a log directory lie: ``plugins/profile/RUN/[HOST.]xplane.pb``, at any depth. Directories that hold
+the traces of one rank each are joined: the directory around them is one run, whose hosts are the ranks.
 
 A directory that holds captures is a run if it is the one named, lies directly below that one, or lies
 directly below a ``plugins/profile``. Without any, traces of JSON of any name make a run of the one named. The walk goes
 neither through links nor into runs. It takes ``plugins/profile`` and directories near to the one named first, and ends
 after ``MOST_DIRECTORIES`` that are no runs.
+
+run/rank_0/trace.json  run/rank_1/trace.json    the run is "run", its hosts are "rank_0" and "rank_1"
+run/0/trace.json       run/1/trace.json         likewise, if the traces record these ranks
+
+And directories that hold traces of several profiles, each of all ranks: each profile is a run.
+
+run/1738923.5-TP-0.trace.json  run/1738999.1-TP-0.trace.json    the runs are "run/1738923.5" and "run/1738999.1"
 """
 
 from __future__ import annotations
@@ -12,20 +20,99 @@ import os
 import re
 import stat
 import time
-from collections import deque
-from collections.abc import Iterable
+from collections import Counter, deque
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field
 from pathlib import Path
 from typing import Final
 
 from fastprof.errors import NotFoundError, UsageError
-from fastprof.inputs.directory_content import Place, find_traces, look_into, name_foreign_formats, split_profile
-from fastprof.inputs.paths import absolute, below, last_change, shown, unreadable
-from fastprof.inputs.rank_directories import join_ranks, split_profiles
+from fastprof.inputs.directory_content import (
+    CaptureDirectory,
+    find_traces,
+    look_into,
+    name_foreign_formats,
+    split_profile,
+)
+from fastprof.inputs.paths import find_last_change, join_path, make_absolute, make_unreadable_error, show_path
 from fastprof.schema.value_classes import dataclass
-from fastprof.wording.patterns import pattern_of
-from fastprof.wording.quantities import few
+from fastprof.wording.patterns import compile_late
+from fastprof.wording.quantities import list_few
+
+_RANK: Final = compile_late(r"(?:.*[-_.])?rank[-_.]?(\d{1,9})", re.IGNORECASE)
+_NUMBER: Final = compile_late(r"\d{1,9}")
+_RECORDED: Final = compile_late(rb'"distributedInfo"\s*:\s*\{[^{}\[\]]*?"rank"\s*:\s*(\d{1,9})\b')
+_PROFILE: Final = compile_late(r"(\d{6,}(?:\.\d+)?)-TP-\d+\b.*")
+"""A trace of SGLang, with the id of its profile, which is a time."""
+_LOOKED_INTO: Final = 2
+"""Directories called by a number that are looked into: there may be thousands."""
+
+
+def join_ranks(top: CaptureDirectory, runs: Sequence[CaptureDirectory]) -> list[CaptureDirectory]:
+    """Return the runs below a directory with those of ranks joined to one run for each directory around them."""
+    groups: dict[tuple[tuple[str, ...], str], list[tuple[int, CaptureDirectory]]] = {}
+    for place in runs:
+        *around, name = Path(os.path.relpath(place.directory, top.directory)).parts or [""]
+        match = _RANK.fullmatch(name) or _NUMBER.fullmatch(name)
+        if match is not None and place.traces and not (place.captures or place.linked):
+            digits = match[match.lastindex or 0]
+            groups.setdefault((tuple(around), name.removesuffix(digits)), []).append((int(digits), place))
+    joined = {
+        id(ranks[0][1]): (_join_rank_runs(top, around, sorted(ranks, key=lambda rank: rank[0])), ranks)
+        for (around, prefix), ranks in groups.items()
+        if len(ranks) > 1 and (prefix or _has_recorded_ranks(ranks))
+    }
+    gone = {id(place) for _, ranks in joined.values() for _, place in ranks[1:]}
+    return [joined[id(place)][0] if id(place) in joined else place for place in runs if id(place) not in gone]
+
+
+def _join_rank_runs(
+    top: CaptureDirectory, around: tuple[str, ...], ranks: Iterable[tuple[int, CaptureDirectory]]
+) -> CaptureDirectory:
+    directory = str(Path(top.directory, *around))
+    place = CaptureDirectory(directory, show_path(directory), show_path("/".join(around)) if around else top.name)
+    for _, rank in ranks:
+        place.traces += [join_path(Path(rank.directory).name, trace) for trace in rank.traces]
+    return place
+
+
+def _has_recorded_ranks(ranks: Iterable[tuple[int, CaptureDirectory]]) -> bool:
+    """Whether traces in directories that are called by a number record it as their rank."""
+    from fastprof.inputs.source import read_beginning  # only this search opens files
+
+    some = sorted(ranks, key=lambda rank: rank[0])[:_LOOKED_INTO]
+    heads = [
+        (number, _RECORDED.search(read_beginning(join_path(rank.directory, rank.traces[0])))) for number, rank in some
+    ]
+    return all(match is not None and int(match[1]) == number for number, match in heads)
+
+
+def split_profiles(top: CaptureDirectory, place: CaptureDirectory) -> list[CaptureDirectory]:
+    """Return the profiles that a directory holds as runs of their own; a directory of one is the run itself."""
+    ids = [match and match[1] for match in map(_PROFILE.fullmatch, place.traces)]
+    if place.captures or None in ids or len(set(ids)) < 2:
+        return [place]
+    profiles: dict[str, CaptureDirectory] = {}
+    for trace, profile in zip(place.traces, ids, strict=True):
+        name = f"{profile}" if place is top else f"{place.name}/{profile}"
+        profiles.setdefault(name, CaptureDirectory(place.directory, place.path, name, place.linked)).traces.append(
+            trace
+        )
+    place.traces = []
+    return list(profiles.values())
+
+
+def name_ranks(workers: Mapping[str, str]) -> dict[str, str]:
+    """Return the hosts of traces by their workers; a trace that is the only one of its rank's directory is of the host
+    with the name of that directory."""
+    count = Counter(Path(trace).parent for trace in workers)
+    return {
+        trace: str(folder) if folder != Path() and count[folder] == 1 else worker
+        for trace, worker in workers.items()
+        for folder in [Path(trace).parent]
+    }
+
 
 PROGRAM_SUFFIXES = (".hlo_proto.pb", ".hlo.pb")
 """Of files that hold a compiled program: beside captures the first, which XProf writes; both where they are named."""
@@ -36,18 +123,18 @@ MOST_DIRECTORIES: Final = 50_000
 _FOR_EACH_RUN: Final = 8
 _SUFFIXES = (".xplane.riegeli", ".xplane.pb", ".xplane.pb.gz", ".xplane.pb.zst")
 """Of copies of one capture, the first is read; XProf reads the records of a host before its ``.xplane.pb``, too."""
-_TRACE = pattern_of(r"(?P<host>.*?)(?:\.(?P<span>\d+))?\.(?:pt\.)?trace\.json(?:\.gz)?", re.DOTALL)
+_TRACE = compile_late(r"(?P<host>.*?)(?:\.(?P<span>\d+))?\.(?:pt\.)?trace\.json(?:\.gz)?", re.DOTALL)
 """A trace of JSON: HOST.trace.json of XProf, WORKER.SPAN.pt.trace.json of PyTorch, whose span is a time."""
-_JSON = pattern_of(r"\.json(?:\.gz|\.zst)?\Z")
-_MESSAGE = pattern_of(r"\.(?:pb|pbtxt)(?:\.gz|\.zst)?\Z|(?:run_meta|op_log|tfprof_log)\w*\Z")
+_JSON = compile_late(r"\.json(?:\.gz|\.zst)?\Z")
+_MESSAGE = compile_late(r"\.(?:pb|pbtxt)(?:\.gz|\.zst)?\Z|(?:run_meta|op_log|tfprof_log)\w*\Z")
 _MOST_OTHERS: Final = 50
 """Files of unknown names whose content is looked at if there are no captures."""
 _MOST_NAMED: Final = 3
 _UNFINISHED = ("~", ".tmp", ".temp", ".part", ".partial", ".crdownload", ".gstmp")
 PROFILE = ("plugins", "profile")
 """The directories between a log directory and its runs."""
-_TIMESTAMP = pattern_of("([0-9]{4})" + "_([0-9]{1,2})" * 5)
-_DIGITS = pattern_of(r"\d+")
+_TIMESTAMP = compile_late("([0-9]{4})" + "_([0-9]{1,2})" * 5)
+_DIGITS = compile_late(r"\d+")
 _LOW, _HIGH = (1, 1, 0, 0, 0), (12, 31, 23, 59, 61)
 
 
@@ -86,9 +173,9 @@ def is_transient(name: str) -> bool:
 class Search:
     """What a search of a directory finds: the runs, that directory first if it is one, and what resembles captures."""
 
-    top: Place
-    runs: list[Place] = field(default_factory=list)
-    distant: list[Place] = field(default_factory=list)
+    top: CaptureDirectory
+    runs: list[CaptureDirectory] = field(default_factory=list)
+    distant: list[CaptureDirectory] = field(default_factory=list)
     """Directories with traces, or documents that may be traces, that are runs only if there are no others."""
     others: list[str] = field(default_factory=list)
     """The first files that are not named as captures are."""
@@ -111,15 +198,15 @@ class Search:
 
 
 def find_runs(path: str, wanted: str | None = None) -> Search:
-    """The runs below a directory, without links to runs that are there themselves: see ``pick``. ``wanted``: a run
+    """The runs below a directory, without links to runs that are there themselves: see ``pick_run``. ``wanted``: a run
     that may be named as hidden and unfinished copies are, if no other has that name.
 
     Raises NotFoundError without a run, UnreadableError where the directory cannot be listed.
     """
-    place_of_top = Path(absolute(path))
+    place_of_top = Path(make_absolute(path))
     if ".." in place_of_top.parts:
         place_of_top = place_of_top.resolve()
-    search = Search(Place(str(Path(path)), shown(path), shown(place_of_top.name) or "/"))
+    search = Search(CaptureDirectory(str(Path(path)), show_path(path), show_path(place_of_top.name) or "/"))
     queue: deque[tuple[tuple[str, ...], str, bool]] = deque([((), search.top.directory, False)])
     listed = 0
     while queue:
@@ -128,12 +215,12 @@ def find_runs(path: str, wanted: str | None = None) -> Search:
             break
         listed += 1
         parts, directory, linked = queue.popleft()
-        place = Place(directory, shown(directory), linked=linked) if parts else search.top
+        place = CaptureDirectory(directory, show_path(directory), linked=linked) if parts else search.top
         try:
-            inside, links, hidden = _list(place, search)
+            inside, links, hidden = _list_captures(place, search)
         except OSError as fault:
             if not parts:
-                raise unreadable(path, fault) from fault
+                raise make_unreadable_error(path, fault) from fault
             search.refused.append(place.path)
             continue
         full = place_of_top.parts + parts
@@ -142,34 +229,34 @@ def find_runs(path: str, wanted: str | None = None) -> Search:
             continue
         is_profile = full[-2:] == PROFILE
         if is_profile or not parts:
-            search.passed_over += [((*parts, name), below(directory, name)) for name in hidden]
+            search.passed_over += [((*parts, name), join_path(directory, name)) for name in hidden]
         if (place.captures or place.traces) and not is_profile:
             inside, links = [name for name in inside if name == "plugins"], []
         # A link is looked at where a run may stand, and never walked through: links can make circles.
         if parts and not is_profile:
-            search.links += [shown(below(directory, name)) for name in links]
+            search.links += [show_path(join_path(directory, name)) for name in links]
             links = []
         children = [(name, False) for name in inside] + [(name, True) for name in links]
         for name, link in sorted(children):
             is_near = is_profile or name == PROFILE[0] or (*full[-1:], name) == PROFILE
-            (queue.appendleft if is_near else queue.append)(((*parts, name), below(directory, name), link))
-    if wanted is not None and not _named(search.runs, shown(wanted))[1]:
-        search.runs += _passed_over(search, shown(wanted))
+            (queue.appendleft if is_near else queue.append)(((*parts, name), join_path(directory, name), link))
+    if wanted is not None and not _find_named(search.runs, show_path(wanted))[1]:
+        search.runs += _list_passed_over(search, show_path(wanted))
     if not search.runs:
         look_into(search.top)
         search.runs = [search.top] if search.top.is_full else find_traces(search.distant)
         named = {place.path for place in search.runs}
         search.deeper = [path for path in search.deeper if path not in named]
     joined = join_ranks(search.top, search.runs)
-    if wanted is None or _named(joined, shown(wanted))[1]:
+    if wanted is None or _find_named(joined, show_path(wanted))[1]:
         search.runs = joined
     search.runs = [profile for place in search.runs for profile in split_profiles(search.top, place)]
     if not search.runs:
-        raise _nothing(path, search)
+        raise _make_nothing_error(path, search)
     return search
 
 
-def _list(place: Place, search: Search) -> tuple[list[str], list[str], list[str]]:
+def _list_captures(place: CaptureDirectory, search: Search) -> tuple[list[str], list[str], list[str]]:
     """Note the captures of a directory and what resembles them; its subdirectories, links to such, and subdirectories
     named as hidden or unfinished copies are."""
     below: list[str] = []
@@ -207,7 +294,7 @@ def _is_file_or_missing(entry: os.DirEntry[str]) -> bool:
         return True
 
 
-def _note_file(name: str, place: Place, search: Search) -> None:
+def _note_file(name: str, place: CaptureDirectory, search: Search) -> None:
     if split_name(name):
         place.captures.append(name)
     elif split_trace(name):
@@ -215,7 +302,7 @@ def _note_file(name: str, place: Place, search: Search) -> None:
     elif is_program(name, beside=True):
         place.programs.append(name)
     else:
-        search.note_other(below(place.directory, name))
+        search.note_other(join_path(place.directory, name))
         if _JSON.search(name) or split_profile(name):
             place.documents.append(name)
         elif _MESSAGE.search(name) and not name.startswith(NO_PROGRAM):
@@ -230,12 +317,12 @@ def _leads_to_directory(link: os.DirEntry[str]) -> bool:
         return False
 
 
-def _classify(place: Place, parts: tuple[str, ...], full: tuple[str, ...], search: Search) -> None:
+def _classify(place: CaptureDirectory, parts: tuple[str, ...], full: tuple[str, ...], search: Search) -> None:
     """File the directory ``parts`` below the one named under runs, or under what was perhaps meant."""
     in_profile = full[-3:-1] == PROFILE
     only_programs = not parts and place.programs  # of the directory that was named
     if parts:  # train/RUN for train/plugins/profile/RUN
-        place.name = shown("/".join((*parts[:-3], parts[-1]) if in_profile else parts))
+        place.name = show_path("/".join((*parts[:-3], parts[-1]) if in_profile else parts))
     if not (place.captures or place.traces or only_programs):
         if place.linked:
             search.links.append(place.path)
@@ -249,7 +336,7 @@ def _classify(place: Place, parts: tuple[str, ...], full: tuple[str, ...], searc
             search.distant.append(place)
 
 
-def _nothing(path: str, search: Search) -> NotFoundError:
+def _make_nothing_error(path: str, search: Search) -> NotFoundError:
     message = (
         "no captures: looked for HOST.xplane.pb, also .gz, .zst and .riegeli, and for HOST.trace.json and "
         "WORKER.pt.trace.json, also .gz, in this directory, "
@@ -259,26 +346,26 @@ def _nothing(path: str, search: Search) -> NotFoundError:
     formats = name_foreign_formats(search.top.directory, search.others)
     documents = [name for name in search.top.documents if name not in formats]
     if documents:
-        message += f"; in this directory no JSON is a trace: {few(map(shown, documents))}"
+        message += f"; in this directory no JSON is a trace: {list_few(map(show_path, documents))}"
     if search.deeper:
-        message += f"; there are captures deeper, give their directory: {few(search.deeper)}"
+        message += f"; there are captures deeper, give their directory: {list_few(search.deeper)}"
     for kind, (count, name) in search.strays.items():
         if count == 1 and name in formats:
             continue
-        message += f"; {shown(name)}{f' and {count - 1} more' if count > 1 else ''}: {kind}"
+        message += f"; {show_path(name)}{f' and {count - 1} more' if count > 1 else ''}: {kind}"
     if search.links:
-        message += f"; links are not followed, give their target: {few(search.links)}"
+        message += f"; links are not followed, give their target: {list_few(search.links)}"
     if search.unlisted:
-        message += f"; {ended(search)}"
+        message += f"; {describe_early_end(search)}"
     for form in sorted(set(formats.values())):
-        names = sorted(shown(name) for name in formats if formats[name] == form)
-        message += f"; {few(names, _MOST_NAMED)}: {form}"
+        names = sorted(show_path(name) for name in formats if formats[name] == form)
+        message += f"; {list_few(names, _MOST_NAMED)}: {form}"
     if search.refused:
-        message += f"; the system refused to list: {few(search.refused)}"
-    return NotFoundError(message, path=shown(path))
+        message += f"; the system refused to list: {list_few(search.refused)}"
+    return NotFoundError(message, path=show_path(path))
 
 
-def ended(search: Search) -> str:
+def describe_early_end(search: Search) -> str:
     """That a search of too many directories has ended early."""
     return (
         f"the search ended after {MOST_DIRECTORIES:,} directories, with {search.unlisted:,} and what is below them not "
@@ -286,10 +373,10 @@ def ended(search: Search) -> str:
     )
 
 
-def newest_first(runs: Iterable[Place], since: tuple[float, ...] = ()) -> list[Place]:
+def sort_newest_first(runs: Iterable[CaptureDirectory], since: tuple[float, ...] = ()) -> list[CaptureDirectory]:
     """``since``: year, month, … of the oldest, in local time. Of runs of one time the last by name, and by number in
     it: iteration_20 is newer than iteration_3."""
-    moments = [(_moment(place), (_DIGITS.sub(_pad_digits, place.name), place.name), place) for place in runs]
+    moments = [(_find_capture_time(place), (_DIGITS.sub(_pad_digits, place.name), place.name), place) for place in runs]
     return [place for moment, _, place in sorted(moments, key=lambda one: one[:2], reverse=True) if moment >= since]
 
 
@@ -297,14 +384,14 @@ def _pad_digits(digits: re.Match[str]) -> str:
     return digits[0].zfill(20)
 
 
-def _moment(place: Place) -> tuple[float, ...]:
+def _find_capture_time(place: CaptureDirectory) -> tuple[float, ...]:
     """When a run was captured, in local time: by its name, else by the last change of its captures."""
     match = _TIMESTAMP.fullmatch(place.name.rpartition("/")[2])
     if match:
         year, *rest = (int(digits) for digits in match.groups())
         if all(low <= value <= high for low, value, high in zip(_LOW, rest, _HIGH, strict=True)):
             return (year, *rest)
-    changed = last_change(place.directory, place.captures or place.traces)
+    changed = find_last_change(place.directory, place.captures or place.traces)
     try:
         local = time.localtime(changed)
     except (OverflowError, ValueError, OSError):  # a time that no calendar has
@@ -312,12 +399,12 @@ def _moment(place: Place) -> tuple[float, ...]:
     return (*local[:5], local.tm_sec + changed % 1)
 
 
-def without_aliases(runs: list[Place]) -> list[Place]:
+def drop_aliases(runs: list[CaptureDirectory]) -> list[CaptureDirectory]:
     """Leave out links to runs that are there themselves, such as ``latest``."""
     if not any(place.linked for place in runs):
         return runs
     seen = {os.path.realpath(place.directory) for place in runs if not place.linked}
-    distinct: list[Place] = []
+    distinct: list[CaptureDirectory] = []
     for place in runs:
         if place.linked:
             target = os.path.realpath(place.directory)
@@ -328,40 +415,40 @@ def without_aliases(runs: list[Place]) -> list[Place]:
     return distinct
 
 
-def pick(runs: list[Place], name: str, path: str) -> Place:
+def pick_run(runs: list[CaptureDirectory], name: str, path: str) -> CaptureDirectory:
     """The run of that name, or of that last part of a name if it is the only one; aliases count.
 
     Raises NotFoundError that lists the runs there are, UsageError where the name fits several.
     """
-    wanted = shown(name)
-    exact, matches = _named(runs, wanted)
+    wanted = show_path(name)
+    exact, matches = _find_named(runs, wanted)
     if len(matches) == 1:
         return matches[0]
     if exact:
-        advice = "give a directory: " + few(place.path for place in matches)
-        raise UsageError(f"{len(matches)} runs are called {wanted}; {advice}", path=shown(path))
+        advice = "give a directory: " + list_few(place.path for place in matches)
+        raise UsageError(f"{len(matches)} runs are called {wanted}; {advice}", path=show_path(path))
     if matches:
-        advice = "give a full name: " + few(place.name for place in newest_first(matches))
-        raise UsageError(f"{len(matches)} runs end in {wanted}; {advice}", path=shown(path))
-    names = few((place.name for place in newest_first(without_aliases(runs))), 20)
-    raise NotFoundError(f"there is no run {wanted}; runs, newest first: {names}", path=shown(path))
+        advice = "give a full name: " + list_few(place.name for place in sort_newest_first(matches))
+        raise UsageError(f"{len(matches)} runs end in {wanted}; {advice}", path=show_path(path))
+    names = list_few((place.name for place in sort_newest_first(drop_aliases(runs))), 20)
+    raise NotFoundError(f"there is no run {wanted}; runs, newest first: {names}", path=show_path(path))
 
 
-def _named(runs: list[Place], wanted: str) -> tuple[list[Place], list[Place]]:
+def _find_named(runs: list[CaptureDirectory], wanted: str) -> tuple[list[CaptureDirectory], list[CaptureDirectory]]:
     """The runs of that name; those, or without any the runs of that last part of a name, each once."""
     exact = [place for place in runs if place.name == wanted]
-    return exact, without_aliases(exact or [place for place in runs if place.name.rpartition("/")[2] == wanted])
+    return exact, drop_aliases(exact or [place for place in runs if place.name.rpartition("/")[2] == wanted])
 
 
-def _passed_over(search: Search, wanted: str) -> list[Place]:
+def _list_passed_over(search: Search, wanted: str) -> list[CaptureDirectory]:
     """The runs of that last part of a name that the search did not look into."""
     named = Search(search.top)
-    top = Path(absolute(search.top.directory)).parts
+    top = Path(make_absolute(search.top.directory)).parts
     for parts, directory in search.passed_over:
-        if shown(parts[-1]) != wanted.rpartition("/")[2]:
+        if show_path(parts[-1]) != wanted.rpartition("/")[2]:
             continue
-        place = Place(directory, shown(directory))
+        place = CaptureDirectory(directory, show_path(directory))
         with suppress(OSError):
-            _list(place, named)
+            _list_captures(place, named)
             _classify(place, parts, top + parts, named)
     return named.runs

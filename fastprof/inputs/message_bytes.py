@@ -1,11 +1,26 @@
-"""Fields of protobuf messages, for formats whose files are small: read with the place of each fault."""
+"""Fields of protobuf messages, for formats whose files are small: read with the place of each fault. What a protobuf
+is, by its fields, as it has no magic number; and protobufs as text, as ``print(message)`` and ``text_format`` write
+them, made into bytes.
+
+A kind lists the fields of a message: NUMBER, TEXT_OR_MESSAGE, NUMBERS (packed or not), or the kind of a message in it.
+
+The fields of a message are a table: of each its number and its kind. What is in no table is left out.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import field
+from typing import Final, NamedTuple
 
-from fastprof.schema.message_fields import BYTES, FIXED32, FIXED64, VARINT
+import numpy as np
+
+from fastprof.schema.message_fields import BYTES, FIXED32, FIXED64, VARINT, encode_varint, put
+from fastprof.schema.tensor_types import NAMES
+from fastprof.schema.value_classes import dataclass
+from fastprof.wording.patterns import compile_late
 
 _MOST_BITS = 70
 _MOST_LOOKED_AT = 4_000
@@ -32,21 +47,21 @@ class BadMessageError(Exception):
         self.at = at
 
 
-def fields(data: memoryview, begin: int = 0) -> Iterator[Field]:
+def read_fields(data: memoryview, begin: int = 0) -> Iterator[Field]:
     """The fields of a message, which begins there in the file. BadMessageError: it ends within a field, or a field is
     of no kind that proto3 writes."""
     at, end = 0, len(data)
     while at < end:
         start = at
-        tag, at = _varint(data, at, begin)
+        tag, at = _read_varint(data, at, begin)
         kind = tag & 7
         if kind == VARINT:
-            number, after = _varint(data, at, begin)
+            number, after = _read_varint(data, at, begin)
             yield Field(tag >> 3, number, begin + at)
             at = after
             continue
         if kind == BYTES:
-            length, at = _varint(data, at, begin)
+            length, at = _read_varint(data, at, begin)
         elif kind in (FIXED32, FIXED64):
             length = 4 if kind == FIXED32 else 8
         else:
@@ -58,14 +73,14 @@ def fields(data: memoryview, begin: int = 0) -> Iterator[Field]:
         at += length
 
 
-def sound_fields(data: memoryview, begin: int, salvage: bool) -> Iterator[Field]:
+def read_sound_fields(data: memoryview, begin: int, salvage: bool) -> Iterator[Field]:
     """The fields of a message. ``salvage``: of a message that is cut, the last one is what is there of it, and what
     comes after a fault is left out."""
     if not salvage:
-        yield from fields(data, begin)
+        yield from read_fields(data, begin)
         return
     try:
-        yield from fields(data, begin)
+        yield from read_fields(data, begin)
     except BadMessageError as fault:
         rest = data[fault.at - begin :]
         if fault.text != CUT or rest[0] & 7 != BYTES or rest[0] >= 0x80:
@@ -84,7 +99,7 @@ class BegunField(NamedTuple):
     is_cut: bool
 
 
-def begun_fields(data: memoryview, is_cut: bool) -> Iterator[BegunField]:
+def read_begun_fields(data: memoryview, is_cut: bool) -> Iterator[BegunField]:
     """The fields of a message whose end may be missing (``is_cut``), to find out what it is: the first few thousand.
     BadMessageError: the bytes are not a message."""
     at, size = 0, len(data)
@@ -92,11 +107,11 @@ def begun_fields(data: memoryview, is_cut: bool) -> Iterator[BegunField]:
         if at >= size:
             return
         start = at
-        tag, at = _varint_or_end(data, at, start)
+        tag, at = _read_varint_or_end(data, at, start)
         number, kind = tag >> 3, tag & 7
         value = 0
         if at and kind in (VARINT, BYTES):
-            value, at = _varint_or_end(data, at, start)
+            value, at = _read_varint_or_end(data, at, start)
         elif at and kind in (FIXED32, FIXED64):
             at += 4 if kind == FIXED32 else 8
         elif at:
@@ -113,17 +128,17 @@ def begun_fields(data: memoryview, is_cut: bool) -> Iterator[BegunField]:
             yield BegunField(number, kind, value, False)
 
 
-def complete(data: Readable, at: int, base: int) -> tuple[int, int]:
+def find_complete_end(data: Readable, at: int, base: int) -> tuple[int, int]:
     """From a field on: where the last one that is complete ends, and how many bytes the next needs at least."""
     size = len(data)
     while at < size:
-        tag, after = _varint_or_end(data, at, base + at)
+        tag, after = _read_varint_or_end(data, at, base + at)
         kind = tag & 7
         if kind == BYTES and after:
-            length, after = _varint_or_end(data, after, base + at)
+            length, after = _read_varint_or_end(data, after, base + at)
             after += length if after else 0
         elif kind == VARINT and after:
-            after = _varint_or_end(data, after, base + at)[1]
+            after = _read_varint_or_end(data, after, base + at)[1]
         elif after and kind in (FIXED32, FIXED64):
             after += 4 if kind == FIXED32 else 8
         elif after:
@@ -136,7 +151,7 @@ def complete(data: Readable, at: int, base: int) -> tuple[int, int]:
     return at, size + 1
 
 
-def _varint_or_end(data: Readable, at: int, field: int) -> tuple[int, int]:
+def _read_varint_or_end(data: Readable, at: int, field: int) -> tuple[int, int]:
     """The number and where it ends; 0: not in the data. ``field``: where its field begins in the file."""
     if at < len(data) and data[at] < 0x80:
         return data[at], at + 1
@@ -150,7 +165,7 @@ def _varint_or_end(data: Readable, at: int, field: int) -> tuple[int, int]:
     return 0, 0
 
 
-def _varint(data: memoryview, at: int, begin: int) -> tuple[int, int]:
+def _read_varint(data: memoryview, at: int, begin: int) -> tuple[int, int]:
     value, shift = 0, 0
     while at < len(data) and shift < _MOST_BITS:
         byte = data[at]
@@ -162,17 +177,271 @@ def _varint(data: memoryview, at: int, begin: int) -> tuple[int, int]:
     raise BadMessageError("an integer has no end", begin + at)
 
 
-def signed(value: int | memoryview) -> int:
+def decode_signed(value: int | memoryview) -> int:
     """An integer of 64 bits with its sign; 0 if it is none."""
     if not isinstance(value, int):
         return 0
     return value - (1 << 64) if value >> 63 else value
 
 
-def text(value: int | memoryview) -> str:
+def decode_text(value: int | memoryview) -> str:
     """Bytes that are not UTF-8 are replaced."""
     return "" if isinstance(value, int) else bytes(value).decode("utf-8", "replace")
 
 
-def message(value: int | memoryview) -> memoryview:
+def get_message(value: int | memoryview) -> memoryview:
     return memoryview(b"") if isinstance(value, int) else value
+
+
+NUMBER, TEXT_OR_MESSAGE, NUMBERS = "number", "bytes", "numbers"
+MessageKind = Mapping[int, "str | MessageKind"]
+_TEXTS: Final[MessageKind] = {1: NUMBER, 2: TEXT_OR_MESSAGE}
+_NUMBERS: Final[MessageKind] = {1: NUMBER, 2: NUMBER}
+_NODE: Final[MessageKind] = {
+    1: TEXT_OR_MESSAGE, 2: _NUMBERS, 3: _NUMBERS, 4: NUMBERS, 5: TEXT_OR_MESSAGE, 6: TEXT_OR_MESSAGE,
+    7: TEXT_OR_MESSAGE, 8: NUMBER, 9: TEXT_OR_MESSAGE, 10: {1: TEXT_OR_MESSAGE},
+    11: {1: TEXT_OR_MESSAGE, 2: TEXT_OR_MESSAGE}, 12: _TEXTS, 13: NUMBER, 14: _NUMBERS, 15: _TEXTS, 16: _TEXTS,
+}  # fmt: skip
+PROFILE: Final[MessageKind] = {1: {1: NUMBER, 2: _NODE}, 2: NUMBER, 3: NUMBERS, 4: _TEXTS, 5: NUMBER}
+"""A ProfileProto of tfprof: its nodes by number."""
+_CODE: Final[MessageKind] = {
+    1: {
+        1: TEXT_OR_MESSAGE,
+        2: NUMBER,
+        3: TEXT_OR_MESSAGE,
+        4: TEXT_OR_MESSAGE,
+        5: NUMBER,
+        6: NUMBER,
+        7: NUMBER,
+        8: NUMBER,
+    }
+}
+OP_LOG: Final[MessageKind] = {1: {1: TEXT_OR_MESSAGE, 2: NUMBER, 3: TEXT_OR_MESSAGE, 4: _CODE}, 2: _TEXTS}
+"""An OpLogProto of tfprof: nodes by name, and texts by number."""
+
+
+def begins_with_kind(head: bytes, kind: MessageKind, named: tuple[int, ...]) -> bool:
+    """Whether bytes that may be cut begin with fields of a message of this kind, one of them a sound message in which
+    a name is not empty: ``named`` lists the numbers of fields that lead to it. Others may be damaged."""
+    try:
+        for number, _, value, is_cut in read_begun_fields(memoryview(head), True):
+            what = kind.get(number)
+            if what is None:
+                return False
+            if number == named[0] and not isinstance(what, str) and not isinstance(value, int):
+                with suppress(BadMessageError):
+                    if _has_named_field(value, what, named[1:], is_cut):
+                        return True
+    except BadMessageError:
+        return False
+    return False
+
+
+def _has_named_field(data: memoryview, kind: MessageKind, named: tuple[int, ...], is_cut: bool) -> bool:
+    """Whether the named field is there. BadMessageError: another field is not of the kind."""
+    met = False
+    for number, _, value, value_is_cut in read_begun_fields(data, is_cut):
+        what = kind.get(number)
+        is_next = named[:1] == (number,)
+        if isinstance(value, int):
+            if what not in (NUMBER, NUMBERS):
+                raise BadMessageError("a field of another kind", 0)
+        elif isinstance(what, str) or what is None:
+            if what not in (TEXT_OR_MESSAGE, NUMBERS):
+                raise BadMessageError("a field of another kind", 0)
+            met |= is_next and len(named) == 1 and len(value) > 0
+        else:
+            met |= _has_named_field(value, what, named[1:] if is_next else (), value_is_cut)
+    return met
+
+
+_DEEPEST: Final = 64
+_WIDTHS: Final = {4: FIXED32, 8: FIXED64}
+
+TextKind = int | str | float | Mapping[str, tuple[int, "TextKind"]]
+"""Of a field: an integer, a text, a float or a message with these fields."""
+TextFields = Mapping[str, tuple[int, TextKind]]
+INT, TEXT, FLOAT, DOUBLE = 0, "", 0.0, 1.0
+
+
+def number_fields(first: int, *names: str) -> dict[str, tuple[int, TextKind]]:
+    """Integers of numbers that follow each other."""
+    return {name: (number, INT) for number, name in enumerate(names, first)}
+
+
+_WORDS: Final = {
+    "true": 1, "false": 0, **{f"DT_{name.upper()}": number for number, name in enumerate(NAMES)},
+    **{f"DT_{name.upper()}_REF": number + 100 for number, name in enumerate(NAMES)},
+}  # fmt: skip
+_TOKEN: Final = compile_late(
+    rb"(?:\s|\#[^\n]*)*(?P<token>[A-Za-z_][\w.]*|[-+]?[\d.]+[eE][-+]?\d+|[-+]?[\w.]+|[{}<>\[\]:,;]"
+    rb"|\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*')?",
+    re.DOTALL,
+)
+_ESCAPE: Final = compile_late(rb"\\([0-7]{1,3}|x[0-9a-fA-F]{1,2}|.)", re.DOTALL)
+_OCTAL: Final = compile_late(r"-?0[0-7]+")
+_LONGEST: Final = 24
+"""Digits of a number of 64 bits, with room for signs."""
+_LETTERS: Final = {b"n": b"\n", b"t": b"\t", b"r": b"\r", b"a": b"\a", b"b": b"\b", b"f": b"\f", b"v": b"\v"}
+
+
+@dataclass(slots=True)
+class _Open:
+    """A message whose end has not come. ``number``: of its field in the one around; 0: nobody reads it."""
+
+    number: int
+    fields: TextFields
+    close: bytes
+    parts: list[bytes] = field(default_factory=list)
+
+
+Usual = Callable[[bytes, int], tuple[bytes, int] | None]
+
+
+def encode_text_proto(text: bytes, of: TextFields, usual: Usual | None = None) -> Iterator[bytes]:
+    """The fields of a message, a few at a time. BadMessageError: the text is damaged; what was read before that has
+    been given.
+
+    ``usual``: reads a field faster that begins at a place, if it can; returns its bytes and where it ends."""
+    tokens = _Tokens(text)
+    stack = [_Open(0, of, b"")]
+    try:
+        while True:
+            if usual and len(stack) == 1 and not tokens.is_ahead:
+                while fast := usual(text, tokens.end):
+                    yield fast[0]
+                    tokens.end = fast[1]
+            name = tokens.take()
+            if not name and len(stack) == 1:
+                return
+            if not name:
+                raise BadMessageError("the text ends within a message", tokens.at)
+            if name == stack[-1].close:
+                _close_message(stack)
+                if len(stack) == 1:
+                    yield b"".join(stack[0].parts)
+                    stack[0].parts.clear()
+            elif name not in (b",", b";"):
+                _read_field(tokens, stack, name)
+    except BadMessageError:
+        while len(stack) > 1:
+            _close_message(stack)
+        yield b"".join(stack[0].parts)
+        raise
+
+
+def _close_message(stack: list[_Open]) -> None:
+    """Puts the innermost message into the one around it."""
+    top = stack.pop()
+    if top.number:
+        stack[-1].parts.append(put(top.number, b"".join(top.parts)))
+
+
+def _read_field(tokens: _Tokens, stack: list[_Open], name: bytes) -> None:
+    if not (name[:1].isalpha() or name[:1] in b"_["):
+        raise BadMessageError("a field has no name", tokens.at)
+    number, kind = stack[-1].fields.get(name.decode(), (0, INT))
+    if name == b"[":  # an extension
+        while tokens.take() not in (b"]", b""):
+            continue
+    value = tokens.take()
+    if value == b":":
+        value = tokens.take()
+    if value in (b"{", b"<"):
+        if len(stack) > _DEEPEST:
+            raise BadMessageError(f"messages lie deeper than {_DEEPEST}", tokens.at)
+        inner = kind if isinstance(kind, Mapping) else {}
+        stack.append(_Open(number if inner else 0, inner, b"}" if value == b"{" else b">"))
+        return
+    values = [value]
+    if value == b"[":
+        values = []
+        while (value := tokens.take()) not in (b"]", b""):
+            values += [value] if value != b"," else []
+    for one in values:
+        scalar = _encode_scalar(tokens, one, kind)
+        if number and scalar is not None:
+            stack[-1].parts.append(_encode_fixed(number, scalar) if isinstance(kind, float) else put(number, scalar))
+
+
+def _encode_fixed(number: int, scalar: int | bytes) -> bytes:
+    """A field of the bytes of a float or a double."""
+    data = scalar if isinstance(scalar, bytes) else b""
+    return encode_varint(number << 3 | _WIDTHS[len(data)]) + data
+
+
+def _encode_scalar(tokens: _Tokens, value: bytes, kind: TextKind) -> int | bytes | None:
+    """None: the field is of another kind, or not of 64 bits."""
+    if value[:1] in (b'"', b"'"):
+        found = _unescape(value)
+        while tokens.next()[:1] in (b'"', b"'"):
+            found += _unescape(tokens.take())
+        return found if isinstance(kind, str) else None
+    if not value or value[:1] in b"{}<>[]:,;":
+        raise BadMessageError("a field has no value", tokens.at)
+    if isinstance(kind, float):
+        return _encode_float(value, kind)
+    if not isinstance(kind, int):
+        return None
+    word = value.decode()
+    if word in _WORDS:
+        return _WORDS[word]
+    octal = _OCTAL.fullmatch(word) is not None
+    try:
+        return int(word, 8 if octal else 0) if len(word) <= _LONGEST else None
+    except ValueError:
+        return None
+
+
+def _encode_float(value: bytes, kind: float) -> bytes | None:
+    """The bytes of a float, or a double if that is the kind."""
+    digits = value.decode().lower()
+    try:
+        number = float(digits if digits.endswith("inf") else digits.rstrip("f"))
+    except ValueError:
+        return None
+    with np.errstate(over="ignore"):
+        return np.float64(number).tobytes() if kind == DOUBLE else np.float32(number).tobytes()
+
+
+def _unescape(quoted: bytes) -> bytes:
+    def of(match: re.Match[bytes]) -> bytes:
+        found = match[1]
+        if found[:1].isdigit():
+            return bytes([int(found, 8) & 255])
+        return bytes([int(found[1:], 16)]) if found[:1] == b"x" and len(found) > 1 else _LETTERS.get(found, found)
+
+    return _ESCAPE.sub(of, quoted[1:-1])
+
+
+class _Tokens:
+    """The words, numbers, texts and signs of a document; ``at``: where the last one begins."""
+
+    def __init__(self, text: bytes) -> None:
+        self.at = 0
+        self.end = 0
+        """Where the last one ends."""
+        self._text = text
+        self._token: bytes | None = None
+
+    @property
+    def is_ahead(self) -> bool:
+        """Whether the last one has not been taken."""
+        return self._token is not None
+
+    def next(self) -> bytes:
+        """The next one, which stays; empty: there is none."""
+        if self._token is None:
+            match = _TOKEN.match(self._text, self.end)
+            assert match is not None
+            self._token = match["token"] or b""
+            self.at = self.end = match.end()
+            self.at -= len(self._token)
+            if not self._token and self.end < len(self._text):
+                raise BadMessageError("a sign that texts of protobufs do not have", self.at)
+        return self._token
+
+    def take(self) -> bytes:
+        found = self.next()
+        self._token = None
+        return found

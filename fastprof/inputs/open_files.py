@@ -1,4 +1,6 @@
-"""Files that are read at any offset, for as long as a session is open, and that must stay what they were.
+"""Files that are read at any offset, for as long as a session is open, and that must stay what they were. Temporary
+files for values that are seldom looked at, and how much a stream may take on the disk: a small compressed file can
+unpack to any size.
 
 A file is read with ``pread``, never mapped: the system ends a process that reads a map behind the end of a file that
 has become shorter. Between ``begin`` and ``end`` anyone may read from the descriptor; ``end`` raises ChangedError
@@ -9,19 +11,26 @@ files are opened again when they are needed, and only those read last stay open.
 from __future__ import annotations
 
 import errno
+import mmap
 import os
+import shutil
 import stat
 import sys
+import tempfile
 import threading
 import time
+import weakref
 from collections import OrderedDict
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Generator, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar
 
-from fastprof.errors import ChangedError, UnreadableError
+from fastprof.errors import ChangedError, UnreadableError, UsageError
+from fastprof.wording.quantities import format_size
 
 if TYPE_CHECKING:
-    from fastprof.schema.array_types import Records
+    from fastprof.schema.columns import Records
+
 
 _CHANGED = "the file changed since it was loaded; load it again"
 _COARSE_CLOCK = 5
@@ -81,25 +90,25 @@ class WatchedFile:
         self.name = name
         self.path = path
         try:
-            self._was = _settled(number)
+            self._was = _wait_until_settled(number)
         except BaseException:
             os.close(number)
             raise
         self.size = self._was.st_size
         self._opening = threading.Lock()
         self._held = _Descriptor(number)
-        _rest(self._held)
+        _keep_for_later(self._held)
 
     @property
     def watched(self) -> Watched:
-        return _identity(self._was), _state(self._was), self.name
+        return _identify(self._was), _get_state(self._was), self.name
 
     def __del__(self) -> None:
         held: _Descriptor | None = getattr(self, "_held", None)
         if held is not None and _lock is not None:  # as Python ends, modules lose what they hold, and files are closed
             with _lock:
                 _idle.pop(held, None)
-                _close(held)
+                _close_descriptor(held)
 
     def places(self, offset: int, length: int) -> Iterator[tuple[int, int]]:
         yield offset, length
@@ -124,14 +133,14 @@ class WatchedFile:
             with _lock:
                 held.users -= 1
                 if not held.users:
-                    _rest(held)
+                    _keep_for_later(held)
         if changed:
             raise ChangedError(_CHANGED, path=self.path)
 
     def check(self) -> None:
         """A file that was deleted, or whose name now leads to another of the same size and time, is what it was as long
         as it is held open."""
-        now, was = file_now(self.name), self.watched
+        now, was = find_file(self.name), self.watched
         if now == was:
             return
         if now is not None and (now[0] == was[0] or now[1][:2] != was[1][:2]):
@@ -141,15 +150,15 @@ class WatchedFile:
 
     def _opened_again(self) -> int:
         try:
-            number = opened(self.name)
+            number = open_descriptor(self.name)
         except NotAFileError as error:
             raise ChangedError(_CHANGED, path=self.path) from error
         except FileNotFoundError as error:
             raise ChangedError("the file was deleted since it was loaded", path=self.path) from error
         except OSError as error:
-            raise UnreadableError(reason(error), path=self.path) from error
+            raise UnreadableError(describe_open_error(error), path=self.path) from error
         now = os.fstat(number)
-        if _identity(now) != _identity(self._was) or _is_other(self._was, now):
+        if _identify(now) != _identify(self._was) or _is_other(self._was, now):
             os.close(number)
             raise ChangedError(_CHANGED, path=self.path)
         return number
@@ -161,8 +170,8 @@ class WatchedFile:
             return False
         if (now.st_size, now.st_mtime_ns) != (was.st_size, was.st_mtime_ns):
             return True
-        named = file_now(self.name)
-        return named is not None and named[0] == _identity(now)
+        named = find_file(self.name)
+        return named is not None and named[0] == _identify(now)
 
 
 class SpooledFile:
@@ -216,26 +225,26 @@ class PartsOfFile:
             offset, number = until, number + 1
 
 
-def file_now(name: str | bytes) -> Watched | None:
+def find_file(name: str | bytes) -> Watched | None:
     """The file of that name as it is now; None: there is none."""
     try:
         now = os.stat(name)  # noqa: PTH116 - names may be bytes
     except OSError:
         return None
-    return _identity(now), _state(now), name
+    return _identify(now), _get_state(now), name
 
 
-def reason(error: OSError) -> str:
+def describe_open_error(error: OSError) -> str:
     """Why a file could not be opened, and what helps."""
     few = "; streams and compressed captures keep a file open each, raise the limit with ulimit -n"
     return f"{error.strerror or error}{few if error.errno == errno.EMFILE else ''}"
 
 
-def opened(name: str | bytes, *, pipe: bool = False) -> int:
+def open_descriptor(name: str | bytes, *, pipe: bool = False) -> int:
     """A descriptor of a file, to read from; one more than there may be closes those that nobody reads from now.
     Nothing is waited for: a pipe may have taken the place of the file. ``pipe``: it is the user who named a pipe or a
     device, whose writer is waited for. NotAFileError: it is anything else."""
-    number = _opened_now(name, os.O_RDONLY | os.O_CLOEXEC | (0 if pipe else os.O_NONBLOCK))
+    number = _open_now(name, os.O_RDONLY | os.O_CLOEXEC | (0 if pipe else os.O_NONBLOCK))
     mode = os.fstat(number).st_mode
     if stat.S_ISREG(mode) or (pipe and not stat.S_ISDIR(mode)):
         os.set_blocking(number, True)
@@ -245,7 +254,7 @@ def opened(name: str | bytes, *, pipe: bool = False) -> int:
     raise NotAFileError(errno.EINVAL, f"is {what}; a file was expected")
 
 
-def _opened_now(name: str | bytes, flags: int) -> int:
+def _open_now(name: str | bytes, flags: int) -> int:
     try:
         return os.open(name, flags)
     except OSError as error:
@@ -257,47 +266,47 @@ def _opened_now(name: str | bytes, flags: int) -> int:
     return os.open(name, flags)
 
 
-def _rest(held: _Descriptor) -> None:
+def _keep_for_later(held: _Descriptor) -> None:
     """Keeps a descriptor that nobody reads from for later, and closes those that nobody has needed for longest."""
     with _lock:
         _idle[held] = None
-        _close_idle(_limit())
+        _close_idle(_limit_open_files())
 
 
 def _close_idle(left: int) -> None:
     with _lock:
         while len(_idle) > left:
-            _close(_idle.popitem(last=False)[0])
+            _close_descriptor(_idle.popitem(last=False)[0])
 
 
-def _close(held: _Descriptor) -> None:
+def _close_descriptor(held: _Descriptor) -> None:
     if held.number >= 0:
         number, held.number = held.number, -1
         os.close(number)
 
 
-def _limit() -> int:
+def _limit_open_files() -> int:
     """How many files stay open: a few of those that the process may have."""
     import resource
 
     return max(8, min(256, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 4))
 
 
-def _identity(status: os.stat_result) -> tuple[int, int]:
+def _identify(status: os.stat_result) -> tuple[int, int]:
     return status.st_dev, status.st_ino
 
 
-def _state(status: os.stat_result) -> tuple[int, int, int]:
+def _get_state(status: os.stat_result) -> tuple[int, int, int]:
     return status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
 def _is_other(was: os.stat_result, now: os.stat_result) -> bool:
     """Whether the content of a file may have changed. The time of the last change of its status counts because nobody
     can set it back; so new rights, owners and links are changes, too: they could hide another one."""
-    return _state(now) != _state(was)
+    return _get_state(now) != _get_state(was)
 
 
-def _settled(number: int) -> os.stat_result:
+def _wait_until_settled(number: int) -> os.stat_result:
     """The status of a file, from which a later write differs: a file that was written in this very tick of the clock
     could be written again with the same time, so the tick is waited for."""
     for _ in range(_MOST_TICKS):
@@ -307,3 +316,126 @@ def _settled(number: int) -> os.stat_result:
             break
         time.sleep(0.001)
     return status
+
+
+MOST_UNPACKED: Final = 16 << 30
+"""Bytes that a compressed capture may unpack to; profilers write 2 GiB at most."""
+
+_RESERVE: Final = 1 << 30
+_SHARE: Final = 20  # of a small disk, a twentieth is the reserve
+_STRIDE: Final = 64 << 20  # free space is looked at each time that this number of bytes has been written
+
+
+def check_limit(most: int | None) -> int:
+    """The limit of a user, or the usual one. UsageError: it is not a size."""
+    if most is None:
+        return MOST_UNPACKED
+    if not isinstance(most, int) or isinstance(most, bool) or most < 1:
+        raise UsageError(f"max_unpacked must be a number of bytes above 0, not {most!r}")
+    return most
+
+
+class TooLargeError(UnreadableError):
+    """A compressed capture unpacks to more than may be: however often it is tried."""
+
+
+def check_unpacked_size(unpacked: int, most: int, path: str) -> None:
+    """TooLargeError: a compressed stream has unpacked to more than ``most`` bytes."""
+    if unpacked > most:
+        text = f"unpacks to more than {format_size(most)}; if it is meant to, raise the limit: "
+        raise TooLargeError(text + "--max-unpacked SIZE, load(…, max_unpacked=BYTES)", path=path)
+
+
+def check_disk_space(before: int, size: int, path: str | None) -> None:
+    """UnreadableError: the disk is nearly full. ``before``, ``size``: bytes before the last write and now."""
+    if before // _STRIDE == size // _STRIDE:
+        return
+    folder = tempfile.gettempdir()
+    disk = shutil.disk_usage(folder)
+    reserve = min(_RESERVE, disk.total // _SHARE)
+    if disk.free < reserve:
+        raise UnreadableError(
+            f"copying to a temporary file stopped after {format_size(size)}: less than "
+            f"{format_size(reserve)} are free in "
+            f"{folder} (TMPDIR sets another directory)",
+            path=path,
+        )
+
+
+class SpilledPiece(NamedTuple):
+    """Where bytes are in the file."""
+
+    offset: int
+    length: int
+
+
+class Spill:
+    """A temporary file without a name, so that nobody else can shorten it and its maps stay what they are. It is made
+    at the first write, and gone when neither it nor a map of it is in use. Threads may share it."""
+
+    def __init__(self) -> None:
+        self._number = -1
+        self._size = 0
+        self._lock = threading.Lock()
+
+    @property
+    def size(self) -> int:
+        """Bytes written."""
+        return self._size
+
+    def write(self, data: bytes | memoryview) -> SpilledPiece:
+        """Raises UnreadableError if the disk has no room for it."""
+        view = memoryview(data).cast("B")
+        with self._lock:
+            try:
+                if self._number < 0:
+                    self._open()
+                piece = SpilledPiece(self._size, len(view))
+                written = 0
+                while written < len(view):
+                    written += os.pwrite(self._number, view[written:], piece.offset + written)
+            except OSError as error:
+                text = f"writing to a temporary file failed: {error.strerror or error} (TMPDIR sets its directory)"
+                raise UnreadableError(text) from error
+            self._size += len(view)
+            check_disk_space(piece.offset, self._size, None)
+            return piece
+
+    def read(self, piece: SpilledPiece) -> bytes:
+        found = os.pread(self._number, piece.length, piece.offset) if piece.length else b""
+        while len(found) < piece.length:  # a read may give less than is there, as above 2 GiB
+            more = os.pread(self._number, piece.length - len(found), piece.offset + len(found))
+            if not more:
+                raise UnreadableError("a temporary file became shorter while it was in use")
+            found += more
+        return found
+
+    def mapped(self, piece: SpilledPiece) -> memoryview:
+        """The bytes, in memory only while they are looked at."""
+        if not piece.length:
+            return memoryview(b"")
+        before = piece.offset % mmap.ALLOCATIONGRANULARITY
+        begin = piece.offset - before
+        whole = mmap.mmap(self._number, before + piece.length, access=mmap.ACCESS_READ, offset=begin)
+        return memoryview(whole)[before:]
+
+    def _open(self) -> None:
+        with tempfile.TemporaryFile(prefix="fastprof-") as file:
+            self._number = os.dup(file.fileno())
+        weakref.finalize(self, os.close, self._number)
+
+
+T = TypeVar("T")
+
+
+def prefetch(chunks: Iterator[T]) -> Generator[T, None, None]:
+    """The same chunks; a thread makes the next one while the caller uses the current one."""
+    try:
+        with ThreadPoolExecutor(1, thread_name_prefix="fastprof") as pool:
+            coming = pool.submit(next, chunks, None)
+            while (piece := coming.result()) is not None:
+                coming = pool.submit(next, chunks, None)
+                yield piece
+    finally:
+        if isinstance(chunks, Generator):
+            chunks.close()

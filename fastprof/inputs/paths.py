@@ -9,16 +9,16 @@ from itertools import islice
 from pathlib import Path
 
 from fastprof.errors import FastprofError, NotFoundError, UnreadableError, UsageError
-from fastprof.wording.patterns import pattern_of
+from fastprof.wording.patterns import compile_late
 
 # Path("gs://bucket") is written gs:/bucket, hence the second form.
-_URL = pattern_of(r"(file|https?|gs|gcs|s3|hdfs|dbfs|abfss?):/|[A-Za-z][A-Za-z0-9+.-]+://")
-_MAGIC = pattern_of(r"[*?[]")
+_URL = compile_late(r"(file|https?|gs|gcs|s3|hdfs|dbfs|abfss?):/|[A-Za-z][A-Za-z0-9+.-]+://")
+_MAGIC = compile_late(r"[*?[]")
 _COMPARED = 2000
 """Names of a directory that a misspelt one is compared with: comparing is slow."""
 
 
-def shown(path: str) -> str:
+def show_path(path: str) -> str:
     """The path as text fit for UTF-8: bytes of it that are not UTF-8 appear as ``\\xNN``."""
     try:
         return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
@@ -26,7 +26,7 @@ def shown(path: str) -> str:
         return path.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
-def absolute(path: str) -> str:
+def make_absolute(path: str) -> str:
     """The path from the root, so that it opens after a change of directory; ``..`` is left in it."""
     try:
         return str(Path(path).absolute())
@@ -34,14 +34,14 @@ def absolute(path: str) -> str:
         return path
 
 
-def below(directory: str, name: str) -> str:
+def join_path(directory: str, name: str) -> str:
     """The path of an entry of a directory, as ``Path`` writes it, in a tenth of the time: runs may be many."""
     if directory == ".":
         return name
     return directory + name if directory.endswith(os.sep) else directory + os.sep + name
 
 
-def mode_of(path: str) -> int | None:
+def get_mode(path: str) -> int | None:
     """The mode of what the path leads to, links followed; None where nothing is there.
 
     Raises UnreadableError where the system does not say, UsageError where no path can be so.
@@ -53,12 +53,12 @@ def mode_of(path: str) -> int | None:
     except OSError as fault:
         if fault.errno == errno.ENAMETOOLONG:  # a URL, or a mistake
             return None
-        raise unreadable(path, fault) from fault
+        raise make_unreadable_error(path, fault) from fault
     except ValueError as fault:
-        raise UsageError(f"not a valid path: {fault}", path=shown(path)) from fault
+        raise UsageError(f"not a valid path: {fault}", path=show_path(path)) from fault
 
 
-def last_change(directory: str, names: Iterable[str]) -> float:
+def find_last_change(directory: str, names: Iterable[str]) -> float:
     """When one of these files last changed, in Unix seconds; 0: unknown."""
     changed = 0.0
     for name in names:
@@ -83,42 +83,42 @@ def is_link(path: str) -> bool:
         return False
 
 
-def unreadable(path: str, fault: OSError) -> UnreadableError:
+def make_unreadable_error(path: str, fault: OSError) -> UnreadableError:
     """The error for a path that the system refuses to read."""
     advice = ""
     if isinstance(fault, PermissionError):
         advice = "; it needs read permission, and the directories above it execute permission"
-    return UnreadableError(f"cannot be read: {fault.strerror or fault}{advice}", path=shown(path))
+    return UnreadableError(f"cannot be read: {fault.strerror or fault}{advice}", path=show_path(path))
 
 
-def absent(path: str) -> FastprofError:
+def make_absent_error(path: str) -> FastprofError:
     """The error for a path where nothing is, with what may have been meant."""
     if _URL.match(path):
         if path.startswith("file:"):
-            return UsageError("give the path without file://", path=shown(path))
+            return UsageError("give the path without file://", path=show_path(path))
         advice = "copy the file to a local directory or mount it, and give that path"
-        return UsageError(f"URLs cannot be read; {advice}", path=shown(path))
+        return UsageError(f"URLs cannot be read; {advice}", path=show_path(path))
     if is_link(path):
-        target = shown(str(Path(path).readlink()))
-        return NotFoundError(f"is a link to {target}, which does not exist", path=shown(path))
+        target = show_path(str(Path(path).readlink()))
+        return NotFoundError(f"is a link to {target}, which does not exist", path=show_path(path))
     missing = Path(path)
     while not os.path.lexists(missing.parent) and missing.parent != missing:
         missing = missing.parent
     if not is_directory(missing.parent):
-        message = f"no such path: {shown(str(missing.parent))} is not a directory"
-        return NotFoundError(message, path=shown(path))
+        message = f"no such path: {show_path(str(missing.parent))} is not a directory"
+        return NotFoundError(message, path=show_path(path))
     message = "no such file or directory"
     if missing != Path(path):
-        message += f": {shown(str(missing.parent))} has no {shown(missing.name)}"
-    close = [shown(str(missing.with_name(name))) for name in _close_names(missing)]
+        message += f": {show_path(str(missing.parent))} has no {show_path(missing.name)}"
+    close = [show_path(str(missing.with_name(name))) for name in _find_close_names(missing)]
     if close:
         message += f"; did you mean {' or '.join(close)}?"
     elif path.startswith("~"):
         message += "; ~ is not expanded, give the full path"
-    return NotFoundError(message, path=shown(path))
+    return NotFoundError(message, path=show_path(path))
 
 
-def _close_names(missing: Path) -> list[str]:
+def _find_close_names(missing: Path) -> list[str]:
     from difflib import get_close_matches
 
     if missing.name in ("", ".."):
@@ -136,7 +136,7 @@ def is_glob(path: str) -> bool:
     return _MAGIC.search(path) is not None and _URL.match(path) is None
 
 
-def expand(pattern: str) -> list[Path]:
+def expand_glob(pattern: str) -> list[Path]:
     """Paths that match, sorted by component, each once; ``**`` is any number of directories.
 
     The standard library's glob goes through links to directories at ``**``, and circles of links take it
@@ -146,13 +146,13 @@ def expand(pattern: str) -> list[Path]:
     refused: list[OSError] = []
     path = Path(pattern)
     parts = path.relative_to(path.anchor).parts
-    matches = list(dict.fromkeys(_matches(Path(path.anchor), parts, refused)))
+    matches = list(dict.fromkeys(_list_matches(Path(path.anchor), parts, refused)))
     if refused and not matches:
-        raise unreadable(str(refused[0].filename), refused[0]) from refused[0]
+        raise make_unreadable_error(str(refused[0].filename), refused[0]) from refused[0]
     return matches
 
 
-def _matches(base: Path, parts: tuple[str, ...], refused: list[OSError]) -> Iterator[Path]:
+def _list_matches(base: Path, parts: tuple[str, ...], refused: list[OSError]) -> Iterator[Path]:
     from fnmatch import fnmatchcase
 
     if not parts:
@@ -165,18 +165,18 @@ def _matches(base: Path, parts: tuple[str, ...], refused: list[OSError]) -> Iter
         stack = [base]
         while stack:
             directory = stack.pop()
-            yield from _matches(directory, rest or ("*",), refused)
-            below = [entry for entry in _entries(directory, refused) if entry.is_dir(follow_symlinks=False)]
+            yield from _list_matches(directory, rest or ("*",), refused)
+            below = [entry for entry in _list_entries(directory, refused) if entry.is_dir(follow_symlinks=False)]
             stack += [Path(entry) for entry in reversed(below) if not entry.name.startswith(".")]
     elif _MAGIC.search(head):
-        for entry in _entries(base, refused):
+        for entry in _list_entries(base, refused):
             if fnmatchcase(entry.name, head) and (head.startswith(".") or not entry.name.startswith(".")):
-                yield from _matches(Path(base, entry.name), rest, refused)
+                yield from _list_matches(Path(base, entry.name), rest, refused)
     elif os.path.lexists(base / head):
-        yield from _matches(base / head, rest, refused)
+        yield from _list_matches(base / head, rest, refused)
 
 
-def _entries(directory: Path, refused: list[OSError]) -> list[os.DirEntry[str]]:
+def _list_entries(directory: Path, refused: list[OSError]) -> list[os.DirEntry[str]]:
     try:
         with os.scandir(directory) as entries:
             return sorted(entries, key=lambda entry: entry.name)

@@ -15,20 +15,24 @@ from typing import Final
 import numpy as np
 
 from fastprof.errors import CaptureError
-from fastprof.inputs.message_columns import Buffer, MessageColumns, Spans, all_of
-from fastprof.inputs.message_tables import Message, Rows, read_tables
-from fastprof.inputs.value_columns import (
-    Texts,
-    by_key,
-    byte_order,
-    bytes_at,
-    ends_of,
-    integers_at,
-    places,
-    texts_at,
+from fastprof.inputs.message_columns import (
+    Buffer,
+    ByteSpans,
+    DistinctTexts,
+    MessageColumns,
+    MessageRows,
+    WantedFields,
+    find_ends,
+    invert_order,
+    make_whole_span,
+    read_bytes,
+    read_integers,
+    read_tables,
+    read_texts,
+    sort_by_key,
+    sort_words,
 )
-from fastprof.schema.array_rows import ArrayRows
-from fastprof.schema.array_types import Bools, Int32s, Int64s
+from fastprof.schema.columns import ArrayRows, Bools, Int32s, Int64s
 from fastprof.schema.value_classes import dataclass
 
 DOING: Final = "reading a ProfileProto"
@@ -54,30 +58,32 @@ _INLINE: Final = {FILE_ID: 1, FUNCTION_ID: 3, LINE_ID: 4}
 MEMORY_NUMBERS: Final = range(1, 11)
 """Fields of ExecMemory that are numbers."""
 OUTPUT_MEMORY: Final = 11
-_DEVICE_TIMES: Final = Message(texts=(KEY,), messages={VALUE: Message(messages={TIMES: Message(numbers=(TUPLE,))})})
-_OUTPUTS: Final = Message((KEY,), messages={VALUE: Message((1, 2))})
-_RUN: Final = Message(
+_DEVICE_TIMES: Final = WantedFields(
+    texts=(KEY,), messages={VALUE: WantedFields(messages={TIMES: WantedFields(numbers=(TUPLE,))})}
+)
+_OUTPUTS: Final = WantedFields((KEY,), messages={VALUE: WantedFields((1, 2))})
+_RUN: Final = WantedFields(
     (RUN_COUNT, START, END),
     messages={
         ACCELERATOR_EXECS: _DEVICE_TIMES, CPU_EXECS: _DEVICE_TIMES,
-        MEMORY: Message(tuple(MEMORY_NUMBERS)),
+        MEMORY: WantedFields(tuple(MEMORY_NUMBERS)),
     },
 )  # fmt: skip
-_LISTS: Final = Message(messages={ALLOCATIONS: Message((1, 2))}, lists=(DEVICES,))
-_LISTS_OF_RUNS: Final = Message(messages={EXECS: Message(messages={VALUE: _LISTS})})
-_SCALARS: Final = Message((FLOAT_OPS,), (CANONICAL_DEVICE, HOST_DEVICE, OP), numbers=(SHAPE,), lists=(TYPES,))
-_LINK: Final = Message((KEY, VALUE))
-_INPUTS: Final = Message(messages={INPUTS: _LINK, OUTPUT_OF_INPUT: _LINK})
-_SLOT_SHAPES: Final = Message((KEY,), messages={VALUE: Message(numbers=(TUPLE,))})
-_ATTRS: Final = Message(messages={ATTRS: Message(texts=(KEY, VALUE))})
-_CODE: Final = Message(messages={TRACE: Message(lists=(1,))})
-_NODE_RUNS: Final = Message(messages={EXECS: Message((KEY,), messages={VALUE: _RUN})})
-_RUN_OUTPUTS: Final = Message(messages={MEMORY: Message(messages={OUTPUT_MEMORY: _OUTPUTS})})
-_OUTPUTS_OF_RUNS: Final = Message(messages={EXECS: Message(messages={VALUE: _RUN_OUTPUTS})})
+_LISTS: Final = WantedFields(messages={ALLOCATIONS: WantedFields((1, 2))}, lists=(DEVICES,))
+_LISTS_OF_RUNS: Final = WantedFields(messages={EXECS: WantedFields(messages={VALUE: _LISTS})})
+_SCALARS: Final = WantedFields((FLOAT_OPS,), (CANONICAL_DEVICE, HOST_DEVICE, OP), numbers=(SHAPE,), lists=(TYPES,))
+_LINK: Final = WantedFields((KEY, VALUE))
+_INPUTS: Final = WantedFields(messages={INPUTS: _LINK, OUTPUT_OF_INPUT: _LINK})
+_SLOT_SHAPES: Final = WantedFields((KEY,), messages={VALUE: WantedFields(numbers=(TUPLE,))})
+_ATTRS: Final = WantedFields(messages={ATTRS: WantedFields(texts=(KEY, VALUE))})
+_CODE: Final = WantedFields(messages={TRACE: WantedFields(lists=(1,))})
+_NODE_RUNS: Final = WantedFields(messages={EXECS: WantedFields((KEY,), messages={VALUE: _RUN})})
+_RUN_OUTPUTS: Final = WantedFields(messages={MEMORY: WantedFields(messages={OUTPUT_MEMORY: _OUTPUTS})})
+_OUTPUTS_OF_RUNS: Final = WantedFields(messages={EXECS: WantedFields(messages={VALUE: _RUN_OUTPUTS})})
 
 
 @dataclass(frozen=True, slots=True)
-class Links(ArrayRows):
+class GraphLinks(ArrayRows):
     """Edges of the graph, in the order of ``node`` and ``slot``, to or from the ``output`` of the node ``other``."""
 
     node: Int64s
@@ -87,7 +93,7 @@ class Links(ArrayRows):
 
 
 @dataclass(frozen=True, slots=True)
-class Executions(ArrayRows):
+class NodeExecutions(ArrayRows):
     """In the order of ``node``, ``step`` and device, then as recorded; ``device``: a word of ``devices``."""
 
     node: Int64s
@@ -98,7 +104,7 @@ class Executions(ArrayRows):
     duration_us: Int64s
 
 
-def times_of(every: Executions) -> tuple[int, Bools]:
+def find_times(every: NodeExecutions) -> tuple[int, Bools]:
     """What times count from, and which executions have a time that is near the others'."""
     start, duration = every.start_us, every.duration_us
     is_time = (start > 0) & (start < _LATEST_US) & (duration >= 0) & (duration < _FAR_US)
@@ -110,11 +116,11 @@ def times_of(every: Executions) -> tuple[int, Bools]:
 
 
 @dataclass(frozen=True, slots=True)
-class Lists:
+class OwnedLists:
     """``owner`` of each value, ascending."""
 
     owner: Int64s
-    values: Texts
+    values: DistinctTexts
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,9 +141,9 @@ class Frames:
     frame: Int32s
     line: Int64s
     function_line: Int64s
-    file: Texts
-    function: Texts
-    text: Texts
+    file: DistinctTexts
+    function: DistinctTexts
+    text: DistinctTexts
 
 
 class ProfileColumns:
@@ -148,20 +154,22 @@ class ProfileColumns:
         self.data = data
         self.lost: dict[str, int] = {}
         self._tolerant = tolerant
-        self._top = MessageColumns(data, all_of(data), DOING)
-        entries = read_tables(data, self._top.each(NODES).at, Message((KEY,), (VALUE,)), DOING)
+        self._top = MessageColumns(data, make_whole_span(data), DOING)
+        entries = read_tables(data, self._top.each(NODES).at, WantedFields((KEY,), (VALUE,)), DOING)
         ids, messages = entries.integers(KEY), entries.spans(VALUE)
-        last = by_key(np.zeros(len(ids), np.int64), ids)
+        last = sort_by_key(np.zeros(len(ids), np.int64), ids)
         last.sort()
         ids, messages = ids[last], messages.taken(last)
-        found = texts_at(data, _present(read_tables(data, messages, Message(texts=(NAME,)), DOING).spans(NAME)), DOING)
+        found = read_texts(
+            data, _fill_absent(read_tables(data, messages, WantedFields(texts=(NAME,)), DOING).spans(NAME)), DOING
+        )
         before = np.maximum.accumulate(np.append(-1, found.number))[:-1]
         first = np.flatnonzero(found.number > before)
-        order = byte_order(found.words)
+        order = sort_words(found.words)
         self.names = found.words.take(order)
         self._at = messages.taken(first[order])
         by_id = np.argsort(ids, kind="stable")
-        self._ids, self._row_of_id = ids[by_id], places(order)[found.number][by_id]
+        self._ids, self._row_of_id = ids[by_id], invert_order(order)[found.number][by_id]
 
     def __len__(self) -> int:
         return len(self._at.offset)
@@ -177,7 +185,7 @@ class ProfileColumns:
 
     @property
     def steps(self) -> Int64s:
-        return np.unique(integers_at(self.data, self._top, STEPS, DOING)[1])
+        return np.unique(read_integers(self.data, self._top, STEPS, DOING)[1])
 
     @property
     def has_trace(self) -> bool:
@@ -189,24 +197,24 @@ class ProfileColumns:
 
     # ---- of nodes
 
-    def _read(self, wanted: Message) -> Rows:
+    def _read(self, wanted: WantedFields) -> MessageRows:
         return read_tables(self.data, self._at, wanted, DOING)
 
     @cached_property
-    def _scalars(self) -> Rows:
+    def _scalars(self) -> MessageRows:
         return self._read(_SCALARS)
 
     @property
-    def ops(self) -> Texts:
-        return texts_at(self.data, _present(self._scalars.spans(OP)), DOING)
+    def ops(self) -> DistinctTexts:
+        return read_texts(self.data, _fill_absent(self._scalars.spans(OP)), DOING)
 
     @property
-    def canonical_devices(self) -> Texts:
-        return texts_at(self.data, _filled(self._scalars.spans(CANONICAL_DEVICE)), DOING)
+    def canonical_devices(self) -> DistinctTexts:
+        return read_texts(self.data, _mark_empty(self._scalars.spans(CANONICAL_DEVICE)), DOING)
 
     @property
-    def host_devices(self) -> Texts:
-        return texts_at(self.data, _filled(self._scalars.spans(HOST_DEVICE)), DOING)
+    def host_devices(self) -> DistinctTexts:
+        return read_texts(self.data, _mark_empty(self._scalars.spans(HOST_DEVICE)), DOING)
 
     @property
     def float_ops(self) -> Int64s:
@@ -216,46 +224,46 @@ class ProfileColumns:
     def shapes(self) -> tuple[Int64s, Int64s]:
         """Sizes, and where those of each node end, after 0."""
         sizes = self._scalars.rows_of[SHAPE]
-        return sizes.integers(), ends_of(sizes.parent, len(self))
+        return sizes.integers(), find_ends(sizes.parent, len(self))
 
     @property
-    def types(self) -> Lists:
+    def types(self) -> OwnedLists:
         """Each once, in the order of their bytes."""
         every = self._scalars.rows_of[TYPES]
         return self._distinct(every.parent, every.spans())
 
-    def _distinct(self, owner: Int64s, at: Spans) -> Lists:
-        found = texts_at(self.data, at, DOING)
-        order = by_key(owner, found.rank()[found.number])
-        return Lists(owner[order], Texts(found.number[order], found.words))
+    def _distinct(self, owner: Int64s, at: ByteSpans) -> OwnedLists:
+        found = read_texts(self.data, at, DOING)
+        order = sort_by_key(owner, found.rank()[found.number])
+        return OwnedLists(owner[order], DistinctTexts(found.number[order], found.words))
 
     # ---- the graph
 
     @property
-    def inputs(self) -> Links:
+    def inputs(self) -> GraphLinks:
         """Inputs from one node share one output, the last that is recorded: tfprof keeps it by the node."""
         links = self._read(_INPUTS)
         node, slot, other = self._linked(links.rows_of[INPUTS], "input")
         entries = links.rows_of[OUTPUT_OF_INPUT]
         rows, known = self._rows_of(entries.integers(KEY))
         owner, producer, output = entries.parent[known], rows[known], entries.integers(VALUE)[known]
-        last = by_key(owner, producer)
+        last = sort_by_key(owner, producer)
         keys, wanted = owner[last] * len(self) + producer[last], node * len(self) + other
         at = np.minimum(np.searchsorted(keys, wanted), max(len(keys) - 1, 0))
         recorded = keys[at] == wanted if len(keys) else np.zeros(len(wanted), bool)
         outputs = np.zeros(len(node), np.int64)
         outputs[recorded] = output[last][at[recorded]]
-        return Links(node, slot, other, outputs)
+        return GraphLinks(node, slot, other, outputs)
 
     @property
-    def outputs(self) -> Links:
-        links = self._read(Message(messages={OUTPUTS: _LINK}))
+    def outputs(self) -> GraphLinks:
+        links = self._read(WantedFields(messages={OUTPUTS: _LINK}))
         node, slot, other = self._linked(links.rows_of[OUTPUTS], "output")
-        return Links(node, slot, other, slot)
+        return GraphLinks(node, slot, other, slot)
 
-    def _linked(self, entries: Rows, what: str) -> tuple[Int64s, Int64s, Int64s]:
+    def _linked(self, entries: MessageRows, what: str) -> tuple[Int64s, Int64s, Int64s]:
         owner, slot, ids = entries.parent, entries.integers(KEY), entries.integers(VALUE)
-        order = by_key(owner, slot)
+        order = sort_by_key(owner, slot)
         rows, known = self._rows_of(ids[order])
         if not known.all():
             self._lose(f"{what}s", int((~known).sum()), lambda: self._no_node(what, owner, order, known, ids))
@@ -290,26 +298,26 @@ class ProfileColumns:
         return self._shapes_of(OUTPUT_SHAPES)
 
     def _shapes_of(self, number: int) -> Shapes:
-        entries = self._read(Message(messages={number: _SLOT_SHAPES})).rows_of[number]
+        entries = self._read(WantedFields(messages={number: _SLOT_SHAPES})).rows_of[number]
         node, slot, tuples = entries.parent, entries.integers(KEY), entries.rows_of[VALUE]
-        order = by_key(node, slot)
+        order = sort_by_key(node, slot)
         of_tuple = np.full(len(tuples), -1, np.int64)
         row = tuples.last(len(entries))[order]
         of_tuple[row[row >= 0]] = np.flatnonzero(row >= 0)
         sizes = tuples.rows_of[TUPLE]
         of = of_tuple[sizes.parent]
-        rows = _sorted_rows(of)
-        return Shapes(node[order], slot[order], sizes.integers()[rows], ends_of(of[rows], len(order)))
+        rows = _sort_rows(of)
+        return Shapes(node[order], slot[order], sizes.integers()[rows], find_ends(of[rows], len(order)))
 
     @property
-    def attrs(self) -> tuple[Int64s, Texts, Int32s, Spans, bytes]:
+    def attrs(self) -> tuple[Int64s, DistinctTexts, Int32s, ByteSpans, bytes]:
         """Attributes by node and name: nodes, names, numbers of values; and where each value, an AttrValue, lies in the
         bytes returned."""
         entries = self._read(_ATTRS).rows_of[ATTRS]
-        names = texts_at(self.data, _present(entries.spans(KEY)), DOING)
-        number, at, content = bytes_at(self.data, _present(entries.spans(VALUE)), DOING)
-        order = by_key(entries.parent, names.rank()[names.number])
-        return entries.parent[order], Texts(names.number[order], names.words), number[order], at, content
+        names = read_texts(self.data, _fill_absent(entries.spans(KEY)), DOING)
+        number, at, content = read_bytes(self.data, _fill_absent(entries.spans(VALUE)), DOING)
+        order = sort_by_key(entries.parent, names.rank()[names.number])
+        return entries.parent[order], DistinctTexts(names.number[order], names.words), number[order], at, content
 
     # ---- code
 
@@ -320,36 +328,36 @@ class ProfileColumns:
         every = codes.rows_of[1]
         node = codes.parent[every.parent]
         rows = np.flatnonzero(codes.last(len(self))[node] == every.parent)
-        frame, at, content = bytes_at(self.data, every.spans().taken(rows), DOING)
+        frame, at, content = read_bytes(self.data, every.spans().taken(rows), DOING)
         traces = MessageColumns(content, at, DOING)
         texts = [self._frame_texts(content, traces, number) for number in (FILE_ID, FUNCTION_ID, LINE_ID)]
         return Frames(node[rows], frame, traces.integers(LINE), traces.integers(FUNCTION_LINE), *texts)
 
     @cached_property
-    def _strings(self) -> tuple[Int64s, Spans]:
+    def _strings(self) -> tuple[Int64s, ByteSpans]:
         """The ids of texts, ascending, and where these lie."""
         entries = MessageColumns(self.data, self._top.each(ID_TO_STRING).at, DOING)
         ids = entries.integers(KEY)
-        order = by_key(np.zeros(len(ids), np.int64), ids)
-        return ids[order], _present(entries.spans(VALUE)).taken(order)
+        order = sort_by_key(np.zeros(len(ids), np.int64), ids)
+        return ids[order], _fill_absent(entries.spans(VALUE)).taken(order)
 
-    def _frame_texts(self, content: bytes, traces: MessageColumns, number: int) -> Texts:
+    def _frame_texts(self, content: bytes, traces: MessageColumns, number: int) -> DistinctTexts:
         inline = traces.spans(_INLINE[number])
         if (inline.length >= 0).any():
-            return texts_at(content, inline, DOING)
+            return read_texts(content, inline, DOING)
         ids, at = self._strings
         wanted = traces.integers(number)
         places_ = np.minimum(np.searchsorted(ids, wanted), max(len(ids) - 1, 0))
         known = ids[places_] == wanted if len(ids) else np.zeros(len(wanted), bool)
         if not known.all():
             self.lost["texts of code"] = self.lost.get("texts of code", 0) + int((~known).sum())
-        found = at.taken(places_) if len(ids) else Spans(wanted * 0, wanted * 0)
-        return texts_at(self.data, Spans(found.offset, np.where(known, found.length, -1)), DOING)
+        found = at.taken(places_) if len(ids) else ByteSpans(wanted * 0, wanted * 0)
+        return read_texts(self.data, ByteSpans(found.offset, np.where(known, found.length, -1)), DOING)
 
     # ---- runs
 
     @cached_property
-    def _ran(self) -> Rows:
+    def _ran(self) -> MessageRows:
         return read_tables(self.data, self._at, _NODE_RUNS, DOING).rows_of[EXECS]
 
     @cached_property
@@ -358,7 +366,7 @@ class ProfileColumns:
         run, -1: it does not count."""
         entries = self._ran
         node, step = entries.parent, entries.integers(KEY)
-        order = by_key(node, step)
+        order = sort_by_key(node, step)
         row = entries.rows_of[VALUE].last(len(entries))[order]
         run = np.full(len(entries.rows_of[VALUE]) + 1, -1, np.int64)
         run[row] = np.arange(len(order))
@@ -374,11 +382,11 @@ class ProfileColumns:
         return np.append(self._ran.rows_of[VALUE].integers(number), 0)[self._runs[2]]
 
     @cached_property
-    def _run_lists(self) -> Rows:
+    def _run_lists(self) -> MessageRows:
         return self._read(_LISTS_OF_RUNS).rows_of[EXECS].rows_of[VALUE]
 
     @property
-    def run_devices(self) -> Lists:
+    def run_devices(self) -> OwnedLists:
         """The devices that mention a run, in the order of runs, each once."""
         every = self._run_lists.rows_of[DEVICES]
         run = self._runs[3][every.parent]
@@ -390,48 +398,48 @@ class ProfileColumns:
         """The run, time in microseconds and bytes of allocations, in the order of runs."""
         records = self._run_lists.rows_of[ALLOCATIONS]
         run = self._runs[3][records.parent]
-        rows = _sorted_rows(run)
+        rows = _sort_rows(run)
         return run[rows], records.integers(1)[rows], records.integers(2)[rows]
 
     @cached_property
-    def _executions(self) -> tuple[Executions, Texts]:
+    def _executions(self) -> tuple[NodeExecutions, DistinctTexts]:
         node, step, _, run_of_row = self._runs
         found = [self._ran.rows_of[VALUE].rows_of[number] for number in (CPU_EXECS, ACCELERATOR_EXECS)]
         run = np.concatenate([run_of_row[one.parent] for one in found])
-        at = Spans(*(np.concatenate([one.spans(KEY)[place] for one in found]) for place in (0, 1)))
-        device = texts_at(self.data, _present(at), DOING)
+        at = ByteSpans(*(np.concatenate([one.spans(KEY)[place] for one in found]) for place in (0, 1)))
+        device = read_texts(self.data, _fill_absent(at), DOING)
         is_accelerator = np.repeat([False, True], [len(one) for one in found])
         known = np.flatnonzero(run >= 0)
-        order = known[by_key(run[known], (2 * device.rank()[device.number] + is_accelerator)[known])]
+        order = known[sort_by_key(run[known], (2 * device.rank()[device.number] + is_accelerator)[known])]
         place = np.full(len(run), -1, np.int64)
         place[order] = np.arange(len(order))
-        cpu, accelerator = (_times(one) for one in found)
+        cpu, accelerator = (_split_times(one) for one in found)
         entry = np.concatenate([cpu[0], len(found[0]) + accelerator[0]])
         start, duration = (np.concatenate([cpu[at], accelerator[at]]) for at in (1, 2))
-        rows = _sorted_rows(place[entry])
+        rows = _sort_rows(place[entry])
         entry = entry[rows]
-        every = Executions(
+        every = NodeExecutions(
             node[run[entry]], step[run[entry]], device.number[entry], is_accelerator[entry], start[rows], duration[rows]
         )
         return every, device
 
     @property
-    def executions(self) -> Executions:
+    def executions(self) -> NodeExecutions:
         return self._executions[0]
 
     @property
-    def devices(self) -> Texts:
+    def devices(self) -> DistinctTexts:
         """Of executions: their words."""
         return self._executions[1]
 
     # ---- memory
 
     @cached_property
-    def _memory(self) -> tuple[Int64s, Int64s, Rows]:
+    def _memory(self) -> tuple[Int64s, Int64s, MessageRows]:
         """The rows of records, in the order of runs, and the run of each."""
         records = self._ran.rows_of[VALUE].rows_of[MEMORY]
         run = self._runs[3][records.parent]
-        rows = _sorted_rows(run)
+        rows = _sort_rows(run)
         return rows, run[rows], records
 
     @property
@@ -449,25 +457,25 @@ class ProfileColumns:
         place[rows] = np.arange(len(rows))
         record, slot = place[entries.parent], entries.integers(KEY)
         known = np.flatnonzero(record >= 0)
-        order = known[by_key(record[known], slot[known])]
+        order = known[sort_by_key(record[known], slot[known])]
         values = entries.rows_of[VALUE]
         row = values.last(len(entries))[order]
         sizes, pointers = (np.append(values.integers(number), 0)[row] for number in (1, 2))
         return record[order], slot[order], sizes, pointers
 
 
-def _times(devices: Rows) -> tuple[Int64s, Int64s, Int64s]:
+def _split_times(devices: MessageRows) -> tuple[Int64s, Int64s, Int64s]:
     """The device, start and duration of each time, in microseconds."""
     times = devices.rows_of[VALUE]
     tuples = times.rows_of[TIMES]
     known = np.flatnonzero(times.last(len(devices))[times.parent[tuples.parent]] == tuples.parent)
     values = tuples.rows_of[TUPLE]
-    ends = ends_of(values.parent, len(tuples))
-    start, duration = (_nth(values.integers(), ends, place)[known] for place in (0, 1))
+    ends = find_ends(values.parent, len(tuples))
+    start, duration = (_get_nth(values.integers(), ends, place)[known] for place in (0, 1))
     return times.parent[tuples.parent[known]], start, duration
 
 
-def _sorted_rows(keys: Int64s) -> Int64s:
+def _sort_rows(keys: Int64s) -> Int64s:
     """The rows whose key is not negative, in the order of keys."""
     if not len(keys) or (keys[0] >= 0 and (np.diff(keys) >= 0).all()):
         return np.arange(len(keys))
@@ -475,17 +483,17 @@ def _sorted_rows(keys: Int64s) -> Int64s:
     return order[np.searchsorted(keys[order], 0) :]
 
 
-def _present(at: Spans) -> Spans:
+def _fill_absent(at: ByteSpans) -> ByteSpans:
     """Absent texts are empty."""
-    return Spans(at.offset, np.maximum(at.length, 0))
+    return ByteSpans(at.offset, np.maximum(at.length, 0))
 
 
-def _filled(at: Spans) -> Spans:
+def _mark_empty(at: ByteSpans) -> ByteSpans:
     """Empty texts are absent."""
-    return Spans(at.offset, np.where(at.length == 0, -1, at.length))
+    return ByteSpans(at.offset, np.where(at.length == 0, -1, at.length))
 
 
-def _nth(values: Int64s, ends: Int64s, place: int) -> Int64s:
+def _get_nth(values: Int64s, ends: Int64s, place: int) -> Int64s:
     """The value at a place of each range; 0: it is shorter."""
     at = ends[:-1] + place
     there = at < ends[1:]

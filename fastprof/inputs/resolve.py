@@ -1,8 +1,9 @@
-"""Which capture files make up what the user named: runs, hosts, files. No capture is opened here.
+"""Which capture files make up what the user named: runs, hosts, files, and what each run is called. No capture is
+opened here. Hosts of one run are read together; runs are not.
 
     resolve(what, run=…)     a file, run directory, log directory, glob, bytes, binary file, a list of those: all of
-                             them as one run (several_runs.py keeps runs apart)
-    runs(logdir)             the runs of a log directory, newest first
+                             them as one run (resolve_runs keeps runs apart)
+    list_runs(logdir)        the runs of a log directory, newest first
 
 Paths and hosts are text fit for UTF-8, for tables and messages; ``source`` is what to open.
 """
@@ -19,26 +20,35 @@ from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias
 
 from fastprof.errors import FastprofError, NotFoundError, UnreadableError, UsageError
-from fastprof.inputs.chosen_traces import leave_out_traces
-from fastprof.inputs.directory_content import Place, split_profile
-from fastprof.inputs.graph_files import GraphFiles
+from fastprof.inputs.directory_content import CaptureDirectory, GraphFiles, leave_out_traces, split_profile
 from fastprof.inputs.log_directory import (
+    PROFILE,
     Search,
-    ended,
+    describe_early_end,
+    drop_aliases,
     find_runs,
     is_program,
     is_transient,
-    newest_first,
-    pick,
+    name_ranks,
+    pick_run,
+    sort_newest_first,
     split_name,
     split_trace,
-    without_aliases,
 )
-from fastprof.inputs.paths import absent, absolute, below, expand, is_directory, is_glob, is_link, mode_of, shown
-from fastprof.inputs.rank_directories import name_ranks
+from fastprof.inputs.paths import (
+    expand_glob,
+    get_mode,
+    is_directory,
+    is_glob,
+    is_link,
+    join_path,
+    make_absent_error,
+    make_absolute,
+    show_path,
+)
 from fastprof.schema.value_classes import dataclass
-from fastprof.wording.moments import moment_of
-from fastprof.wording.quantities import few
+from fastprof.wording.amounts import parse_time_of_day
+from fastprof.wording.quantities import list_few
 
 Input: TypeAlias = str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO | GraphFiles
 """One thing that can be loaded; a list or tuple of them is a session too."""
@@ -79,11 +89,11 @@ class Run:
 
 
 Named: TypeAlias = Input | Run
-"""What a user may name: something to load, or a run of ``runs``."""
+"""What a user may name: something to load, or a run of ``list_runs``."""
 
 
 @dataclass(frozen=True, slots=True)
-class Remark:
+class SessionRemark:
     """What was chosen or left out, as a row of import_log says it."""
 
     severity: str
@@ -99,7 +109,7 @@ class Session:
 
     run: str | None
     files: tuple[CaptureFile, ...]
-    remarks: tuple[Remark, ...]
+    remarks: tuple[SessionRemark, ...]
     programs: tuple[str, ...] = ()
 
 
@@ -111,10 +121,10 @@ def resolve(what: Named | Sequence[Named], run: str | None = None, missing_ok: b
     left. Raises NotFoundError, UnreadableError, UsageError; CaptureError where all there is has a format
     that cannot be read.
     """
-    return as_one(*named_parts(what, run, missing_ok))
+    return join_parts(*find_named_parts(what, run, missing_ok))
 
 
-def named_parts(
+def find_named_parts(
     what: Named | Sequence[Named], run: str | None, missing_ok: bool
 ) -> tuple[list[Session], list[FastprofError]]:
     """The parts that ``what`` names, the captures of a part in one directory; and what could not be found."""
@@ -134,42 +144,42 @@ def named_parts(
                 raise
             faults.append(fault)
             code = "missing" if isinstance(fault, NotFoundError) else "unreadable"
-            parts.append(Session(None, (), (Remark("error", code, fault.message, fault.path),)))
+            parts.append(Session(None, (), (SessionRemark("error", code, fault.message, fault.path),)))
     if run is not None and not faults and all(part.run is None for part in parts):
         raise UsageError(f"run={run!r} chooses a run of a log directory, but no directory is given")
     return parts, faults
 
 
-def runs(logdir: str | os.PathLike[str], since: str | date | None = None) -> list[Run]:
+def list_runs(logdir: str | os.PathLike[str], since: str | date | None = None) -> list[Run]:
     """The runs below a directory, newest first; a run directory is one run. ``since``: those captured then or later.
 
     Raises NotFoundError where there are none at all, UnreadableError; UsageError if ``logdir`` is not a directory, or
     ``since`` is not a time.
     """
     try:
-        oldest = () if since is None else moment_of(since)
+        oldest = () if since is None else parse_time_of_day(since)
     except ValueError as error:
         raise UsageError(str(error)) from None
     if not isinstance(logdir, (str, os.PathLike)):
         raise UsageError(f"runs() takes the path of a log directory, not {type(logdir).__name__}")
-    path = _text_of(logdir)
-    mode = mode_of(path)
+    path = _format_path(logdir)
+    mode = get_mode(path)
     if mode is None:
-        raise absent(path)
+        raise make_absent_error(path)
     if not stat.S_ISDIR(mode):
-        raise UsageError("is a file; runs can be listed only for a log directory", path=shown(path))
-    places = newest_first(without_aliases(find_runs(path).runs))
+        raise UsageError("is a file; runs can be listed only for a log directory", path=show_path(path))
+    places = sort_newest_first(drop_aliases(find_runs(path).runs))
     if not any(place.is_full for place in places):
-        raise _no_captures(_read_run(places[0]), path)
-    wanted = newest_first(places, oldest) if oldest else places
+        raise _make_empty_error(_read_run(places[0]), path)
+    wanted = sort_newest_first(places, oldest) if oldest else places
     return [Run(place.name, place.path, _read_run(place).files) for place in wanted if place.is_full]
 
 
-def other_run(path: str, fault: str | None) -> tuple[str, int, str] | None:
+def find_other_run(path: str, fault: str | None) -> tuple[str, int, str] | None:
     """Of a log directory whose newest run has a fault in the file ``fault``: that run, how many there are, and the next
     newest. None: it lies elsewhere, or there are no others."""
     try:
-        found = runs(path)
+        found = list_runs(path)
     except FastprofError:
         return None
     if len(found) < 2 or fault is None or Path(found[0].path) not in Path(fault).parents:
@@ -179,22 +189,22 @@ def other_run(path: str, fault: str | None) -> tuple[str, int, str] | None:
 
 def _resolve_item(item: object, run: str | None) -> list[Session]:
     if isinstance(item, Run):
-        parts = [_of_run(part, item.name) for part in _resolve_path(_folder_of(item), run)]
+        parts = [_find_run_part(part, item.name) for part in _resolve_path(_get_folder(item), run)]
         read = {file.path for part in parts for file in part.files}
         own = [file for file in item.files if file.path not in read and os.path.lexists(file.path)]
         return [Session(item.name, item.files, ())] if own else parts  # ranks, or one of several profiles
     if isinstance(item, (str, os.PathLike)):
-        return _resolve_path(_text_of(item), run)
+        return _resolve_path(_format_path(item), run)
     if isinstance(item, (bytes, bytearray, memoryview)):
-        return [_one_file(None, "<bytes>", item)]
+        return [_make_file_session(None, "<bytes>", item)]
     if isinstance(item, io.TextIOBase):
         message = 'the file is open as text; open it as binary: open(path, "rb")'
-        raise UsageError(message, path=_stream_name(item))
+        raise UsageError(message, path=_get_stream_name(item))
     if isinstance(item, GraphFiles):
-        return [_one_file(_host_of(Path(item.name).name), shown(item.name), item)]
+        return [_make_file_session(_find_host(Path(item.name).name), show_path(item.name), item)]
     if callable(getattr(item, "read", None)):
         stream: Any = item  # anything with .read(n) will do
-        return [_one_file(None, _stream_name(stream), stream)]
+        return [_make_file_session(None, _get_stream_name(stream), stream)]
     advice = ""
     if isinstance(item, (list, tuple)):
         advice = "; nested lists are not accepted, give one flat list"
@@ -204,53 +214,53 @@ def _resolve_item(item: object, run: str | None) -> list[Session]:
     raise UsageError(f"cannot load {type(item).__name__}: expected {expected}{advice}")
 
 
-def _of_run(part: Session, name: str) -> Session:
-    """The part under the name that ``runs`` gave to the run."""
+def _find_run_part(part: Session, name: str) -> Session:
+    """The part under the name that ``list_runs`` gave to the run."""
     return replace(part, run=name, files=tuple(replace(file, run=name) for file in part.files))
 
 
-def _folder_of(run: Run) -> str:
+def _get_folder(run: Run) -> str:
     """Its directory as the system has it: ``run.path`` is text to show."""
     first = run.files[0].source if run.files else None
     return str(Path(first).parent) if isinstance(first, str) else run.path
 
 
-def _text_of(path: str | os.PathLike[Any]) -> str:
+def _format_path(path: str | os.PathLike[Any]) -> str:
     text = os.fsdecode(path)
     if not text:
         raise UsageError("the path is empty; give a capture, a run directory or a log directory")
     return text
 
 
-def _stream_name(stream: object) -> str:
+def _get_stream_name(stream: object) -> str:
     name = getattr(stream, "name", None)  # a number where the stream was made from a descriptor
-    return shown(os.fsdecode(name)) if isinstance(name, (str, bytes)) and name else "<stream>"
+    return show_path(os.fsdecode(name)) if isinstance(name, (str, bytes)) and name else "<stream>"
 
 
-def _one_file(host: str | None, path: str, source: Input) -> Session:
+def _make_file_session(host: str | None, path: str, source: Input) -> Session:
     return Session(None, (CaptureFile(host, path, source),), ())
 
 
 def _resolve_path(path: str, run: str | None) -> list[Session]:
-    mode = mode_of(path)
+    mode = get_mode(path)
     if mode is None:
         if is_glob(path) and not is_link(path):
             return _resolve_glob(path, run)
-        raise absent(path)
+        raise make_absent_error(path)
     if stat.S_ISDIR(mode):
         return [_resolve_directory(path, run)]
     name = Path(path).name
     if is_program(name):
-        return [Session(None, (), (), (absolute(path),))]
+        return [Session(None, (), (), (make_absolute(path),))]
     split = split_name(name)
-    host = split[0] if split else _host_of(name)
+    host = split[0] if split else _find_host(name)
     pipe = not stat.S_ISREG(mode)
     if pipe and not split:
         host = ""  # /dev/fd/63 is the name of no host
-    return [Session(None, (CaptureFile(shown(host) or None, shown(path), absolute(path), pipe=pipe),), ())]
+    return [Session(None, (CaptureFile(show_path(host) or None, show_path(path), make_absolute(path), pipe=pipe),), ())]
 
 
-def _host_of(name: str) -> str:
+def _find_host(name: str) -> str:
     """The host that a file of another name is of; torch's handler writes HOST_PID.TIME.pt.trace.json."""
     name = name.removesuffix(".gz").removesuffix(".zst").removesuffix(".pb")
     plain = name.removesuffix(".json").removesuffix(".trace")
@@ -264,39 +274,39 @@ def _host_of(name: str) -> str:
 def _resolve_directory(path: str, run: str | None) -> Session:
     search = find_runs(path, run)
     if run is not None:
-        return _read_run(pick(search.runs, run, path))
-    places = newest_first(without_aliases(search.runs))
+        return _read_run(pick_run(search.runs, run, path))
+    places = sort_newest_first(drop_aliases(search.runs))
     full = [place for place in places if place.is_full]
     if not full:
         return _read_run(places[0])
     chosen = search.top if search.top.is_full else full[0]
     session = _read_run(chosen)
-    return replace(session, remarks=(*_choice(chosen, full, search), *session.remarks))
+    return replace(session, remarks=(*_describe_choice(chosen, full, search), *session.remarks))
 
 
-def _choice(chosen: Place, full: list[Place], search: Search) -> list[Remark]:
+def _describe_choice(chosen: CaptureDirectory, full: list[CaptureDirectory], search: Search) -> list[SessionRemark]:
     """Remarks on a run that was not requested by name. ``full``: the runs that can be read."""
-    remarks: list[Remark] = []
+    remarks: list[SessionRemark] = []
     others = [place.name for place in full if place is not chosen]
     if others:
         code = "runs_below" if chosen is search.top else "newest_run"
         which = "in this directory" if chosen is search.top else f"the newest of {len(full)}"
         left = f"{len(others)} other run{'s' if len(others) > 1 else ''}"
-        advice = f"choose with run=NAME, or --run NAME: {few(others)}"
+        advice = f"choose with run=NAME, or --run NAME: {list_few(others)}"
         text = f"read the run {chosen.name}, {which}; left out {left}; {advice}"
-        remarks.append(Remark("info", code, text, chosen.path))
+        remarks.append(SessionRemark("info", code, text, chosen.path))
     if search.deeper:
-        text = f"there are captures deeper, in directories that are not runs of this one: {few(search.deeper)}"
-        remarks.append(Remark("info", "captures_deeper", text, search.top.path))
+        text = f"there are captures deeper, in directories that are not runs of this one: {list_few(search.deeper)}"
+        remarks.append(SessionRemark("info", "captures_deeper", text, search.top.path))
     if search.unlisted:
-        remarks.append(Remark("notice", "search_ended", ended(search), search.top.path))
+        remarks.append(SessionRemark("notice", "search_ended", describe_early_end(search), search.top.path))
     if search.refused:
-        text = f"directories that the system refused to list: {few(search.refused)}"
-        remarks.append(Remark("notice", "unreadable_directory", text, search.top.path))
+        text = f"directories that the system refused to list: {list_few(search.refused)}"
+        remarks.append(SessionRemark("notice", "unreadable_directory", text, search.top.path))
     return remarks
 
 
-def _read_run(place: Place) -> Session:
+def _read_run(place: CaptureDirectory) -> Session:
     """The files of a directory, one for each host."""
     if place.graph is not None:
         return _read_graph(place, place.graph)
@@ -304,93 +314,95 @@ def _read_run(place: Place) -> Session:
         return _read_traces(place)
     best: dict[str, tuple[int, str]] = {}
     hosts = {name: split_name(name) or ("", 0) for name in place.captures}
-    folder = absolute(place.directory)
-    programs = tuple(below(folder, name) for name in place.programs)
+    folder = make_absolute(place.directory)
+    programs = tuple(join_path(folder, name) for name in place.programs)
     for name, (host, rank) in hosts.items():
         best[host] = min(best.get(host, (rank, name)), (rank, name))
     files: list[CaptureFile] = []
-    remarks: list[Remark] = []
+    remarks: list[SessionRemark] = []
     for name, (host, _) in hosts.items():
-        full = below(place.directory, name)
+        full = join_path(place.directory, name)
         first = best[host][1]
         if name == first:
-            known_host, run = shown(host) or None, place.name or None
-            files.append(CaptureFile(known_host, shown(full), below(folder, name), run, programs))
+            known_host, run = show_path(host) or None, place.name or None
+            files.append(CaptureFile(known_host, show_path(full), join_path(folder, name), run, programs))
         else:
             is_copy = not first.endswith(".riegeli")
             text = (
-                f"not read, because it is a compressed copy of {shown(first)}"
+                f"not read, because it is a compressed copy of {show_path(first)}"
                 if is_copy
-                else (f"not read, because {shown(first)} is of the same host and session")
+                else (f"not read, because {show_path(first)} is of the same host and session")
             )
-            remarks.append(Remark("notice", "compressed_copy" if is_copy else "same_session", text, shown(full)))
+            remarks.append(
+                SessionRemark("notice", "compressed_copy" if is_copy else "same_session", text, show_path(full))
+            )
     for name in place.traces:
         text = "not read: a trace of the session, whose captures are read"
-        remarks.append(Remark("info", "same_session", text, shown(below(place.directory, name))))
+        remarks.append(SessionRemark("info", "same_session", text, show_path(join_path(place.directory, name))))
     return Session(place.name or None, tuple(files), tuple(remarks), () if files else programs)
 
 
-def _read_traces(place: Place) -> Session:
+def _read_traces(place: CaptureDirectory) -> Session:
     """The traces of a directory without captures: of each worker the newest."""
-    workers = {name: _worker_of(name) for name in place.traces}
+    workers = {name: _find_worker(name) for name in place.traces}
     left = leave_out_traces(place.directory, workers)
     hosts = name_ranks({name: host for name, (host, _) in workers.items() if name not in left})
     files: list[CaptureFile] = []
-    remarks: list[Remark] = []
+    remarks: list[SessionRemark] = []
     for name in workers:
-        full = shown(below(place.directory, name))
+        full = show_path(join_path(place.directory, name))
         if name in left:
-            remarks.append(Remark("notice", *left[name], full))
+            remarks.append(SessionRemark("notice", *left[name], full))
         else:
-            source = below(absolute(place.directory), name)
-            files.append(CaptureFile(shown(hosts[name]) or None, full, source, place.name or None))
-    return Session(place.name or None, tuple(files), (*remarks, *_known(place)))
+            source = join_path(make_absolute(place.directory), name)
+            files.append(CaptureFile(show_path(hosts[name]) or None, full, source, place.name or None))
+    return Session(place.name or None, tuple(files), (*remarks, *_list_timelines(place)))
 
 
-def _known(place: Place) -> list[Remark]:
+def _list_timelines(place: CaptureDirectory) -> list[SessionRemark]:
     """Remarks on timelines that are not read."""
     return [
-        Remark(
+        SessionRemark(
             "info",
             "same_session",
-            f"not read, because {shown(other)} has its step",
-            shown(below(place.directory, name)),
+            f"not read, because {show_path(other)} has its step",
+            show_path(join_path(place.directory, name)),
         )
         for name, other in place.known.items()
     ]
 
 
-def _read_graph(place: Place, graph: GraphFiles) -> Session:
+def _read_graph(place: CaptureDirectory, graph: GraphFiles) -> Session:
     """A graph and its runs are one file."""
-    host = _host_of(Path(graph.graph).name)
-    file = CaptureFile(shown(host), shown(graph.graph), graph, place.name or None)
-    return Session(place.name or None, (file,), tuple(_known(place)))
+    host = _find_host(Path(graph.graph).name)
+    file = CaptureFile(show_path(host), show_path(graph.graph), graph, place.name or None)
+    return Session(place.name or None, (file,), tuple(_list_timelines(place)))
 
 
-def _worker_of(name: str) -> tuple[str, int]:
+def _find_worker(name: str) -> tuple[str, int]:
     """Whose trace it is, and its span."""
-    return split_trace(name) or split_profile(name) or (_host_of(name), 0)
+    return split_trace(name) or split_profile(name) or (_find_host(name), 0)
 
 
-def _no_captures(session: Session, path: str) -> FastprofError:
+def _make_empty_error(session: Session, path: str) -> FastprofError:
     """Of a directory without captures that can be read."""
     if session.programs:
-        return NotFoundError("no captures, only compiled programs, which load() reads", path=shown(path))
-    return NotFoundError("no captures", path=shown(path))
+        return NotFoundError("no captures, only compiled programs, which load() reads", path=show_path(path))
+    return NotFoundError("no captures", path=show_path(path))
 
 
 def _resolve_glob(pattern: str, run: str | None) -> list[Session]:
     """The captures matched; without any, the run directories, else log directories, else any files."""
-    matches = expand(pattern)
+    matches = expand_glob(pattern)
     directories = dict.fromkeys(path for path in matches if is_directory(path))
-    groups: dict[Path, Place] = {}
+    groups: dict[Path, CaptureDirectory] = {}
     for path in matches:
         if is_transient(path.name) or not split_name(path.name) or path in directories:
             continue
-        place = groups.setdefault(path.parent, Place(str(path.parent), shown(str(path.parent))))
+        place = groups.setdefault(path.parent, CaptureDirectory(str(path.parent), show_path(str(path.parent))))
         place.captures.append(path.name)
     parts = [_read_run(place) for place in groups.values()]
-    programs = tuple(absolute(str(path)) for path in matches if is_program(path.name, beside=True))
+    programs = tuple(make_absolute(str(path)) for path in matches if is_program(path.name, beside=True))
     if parts and programs:
         parts.append(Session(None, (), (), programs))
     if parts and (not directories or any(part.files for part in parts)):
@@ -398,7 +410,7 @@ def _resolve_glob(pattern: str, run: str | None) -> list[Session]:
     if matches and not directories:
         return [part for path in matches for part in _resolve_path(str(path), None)]
     faults: list[NotFoundError | UnreadableError] = []
-    for path in [path for path in directories if _holds_captures(path)] or directories:
+    for path in [path for path in directories if _has_captures(path)] or directories:
         try:
             parts.append(_resolve_directory(str(path), run))
         except (NotFoundError, UnreadableError) as fault:
@@ -408,11 +420,11 @@ def _resolve_glob(pattern: str, run: str | None) -> list[Session]:
             raise faults[0]
         looked = f"{len(matches)} paths match, but none has captures" if matches else "no path matches"
         wanted = f" of a run {run!r}" if matches and run is not None else ""
-        raise NotFoundError(f"{looked}{wanted}; ** means directories at any depth", path=shown(pattern))
+        raise NotFoundError(f"{looked}{wanted}; ** means directories at any depth", path=show_path(pattern))
     return parts
 
 
-def _holds_captures(directory: Path) -> bool:
+def _has_captures(directory: Path) -> bool:
     try:
         with os.scandir(directory) as entries:
             return any(split_name(entry.name) and not is_transient(entry.name) for entry in entries)
@@ -420,60 +432,60 @@ def _holds_captures(directory: Path) -> bool:
         return False
 
 
-def as_one(parts: list[Session], faults: list[FastprofError]) -> Session:
+def join_parts(parts: list[Session], faults: list[FastprofError]) -> Session:
     """One session of several parts: a file counts once, and no two files have the same host."""
     files: list[CaptureFile] = []
-    remarks: list[Remark] = []
+    remarks: list[SessionRemark] = []
     seen: set[object] = set()
     for part in parts:
         remarks += part.remarks
         # Hosts of one run directory may be links to one file, and are hosts of their own all the same.
-        keys = [_identity(file) if len(parts) > 1 else None for file in part.files]
+        keys = [_identify_file(file) if len(parts) > 1 else None for file in part.files]
         for file, key in zip(part.files, keys, strict=True):
             if key in seen:
-                remarks.append(Remark("info", "duplicate_file", "given more than once, read once", file.path))
+                remarks.append(SessionRemark("info", "duplicate_file", "given more than once, read once", file.path))
             else:
                 files.append(file)
         seen.update(keys)
     programs = tuple(dict.fromkeys(program for part in parts for program in part.programs))
-    files = _with_programs(files, programs)
+    files = _add_programs(files, programs)
     if not files and faults:
         others = f"; {len(faults) - 1} others failed too" if len(faults) > 1 else ""
         raise type(faults[0])(faults[0].message + others, path=faults[0].path)
     if not files:
         raise NotFoundError("no captures", path=remarks[0].path if remarks else None)
-    remarks += _several_runs(files)
+    remarks += _describe_several_runs(files)
     names = {part.run for part in parts if part.files}
     run = names.pop() if len(names) == 1 else None
-    return Session(run, _distinct_hosts(files, remarks), tuple(remarks))
+    return Session(run, _number_hosts(files, remarks), tuple(remarks))
 
 
-def _with_programs(files: list[CaptureFile], programs: tuple[str, ...]) -> list[CaptureFile]:
+def _add_programs(files: list[CaptureFile], programs: tuple[str, ...]) -> list[CaptureFile]:
     """Programs that were named go with each of the captures; without any they make up one of their own."""
     if not programs:
         return files
     if not files:
         path = programs[0] if len(programs) == 1 else str(Path(programs[0]).parent)
-        return [CaptureFile(None, shown(path), ONLY_PROGRAMS, None, programs)]
+        return [CaptureFile(None, show_path(path), ONLY_PROGRAMS, None, programs)]
     return [replace(file, programs=tuple(dict.fromkeys((*file.programs, *programs)))) for file in files]
 
 
-def _several_runs(files: list[CaptureFile]) -> list[Remark]:
+def _describe_several_runs(files: list[CaptureFile]) -> list[SessionRemark]:
     """Captures of several directories may be of several runs."""
     folders = list(dict.fromkeys(str(Path(file.path).parent) for file in files if isinstance(file.source, str)))
     if len(folders) < 2:
         return []
     names = list(dict.fromkeys(Path(folder).name for folder in folders))
-    listed = few(names if len(names) == len(folders) else folders)
+    listed = list_few(names if len(names) == len(folders) else folders)
     text = f"captures of {len(folders)} directories are read as hosts of one run: {listed}"
-    return [Remark("info", "several_runs", text, None)]
+    return [SessionRemark("info", "several_runs", text, None)]
 
 
-def _identity(file: CaptureFile) -> object:
+def _identify_file(file: CaptureFile) -> object:
     return os.path.realpath(file.source) if isinstance(file.source, str) else id(file.source)
 
 
-def _distinct_hosts(files: list[CaptureFile], remarks: list[Remark]) -> tuple[CaptureFile, ...]:
+def _number_hosts(files: list[CaptureFile], remarks: list[SessionRemark]) -> tuple[CaptureFile, ...]:
     """Number the second and later files of a host: vm, vm#2, vm#3."""
     taken = {file.host for file in files}
     last: dict[str, int] = {}
@@ -487,9 +499,90 @@ def _distinct_hosts(files: list[CaptureFile], remarks: list[Remark]) -> tuple[Ca
                 name = f"{host}#{last[host]}"
             taken.add(name)
             text = f"a second capture of host {host}; tables call it {name}"
-            remarks.append(Remark("notice", "duplicate_host", text, file.path))
+            remarks.append(SessionRemark("notice", "duplicate_host", text, file.path))
             file = replace(file, host=name)
         elif host is not None:
             last[host] = 1
         distinct.append(file)
     return tuple(distinct)
+
+
+_ADVICE = "name its directory, or read everything as hosts of one run with as_hosts=True (--as-hosts)"
+
+
+def resolve_runs(
+    what: Named | Sequence[Named],
+    runs: str | Sequence[str] | None = None,
+    *,
+    missing_ok: bool = False,
+    as_hosts: bool = False,
+) -> dict[str, Session]:
+    """The runs that ``what`` names, by name, in the order in which they are named.
+
+    ``runs``: names of runs of a log directory; else, and for ``missing_ok``: as ``resolve`` takes them. A single run
+    without a name is called "". ``as_hosts``: read all captures as hosts of one run. Raises as ``resolve`` does;
+    UsageError if a capture beside several runs belongs to none.
+    """
+    names: Sequence[str | None] = [runs] if runs is None or isinstance(runs, str) else list(dict.fromkeys(runs))
+    if not names:
+        raise UsageError("the list of runs is empty; give at least one name, or omit it for the newest")
+    parts: list[Session] = []
+    faults: list[FastprofError] = []
+    for name in names:
+        more, failed = find_named_parts(what, name, missing_ok)
+        parts += more
+        faults += failed
+    several = not as_hosts and sum(bool(part.files) for part in parts) > 1
+    groups = _group_by_directory(parts) if several else {}
+    if len(groups) < 2:
+        session = join_parts(parts, faults)
+        return {session.run or "": session}
+    of_all = [part for part in parts if not part.files and part.programs]
+    remarks = [part for part in parts if not part.files and not part.programs]
+    sessions: dict[str, Session] = {}
+    for name, group in zip(_make_distinct_names(groups), groups.values(), strict=True):
+        session = join_parts([*remarks, *group, *of_all], [])
+        sessions[name] = replace(session, run=name, files=tuple(replace(file, run=name) for file in session.files))
+        remarks = []  # what is missing is reported once
+    return sessions
+
+
+def _group_by_directory(parts: Iterable[Session]) -> dict[str, list[Session]]:
+    """The parts with captures, by the directory of their run. UsageError: some belong to none, others to several."""
+    groups: dict[str, list[Session]] = {}
+    of_no_run: list[str] = []
+    for part in parts:
+        if not part.files:
+            continue
+        source = part.files[0].source
+        folder = Path(os.fsdecode(source)).parent if isinstance(source, (str, os.PathLike)) else None
+        if folder is None or (part.run is None and folder.parts[-3:-1] != PROFILE):
+            of_no_run.append(part.files[0].path)
+        else:
+            groups.setdefault(os.path.realpath(folder), []).append(part)
+    if len(groups) > 1 and of_no_run:
+        raise UsageError(f"of {len(groups)} runs, none is the directory of {list_few(of_no_run)}; {_ADVICE}")
+    return groups
+
+
+def _make_distinct_names(groups: dict[str, list[Session]]) -> list[str]:
+    """The names of the runs; equal ones with as many directories above them as make them differ: A/RUN, B/RUN."""
+    folders = [Path(os.fsdecode(str(group[0].files[0].source))).parent for group in groups.values()]
+    names = [group[0].run or show_path(folder.name) for group, folder in zip(groups.values(), folders, strict=True)]
+    longest = max(len(folder.parts) for folder in folders)
+    for length in range(2, longest + 1):
+        repeated = {name for name in names if names.count(name) > 1}
+        if not repeated:
+            return names
+        names = [
+            _get_tail(folder, length) if name in repeated else name for name, folder in zip(names, folders, strict=True)
+        ]
+    return names if len(set(names)) == len(names) else [show_path(str(folder)) for folder in folders]
+
+
+def _get_tail(folder: Path, length: int) -> str:
+    """The last parts of the path without plugins/profile: train/RUN for train/plugins/profile/RUN."""
+    parts = folder.parts
+    if parts[-3:-1] == PROFILE:
+        parts = (*parts[:-3], parts[-1])
+    return show_path("/".join(parts[-length:]))

@@ -1,10 +1,14 @@
-"""Bytes of a capture, readable at any offset: the caller's own, a file, or a spooled stream.
+"""Bytes of a capture, readable at any offset: the caller's own, a file, or a spooled stream, decompressed, and
+transcribed to an XSpace if it is of another format.
 
 Plain files are read where and when their bytes are needed. Whatever can only be read from front to back (pipes, file
 objects, gzip, zstd) is written to an unnamed temporary file, to be read so: in an XSpace the names come after the
 events that use them. Other formats (``inputs/formats``) are transcribed on the way there. Decompressed bytes are what
 offsets count. A transcription gives events as they come, names and metadata at the end: parts of the temporary file are
 its XSpace.
+
+isal reads only what is sound. From anything else on, the caller has the stream read by zlib, so that results, errors
+and what is left of damaged data are the same with and without isal.
 """
 
 from __future__ import annotations
@@ -13,22 +17,241 @@ import io
 import os
 import stat
 import tempfile
-from collections.abc import Callable, Generator, Iterator
+import zlib
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import ExitStack, closing, suppress
-from typing import IO, TYPE_CHECKING, Any, BinaryIO
+from typing import IO, TYPE_CHECKING, Any, BinaryIO, Final
 
 from fastprof.errors import CaptureError, ChangedError, UnreadableError
-from fastprof.inputs import unpacking
-from fastprof.inputs.fast_inflation import NotSoundError, inflated
-from fastprof.inputs.formats import HEAD, IN_FILE, format_of
-from fastprof.inputs.formats.contract import Remark
-from fastprof.inputs.gzip_members import DamagedMemberError, Members
-from fastprof.inputs.made_ahead import made_ahead
-from fastprof.inputs.open_files import PartsOfFile, ReadFile, SpooledFile, Watched, WatchedFile, opened, reason
-from fastprof.inputs.transcribed import Transcription
+from fastprof.inputs import open_files
+from fastprof.inputs.formats import HEAD, IN_FILE, Scribe, find_format
+from fastprof.inputs.formats.contract import FormatRemark
+from fastprof.inputs.open_files import (
+    PartsOfFile,
+    ReadFile,
+    SpooledFile,
+    Watched,
+    WatchedFile,
+    describe_open_error,
+    open_descriptor,
+    prefetch,
+)
 
 if TYPE_CHECKING:
     from fastprof.inputs.profile_columns import ProfileColumns
+
+
+class Transcription:
+    """Takes a stream a chunk at a time. Its format is known from its first bytes, which wait until there are enough.
+
+    ``read``: bytes of the stream that were scanned.
+    ``failed``: the format's own fault, not that of the stream.
+    ``parts``: at the end, parts of what was given that are the XSpace; None: all of it (``contract.Scribe``).
+    ``profile``: at the end, as the contract has it.
+    """
+
+    def __init__(self, path: str, salvage: bool) -> None:
+        self.read = 0
+        self.failed = False
+        self.remarks: list[FormatRemark] = []
+        self.parts: bytes | None = None
+        self.profile: ProfileColumns | None = None
+        self._path = path
+        self._salvage = salvage
+        self._head: bytes | None = b""
+        self._scribe: Scribe | None = None
+
+    def scanned(self, chunks: Iterable[bytes]) -> Generator[Any, None, None]:
+        """What ``push`` takes, made of chunks. A thread may make it while another one pushes what was made before."""
+        for chunk in chunks:
+            self.read += len(chunk)
+            if self._head is None:
+                yield self._scanned(chunk)
+                continue
+            self._head += chunk
+            if len(self._head) >= HEAD:
+                yield self._begun()
+
+    def push(self, scanned: Any) -> Iterator[bytes | memoryview]:
+        """What of the XSpace is ready."""
+        if self._scribe is None:
+            if scanned:
+                yield scanned
+            return
+        try:
+            ready = self._scribe.push(scanned)
+        except CaptureError:
+            self.failed = True
+            raise
+        if isinstance(ready, list):
+            yield from ready
+        elif ready:
+            yield ready
+
+    def finish(self) -> Iterator[bytes | memoryview]:
+        """The rest of it."""
+        if self._head is not None:
+            yield from self.push(self._begun())
+        if self._scribe is not None:
+            yield from self._checked(self._scribe.finish())
+            self.remarks, self.parts, self.profile = self._scribe.remarks, self._scribe.parts, self._scribe.profile
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether the stream is of another format; known before the first bytes are given."""
+        return self._scribe is not None
+
+    def close(self) -> None:
+        if self._scribe is not None:
+            self._scribe.close()
+
+    def _begun(self) -> Any:
+        head, self._head = self._head or b"", None
+        form = find_format(head[:HEAD])
+        if form is not None:
+            self._scribe = form.scribe(self._path, self._salvage)
+        return self._scanned(head)
+
+    def _scanned(self, chunk: bytes) -> Any:
+        return chunk if self._scribe is None else self._scribe.scan(chunk)
+
+    def _checked(self, pieces: Iterable[bytes | memoryview]) -> Iterator[bytes | memoryview]:
+        try:
+            yield from pieces
+        except CaptureError:
+            self.failed = True
+            raise
+
+
+_GZIP: Final = 16 + zlib.MAX_WBITS
+_ISAL_PIECE: Final = 1 << 16
+
+
+class NotSoundError(Exception):
+    """The data are damaged, cut off, or something else follows them."""
+
+
+def inflate_with_isal(read: Callable[[int], bytes], size: int) -> Iterator[bytes] | None:
+    """Chunks of ``size`` bytes; the last may have fewer. They raise NotSoundError. None: isal is not installed."""
+    try:
+        from isal import isal_zlib
+    except ImportError:
+        return None
+    return _inflate_chunks(isal_zlib, read, size)
+
+
+def _inflate_chunks(isal: Any, read: Callable[[int], bytes], size: int) -> Iterator[bytes]:
+    stream, parts, count, left = isal.decompressobj(_GZIP), [], 0, b""
+    while True:
+        more = left or read(_ISAL_PIECE)
+        try:
+            part = stream.decompress(more, size - count)
+        except isal.error as error:
+            raise NotSoundError from error
+        if not (more or part or stream.eof):
+            raise NotSoundError
+        parts.append(part)
+        count += len(part)
+        if count == size:
+            yield b"".join(parts)
+            parts, count = [], 0
+        left = stream.unconsumed_tail
+        if stream.eof:
+            left = stream.unused_data or read(_ISAL_PIECE)
+            if not left:
+                break
+            stream = isal.decompressobj(_GZIP)
+    if count:
+        yield b"".join(parts)
+
+
+_FORMAT: Final = 16 + zlib.MAX_WBITS
+_MEMBER_MAGIC: Final = b"\x1f\x8b"
+_PIECE: Final = 64 << 10
+
+
+class DamagedMemberError(Exception):
+    """``before``: what the last bytes before the damage inflate to."""
+
+    def __init__(self, text: str, before: bytes) -> None:
+        super().__init__(text)
+        self.before = before
+
+
+class GzipMembers:
+    """``trailing``: bytes behind the last member that begin no other, as writers to tapes pad with zeros;
+    ``are_zeros``: all of them are."""
+
+    def __init__(self, read: Callable[[int], bytes], size: int) -> None:
+        """``read``: at most that many packed bytes, none at their end."""
+        self.trailing = 0
+        self.are_zeros = True
+        self._read = read
+        self._size = size
+        self._left = b""
+        """Packed bytes that no member has taken."""
+
+    def chunks(self) -> Iterator[bytes]:
+        """What they inflate to, in chunks of ``size`` bytes; the last may have fewer. DamagedMemberError."""
+        parts, count, damage = list[bytes](), 0, None
+        pieces = self._pieces(lambda: self._size - count)
+        while True:
+            try:
+                part = next(pieces, b"")
+            except DamagedMemberError as error:
+                part, damage = error.before, error
+            parts.append(part)
+            count += len(part)
+            if count >= self._size or damage or not part:
+                if count:
+                    yield b"".join(parts)
+                if damage:
+                    raise damage
+                if not part:
+                    return
+                parts, count = [], 0
+
+    def _pieces(self, most: Callable[[], int]) -> Iterator[bytes]:
+        yield from self._member(most)
+        while self._peek(len(_MEMBER_MAGIC)):
+            if self._left[: len(_MEMBER_MAGIC)] != _MEMBER_MAGIC[: len(self._left)]:
+                self._skip_rest()
+                return
+            yield from self._member(most)
+
+    def _member(self, most: Callable[[], int]) -> Iterator[bytes]:
+        stream = zlib.decompressobj(_FORMAT)
+        while not stream.eof:
+            is_end, before = not self._peek(1), stream.copy()
+            try:
+                piece = stream.decompress(self._left, most())
+            except zlib.error as error:
+                raise DamagedMemberError(str(error), self._to_the_damage(before)) from None
+            self._left = stream.unused_data if stream.eof else stream.unconsumed_tail
+            if piece:
+                yield piece
+            elif is_end and not stream.eof:
+                raise DamagedMemberError("Truncated compressed stream", b"")
+
+    def _to_the_damage(self, stream: zlib._Decompress) -> bytes:
+        """A call that fails gives nothing, so the piece with the damage is inflated again, byte by byte."""
+        found = bytearray()
+        with suppress(zlib.error):
+            for at in range(len(self._left)):
+                found += stream.decompress(self._left[at : at + 1])
+        return bytes(found)
+
+    def _peek(self, size: int) -> bytes:
+        while len(self._left) < size and (more := self._read(_PIECE)):
+            self._left += more
+        return self._left
+
+    def _skip_rest(self) -> None:
+        while self._peek(1):
+            self.trailing += len(self._left)
+            self.are_zeros &= not self._left.strip(b"\0")
+            self._left = b""
+
 
 CHUNK = 1 << 20
 _MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
@@ -37,7 +260,7 @@ _HEAD = 4
 _EMPTY = "the file is empty: nothing was captured, or the profiler lost the data (as it does above 2 GiB)"
 
 
-class Source:
+class CaptureSource:
     """The bytes of one capture: in ``memory``, or read from ``stored``. ``pushed``: all were pushed on the way."""
 
     def __init__(
@@ -52,7 +275,7 @@ class Source:
         """What cut a compressed stream short, where that was tolerated."""
         self.read_size = self.size
         """Bytes of the capture as it was written, decompressed."""
-        self.remarks: list[Remark] = []
+        self.remarks: list[FormatRemark] = []
         """What was tolerated while transcribing."""
         self.profile: ProfileColumns | None = None
         """The profile of tfprof that it was transcribed from, unless it is too large to keep."""
@@ -99,10 +322,10 @@ def open_source(
     path: str,
     push: Push,
     salvage: bool = False,
-    max_unpacked: int = unpacking.MOST,
+    max_unpacked: int = open_files.MOST_UNPACKED,
     *,
     pipe: bool = False,
-) -> Source:
+) -> CaptureSource:
     """Open a capture. What can only be read once is pushed, in order, to ``push`` on the way, unless it is salvaged.
 
     ``what`` is a path, bytes, a binary file object, or a part of a source that is open. ``max_unpacked``: bytes that a
@@ -111,22 +334,22 @@ def open_source(
     Raises UnreadableError, or CaptureError where the bytes are empty or the compression is damaged (to salvage, what
     came before the damage is kept); whatever ``push`` raises ends the reading.
     """
-    if isinstance(what, Source):
+    if isinstance(what, CaptureSource):
         return what
     if isinstance(what, (bytes, bytearray, memoryview)):
         view = memoryview(what)
         view = view.cast("B") if view.c_contiguous else memoryview(bytes(view))
-        if _codec(bytes(view[:_HEAD])) or format_of(bytes(view[:HEAD])):
+        if _find_codec(bytes(view[:_HEAD])) or find_format(bytes(view[:HEAD])):
             return _spool(io.BytesIO(view), path, push, salvage, max_unpacked, ahead=True)
-        return Source(path, memory=view)
+        return CaptureSource(path, memory=view)
     if isinstance(what, (str, os.PathLike)):
         return _open_file(os.fspath(what), path, push, salvage, max_unpacked, pipe)
     return _spool(what, path, push, salvage, max_unpacked)  # type: ignore[arg-type]
 
 
-def _open_file(name: str | bytes, path: str, push: Push, salvage: bool, max_unpacked: int, pipe: bool) -> Source:
+def _open_file(name: str | bytes, path: str, push: Push, salvage: bool, max_unpacked: int, pipe: bool) -> CaptureSource:
     try:
-        number = opened(name, pipe=pipe)
+        number = open_descriptor(name, pipe=pipe)
         if not stat.S_ISREG(os.fstat(number).st_mode):
             with open(number, "rb", buffering=0) as stream:  # noqa: PTH123
                 return _spool(stream, path, push, salvage, max_unpacked)
@@ -134,28 +357,28 @@ def _open_file(name: str | bytes, path: str, push: Push, salvage: bool, max_unpa
     except UnreadableError:
         raise
     except OSError as error:
-        raise UnreadableError(reason(error), path=path) from error
-    source = Source(path, stored=file)
+        raise UnreadableError(describe_open_error(error), path=path) from error
+    source = CaptureSource(path, stored=file)
     head = source.read(0, HEAD)
-    if _codec(head) or format_of(head):
-        parts = None if salvage or _codec(head) else _parts_in_file(source, head)
+    if _find_codec(head) or find_format(head):
+        parts = None if salvage or _find_codec(head) else _find_parts(source, head)
         if parts is None:
-            source = _unpacked(file, path, push, salvage, max_unpacked)
+            source = _unpack_file(file, path, push, salvage, max_unpacked)
         else:
-            source = Source(path, stored=PartsOfFile(file, parts))
+            source = CaptureSource(path, stored=PartsOfFile(file, parts))
             source.read_size = file.size
     source.file = file.watched
     return source
 
 
-def _parts_in_file(source: Source, head: bytes) -> bytes | None:
+def _find_parts(source: CaptureSource, head: bytes) -> bytes | None:
     """Where the XSpace stands in a file of another format; None: it does not stand there."""
-    form = format_of(head)
+    form = find_format(head)
     find = IN_FILE.get(form.NAME) if form else None
     return find(source.read, source.size, source.path) if find else None
 
 
-def _unpacked(file: WatchedFile, path: str, push: Push, salvage: bool, max_unpacked: int) -> Source:
+def _unpack_file(file: WatchedFile, path: str, push: Push, salvage: bool, max_unpacked: int) -> CaptureSource:
     number = file.begin()
     try:
         with open(number, "rb", buffering=0, closefd=False) as stream:
@@ -164,11 +387,11 @@ def _unpacked(file: WatchedFile, path: str, push: Push, salvage: bool, max_unpac
         file.end()
 
 
-def _codec(head: bytes) -> str | None:
+def _find_codec(head: bytes) -> str | None:
     return next((codec for magic, codec in _MAGIC.items() if head.startswith(magic)), None)
 
 
-def _read(stream: BinaryIO, size: int, path: str) -> bytes:
+def _read_head(stream: BinaryIO, size: int, path: str) -> bytes:
     if getattr(stream, "closed", False):
         raise UnreadableError("the file object is closed", path=path)
     try:
@@ -211,34 +434,34 @@ class _Packed(io.RawIOBase):
 
     def _taken(self, size: int) -> bytes:
         if not self._head:
-            return _read(self._rest, size, self._path)
+            return _read_head(self._rest, size, self._path)
         taken = self._head if size < 0 else self._head[:size]
         self._head = self._head[len(taken) :]
         return taken
 
 
-def _chunks(
-    stream: BinaryIO, path: str, copy: IO[bytes] | None, max_unpacked: int, remarks: list[Remark] | None = None
+def _read_chunks(
+    stream: BinaryIO, path: str, copy: IO[bytes] | None, max_unpacked: int, remarks: list[FormatRemark] | None = None
 ) -> Generator[bytes, None, None]:
     """The stream's bytes, decompressed, in chunks as they come; ``copy`` gets those of zstd as they are."""
     head = b""
-    while len(head) < _HEAD and (more := _read(stream, _HEAD - len(head), path)):
+    while len(head) < _HEAD and (more := _read_head(stream, _HEAD - len(head), path)):
         head += more
-    codec = _codec(head)
+    codec = _find_codec(head)
     if codec is None:
         if head:
             yield head
-        while chunk := _read(stream, CHUNK, path):
+        while chunk := _read_head(stream, CHUNK, path):
             yield chunk
         return
     unpacked = 0
-    fast = _fast(head, stream, path) if codec == "gzip" else None
+    fast = _inflate_fast(head, stream, path) if codec == "gzip" else None
     if fast is not None:
         begin = stream.tell() - len(head)
         try:
             for chunk in fast:
                 unpacked += len(chunk)
-                unpacking.check_size(unpacked, max_unpacked, path)
+                open_files.check_unpacked_size(unpacked, max_unpacked, path)
                 yield chunk
             return
         except NotSoundError:
@@ -248,23 +471,23 @@ def _chunks(
     yield from _unpack(codec, packed, path, max_unpacked, unpacked, [] if remarks is None else remarks)
 
 
-def _fast(head: bytes, stream: BinaryIO, path: str) -> Iterator[bytes] | None:
+def _inflate_fast(head: bytes, stream: BinaryIO, path: str) -> Iterator[bytes] | None:
     """What inflates faster than zlib; None: nothing that is installed, or the stream could not be read once more."""
     if not isinstance(stream, (io.FileIO, io.BytesIO)) or not stream.seekable():
         return None
     rest = [head]
-    return inflated(lambda size: rest.pop() if rest else _read(stream, size, path), CHUNK)
+    return inflate_with_isal(lambda size: rest.pop() if rest else _read_head(stream, size, path), CHUNK)
 
 
 def _unpack(
-    codec: str, packed: _Packed, path: str, max_unpacked: int, known: int, remarks: list[Remark]
+    codec: str, packed: _Packed, path: str, max_unpacked: int, known: int, remarks: list[FormatRemark]
 ) -> Generator[bytes, None, None]:
     """What a compressed stream has behind its first ``known`` bytes."""
     unpacked = 0
     try:
-        for chunk in _of_gzip(packed, remarks) if codec == "gzip" else _of_zstd(packed):
+        for chunk in _unpack_gzip(packed, remarks) if codec == "gzip" else _unpack_zstd(packed):
             unpacked += len(chunk)
-            unpacking.check_size(unpacked, max_unpacked, path)
+            open_files.check_unpacked_size(unpacked, max_unpacked, path)
             if unpacked > known:
                 yield chunk
     except UnreadableError:
@@ -275,8 +498,8 @@ def _unpack(
         raise CaptureError(f"the {codec} data are damaged or cut off: {error}", path=path) from error
 
 
-def _of_gzip(packed: _Packed, remarks: list[Remark]) -> Iterator[bytes]:
-    members, unpacked = Members(packed.read, CHUNK), 0
+def _unpack_gzip(packed: _Packed, remarks: list[FormatRemark]) -> Iterator[bytes]:
+    members, unpacked = GzipMembers(packed.read, CHUNK), 0
     for chunk in members.chunks():
         unpacked += len(chunk)
         yield chunk
@@ -284,10 +507,10 @@ def _of_gzip(packed: _Packed, remarks: list[Remark]) -> Iterator[bytes]:
         what = "zeros" if members.are_zeros else "bytes that gzip did not write"
         text = f"{what} behind the compressed data are passed over"
         severity = "info" if members.are_zeros else "data_loss"
-        remarks.append(Remark(severity, "trailing_bytes", text, members.trailing, unpacked))
+        remarks.append(FormatRemark(severity, "trailing_bytes", text, members.trailing, unpacked))
 
 
-def _of_zstd(packed: IO[bytes] | _Packed) -> Iterator[bytes]:
+def _unpack_zstd(packed: IO[bytes] | _Packed) -> Iterator[bytes]:
     import pyarrow as pa
 
     with pa.CompressedInputStream(pa.PythonFile(packed, mode="r"), "zstd") as plain:
@@ -295,27 +518,27 @@ def _of_zstd(packed: IO[bytes] | _Packed) -> Iterator[bytes]:
             yield chunk
 
 
-def beginning(name: str) -> bytes:
+def read_beginning(name: str) -> bytes:
     """The first mebibyte of a file, decompressed, or what of it can be read."""
     found = b""
-    with suppress(OSError, CaptureError, UnreadableError), open(opened(name), "rb", buffering=0) as stream:  # noqa: PTH123
-        for chunk in _chunks(stream, name, None, 2 * CHUNK):
+    with suppress(OSError, CaptureError, UnreadableError), open(open_descriptor(name), "rb", buffering=0) as stream:  # noqa: PTH123
+        for chunk in _read_chunks(stream, name, None, 2 * CHUNK):
             found += chunk
             if len(found) >= CHUNK:
                 break
     return found
 
 
-def entire(name: str, path: str, max_unpacked: int) -> bytes:
+def read_entire(name: str, path: str, max_unpacked: int) -> bytes:
     """All of a small file, decompressed. Raises UnreadableError, CaptureError."""
     try:
-        with open(opened(name), "rb", buffering=0) as stream:  # noqa: PTH123
-            return b"".join(_chunks(stream, path, None, max_unpacked))
+        with open(open_descriptor(name), "rb", buffering=0) as stream:  # noqa: PTH123
+            return b"".join(_read_chunks(stream, path, None, max_unpacked))
     except OSError as error:
-        raise UnreadableError(reason(error), path=path) from error
+        raise UnreadableError(describe_open_error(error), path=path) from error
 
 
-def _last_bytes(packed: IO[bytes], known: int) -> bytes:
+def _salvage_last_bytes(packed: IO[bytes], known: int) -> bytes:
     """What damaged zstd still decompress to after ``known`` bytes: a read that fails gives nothing, so byte by byte."""
     import pyarrow as pa
 
@@ -331,7 +554,9 @@ def _last_bytes(packed: IO[bytes], known: int) -> bytes:
     return bytes(rest)
 
 
-def _spool(stream: BinaryIO, path: str, push: Push, salvage: bool, max_unpacked: int, *, ahead: bool = False) -> Source:
+def _spool(
+    stream: BinaryIO, path: str, push: Push, salvage: bool, max_unpacked: int, *, ahead: bool = False
+) -> CaptureSource:
     """Copy a stream to a temporary file, which is read then. ``push`` sees the bytes of an XSpace as they come, unless
     salvaging.
 
@@ -339,7 +564,7 @@ def _spool(stream: BinaryIO, path: str, push: Push, salvage: bool, max_unpacked:
     bytes.
     """
     damage, copied, transcription = None, 0, Transcription(path, salvage)
-    remarks: list[Remark] = []
+    remarks: list[FormatRemark] = []
 
     def copy(pieces: Iterator[bytes | memoryview]) -> None:
         nonlocal copied
@@ -348,7 +573,7 @@ def _spool(stream: BinaryIO, path: str, push: Push, salvage: bool, max_unpacked:
                 push(piece)
             spool.write(piece)
             copied += len(piece)
-            unpacking.check_space(copied - len(piece), copied, path)
+            open_files.check_disk_space(copied - len(piece), copied, path)
 
     with ExitStack() as temporary:
         temporary.callback(transcription.close)
@@ -356,18 +581,18 @@ def _spool(stream: BinaryIO, path: str, push: Push, salvage: bool, max_unpacked:
             spool = temporary.enter_context(tempfile.TemporaryFile())
             packed = temporary.enter_context(tempfile.TemporaryFile()) if salvage else None
             try:
-                chunks = _chunks(stream, path, packed, max_unpacked, remarks)
+                chunks = _read_chunks(stream, path, packed, max_unpacked, remarks)
                 if ahead:
-                    chunks = temporary.enter_context(closing(made_ahead(chunks)))
+                    chunks = temporary.enter_context(closing(prefetch(chunks)))
                 scanned = transcription.scanned(chunks)
-                with closing(made_ahead(scanned) if ahead else scanned) as coming:
+                with closing(prefetch(scanned) if ahead else scanned) as coming:
                     for chunk in coming:
                         copy(transcription.push(chunk))
             except CaptureError as error:
                 if packed is None or transcription.failed:
                     raise
                 damage = error.message
-                for chunk in transcription.scanned([_last_bytes(packed, transcription.read)]):
+                for chunk in transcription.scanned([_salvage_last_bytes(packed, transcription.read)]):
                     copy(transcription.push(chunk))
             copy(transcription.finish())
             spool.flush()
@@ -375,7 +600,7 @@ def _spool(stream: BinaryIO, path: str, push: Push, salvage: bool, max_unpacked:
         except (CaptureError, UnreadableError):
             raise
         except OSError as error:
-            text = f"copying to a temporary file failed: {reason(error)} (TMPDIR sets its directory)"
+            text = f"copying to a temporary file failed: {describe_open_error(error)} (TMPDIR sets its directory)"
             raise UnreadableError(text, path=path) from error
         if damage is not None and not copied:
             raise CaptureError(f"{damage}, and no data can be read", path=path, salvageable=False)
@@ -384,7 +609,7 @@ def _spool(stream: BinaryIO, path: str, push: Push, salvage: bool, max_unpacked:
         spooled: ReadFile = SpooledFile(number, copied)
         if transcription.parts is not None:
             spooled = PartsOfFile(spooled, transcription.parts)
-        source = Source(path, stored=spooled, pushed=not salvage and not transcription.is_needed)
+        source = CaptureSource(path, stored=spooled, pushed=not salvage and not transcription.is_needed)
         source.damage = damage
         source.remarks = remarks + transcription.remarks
         source.profile = transcription.profile

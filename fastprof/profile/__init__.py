@@ -1,3 +1,3 @@
 """Profile: what do users of the Python API hold?"""
 
-__all__ = ["capture_checks", "captured_run", "loading", "profile", "report", "tfprof_views", "trace_out", "trends"]
+__all__ = ["batch", "captured_run", "loading", "profile", "report", "tfprof_views", "trace_out"]

@@ -1,4 +1,5 @@
-"""Reports of many runs, one run after the other, and the runs side by side."""
+"""Reports of many runs, one run after the other, and the runs side by side: a row a run with its step time, device
+idle time and largest costs."""
 
 from __future__ import annotations
 
@@ -8,21 +9,85 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from functools import partial
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
 
 from fastprof.errors import CaptureError, FastprofError, NotFoundError, UnreadableError
 from fastprof.inputs import resolve as sessions
 from fastprof.inputs.resolve import Run
-from fastprof.profile.loading import load, on_engine
+from fastprof.profile.loading import load, load_on_engine
+from fastprof.schema.tables import Bytes, Count, Kind, Picoseconds, Share, String, TableSchema
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
-    import pyarrow as pa
-
     from fastprof.engines.engine import Engine
     from fastprof.profile.profile import Profile
     from fastprof.profile.report import Report
+
+
+VERSION: Final = 3
+"""Grows when other values are computed: rows that were kept are computed again."""
+_LOSSES: Final = ("data_loss", "error")
+REPORTS: Final = ("steps", "diagnosis", "memory_profile", "input_pipeline")
+_TRENDS: Final = TableSchema(
+    "trends",
+    "a run",
+    (
+        String("run", "name of the run"),
+        Count("step_count", "steps; null: the run cannot be read"),
+        Picoseconds(
+            "step_time_p50_ps", "median time of complete steps, each until the next one begins; null: there are none"
+        ),
+        Picoseconds("step_time_max_ps", "longest time of a complete step; null: there are none"),
+        Share("input_share", "share of step time in which input is loaded or waited for; null: there are no steps"),
+        Share("not_computing_share", "share of the run in which the mean device does not compute; null: unknown"),
+        Share("finding_share", "share of the run that the first finding costs; null: unknown"),
+        String("finding", "the first finding of the diagnosis: what costs most; null: there is none"),
+        Bytes("memory_peak_bytes", "the largest peak of an allocator; null: not recorded"),
+        Kind(pa.int64(), "ns")("start_unix_ns", "start of profiling on the first host, Unix time; null: not recorded"),
+        String("problem", "why the run cannot be read, or what of it is lost; null: neither"),
+    ),
+    derived=True,
+)
+
+
+def measure_run(profile: Profile) -> dict[str, Any]:
+    """The row of a run, but for its name. Reads all events. Raises FastprofError."""
+    reports = profile.reports_together(*REPORTS)
+    steps, diagnosis, memory, pipeline = (reports[name].scalars for name in REPORTS)
+    starts = [start for start in profile.tables["hosts"]["start_unix_ns"].to_pylist() if start is not None]
+    findings = reports["diagnosis"].tables["findings"].slice(0, 1).to_pylist()
+    share, percent = diagnosis["compute_share"].value, pipeline["input_percent"].value
+    return {
+        "step_count": steps["step_count"].value,
+        "step_time_p50_ps": _round_figure(steps["step_time_p50_ps"].value),
+        "step_time_max_ps": _round_figure(steps["step_time_max_ps"].value),
+        "input_share": percent / 100 if isinstance(percent, float) else None,
+        "not_computing_share": 1.0 - share if isinstance(share, float) else None,
+        "finding": findings[0]["title"] if findings else None,
+        "finding_share": findings[0]["share"] if findings else None,
+        "memory_peak_bytes": memory["peak_bytes"].value,
+        "start_unix_ns": min(starts, default=None),
+        "problem": _list_losses(profile),
+    }
+
+
+def _list_losses(profile: Profile) -> str | None:
+    """What reading the run has lost."""
+    rows = profile.remarks().to_pylist()
+    lost = [f"{row['count']:,} {row['code']}: {row['example']}" for row in rows if row["severity"] in _LOSSES]
+    return "; ".join(lost) or None
+
+
+def _round_figure(figure: object) -> int | None:
+    return round(figure) if isinstance(figure, int | float) else None
+
+
+def make_trends_table(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
+    """Of rows that have a ``run``; one that cannot be read has a ``problem`` only."""
+    return pa.Table.from_pylist([dict(row) for row in rows], schema=_TRENDS.arrow())
 
 
 def batch(
@@ -48,9 +113,9 @@ def batch(
     when the run is reached.
     """
     how = {"on_error": on_error, "threads": threads, "max_unpacked": max_unpacked}
-    engine = _engine(executor, retries, host_timeout, in_flight)
-    profiles = _profiles(_wanted(logdir, runs, since), how, engine, names, params or {})
-    return _each(profiles, names, params or {}, on_error == "skip")
+    engine = _make_engine(executor, retries, host_timeout, in_flight)
+    profiles = _open_profiles(_choose_runs(logdir, runs, since), how, engine, names, params or {})
+    return _report_each(profiles, names, params or {}, on_error == "skip")
 
 
 def trends(
@@ -73,36 +138,35 @@ def trends(
     ``batch``. The others are those of ``load``; one executor serves all runs. A run that cannot be read has its error
     as ``problem``. NotFoundError: there are no runs, or none of a name.
     """
-    from fastprof.profile.trends import REPORTS, of_profile, table
 
     how = {"on_error": on_error, "threads": threads, "max_unpacked": max_unpacked}
-    engine = _engine(executor, retries, host_timeout, in_flight)
+    engine = _make_engine(executor, retries, host_timeout, in_flight)
     rows = []
-    for run, opened in _profiles(_wanted(logdir, runs, since), how, engine, REPORTS, {}):
+    for run, opened in _open_profiles(_choose_runs(logdir, runs, since), how, engine, REPORTS, {}):
         try:
-            row = of_profile(opened())
+            row = measure_run(opened())
         except FastprofError as error:
             row = {"problem": str(error)}
         rows.append({"run": run.name} | row)
-    return table(rows)
+    return make_trends_table(rows)
 
 
-def _wanted(
+def _choose_runs(
     logdir: str | os.PathLike[str], runs: str | Run | Iterable[str | Run] | None, since: str | date | None
 ) -> list[Run]:
     if runs is None:
-        return sessions.runs(logdir, since)
+        return sessions.list_runs(logdir, since)
     given = [runs] if isinstance(runs, str | Run) else runs
-    there = {run.name: run for run in sessions.runs(logdir)}
+    there = {run.name: run for run in sessions.list_runs(logdir)}
     wanted = [one.name if isinstance(one, Run) else one for one in given]
     for name in wanted:
         if name not in there:
             raise NotFoundError(f"no run {name!r}; there are: {', '.join(there)}", path=os.fspath(logdir))
-    recent = there if since is None else {run.name for run in sessions.runs(logdir, since)}
+    recent = there if since is None else {run.name for run in sessions.list_runs(logdir, since)}
     return [there[name] for name in wanted if name in recent]
 
 
-def _engine(
+def _make_engine(
     executor: Executor | Callable[[], Executor] | None,
     retries: int,
     host_timeout: float | None,
@@ -115,7 +179,7 @@ def _engine(
     return Engine(executor, retries, host_timeout, in_flight)
 
 
-def _profiles(
+def _open_profiles(
     runs: Sequence[Run], how: dict[str, Any], engine: Engine | None, names: Sequence[str], params: Mapping[str, Any]
 ) -> Iterator[tuple[Run, Callable[[], Profile]]]:
     """Each run, and what opens it. Workers that have nothing else to do begin with the next run for these reports."""
@@ -126,28 +190,28 @@ def _profiles(
     begun: Callable[[], Profile] | None = None
     try:
         for run, following in zip_longest(runs, runs[1:]):
-            opened, begun = begun or partial(_on_engine, run, how, engine), None
+            opened, begun = begun or partial(_open_on_engine, run, how, engine), None
             engine.ahead = None
             if following is not None:
-                begun = _begun(following, how, engine, names, params)
+                begun = _begin_profile(following, how, engine, names, params)
             yield run, opened
     finally:
         if engine.ahead is not None:
             engine.ahead.cancel()
 
 
-def _on_engine(run: Run, how: dict[str, Any], engine: Engine) -> Profile:
-    return on_engine(run, how | {"run": None, "as_hosts": False}, engine, None)
+def _open_on_engine(run: Run, how: dict[str, Any], engine: Engine) -> Profile:
+    return load_on_engine(run, how | {"run": None, "as_hosts": False}, engine, None)
 
 
-def _begun(
+def _begin_profile(
     run: Run, how: dict[str, Any], engine: Engine, names: Sequence[str], params: Mapping[str, Any]
 ) -> Callable[[], Profile] | None:
     """What returns the profile of a run. None: something is wrong with it, which is for its own turn."""
     from fastprof.profile.on_engine import ProfileOnEngine
 
     try:
-        profile = _on_engine(run, how, engine)
+        profile = _open_on_engine(run, how, engine)
         if isinstance(profile, ProfileOnEngine):
             profile.begin(names, params)
     except FastprofError:
@@ -155,7 +219,7 @@ def _begun(
     return lambda: profile
 
 
-def _each(
+def _report_each(
     profiles: Iterable[tuple[Run, Callable[[], Profile]]], names: Sequence[str], params: Mapping[str, Any], skip: bool
 ) -> Iterator[tuple[Run, dict[str, Report]]]:
     for run, opened in profiles:

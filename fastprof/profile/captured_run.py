@@ -1,8 +1,5 @@
-"""A run that is being captured: ``LOGDIR/plugins/profile/RUN``, into which the capture of each host is written when it
-comes, complete or not at all, or moved.
-
-The directory is there from the start, so that no other capture takes its name, and goes if nothing came.
-"""
+"""A run that is being captured, ``LOGDIR/plugins/profile/RUN``, into which each host's capture is written when it
+arrives; and what a fresh capture lacks, with the flags by which the next one gets it."""
 
 from __future__ import annotations
 
@@ -14,12 +11,20 @@ from contextlib import ExitStack, contextmanager, suppress
 from itertools import count, islice
 from pathlib import Path
 from socket import gethostname
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
+from fastprof.derive.ops.record_checks import CODES, PROFILER_ERROR
 from fastprof.errors import OutputError
-from fastprof.export.new_files import moved, new_file, new_folder, output_errors
-from fastprof.export.xspace_files import SUFFIX, file_names
+from fastprof.export.new_files import make_hidden_folder, move_file, open_new_file, wrap_output_errors
+from fastprof.export.xspace_files import SUFFIX, name_files
 from fastprof.inputs.log_directory import PROFILE
+from fastprof.schema.value_classes import dataclass
+from fastprof.wording.quantities import count_noun, format_time
+
+if TYPE_CHECKING:
+    from fastprof.profile.profile import Profile
+    from fastprof.profile.report import Report
+
 
 _TIMESTAMP: Final = "%Y_%m_%d_%H_%M_%S"
 _MOST_TRIES: Final = 600
@@ -40,7 +45,7 @@ class CapturedRun:
         self._files: list[Path] = []
         self._lock = threading.Lock()
         profile = Path(log_directory, *PROFILE)
-        with output_errors(log_directory, "cannot make the directory of the run"):
+        with wrap_output_errors(log_directory, "cannot make the directory of the run"):
             for folder in (*reversed(profile.parents), profile):
                 self._make(folder, is_shared=True)
             self.path = self._named(profile, name, is_shared) if name is not None else self._timed(profile)
@@ -53,8 +58,8 @@ class CapturedRun:
         """Writes the capture of a host, and returns its path. Threads may call it. Raises OutputError."""
         with self._lock:
             self._hosts.append(host)
-            path = str(self.path / file_names(self._hosts)[-1])
-        with new_file(path, force=False) as write:
+            path = str(self.path / name_files(self._hosts)[-1])
+        with open_new_file(path, force=False) as write:
             for piece in pieces:
                 for at in range(0, len(piece), _PIECE):
                     write(piece[at : at + _PIECE])
@@ -65,16 +70,16 @@ class CapturedRun:
     def take(self, file: Path) -> Path:
         """Moves a complete capture here from the same file system; if its name is taken, it gets a number, too."""
         stem, dot, rest = file.name.partition(".")
-        with output_errors(str(self.path)):
+        with wrap_output_errors(str(self.path)):
             for number in count(1):
                 target = self.path / (file.name if number == 1 else f"{stem}#{number}{dot}{rest}")
-                if moved(file, target):
+                if move_file(file, target):
                     break
         return target
 
     def remove(self) -> None:
         """What was saved here; the directory goes if others have put nothing into it. Raises OutputError."""
-        with output_errors(str(self.path), "cannot delete"):
+        with wrap_output_errors(str(self.path), "cannot delete"):
             for file in self._files:
                 file.unlink(missing_ok=True)
         _remove_if_empty(self.path)
@@ -91,7 +96,7 @@ class CapturedRun:
         return path
 
     def _timed(self, profile: Path) -> Path:
-        for name in islice(run_names(), _MOST_TRIES):
+        for name in islice(suggest_run_names(), _MOST_TRIES):
             path = profile / name
             if path not in _NAMED and self._make(path):
                 _NAMED.append(path)
@@ -127,17 +132,17 @@ class NewestRuns:
 
 
 @contextmanager
-def unfinished(log_directory: str) -> Iterator[Path]:
+def make_unfinished_folder(log_directory: str) -> Iterator[Path]:
     """A hidden folder in a log directory, for what a profiler writes before it moves to a run. If nothing does, a log
     directory that was made for it goes, too. Raises OutputError."""
     path = Path(log_directory)
-    with output_errors(log_directory, "cannot write to the log directory"), ExitStack() as made:
+    with wrap_output_errors(log_directory, "cannot write to the log directory"), ExitStack() as made:
         if not path.is_dir():
             path.mkdir(parents=True)
             made.callback(_remove_if_empty, path)
         # Locks of a file system may not reach other machines: each only deletes what its own processes have left.
         folder = made.enter_context(
-            new_folder(path / f"recording-{file_names([gethostname()])[0].removesuffix(SUFFIX)}")
+            make_hidden_folder(path / f"recording-{name_files([gethostname()])[0].removesuffix(SUFFIX)}")
         )
         made = made.pop_all()
     with made:
@@ -149,7 +154,7 @@ def _remove_if_empty(folder: Path) -> None:
         folder.rmdir()
 
 
-def moved_to_run(folder: Path, log_directory: str, name: str | None) -> str | None:
+def move_to_run(folder: Path, log_directory: str, name: str | None) -> str | None:
     """Moves what a profiler wrote somewhere below the folder to a run, which other processes may write to if it has a
     name. Returns the run; None: nothing was written. Raises OutputError."""
     files = sorted(file for pattern in _CAPTURES for file in folder.rglob(pattern))
@@ -164,7 +169,7 @@ def moved_to_run(folder: Path, log_directory: str, name: str | None) -> str | No
     return str(run.path)
 
 
-def run_names() -> Iterator[str]:
+def suggest_run_names() -> Iterator[str]:
     """The local time, as XProf names runs; then the seconds that follow."""
     for second in count(int(time.time())):
         yield time.strftime(_TIMESTAMP, time.localtime(second))
@@ -173,3 +178,105 @@ def run_names() -> Iterator[str]:
 def is_run_name(name: str) -> bool:
     """Whether it names one directory, here and on a server, that a log directory shows as a run."""
     return bool(name) and not name.startswith(".") and name.isprintable() and not {"/", "\\", ":"} & set(name)
+
+
+_FEWEST_STEPS: Final = 3
+_ENOUGH_STEPS: Final = 10
+_OF_DURATION: Final = 0.9
+_MOST_TEXTS: Final = 5
+_LONGEST: Final = 300
+DAMAGED: Final = "damaged"
+_SALVAGE: Final = "read it with on_error=salvage, which keeps what is sound"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """``code``: what is missing, for programs. ``host``: None if it is so of all."""
+
+    code: str
+    host: str | None
+    text: str
+    advice: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Words:
+    host_tracer: str
+    device_tracer: str
+    longer: str
+    fewer_events: str
+
+
+_LESS: Final = "--python-level 0 or --host-level 1"
+_OFF: Final = ("--host-level 2", "--device-level 1")
+_WORDS: Final = {
+    "capture": _Words(*_OFF, "--duration {seconds}s", f"a shorter --duration, {_LESS}"),
+    "run": _Words(*_OFF, "--steps 10:20", f"fewer --steps, a shorter --duration, {_LESS}"),
+    "record": _Words("host_level=2", "device_level=1", "steps=(10, 20)", "fewer steps, python_level=0 or host_level=1"),
+}
+
+
+def check_capture(
+    profile: Profile, duration_ps: int, host_level: int, device_level: int, verb: str = "capture"
+) -> list[Check]:
+    """Of a run that was captured with these levels. ``duration_ps``: as requested; 0: not for a time. ``verb``: what
+    captured it: "capture", "run", or "record" of the API. Reads all events."""
+    words = _WORDS[verb]
+    reports = profile.reports_together("steps", "diagnosis")
+    lacks = {row["what"]: row["how"] for row in reports["diagnosis"].tables["unrecorded"].to_pylist()}
+    found = list(_check_steps(reports["steps"], lacks, duration_ps, words)) if host_level else []
+    if host_level == 0:
+        found.append(Check("host_tracer_off", None, "the host tracer was off: nothing shows what threads did, and "
+                           "what devices waited for", words.host_tracer))  # fmt: skip
+    elif "host threads" in lacks:
+        found.append(Check("no_host_threads", None, "a host has no events of threads: its program did nothing that the "
+                           "profiler records", "look whether the program was running, or waited"))  # fmt: skip
+    if device_level == 0:
+        found.append(Check("device_tracer_off", None, "the device tracer was off: nothing shows what devices did",
+                           words.device_tracer))  # fmt: skip
+    for host in profile.tables["hosts"].to_pylist():
+        found += _check_host(host, duration_ps, words)
+    return [*_check_losses(profile), *found]
+
+
+def _check_losses(profile: Profile) -> Iterator[Check]:
+    """What is damaged in captures that were loaded with ``on_error="salvage"``, and which records contradict others.
+    What the profiler itself recorded as errors is in the table of hosts."""
+    for row in profile.tables["import_log"].to_pylist():
+        if row["code"] in CODES:
+            if row["code"] != PROFILER_ERROR:
+                yield Check(row["code"], row["path"], f"the capture is incomplete: {row['example'][:_LONGEST]}", "")
+        elif row["severity"] == "data_loss":
+            yield Check(DAMAGED, row["path"], f"the capture is damaged: {row['example'][:_LONGEST]}", _SALVAGE)
+
+
+def _check_steps(steps: Report, lacks: dict[str, str], duration_ps: int, words: _Words) -> Iterator[Check]:
+    count, time = (_get_whole(steps.scalars[name].value) for name in ("step_count", "step_time_mean_ps"))
+    if not count:
+        why = "; ".join(one.text.rstrip(".") for one in steps.notices if one.severity == "warning")
+        yield Check(
+            "no_steps", None, f"there are no steps{why and f': {why}'}", lacks.get("steps", "mark steps in the program")
+        )
+    elif count < _FEWEST_STEPS:
+        longest = max(duration_ps // count, time)
+        enough = -(-_ENOUGH_STEPS * longest // 10**12)
+        yield Check("few_steps", None,
+                    f"there are only {count_noun(count, 'complete step', 'complete steps')}; means and "
+                    "outliers need about ten", words.longer.format(seconds=enough))  # fmt: skip
+
+
+def _get_whole(figure: object) -> int:
+    """0: unknown."""
+    return round(figure) if isinstance(figure, int | float) else 0
+
+
+def _check_host(host: dict[str, Any], duration_ps: int, words: _Words) -> Iterator[Check]:
+    name, start, stop = host["host"], host["start_unix_ns"], host["stop_unix_ns"]
+    if start is not None and stop is not None and 0 <= (took := 1000 * (stop - start)) < _OF_DURATION * duration_ps:
+        yield Check("too_short", name, f"{format_time(took)} of the requested {format_time(duration_ps)} were recorded",
+                    "the capture was ended early: by an interrupt, or because the program ended")  # fmt: skip
+    for code in ("errors", "warnings"):
+        for text in host[code][:_MOST_TEXTS]:
+            dropped = "drop" in text.casefold()
+            advice = f"fewer events fit: {words.fewer_events}" if dropped else ""
+            yield Check("events_dropped" if dropped else f"profiler_{code}", name, text[:_LONGEST], advice)

@@ -11,13 +11,13 @@ import pyarrow as pa
 
 from fastprof.decode.jobs import is_job_name
 from fastprof.decode.selection import Interval, Patterns
-from fastprof.decode.task_environment import KINETO
+from fastprof.decode.span_stats import KINETO
 from fastprof.decode.workers import Progress
 from fastprof.errors import CaptureError, FastprofError, NotFoundError, UnreadableError, UsageError
-from fastprof.inputs import graph_files, unpacking
+from fastprof.inputs import directory_content, open_files
 from fastprof.inputs import resolve as sessions
 from fastprof.inputs.resolve import Named, Run
-from fastprof.profile.opened import names_of_runs, open_runs
+from fastprof.profile.opened import name_runs, open_runs
 from fastprof.profile.profile import Profile
 from fastprof.tables.table_set import BATCH_ROWS
 
@@ -67,7 +67,7 @@ def load(
     the planes of the captures. Events are decoded when a table is first used.
     """
     how: dict[str, Any] = {
-        "run": names_of_runs(run),
+        "run": name_runs(run),
         "as_hosts": as_hosts,
         "on_error": on_error,
         "threads": threads,
@@ -77,11 +77,11 @@ def load(
         if executor is not None:
             from fastprof.engines.engine import Engine
 
-            return on_engine(path, how, Engine(executor, retries, host_timeout, in_flight), progress)
-        return _profile(path, how, progress=progress)
+            return load_on_engine(path, how, Engine(executor, retries, host_timeout, in_flight), progress)
+        return _open_profile(path, how, progress=progress)
     except (CaptureError, UnreadableError) as error:
         if run is None and isinstance(path, str | os.PathLike):
-            _note_other_run(os.fspath(path), error)
+            _add_run_note(os.fspath(path), error)
         raise
 
 
@@ -105,19 +105,19 @@ def load_graph(
     elif isinstance(run_metadata, str | os.PathLike):
         raise UsageError("run_metadata is a list of files, or a dictionary of them by step")
     else:
-        steps = graph_files.numbered([os.fspath(path) for path in run_metadata])
+        steps = directory_content.number_runs([os.fspath(path) for path in run_metadata])
     log = None if op_log is None else os.fspath(op_log)
-    files = graph_files.GraphFiles(os.fspath(graph), steps, log, unpacking.checked(max_unpacked))
+    files = directory_content.GraphFiles(os.fspath(graph), steps, log, open_files.check_limit(max_unpacked))
     return load(files, on_error=on_error, threads=threads, max_unpacked=max_unpacked)
 
 
 def load_again(path: Named | Sequence[Named], **how: Any) -> Profile:
     """As ``load``, of captures that were open before. UnreadableError, too: a pipe has taken the place of one, and
     nobody may ever write to it."""
-    return _profile(path, how, again=True)
+    return _open_profile(path, how, again=True)
 
 
-def _profile(path: Named | Sequence[Named], how: dict[str, Any], **rest: Any) -> Profile:
+def _open_profile(path: Named | Sequence[Named], how: dict[str, Any], **rest: Any) -> Profile:
     """The profile of a session, or of jobs of it if ``run`` names these: ``job 1``."""
     try:
         return _of_runs(path, how, rest)
@@ -137,7 +137,7 @@ def _of_runs(path: Named | Sequence[Named], how: dict[str, Any], rest: dict[str,
         tables = next(iter(opened.values()))
         if how.get("as_hosts") or not _are_traces(tables.session):
             return Profile(tables, path, how)
-        from fastprof.profile.profile_of_traces import ProfileOfTraces
+        from fastprof.profile.several_runs import ProfileOfTraces
 
         return ProfileOfTraces(tables, path, how)
     from fastprof.profile.several_runs import ProfileOfRuns  # most sessions are one run
@@ -151,11 +151,13 @@ def _are_traces(session: OpenSession) -> bool:
     return len(parts) > 1 and all(part.environment.transcribed_from == KINETO for part in parts)
 
 
-def on_engine(path: Named | Sequence[Named], how: dict[str, Any], engine: Engine, progress: Progress | None) -> Profile:
+def load_on_engine(
+    path: Named | Sequence[Named], how: dict[str, Any], engine: Engine, progress: Progress | None
+) -> Profile:
     """As ``load``, of what ``engine`` reads."""
-    from fastprof.profile.on_engine import profiles_on_engine  # which most sessions do without
+    from fastprof.profile.on_engine import open_profiles_on_engine  # which most sessions do without
 
-    profiles = profiles_on_engine(path, how, engine, progress)
+    profiles = open_profiles_on_engine(path, how, engine, progress)
     if len(profiles) == 1:
         return next(iter(profiles.values()))
     from fastprof.profile.several_runs import ProfileOfRuns
@@ -163,9 +165,9 @@ def on_engine(path: Named | Sequence[Named], how: dict[str, Any], engine: Engine
     return ProfileOfRuns.of_profiles(profiles, path, how)
 
 
-def _note_other_run(path: Any, error: FastprofError) -> None:
+def _add_run_note(path: Any, error: FastprofError) -> None:
     """A note, which tracebacks show, if the fault is in the newest of several runs."""
-    if isinstance(path, str) and (found := sessions.other_run(path, error.path)):
+    if isinstance(path, str) and (found := sessions.find_other_run(path, error.path)):
         newest, count, other = found
         error.add_note(f"{newest} is the newest of {count} runs; read another one: run={other!r}")
 
@@ -173,7 +175,7 @@ def _note_other_run(path: Any, error: FastprofError) -> None:
 def runs(logdir: str | os.PathLike[str], *, since: str | date | None = None) -> list[Run]:
     """The runs of a log directory, newest first: ``.name``, ``.path``, ``.hosts``. ``since``: those of that time or
     later, as of ``batch``."""
-    return sessions.runs(logdir, since)
+    return sessions.list_runs(logdir, since)
 
 
 def scan(

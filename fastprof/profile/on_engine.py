@@ -7,19 +7,18 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from fastprof.decode.import_log import ImportLog
-from fastprof.decode.selection import Selection, Steps
-from fastprof.decode.workers import Progress, Workers, cpu_count
+from fastprof.decode.selection import Selection
+from fastprof.decode.workers import Progress, Workers, count_cpus
 from fastprof.derive.steps.step_source import AUTO
 from fastprof.engines.engine import Engine
 from fastprof.engines.engine_hosts import EngineHosts, EngineSession
 from fastprof.engines.host_task import Reading
-from fastprof.inputs.resolve import Named, Session
-from fastprof.inputs.several_runs import resolve_runs
-from fastprof.profile.computing import Computing, keepers_of
-from fastprof.profile.opened import checked_reading
-from fastprof.profile.profile import Profile, chosen_analyses
+from fastprof.inputs.resolve import Named, Session, resolve_runs
+from fastprof.profile.opened import Computing, check_reading, get_host_readers
+from fastprof.profile.profile import Profile, choose_analyses
 from fastprof.tables.open_session import OpenSession
 from fastprof.tables.table_set import TableSet
+from fastprof.wording.amounts import Steps
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -32,10 +31,10 @@ class EngineRun:
     """A run: its files as workers read them, and as an open session if one is needed."""
 
     def __init__(self, session: Session, engine: Engine, how: Mapping[str, Any], progress: Progress | None) -> None:
-        most = checked_reading(how["on_error"], how["threads"], how["max_unpacked"])
+        most = check_reading(how["on_error"], how["threads"], how["max_unpacked"])
         reading = Reading(how["on_error"], how["threads"] or 1, most, Selection())
         self.on_engine = EngineSession(session, engine, reading, progress)
-        self.threads: int = how["threads"] or cpu_count()
+        self.threads: int = how["threads"] or count_cpus()
         self._session, self._reading, self._progress = session, reading, progress
 
     @cached_property
@@ -51,7 +50,7 @@ class EngineRun:
         return log.table()
 
 
-def profiles_on_engine(
+def open_profiles_on_engine(
     path: Named | Sequence[Named], how: dict[str, Any], engine: Engine, progress: Progress | None
 ) -> dict[str, Profile]:
     """The profile of each run that is named. ``how``: the arguments of ``load`` about reading."""
@@ -91,14 +90,14 @@ class ProfileOnEngine(Profile):
         return self._chosen
 
     def _computing(self) -> Computing:
-        return partial(_computed, self._on_engine.on_engine, self._chosen, self._steps)
+        return partial(_compute_on_engine, self._on_engine.on_engine, self._chosen, self._steps)
 
     def begin(self, names: Sequence[str], params: Mapping[str, Any]) -> None:
         """Workers read hosts for these reports if they have nothing else to do; ``reports`` takes what they did."""
         from fastprof.analyses import runner
 
-        chosen = chosen_analyses(names)
-        plan = runner.plan_of(runner.closure(chosen), chosen, params, None, keepers_of(chosen, ""))
+        chosen = choose_analyses(names)
+        plan = runner.make_plan(runner.add_prerequisites(chosen), chosen, params, None, get_host_readers(chosen, ""))
         EngineHosts(self._on_engine.on_engine, self._chosen).begin(plan)
 
     @property
@@ -107,12 +106,12 @@ class ProfileOnEngine(Profile):
 
         session, selection = self._on_engine.on_engine, self._chosen
         if self._steps is not None:
-            from fastprof.analyses import step_choice
+            from fastprof.analyses import accumulation
 
             hosts = EngineHosts(session, selection)
             steps = hosts.steps(AUTO)
             names = [place.name for place in hosts.places]
-            selection = selection.within(step_choice.times_of(names, steps, self._steps))
+            selection = selection.within(accumulation.find_step_times(names, steps, self._steps))
         return (RunOfWorkers(None, EngineHosts(session, Selection()), selection),)
 
     def _narrower(self, selection: Selection, steps: Steps | None) -> Profile:
@@ -139,15 +138,15 @@ class ProfileOnEngine(Profile):
         return self._on_engine.threads
 
 
-def _computed(
+def _compute_on_engine(
     session: EngineSession,
     selection: Selection,
     steps: Steps | None,
     names: Sequence[str],
     params: Mapping[str, Any],
     form: str,
-) -> dict[str, contract.Report]:
+) -> dict[str, contract.AnalysisReport]:
     from fastprof.analyses import runner
 
-    plan = runner.plan_of(runner.closure(names), names, params, steps, keepers_of(names, form))
-    return runner.answered(EngineHosts(session, selection), plan)
+    plan = runner.make_plan(runner.add_prerequisites(names), names, params, steps, get_host_readers(names, form))
+    return runner.build_reports(EngineHosts(session, selection), plan)

@@ -10,19 +10,18 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from fastprof.analyses import ANALYSES, contract
-from fastprof.decode.selection import ChosenSteps, Interval, Patterns, Selection, Steps, narrowed_steps
+from fastprof.decode.selection import ChosenSteps, Interval, Patterns, Selection, narrow_steps
 from fastprof.errors import FastprofError, UsageError
-from fastprof.inputs.graph_files import GraphFiles
+from fastprof.inputs.directory_content import GraphFiles
 from fastprof.profile.analysis_methods import AnalysisMethods
-from fastprof.profile.computing import Computing, computed
-from fastprof.profile.opened import open_runs
+from fastprof.profile.opened import Computing, Runs, choose_runs, compute_reports, open_runs
 from fastprof.profile.report import ForXprof, Report
-from fastprof.profile.runs_by_name import Runs, chosen_runs
-from fastprof.tables.event_summary import event_summary
+from fastprof.tables.event_summary import make_event_summary
 from fastprof.tables.open_session import OpenSession
 from fastprof.tables.table_set import BATCH_ROWS, TABLES, TableSet
-from fastprof.wording.quantities import size_text
-from fastprof.wording.screen import printable, wrapped
+from fastprof.wording.amounts import Steps
+from fastprof.wording.quantities import format_size
+from fastprof.wording.screen import escape_text, wrap_text
 
 if TYPE_CHECKING:
     from pyarrow.dataset import Dataset
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
 _REPR_WIDTH = 88  # of the names of tables and analyses
 
 
-def _table(name: str) -> Any:
+def _make_table_property(name: str) -> Any:
     """The table as a property of a profile."""
 
     def read(profile: Profile) -> pa.Table:
@@ -77,10 +76,10 @@ class Profile(AnalysisMethods):
         """The tables of the selection. If steps are selected: of the time that these take on each host."""
         if self._steps is None:
             return self._of_all_steps
-        from fastprof.analyses import step_choice
+        from fastprof.analyses import accumulation
 
         every = self._of_all_steps
-        return TableSet(every.session, every.selection.within(step_choice.times(every, self._steps)))
+        return TableSet(every.session, every.selection.within(accumulation.read_step_times(every, self._steps)))
 
     if not TYPE_CHECKING:  # type checkers know the attributes
 
@@ -88,9 +87,9 @@ class Profile(AnalysisMethods):
             known = dir(type(self))
             if name in known:  # a property, whose own error is what a user wants to see
                 return object.__getattribute__(self, name)
-            from fastprof.wording.spelling import meant
+            from fastprof.wording.spelling import suggest_name
 
-            hint = "" if name.startswith("_") else meant(name, [one for one in known if not one.startswith("_")])
+            hint = "" if name.startswith("_") else suggest_name(name, [one for one in known if not one.startswith("_")])
             raise AttributeError(f"a profile has no attribute {name!r}{hint}", name=name, obj=self)
 
     # ---- tables
@@ -100,30 +99,30 @@ class Profile(AnalysisMethods):
         """Tables by name. Each is decoded on first use and then kept."""
         return self._tables
 
-    hosts: pa.Table = _table("hosts")
-    planes: pa.Table = _table("planes")
-    plane_stats: pa.Table = _table("plane_stats")
-    lines: pa.Table = _table("lines")
-    events: pa.Table = _table("events")
-    event_stats: pa.Table = _table("event_stats")
-    event_metadata: pa.Table = _table("event_metadata")
-    event_metadata_stats: pa.Table = _table("event_metadata_stats")
-    stat_metadata: pa.Table = _table("stat_metadata")
-    hlo_modules: pa.Table = _table("hlo_modules")
-    hlo_computations: pa.Table = _table("hlo_computations")
-    hlo_instructions: pa.Table = _table("hlo_instructions")
-    hlo_costs: pa.Table = _table("hlo_costs")
-    hlo_allocations: pa.Table = _table("hlo_allocations")
-    hlo_buffers: pa.Table = _table("hlo_buffers")
-    hlo_heap_events: pa.Table = _table("hlo_heap_events")
-    tfprof_profiles: pa.Table = _table("tfprof_profiles")
-    tfprof_nodes: pa.Table = _table("tfprof_nodes")
-    tfprof_executions: pa.Table = _table("tfprof_executions")
-    tfprof_memory: pa.Table = _table("tfprof_memory")
-    graph_nodes: pa.Table = _table("graph_nodes")
-    import_log: pa.Table = _table("import_log")
-    nesting: pa.Table = _table("nesting")
-    flows: pa.Table = _table("flows")
+    hosts: pa.Table = _make_table_property("hosts")
+    planes: pa.Table = _make_table_property("planes")
+    plane_stats: pa.Table = _make_table_property("plane_stats")
+    lines: pa.Table = _make_table_property("lines")
+    events: pa.Table = _make_table_property("events")
+    event_stats: pa.Table = _make_table_property("event_stats")
+    event_metadata: pa.Table = _make_table_property("event_metadata")
+    event_metadata_stats: pa.Table = _make_table_property("event_metadata_stats")
+    stat_metadata: pa.Table = _make_table_property("stat_metadata")
+    hlo_modules: pa.Table = _make_table_property("hlo_modules")
+    hlo_computations: pa.Table = _make_table_property("hlo_computations")
+    hlo_instructions: pa.Table = _make_table_property("hlo_instructions")
+    hlo_costs: pa.Table = _make_table_property("hlo_costs")
+    hlo_allocations: pa.Table = _make_table_property("hlo_allocations")
+    hlo_buffers: pa.Table = _make_table_property("hlo_buffers")
+    hlo_heap_events: pa.Table = _make_table_property("hlo_heap_events")
+    tfprof_profiles: pa.Table = _make_table_property("tfprof_profiles")
+    tfprof_nodes: pa.Table = _make_table_property("tfprof_nodes")
+    tfprof_executions: pa.Table = _make_table_property("tfprof_executions")
+    tfprof_memory: pa.Table = _make_table_property("tfprof_memory")
+    graph_nodes: pa.Table = _make_table_property("graph_nodes")
+    import_log: pa.Table = _make_table_property("import_log")
+    nesting: pa.Table = _make_table_property("nesting")
+    flows: pa.Table = _make_table_property("flows")
 
     def read(self, *names: str) -> dict[str, pa.Table]:
         """Several tables from one pass over the capture: ``read("events", "event_stats")``."""
@@ -169,7 +168,7 @@ class Profile(AnalysisMethods):
 
     def event_summary(self) -> pa.Table:
         """Events by name: count, total_ps, self_ps, mean_ps, min_ps, max_ps; largest self time first, then by name."""
-        return event_summary(self._tables)
+        return make_event_summary(self._tables)
 
     def remarks(self) -> pa.Table:
         """The rows of ``import_log`` so far. Reads nothing further to complete them."""
@@ -201,10 +200,10 @@ class Profile(AnalysisMethods):
         for name in names:
             if not isinstance(name, str):
                 raise UsageError(f"names of analyses are strings, not {type(name).__name__}")
-        chosen = chosen_analyses(names)
+        chosen = choose_analyses(names)
         given = tuple(sorted(params.items()))
         if not all(isinstance(value, Hashable) for value in params.values()):
-            runner.params_of(runner.closure(chosen), params)  # raises UsageError with the valid values
+            runner.make_params(runner.add_prerequisites(chosen), params)  # raises UsageError with the valid values
         missing = [name for name in chosen if (name, given) not in self._reports]
         if missing:
             compute, run = self._computing(), self.run or ""
@@ -217,7 +216,7 @@ class Profile(AnalysisMethods):
             raise failures[0]
         return found
 
-    def answers(self, names: Sequence[str], params: Mapping[str, Any], form: str) -> dict[str, contract.Report]:
+    def answers(self, names: Sequence[str], params: Mapping[str, Any], form: str) -> dict[str, contract.AnalysisReport]:
         """The reports for the renderers of a format. For ``xprof``, they also have what XProf's pages need of each
         host."""
         if form != "xprof":
@@ -226,7 +225,7 @@ class Profile(AnalysisMethods):
 
     def _computing(self) -> Computing:
         """What computes reports."""
-        return partial(computed, self._session, self._selection, self._steps)
+        return partial(compute_reports, self._session, self._selection, self._steps)
 
     # ---- tfprof
 
@@ -246,17 +245,17 @@ class Profile(AnalysisMethods):
         ``preset``, or of ``options``, a dictionary as tfprof's Python interface takes it. ``host``: whose profile, if
         several have one. UsageError: an unknown view, option or step, or no such profile.
         """
-        from fastprof.profile.tfprof_views import TfprofView, chosen_options
+        from fastprof.profile.tfprof_views import TfprofView, choose_options
 
-        chosen = chosen_options(preset, options, given)
+        chosen = choose_options(preset, options, given)
         return TfprofView(self._view_sets.of(host, chosen.step), view, chosen)
 
     @property
     def tfprof_hosts(self) -> list[str]:
         """The hosts that have a profile of tfprof."""
-        from fastprof.derive.tfprof.view_set import hosts_of
+        from fastprof.derive.tfprof.view_set import list_profiled_hosts
 
-        return hosts_of(self._tables)
+        return list_profiled_hosts(self._tables)
 
     def prepare_tfprof(self) -> None:
         """Makes ahead what views of profiles of tfprof share, which else the first one of a kind waits for. Nothing
@@ -287,9 +286,9 @@ class Profile(AnalysisMethods):
         ``module``: its title ``jit_f(12)``, literally, the name before the parentheses, or the program id.
         ``metadata``: add the origin of instructions. UsageError: no program matches, or several do.
         """
-        from fastprof.tables.program_choice import chosen_program
+        from fastprof.tables.program_choice import choose_program
 
-        return "".join(chosen_program(self._tables, module).text(form, metadata))
+        return "".join(choose_program(self._tables, module).text(form, metadata))
 
     # ---- narrower profiles
 
@@ -314,11 +313,11 @@ class Profile(AnalysisMethods):
         host; UsageError if no host has any of them. ``runs``: exact names, of several loaded runs.
         Selections of a selection narrow it further.
         """
-        chosen_runs(self.runs, runs)
+        choose_runs(self.runs, runs)
         wanted = Selection().narrowed(hosts)
         wanted.check_hosts(self.host_names)
         selection = self._selection.narrowed(wanted.hosts, planes, lines, names, time_ps)
-        return self._narrower(selection, narrowed_steps(self._steps, steps))
+        return self._narrower(selection, narrow_steps(self._steps, steps))
 
     def _narrower(self, selection: Selection, steps: Steps | None) -> Profile:
         return Profile(TableSet(self._session, selection), self._source, self._how, steps, self._part)
@@ -347,12 +346,12 @@ class Profile(AnalysisMethods):
         "xprof-streaming"; None: by the suffix of ``out``. Compressed if ``out`` ends in .gz. ``max_text``: in XProf's
         formats, bytes of a text that several events may repeat; 0: no limit. ``align_clocks``: move hosts by
         what the report ``communication`` knows of their clocks. ``force``: replace an existing file."""
-        from fastprof.profile.trace_out import Trace, form_of, offsets_of
+        from fastprof.profile.trace_out import Trace, find_trace_form, get_clock_offsets
 
-        form = form_of(str(out)) if format is None else format
+        form = find_trace_form(str(out)) if format is None else format
         if form is None:
             raise UsageError(f"the suffix of {out} does not name a trace format; give format")
-        offsets = offsets_of(self.reports_together("communication")["communication"]) if align_clocks else None
+        offsets = get_clock_offsets(self.reports_together("communication")["communication"]) if align_clocks else None
         trace = Trace(
             self._tables, form, derived=derived, stats=stats, resolution=resolution, max_text=max_text, offsets=offsets
         )
@@ -432,28 +431,30 @@ class Profile(AnalysisMethods):
         """For notebooks: hosts, devices, times and steps, and the names of tables and analyses."""
         from fastprof.profile import notebook
 
-        return notebook.html(self._tables, self._selected_captures(), self._selected(), self.reports_together)
+        return notebook.render_notebook(
+            self._tables, self._selected_captures(), self._selected(), self.reports_together
+        )
 
     def __repr__(self) -> str:
-        from fastprof.profile.notebook import devices
+        from fastprof.profile.notebook import count_devices
 
         captures = self._selected_captures()
         hosts = [capture.host for capture in captures]
         size = sum(capture.size_bytes for capture in captures)
         shown = ", ".join(hosts[:4]) + (f", … {len(hosts) - 4} more" if len(hosts) > 4 else "")
-        lines = [f"<fastprof.Profile: {len(hosts)} host{'s' * (len(hosts) != 1)} ({shown}), {size_text(size)}"]
+        lines = [f"<fastprof.Profile: {len(hosts)} host{'s' * (len(hosts) != 1)} ({shown}), {format_size(size)}"]
         if self.run:
             lines.append(f"  run      {self.run}")
         if self._selected():
             lines.append(f"  selected {self._selected()}")
-        lines.append(f"  devices  {devices(captures) or 'none'}")
+        lines.append(f"  devices  {count_devices(captures) or 'none'}")
         for kind, names in (("tables", self.tables), ("analyses", ANALYSES)):
-            first, *rest = wrapped(", ".join(names), _REPR_WIDTH)
+            first, *rest = wrap_text(", ".join(names), _REPR_WIDTH)
             lines += [f"  {kind:<8} {first}", *(f"           {line}" for line in rest)]
         decoded = self.__dict__.get("_tables")  # only if already computed
         for name, table in decoded._tables.items() if decoded is not None else ():
             lines.append(f"  {name:<8} {table.num_rows:,} rows")
-        return "\n".join(map(printable, lines)) + ">"
+        return "\n".join(map(escape_text, lines)) + ">"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _reload, (self._source_again(), self._how, self._selection, self._steps, self._part)
@@ -467,15 +468,15 @@ class Profile(AnalysisMethods):
         return items if isinstance(self._source, (list, tuple)) else items[0]
 
 
-def as_method(name: str) -> str:
+def get_method_name(name: str) -> str:
     """The name of an analysis, given as verbs or as methods have it; any other name as it is."""
     plain = name.replace("-", "_")
     return plain if plain in ANALYSES else name
 
 
-def chosen_analyses(names: Sequence[str]) -> tuple[str, ...]:
+def choose_analyses(names: Sequence[str]) -> tuple[str, ...]:
     """Those of these names, each once; without names: all."""
-    return tuple(dict.fromkeys(map(as_method, names))) or tuple(ANALYSES)
+    return tuple(dict.fromkeys(map(get_method_name, names))) or tuple(ANALYSES)
 
 
 def check_names(analyses: Iterable[str]) -> None:

@@ -12,12 +12,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from fastprof.errors import FastprofError, NotFoundError, UsageError
-from fastprof.inputs.own_profiler.frameworks import Levels, profiler_of
-from fastprof.inputs.own_profiler.recorder import Recorder
-from fastprof.profile.captured_run import is_run_name, moved_to_run, unfinished
+from fastprof.inputs.own_profiler.frameworks import ProfilerLevels, Recorder, find_profiler
+from fastprof.profile.captured_run import is_run_name, make_unfinished_folder, move_to_run
 
 if TYPE_CHECKING:
-    from fastprof.profile.capture_checks import Check
+    from fastprof.profile.captured_run import Check
     from fastprof.profile.profile import Profile
 
 _WAIT: Final = "next_batch"
@@ -53,7 +52,7 @@ def record(
         raise UsageError(f"steps is a first step and the one after the last, as in (10, 15), not {steps!r}")
     if run is not None and not is_run_name(run):
         raise UsageError(f"{run!r} cannot be the name of a run: it is the name of one directory")
-    levels = Levels(host_level, device_level, python_level, dict(advanced or {}))
+    levels = ProfilerLevels(host_level, device_level, python_level, dict(advanced or {}))
     levels.check()
     return Recording(os.fspath(logdir), steps, run, levels, framework)
 
@@ -62,7 +61,7 @@ class Recording:
     """What ``record`` returns: counts steps, and has the ``profile`` when it ends."""
 
     def __init__(
-        self, logdir: str, steps: tuple[int, int] | None, run: str | None, levels: Levels, framework: str | None
+        self, logdir: str, steps: tuple[int, int] | None, run: str | None, levels: ProfilerLevels, framework: str | None
     ) -> None:
         self._logdir, self._steps, self._run_name, self._levels = logdir, steps, run, levels
         self._framework = framework
@@ -75,8 +74,8 @@ class Recording:
     def __enter__(self) -> Recording:
         if self._recorder is not None:
             raise UsageError("a recording is used once; call fastprof.record again")
-        profiler = profiler_of(self._framework)
-        self._folder = self._unfinished.enter_context(unfinished(self._logdir))
+        profiler = find_profiler(self._framework)
+        self._folder = self._unfinished.enter_context(make_unfinished_folder(self._logdir))
         self._recorder = Recorder(lambda: profiler, str(self._folder), self._levels, self._steps, self._deliver)
         try:
             if self._steps is None:
@@ -125,9 +124,9 @@ class Recording:
 
     def keras_callback(self) -> Any:
         """A callback for ``fit``, of the Keras that the program has imported: a step is a batch of training."""
-        from fastprof.inputs.own_profiler.keras_steps import callback
+        from fastprof.inputs.own_profiler.frameworks import make_callback
 
-        return callback(self._entered())
+        return make_callback(self._entered())
 
     @cached_property
     def profile(self) -> Profile:
@@ -141,9 +140,9 @@ class Recording:
     @cached_property
     def remarks(self) -> list[Check]:
         """What the capture lacks, each with ``text`` and ``advice``; reads all events."""
-        from fastprof.profile.capture_checks import checks
+        from fastprof.profile.captured_run import check_capture
 
-        return checks(self.profile, 0, self._levels.host, self._levels.device, "record")
+        return check_capture(self.profile, 0, self._levels.host, self._levels.device, "record")
 
     def __repr__(self) -> str:
         steps = "" if self._steps is None else f" of steps {self._steps[0]} to {self._steps[1] - 1}"
@@ -155,7 +154,7 @@ class Recording:
         return self._recorder
 
     def _deliver(self) -> None:
-        self.path = moved_to_run(self._folder, self._logdir, self._run_name)
+        self.path = move_to_run(self._folder, self._logdir, self._run_name)
         if self.path is None:
             raise FastprofError("the profiler has written no capture")
 

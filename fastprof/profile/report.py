@@ -10,15 +10,14 @@ import pyarrow as pa
 
 from fastprof.analyses import contract
 from fastprof.errors import UsageError
-from fastprof.profile.runs_by_name import Runs
-from fastprof.wording.flags import in_python
-from fastprof.wording.spelling import meant
+from fastprof.profile.opened import Runs
+from fastprof.wording.spelling import suggest_name, translate_flags
 
 if TYPE_CHECKING:
     import pandas as pd
 
 T = TypeVar("T")
-ForXprof = Callable[[Sequence[str]], Mapping[str, contract.Report]]
+ForXprof = Callable[[Sequence[str]], Mapping[str, contract.AnalysisReport]]
 
 _LEAST_WIDTH = 40
 
@@ -49,7 +48,7 @@ class Named(Mapping[str, T]):
     def absence(self, name: object) -> str:
         """A sentence: this name does not exist, and these do."""
         there = ", ".join(self._items) or "none"
-        likely = meant(name, self._items) if isinstance(name, str) else ""
+        likely = suggest_name(name, self._items) if isinstance(name, str) else ""
         return f"{self._analysis} has no {self._kind} {name!r}; there are: {there}{likely}"
 
     def __iter__(self) -> Iterator[str]:
@@ -64,14 +63,14 @@ class Named(Mapping[str, T]):
         return "\n".join([f"<{len(lines)} {self._kind}{'s' * (len(lines) != 1)} of {self._analysis}", *lines]) + ">"
 
 
-def _table_line(table: pa.Table) -> str:
+def _format_table_line(table: pa.Table) -> str:
     return f"{table.num_rows:,} rows, {table.num_columns} columns"
 
 
-def _scalar_line(scalar: contract.Scalar) -> str:
-    from fastprof.render.report_text import value_text
+def _format_scalar_line(scalar: contract.Scalar) -> str:
+    from fastprof.render.report_text import format_value
 
-    return f"unknown: {scalar.reason}" if scalar.value is None else value_text(scalar)
+    return f"unknown: {scalar.reason}" if scalar.value is None else format_value(scalar)
 
 
 class Drawing(str):
@@ -91,7 +90,7 @@ class Report:
     ("recommendation", "info", "warning", "error") and ``text``. A notebook shows tables and the drawing.
     """
 
-    def __init__(self, answer: contract.Report, for_xprof: ForXprof | None = None, run: str = "") -> None:
+    def __init__(self, answer: contract.AnalysisReport, for_xprof: ForXprof | None = None, run: str = "") -> None:
         """``for_xprof``: computes reports again, by name, with what XProf's pages need of each host. ``run``: its name,
         "" if it has none."""
         self._run = run
@@ -109,23 +108,23 @@ class Report:
 
     @property
     def tables(self) -> Mapping[str, pa.Table]:
-        return Named("table", self.analysis, self._answer.tables, _table_line)
+        return Named("table", self.analysis, self._answer.tables, _format_table_line)
 
     @property
     def scalars(self) -> Mapping[str, contract.Scalar]:
         """Reasons and notices name parameters, where those of the command line name flags."""
         figures = {
-            name: replace(figure, reason=in_python(figure.reason)) if figure.reason else figure
+            name: replace(figure, reason=translate_flags(figure.reason)) if figure.reason else figure
             for name, figure in self._answer.scalars.items()
         }
-        return Named("figure", self.analysis, figures, _scalar_line)
+        return Named("figure", self.analysis, figures, _format_scalar_line)
 
     @property
     def notices(self) -> tuple[contract.Notice, ...]:
-        return tuple(replace(notice, text=in_python(notice.text)) for notice in self._answer.notices)
+        return tuple(replace(notice, text=translate_flags(notice.text)) for notice in self._answer.notices)
 
     @property
-    def answer(self) -> contract.Report:
+    def answer(self) -> contract.AnalysisReport:
         """The report in the form that renderers take."""
         return self._answer
 
@@ -133,7 +132,7 @@ class Report:
         """A table by name; without a name the first one, the main table of the analysis."""
         if table is None:
             return next(iter(self._answer.tables.values()))
-        tables = Named("table", self.analysis, self._answer.tables, _table_line)
+        tables = Named("table", self.analysis, self._answer.tables, _format_table_line)
         if table not in tables:
             raise UsageError(tables.absence(table))
         return tables[table]
@@ -155,13 +154,13 @@ class Report:
         from fastprof.xprof import report_xprof
 
         self._complete()
-        return report_xprof.text(self._answer)
+        return report_xprof.get_text(self._answer)
 
     def _complete(self) -> None:
         """Add what XProf's page needs of the hosts."""
         from fastprof.xprof import report_xprof
 
-        if self._for_xprof is not None and report_xprof.keepers([self.analysis]):
+        if self._for_xprof is not None and report_xprof.list_keepers([self.analysis]):
             again = self._for_xprof([self.analysis])[self.analysis]
             self._answer = replace(self._answer, kept=again.kept)
         self._for_xprof = None
@@ -173,28 +172,28 @@ class Report:
 
     def to_svg(self) -> Drawing:
         """The drawing as an SVG document, which a notebook shows. UsageError: this analysis has no drawing."""
-        from fastprof.render import report_svg
+        from fastprof.render import report_graphics
 
-        return Drawing(report_svg.text(self._answer))
+        return Drawing(report_graphics.draw_report(self._answer))
 
     def to_speedscope(self) -> str:
         """The stacks as a speedscope document. UsageError: this analysis has no stacks."""
-        from fastprof.render import speedscope
+        from fastprof.render import report_graphics
 
-        return b"".join(speedscope.chunks(self._answer)).decode("ascii")
+        return b"".join(report_graphics.write_speedscope(self._answer)).decode("ascii")
 
     def to_pprof(self) -> bytes:
         """The stacks as a file of pprof, gzipped: times in nanoseconds, rounded. UsageError: this analysis has no
         stacks."""
-        from fastprof.render import pprof
+        from fastprof.render import report_graphics
 
-        return b"".join(pprof.chunks(self._answer))
+        return b"".join(report_graphics.encode_pprof(self._answer))
 
     def to_text(self, *, width: int = 100, limit: int | Literal["all"] | None = None, wide: bool = False) -> str:
         """The text for people, ``width`` columns wide. ``limit``: rows per table; None: as the analysis lays it out.
         ``wide``: full names and all columns, however long the lines."""
         from fastprof.render import report_text
-        from fastprof.render.look import Look
+        from fastprof.render.table_forms import Look
 
         if limit is not None and limit != "all" and not (isinstance(limit, int) and limit >= 0):
             raise UsageError(f"limit must be a number of rows or 'all', not {limit!r}")
@@ -211,7 +210,7 @@ class Report:
         """For notebooks: the notices, figures and tables of the text as HTML, and the drawing if there is one."""
         from fastprof.render import report_html
 
-        return report_html.html(self._answer)
+        return report_html.render_html(self._answer)
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         return self.to_arrow().__arrow_c_stream__(requested_schema)

@@ -1,29 +1,99 @@
-"""Several runs as one profile: a front over the profile of each run. Nothing of one run is computed with another."""
+"""Several runs as one profile: a front over the profile of each run; nothing of one run is computed with another.
+Traces of PyTorch's profiler that were read together may turn out to be several jobs, which are runs, too."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 import pyarrow as pa
 
-from fastprof.decode.selection import ChosenSteps, Interval, Patterns, Selection, Steps
+from fastprof.analyses import contract
+from fastprof.decode.jobs import name_jobs
+from fastprof.decode.selection import ChosenSteps, Interval, Patterns, Selection
 from fastprof.errors import NotFoundError, UsageError
-from fastprof.profile.opened import open_runs
+from fastprof.profile.opened import Runs, choose_runs, open_runs
 from fastprof.profile.profile import Profile, check_batch_rows
-from fastprof.profile.report_of_runs import ReportOfRuns
-from fastprof.profile.runs_by_name import Runs, chosen_runs
+from fastprof.profile.report import Drawing, Report
 from fastprof.tables.open_session import OpenSession
-from fastprof.tables.stacked import stacked
 from fastprof.tables.table_set import BATCH_ROWS, TableSet
-from fastprof.tables.tables_of_runs import FirstIds, TablesOfRuns
-from fastprof.wording.quantities import counted
-from fastprof.wording.screen import printable
+from fastprof.tables.tables_of_runs import FirstIds, TablesOfRuns, stack_tables
+from fastprof.wording.amounts import Steps
+from fastprof.wording.quantities import count_noun
+from fastprof.wording.screen import escape_text
 
 if TYPE_CHECKING:
     from fastprof.export.by_workers import RunOfWorkers
+
+
+class ReportOfRuns(Report):
+    """``runs``: the report of each run, by name. ``tables``: those of all runs, with the column ``run``. ``notices``:
+    those of all runs, which name their run. Figures, drawings and documents are those of ``runs[NAME]``."""
+
+    def __init__(self, runs: Mapping[str, Report]) -> None:
+        self._runs = Runs(runs)
+        first = next(iter(self.runs.values()))
+        tables = {
+            name: stack_tables({run: one.tables[name] for run, one in self.runs.items()}) for name in first.tables
+        }
+        notices = tuple(
+            contract.Notice(notice.severity, f"{run}: {notice.text}")
+            for run, one in self.runs.items()
+            for notice in one.notices
+        )
+        super().__init__(contract.AnalysisReport(first.analysis, tables, {}, notices, steps=first.answer.steps))
+
+    @property
+    def runs(self) -> Mapping[str, Report]:
+        return self._runs
+
+    @property
+    def scalars(self) -> Mapping[str, contract.Scalar]:
+        self._of_one_run("scalars")
+
+    def to_json(self) -> str:
+        """The reports by name of their run as JSON text: ``{"runs": {NAME: …}}``."""
+        from fastprof.render import as_json, report_json
+
+        documents = {run: report_json.chunks(report.answer) for run, report in self.runs.items()}
+        return b"".join(as_json.write_by_run(documents)).decode("ascii")
+
+    def to_text(self, *, width: int = 100, limit: int | Literal["all"] | None = None, wide: bool = False) -> str:
+        texts = [
+            f"Run {escape_text(run)}\n\n{report.to_text(width=width, limit=limit, wide=wide)}"
+            for run, report in self.runs.items()
+        ]
+        return "\n\n\n".join(texts)
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        return "".join(
+            f"<h3>Run {escape(escape_text(run))}</h3>{report._repr_html_()}" for run, report in self.runs.items()
+        )
+
+    def to_xprof(self) -> str:
+        self._of_one_run("to_xprof()")
+
+    def to_svg(self) -> Drawing:
+        self._of_one_run("to_svg()")
+
+    def to_speedscope(self) -> str:
+        self._of_one_run("to_speedscope()")
+
+    def to_pprof(self) -> bytes:
+        self._of_one_run("to_pprof()")
+
+    def _of_one_run(self, what: str) -> NoReturn:
+        raise UsageError(
+            f"this report is of {len(self.runs)} runs; use report.runs[NAME].{what}; runs: {', '.join(self.runs)}"
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ReportOfRuns, (dict(self.runs),)
+
 
 _MOST_LISTED = 8
 
@@ -57,7 +127,7 @@ class ProfileOfRuns(Profile):
     @classmethod
     def of_profiles(cls, runs: Mapping[str, Profile], source: Any, how: dict[str, Any]) -> ProfileOfRuns:
         """The profiles of all runs."""
-        return cls(runs, FirstIds({name: partial(_session_of, run) for name, run in runs.items()}), source, how)
+        return cls(runs, FirstIds({name: partial(_get_session, run) for name, run in runs.items()}), source, how)
 
     @property
     def has_runs(self) -> bool:
@@ -109,7 +179,7 @@ class ProfileOfRuns(Profile):
         return self._of_runs.event_summary()
 
     def remarks(self) -> pa.Table:
-        return stacked({name: run.remarks() for name, run in self._runs.items()})
+        return stack_tables({name: run.remarks() for name, run in self._runs.items()})
 
     # ---- analyses
 
@@ -132,7 +202,8 @@ class ProfileOfRuns(Profile):
     def _needs_one_run(self) -> UsageError:
         names = ", ".join(list(self._runs)[:_MOST_LISTED])
         return UsageError(
-            f"this is of one run, and {counted(len(self._runs), 'run is', 'runs are')} loaded: use profile.runs[NAME], "
+            f"this is of one run, and {count_noun(len(self._runs), 'run is', 'runs are')} loaded: use "
+            "profile.runs[NAME], "
             f"or load(…, as_hosts=True) for hosts of one run; runs: {names}"
         )
 
@@ -149,7 +220,7 @@ class ProfileOfRuns(Profile):
         steps: ChosenSteps | None = None,
         runs: str | Iterable[str] | None = None,
     ) -> Profile:
-        chosen = {name: self._runs[name] for name in chosen_runs(self._runs, runs)}
+        chosen = {name: self._runs[name] for name in choose_runs(self._runs, runs)}
         if not chosen:
             raise UsageError("no run is selected; give at least one name")
         wanted = Selection().narrowed(hosts).hosts
@@ -185,26 +256,26 @@ class ProfileOfRuns(Profile):
     def _repr_html_(self) -> str:
         from html import escape
 
-        return "".join(f"<h3>Run {escape(printable(run))}</h3>{one._repr_html_()}" for run, one in self._runs.items())
+        return "".join(f"<h3>Run {escape(escape_text(run))}</h3>{one._repr_html_()}" for run, one in self._runs.items())
 
     def __repr__(self) -> str:
-        lines = [f"<fastprof.Profile: {counted(len(self._runs), 'run', 'runs')}"]
+        lines = [f"<fastprof.Profile: {count_noun(len(self._runs), 'run', 'runs')}"]
         for name, run in list(self._runs.items())[:_MOST_LISTED]:
             hosts = len(run._selection.hosts or run.sources)
-            lines.append(f"  {name}  {counted(hosts, 'host', 'hosts')}")
+            lines.append(f"  {name}  {count_noun(hosts, 'host', 'hosts')}")
         if len(self._runs) > _MOST_LISTED:
             lines.append(f"  … {len(self._runs) - _MOST_LISTED} more")
         decoded = self.__dict__.get("_of_runs")  # only if already computed
         for name, table in decoded.decoded().items() if decoded is not None else ():
             lines.append(f"  {name:<8} {table.num_rows:,} rows")
-        return "\n".join(map(printable, lines)) + ">"
+        return "\n".join(map(escape_text, lines)) + ">"
 
     def __reduce__(self) -> tuple[Any, ...]:
         chosen = {name: (run._selection, run._steps) for name, run in self._runs.items()}
         return _reload_runs, (self._source_again(), self._how, chosen)
 
 
-def _session_of(run: Profile) -> OpenSession:
+def _get_session(run: Profile) -> OpenSession:
     return run._session
 
 
@@ -216,3 +287,29 @@ def _reload_runs(source: Any, how: dict[str, Any], chosen: dict[str, tuple[Selec
         for name, (selection, steps) in chosen.items()
     }
     return ProfileOfRuns(narrower, every._ids, source, how)
+
+
+class ProfileOfTraces(Profile):
+    """Which job each trace is of is found at the first report."""
+
+    @cached_property
+    def by_job(self) -> Profile:
+        tables = self._of_all_steps
+        hosts, wanted = tables.session.hosts, tables.selected_hosts()
+        of_jobs = {
+            name: [hosts[number] for number in numbers if hosts[number] in wanted]
+            for name, numbers in name_jobs(tables.session.jobs()).items()
+        }
+        runs = {name: self.select(hosts=of_job) for name, of_job in of_jobs.items() if of_job}
+        return ProfileOfRuns.of_profiles(runs, self._source, self._how) if len(runs) > 1 else self
+
+    def _narrower(self, selection: Selection, steps: Steps | None) -> Profile:
+        return ProfileOfTraces(TableSet(self._session, selection), self._source, self._how, steps, self._part)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _reload_traces, (self._source_again(), self._how, self._selection, self._steps)
+
+
+def _reload_traces(source: Any, how: dict[str, Any], selection: Selection, steps: Steps | None) -> Profile:
+    opened, _ = open_runs(source, **how, again=True)
+    return ProfileOfTraces(TableSet(next(iter(opened.values())).session, selection), source, how, steps)

@@ -18,7 +18,7 @@ import pyarrow.dataset as ds
 import pyarrow.fs as fs
 
 from fastprof.errors import UsageError
-from fastprof.tables.dataset_rows import FORMAT, Rows, rows_of
+from fastprof.tables.dataset_rows import FORMAT, Rows, open_rows
 from fastprof.tables.table_set import BATCH_ROWS, TableSet
 from fastprof.tables.tables_of_runs import TablesOfRuns
 
@@ -40,7 +40,7 @@ class TableDataset(ds.FileSystemDataset):  # type: ignore[misc]
 
     def __init__(self, profile: _Profile, table: str, stats: Sequence[str] = (), plain_texts: bool = False) -> None:
         self._made_of = (profile, table, tuple(stats), plain_texts)
-        self._rows = rows_of(profile.exported, table, stats, plain_texts)
+        self._rows = open_rows(profile.exported, table, stats, plain_texts)
         self._condition: ds.Expression | None = None
         files = fs.PyFileSystem(_Pieces(self._rows))
         fragments = [FORMAT.make_fragment(name, files, one) for name, one in self._rows.pieces().items()]
@@ -49,10 +49,10 @@ class TableDataset(ds.FileSystemDataset):  # type: ignore[misc]
     def scanner(self, columns: Columns = None, filter: ds.Expression | None = None, **how: Any) -> Scan:
         """What reads the rows. ``columns``: names, or expressions by name; ``how``: as pyarrow's scanners take it;
         only ``batch_size`` is used."""
-        schema, condition = self._rows.schema, _both(self._condition, filter)
+        schema, condition = self._rows.schema, _join_conditions(self._condition, filter)
         if columns is not None and not isinstance(columns, Mapping):
             columns = list(columns)
-        used = _used(schema, columns, condition)
+        used = _find_used_columns(schema, columns, condition)
         rows = how.get("batch_size") or BATCH_ROWS
         if not isinstance(rows, int) or not 0 < rows < 2**31:
             raise UsageError(f"batch_size must be a whole number of rows above 0, not {rows!r}")
@@ -62,7 +62,7 @@ class TableDataset(ds.FileSystemDataset):  # type: ignore[misc]
         """The rows for which the expression is true."""
         narrower: TableDataset = super().filter(expression)
         narrower._made_of, narrower._rows = self._made_of, self._rows
-        narrower._condition = _both(self._condition, expression)
+        narrower._condition = _join_conditions(self._condition, expression)
         return narrower
 
     def __repr__(self) -> str:
@@ -70,7 +70,7 @@ class TableDataset(ds.FileSystemDataset):  # type: ignore[misc]
         return f"<fastprof dataset {table} of {len(profile.sources)} hosts: {', '.join(self.schema.names)}>"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _again, (*self._made_of, self._condition)
+        return _select_again, (*self._made_of, self._condition)
 
 
 class Scan:
@@ -123,23 +123,23 @@ class Scan:
         return ds.dataset(table).to_table(columns=self._columns, filter=self._condition)
 
 
-def _again(
+def _select_again(
     profile: _Profile, table: str, stats: Sequence[str], plain_texts: bool, condition: ds.Expression | None
 ) -> TableDataset:
     made = TableDataset(profile, table, stats, plain_texts)
     return made if condition is None else made.filter(condition)
 
 
-def _both(one: ds.Expression | None, other: ds.Expression | None) -> ds.Expression | None:
+def _join_conditions(one: ds.Expression | None, other: ds.Expression | None) -> ds.Expression | None:
     if one is None or other is None:
         return other if one is None else one
     return one & other
 
 
-def _used(schema: pa.Schema, columns: Columns, condition: ds.Expression | None) -> list[str]:
+def _find_used_columns(schema: pa.Schema, columns: Columns, condition: ds.Expression | None) -> list[str]:
     """The names of the columns that are requested, or that expressions refer to, in the order of the schema. As an
     expression does not say what it refers to, each column is left out once, to see whether it is missed."""
-    _bound(schema, columns, condition)  # raises what pyarrow says of columns that are not there
+    _bind_condition(schema, columns, condition)  # raises what pyarrow says of columns that are not there
     every: list[str] = schema.names
     if columns is None:
         return every
@@ -152,13 +152,15 @@ def _used(schema: pa.Schema, columns: Columns, condition: ds.Expression | None) 
     for name in every if expressions else ():
         if name not in used:
             try:
-                _bound(pa.schema([one for one in schema if one.name != name]), dict(enumerate(expressions)), None)
+                _bind_condition(
+                    pa.schema([one for one in schema if one.name != name]), dict(enumerate(expressions)), None
+                )
             except (pa.ArrowInvalid, pa.ArrowKeyError):
                 used.add(name)
     return [name for name in every if name in used] or every[:1]
 
 
-def _bound(schema: pa.Schema, columns: Any, condition: ds.Expression | None) -> None:
+def _bind_condition(schema: pa.Schema, columns: Any, condition: ds.Expression | None) -> None:
     if isinstance(columns, Mapping):
         columns = {str(name): one for name, one in columns.items()}
     ds.Scanner.from_batches(iter(()), schema=schema, columns=columns, filter=condition)

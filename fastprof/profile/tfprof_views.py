@@ -7,49 +7,51 @@ from functools import cached_property
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from fastprof.decode.selection import narrowed_steps
-from fastprof.derive.tfprof.options import PRESETS, Options, of_mapping
+from fastprof.decode.selection import narrow_steps
+from fastprof.derive.tfprof.options import PRESETS, ViewOptions, read_options
 from fastprof.errors import UsageError
-from fastprof.wording.spelling import meant
+from fastprof.wording.spelling import suggest_name
 
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-    from fastprof.decode.selection import Steps
     from fastprof.derive.tfprof.view_set import ViewSet
     from fastprof.tables.table_set import TableSet
+    from fastprof.wording.amounts import Steps
 
 _KEPT = 4  # views of captures: there is one a step
 
 
-def chosen_options(preset: str | None, options: Mapping[str, Any] | None, given: Mapping[str, Any]) -> Options:
+def choose_options(preset: str | None, options: Mapping[str, Any] | None, given: Mapping[str, Any]) -> ViewOptions:
     """The options of a request: of tfprof's command line, of a preset or of a dictionary, then those given by name."""
     if preset is not None and options is not None:
         raise UsageError("preset and options exclude each other")
     if preset is not None:
         if preset not in PRESETS:
-            raise UsageError(f"unknown preset {preset!r}{meant(preset, PRESETS)} (choose from {', '.join(PRESETS)})")
+            raise UsageError(
+                f"unknown preset {preset!r}{suggest_name(preset, PRESETS)} (choose from {', '.join(PRESETS)})"
+            )
         options = PRESETS[preset]
-    return (Options() if options is None else of_mapping(options)).replaced(**given)
+    return (ViewOptions() if options is None else read_options(options)).replaced(**given)
 
 
-def views_of_capture(tables: TableSet, steps: Steps | None, step: int) -> ViewSet:
+def build_views(tables: TableSet, steps: Steps | None, step: int) -> ViewSet:
     """The views of what the selected hosts ran, in the chosen steps. UsageError: they ran no op, or have no such
     step."""
     from fastprof.analyses import runner
     from fastprof.derive.host import Host
-    from fastprof.derive.ops.nodes import capture_nodes
-    from fastprof.derive.tfprof.captured import Captured
+    from fastprof.derive.ops import op_nodes
+    from fastprof.derive.tfprof.captured import CapturedGraph
     from fastprof.derive.tfprof.view_set import ViewSet
-    from fastprof.tables.needs import union
+    from fastprof.tables.needs import unite_needs
 
-    needs = union([Host.GROUPING, capture_nodes.READS])
-    nodes = capture_nodes.together(runner.of_each_host(tables, needs, capture_nodes.nodes_of_host, steps))
+    needs = unite_needs([Host.GROUPING, op_nodes.READS])
+    nodes = op_nodes.merge_nodes(runner.map_hosts(tables, needs, op_nodes.list_host_op_nodes, steps))
     if not nodes:
         raise UsageError("the session has no profile of tfprof, and no ops that ran")
-    of_torch = bool(runner.not_of_torch(tables.session))
-    return ViewSet(Captured(nodes, step, of_torch=of_torch))
+    of_torch = bool(runner.find_inapplicable(tables.session))
+    return ViewSet(CapturedGraph(nodes, step, of_torch=of_torch))
 
 
 class ViewSets:
@@ -63,29 +65,29 @@ class ViewSets:
 
     def of(self, host: str | None, step: int = -1) -> ViewSet:
         """The views of a host's profile, or else of its capture."""
-        from fastprof.derive.tfprof.view_set import hosts_of, view_set
+        from fastprof.derive.tfprof.view_set import list_profiled_hosts, make_view_set
 
-        profiles = hosts_of(self._tables)
+        profiles = list_profiled_hosts(self._tables)
         if profiles and (host is None or host in profiles or host not in self._tables.selected_hosts()):
             key = profiles[0] if host is None and len(profiles) == 1 else host, -1
             with self._making:
                 if key not in self._made:
-                    self._made[key] = view_set(self._tables, host)
+                    self._made[key] = make_view_set(self._tables, host)
                 return self._made[key]
         key = host, max(step, -1)
         made = self._made.get(key)
         if made is None:
             for old in list(self._made)[: 1 - _KEPT]:
                 self._made.pop(old, None)
-            steps = narrowed_steps(self._steps, None if step < 0 else step)
-            made = self._made[key] = views_of_capture(self._tables_of(host), steps, step)
+            steps = narrow_steps(self._steps, None if step < 0 else step)
+            made = self._made[key] = build_views(self._tables_of(host), steps, step)
         return made
 
 
 class TfprofView:
     """A view: its rows as a table, the report as tfprof prints it, and its other outputs."""
 
-    def __init__(self, views: ViewSet, view: str, options: Options) -> None:
+    def __init__(self, views: ViewSet, view: str, options: ViewOptions) -> None:
         self.view = view
         self.options = options
         self.recorded = views.recorded
@@ -95,16 +97,16 @@ class TfprofView:
     @cached_property
     def table(self) -> pa.Table:
         """The rows in the order of the report, the root first; numbers are complete and not rounded."""
-        from fastprof.derive.tfprof.view_tables import view_table
+        from fastprof.derive.tfprof.view_tables import make_view_table
 
-        return view_table(self.shown, self.recorded)
+        return make_view_table(self.shown, self.recorded)
 
     @cached_property
     def nodes(self) -> pa.Table:
         """The accounted nodes of each row."""
-        from fastprof.derive.tfprof.view_tables import member_table
+        from fastprof.derive.tfprof.view_tables import make_member_table
 
-        return member_table(self.shown, self.recorded, self.options.step)
+        return make_member_table(self.shown, self.recorded, self.options.step)
 
     @property
     def unknown(self) -> Mapping[str, str]:
@@ -113,12 +115,12 @@ class TfprofView:
 
     def pieces(self) -> Iterator[str]:
         """The report, byte for byte as tfprof writes it to a file, in pieces; without unknown figures."""
-        from fastprof.render.tfprof_text import report
+        from fastprof.render.tfprof_text import write_report
 
         options = self.options
         if self.recorded.is_capture:
             options = options.replaced(select=[name for name in options.select if name not in self.unknown])
-        return report(self.shown, self.view, self.recorded, options)
+        return write_report(self.shown, self.view, self.recorded, options)
 
     @property
     def text(self) -> str:
@@ -128,25 +130,25 @@ class TfprofView:
     @property
     def complaints(self) -> list[str]:
         """What tfprof writes to standard error beside the view: gradients of nodes that are absent, ignored options."""
-        from fastprof.render.tfprof_answer import complaints
+        from fastprof.render.tfprof_answer import list_complaints
 
-        return complaints(self._views, self.view, self.options).splitlines()
+        return list_complaints(self._views, self.view, self.options).splitlines()
 
     def timeline(self) -> str:
         """The view as a Chrome trace, as tfprof writes it. Of the graph view, one step: choose it by ``step``."""
-        from fastprof.render.tfprof_timeline import trace
+        from fastprof.render.tfprof_answer import make_trace
 
         if self.view == "graph" and self.recorded.is_capture:
             raise UsageError("the timeline of a capture is that of 'fastprof trace', Profile.to_trace")
-        return trace(self.shown, self.view, self.recorded, self.options)
+        return make_trace(self.shown, self.view, self.recorded, self.options)
 
     def to_pprof(self) -> bytes:
         """The code view as a compressed file of pprof; ``select`` names what its samples count."""
-        from fastprof.render.tfprof_stacks import compressed
+        from fastprof.render.tfprof_answer import compress_stacks
 
         if self.view != "code":
             raise UsageError("files of pprof have stacks, which only the view code has")
-        return compressed(self.shown, self._views, self.options)
+        return compress_stacks(self.shown, self._views, self.options)
 
     def to_pandas(self) -> pd.DataFrame:
         return self.table.to_pandas()
@@ -162,38 +164,40 @@ class TfprofAdvice:
     """The reports of tfprof's advisor, by the names of its checkers."""
 
     def __init__(self, views: ViewSet, checkers: Sequence[str] | None) -> None:
-        from fastprof.derive.tfprof.advisor import CHECKERS
-        from fastprof.render.tfprof_advice import advice, complaints
+        from fastprof.derive.tfprof.view_set import CHECKERS
+        from fastprof.render.tfprof_text import list_advice, list_advice_complaints
 
         if views.recorded.is_capture:
             raise UsageError("the advisor is for profiles of tfprof; 'fastprof diagnosis' examines a capture")
         for name in checkers or ():
             if name not in CHECKERS:
-                raise UsageError(f"unknown checker {name!r}{meant(name, CHECKERS)} (choose from {', '.join(CHECKERS)})")
+                raise UsageError(
+                    f"unknown checker {name!r}{suggest_name(name, CHECKERS)} (choose from {', '.join(CHECKERS)})"
+                )
         wanted = CHECKERS if checkers is None else checkers
-        self.reports: Mapping[str, list[str]] = advice(views, wanted)
-        self.complaints: list[str] = complaints(views, wanted).splitlines()
+        self.reports: Mapping[str, list[str]] = list_advice(views, wanted)
+        self.complaints: list[str] = list_advice_complaints(views, wanted).splitlines()
         """What tfprof writes to standard error if something is not recorded."""
 
     @cached_property
     def table(self) -> pa.Table:
         """One row a report: checker, report."""
-        from fastprof.render.tfprof_advice import advice_table
+        from fastprof.render.tfprof_text import make_advice_table
 
-        return advice_table(self.reports)
+        return make_advice_table(self.reports)
 
     def by_line(self) -> pa.Table:
         """The same with one row a line of a report, for people."""
-        from fastprof.render.tfprof_advice import advice_table
+        from fastprof.render.tfprof_text import make_advice_table
 
-        return advice_table({name: "\n".join(some).splitlines() for name, some in self.reports.items()})
+        return make_advice_table({name: "\n".join(some).splitlines() for name, some in self.reports.items()})
 
     @cached_property
     def text(self) -> str:
         """The reports as tfprof prints them."""
-        from fastprof.render.tfprof_advice import text
+        from fastprof.render.tfprof_text import format_advice
 
-        return text(self.reports)
+        return format_advice(self.reports)
 
     def __repr__(self) -> str:
         return f"<fastprof advice of tfprof: {sum(map(len, self.reports.values()))} reports; .reports, .table, .text>"

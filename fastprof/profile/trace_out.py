@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING
 
 from fastprof.decode.selection import Selection
 from fastprof.errors import UsageError
-from fastprof.export.new_files import new_file, output_errors
+from fastprof.export.new_files import open_new_file, wrap_output_errors
 from fastprof.export.trace_batches import ALL, STATS
 from fastprof.export.trace_files import CHROME, PERFETTO, TraceFile
-from fastprof.inputs.made_ahead import made_ahead
+from fastprof.inputs.open_files import prefetch
 from fastprof.tables.host_clocks import Offset, Offsets
 from fastprof.tables.table_set import TableSet
-from fastprof.wording.quantities import few, moment_text
-from fastprof.wording.spelling import meant
-from fastprof.xprof.trace.chunks import DEFAULT_RESOLUTION, MOST_TEXT
-from fastprof.xprof.trace.chunks import chunks as xprof_chunks
+from fastprof.wording.quantities import format_moment, list_few
+from fastprof.wording.spelling import suggest_name
+from fastprof.xprof.trace.trace_forms import DEFAULT_RESOLUTION, MOST_TEXT
+from fastprof.xprof.trace.trace_forms import write_trace as xprof_chunks
 
 if TYPE_CHECKING:
     from fastprof.profile.report import Report
@@ -39,12 +39,12 @@ _GZIP_WINDOW, _GZIP_LEVEL = 31, 4
 _PS_IN_MS = 10**9
 
 
-def form_of(path: str) -> str | None:
+def find_trace_form(path: str) -> str | None:
     """The format that the suffix of a file names; None: it names none."""
     return _SUFFIXES.get(Path(path.removesuffix(GZIP)).suffix.lower())
 
 
-def offsets_of(communication: Report) -> Offsets:
+def get_clock_offsets(communication: Report) -> Offsets:
     """What the clocks of hosts that met in collectives differ from those of their references, where it is known."""
     rows = communication.tables["clocks"].select(["host", "reference", "offset_ps", "at_ps", "drift_ppm"]).to_pylist()
     return {
@@ -54,7 +54,7 @@ def offsets_of(communication: Report) -> Offsets:
     }
 
 
-def alignment_in_words(communication: Report, hosts: Sequence[str]) -> str:
+def describe_alignment(communication: Report, hosts: Sequence[str]) -> str:
     """Which of the session's hosts have aligned clocks, how exact that is, and why others have not."""
     rows = communication.tables["clocks"].to_pylist()
     moved = [row for row in rows if row["offset_ps"] is not None and row["host"] != row["reference"]]
@@ -73,9 +73,9 @@ def alignment_in_words(communication: Report, hosts: Sequence[str]) -> str:
     apart = f" in {parts} parts, which are not aligned with each other" if parts > 1 else ""
     text = (
         f"clocks of {len(aligned):,} hosts are aligned{apart}, to a standard error of at most "
-        f"{moment_text(worst['error_ps'])} ({worst['host']})"
+        f"{format_moment(worst['error_ps'])} ({worst['host']})"
     )
-    return f"{text}; not that of {few(left)}, because {why}" if left else text
+    return f"{text}; not that of {list_few(left)}, because {why}" if left else text
 
 
 class Trace:
@@ -98,7 +98,9 @@ class Trace:
         offsets: Offsets | None = None,
     ) -> None:
         if form not in FORMS:
-            raise UsageError(f"there is no trace format {form!r}; there are: {', '.join(FORMS)}{meant(form, FORMS)}")
+            raise UsageError(
+                f"there is no trace format {form!r}; there are: {', '.join(FORMS)}{suggest_name(form, FORMS)}"
+            )
         if stats not in STATS:
             raise UsageError(f"stats must be one of {', '.join(STATS)}, not {stats!r}")
         if not math.isfinite(resolution) or resolution < 0:
@@ -112,23 +114,23 @@ class Trace:
 
     def chunks(self, gzip: bool = False) -> Iterator[bytes]:
         """The bytes of the file; ``gzip``: compressed."""
-        return _compressed(self._plain()) if gzip else self._plain()
+        return _compress_chunks(self._plain()) if gzip else self._plain()
 
     def write(self, out: str | os.PathLike[str], force: bool = False) -> None:
         """Write the file, compressed if its name ends in .gz. OutputError: it exists and ``force`` is not given, or it
         cannot be written."""
         path = os.fspath(out)
-        with output_errors(path), new_file(path, force, "force=True") as write:
+        with wrap_output_errors(path), open_new_file(path, force, "force=True") as write:
             for chunk in self.chunks(path.endswith(GZIP)):
                 write(chunk)
 
     def _plain(self) -> Iterator[bytes]:
         if self.file is not None:
-            return made_ahead(self.file.chunks())
+            return prefetch(self.file.chunks())
         if self._form == XPROF:
-            return made_ahead(xprof_chunks(self._tables, XPROF, max_text=self._max_text))
+            return prefetch(xprof_chunks(self._tables, XPROF, max_text=self._max_text))
         selection = self._tables.selection
-        start, end = _window_ms(self._tables)
+        start, end = _get_window_ms(self._tables)
         all_times = TableSet(self._tables.session, replace(selection, time_ps=None, host_times=None))
         pieces = xprof_chunks(
             all_times,
@@ -138,10 +140,10 @@ class Trace:
             end_ms=end,
             max_text=self._max_text,
         )
-        return made_ahead(pieces)
+        return prefetch(pieces)
 
 
-def _compressed(chunks: Iterator[bytes]) -> Iterator[bytes]:
+def _compress_chunks(chunks: Iterator[bytes]) -> Iterator[bytes]:
     packer = zlib.compressobj(_GZIP_LEVEL, zlib.DEFLATED, _GZIP_WINDOW)
     for chunk in chunks:
         packed = packer.compress(chunk)
@@ -150,7 +152,7 @@ def _compressed(chunks: Iterator[bytes]) -> Iterator[bytes]:
     yield packer.flush()
 
 
-def _window_ms(tables: TableSet) -> tuple[float, float]:
+def _get_window_ms(tables: TableSet) -> tuple[float, float]:
     """The selected time of all hosts, as a request to the streaming viewer: an end of 0 is the end of the capture."""
     selection: Selection = tables.selection
     hosts = [host for host in tables.session.hosts if selection.hosts is None or host in selection.hosts]

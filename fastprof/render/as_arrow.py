@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fastprof.render.rows import ANY_BYTES, Data, blocks
+from fastprof.render.rows import ANY_BYTES, Data, split_rows
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -26,7 +26,7 @@ def chunks(data: Data, *, file: bool = False) -> Iterator[bytes]:
     shared = isinstance(data, pa.Table)
     if isinstance(data, pa.Table):
         data = data.unify_dictionaries()
-    schema, batches = blocks(data, _BATCH_ROWS, ANY_BYTES)
+    schema, batches = split_rows(data, _BATCH_ROWS, ANY_BYTES)
     if not shared:
         kind = _GrowingDictionary if file else _AnyDictionary
         dictionaries = {
@@ -34,7 +34,7 @@ def chunks(data: Data, *, file: bool = False) -> Iterator[bytes]:
         }
         for position, dictionary in dictionaries.items():
             schema = schema.set(position, schema.field(position).with_type(dictionary.type))
-        batches = _moved(schema, batches, dictionaries)
+        batches = _unify_batches(schema, batches, dictionaries)
     sink = _Sink()
     open_writer = pa.ipc.new_file if file else pa.ipc.new_stream
     with open_writer(sink, schema, options=pa.ipc.IpcWriteOptions(emit_dictionary_deltas=file)) as writer:
@@ -107,7 +107,7 @@ class _GrowingDictionary(_AnyDictionary):
         return pc.index_in(dictionary, value_set=self._values, skip_nulls=True)
 
 
-def _moved(
+def _unify_batches(
     schema: pa.Schema, batches: Iterator[pa.RecordBatch], dictionaries: Mapping[int, _AnyDictionary]
 ) -> Iterator[pa.RecordBatch]:
     for batch in batches:

@@ -2,7 +2,7 @@
 
 A text is quoted if it contains a comma, a quote or a line end, if it starts or ends with a blank, and if it is empty,
 because an empty cell is a null. A text that a spreadsheet would take for a formula begins with an apostrophe
-(``wording/spreadsheets.py``). Lists and maps are JSON text, bytes are base64; NaN and infinities are ``NaN``,
+(``wording/cells.py``). Lists and maps are JSON text, bytes are base64; NaN and infinities are ``NaN``,
 ``Infinity`` and ``-Infinity``. Lines end in a line feed.
 """
 
@@ -10,24 +10,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fastprof.render.rows import Data, blocks
-from fastprof.wording.cells import ColumnCells, lines
-from fastprof.wording.patterns import pattern_of
-from fastprof.wording.spreadsheets import marked
+from fastprof.render.rows import Data, split_rows
+from fastprof.wording.cells import ColumnCells, escape_formula, join_cells
+from fastprof.wording.patterns import compile_late
 
-_AWKWARD = pattern_of(r'[",\r\n]|^\s|\s$|^$')
+_AWKWARD = compile_late(r'[",\r\n]|^\s|\s$|^$')
 
 
 def chunks(data: Data) -> Iterator[bytes]:
     """The lines of ``data``."""
-    schema, batches = blocks(data)
+    schema, batches = split_rows(data)
     yield (",".join(_quote(name) for name in schema.names) + "\n").encode()
     cells = [ColumnCells(quote=_quote, null="") for _ in schema.names]
     leads = ["", *[","] * (len(cells) - 1)]
     for batch in batches:
-        yield lines(batch, cells, leads, "\n")
+        yield join_cells(batch, cells, leads, "\n")
 
 
 def _quote(text: str) -> str:
-    text = marked(text)
+    text = escape_formula(text)
     return '"' + text.replace('"', '""') + '"' if _AWKWARD.search(text) else text

@@ -18,28 +18,27 @@ from typing import Any
 
 import pyarrow as pa
 
-from fastprof.render.rows import Data, blocks, unique_names
+from fastprof.render.rows import Data, number_names, split_rows
 from fastprof.schema.tables import REASON
-from fastprof.wording.cells import ColumnCells, lines
-from fastprof.wording.json_values import json_quote, json_text
+from fastprof.wording.cells import ColumnCells, format_json, join_cells, json_quote
 
 
 def chunks(name: str, data: Data) -> Iterator[bytes]:
     """The document of one table, ended by a newline."""
-    yield from table(name, data)
+    yield from write_table(name, data)
     yield b"\n"
 
 
-def sections(summary: Mapping[str, Any], tables: Mapping[str, Data]) -> Iterator[bytes]:
+def write_sections(summary: Mapping[str, Any], tables: Mapping[str, Data]) -> Iterator[bytes]:
     """One document of several tables: ``{"summary": {...}, NAME: {"table": NAME, ...}, ...}``."""
-    yield f'{{"summary": {json_text(dict(summary))}'.encode("ascii")
+    yield f'{{"summary": {format_json(dict(summary))}'.encode("ascii")
     for name, data in tables.items():
         yield f",\n{json_quote(name)}: ".encode("ascii")
-        yield from table(name, data)
+        yield from write_table(name, data)
     yield b"}\n"
 
 
-def by_run(documents: Mapping[str, Iterable[bytes]]) -> Iterator[bytes]:
+def write_by_run(documents: Mapping[str, Iterable[bytes]]) -> Iterator[bytes]:
     """One document of those of several runs: ``{"runs": {NAME: DOCUMENT, …}}``, ended by a newline."""
     lead = '{"runs": {'
     for run, document in documents.items():
@@ -49,37 +48,39 @@ def by_run(documents: Mapping[str, Iterable[bytes]]) -> Iterator[bytes]:
     yield b"}}\n"
 
 
-def table(name: str, data: Data) -> Iterator[bytes]:
+def write_table(name: str, data: Data) -> Iterator[bytes]:
     """One table as an object, without a line end."""
-    schema, batches = blocks(data)
-    names = unique_names(schema)
-    columns = ",\n  ".join(json_text(described(column, field)) for column, field in zip(names, schema, strict=True))
+    schema, batches = split_rows(data)
+    names = number_names(schema)
+    columns = ",\n  ".join(
+        format_json(describe_column(column, field)) for column, field in zip(names, schema, strict=True)
+    )
     yield f'{{"table": {json_quote(name)},\n "columns": [{columns}],\n "rows": ['.encode("ascii")
     cells = [ColumnCells(quote=json_quote, null="null") for _ in names]
     keys = [f"{json_quote(column)}: " for column in names]
     leads = [",\n{" + (keys[0] if keys else ""), *(f", {key}" for key in keys[1:])]
     first = True
     for batch in batches:
-        text = lines(batch, cells, leads, "}")
+        text = join_cells(batch, cells, leads, "}")
         if text:
             yield text[1:] if first else text  # every row starts with the comma before it
             first = False
     yield b"]}"
 
 
-def described(name: str, field: pa.Field) -> dict[str, str | None]:
+def describe_column(name: str, field: pa.Field) -> dict[str, str | None]:
     """Name, type, unit and description of a column; the reason if cells are null that would be 0."""
     metadata = field.metadata or {}
     kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
     return {
         "name": name,
         "type": str(kind),
-        "unit": _entry(metadata, b"unit"),
-        "description": _entry(metadata, b"description"),
-        **({"reason": _entry(metadata, REASON)} if REASON in metadata else {}),
+        "unit": _get_entry(metadata, b"unit"),
+        "description": _get_entry(metadata, b"description"),
+        **({"reason": _get_entry(metadata, REASON)} if REASON in metadata else {}),
     }
 
 
-def _entry(metadata: Mapping[bytes, bytes], key: bytes) -> str | None:
+def _get_entry(metadata: Mapping[bytes, bytes], key: bytes) -> str | None:
     value = metadata.get(key)
     return None if value is None else value.decode("utf-8", "replace")

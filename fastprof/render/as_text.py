@@ -15,13 +15,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from fastprof.render.look import Look
-from fastprof.render.rows import Data, blocks
+from fastprof.render.rows import Data, split_rows
+from fastprof.render.table_forms import Look
 from fastprof.schema.value_classes import dataclass
 from fastprof.wording import quantities
-from fastprof.wording.elision import Elision
-from fastprof.wording.json_values import json_text
-from fastprof.wording.screen import excerpt, pad, printable, width, wrapped
+from fastprof.wording.cells import format_json
+from fastprof.wording.screen import Elision, cut_middle, escape_text, measure_width, pad_text, wrap_text
 
 _LAYOUT_ROWS = 1_000
 _MEASURED_ROWS = 20_000  # all rows of a table up to this size determine its layout
@@ -73,18 +72,18 @@ def lines(
     layout_rows = _LAYOUT_ROWS
     if isinstance(data, pa.Table) and data.num_rows <= _MEASURED_ROWS:
         data, layout_rows = data.combine_chunks(), _MEASURED_ROWS
-    schema, batches = blocks(data, layout_rows)
+    schema, batches = split_rows(data, layout_rows)
     first = next(batches, None)
-    rows = [] if first is None else _rows(first)
-    columns = _columns(schema, rows, look, bar)
-    cells = [_cells(columns, row, null) for row in rows]
+    rows = [] if first is None else _list_rows(first)
+    columns = _make_columns(schema, rows, look, bar)
+    cells = [_format_cells(columns, row, null) for row in rows]
     if left_out is not None and look.width is not None:
         for column in columns:
             column.least = _LAST_READABLE if column.title in (*_DEVICES, wraps) else 0
         columns[-1].least = _LAST_READABLE
         columns[0].least = max(columns[0].least, first_keeps, _LAST_READABLE if wraps else 0)
         _break_titles(columns, cells, look)
-        for dropped in _without_room(columns, cells, look, by_worth, stays):
+        for dropped in _choose_hidden(columns, cells, look, by_worth, stays):
             column = columns.pop(dropped)
             left_out += [] if column.bar else [schema.names[column.source]]
             for row in cells:
@@ -96,49 +95,51 @@ def lines(
                 column.wraps = column.title == wraps and column.cells > 0
                 column.cut = Elision((row[position] for row in cells), column.cells, look.fit("…"))
     for number in range(-max((len(column.head) for column in columns), default=1), 0):
-        yield look.strong(_line(columns, [(("",) * -number + tuple(c.head))[number] for c in columns], look))
+        yield look.strong(_layout_line(columns, [(("",) * -number + tuple(c.head))[number] for c in columns], look))
     for row in cells:
-        yield from _lines(columns, row, look)
+        yield from _layout_row(columns, row, look)
     for batch in batches:
-        for values in _rows(batch):
-            yield from _lines(columns, _cells(columns, values, null), look)
+        for values in _list_rows(batch):
+            yield from _layout_row(columns, _format_cells(columns, values, null), look)
 
 
-def grid(table: pa.Table, look: Look, *, null: str, bar: str | None) -> tuple[list[str], list[bool], list[list[str]]]:
+def make_grid(
+    table: pa.Table, look: Look, *, null: str, bar: str | None
+) -> tuple[list[str], list[bool], list[list[str]]]:
     """The table for other layouts than lines: titles, whether each column holds numbers, and the texts of each row."""
-    rows = [] if not table.num_rows else _rows(table.combine_chunks().to_batches()[0])
-    columns = _columns(table.schema, rows, look, bar)
+    rows = [] if not table.num_rows else _list_rows(table.combine_chunks().to_batches()[0])
+    columns = _make_columns(table.schema, rows, look, bar)
     numbers = [column.number and not column.bar for column in columns]
-    return [column.title for column in columns], numbers, [_cells(columns, row, null) for row in rows]
+    return [column.title for column in columns], numbers, [_format_cells(columns, row, null) for row in rows]
 
 
-def paragraph(text: str, look: Look, lead: str = "  ") -> list[str]:
+def wrap_paragraph(text: str, look: Look, lead: str = "  ") -> list[str]:
     """The lines of a text, escaped, wrapped, and indented by the width of ``lead``."""
-    clean = printable(look.advised(text))
+    clean = escape_text(look.advised(text))
     if look.width is None:
         return [lead + clean]
-    first, *rest = wrapped(clean, max(2 * _NARROWEST, look.width - width(lead)))
-    return [lead + first, *(" " * width(lead) + line for line in rest)]
+    first, *rest = wrap_text(clean, max(2 * _NARROWEST, look.width - measure_width(lead)))
+    return [lead + first, *(" " * measure_width(lead) + line for line in rest)]
 
 
-def _rows(batch: pa.RecordBatch) -> list[tuple[Any, ...]]:
+def _list_rows(batch: pa.RecordBatch) -> list[tuple[Any, ...]]:
     columns = [column.to_pylist() for column in batch.columns]
     return list(zip(*columns, strict=True)) if columns else []
 
 
-def _cells(columns: Sequence[_Column], row: Sequence[Any], null: str) -> list[str]:
+def _format_cells(columns: Sequence[_Column], row: Sequence[Any], null: str) -> list[str]:
     values = [(column, row[column.source]) for column in columns]
     return [("" if column.bar else null) if value is None else column.text(value) for column, value in values]
 
 
-def _columns(schema: pa.Schema, rows: Sequence[Sequence[Any]], look: Look, bar: str | None) -> list[_Column]:
-    times = _times(schema, rows)
-    columns = [_column(field, times, look) for field in schema]
+def _make_columns(schema: pa.Schema, rows: Sequence[Sequence[Any]], look: Look, bar: str | None) -> list[_Column]:
+    times = _choose_time_units(schema, rows)
+    columns = [_make_column(field, times, look) for field in schema]
     for position, column in enumerate(columns):
         column.source = position
     if bar is not None:
         source = schema.names.index(bar)
-        columns.append(_Column("", lambda share: quantities.bar_text(share, look.unicode), True, source, bar=True))
+        columns.append(_Column("", lambda share: quantities.draw_bar(share, look.unicode), True, source, bar=True))
     for column in columns:
         column.head = (column.title,)
     return columns
@@ -149,7 +150,7 @@ _NUMBERS = ("id", "rank", "step", "group")  # names, not amounts: without commas
 _MOMENTS = ("start_ps",)  # readers compare them, so their differences must show
 
 
-def _times(schema: pa.Schema, rows: Sequence[Sequence[Any]]) -> dict[str, quantities.Quantity]:
+def _choose_time_units(schema: pa.Schema, rows: Sequence[Sequence[Any]]) -> dict[str, quantities.Quantity]:
     """The notation of each column of times: one unit for all durations if one suits them all, else one per column."""
     values: dict[str, list[int]] = {}
     for position, field in enumerate(schema):
@@ -157,17 +158,19 @@ def _times(schema: pa.Schema, rows: Sequence[Sequence[Any]]) -> dict[str, quanti
         if scale and _is_count(field.type) and not field.name.endswith("_unix_ns"):
             known = [row[position] for row in rows if row[position] is not None and isfinite(row[position])]
             values[field.name] = [round(value * scale) for value in known]
-    moments = {name: quantities.moment_column(values.pop(name)) for name in _MOMENTS if name in values}
-    together = quantities.time_column([value for column in values.values() for value in column])
-    durations = {name: together if together.unit else quantities.time_column(column) for name, column in values.items()}
+    moments = {name: quantities.choose_moment_unit(values.pop(name)) for name in _MOMENTS if name in values}
+    together = quantities.choose_time_unit([value for column in values.values() for value in column])
+    durations = {
+        name: together if together.unit else quantities.choose_time_unit(column) for name, column in values.items()
+    }
     return moments | durations
 
 
-def _column(field: pa.Field, times: Mapping[str, quantities.Quantity], look: Look) -> _Column:
+def _make_column(field: pa.Field, times: Mapping[str, quantities.Quantity], look: Look) -> _Column:
     """The notation of a column, from its type, name and unit; for times also from its first values."""
-    name = printable(field.name)
+    name = escape_text(field.name)
     if not _is_count(field.type):
-        return _Column(name, partial(_text, look.width), False)
+        return _Column(name, partial(_format_text, look.width), False)
     unit = (field.metadata or {}).get(b"unit", b"").decode("utf-8", "replace")
     measured = quantities.MEASURES.get(unit)
     if measured is not None:
@@ -175,28 +178,30 @@ def _column(field: pa.Field, times: Mapping[str, quantities.Quantity], look: Loo
     if pa.types.is_floating(field.type) and field.name not in times and unit != "bytes":
         return _Column(name, lambda value: f"{value:.4g}" if abs(value) < _THOUSAND else f"{value:,.6g}", True)
     if name.endswith("_unix_ns"):
-        return _Column(f"{name.removesuffix('_unix_ns')} (UTC)", quantities.unix_text, True)
+        return _Column(f"{name.removesuffix('_unix_ns')} (UTC)", quantities.format_unix_time, True)
     if field.name in times:
         quantity, scale = times[field.name], _TIME_SCALES[field.name[-3:]]
         title = name[:-3] + (f" ({look.fit(quantity.unit)})" if quantity.unit else "")
-        return _Column(title, lambda value: look.fit(quantities.rounded(value * scale, quantity.text)), True)
+        return _Column(title, lambda value: look.fit(quantities.format_rounded(value * scale, quantity.text)), True)
     if name.endswith("_bytes") or unit == "bytes":
-        return _Column(name.removesuffix("_bytes"), lambda value: quantities.rounded(value, quantities.size_text), True)
+        return _Column(
+            name.removesuffix("_bytes"), lambda value: quantities.format_rounded(value, quantities.format_size), True
+        )
     if name in _NUMBERS or name.endswith(("_id", "ordinal")):
         return _Column(name, str, True)
-    return _Column(name, quantities.count_text, True)
+    return _Column(name, quantities.format_count, True)
 
 
-def _text(cells: int | None, value: Any) -> str:
+def _format_text(cells: int | None, value: Any) -> str:
     """A value that is not a number. ``cells``: the most cells that are shown of it; None: all."""
     if isinstance(value, str):
-        return printable(value if cells is None else excerpt(value, cells))
+        return escape_text(value if cells is None else cut_middle(value, cells))
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, bytes):
         return f"{len(value):,} bytes"
     is_map = isinstance(value, list) and bool(value) and all(isinstance(item, tuple) for item in value)
-    return printable(json_text(value, pairs=is_map))
+    return escape_text(format_json(value, pairs=is_map))
 
 
 def _is_count(kind: pa.DataType) -> bool:
@@ -210,15 +215,15 @@ def _break_titles(columns: Sequence[_Column], rows: Sequence[Sequence[str]], loo
         if _fits(columns, look):
             return
         for position, column in enumerate(columns):
-            below = max((width(row[position]) for row in rows), default=0)
-            column.head = _broken(column.title, max(limit, below))
+            below = max((measure_width(row[position]) for row in rows), default=0)
+            column.head = _break_title(column.title, max(limit, below))
 
 
-def _broken(title: str, cells: int) -> list[str]:
+def _break_title(title: str, cells: int) -> list[str]:
     """The title in lines of at most ``cells`` cells, broken after a ``_`` or at a blank if possible."""
     head = [""]
     for piece in re.findall(r"[^_ ]*[_ ]?", title):
-        if head[-1] and width(head[-1] + piece.rstrip()) > cells:
+        if head[-1] and measure_width(head[-1] + piece.rstrip()) > cells:
             head.append("")
         head[-1] += piece
     return [line.rstrip() for line in head]
@@ -229,7 +234,7 @@ def _fits(columns: Sequence[_Column], look: Look) -> bool:
     return look.width is None or taken <= look.width
 
 
-def _without_room(
+def _choose_hidden(
     columns: Sequence[_Column], rows: Sequence[Sequence[str]], look: Look, by_worth: bool, stays: str
 ) -> Iterator[int]:
     """Positions of columns to remove, one at a time, until the others fit: with ``by_worth`` the last column, else the
@@ -256,18 +261,18 @@ def _settle_widths(
     columns: Sequence[_Column], rows: Sequence[Sequence[str]], look: Look, narrowest: int = _NARROWEST
 ) -> None:
     for position, column in enumerate(columns):
-        column.cells = max([*map(width, column.head), *(width(row[position]) for row in rows)])
+        column.cells = max([*map(measure_width, column.head), *(measure_width(row[position]) for row in rows)])
     if look.width is None:
         return
     texts = [column for column in columns if not column.number]
     room = look.width - len(_GAP) * (len(columns) - 1) - sum(c.cells for c in columns if c.number)
-    limit = _common_limit([column.cells for column in texts], room)
+    limit = _find_common_limit([column.cells for column in texts], room)
     first = [column for column in texts if min(column.cells, column.least) > limit]
     for column in first:
         column.cells = min(column.cells, column.least)
         room -= column.cells
     rest = [column for column in texts if column not in first]
-    limit = _common_limit([column.cells for column in rest], room)
+    limit = _find_common_limit([column.cells for column in rest], room)
     for column in rest:
         column.cells = min(column.cells, max(limit, narrowest, column.least))
     if texts and texts[-1] is columns[-1]:  # nothing is to its right: later rows may use the remaining width
@@ -275,7 +280,7 @@ def _settle_widths(
         texts[-1].cells = max(texts[-1].cells, look.width - len(_GAP) * (len(columns) - 1) - others)
 
 
-def _common_limit(sizes: Sequence[int], room: int) -> int:
+def _find_common_limit(sizes: Sequence[int], room: int) -> int:
     """The largest limit such that ``sizes``, each cut to it, together take at most ``room``."""
     left = len(sizes)
     for size in sorted(sizes):
@@ -285,17 +290,17 @@ def _common_limit(sizes: Sequence[int], room: int) -> int:
     return max(sizes, default=0)
 
 
-def _lines(columns: Sequence[_Column], cells: Sequence[str], look: Look) -> Iterator[str]:
+def _layout_row(columns: Sequence[_Column], cells: Sequence[str], look: Look) -> Iterator[str]:
     """The line of a row, and more if a text of it is broken."""
-    pieces = [wrapped(cell, c.cells) if c.wraps else [cell] for c, cell in zip(columns, cells, strict=True)]
+    pieces = [wrap_text(cell, c.cells) if c.wraps else [cell] for c, cell in zip(columns, cells, strict=True)]
     for number in range(max(map(len, pieces), default=1)):
-        yield _line(columns, [piece[number] if number < len(piece) else "" for piece in pieces], look)
+        yield _layout_line(columns, [piece[number] if number < len(piece) else "" for piece in pieces], look)
 
 
-def _line(columns: Sequence[_Column], cells: Sequence[str], look: Look) -> str:
+def _layout_line(columns: Sequence[_Column], cells: Sequence[str], look: Look) -> str:
     parts = []
     for column, cell in zip(columns, cells, strict=True):
         if not column.number and look.width is not None:
             cell = column.cut(cell)
-        parts.append(pad(cell, column.cells, right=column.number and not column.bar))
+        parts.append(pad_text(cell, column.cells, right=column.number and not column.bar))
     return _GAP.join(parts).rstrip()

@@ -23,19 +23,18 @@ import pyarrow.compute as pc
 
 from fastprof.errors import UsageError
 from fastprof.render import as_json, report_json
-from fastprof.render.rows import unique_names
+from fastprof.render.rows import number_names
 from fastprof.schema.value_classes import dataclass
-from fastprof.wording.cells import TEXT, ColumnCells, is_text
-from fastprof.wording.json_values import json_quote, json_text
+from fastprof.wording.cells import TEXT, ColumnCells, format_json, is_text, json_quote
 
 if TYPE_CHECKING:
-    from fastprof.analyses.contract import Report
+    from fastprof.analyses.contract import AnalysisReport
 
 _BLOCK_ROWS = 65_536
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ReportPart:
     """The part of a report to write. ``tables``: names of tables; None: all. ``columns``: names of columns by table;
     tables without an entry have all. ``first``, ``rows``: the first row of each table, and the largest number of
     rows. ``letters``: longer texts are cut."""
@@ -47,63 +46,63 @@ class Part:
     letters: int | None = None
 
 
-def chunks(report: Report, part: Part | None = None) -> Iterator[bytes]:
+def chunks(report: AnalysisReport, part: ReportPart | None = None) -> Iterator[bytes]:
     """The document of one report, ended by a newline. UsageError: no such table or column."""
-    chosen = part or Part()
-    _check("table", [*(chosen.tables or ()), *chosen.columns], report.tables)
+    chosen = part or ReportPart()
+    _check_names("table", [*(chosen.tables or ()), *chosen.columns], report.tables)
     for name, columns in chosen.columns.items():
-        _check(f"column of {name}", columns, report.tables[name].schema.names)
-    return _document(report, chosen)
+        _check_names(f"column of {name}", columns, report.tables[name].schema.names)
+    return _write_document(report, chosen)
 
 
-def _check(kind: str, wanted: Iterable[str], names: Collection[str]) -> None:
+def _check_names(kind: str, wanted: Iterable[str], names: Collection[str]) -> None:
     for name in wanted:
         if name not in names:
             raise UsageError(f"there is no {kind} {name!r}; there are {', '.join(names)}")
 
 
-def _document(report: Report, part: Part) -> Iterator[bytes]:
-    yield (report_json.head(report) + ',\n "tables": {').encode("ascii")
+def _write_document(report: AnalysisReport, part: ReportPart) -> Iterator[bytes]:
+    yield (report_json.write_head(report) + ',\n "tables": {').encode("ascii")
     lead = b"\n"
     for name in report.tables:
         if part.tables is not None and name not in part.tables:
             continue  # never touched: computing it may take longer than all others
         yield lead + json_quote(name).encode("ascii") + b": "
-        yield from _table(name, report.tables[name], part)
+        yield from _write_table(name, report.tables[name], part)
         lead = b",\n"
     yield b"}}\n"
 
 
-def _table(name: str, table: pa.Table, part: Part) -> Iterator[bytes]:
+def _write_table(name: str, table: pa.Table, part: ReportPart) -> Iterator[bytes]:
     rows = table.slice(part.first) if part.rows is None else table.slice(part.first, part.rows)
     if name in part.columns:
         rows = rows.select([column for column in rows.schema.names if column in part.columns[name]])
     sizes = f'"length": {rows.num_rows}, "first": {part.first}, "of": {table.num_rows}'
     yield f'{{"table": {json_quote(name)}, {sizes}, "columns": ['.encode("ascii")
     lead = "\n"
-    for column, kind, values in zip(unique_names(rows.schema), rows.schema, rows.columns, strict=True):
-        described = json_text(as_json.described(column, kind))
+    for column, kind, values in zip(number_names(rows.schema), rows.schema, rows.columns, strict=True):
+        described = format_json(as_json.describe_column(column, kind))
         yield f"{lead}{described[:-1]}, ".encode("ascii")
-        yield from _values(values, part.letters)
+        yield from _write_values(values, part.letters)
         yield b"}"
         lead = ",\n"
     yield b"]}"
 
 
-def _values(column: pa.ChunkedArray, letters: int | None) -> Iterator[bytes]:
+def _write_values(column: pa.ChunkedArray, letters: int | None) -> Iterator[bytes]:
     if pa.types.is_dictionary(column.type) or is_text(column.type):
-        yield from _texts(column, letters)
+        yield from _write_texts(column, letters)
         return
     cells = ColumnCells(quote=json_quote, null="null")
     yield b'"values": ['
     lead = b""
-    for block in _blocks(column):
-        yield lead + _joined(cells.texts(block))
+    for block in _split_column(column):
+        yield lead + _join_texts(cells.texts(block))
         lead = b","
     yield b"]"
 
 
-def _texts(column: pa.ChunkedArray, letters: int | None) -> Iterator[bytes]:
+def _write_texts(column: pa.ChunkedArray, letters: int | None) -> Iterator[bytes]:
     """The distinct texts, then the position of each row's text."""
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)  # drops values that no row has, and makes null texts null
@@ -114,24 +113,24 @@ def _texts(column: pa.ChunkedArray, letters: int | None) -> Iterator[bytes]:
     yield b'"texts": ['
     lead = ""
     for text in encoded.dictionary:
-        yield (lead + json_quote(_cut(text.as_py(), letters))).encode("ascii")
+        yield (lead + json_quote(_cut_text(text.as_py(), letters))).encode("ascii")
         lead = ","
     yield b'], "codes": ['
-    yield _joined(pc.cast(pc.fill_null(encoded.indices, -1), TEXT))
+    yield _join_texts(pc.cast(pc.fill_null(encoded.indices, -1), TEXT))
     yield b"]"
 
 
-def _cut(text: str, letters: int | None) -> str:
+def _cut_text(text: str, letters: int | None) -> str:
     return text if letters is None or len(text) <= letters else text[:letters] + "…"
 
 
-def _blocks(column: pa.ChunkedArray) -> Iterator[pa.Array]:
+def _split_column(column: pa.ChunkedArray) -> Iterator[pa.Array]:
     for chunk in column.chunks:
         for start in range(0, len(chunk), _BLOCK_ROWS):
             yield chunk.slice(start, _BLOCK_ROWS)
 
 
-def _joined(texts: pa.Array) -> bytes:
+def _join_texts(texts: pa.Array) -> bytes:
     """The texts, separated by commas."""
     if len(texts) == 0:
         return b""

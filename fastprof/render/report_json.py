@@ -22,48 +22,50 @@ from typing import TYPE_CHECKING
 from fastprof._version import __version__
 from fastprof.render import as_json
 from fastprof.schema.tables import VERSION
-from fastprof.wording.json_values import json_quote, json_text
+from fastprof.wording.cells import format_json, json_quote
 
 if TYPE_CHECKING:
-    from fastprof.analyses.contract import Report, Scalar
+    from fastprof.analyses.contract import AnalysisReport, Scalar
 
 
-def chunks(report: Report, limit: int | None = None) -> Iterator[bytes]:
+def chunks(report: AnalysisReport, limit: int | None = None) -> Iterator[bytes]:
     """The document of one report, ended by a newline; at most ``limit`` rows of each table."""
-    yield from _document(report, limit)
+    yield from _write_document(report, limit)
     yield b"\n"
 
 
-def several(reports: Mapping[str, Report], limit: int | None = None) -> Iterator[bytes]:
+def several(reports: Mapping[str, AnalysisReport], limit: int | None = None) -> Iterator[bytes]:
     """One document of several reports, by name."""
     lead = b"{"
     for name, report in reports.items():
         yield lead + f"{json_quote(name)}: ".encode("ascii")
-        yield from _document(report, limit)
+        yield from _write_document(report, limit)
         lead = b",\n"
     yield b"}\n" if reports else b"{}\n"
 
 
-def _document(report: Report, limit: int | None) -> Iterator[bytes]:
-    yield (head(report) + ',\n "tables": {').encode("ascii")
+def _write_document(report: AnalysisReport, limit: int | None) -> Iterator[bytes]:
+    yield (write_head(report) + ',\n "tables": {').encode("ascii")
     lead = "\n"
     for name, table in report.tables.items():
         yield f"{lead}{json_quote(name)}: ".encode("ascii")
-        yield from as_json.table(name, table if limit is None else table.slice(0, limit))
+        yield from as_json.write_table(name, table if limit is None else table.slice(0, limit))
         lead = ",\n"
     yield b"}}"
 
 
-def head(report: Report) -> str:
+def write_head(report: AnalysisReport) -> str:
     """The document up to its tables, with its opening brace."""
     names = (("analysis", report.analysis), ("fastprof_version", __version__), ("schema_version", VERSION))
     pieces = [", ".join(f"{json_quote(key)}: {json_quote(value)}" for key, value in names)]
-    scalars = [f"{json_quote(name)}: {json_text(_scalar(scalar))}" for name, scalar in report.scalars.items()]
+    scalars = [
+        f"{json_quote(name)}: {format_json(_describe_scalar(scalar))}" for name, scalar in report.scalars.items()
+    ]
     pieces.append(' "scalars": {\n' + ",\n".join(scalars) + "}")
-    notices = [json_text({"severity": notice.severity, "text": notice.text}) for notice in report.notices]
+    notices = [format_json({"severity": notice.severity, "text": notice.text}) for notice in report.notices]
     pieces.append(' "notices": [\n' + ",\n".join(notices) + "]")
     return "{" + ",\n".join(pieces)
 
 
-def _scalar(scalar: Scalar) -> dict[str, object]:
+def _describe_scalar(scalar: Scalar) -> dict[str, object]:
     return {"value": scalar.value, "unit": scalar.unit, "definition": scalar.definition, "reason": scalar.reason}

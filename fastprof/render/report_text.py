@@ -1,29 +1,207 @@
 """A report as text for people: recommendations, then figures and tables in the layout of the analysis, then remarks.
 
-Figures are aligned with their units. The unknown ones come after them, with the reason.
-Tables show the columns that the analysis selects for reading. A line says which columns do not fit, and how many rows
-are not shown.
+Figures are aligned with their units. Unknown figures come last, with the reason. Tables show the columns that the
+analysis selects for reading; a line lists the columns that do not fit. Kernel names are shortened, similar rows become
+one row, and tables whose cells are sentences become numbered paragraphs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from math import isfinite
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
 
 from fastprof.analyses import runner
-from fastprof.render import alike_rows, as_text, kernel_names, rows_in_words
+from fastprof.render import as_text
 from fastprof.schema.capture_tables import RUN
 from fastprof.schema.tables import REASON
+from fastprof.schema.value_classes import dataclass
 from fastprof.wording import quantities
-from fastprof.wording.screen import cut, pad, printable, width
-from fastprof.wording.step_categories import in_words
+from fastprof.wording.patterns import compile_late
+from fastprof.wording.quantities import format_step_category
+from fastprof.wording.screen import escape_text, fit_text, measure_width, pad_text
 
 if TYPE_CHECKING:
-    from fastprof.analyses.contract import Alike, Analysis, Notice, Report, Scalar, Section
-    from fastprof.render.look import Look
+    from fastprof.analyses.contract import Alike, Analysis, AnalysisReport, Notice, Scalar, Section
+    from fastprof.render.table_forms import Look
+
+
+_ANONYMOUS = "(anonymous namespace)::"
+_NAMESPACE = compile_late(r"\b[A-Za-z_]\w*::")
+_OPERATION = compile_late(r"\b(?!TensorAssignOp\b)\w*(?:Op|_op|[Ff]unctor)\b")
+LONG = 40
+"""Template arguments of longer names are left out."""
+
+
+def shorten_kernel_name(name: str) -> str:
+    """The name of the function, without return type, namespaces and arguments. Other names stay unchanged."""
+    if "::" not in name and "<" not in name and not name.startswith("void "):
+        return name
+    bare = _NAMESPACE.sub("", _find_function(name.replace(_ANONYMOUS, "")))
+    if len(bare) <= LONG or "<" not in bare:
+        return bare or name
+    function, _, arguments = bare.partition("<")
+    operations = _OPERATION.findall(arguments)
+    return f"{function}<{operations[-1]}>" if operations else bare
+
+
+def _find_function(name: str) -> str:
+    """The text between the last space outside angle brackets and the arguments."""
+    depth = begin = 0
+    for at, character in enumerate(name):
+        if character == "<":
+            depth += 1
+        elif character == ">":
+            depth -= 1
+        elif depth == 0 and character == " ":
+            begin = at + 1
+        elif depth == 0 and character == "(":
+            return name[begin:at]
+    return name[begin:]
+
+
+_NUMBER = compile_late(r"(?:(?<=[._/-])|(?<=layer)|(?<=block))\d+(?![^./:; )\]])")
+"""What counts ops and layers: not ``128x64`` and ``bf16``, which say what a kernel does."""
+_LAST_NUMBER = compile_late(r"\.\d+\Z")  # the first of the ops fusion, fusion.1, fusion.2 has none
+_NEAR = 10  # values differ by at most one part in this
+_MOST_ROWS = 20_000  # rows after these, which are the smallest, stay single
+_MOST_GROUPS = 8  # of one name: a row is compared with the last ones only
+_COUNTS_END = 2**63
+
+Comparisons = Sequence[Callable[[Any], Any] | None]
+"""By column, what makes two values equal; None: they are near each other."""
+
+
+@dataclass(slots=True)
+class _AlikeGroup:
+    first: Sequence[Any]
+    key: Sequence[Any]
+    sums: list[Any]
+    size: int = 1
+
+
+def merge_alike_rows(
+    table: pa.Table, alike: Alike, order: str | None, compared: pa.Table | None = None
+) -> tuple[pa.Table, list[int]]:
+    """Return the table with one row for each group of similar rows, and the sizes of the groups. If the column
+    ``order`` is added up and its largest values come first, so do the largest sums; else rows stay where their first
+    one is. ``compared``: a table of the same rows whose columns decide what is similar; None: ``table`` itself."""
+    groups = _group_rows(table, alike, table if compared is None else compared)
+    sizes = [group.size for group in groups] + [1] * (table.num_rows - _MOST_ROWS)
+    if max(sizes, default=1) == 1:
+        return table, sizes
+    if order in alike.summed:
+        at = table.column_names.index(order)
+        firsts = [group.first[at] or 0 for group in groups]
+        if firsts == sorted(firsts, reverse=True):
+            groups.sort(key=lambda group: -(group.sums[at] or 0))
+    rows = [group.sums for group in groups]
+    columns = [pa.array([row[at] for row in rows], field.type) for at, field in enumerate(table.schema)]
+    head = pa.Table.from_arrays(columns, schema=table.schema)
+    sizes[: len(groups)] = [group.size for group in groups]
+    return pa.concat_tables([head, table.slice(_MOST_ROWS)]), sizes
+
+
+def _group_rows(table: pa.Table, alike: Alike, compared: pa.Table) -> list[_AlikeGroup]:
+    kinds = [_get_comparison(field, alike) for field in compared.schema]
+    summed = [at for at, name in enumerate(table.column_names) if name in alike.summed]
+    groups: list[_AlikeGroup] = []
+    open_groups: dict[tuple[Any, ...], list[_AlikeGroup]] = {}
+    rows, keys = _list_rows(table), _list_rows(compared)
+    for row, known in zip(rows, keys, strict=True):
+        key = tuple(kind(value) for kind, value in zip(kinds, known, strict=True) if kind is not None)
+        like = open_groups.setdefault(key, [])
+        near = (group for group in like[-_MOST_GROUPS:] if _are_near(kinds, group.key, known))
+        if not any(_add_to_group(group, row, summed) for group in near):
+            groups.append(_AlikeGroup(row, known, list(row)))
+            like.append(groups[-1])
+    return groups
+
+
+def _list_rows(table: pa.Table) -> list[tuple[Any, ...]]:
+    return list(zip(*(column.to_pylist() for column in table.slice(0, _MOST_ROWS).columns), strict=True))
+
+
+def _get_comparison(field: pa.Field, alike: Alike) -> Callable[[Any], Any] | None:
+    if field.name in alike.names:
+        return _drop_numbers
+    if field.name in alike.summed or pa.types.is_floating(field.type) or (field.metadata or {}).get(b"unit"):
+        return None
+    return repr if pa.types.is_nested(field.type) else _keep_value
+
+
+def _drop_numbers(name: str | None) -> str | None:
+    return name and _NUMBER.sub("#", _LAST_NUMBER.sub("", name))
+
+
+def _keep_value(value: Any) -> Any:
+    return value
+
+
+def _are_near(kinds: Comparisons, first: Sequence[Any], row: Sequence[Any]) -> bool:
+    return all(kind is not None or _is_near(*pair) for kind, *pair in zip(kinds, first, row, strict=True))
+
+
+def _add_to_group(group: _AlikeGroup, row: Sequence[Any], summed: Sequence[int]) -> bool:
+    """Add a row to a group if the sums can be written."""
+    sums = [None if row[at] is None else group.sums[at] + row[at] for at in summed]
+    if any(total is not None and abs(total) >= _COUNTS_END for total in sums):
+        return False
+    for at, total in zip(summed, sums, strict=True):
+        group.sums[at] = total
+    group.size += 1
+    return True
+
+
+def _is_near(one: float | None, other: float | None) -> bool:
+    if one is None or other is None or not (isfinite(one) and isfinite(other)):
+        return one is other
+    return abs(one - other) * _NEAR <= abs(one)
+
+
+def format_paragraphs(table: pa.Table, look: Look) -> Iterator[str]:
+    """The first column and the amounts of each row, then a line for each other text. Unknown cells are left out."""
+    for number, (head, texts) in enumerate(list_paragraphs(table, look), 1):
+        lead = f"  {number}. "
+        yield from as_text.wrap_paragraph(head, look, lead)
+        for name, text in texts:
+            yield from as_text.wrap_paragraph(f"{name}: {text}", look, " " * measure_width(lead))
+
+
+def list_paragraphs(table: pa.Table, look: Look) -> Iterator[tuple[str, list[tuple[str, str]]]]:
+    """Of each row what it says with its amounts, and its other texts with the names of their columns."""
+    fields = list(table.schema)
+    for row in table.to_pylist():
+        texts = [(field.name, row[field.name]) for field in fields[1:] if isinstance(row[field.name], str)]
+        yield look.fit(_format_head(fields, row)), [(name.replace("_", " "), text) for name, text in texts]
+
+
+def _format_head(fields: list[pa.Field], row: dict[str, Any]) -> str:
+    """The first cell, with the amounts of the row. A column ``is_bound`` has whether these are upper bounds, and
+    ``rest_share`` leaves start-up out; it is left out itself if it looks like ``share``."""
+    amounts = {
+        field.name: quantities.format_measure(row[field.name], _get_unit(field))
+        for field in fields[1:]
+        if isinstance(row[field.name], int | float) and not isinstance(row[field.name], bool)
+    }
+    if amounts.get("rest_share") == amounts.get("share"):
+        amounts.pop("rest_share", None)
+    if not amounts:
+        return str(row[fields[0].name])
+    bound = "up to " if row.get("is_bound") else ""
+    return f"{row[fields[0].name]}: {bound}" + ", ".join(text + _OF.get(name, "") for name, text in amounts.items())
+
+
+_OF: Final = {"rest_share": " without start-up"}
+
+
+def _get_unit(field: pa.Field) -> str | None:
+    unit = (field.metadata or {}).get(b"unit", b"").decode("utf-8", "replace")
+    return unit or None
+
 
 UNKNOWN = "-"
 HEADLINE = "headline"
@@ -43,87 +221,91 @@ _ENDINGS = sorted({"_ps", "_bytes", *_MEASURED}, key=len, reverse=True)
 _TITLES = {"info": "Remarks", "warning": "Warnings", "error": "Errors"}
 
 
-def lines(report: Report, look: Look, limit: int | None = None) -> Iterator[str]:
+def lines(report: AnalysisReport, look: Look, limit: int | None = None) -> Iterator[str]:
     """The lines of a report. ``limit``: rows per table; None: as the analysis lays it out."""
     if report.inapplicable is not None:
-        yield from as_text.paragraph(report.inapplicable, look)
+        yield from as_text.wrap_paragraph(report.inapplicable, look)
         return
-    analysis = runner.module(report.analysis)
-    yield look.strong(runner.title(analysis))
-    if headline(report):
-        yield from ("", *as_text.paragraph(headline(report), look))
-    yield from _notices("Recommendations", [n for n in report.notices if n.severity == "recommendation"], look)
-    for section in sections(report, analysis):
-        yield from _section(section, report, analysis, look, limit)
+    analysis = runner.get_analysis(report.analysis)
+    yield look.strong(runner.get_title(analysis))
+    if get_headline(report):
+        yield from ("", *as_text.wrap_paragraph(get_headline(report), look))
+    yield from _format_notices("Recommendations", [n for n in report.notices if n.severity == "recommendation"], look)
+    for section in list_sections(report, analysis):
+        yield from _format_section(section, report, analysis, look, limit)
     for severity, heading in _TITLES.items():
-        yield from _notices(heading, [n for n in report.notices if n.severity == severity], look)
+        yield from _format_notices(heading, [n for n in report.notices if n.severity == severity], look)
 
 
-def headline(report: Report) -> str:
+def get_headline(report: AnalysisReport) -> str:
     """What the report says first, if it computes that; else nothing."""
     value = report.scalars[HEADLINE].value if HEADLINE in report.scalars else None
     return value if isinstance(value, str) else ""
 
 
-def label(name: str) -> str:
+def get_label(name: str) -> str:
     """The name of a figure as words, without its unit: ``step_time_ps`` is "step time". "share" stays in the name."""
     bare = next((name.removesuffix(ending) for ending in _ENDINGS if name.endswith(ending)), name)
-    return printable(bare or name).replace("_", " ")
+    return escape_text(bare or name).replace("_", " ")
 
 
-def figure_name(name: str, analysis: Analysis) -> str:
+def get_figure_name(name: str, analysis: Analysis) -> str:
     """The name of a figure as people read it."""
-    return analysis.SCALARS[name].label or label(name)
+    return analysis.SCALARS[name].label or get_label(name)
 
 
-def value_text(scalar: Scalar) -> str:
+def format_value(scalar: Scalar) -> str:
     """A figure with its unit; ``-`` if it is unknown."""
     value = scalar.value
     if value is None:
         return UNKNOWN
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return printable(value) if isinstance(value, str) else quantities.measured(value, scalar.unit)
+    return escape_text(value) if isinstance(value, str) else quantities.format_measure(value, scalar.unit)
 
 
-def sections(report: Report, analysis: Analysis) -> list[Section]:
+def list_sections(report: AnalysisReport, analysis: Analysis) -> list[Section]:
     """The sections that have something to show in this report."""
-    every = analysis.SECTIONS or _plain_sections(report, analysis)
+    every = analysis.SECTIONS or _make_plain_sections(report, analysis)
     return [section for section in every if section.shown is None or section.shown(report)]
 
 
-def _plain_sections(report: Report, analysis: Analysis) -> list[Section]:
+def _make_plain_sections(report: AnalysisReport, analysis: Analysis) -> list[Section]:
     """All figures, then all tables: the layout of an analysis that defines none."""
     from fastprof.analyses.contract import Section
 
     figures = Section("Figures", scalars=tuple(report.scalars))
-    return [figures, *(Section(label(name).capitalize(), name) for name in analysis.TABLES)]
+    return [figures, *(Section(get_label(name).capitalize(), name) for name in analysis.TABLES)]
 
 
-def _section(section: Section, report: Report, analysis: Analysis, look: Look, limit: int | None) -> Iterator[str]:
+def _format_section(
+    section: Section, report: AnalysisReport, analysis: Analysis, look: Look, limit: int | None
+) -> Iterator[str]:
     yield ""
-    yield look.strong(cut(printable(section.title), look.width or len(section.title)))
+    yield look.strong(fit_text(escape_text(section.title), look.width or len(section.title)))
     inner = look.narrower(_INDENT)
     if section.scalars:
-        yield from _scalars({figure_name(name, analysis): report.scalars[name] for name in section.scalars}, inner)
+        yield from _format_scalars(
+            {get_figure_name(name, analysis): report.scalars[name] for name in section.scalars}, inner
+        )
     if section.table is not None:
-        yield from _table(section, report, inner, limit)
+        yield from _format_table(section, report, inner, limit)
 
 
-def _scalars(scalars: Mapping[str, Scalar], look: Look) -> Iterator[str]:
+def _format_scalars(scalars: Mapping[str, Scalar], look: Look) -> Iterator[str]:
     """One line per figure: name, number, unit. Then the names of unknown figures, by reason."""
     known = {name: scalar for name, scalar in scalars.items() if scalar.reason is None}
-    values = [_number_and_unit(scalar, look) for scalar in known.values()]
-    column = max(map(width, known), default=0)
-    right = max((width(number) for number, _ in values), default=0)
+    values = [_split_number(scalar, look) for scalar in known.values()]
+    column = max(map(measure_width, known), default=0)
+    right = max((measure_width(number) for number, _ in values), default=0)
     for (name, scalar), (number, unit) in zip(known.items(), values, strict=True):
-        lead = " " * _INDENT + pad(name, column) + "  "
+        lead = " " * _INDENT + pad_text(name, column) + "  "
         if isinstance(scalar.value, str):
-            yield from as_text.paragraph(value_text(scalar), look.narrower(-_INDENT), lead)
+            yield from as_text.wrap_paragraph(format_value(scalar), look.narrower(-_INDENT), lead)
         else:
-            yield (lead + pad(number, right, right=True) + f" {unit}").rstrip()
+            yield (lead + pad_text(number, right, right=True) + f" {unit}").rstrip()
     for text in _unknown((name, scalar.reason) for name, scalar in scalars.items()):
-        yield from as_text.paragraph(text, look.narrower(-_INDENT), " " * _INDENT)
+        yield from as_text.wrap_paragraph(text, look.narrower(-_INDENT), " " * _INDENT)
 
 
 def _unknown(names: Iterable[tuple[str, str | None]]) -> list[str]:
@@ -135,23 +317,23 @@ def _unknown(names: Iterable[tuple[str, str | None]]) -> list[str]:
     return [f"Not known: {', '.join(names)} ({reason})" for reason, names in unknown.items()]
 
 
-def _number_and_unit(scalar: Scalar, look: Look) -> tuple[str, str]:
+def _split_number(scalar: Scalar, look: Look) -> tuple[str, str]:
     """Number and unit separately, for alignment; both empty for a text."""
     if isinstance(scalar.value, str):
         return "", ""
-    number, _, unit = look.fit(value_text(scalar)).partition(" ")
+    number, _, unit = look.fit(format_value(scalar)).partition(" ")
     return number, unit
 
 
-def _table(section: Section, report: Report, look: Look, limit: int | None) -> Iterator[str]:
-    rows, notes = table_of(section, report, look, limit)
+def _format_table(section: Section, report: AnalysisReport, look: Look, limit: int | None) -> Iterator[str]:
+    rows, notes = select_rows(section, report, look, limit)
     if not rows.num_rows and not notes:
         yield " " * _INDENT + ("none" if report.steps is None else f"none in the chosen steps ({report.steps})")
         return
     if section.in_words:
-        yield from rows_in_words.lines(rows, look)
+        yield from format_paragraphs(rows, look)
         for note in notes:
-            yield from as_text.paragraph(note, look.narrower(-_INDENT))
+            yield from as_text.wrap_paragraph(note, look.narrower(-_INDENT))
         return
     left_out: list[str] = []
     first = min(_NAME_CELLS, (look.width or 0) // 3)
@@ -164,7 +346,7 @@ def _table(section: Section, report: Report, look: Look, limit: int | None) -> I
         left_out=left_out,
         by_worth=section.by_worth,
         first_keeps=keeps,
-        stays=_title_of_sizes(section.alike),
+        stays=_get_size_title(section.alike),
         wraps=section.wraps,
     )
     for line in laid_out:
@@ -173,14 +355,14 @@ def _table(section: Section, report: Report, look: Look, limit: int | None) -> I
         names = ", ".join(reversed([name for name in dict.fromkeys(left_out) if name]))
         notes.append(f"Hidden columns: {names}; --wide shows all")
     for note in notes:
-        yield from as_text.paragraph(note, look.narrower(-_INDENT))
+        yield from as_text.wrap_paragraph(note, look.narrower(-_INDENT))
 
 
-def table_of(section: Section, report: Report, look: Look, limit: int | None) -> tuple[pa.Table, list[str]]:
+def select_rows(section: Section, report: AnalysisReport, look: Look, limit: int | None) -> tuple[pa.Table, list[str]]:
     """The rows and columns that a section shows, in the order of the layout, and notes on what it does not show."""
     assert section.table is not None
     every = report.tables[section.table]
-    columns, program = _without_the_same(_columns(section, every), every)
+    columns, program = _drop_shared_program(_choose_columns(section, every), every)
     table = every.select(columns)
     depths = None if section.depth is None else every[section.depth].to_numpy()
     most = section.rows if limit is None else limit
@@ -188,13 +370,13 @@ def table_of(section: Section, report: Report, look: Look, limit: int | None) ->
         chosen = np.flatnonzero(section.only(every))
         if section.alike is None and section.nonzero is None and most != ALL:
             chosen = chosen[: max(most, 1)]  # no row past these is looked at
-        table = _taken(table, chosen.tolist())
+        table = _take_rows(table, chosen.tolist())
         depths = None if depths is None else depths[chosen]
     zeros: list[str] = []
     if section.nonzero is not None and limit != ALL:
-        table, zeros = _without_zeros(table, section.nonzero)
+        table, zeros = _drop_zeros(table, section.nonzero)
     if section.nonzero is not None and _CATEGORY in table.column_names:
-        table, zeros = _categories_in_words(table), [in_words(name) for name in zeros]
+        table, zeros = _translate_categories(table), [format_step_category(name) for name in zeros]
     if not table.num_rows:
         return table, []
     ungrouped = table.num_rows
@@ -203,30 +385,30 @@ def table_of(section: Section, report: Report, look: Look, limit: int | None) ->
         compared = every.select(section.alike.names + section.alike.by) if section.alike.by else None
         if compared is not None and compared.num_rows != table.num_rows:
             compared = None  # only some rows are shown
-        table, sizes = alike_rows.joined(table, section.alike, section.bar, compared)
+        table, sizes = merge_alike_rows(table, section.alike, section.bar, compared)
     rows = table if most == ALL else table.slice(0, most)
     sizes = sizes[: rows.num_rows]
     if section.kernels is not None:
-        rows = _with_short_names(rows, section.kernels)
+        rows = _shorten_names(rows, section.kernels)
     if depths is not None:
-        rows = _as_tree(rows, depths[: rows.num_rows].tolist(), look)
+        rows = _add_branches(rows, depths[: rows.num_rows].tolist(), look)
     reasons = {field.name: (field.metadata or {}).get(REASON) for field in rows.schema}
-    notes = _unknown((label(name), reason and reason.decode()) for name, reason in reasons.items())
+    notes = _unknown((get_label(name), reason and reason.decode()) for name, reason in reasons.items())
     total = every.num_rows
     shown = sum(sizes) + (0 if section.only is not None else total - ungrouped)
     if rows.num_rows < table.num_rows or (section.only is not None and shown < total):
         notes.append(f"showing {shown:,} of {total:,}; --limit all shows the others")
     if section.alike is not None and max(sizes, default=1) > 1:
-        rows = _with_sizes(rows, section.alike, sizes)
-        notes.append(_about_alike(section.alike, table.column_names))
+        rows = _add_sizes(rows, section.alike, sizes)
+        notes.append(_describe_alike(section.alike, table.column_names))
     if program is not None:
-        notes.append(f"All in program {printable(program)}")
+        notes.append(f"All in program {escape_text(program)}")
     if zeros:
         notes.append(f"Always 0: {', '.join(zeros)}")
     return rows, notes
 
 
-def _columns(section: Section, table: pa.Table) -> list[str]:
+def _choose_columns(section: Section, table: pa.Table) -> list[str]:
     """The columns that a section shows. If there are several hosts, the host is added: first, in a tree second."""
     columns = list(section.columns or table.column_names)
     columns = [name for name in columns if name not in section.parts or any(table[name].to_pylist())]
@@ -236,7 +418,7 @@ def _columns(section: Section, table: pa.Table) -> list[str]:
     return columns
 
 
-def _without_the_same(columns: list[str], table: pa.Table) -> tuple[list[str], str | None]:
+def _drop_shared_program(columns: list[str], table: pa.Table) -> tuple[list[str], str | None]:
     """The columns without ``program`` if all rows have the same program, and its name; else None."""
     if "program" not in columns or len(columns) < 2 or table.num_rows < 2:
         return columns, None
@@ -246,18 +428,18 @@ def _without_the_same(columns: list[str], table: pa.Table) -> tuple[list[str], s
     return [name for name in columns if name != "program"], program
 
 
-def by_worth(report: Report, table: str, *, wide: bool = False) -> list[str]:
+def rank_columns(report: AnalysisReport, table: str, *, wide: bool = False) -> list[str]:
     """The columns of a table; the run, if there are several, and those that the report shows come first. Beside the
     number of a step, that of its group is left out unless the text is ``wide``."""
-    sections = [section for section in runner.module(report.analysis).SECTIONS if section.table == table]
+    sections = [section for section in runner.get_analysis(report.analysis).SECTIONS if section.table == table]
     names = report.tables[table].column_names
-    shown = [name for section in sections for name in _columns(section, report.tables[table]) if name in names]
+    shown = [name for section in sections for name in _choose_columns(section, report.tables[table]) if name in names]
     runs = [name for name in names[:1] if name == RUN.name]
     every = dict.fromkeys([*runs, *shown, *names])
     return [name for name in every if wide or name != _GROUP or _STEP not in every]
 
 
-def _without_zeros(table: pa.Table, column: str) -> tuple[pa.Table, list[str]]:
+def _drop_zeros(table: pa.Table, column: str) -> tuple[pa.Table, list[str]]:
     """The table without names (in the column before ``column``) that have 0 in all their rows, and these names. If all
     are 0, the table is unchanged."""
     names = table[table.column_names.index(column) - 1].to_pylist()
@@ -266,54 +448,54 @@ def _without_zeros(table: pa.Table, column: str) -> tuple[pa.Table, list[str]]:
     if not nonzero:
         return table, []
     rows = [row for row, name in enumerate(names) if name in nonzero]
-    return _taken(table, rows), [printable(str(name)) for name in dict.fromkeys(names) if name not in nonzero]
+    return _take_rows(table, rows), [escape_text(str(name)) for name in dict.fromkeys(names) if name not in nonzero]
 
 
-def _categories_in_words(table: pa.Table) -> pa.Table:
+def _translate_categories(table: pa.Table) -> pa.Table:
     place = table.column_names.index(_CATEGORY)
-    words = [name if name is None else in_words(name) for name in table[_CATEGORY].to_pylist()]
+    words = [name if name is None else format_step_category(name) for name in table[_CATEGORY].to_pylist()]
     return table.set_column(place, _CATEGORY, pa.array(words, pa.string()))
 
 
-def _taken(table: pa.Table, rows: Iterable[int]) -> pa.Table:
+def _take_rows(table: pa.Table, rows: Iterable[int]) -> pa.Table:
     """A few rows of a table. Table.take would import pyarrow.compute, which takes longer than most questions."""
     columns = [pa.array([column[row].as_py() for row in rows], column.type) for column in table.columns]
     return pa.Table.from_arrays(columns, schema=table.schema)
 
 
-def _with_short_names(table: pa.Table, column: str) -> pa.Table:
-    return _with_texts(table, column, [name and kernel_names.short(name) for name in table[column].to_pylist()])
+def _shorten_names(table: pa.Table, column: str) -> pa.Table:
+    return _replace_texts(table, column, [name and shorten_kernel_name(name) for name in table[column].to_pylist()])
 
 
-def _with_sizes(table: pa.Table, alike: Alike, sizes: Sequence[int]) -> pa.Table:
+def _add_sizes(table: pa.Table, alike: Alike, sizes: Sequence[int]) -> pa.Table:
     """The table with the number of rows that each one adds up, after the names."""
     after = table.column_names.index(alike.names[0]) + 1
     texts = [f"{size:,} alike" if size > 1 else "" for size in sizes]
-    return table.add_column(after, _title_of_sizes(alike), pa.array(texts, pa.string()))
+    return table.add_column(after, _get_size_title(alike), pa.array(texts, pa.string()))
 
 
-def _about_alike(alike: Alike, columns: Sequence[str]) -> str:
-    names = ", ".join(label(name) for name in columns if name in alike.summed)
+def _describe_alike(alike: Alike, columns: Sequence[str]) -> str:
+    names = ", ".join(get_label(name) for name in columns if name in alike.summed)
     sums = f"summed: {names}; " if names else ""
     return f"Alike but for numbers in names and a tenth in values; {sums}others: the first's; --limit all shows each"
 
 
-def _title_of_sizes(alike: Alike | None) -> str:
+def _get_size_title(alike: Alike | None) -> str:
     """The title of the column that counts the rows that each one adds up; empty without one."""
     return "" if alike is None else "sum of" if alike.summed else "rows"
 
 
-def _as_tree(table: pa.Table, depths: Sequence[int], look: Look) -> pa.Table:
+def _add_branches(table: pa.Table, depths: Sequence[int], look: Look) -> pa.Table:
     """The table with the branches of a tree before the texts of its first column."""
-    lines = zip(branches(depths, look.unicode), table.column(0).to_pylist(), strict=True)
-    return _with_texts(table, table.column_names[0], [branch + (name or "") for branch, name in lines])
+    lines = zip(draw_branches(depths, look.unicode), table.column(0).to_pylist(), strict=True)
+    return _replace_texts(table, table.column_names[0], [branch + (name or "") for branch, name in lines])
 
 
-def _with_texts(table: pa.Table, column: str, texts: list[str | None]) -> pa.Table:
+def _replace_texts(table: pa.Table, column: str, texts: list[str | None]) -> pa.Table:
     return table.set_column(table.column_names.index(column), column, pa.array(texts, pa.string()))
 
 
-def branches(depths: Sequence[int], unicode: bool) -> list[str]:
+def draw_branches(depths: Sequence[int], unicode: bool) -> list[str]:
     """The branches from the parent to each row of a tree. ``depths``: depth of the rows in preorder; a row of depth 0
     begins a tree."""
     passing, fork, end = ("\u2502  ", "\u251c\u2500 ", "\u2514\u2500 ") if unicode else ("|  ", "|- ", "`- ")
@@ -329,11 +511,11 @@ def branches(depths: Sequence[int], unicode: bool) -> list[str]:
     return drawn[::-1]
 
 
-def _notices(title: str, notices: Sequence[Notice], look: Look) -> Iterator[str]:
+def _format_notices(title: str, notices: Sequence[Notice], look: Look) -> Iterator[str]:
     if not notices:
         return
     yield ""
     yield look.strong(title if len(notices) > 1 else title.removesuffix("s"))
     for notice in notices:
         for line in notice.text.splitlines() or [""]:
-            yield from as_text.paragraph(line, look, "  ")
+            yield from as_text.wrap_paragraph(line, look, "  ")

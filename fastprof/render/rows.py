@@ -17,7 +17,7 @@ BLOCK_BYTES = 64 << 20
 ANY_BYTES = 2**63 - 1
 
 
-def blocks(
+def split_rows(
     data: Data, rows: int = BLOCK_ROWS, most_bytes: int = BLOCK_BYTES
 ) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
     """The schema of ``data``, and its rows in blocks of at most ``rows``, fewer if texts might exceed ``most_bytes``.
@@ -26,21 +26,21 @@ def blocks(
     ValueError.
     """
     if isinstance(data, pa.Table):
-        return data.schema, iter(data.to_batches(max_chunksize=_that_fit(data, rows, most_bytes)))
+        return data.schema, iter(data.to_batches(max_chunksize=_count_fitting(data, rows, most_bytes)))
     batches: Iterator[pa.RecordBatch] = iter(data)
     first = next(batches, None)
     if first is None:
         raise ValueError("a stream without batches has no schema; it must yield at least one empty batch")
-    return first.schema, _sliced(first, batches, rows, most_bytes)
+    return first.schema, _slice_batches(first, batches, rows, most_bytes)
 
 
-def _sliced(
+def _slice_batches(
     first: pa.RecordBatch, rest: Iterator[pa.RecordBatch], rows: int, most_bytes: int
 ) -> Iterator[pa.RecordBatch]:
     batch: pa.RecordBatch | None = first
     try:
         while batch is not None:
-            size = _that_fit(batch, rows, most_bytes)
+            size = _count_fitting(batch, rows, most_bytes)
             for start in range(0, batch.num_rows, size):
                 yield batch.slice(start, size)
             batch = next(rest, None)
@@ -50,16 +50,16 @@ def _sliced(
             close()
 
 
-def _that_fit(data: pa.Table | pa.RecordBatch, rows: int, most_bytes: int) -> int:
+def _count_fitting(data: pa.Table | pa.RecordBatch, rows: int, most_bytes: int) -> int:
     """The number of rows that certainly stay below ``most_bytes``, even if each has the longest texts."""
-    longest = sum(_longest(column) for column in data.columns)
+    longest = sum(_measure_longest(column) for column in data.columns)
     return max(1, min(rows, most_bytes // (longest + 1)))
 
 
-def _longest(column: pa.Array | pa.ChunkedArray) -> int:
+def _measure_longest(column: pa.Array | pa.ChunkedArray) -> int:
     """Bytes of the longest text of a column or of its dictionary, even if no row has it; 0: not a text column."""
     if isinstance(column, pa.ChunkedArray):
-        return max(map(_longest, column.chunks), default=0)
+        return max(map(_measure_longest, column.chunks), default=0)
     if isinstance(column, pa.DictionaryArray):
         column = column.dictionary
     if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)) or not len(column):
@@ -68,7 +68,7 @@ def _longest(column: pa.Array | pa.ChunkedArray) -> int:
     return int(np.diff(ends[column.offset : column.offset + len(column) + 1]).max())
 
 
-def unique_names(schema: pa.Schema) -> list[str]:
+def number_names(schema: pa.Schema) -> list[str]:
     """The column names, with repeated ones numbered: a stat may have the name of a column."""
     taken = set(schema.names)
     seen: set[str] = set()

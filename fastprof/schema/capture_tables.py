@@ -6,8 +6,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from fastprof.schema.column_kinds import Bytes, Count, Kind, Picoseconds, Text
-from fastprof.schema.tables import TableSchema
+from fastprof.schema.tables import Bytes, Count, Kind, Picoseconds, TableSchema, Text
 
 KINDS = ("int64", "uint64", "double", "str", "bytes", "ref", "none")
 """The recorded kinds of stat values, in the order of the decoder's codes."""

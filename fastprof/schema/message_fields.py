@@ -9,7 +9,7 @@ VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 _SHORT = tuple(bytes([value]) for value in range(128))
 
 
-def varint(value: int) -> bytes:
+def encode_varint(value: int) -> bytes:
     if 0 <= value < len(_SHORT):
         return _SHORT[value]
     value &= (1 << 64) - 1
@@ -24,14 +24,14 @@ def varint(value: int) -> bytes:
 def put(number: int, value: int | str | bytes) -> bytes:
     """A field."""
     if isinstance(value, int):
-        return varint(number << 3 | VARINT) + varint(value)
+        return encode_varint(number << 3 | VARINT) + encode_varint(value)
     data = value.encode("utf-8", "replace") if isinstance(value, str) else value
-    return prefix(number, len(data)) + data
+    return put_prefix(number, len(data)) + data
 
 
-def prefix(number: int, length: int) -> bytes:
+def put_prefix(number: int, length: int) -> bytes:
     """What stands before a text, bytes or a message of this length."""
-    return varint(number << 3 | BYTES) + varint(length)
+    return encode_varint(number << 3 | BYTES) + encode_varint(length)
 
 
 def put_all(number: int, values: Iterable[bytes]) -> bytes:

@@ -1,15 +1,58 @@
-"""Schemas of tables, and their columns: type, unit, nullability, a description and a formula."""
+"""Table schemas and Arrow columns: type, unit, nullability, description and formula, and how reports build them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import field, replace
 from typing import Any, Final
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
-from fastprof.schema.arrow_columns import typed
 from fastprof.schema.value_classes import dataclass
+
+
+def make_column(values: Any, kind: pa.DataType) -> pa.Array:
+    """Values as an array of this type. Avoids a cast if it can: the first cast imports a module, which takes 30 ms."""
+    array = values if isinstance(values, pa.Array) else pa.array(values, kind)
+    return array if array.type == kind else array.cast(kind)
+
+
+_FEW: Final = 4096
+
+
+def take_texts(texts: pa.Array, rows: npt.NDArray[Any]) -> pa.Array:
+    """These rows of an array of texts. If they are few, without ``take``, which imports a module of 13 MB."""
+    if len(rows) > _FEW:
+        return texts.take(pa.array(rows))
+    return pa.array([texts[row].as_py() for row in rows.tolist()], texts.type)
+
+
+def build_texts(offsets: bytes, data: bytes) -> pa.Array:
+    """Texts as Arrow strings, from int64 offsets and bytes; large ones only where they pass 2 GiB."""
+    count = len(offsets) // 8 - 1
+    if len(data) < 2**31:
+        narrow = np.frombuffer(offsets, np.int64).astype(np.int32)
+        return pa.StringArray.from_buffers(count, pa.py_buffer(narrow), pa.py_buffer(data))
+    return pa.LargeStringArray.from_buffers(count, pa.py_buffer(offsets), pa.py_buffer(data))
+
+
+def encode_texts(values: Sequence[str | None], at: npt.NDArray[Any]) -> pa.DictionaryArray:
+    """``values[at[i]]`` in row i; None becomes null. The dictionary holds each text once."""
+    distinct = dict.fromkeys(values)
+    distinct.pop(None, None)
+    place: dict[str | None, int] = dict(zip(distinct, range(len(distinct)), strict=True))
+    number = np.fromiter(map((place | {None: -1}).__getitem__, values), np.int32, len(values))
+    rows = number[at] if len(number) else np.zeros(0, np.int32)
+    return pa.DictionaryArray.from_arrays(pa.array(rows, mask=rows < 0), pa.array(list(distinct), pa.string()))
+
+
+def divide_or_null(part: npt.NDArray[Any], whole: npt.NDArray[Any] | float) -> pa.Array:
+    """``part / whole``; null where the whole is 0."""
+    wholes = np.broadcast_to(np.asarray(float(whole) if isinstance(whole, int) else whole), part.shape)
+    return pa.array(np.divide(part, wholes, out=np.zeros(len(part)), where=wholes != 0), mask=wholes == 0)
+
 
 VERSION = "3"
 """Goes up when a column is renamed, retyped or removed."""
@@ -50,12 +93,14 @@ class Column:
     null: Formula | None = field(default=None, compare=False, kw_only=True)
     """Which rows are null, as booleans, where ``of`` does not say so itself."""
     needs: tuple[Need, ...] = field(default=(), kw_only=True)
-    """Records without which a 0 is unknown; reports null it (``analyses/unknown_cells.py``)."""
+    """Records without which a 0 is unknown; reports null it (``analyses/runner.py``)."""
 
     def array(self, rows: Any) -> pa.Array:
         """The values for ``rows``, which is whatever the formula takes."""
         values = getattr(rows, self.name) if self.of is None else self.of(rows)
-        return typed(values, self.type) if self.null is None else pa.array(values, self.type, mask=self.null(rows))
+        return (
+            make_column(values, self.type) if self.null is None else pa.array(values, self.type, mask=self.null(rows))
+        )
 
     def field(self, actual: pa.DataType | None = None) -> pa.Field:
         metadata = {"description": self.description}
@@ -113,7 +158,30 @@ class TableSchema:
 TEXT = pa.dictionary(pa.int32(), pa.string())
 
 
-def plain_schema(schema: pa.Schema) -> pa.Schema:
+def decode_dictionaries(schema: pa.Schema) -> pa.Schema:
     """The schema with dictionaries of text as text; of any length, for a text that repeats may pass 2 GiB."""
     fields = [f.with_type(pa.large_string()) if pa.types.is_dictionary(f.type) else f for f in schema]
     return pa.schema(fields, schema.metadata)
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """Makes columns of one type and unit."""
+
+    type: pa.DataType
+    unit: str | None = None
+
+    def __call__(self, name: str, description: str, of: Formula | None = None, null: Formula | None = None) -> Column:
+        return Column(name, self.type, description, "null:" in description, self.unit, of=of, null=null)
+
+
+Bytes: Final = Kind(pa.int64(), "bytes")
+Count: Final = Kind(pa.int64())
+Flag: Final = Kind(pa.bool_())
+Number: Final = Kind(pa.float64())
+Picoseconds: Final = Kind(pa.int64(), "ps")
+Percent: Final = Kind(pa.float64(), "%")
+Share: Final = Kind(pa.float64(), "share")
+String: Final = Kind(pa.string())
+Text: Final = Kind(TEXT)
+"""With few distinct values: a dictionary."""

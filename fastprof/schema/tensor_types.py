@@ -15,7 +15,7 @@ _REFERENCE: Final = 100
 """References to tensors have the numbers of the types, and this."""
 
 
-def name_of(number: int) -> str:
+def get_tensor_type_name(number: int) -> str:
     if 0 <= number < len(NAMES):
         return NAMES[number]
     if 0 < number - _REFERENCE < len(NAMES):
@@ -23,6 +23,6 @@ def name_of(number: int) -> str:
     return f"type {number}"
 
 
-def width_of(number: int) -> int:
+def get_tensor_type_bytes(number: int) -> int:
     """Bytes of an element in memory; 0: they are not all of one size, or unknown."""
     return _WIDTHS[number] if 0 <= number < len(_WIDTHS) else 0

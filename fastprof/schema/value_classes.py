@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     Fields: TypeAlias = Sequence[Field[Any]]
 
 
-def _quick(*, slots: bool, frozen: bool = False, eq: bool = True) -> Callable[[type], type]:
+def _has_quick_dataclasses(*, slots: bool, frozen: bool = False, eq: bool = True) -> Callable[[type], type]:
     if not slots:
         raise TypeError("dataclasses without slots are those of the standard library")
-    return lambda cls: _made(cls, frozen, eq)
+    return lambda cls: _make_class(cls, frozen, eq)
 
 
-def _made(cls: type, frozen: bool, eq: bool) -> type:
+def _make_class(cls: type, frozen: bool, eq: bool) -> type:
     if cls.__doc__ is None:
         cls.__doc__ = cls.__name__  # the standard library would write a signature, in a tenth of a millisecond
     inherits = any(_is_frozen(one) for one in cls.__bases__)
@@ -33,16 +33,16 @@ def _made(cls: type, frozen: bool, eq: bool) -> type:
     flags.init, flags.repr, flags.eq, flags.frozen = True, True, eq, frozen
     fields = dataclasses.fields(cls)
     methods: dict[str, Any] = {
-        "__init__": _init(cls, [one for one in fields if one.init]),
+        "__init__": _make_init(cls, [one for one in fields if one.init]),
         "__signature__": _OfFields(),
-        "__repr__": _repr([one.name for one in fields if one.repr]),
-        "__reduce__": _reduce([one.name for one in fields]),
+        "__repr__": _make_repr([one.name for one in fields if one.repr]),
+        "__reduce__": _make_reduce([one.name for one in fields]),
     }
     if eq:
-        values = _values([one.name for one in fields if one.compare])
-        methods |= {"__eq__": _eq(values), "__hash__": (lambda self: hash(values(self))) if frozen else None}
+        values = _make_getter([one.name for one in fields if one.compare])
+        methods |= {"__eq__": _make_eq(values), "__hash__": (lambda self: hash(values(self))) if frozen else None}
     if frozen:
-        methods |= {"__setattr__": _fixed, "__delattr__": _fixed}
+        methods |= {"__setattr__": _refuse_change, "__delattr__": _refuse_change}
     own = vars(cls)
     for name, method in methods.items():
         if own.get(name) is None:
@@ -55,10 +55,10 @@ def _is_frozen(cls: type) -> Any:
     return flags is not None and flags.frozen
 
 
-def _init(cls: type, fields: Fields) -> Callable[..., None]:
+def _make_init(cls: type, fields: Fields) -> Callable[..., None]:
     setters = [getattr(cls, one.name).__set__ for one in fields]
     after = getattr(cls, "__post_init__", None)
-    arguments = _arguments(cls, fields)
+    arguments = _bind_arguments(cls, fields)
     in_order = -1 if any(one.kw_only for one in fields) else len(fields)
 
     def init(self: Any, *values: Any, **named: Any) -> None:
@@ -71,7 +71,7 @@ def _init(cls: type, fields: Fields) -> Callable[..., None]:
     return init
 
 
-def _arguments(cls: type, fields: Fields) -> Callable[[Sequence[Any], Mapping[str, Any]], Iterable[Any]]:
+def _bind_arguments(cls: type, fields: Fields) -> Callable[[Sequence[Any], Mapping[str, Any]], Iterable[Any]]:
     """Makes a value for each field of what is given and the defaults. TypeError: one is missing, unknown or given
     twice."""
     by_place = [one.name for one in fields if not one.kw_only]
@@ -94,23 +94,23 @@ def _arguments(cls: type, fields: Fields) -> Callable[[Sequence[Any], Mapping[st
     return arguments
 
 
-def _values(names: Sequence[str]) -> Callable[[Any], Any]:
+def _make_getter(names: Sequence[str]) -> Callable[[Any], Any]:
     return attrgetter(*names) if names else lambda _: ()
 
 
-def _repr(names: Sequence[str]) -> Callable[[Any], str]:
+def _make_repr(names: Sequence[str]) -> Callable[[Any], str]:
     return lambda self: f"{type(self).__qualname__}({', '.join(f'{name}={getattr(self, name)!r}' for name in names)})"
 
 
-def _eq(values: Callable[[Any], Any]) -> Callable[[Any, Any], Any]:
+def _make_eq(values: Callable[[Any], Any]) -> Callable[[Any, Any], Any]:
     return lambda self, other: values(self) == values(other) if type(other) is type(self) else NotImplemented
 
 
-def _reduce(names: Sequence[str]) -> Callable[[Any], Any]:
-    return lambda self: (_restored, (type(self), [(one, getattr(self, one)) for one in names if hasattr(self, one)]))
+def _make_reduce(names: Sequence[str]) -> Callable[[Any], Any]:
+    return lambda self: (_restore, (type(self), [(one, getattr(self, one)) for one in names if hasattr(self, one)]))
 
 
-def _restored(cls: type, values: Iterable[tuple[str, Any]]) -> Any:
+def _restore(cls: type, values: Iterable[tuple[str, Any]]) -> Any:
     """What was pickled or copied."""
     self: Any = object.__new__(cls)
     for name, value in values:
@@ -118,7 +118,7 @@ def _restored(cls: type, values: Iterable[tuple[str, Any]]) -> Any:
     return self
 
 
-def _fixed(self: Any, name: str, *_: Any) -> None:
+def _refuse_change(self: Any, name: str, *_: Any) -> None:
     raise FrozenInstanceError(f"cannot assign to or delete field {name!r} of {type(self).__qualname__}")
 
 
@@ -141,4 +141,4 @@ class _OfFields:
 if TYPE_CHECKING:
     from dataclasses import dataclass as dataclass
 else:
-    dataclass = _quick
+    dataclass = _has_quick_dataclasses

@@ -15,17 +15,16 @@ import pyarrow.fs as fs
 
 from fastprof._native import records
 from fastprof.decode.decoder import Decoder, StatKinds
-from fastprof.decode.index import CaptureIndex, Index, label
-from fastprof.decode.request import Request
+from fastprof.decode.fill import Request
+from fastprof.decode.index import CaptureIndex, Index, get_line_labels
 from fastprof.decode.selection import Selection, Wanted
 from fastprof.errors import UsageError
-from fastprof.schema.array_types import Int64s
 from fastprof.schema.capture_tables import RUN
-from fastprof.schema.tables import plain_schema
-from fastprof.tables.nesting_stream import nesting_stream
-from fastprof.tables.stacked import run_array
-from fastprof.tables.table_set import BATCH_ROWS, TABLES, TableSet, no_table
-from fastprof.tables.tables_of_runs import TablesOfRuns
+from fastprof.schema.columns import Int64s
+from fastprof.schema.tables import decode_dictionaries
+from fastprof.tables.nesting_stream import stream_nesting
+from fastprof.tables.table_set import BATCH_ROWS, TABLES, TableSet, explain_missing_table
+from fastprof.tables.tables_of_runs import TablesOfRuns, make_run_array
 
 Pieces = dict[str, ds.Expression]
 """By the name of a piece of the table, what is true of all of its rows."""
@@ -72,19 +71,19 @@ class Rows:
         return batches
 
 
-def rows_of(tables: TableSet | TablesOfRuns, name: str, stats: Sequence[str], plain_texts: bool) -> Rows:
+def open_rows(tables: TableSet | TablesOfRuns, name: str, stats: Sequence[str], plain_texts: bool) -> Rows:
     """UsageError: no such table, or no such stat to stand beside the events."""
     if name not in TABLES:
-        raise UsageError(no_table(name))
+        raise UsageError(explain_missing_table(name))
     if stats and name != "events":
         raise UsageError(f"stats stand beside events, not beside {name}")
-    rows = _RowsOfRuns(tables, name, stats) if isinstance(tables, TablesOfRuns) else _rows(tables, name, stats)
+    rows = _RowsOfRuns(tables, name, stats) if isinstance(tables, TablesOfRuns) else _make_rows(tables, name, stats)
     if plain_texts:
-        rows.schema = plain_schema(rows.schema)
+        rows.schema = decode_dictionaries(rows.schema)
     return rows
 
 
-def _rows(tables: TableSet, name: str, stats: Sequence[str], others: Sequence[TableSet] = ()) -> _RowsOfSession:
+def _make_rows(tables: TableSet, name: str, stats: Sequence[str], others: Sequence[TableSet] = ()) -> _RowsOfSession:
     if name == "events":
         return _EventRows(tables, tables.event_request(None, stats, others))
     of_events = {"event_stats": _StatRows, "nesting": _NestingRows}
@@ -166,7 +165,7 @@ class _LineRows(_RowsOfSession):
         return np.flatnonzero(chosen)
 
     def _names_of(self, lines: Int64s) -> Pieces:
-        names = label(self._index.line_names, self._index.line_display_names)
+        names = get_line_labels(self._index.line_names, self._index.line_display_names)
         rows, event = self._index.lines[lines], ds.field("event_id")
         spans = zip(lines.tolist(), rows["first_event_id"].tolist(), rows["event_count"].tolist(), strict=True)
         return {
@@ -181,13 +180,13 @@ class _LineRows(_RowsOfSession):
             self._index.ensure(records.EVENTS, Wanted(self._index, self._listed(lines)).pieces())
             start = ds.field("start_ps")
             for part in self._index.captures:
-                for line, (first, last) in _first_and_last(part).items():
+                for line, (first, last) in _find_start_bounds(part).items():
                     if line in found:
                         found[line] = (start >= first) & (start <= last)
         return {str(line): one for line, one in found.items()}
 
 
-def _first_and_last(part: CaptureIndex) -> dict[int, tuple[int, int]]:
+def _find_start_bounds(part: CaptureIndex) -> dict[int, tuple[int, int]]:
     """The first and the last start of each line of a capture that has been indexed, if all of its events have one."""
     segments = part.known.segments
     piece = part.pieces[segments["piece"]]
@@ -249,11 +248,11 @@ class _NestingRows(_LineRows):
     """Events and their places among the events of their lines."""
 
     def of_lines(self, selection: Selection, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        for table in nesting_stream(TableSet(self.tables.session, selection), BATCH_ROWS, _unreported):
+        for table in stream_nesting(TableSet(self.tables.session, selection), BATCH_ROWS, _ignore_progress):
             yield from self._as_batches(table, columns)
 
 
-def _unreported(_: int) -> None:
+def _ignore_progress(_: int) -> None:
     """Progress of a pass, which readers of a Dataset do not ask for."""
 
 
@@ -262,7 +261,7 @@ class _RowsOfRuns(Rows):
 
     def __init__(self, tables: TablesOfRuns, name: str, stats: Sequence[str]) -> None:
         self._ids, self._names = tables.ids, list(tables.runs)
-        self._of_run = [_rows(one, name, stats, list(tables.runs.values())) for one in tables.runs.values()]
+        self._of_run = [_make_rows(one, name, stats, list(tables.runs.values())) for one in tables.runs.values()]
         of_events = [rows for rows in self._of_run if isinstance(rows, _EventRows)]
         kinds = {stat: set().union(*(rows.kinds[stat] for rows in of_events)) for stat in stats}
         for rows in of_events:
@@ -287,5 +286,5 @@ class _RowsOfRuns(Rows):
         for batch in rows.batches(asked or known[:1], None):
             table = self._ids.renumbered(pa.Table.from_batches([batch]), self._names[number])
             if RUN.name not in known:
-                table = table.append_column(RUN.field(), run_array(self._names, number, len(batch), np.int32))
+                table = table.append_column(RUN.field(), make_run_array(self._names, number, len(batch), np.int32))
             yield from self._as_batches(table, columns)

@@ -10,16 +10,15 @@ import pyarrow as pa
 
 from fastprof._native import records
 from fastprof._native.kernels import group_sums
-from fastprof.decode.nesting import int64s
-from fastprof.decode.request import Request
+from fastprof.decode.fill import Request
+from fastprof.decode.nesting import get_int64s
 from fastprof.errors import CaptureError
-from fastprof.schema.array_types import Records
-from fastprof.schema.column_kinds import Count, Kind, Picoseconds
-from fastprof.schema.tables import TableSchema
+from fastprof.schema.columns import Records
+from fastprof.schema.tables import Count, Kind, Picoseconds, TableSchema
 from fastprof.tables.table_set import TableSet
 
 
-def _no_single(sums: Any) -> Any:
+def _lacks_single(sums: Any) -> Any:
     return sums["single"]["count"] == 0
 
 
@@ -32,13 +31,13 @@ SUMMARY = TableSchema("event_summary", "the events of one name", (
     Picoseconds("mean_ps", "total_ps / count, rounded down; null: count is 0 or less",
                 lambda sums: sums["all"]["total"] // np.maximum(sums["count"], 1), lambda sums: sums["count"] <= 0),
     Picoseconds("min_ps", "shortest duration; null: all are aggregated",
-                lambda sums: sums["single"]["minimum"], _no_single),
+                lambda sums: sums["single"]["minimum"], _lacks_single),
     Picoseconds("max_ps", "longest duration; null: all are aggregated",
-                lambda sums: sums["single"]["maximum"], _no_single),
+                lambda sums: sums["single"]["maximum"], _lacks_single),
 ), derived=True)  # fmt: skip
 
 
-def event_summary(tables: TableSet) -> pa.Table:
+def make_event_summary(tables: TableSet) -> pa.Table:
     """Largest self time first, then by name. Sums are exact; CaptureError if one exceeds 64 bits."""
     import pyarrow.compute as pc  # it takes longer to import than most questions take to answer
 
@@ -47,16 +46,16 @@ def event_summary(tables: TableSet) -> pa.Table:
     groups = np.asarray(names.indices.fill_null(-1)).astype(np.int32)
     texts = names.dictionary
     groups[groups < 0] = len(texts)
-    duration = int64s(decoded.events["duration_ps"])
+    duration = get_int64s(decoded.events["duration_ps"])
     occurrences = decoded.events["num_occurrences"]
     single = np.asarray(occurrences.is_null()) if occurrences.null_count < len(occurrences) else None
     size = len(texts) + 1
-    total = single_total = _sums(groups, duration, size, "durations")
+    total = single_total = _sum_groups(groups, duration, size, "durations")
     counts = total["count"]
     if single is not None:
-        single_total = _sums(np.where(single, groups, -1).astype(np.int32), duration, size, "durations")
-        counts = _sums(groups, np.where(single, 1, int64s(occurrences)), size, "occurrences")["total"]
-    self_time = _sums(groups, int64s(tables["nesting"]["self_time_ps"]), size, "self times")["total"]
+        single_total = _sum_groups(np.where(single, groups, -1).astype(np.int32), duration, size, "durations")
+        counts = _sum_groups(groups, np.where(single, 1, get_int64s(occurrences)), size, "occurrences")["total"]
+    self_time = _sum_groups(groups, get_int64s(tables["nesting"]["self_time_ps"]), size, "self times")["total"]
     rows = np.flatnonzero(total["count"])
     every_name = pa.concat_arrays([texts.cast(pa.string()), pa.nulls(1, pa.string())])
     keys = pa.table({"self": self_time[rows], "name": every_name.take(pa.array(rows))})
@@ -67,7 +66,7 @@ def event_summary(tables: TableSet) -> pa.Table:
     return tables.table(SUMMARY, {column.name: column.array(sums) for column in SUMMARY.columns})
 
 
-def _sums(groups: npt.NDArray[np.int32], values: npt.NDArray[np.int64], size: int, what: str) -> Records:
+def _sum_groups(groups: npt.NDArray[np.int32], values: npt.NDArray[np.int64], size: int, what: str) -> Records:
     sums = np.zeros(size, records.GROUP_SUM)
     try:
         group_sums(groups, np.ascontiguousarray(values), sums)

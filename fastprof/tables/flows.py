@@ -1,16 +1,9 @@
-"""The table flows: which recorded event led to which, as traces in JSON say it with events of phase s, t and f.
-
-s ──► t ──► f      one flow, two arrows: from s to t, and from t to f
-s ──► t    s ──►   an id that is used again is another flow
-
-The newer form has no events for ends: slices of one ``bind_id`` say whether something flows out of them and into them.
-
-out ──► in ──      one flow, three arrows: from the end of each that something flows out of to the start of those
- '────► both ──► in    that it flows into later, up to the next that something flows out of
-"""
+"""The table flows: which recorded event led to which, by trace events of phase s, t and f, and the events at their
+ends."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -18,16 +11,181 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from fastprof.decode.flow_records import BOTH, IN, OUT, FlowRecords, flow_records
+from fastprof.decode.decoder import Decoder
+from fastprof.decode.fill import Request
+from fastprof.decode.flow_records import BOTH, IN, OUT, FlowRecords, read_flow_records
 from fastprof.decode.import_log import ImportLog
 from fastprof.decode.index import CaptureIndex, Index
-from fastprof.decode.text_pools import index_dtype
+from fastprof.decode.nesting import get_int64s
+from fastprof.decode.selection import Selection, Wanted
+from fastprof.decode.span_stats import KINETO
+from fastprof.decode.text_pools import get_index_dtype
 from fastprof.errors import CaptureError
-from fastprof.schema.array_types import Int32s, Int64s, Records
-from fastprof.schema.column_kinds import Count, Kind, Picoseconds, String, Text
-from fastprof.schema.tables import TableSchema
+from fastprof.schema.columns import Int32s, Int64s, Records
+from fastprof.schema.tables import Count, Kind, Picoseconds, String, TableSchema, Text
 from fastprof.schema.value_classes import dataclass
-from fastprof.tables.flow_binding import Slices, bound, ends_of
+
+_INSTANT: Final = "s"
+"""The scope of an instant. Instants are not slices."""
+_MOST: Final = np.iinfo(np.int64).max
+
+
+def clip_ends(start: Int64s, duration: Int64s) -> Int64s:
+    """Times of ends, at most what 64 bits hold."""
+    end: Int64s = start + np.minimum(duration, _MOST - np.maximum(start, 0))
+    return end
+
+
+class Slices:
+    """The slices of a host, and the lines that they are on. ``named``: also all events with their names, for
+    ``events_at``."""
+
+    def __init__(self, index: Index, number: int, named: bool = False) -> None:
+        part = index.captures[number]
+        self.zero_ns = part.environment.zero_ns or 0
+        self.of_kineto = part.environment.transcribed_from == KINETO
+        picks = (_INSTANT,) if index.names.stats.find(_INSTANT) >= 0 else ()
+        columns = ("event_id", "line_id", "start_ps", "duration_ps", *(("name",) if named else ()))
+        request = Request(columns, picks=picks)
+        decoder = Decoder(index, Wanted(index, Selection(hosts=(part.capture.host,))), request)
+        decoded = decoder.decode(list(decoder.blocks()))
+        event_id, start, duration = (
+            get_int64s(decoded.events[name]) for name in ("event_id", "start_ps", "duration_ps")
+        )
+        is_slice = (duration >= 0) & ~np.asarray(decoded.events["start_ps"].is_null())
+        for rows, *_ in decoded.picks:
+            is_slice[rows[duration[rows] == 0]] = False
+        kept = np.flatnonzero(is_slice)
+        self.event_id, self.start = event_id[kept], start[kept]
+        self.end = clip_ends(self.start, duration[kept])
+        line = np.asarray(decoded.events["line_id"])
+        self.line = line[kept]
+        self._names = decoded.events["name"] if named else None
+        self._all = event_id, line, start, duration
+        planes = {number: part.plane_base + place for place, (_, number) in enumerate(part.capture.plane_keys)}
+        ids = zip(index.lines["plane_id"].tolist(), index.lines["xline_id"].tolist(), strict=True)
+        line_ids = {key: line for line, key in enumerate(ids)}
+        self._planes, self._line_ids = planes, line_ids
+
+    def line_id(self, plane: int, line: int) -> int:
+        """The line with these ids in the capture; -1: there is none, because it has no events."""
+        return self._line_ids.get((self._planes.get(plane, -1), line), -1)
+
+    def rows(self, line_ids: Sequence[int]) -> Int64s:
+        """The slices of some lines together, by start; of equal starts the longer first."""
+        ranges = [np.arange(*np.searchsorted(self.line, [line, line + 1])) for line in line_ids]
+        rows: Int64s = np.concatenate([np.zeros(0, np.int64), *ranges])
+        return rows if len(ranges) == 1 else rows[np.lexsort((-self.end[rows], self.start[rows]))]
+
+    def events_at(self, part: FlowRecords, ps: Int64s) -> tuple[Int64s, Int32s]:
+        """The event that each record is of, by its line, its start ``ps``, its duration and its name, -1: none, as it
+        was left out; and its line. Of several that are equal in all of these, the first."""
+        assert self._names is not None
+        event_id, line, start, duration = self._all
+        import pyarrow.compute as pc  # few captures have such flows
+
+        code_of = pc.index_in(pa.array(part.texts, pa.string()), self._names.dictionary).fill_null(-1)
+        codes = np.append(np.asarray(code_of, np.int64), -1)[part.ends["name"]]
+        used, place = np.unique(part.ends["line"], return_inverse=True)
+        line_ids = np.array([self.line_id(*part.lines[one].tolist()) for one in used.tolist()], np.int32)
+        wanted_line = line_ids[place.reshape(-1)]
+        keys = [
+            np.append(own, other)
+            for own, other in (
+                (np.asarray(self._names.indices, np.int64), codes), (duration, part.ends["duration_ps"]), (start, ps),
+                (line, wanted_line),
+            )
+        ]  # fmt: skip
+        is_wanted = np.arange(len(keys[0])) >= len(event_id)
+        order = np.lexsort((is_wanted, *keys))
+        is_first = np.append(True, np.logical_or.reduce([np.diff(key[order]) != 0 for key in keys]))[: len(order)]
+        first = order[is_first][np.cumsum(is_first) - 1]
+        found = np.append(event_id, np.full(len(ps), -1, np.int64))
+        event = np.empty(len(order), np.int64)
+        event[order] = found[first]
+        return event[len(event_id) :], wanted_line
+
+
+def bind_ends(part: FlowRecords, phase: npt.NDArray[np.int32], ps: Int64s, slices: Slices) -> tuple[Int64s, Int32s]:
+    """The event that each end is at, -1: none; and its line, else that of its thread, -1: the thread has no events.
+    ``phase``: in small letters; ``ps``: times of ends, as events have them."""
+    event, line = np.full(len(ps), -1, np.int64), np.full(len(ps), -1, np.int32)
+    for group, line_ids in _group_by_thread(part, slices):
+        rows = slices.rows(line_ids)
+        is_next = part.ends["phase"][group] == ord("f")
+        outlasts = (phase[group] == ord("s")) & (not slices.of_kineto)
+        place = _find_slices(slices.start[rows], slices.end[rows], ps[group], is_next, outlasts)
+        at = place >= 0
+        line[group] = line_ids[0]
+        event[group[at]], line[group[at]] = slices.event_id[rows[place[at]]], slices.line[rows[place[at]]]
+    return event, line
+
+
+def _group_by_thread(part: FlowRecords, slices: Slices) -> Iterator[tuple[Int64s, list[int]]]:
+    """The ends of each thread, and the lines that have its events, if any has."""
+    numbers = part.ends["line"]
+    order = np.argsort(numbers, kind="stable")
+    for group in np.split(order, np.flatnonzero(np.diff(numbers[order])) + 1):
+        if len(group):
+            own = int(numbers[group[0]])
+            lines = [own, *(part.beside[own].tolist() if len(part.beside) else ())]
+            ids = [slices.line_id(*part.lines[one].tolist()) for one in lines if one >= 0]
+            known = [line_id for line_id in ids if line_id >= 0]
+            if known:
+                yield group, known
+
+
+def _find_slices(
+    start: Int64s, end: Int64s, ps: Int64s, is_next: npt.NDArray[np.bool_], outlasts: npt.NDArray[np.bool_]
+) -> Int64s:
+    """Among the slices of a thread the one that each time is at; -1: none. The innermost around it, begin and end
+    included; ``is_next``: the first that begins at it or later. Where a slice ends as others begin, ``outlasts`` are
+    at its end, the others at their begin.
+
+        |---------- a ----------|
+           |--- b ---|--- c ---|
+                     t             c, or b where it outlasts
+    """
+    before, after = np.searchsorted(start, ps, "left"), np.searchsorted(start, ps, "right")
+    most = _build_maxima(end)
+    place = _find_last_reaching(most, after, ps)
+    outer = np.where(outlasts, _find_last_reaching(most, before, ps), -1)
+    ends_here = outer >= 0
+    ends_here[ends_here] = end[outer[ends_here]] == ps[ends_here]
+    place = np.where(ends_here, outer, place)
+    return np.where(is_next, np.where(before < len(start), before, -1), place)
+
+
+def _build_maxima(values: Int64s) -> list[Int64s]:
+    """The values, the maxima of pairs of them, of fours, of eights, and so on."""
+    levels = [values]
+    while len(levels[-1]) > 1:
+        below = levels[-1]
+        even = below if len(below) % 2 == 0 else np.append(below, np.iinfo(np.int64).min)
+        levels.append(np.maximum(even[::2], even[1::2]))
+    return levels
+
+
+def _find_last_reaching(levels: list[Int64s], before: Int64s, least: Int64s) -> Int64s:
+    """For each pair of ``before`` and ``least`` the last place below ``before`` whose value is at least ``least``; -1:
+    there is none. ``levels``: the maxima of the values.
+
+    Up, until a block on the left has such a value; then down in it, to the right half if that has one.
+    """
+    at = before.astype(np.int64)
+    block, found = np.full(len(at), -1, np.int64), np.full(len(at), -1, np.int64)
+    for level, values in enumerate(levels):
+        is_odd = (at % 2 == 1) & (found < 0)
+        left = np.where(is_odd, at - 1, 0)
+        reaches = is_odd & (values[left] >= least) if len(values) else np.zeros(len(at), bool)
+        block[reaches], found[reaches] = left[reaches], level
+        at = at // 2
+    for level in range(len(levels) - 2, -1, -1):
+        inside = np.flatnonzero(found > level)
+        right = np.minimum(2 * block[inside] + 1, len(levels[level]) - 1)
+        block[inside] = np.where(levels[level][right] >= least[inside], right, 2 * block[inside])
+    return block
+
 
 _LineId: Final = Kind(pa.int32())
 FLOWS: Final = TableSchema("flows", "an arrow of a flow, from an event to one that it led to", (
@@ -75,13 +233,13 @@ class Arrows:
 _NUMBERS: Final = ("flow", "from_event_id", "to_event_id", "from_ps", "to_ps", "from_line_id", "to_line_id")
 
 
-def flow_records_of(part: CaptureIndex, log: ImportLog) -> list[FlowRecords]:
+def read_capture_flows(part: CaptureIndex, log: ImportLog) -> list[FlowRecords]:
     """The ends of flows that a capture records: only those of other formats do. CaptureError: they are damaged, which
     is a row of import_log where faults are salvaged."""
     if part.environment.transcribed_from is None:
         return []
     try:
-        return flow_records(part.capture)
+        return read_flow_records(part.capture)
     except CaptureError as fault:
         if not part.capture.salvage:
             raise
@@ -89,7 +247,7 @@ def flow_records_of(part: CaptureIndex, log: ImportLog) -> list[FlowRecords]:
         return []
 
 
-def arrows_of(index: Index, number: int, parts: list[FlowRecords], first: int) -> list[Arrows]:
+def make_arrows(index: Index, number: int, parts: list[FlowRecords], first: int) -> list[Arrows]:
     """The arrows of capture ``number``, with a row of import_log for what has none. ``first``: number of its first end
     among those of the session."""
     found: list[Arrows] = []
@@ -98,7 +256,7 @@ def arrows_of(index: Index, number: int, parts: list[FlowRecords], first: int) -
     slices = Slices(index, number, named=any(rows.any() for rows in of_events)) if parts else None
     for part, is_event in zip(parts, of_events, strict=True):
         assert slices is not None
-        for rows, match in ((np.flatnonzero(~is_event), _matched), (np.flatnonzero(is_event), _linked)):
+        for rows, match in ((np.flatnonzero(~is_event), _match_ends), (np.flatnonzero(is_event), _link_slices)):
             if len(rows):
                 arrows, alone = match(replace(part, ends=part.ends[rows]), slices, first + rows)
                 found.append(arrows)
@@ -110,20 +268,20 @@ def arrows_of(index: Index, number: int, parts: list[FlowRecords], first: int) -
     return found
 
 
-def _times(ends: Records, zero_ns: int) -> tuple[Int64s, Chosen]:
+def _convert_times(ends: Records, zero_ns: int) -> tuple[Int64s, Chosen]:
     """The times of ends as events have them, and whether they are near enough to have one."""
     is_near = np.abs(ends["ns"].astype(np.float64) - zero_ns) < _FAR_NS
     return np.where(is_near, (ends["ns"] - zero_ns) * 1000 + ends["ps"], 0), is_near
 
 
-def _matched(part: FlowRecords, slices: Slices, numbers: Int64s) -> tuple[Arrows, int]:
+def _match_ends(part: FlowRecords, slices: Slices, numbers: Int64s) -> tuple[Arrows, int]:
     """The arrows between ends of one key, which follow each other in time; and the number of ends without others, and
     of flows that begin at no event. ``numbers``: of the ends in the session."""
     ends = part.ends
     phase = np.where(ends["phase"] < ord("a"), ends["phase"] + _SMALL, ends["phase"])
-    ps, is_near = _times(ends, slices.zero_ns)
-    event, line = bound(part, phase, ps, slices)
-    order, chain = _chains(part, phase, np.flatnonzero(is_near))
+    ps, is_near = _convert_times(ends, slices.zero_ns)
+    event, line = bind_ends(part, phase, ps, slices)
+    order, chain = _chain_ends(part, phase, np.flatnonzero(is_near))
     heads = np.flatnonzero(np.diff(chain, prepend=-1))
     begins = phase[order[heads]] == ord("s")
     finished = np.cumsum(phase[order] == ord("f")) - (phase[order] == ord("f"))
@@ -142,7 +300,7 @@ def _matched(part: FlowRecords, slices: Slices, numbers: Int64s) -> tuple[Arrows
     return arrows, len(ends) - int(is_end.sum()) + int((size == 1).sum()) + int(((size > 1) & ~is_bound).sum())
 
 
-def _chains(part: FlowRecords, phase: npt.NDArray[np.int32], rows: Int64s) -> tuple[Int64s, Int64s]:
+def _chain_ends(part: FlowRecords, phase: npt.NDArray[np.int32], rows: Int64s) -> tuple[Int64s, Int64s]:
     """These ends in order of category, name, id and time, and the number of the chain of each: s begins another."""
     ends = part.ends[rows]
     order = np.lexsort((ends["ps"], ends["ns"], ends["id"], ends["id_kind"], ends["name"], ends["category"]))
@@ -154,11 +312,11 @@ def _chains(part: FlowRecords, phase: npt.NDArray[np.int32], rows: Int64s) -> tu
     return rows[order], np.cumsum(fresh) - 1
 
 
-def _linked(part: FlowRecords, slices: Slices, numbers: Int64s) -> tuple[Arrows, int]:
+def _link_slices(part: FlowRecords, slices: Slices, numbers: Int64s) -> tuple[Arrows, int]:
     """The same of slices with a ``bind_id``, in the order of their starts. One that nothing flows into begins another
     flow."""
     ends = part.ends
-    ps, is_near = _times(ends, slices.zero_ns)
+    ps, is_near = _convert_times(ends, slices.zero_ns)
     event, line = slices.events_at(part, ps)
     rows = np.flatnonzero(is_near)
     order = rows[np.lexsort(tuple(ends[name][rows] for name in ("ps", "ns", "id", "id_kind")))]
@@ -179,22 +337,22 @@ def _linked(part: FlowRecords, slices: Slices, numbers: Int64s) -> tuple[Arrows,
     start, stop, flow = order[producer], order[consumer], order[head[producer]]
     return Arrows(
         numbers[flow], ends["name"][flow], ends["category"][flow], part.texts, part.id_texts(flow), event[start],
-        event[stop], ends_of(ps[start], ends["duration_ps"][start]), ps[stop], line[start], line[stop],
+        event[stop], clip_ends(ps[start], ends["duration_ps"][start]), ps[stop], line[start], line[stop],
     ), alone  # fmt: skip
 
 
-def flows_table(hosts: list[tuple[str, Arrows]]) -> dict[str, pa.Array]:
+def make_flows_table(hosts: list[tuple[str, Arrows]]) -> dict[str, pa.Array]:
     """The columns of the table."""
     counts = [len(arrows.flow) for _, arrows in hosts]
     texts = [text for _, arrows in hosts for text in arrows.texts]
     before = np.cumsum([0, *(len(arrows.texts) for _, arrows in hosts)])
     columns: dict[str, pa.Array] = {
-        "host": _texts([host for host, _ in hosts], np.repeat(np.arange(len(hosts)), counts))
+        "host": _encode_values([host for host, _ in hosts], np.repeat(np.arange(len(hosts)), counts))
     }
     for name in ("name", "category"):
         places = [getattr(arrows, name) for _, arrows in hosts]
         at = [np.where(place < 0, -1, place + offset) for place, offset in zip(places, before, strict=False)]
-        columns[name] = _texts(texts, np.concatenate([np.zeros(0, np.int64), *at]))
+        columns[name] = _encode_values(texts, np.concatenate([np.zeros(0, np.int64), *at]))
     columns["id"] = pa.array([text for _, arrows in hosts for text in arrows.id], pa.string())
     for name in _NUMBERS:
         values = np.concatenate([np.zeros(0, np.int64), *(getattr(arrows, name) for _, arrows in hosts)])
@@ -203,11 +361,11 @@ def flows_table(hosts: list[tuple[str, Arrows]]) -> dict[str, pa.Array]:
     return {name: columns[name] for name in FLOWS.names()}
 
 
-def _texts(values: list[str], at: npt.NDArray[Any]) -> pa.DictionaryArray:
+def _encode_values(values: list[str], at: npt.NDArray[Any]) -> pa.DictionaryArray:
     """``values[at[i]]`` in row i, -1: null; each text once, with indices as narrow as fit."""
     used, place = np.unique(at[at >= 0], return_inverse=True)
     distinct: dict[str, int] = {}
     number = np.array([distinct.setdefault(values[one], len(distinct)) for one in used.tolist()], np.int64)
-    rows = np.zeros(len(at), index_dtype(len(distinct)))
+    rows = np.zeros(len(at), get_index_dtype(len(distinct)))
     rows[at >= 0] = number[place.reshape(-1)] if len(number) else 0
     return pa.DictionaryArray.from_arrays(pa.array(rows, mask=at < 0), pa.array(list(distinct), pa.string()))

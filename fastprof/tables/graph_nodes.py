@@ -10,14 +10,13 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from fastprof.decode.graph_def import Nodes, listed_shapes, read_nodes
+from fastprof.decode.graph_def import Nodes, read_nodes, split_shapes
 from fastprof.decode.index import Index
-from fastprof.decode.span_stats import metadata_stats
+from fastprof.decode.span_stats import read_metadata_stats
 from fastprof.errors import CaptureError
-from fastprof.inputs.graph_planes import PLANE, STATS
+from fastprof.inputs.formats.step_planes import PLANE, STATS
 from fastprof.schema.capture_tables import HOST
-from fastprof.schema.column_kinds import Count, Kind, String, Text
-from fastprof.schema.tables import TEXT, TableSchema
+from fastprof.schema.tables import TEXT, Count, Kind, String, TableSchema, Text
 from fastprof.schema.value_classes import dataclass
 
 _Texts: Final = Kind(pa.list_(pa.string()))
@@ -50,15 +49,15 @@ class GraphPart:
     nodes: Nodes
 
 
-def graphs_of(index: Index, host: int) -> Iterator[GraphPart]:
+def read_graph_pieces(index: Index, host: int) -> Iterator[GraphPart]:
     """The graphs of capture ``host``, a few thousand nodes at a time. CaptureError: one does not decode; to salvage,
     nodes are left out then, with a row of import_log."""
     capture = index.captures[host].capture
     seen: set[tuple[int, str, str]] = set()
-    for number, kind, offset, piece in _pieces(index, host):
+    for number, kind, offset, piece in _list_pieces(index, host):
         try:
             for nodes in read_nodes(piece):
-                firsts = _firsts(number, nodes, seen)
+                firsts = _find_first_rows(number, nodes, seen)
                 if len(firsts) < len(nodes):
                     double = next(name for row, name in enumerate(nodes.name) if row not in set(firsts))
                     text = f"two nodes of a graph are called {double}, the first counts"
@@ -75,18 +74,18 @@ def graphs_of(index: Index, host: int) -> Iterator[GraphPart]:
 
 def read_graphs(index: Index, host: int) -> None:
     """Reads the graphs, so that the log knows of their faults."""
-    for _ in graphs_of(index, host):
+    for _ in read_graph_pieces(index, host):
         continue
 
 
-def _pieces(index: Index, host: int) -> Iterator[tuple[int, str, int, bytes]]:
+def _list_pieces(index: Index, host: int) -> Iterator[tuple[int, str, int, bytes]]:
     """Of each piece of a graph: its number, its kind, where it lies in the file, and its bytes."""
     capture = index.captures[host].capture
     capture.source.check_unchanged()
     planes = [number for number, (name, _) in enumerate(capture.plane_keys) if name == PLANE]
     if not planes:
         return
-    spans, stats = metadata_stats(index.names.texts[host])
+    spans, stats = read_metadata_stats(index.names.texts[host])
     owners = spans["owner"]
     of_graphs = np.isin(capture.plane_of_part[capture.metas["part"]], planes)
     number, data, place = (stats.first_rows(owners, index.names.stats.find(name)) for name in STATS)
@@ -99,7 +98,7 @@ def _pieces(index: Index, host: int) -> Iterator[tuple[int, str, int, bytes]]:
             yield numbers.get(owner, 0), kinds[owner], offsets.get(owner, 0), capture.copies([at])[0]
 
 
-def _firsts(number: int, nodes: Nodes, seen: set[tuple[int, str, str]]) -> list[int]:
+def _find_first_rows(number: int, nodes: Nodes, seen: set[tuple[int, str, str]]) -> list[int]:
     """Rows of the nodes whose names were not seen before."""
     rows = []
     for row, name in enumerate(nodes.name):
@@ -110,12 +109,12 @@ def _firsts(number: int, nodes: Nodes, seen: set[tuple[int, str, str]]) -> list[
     return rows
 
 
-def graph_nodes_table(index: Index, hosts: Iterable[int]) -> pa.Table:
+def make_graph_nodes_table(index: Index, hosts: Iterable[int]) -> pa.Table:
     """Of these captures."""
     columns = _Columns()
     for host in hosts:
         name = index.captures[host].capture.host
-        for part in graphs_of(index, host):
+        for part in read_graph_pieces(index, host):
             columns.add(name, part)
     return columns.table()
 
@@ -156,13 +155,13 @@ class _Columns:
         self.coded["device"].add(one or None for one in nodes.device)
         self.coded["dtype"].add(one.get("dtype") for one in attrs)
         self.coded["shape"].add(one.get("shape") for one in attrs)
-        shapes = [listed_shapes(one["_output_shapes"]) if "_output_shapes" in one else None for one in attrs]
+        shapes = [split_shapes(one["_output_shapes"]) if "_output_shapes" in one else None for one in attrs]
         self._part("graph", np.full(count, part.number, np.int64))
         self._part("node", nodes.name)
         self._part("inputs", nodes.inputs)
         self._part("control_inputs", nodes.control_inputs)
         self._part("output_shapes", shapes)
-        self.parts["attrs"].append(_maps(attrs))
+        self.parts["attrs"].append(_make_maps(attrs))
 
     def _part(self, name: str, values: Any) -> None:
         self.parts[name].append(pa.array(values, GRAPH_NODES[name].type))
@@ -175,7 +174,7 @@ class _Columns:
         return pa.Table.from_arrays(arrays, schema=GRAPH_NODES.arrow())
 
 
-def _maps(attrs: list[dict[str, str]]) -> pa.Array:
+def _make_maps(attrs: list[dict[str, str]]) -> pa.Array:
     offsets = np.zeros(len(attrs) + 1, np.int32)
     np.cumsum([len(one) for one in attrs], out=offsets[1:])
     keys = pa.array([key for one in attrs for key in one], pa.string())

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from fastprof.schema.array_types import Int64s
+from fastprof.schema.columns import Int64s
 from fastprof.schema.value_classes import dataclass
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ Offsets = Mapping[str, Offset]
 """Of hosts whose clock is known against that of another one."""
 
 
-def by_reference(clock: HostClocks, hosts: Sequence[str], offsets: Offsets) -> HostClocks:
+def align_clocks(clock: HostClocks, hosts: Sequence[str], offsets: Offsets) -> HostClocks:
     """The clock of ``hosts``, but those with an offset are put where their references are; the first is at 0."""
     place = {host: number for number, host in enumerate(hosts)}
     moved = list(clock.offsets_ps)
@@ -75,7 +75,7 @@ def by_reference(clock: HostClocks, hosts: Sequence[str], offsets: Offsets) -> H
     return HostClocks([one + early_ns * _PS_IN_NS for one in moved], start, clock.apart)
 
 
-def host_clocks(starts_unix_ns: Sequence[int | None]) -> HostClocks:
+def make_host_clocks(starts_unix_ns: Sequence[int | None]) -> HostClocks:
     """The clock of hosts that started then, None: unknown. Hosts with an unknown start, or one that is far from that of
     the others, are apart."""
     known = sorted(start for start in starts_unix_ns if start is not None)
@@ -94,7 +94,7 @@ def host_clocks(starts_unix_ns: Sequence[int | None]) -> HostClocks:
 
 def note_clocks(hosts: Sequence[NamedHost], starts_unix_ns: Sequence[int | None], log: ImportLog) -> None:
     """A row of import_log for each host that is not on the clock of the others."""
-    for number in host_clocks(starts_unix_ns).apart:
+    for number in make_host_clocks(starts_unix_ns).apart:
         why = "unknown" if starts_unix_ns[number] is None else "weeks away from that of other hosts"
         text = (
             f"the start of {hosts[number].host} is {why}: its times count from its own start and are not aligned with "

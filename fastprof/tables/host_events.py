@@ -1,11 +1,12 @@
-"""One host's events as NumPy columns, with the requested stats: what the analyses compute on."""
+"""One host's events as NumPy columns, with the requested stats and what analyses share of them: what they compute
+on."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import field, replace
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+from functools import cached_property, wraps
+from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -14,15 +15,80 @@ import pyarrow as pa
 from fastprof._native import records
 from fastprof.decode.index import CaptureIndex
 from fastprof.decode.xspace_capture import Capture
-from fastprof.schema.array_types import Bools, Int32s, Int64s
-from fastprof.schema.ascending_rows import rows_within
+from fastprof.schema.columns import Bools, Int32s, Int64s, find_rows_within
 from fastprof.schema.value_classes import dataclass
-from fastprof.tables.event_stats import EMPTY, Stat
-from fastprof.tables.once import KeptValues
 
 if TYPE_CHECKING:
     from fastprof.hlo.programs import Program
     from fastprof.tables.flows import Arrows
+
+
+KeptValues = dict[tuple[object, ...], Any]
+"""By function and arguments; only ``compute_once`` reads and writes it."""
+
+E = TypeVar("E")
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def compute_once(compute: Callable[Concatenate[E, P], T]) -> Callable[Concatenate[E, P], T]:
+    """A function of events, whose values it keeps in their attribute ``kept``: called once for the same events and
+    arguments, which must be hashable and are given by position. All callers share the value: nobody changes it."""
+
+    @wraps(compute)
+    def lookup(events: E, /, *args: P.args, **named: P.kwargs) -> T:
+        assert not named, "arguments are given by position"
+        kept: KeptValues = events.kept  # type: ignore[attr-defined]
+        key = (compute, *args)
+        if key not in kept:
+            kept[key] = compute(events, *args, **named)
+        value: T = kept[key]
+        return value
+
+    return lookup
+
+
+@dataclass(frozen=True, slots=True)
+class Stat:
+    """Values of one stat, at most one a row: the first. ``kind`` says what ``value`` is: an integer (uint64 as two's
+    complement), the bits of a double, or the number of a text. ``rows`` ascend."""
+
+    rows: Int32s
+    kind: npt.NDArray[np.uint8]
+    value: Int64s
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def of_kinds(self, kinds: Sequence[int]) -> Stat:
+        wanted = np.zeros(256, bool)
+        wanted[list(kinds)] = True
+        if len(self) and self.kind.min() == self.kind.max():
+            return self if wanted[self.kind[0]] else Stat(self.rows[:0], self.kind[:0], self.value[:0])
+        keep = wanted[self.kind]
+        return self if keep.all() else Stat(self.rows[keep], self.kind[keep], self.value[keep])
+
+    def at(self, rows: npt.NDArray[np.integer]) -> Stat:
+        """The value of each of these rows, in any order; of kind NONE if the row has none."""
+        if not len(self):
+            return Stat(
+                rows.astype(np.int32), np.full(len(rows), records.NONE, np.uint8), np.zeros(len(rows), np.int64)
+            )
+        wanted = rows.astype(self.rows.dtype)
+        place = np.minimum(np.searchsorted(self.rows, wanted), len(self) - 1)
+        kind = np.where(self.rows[place] == wanted, self.kind[place], np.uint8(records.NONE))
+        return Stat(wanted, kind, self.value[place])
+
+    @property
+    def numbers(self) -> npt.NDArray[np.float64]:
+        """Values of numeric kinds as doubles; NaN where it is a text."""
+        values = np.where(self.kind == records.DOUBLE, self.value.view(np.float64), np.nan)
+        values = np.where(self.kind == records.INT64, self.value.astype(np.float64), values)
+        return np.where(self.kind == records.UINT64, self.value.view(np.uint64).astype(np.float64), values)
+
+
+EMPTY = Stat(np.zeros(0, np.int32), np.zeros(0, np.uint8), np.zeros(0, np.int64))
+
 
 HOST_THREADS = "/host:CPU"
 COUNTER_LINE = "_counters_"
@@ -103,7 +169,7 @@ class HostEvents:
         self.untimed: dict[int, int] = {}
         """By line_id, how many of its events have no start, as aggregated ones: they are left out."""
         self.impossible: tuple[Any, ...] = ()
-        """Events that were left out because others contradict them, see derive/devices/impossible_events.py."""
+        """Events that were left out because others contradict them, see derive/ops/record_checks.py."""
         self._source = source
 
     def __len__(self) -> int:
@@ -288,13 +354,13 @@ _DENSE: Final = 4
 """Rows lie close together if they are at least one of this many."""
 
 
-def beside(rows: npt.NDArray[Any], stat_rows: npt.NDArray[Any], values: Int64s) -> tuple[Bools, Int64s]:
+def join_stat(rows: npt.NDArray[Any], stat_rows: npt.NDArray[Any], values: Int64s) -> tuple[Bools, Int64s]:
     """Whether each row has the stat, and its value, else 0. ``stat_rows`` ascend."""
     if not len(stat_rows) or not len(rows):
         return np.zeros(len(rows), bool), np.zeros(len(rows), np.int64)
     low, high = int(rows.min()), int(rows.max())
     if high - low < _DENSE * len(rows):  # a table by row is faster than a search for each
-        some = rows_within(stat_rows, low, high + 1)
+        some = find_rows_within(stat_rows, low, high + 1)
         if some.stop - some.start == len(rows) and _are_equal(stat_rows[some], rows):
             return np.ones(len(rows), bool), values[some].copy()
         table, has = np.zeros(high - low + 1, values.dtype), np.zeros(high - low + 1, bool)

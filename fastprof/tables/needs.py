@@ -27,7 +27,7 @@ class Needs:
         return self.stats
 
 
-def union(needs: Sequence[Needs]) -> Needs:
+def unite_needs(needs: Sequence[Needs]) -> Needs:
     """What all of them read together."""
     everywhere = any(not one.planes for one in needs)
     return Needs(

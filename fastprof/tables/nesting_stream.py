@@ -16,9 +16,9 @@ import pyarrow as pa
 
 from fastprof._native.kernels import LineNesting
 from fastprof.decode.decoder import Decoder
-from fastprof.decode.nesting import ASYNC_STAT, int64s, nesting_arrays, placement
-from fastprof.decode.request import Decoded, Request
-from fastprof.schema.array_types import Int64s
+from fastprof.decode.fill import Decoded, Request
+from fastprof.decode.nesting import ASYNC_STAT, find_placement, get_int64s, make_nesting_arrays
+from fastprof.schema.columns import Int64s
 from fastprof.tables.table_set import TABLES, TableSet
 
 PASSES = 2
@@ -28,20 +28,20 @@ Passed = Callable[[int], None]
 """Receives the number of events that have been read since the last call, in either pass."""
 
 
-def nesting_stream(tables: TableSet, rows: int, passed: Passed) -> Iterator[pa.Table]:
+def stream_nesting(tables: TableSet, rows: int, passed: Passed) -> Iterator[pa.Table]:
     """Tables of about ``rows`` events, in order; of the selected events only."""
     selection = tables.selection
     decoder = tables.decoder(tables.nesting_request(), selection.of_whole_lines())
     slack_ps = tables.session.index.lines["slack_ps"]
-    parts = (stretch.late for stretch in _stretches(decoder, slack_ps, rows, passed))
+    parts = (stretch.late for stretch in _nest_stretches(decoder, slack_ps, rows, passed))
     late = np.concatenate([np.zeros((0, 2), np.int64), *parts])
     late = late[np.argsort(late[:, 0])]
     chosen = _SelectedIds(tables, rows) if selection.filters_events else None
-    for stretch in _stretches(decoder, slack_ps, rows, passed):
+    for stretch in _nest_stretches(decoder, slack_ps, rows, passed):
         stretch.complete(late)
         table = tables.table(TABLES["nesting"], dict(zip(TABLES["nesting"].names(), stretch.arrays(), strict=True)))
         if chosen is not None:
-            ids = int64s(table["event_id"])
+            ids = get_int64s(table["event_id"])
             table = table.take(pa.array(np.searchsorted(ids, chosen.through(int(ids[-1])))))
         yield table
 
@@ -56,16 +56,18 @@ class _Stretch:
     late: Int64s
 
     def complete(self, late: Int64s) -> None:
-        ids = int64s(self.decoded.events["event_id"])
+        ids = get_int64s(self.decoded.events["event_id"])
         first, last = np.searchsorted(late[:, 0], [ids[0], ids[-1] + 1])
         mine = late[first:last]
         self.self_time[np.searchsorted(ids, mine[:, 0])] = mine[:, 1]
 
     def arrays(self) -> list[pa.Array]:
-        return nesting_arrays(self.decoded.events["event_id"], self.depth, self.parent, self.self_time, self.places)
+        return make_nesting_arrays(
+            self.decoded.events["event_id"], self.depth, self.parent, self.self_time, self.places
+        )
 
 
-def _stretches(decoder: Decoder, slack_ps: Int64s, rows: int, passed: Passed) -> Iterator[_Stretch]:
+def _nest_stretches(decoder: Decoder, slack_ps: Int64s, rows: int, passed: Passed) -> Iterator[_Stretch]:
     """A stretch per share; the nesting of a line continues from one to the next."""
     open_line = -1
     nesting = LineNesting(0)
@@ -74,9 +76,9 @@ def _stretches(decoder: Decoder, slack_ps: Int64s, rows: int, passed: Passed) ->
     while decoded is not None:
         following = next((decoder.decode(share, None) for share in shares), None)
         next_line = -1 if following is None else int(np.asarray(following.events["line_id"])[0])
-        start, duration = int64s(decoded.events["start_ps"]), int64s(decoded.events["duration_ps"])
-        ids, line = int64s(decoded.events["event_id"]), np.asarray(decoded.events["line_id"])
-        places = placement(decoded.events["start_ps"], decoded.flags.get(ASYNC_STAT))
+        start, duration = get_int64s(decoded.events["start_ps"]), get_int64s(decoded.events["duration_ps"])
+        ids, line = get_int64s(decoded.events["event_id"]), np.asarray(decoded.events["line_id"])
+        places = find_placement(decoded.events["start_ps"], decoded.flags.get(ASYNC_STAT))
         count = decoded.rows
         depth, parent, own = np.zeros(count, np.int32), np.full(count, -1, np.int64), np.zeros(count, np.int64)
         late = [np.zeros((0, 2), np.int64)]
@@ -99,7 +101,7 @@ class _SelectedIds:
 
     def __init__(self, tables: TableSet, rows: int) -> None:
         decoder = tables.decoder(Request(("event_id",)))
-        self._parts = (int64s(decoder.decode(share, None).events["event_id"]) for share in decoder.shares(rows))
+        self._parts = (get_int64s(decoder.decode(share, None).events["event_id"]) for share in decoder.shares(rows))
         self._pending: Int64s = np.zeros(0, np.int64)
 
     def through(self, last: int) -> Int64s:

@@ -14,15 +14,13 @@ from fastprof._version import __version__
 from fastprof.decode import metadata_tables
 from fastprof.decode.import_log import ImportLog
 from fastprof.decode.index import Index
-from fastprof.decode.jobs import Jobs, note_jobs, read_job_facts
-from fastprof.decode.rank_order import by_rank
-from fastprof.decode.several_hosts import by_host
-from fastprof.decode.span_stats import SpanStats, metadata_stats
+from fastprof.decode.jobs import Jobs, note_jobs, read_job_facts, sort_by_rank, split_by_host
+from fastprof.decode.span_stats import SpanStats, read_metadata_stats
 from fastprof.decode.workers import Workers
 from fastprof.decode.xspace_capture import Capture, name_hosts
 from fastprof.errors import CaptureError, ChangedError, FastprofError, MemoryLimitError
 from fastprof.inputs.resolve import Session
-from fastprof.schema.array_types import Int64s
+from fastprof.schema.columns import Int64s
 from fastprof.tables.graph_nodes import read_graphs
 from fastprof.tables.host_clocks import note_clocks
 
@@ -54,7 +52,7 @@ class OpenSession:
         self.run = session.run
         for remark in session.remarks:
             self.log.add(remark.severity, remark.code, remark.message, remark.path)
-        self.captures = by_rank(self._open(session, on_error, max_unpacked), self.log)
+        self.captures = sort_by_rank(self._open(session, on_error, max_unpacked), self.log)
         if names is None:
             name_hosts(self.captures, self.log)
         else:
@@ -81,14 +79,14 @@ class OpenSession:
             try:
                 capture = Capture(file, memory, self.log, on_error == "salvage", max_unpacked)
                 if capture.only_programs:
-                    from fastprof.hlo.programs import checked_sizes
+                    from fastprof.hlo.programs import check_sizes
 
-                    capture.size_bytes = sum(checked_sizes(capture.program_files))
+                    capture.size_bytes = sum(check_sizes(capture.program_files))
                 if on_error == "skip":  # reads all that can be broken, before a broken host has numbered anything
                     alone = Index([capture], self.workers, ImportLog())
                     metadata_tables.read_all(alone)
                     read_graphs(alone, 0)
-                captures += by_host(capture, file)
+                captures += split_by_host(capture, file)
             except (ChangedError, MemoryLimitError):
                 raise  # no fault of the host
             except FastprofError as error:
@@ -122,15 +120,15 @@ class OpenSession:
             capture.source.check_unchanged()
         if all(part.environment.transcribed_from is None for part in self.index.captures):
             return [[] for _ in self.captures]  # XSpaces record none
-        from fastprof.tables.flows import arrows_of, flow_records_of
+        from fastprof.tables.flows import make_arrows, read_capture_flows
 
         with self._reading_flows:
             if self._arrows is None:
-                parts = [flow_records_of(part, self.log) for part in self.index.captures]
+                parts = [read_capture_flows(part, self.log) for part in self.index.captures]
                 self._flow_ends = [sum(len(one.ends) for one in part) for part in parts]
                 before = accumulate(self._flow_ends, initial=0)
                 self._arrows = [
-                    arrows_of(self.index, number, part, first)
+                    make_arrows(self.index, number, part, first)
                     for number, (part, first) in enumerate(zip(parts, before, strict=False))
                 ]
         return self._arrows
@@ -142,11 +140,11 @@ class OpenSession:
         capture.source.check_unchanged()
         if self.index.captures[number].environment.transcribed_from is None:
             return None  # XSpaces carry none
-        from fastprof.decode.tfprof_profile import profile_of
+        from fastprof.decode.span_stats import read_tfprof_profile
 
         with self._listing[number]:
             if number not in self._profiles:
-                self._profiles[number] = profile_of(capture)
+                self._profiles[number] = read_tfprof_profile(capture)
             return self._profiles[number]
 
     def flow_ends(self) -> list[int]:
@@ -156,19 +154,19 @@ class OpenSession:
 
     def metadata_stats(self, number: int) -> tuple[Int64s, SpanStats]:
         """The stats of the event metadata of capture ``number``, and the row of metadata that each is of."""
-        spans, stats = metadata_stats(self.index.names.texts[number])
+        spans, stats = read_metadata_stats(self.index.names.texts[number])
         return spans["owner"], stats
 
     def programs(self, number: int, metadata: tuple[Int64s, SpanStats] | None = None) -> list[Program]:
-        """The compiled programs of capture ``number``, listed once. ``metadata``: what ``metadata_stats`` returned,
-        where it has been read."""
+        """The compiled programs of capture ``number``, listed once. ``metadata``: what ``read_metadata_stats``
+        returned, where it has been read."""
         with self._listing[number]:
             if number not in self._programs:
-                from fastprof.hlo.programs import STATS, programs_of  # most captures carry no programs
+                from fastprof.hlo.programs import STATS, list_programs_of_capture  # most captures carry no programs
 
                 numbers = {name: self.index.names.stats.find(name) for name in STATS}
                 owners, stats = metadata or self.metadata_stats(number)
-                self._programs[number] = programs_of(self.captures[number], owners, stats, numbers)
+                self._programs[number] = list_programs_of_capture(self.captures[number], owners, stats, numbers)
             return self._programs[number]
 
     @property
@@ -193,10 +191,10 @@ class OpenSession:
         """What every table says of where it comes from. ``hosts``: those of its rows; None: all."""
         captures = self.captures if hosts is None else [c for c in self.captures if c.host in hosts]
         sources = [{"path": c.path, "size_bytes": c.size_bytes} for c in captures]
-        return list(source_metadata(self.start_unix_ns(), sources).items())
+        return list(make_source_metadata(self.start_unix_ns(), sources).items())
 
 
-def source_metadata(start_unix_ns: int | None, sources: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+def make_source_metadata(start_unix_ns: int | None, sources: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     """What tables say of the start of their session and of the captures of their rows."""
     return {
         "fastprof.version": __version__,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from fastprof.errors import UsageError
 from fastprof.schema.value_classes import dataclass
-from fastprof.wording.spelling import meant
+from fastprof.wording.spelling import suggest_name
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from fastprof.hlo.module import HloModule
     from fastprof.hlo.programs import Program
     from fastprof.hlo.text.instruction_text import Form
-    from fastprof.hlo.text.neighbourhood import Neighbourhood
+    from fastprof.hlo.text.module_text import Neighbourhood
     from fastprof.tables.table_set import TableSet
 
 Listed: TypeAlias = tuple[int, str]
@@ -29,27 +29,29 @@ _NO_PROGRAMS = "the session has no compiled programs, which captures have in the
 _MOST_NAMED = 8
 
 
-def matching(listed: Sequence[Listed], requested: str) -> list[Listed]:
+def match_programs(listed: Sequence[Listed], requested: str) -> list[Listed]:
     """The programs of a title, ``jit_f(12)``; else of an id; else of a name, ``jit_f``."""
     by_title = [one for one in listed if one[1] == requested]
     by_id = [one for one in listed if requested in (str(one[0]), str(one[0] % 2**64))]
     return by_title or by_id or [one for one in listed if one[1].rpartition("(")[0] == requested]
 
 
-def named(listed: Sequence[Listed], requested: str, none: str = _NO_PROGRAMS) -> list[Listed]:
+def find_named_programs(listed: Sequence[Listed], requested: str, none: str = _NO_PROGRAMS) -> list[Listed]:
     """The same, all of one id. UsageError: no program matches, or several do. ``none``: why nothing is listed."""
-    matches = matching(listed, requested)
+    matches = match_programs(listed, requested)
     if not listed:
         raise UsageError(f"no program {requested!r}: {none}")
     if not matches:
         titles = [title for _, title in listed]
-        raise UsageError(f"no program {requested!r}; there are: {_titles(listed)}{meant(requested, titles)}")
+        raise UsageError(
+            f"no program {requested!r}; there are: {_list_titles(listed)}{suggest_name(requested, titles)}"
+        )
     if len({number for number, _ in matches}) > 1:
-        raise UsageError(f"several programs are called {requested!r}: {_titles(matches)}; name one")
+        raise UsageError(f"several programs are called {requested!r}: {_list_titles(matches)}; name one")
     return matches
 
 
-def _titles(listed: Sequence[Listed]) -> str:
+def _list_titles(listed: Sequence[Listed]) -> str:
     names = list(dict.fromkeys(title for _, title in listed))
     more = f" and {len(names) - _MOST_NAMED:,} more" if len(names) > _MOST_NAMED else ""
     return ", ".join(names[:_MOST_NAMED]) + more
@@ -68,44 +70,44 @@ class Chosen:
     def text(self, form: str = "short-txt", metadata: bool = False) -> Iterator[str]:
         """In pieces. ``metadata``: with where instructions come from. UsageError: there is no such form."""
         if form == "json":
-            from fastprof.hlo.text.json_form import module_json
+            from fastprof.hlo.text.json_form import format_module_json
 
-            return module_json(self.module, self.program.title, self.program.id)
-        from fastprof.hlo.text.module_text import module_text
+            return format_module_json(self.module, self.program.title, self.program.id)
+        from fastprof.hlo.text.module_text import format_module
 
-        return module_text(self.module, text_form(form, metadata))
+        return format_module(self.module, choose_text_form(form, metadata))
 
     def instructions(self, log: ImportLog) -> pa.Table:
         """Its rows of the table hlo_instructions."""
-        from fastprof.hlo.capture_tables import hlo_tables
+        from fastprof.hlo.capture_tables import make_hlo_tables
 
-        return hlo_tables(["hlo_instructions"], [(self.host, self.program, log)])["hlo_instructions"]
+        return make_hlo_tables(["hlo_instructions"], [(self.host, self.program, log)])["hlo_instructions"]
 
 
-def text_form(form: str, metadata: bool = False) -> Form:
+def choose_text_form(form: str, metadata: bool = False) -> Form:
     """UsageError: not a form of HLO text."""
     from fastprof.hlo.text.instruction_text import LONG, SHORT
 
     if form not in FORMS[:2]:
-        raise UsageError(f"no form {form!r} of HLO; there are: {', '.join(FORMS)}{meant(form, FORMS)}")
+        raise UsageError(f"no form {form!r} of HLO; there are: {', '.join(FORMS)}{suggest_name(form, FORMS)}")
     return replace(SHORT if form == FORMS[0] else LONG, metadata=metadata)
 
 
-def chosen_program(tables: TableSet, requested: str | int) -> Chosen:
-    """The program of a title, an id or a name, see ``matching``, on the first host that has it. UsageError: none, or
-    several. CaptureError: it does not decode."""
+def choose_program(tables: TableSet, requested: str | int) -> Chosen:
+    """The program of a title, an id or a name, see ``match_programs``, on the first host that has it. UsageError:
+    none, or several. CaptureError: it does not decode."""
     programs = tables.programs()
-    matches = named([(program.id, program.title) for _, program in programs], str(requested))
+    matches = find_named_programs([(program.id, program.title) for _, program in programs], str(requested))
     same_id = [(host, program) for host, program in programs if (program.id, program.title) in matches]
     host, program = same_id[0]
     others = dict.fromkeys(name for name, one in same_id if not program.is_same(one))
     return Chosen(host, program, program.read(tables.session.log), tuple(others))
 
 
-def around(chosen: Chosen, name: str, width: int) -> Neighbourhood:
+def find_around(chosen: Chosen, name: str, width: int) -> Neighbourhood:
     """The instructions around the first one of a name; or the entire computation of that name, around its root.
     UsageError: there is neither."""
-    from fastprof.hlo.text.neighbourhood import Neighbourhood
+    from fastprof.hlo.text.module_text import Neighbourhood
 
     module = chosen.module
     plain = name.removeprefix("%")
@@ -120,11 +122,11 @@ def around(chosen: Chosen, name: str, width: int) -> Neighbourhood:
         if has_name and module.roots[computation] >= 0:
             return Neighbourhood(module, module.roots[computation], width, entire=True)
     raise UsageError(
-        f"no instruction or computation {name!r} in {chosen.program.title}{meant(name, [*module.names, *names])}"
+        f"no instruction or computation {name!r} in {chosen.program.title}{suggest_name(name, [*module.names, *names])}"
     )
 
 
-def joined(pieces: Iterator[str], size: int = 1 << 16) -> Iterator[str]:
+def join_pieces(pieces: Iterator[str], size: int = 1 << 16) -> Iterator[str]:
     """Pieces of text joined to larger ones, of at least ``size`` letters."""
     waiting: list[str] = []
     length = 0

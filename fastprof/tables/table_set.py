@@ -13,22 +13,28 @@ import pyarrow as pa
 from fastprof._native import records
 from fastprof.decode import metadata_tables
 from fastprof.decode.decoder import Decoder, Share
-from fastprof.decode.nesting import ASYNC_STAT, int64s, line_rows, nest, nesting_arrays, placement
-from fastprof.decode.request import EVENT_COLUMNS, STAT_COLUMNS, Decoded, Request
+from fastprof.decode.fill import EVENT_COLUMNS, STAT_COLUMNS, Decoded, Request
+from fastprof.decode.nesting import (
+    ASYNC_STAT,
+    find_placement,
+    get_int64s,
+    make_nesting_arrays,
+    nest_events,
+    number_lines,
+)
 from fastprof.decode.selection import Selection, Wanted
 from fastprof.decode.text_pools import TextTable
 from fastprof.decode.workers import Workers
 from fastprof.errors import UsageError
 from fastprof.hlo.program_tables import PROGRAM_TABLES
-from fastprof.schema.array_types import Int64s, Records
 from fastprof.schema.capture_tables import CAPTURE_TABLES, EVENT_ID
-from fastprof.schema.column_kinds import Count, Kind, Picoseconds
-from fastprof.schema.tables import VERSION, TableSchema
-from fastprof.tables.flows import FLOWS, flows_table
-from fastprof.tables.graph_nodes import GRAPH_NODES, graph_nodes_table
+from fastprof.schema.columns import Int64s, Records
+from fastprof.schema.tables import VERSION, Count, Kind, Picoseconds, TableSchema
+from fastprof.tables.flows import FLOWS, make_flows_table
+from fastprof.tables.graph_nodes import GRAPH_NODES, make_graph_nodes_table
 from fastprof.tables.open_session import OpenSession
 from fastprof.tables.tfprof_tables import TFPROF_TABLES
-from fastprof.wording.spelling import meant
+from fastprof.wording.spelling import suggest_name
 
 if TYPE_CHECKING:
     from fastprof.hlo.programs import Program
@@ -49,13 +55,13 @@ BATCH_ROWS = 1 << 18
 _LIKENED, _LIKENABLE = 2_000, 100  # names that a suggestion compares, and their letters: likeness costs their square
 
 
-def no_table(name: object) -> str:
+def explain_missing_table(name: object) -> str:
     """A sentence: this table does not exist, and these do."""
-    return f"no table {name!r}; {_listed(name, TABLES)}"
+    return f"no table {name!r}; {_list_names(name, TABLES)}"
 
 
-def _listed(name: object, known: Collection[str]) -> str:
-    return f"there are: {', '.join(known)}{meant(name, known) if isinstance(name, str) else ''}"
+def _list_names(name: object, known: Collection[str]) -> str:
+    return f"there are: {', '.join(known)}{suggest_name(name, known) if isinstance(name, str) else ''}"
 
 
 class TableSet(Mapping[str, pa.Table]):
@@ -71,7 +77,7 @@ class TableSet(Mapping[str, pa.Table]):
 
     def __getitem__(self, name: str) -> pa.Table:
         if name not in TABLES:
-            raise KeyError(no_table(name))
+            raise KeyError(explain_missing_table(name))
         if name not in self._tables:
             self.read(name)
         return self._tables[name]
@@ -92,7 +98,7 @@ class TableSet(Mapping[str, pa.Table]):
         """Several tables, decoded in one go."""
         for name in names:
             if name not in TABLES:
-                raise UsageError(no_table(name))
+                raise UsageError(explain_missing_table(name))
         with self._reading:  # so that each is decoded once
             self._decode_missing([name for name in names if name not in self._tables])
         return {name: self._tables[name] for name in names}
@@ -108,10 +114,10 @@ class TableSet(Mapping[str, pa.Table]):
                 self._tables["event_stats"] = self.table(TABLES["event_stats"], decoded.stats)
         of_programs = [name for name in missing if name in PROGRAM_TABLES]
         if of_programs:
-            from fastprof.hlo.capture_tables import hlo_tables  # most captures carry no programs
+            from fastprof.hlo.capture_tables import make_hlo_tables  # most captures carry no programs
 
             programs = ((host, program, self.session.log) for host, program in self.programs())
-            for name, table in hlo_tables(of_programs, programs).items():
+            for name, table in make_hlo_tables(of_programs, programs).items():
                 self._tables[name] = self._described(table)
         for name in missing:
             if name not in self._tables:
@@ -182,7 +188,7 @@ class TableSet(Mapping[str, pa.Table]):
         chosen = EVENT_COLUMNS if columns is None else tuple(columns)
         for name in chosen:
             if name not in EVENT_COLUMNS:
-                raise UsageError(f"events have no column {name!r}; {_listed(name, EVENT_COLUMNS)}")
+                raise UsageError(f"events have no column {name!r}; {_list_names(name, EVENT_COLUMNS)}")
         if isinstance(stats, str) or not all(isinstance(name, str) for name in stats):
             raise UsageError("stats takes a list of names")
         for name in stats:
@@ -206,7 +212,7 @@ class TableSet(Mapping[str, pa.Table]):
             return self._tfprof(name)
         index = self.session.index
         if name == "graph_nodes":
-            table = graph_nodes_table(index, np.flatnonzero(self._wanted_hosts()).tolist())
+            table = make_graph_nodes_table(index, np.flatnonzero(self._wanted_hosts()).tolist())
         elif name == "import_log":
             self.session.read_all()
             table = self.session.log.table()
@@ -253,25 +259,25 @@ class TableSet(Mapping[str, pa.Table]):
         events = self.decode(self.nesting_request(), of_lines)
         lines = self.session.index.lines
         chosen = np.flatnonzero(Wanted(self.session.index, of_lines).lines())
-        rows = line_rows(lines["event_count"][chosen], lines["first_event_id"][chosen])
+        rows = number_lines(lines["event_count"][chosen], lines["first_event_id"][chosen])
         if rows["last"][-1:].sum() != events.rows:  # faults have been left out: count what is there
-            chosen, rows = _lines_met(events)
+            chosen, rows = _find_line_numbers(events)
         start = events.events["start_ps"]
-        places = placement(start, events.flags.get(ASYNC_STAT))
-        depth, parent, self_time = nest(
-            int64s(start),
-            int64s(events.events["duration_ps"]),
+        places = find_placement(start, events.flags.get(ASYNC_STAT))
+        depth, parent, self_time = nest_events(
+            get_int64s(start),
+            get_int64s(events.events["duration_ps"]),
             places,
             rows,
             self.session.workers,
             lines["slack_ps"][chosen],
         )
-        columns = nesting_arrays(events.events["event_id"], depth, parent, self_time, places)
+        columns = make_nesting_arrays(events.events["event_id"], depth, parent, self_time, places)
         table = self.table(NESTING, dict(zip(NESTING.names(), columns, strict=True)))
         if not self.selection.filters_events:
             return table
-        selected = int64s(self.decode(Request(("event_id",))).events["event_id"])
-        return table.take(pa.array(np.searchsorted(int64s(table["event_id"]), selected)))
+        selected = get_int64s(self.decode(Request(("event_id",))).events["event_id"])
+        return table.take(pa.array(np.searchsorted(get_int64s(table["event_id"]), selected)))
 
     def _flows(self) -> pa.Table:
         """The arrows that have a selected event at an end, or at both."""
@@ -279,12 +285,12 @@ class TableSet(Mapping[str, pa.Table]):
         hosts = [(host, one) for host, arrows, is_wanted in zip(session.hosts, session.arrows(), wanted, strict=True)
                  for one in arrows if is_wanted]  # fmt: skip
         if hosts and (self.selection.filters_events or self.selection.planes or self.selection.lines):
-            selected = int64s(self.decode(Request(("event_id",))).events["event_id"])
+            selected = get_int64s(self.decode(Request(("event_id",))).events["event_id"])
             hosts = [
                 (host, one.chosen(np.isin(one.from_event_id, selected) | np.isin(one.to_event_id, selected)))
                 for host, one in hosts
             ]
-        return self.table(FLOWS, flows_table(hosts))
+        return self.table(FLOWS, make_flows_table(hosts))
 
     def _tfprof(self, name: str) -> pa.Table:
         """Of the profiles of the selected hosts, whatever else is selected."""
@@ -292,10 +298,10 @@ class TableSet(Mapping[str, pa.Table]):
         known = [(self.session.captures[number], profile) for number, profile in profiles if profile is not None]
         if not known:
             return self._described(TFPROF_TABLES[name].empty())
-        from fastprof.tables.tfprof_rows import tfprof_table  # late: most captures carry no profile
+        from fastprof.tables.tfprof_rows import make_tfprof_table  # late: most captures carry no profile
 
         parts = ((capture.host, profile, capture.path) for capture, profile in known)
-        return self._described(tfprof_table(TFPROF_TABLES[name], parts))
+        return self._described(make_tfprof_table(TFPROF_TABLES[name], parts))
 
     def tfprof_columns(self, host: str) -> dict[str, LazyColumns]:
         """The tables of tfprof for one host, a column at a time. CaptureError, KeyError: it has no profile."""
@@ -313,12 +319,12 @@ class TableSet(Mapping[str, pa.Table]):
         return Request(("event_id", "line_id", "start_ps", "duration_ps"), flags=(ASYNC_STAT,) if has_async else ())
 
 
-def _lines_met(events: Decoded) -> tuple[Int64s, Records]:
+def _find_line_numbers(events: Decoded) -> tuple[Int64s, Records]:
     """The numbers of the lines that have events, and their rows."""
     line = np.asarray(events.events["line_id"])
     starts = np.flatnonzero(np.append(True, line[1:] != line[:-1])) if len(line) else np.zeros(0, np.intp)
     counts = np.diff(np.append(starts, len(line)))
-    return line[starts], line_rows(counts, int64s(events.events["event_id"])[starts])
+    return line[starts], number_lines(counts, get_int64s(events.events["event_id"])[starts])
 
 
 def _check_declared(stat: str, declared: Sequence[TextTable]) -> None:
@@ -328,4 +334,4 @@ def _check_declared(stat: str, declared: Sequence[TextTable]) -> None:
         return
     names = [name for texts in declared for name in texts.array().slice(0, _LIKENED).to_pylist()]
     likely = [name for name in dict.fromkeys(names) if len(name) <= _LIKENABLE][:_LIKENED]
-    raise UsageError(f"no capture has a stat {stat!r}; the table stat_metadata lists all{meant(stat, likely)}")
+    raise UsageError(f"no capture has a stat {stat!r}; the table stat_metadata lists all{suggest_name(stat, likely)}")

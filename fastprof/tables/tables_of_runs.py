@@ -1,28 +1,96 @@
-"""Tables of several runs: the rows of one run after those of the other, with the run in front.
-
-Each run is read by itself. Its planes, lines and events are numbered after those of the runs before it, so that ids are
-unique in the session; texts that the runs share are one dictionary.
-"""
+"""Tables of several runs: the rows of one run after those of the other, with the run in front."""
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from fastprof._native import records
 from fastprof.decode.decoder import Decoder, StatKinds
-from fastprof.decode.request import Decoded, Request
+from fastprof.decode.fill import Decoded, Request
+from fastprof.decode.text_pools import get_index_dtype
 from fastprof.decode.workers import Workers
 from fastprof.errors import UsageError
 from fastprof.schema.capture_tables import RUN
-from fastprof.tables.event_summary import event_summary
+from fastprof.tables.event_summary import make_event_summary
 from fastprof.tables.open_session import OpenSession
-from fastprof.tables.stacked import merged_metadata, run_array, stacked
-from fastprof.tables.table_set import TABLES, TableSet, no_table
+from fastprof.tables.table_set import TABLES, TableSet, explain_missing_table
+
+_START, _SOURCES = b"session_start_unix_ns", b"sources"
+
+
+def stack_tables(parts: Mapping[str, pa.Table]) -> pa.Table:
+    """The tables of several runs as one, with a chunk a run: numbers are not copied. Texts become one dictionary, with
+    indices as narrow as it allows. A table that has the column ``run`` keeps it where it is."""
+    names, tables = list(parts), list(parts.values())
+    first = tables[0]
+    fields, columns = [], []
+    for place, field in enumerate(first.schema):
+        typed = _unify_types([table.column(place) for table in tables])
+        columns.append(typed)
+        nullable = any(table.schema.field(place).nullable for table in tables)
+        fields.append(pa.field(field.name, typed.type, nullable, field.metadata))
+    if RUN.name not in first.column_names:
+        column = pa.chunked_array(
+            [make_run_array(names, number, table.num_rows) for number, table in enumerate(tables)]
+        )
+        columns.insert(0, column)
+        fields.insert(0, RUN.field(column.type))
+    return pa.Table.from_arrays(columns, schema=pa.schema(fields, merge_metadata([table.schema for table in tables])))
+
+
+def make_run_array(names: Sequence[str], number: int, rows: int, index: Any = None) -> pa.DictionaryArray:
+    """The column ``run`` of rows of run ``number``; ``index``: the type of its indices, else as narrow as fits."""
+    indices = np.full(rows, number, index or get_index_dtype(len(names)))
+    return pa.DictionaryArray.from_arrays(pa.array(indices), pa.array(names, pa.string()))
+
+
+def _unify_types(columns: Sequence[pa.ChunkedArray]) -> pa.ChunkedArray:
+    """Columns of one kind, one after the other. A column without values takes the type of the others."""
+    valued = [column.type for column in columns if column.null_count < len(column)]
+    kind = (valued or [columns[0].type])[0]
+    if not pa.types.is_dictionary(kind):
+        return pa.chunked_array([chunk for column in columns for chunk in _cast_chunks(column, kind)], kind)
+    wide = pa.dictionary(pa.int32(), kind.value_type)
+    together = pa.chunked_array([chunk for column in columns for chunk in _cast_chunks(column, wide)], wide)
+    together = together.unify_dictionaries()
+    texts = together.chunk(0).dictionary if together.num_chunks else pa.array([], kind.value_type)
+    narrow = pa.from_numpy_dtype(get_index_dtype(len(texts)))
+    chunks = [pa.DictionaryArray.from_arrays(chunk.indices.cast(narrow), texts) for chunk in together.chunks]
+    return pa.chunked_array(chunks, pa.dictionary(narrow, kind.value_type))
+
+
+def _cast_chunks(column: pa.ChunkedArray, kind: pa.DataType) -> list[pa.Array]:
+    if column.type == kind:
+        return list(column.chunks)
+    if pa.types.is_dictionary(kind) and pa.types.is_dictionary(column.type):
+        index = kind.index_type
+        return [pa.DictionaryArray.from_arrays(one.indices.cast(index), one.dictionary) for one in column.chunks]
+    if column.null_count == len(column):
+        return [pa.nulls(len(column), kind)]
+    return list(column.cast(kind).chunks)
+
+
+def merge_metadata(schemas: Sequence[pa.Schema]) -> dict[bytes, bytes] | None:
+    """What the tables say of where they come from: the sources of all, the start of the first."""
+    known = [schema.metadata for schema in schemas if schema.metadata]
+    if not known:
+        return None
+    starts = [int(one[_START]) for one in known if one.get(_START)]
+    sources: list[Any] = [source for one in known for source in json.loads(one.get(_SOURCES) or b"[]")]
+    together = dict(known[0])
+    if _START in together:
+        together[_START] = str(min(starts)).encode() if starts else b""
+    if _SOURCES in together:
+        together[_SOURCES] = json.dumps(sources).encode()
+    return together
+
 
 _NUMBERED = {
     "plane_id": "planes", "line_id": "lines", "from_line_id": "lines", "to_line_id": "lines", "event_id": "events",
@@ -34,7 +102,7 @@ _NUMBERED = {
 EVENTS = TABLES["events"]
 
 
-def renumbered(table: pa.Table, first: Callable[[str], int]) -> pa.Table:
+def renumber_ids(table: pa.Table, first: Callable[[str], int]) -> pa.Table:
     """The table with larger ids. ``first``: what is added to those of "planes", "lines", "events" or "flows"."""
     for place, column in enumerate(table.column_names):
         more = first(_NUMBERED[column]) if column in _NUMBERED else 0
@@ -56,7 +124,7 @@ class FirstIds:
 
     def renumbered(self, table: pa.Table, run: str) -> pa.Table:
         """The table of a run with ids that are unique over all runs."""
-        return renumbered(table, partial(self.first, run))
+        return renumber_ids(table, partial(self.first, run))
 
     def first(self, run: str, what: str) -> int:
         """How many "planes", "lines", "events" or "flows" the runs before it have."""
@@ -96,7 +164,7 @@ class TablesOfRuns(Mapping[str, pa.Table]):
 
     def __getitem__(self, name: str) -> pa.Table:
         if name not in TABLES:
-            raise KeyError(no_table(name))
+            raise KeyError(explain_missing_table(name))
         return self.read(name)[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -126,7 +194,7 @@ class TablesOfRuns(Mapping[str, pa.Table]):
 
     def stacked(self, parts: Mapping[str, pa.Table]) -> pa.Table:
         """Tables of the runs as one, with ids that are unique over all runs."""
-        return stacked({run: self.ids.renumbered(table, run) for run, table in parts.items()})
+        return stack_tables({run: self.ids.renumbered(table, run) for run, table in parts.items()})
 
     @property
     def workers(self) -> Workers:
@@ -143,7 +211,7 @@ class TablesOfRuns(Mapping[str, pa.Table]):
         """As of one run; ``columns`` may name ``run``."""
         request = self._request(columns, stats)
         decoders = {run: tables.decoder(request) for run, tables in self.runs.items()}
-        decoded = _of_one_type(decoders)
+        decoded = _decode_one_type(decoders)
         table = self.stacked(
             {run: one.table(EVENTS, decoded[run].events, decoded[run].wide) for run, one in self.runs.items()}
         )
@@ -156,8 +224,8 @@ class TablesOfRuns(Mapping[str, pa.Table]):
 
     def _batches(self, request: Request, columns: list[str], rows: int) -> Iterator[pa.RecordBatch]:
         decoders = {run: tables.decoder(request) for run, tables in self.runs.items()} if request.wide else {}
-        _widen(decoders, _union([decoder.possible_kinds() for decoder in decoders.values()]))
-        metadata = merged_metadata([tables.table(EVENTS, {}).schema for tables in self.runs.values()])
+        _widen_kinds(decoders, _unite_names([decoder.possible_kinds() for decoder in decoders.values()]))
+        metadata = merge_metadata([tables.table(EVENTS, {}).schema for tables in self.runs.values()])
         last: pa.RecordBatch | None = None
         some = False
         for run, tables in self.runs.items():
@@ -176,7 +244,7 @@ class TablesOfRuns(Mapping[str, pa.Table]):
         if len(batch):
             table = self.ids.renumbered(pa.Table.from_batches([batch]), run)
             arrays = dict(zip(table.column_names, (column.chunk(0) for column in table.columns), strict=True))
-        arrays[RUN.name] = run_array([run], 0, len(batch), np.int32)
+        arrays[RUN.name] = make_run_array([run], 0, len(batch), np.int32)
         fields = {field.name: field for field in (*batch.schema, RUN.field())}
         schema = pa.schema([fields[name] for name in columns], metadata)
         return pa.RecordBatch.from_arrays([arrays[name] for name in columns], schema=schema)
@@ -193,16 +261,16 @@ class TablesOfRuns(Mapping[str, pa.Table]):
         return first.event_request(own, stats, others)
 
     def event_summary(self) -> pa.Table:
-        return stacked({run: event_summary(tables) for run, tables in self.runs.items()})
+        return stack_tables({run: make_event_summary(tables) for run, tables in self.runs.items()})
 
     def stat_names(self) -> list[str]:
         return sorted({name for tables in self.runs.values() for name in tables.stat_names()})
 
 
-def _of_one_type(decoders: Mapping[str, Decoder]) -> dict[str, Decoded]:
+def _decode_one_type(decoders: Mapping[str, Decoder]) -> dict[str, Decoded]:
     """The events of each run. A stat has one type in all runs: that of the kinds of value that it has in any of them,
     and text if its doubles are exact in some runs only."""
-    decoded = {run: _entire(decoder) for run, decoder in decoders.items()}
+    decoded = {run: _is_entire(decoder) for run, decoder in decoders.items()}
     for more in (set[int](), {records.STR}):
         met = {run: decoder.met_kinds() for run, decoder in decoders.items()}
         types: dict[str, set[str]] = {}
@@ -212,23 +280,25 @@ def _of_one_type(decoders: Mapping[str, Decoder]) -> dict[str, Decoded]:
                     kind = array.type.value_type if pa.types.is_dictionary(array.type) else array.type
                     types.setdefault(stat, set()).add(str(kind))
         kinds = {
-            stat: kinds | more for stat, kinds in _union(list(met.values())).items() if len(types.get(stat, ())) > 1
+            stat: kinds | more
+            for stat, kinds in _unite_names(list(met.values())).items()
+            if len(types.get(stat, ())) > 1
         }
         if not kinds:
             break
-        _widen(decoders, kinds)
-        decoded = {run: _entire(decoder) for run, decoder in decoders.items()}
+        _widen_kinds(decoders, kinds)
+        decoded = {run: _is_entire(decoder) for run, decoder in decoders.items()}
     return decoded
 
 
-def _entire(decoder: Decoder) -> Decoded:
+def _is_entire(decoder: Decoder) -> Decoded:
     return decoder.decode(list(decoder.blocks()))
 
 
-def _widen(decoders: Mapping[str, Decoder], kinds: StatKinds) -> None:
+def _widen_kinds(decoders: Mapping[str, Decoder], kinds: StatKinds) -> None:
     for decoder in decoders.values():
         decoder.widen(kinds)
 
 
-def _union(of_runs: Sequence[StatKinds]) -> dict[str, set[int]]:
+def _unite_names(of_runs: Sequence[StatKinds]) -> dict[str, set[int]]:
     return {stat: set().union(*(kinds[stat] for kinds in of_runs)) for stat in (of_runs[0] if of_runs else ())}

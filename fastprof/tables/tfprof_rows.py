@@ -9,18 +9,18 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from fastprof.decode.attr_value import ValueTexts
-from fastprof.decode.text_pools import index_dtype
+from fastprof.decode.graph_def import ValueTexts
+from fastprof.decode.text_pools import get_index_dtype
 from fastprof.errors import CaptureError
 from fastprof.inputs import profile_columns as profiles
+from fastprof.inputs.message_columns import DistinctTexts, find_ends
 from fastprof.inputs.profile_columns import ProfileColumns
-from fastprof.inputs.value_columns import Texts, ends_of
-from fastprof.schema.array_types import Int64s
+from fastprof.schema.columns import Int64s
 from fastprof.schema.tables import TableSchema
 from fastprof.tables.tfprof_tables import EXECUTIONS, MEMORY, NODES, PROFILES, TFPROF_TABLES
 
 
-def tfprof_table(schema: TableSchema, parts: Iterable[tuple[str, ProfileColumns, str]]) -> pa.Table:
+def make_tfprof_table(schema: TableSchema, parts: Iterable[tuple[str, ProfileColumns, str]]) -> pa.Table:
     """``parts``: of each profile the host, its columns and its file. CaptureError: one is damaged."""
     rows = _ROWS[schema.name]
     tables = []
@@ -32,7 +32,7 @@ def tfprof_table(schema: TableSchema, parts: Iterable[tuple[str, ProfileColumns,
     if not tables:
         return schema.empty()
     table = pa.concat_tables(tables).unify_dictionaries().combine_chunks()
-    columns = [_narrow(column) for column in table.columns]
+    columns = [_narrow_column(column) for column in table.columns]
     fields = [schema[name].field(column.type) for name, column in zip(table.column_names, columns, strict=True)]
     return pa.table(columns, schema=pa.schema(fields))
 
@@ -61,12 +61,12 @@ class LazyColumns:
         return self._made[name]
 
 
-def _narrow(column: pa.ChunkedArray) -> pa.Array:
+def _narrow_column(column: pa.ChunkedArray) -> pa.Array:
     """One array; indices of texts are as narrow as can be."""
     array = column.chunk(0) if column.num_chunks else pa.array([], column.type)
     if not pa.types.is_dictionary(array.type):
         return array
-    index = pa.from_numpy_dtype(index_dtype(len(array.dictionary)))
+    index = pa.from_numpy_dtype(get_index_dtype(len(array.dictionary)))
     return pa.DictionaryArray.from_arrays(array.indices.cast(index), array.dictionary)
 
 
@@ -111,7 +111,7 @@ class _NodeRows(_Rows):
 
     def _listed(self, owner: Int64s, values: pa.Array) -> pa.Array:
         """For each node the values that it owns; ``owner`` ascends."""
-        return _lists(ends_of(owner, len(self)), values)
+        return _make_lists(find_ends(owner, len(self)), values)
 
     @property
     def name(self) -> pa.Array:
@@ -162,12 +162,14 @@ class _NodeRows(_Rows):
     def inputs(self) -> pa.Array:
         links = self._profile.inputs
         output = pa.array(links.output.astype(np.int32))
-        return self._listed(links.node, _struct(slot=_int32(links.slot), node=self._named(links.other), output=output))
+        return self._listed(
+            links.node, _make_struct(slot=_make_int32(links.slot), node=self._named(links.other), output=output)
+        )
 
     @property
     def outputs(self) -> pa.Array:
         links = self._profile.outputs
-        return self._listed(links.node, _struct(slot=_int32(links.slot), node=self._named(links.other)))
+        return self._listed(links.node, _make_struct(slot=_make_int32(links.slot), node=self._named(links.other)))
 
     @property
     def input_shapes(self) -> pa.Array:
@@ -178,8 +180,8 @@ class _NodeRows(_Rows):
         return self._slot_shapes(self._profile.output_shapes)
 
     def _slot_shapes(self, every: profiles.Shapes) -> pa.Array:
-        shapes = _lists(every.ends, pa.array(every.sizes))
-        return self._listed(every.node, _struct(slot=_int32(every.slot), shape=shapes))
+        shapes = _make_lists(every.ends, pa.array(every.sizes))
+        return self._listed(every.node, _make_struct(slot=_make_int32(every.slot), shape=shapes))
 
     @property
     def attrs(self) -> pa.Array:
@@ -190,23 +192,25 @@ class _NodeRows(_Rows):
         distinct = pa.array([known.of(view[begin : begin + size], begin) for begin, size in places], pa.string())
         texts = distinct.dictionary_encode()
         codes = np.asarray(texts.indices).astype(np.int32)[number]
-        return self._listed(owner, _struct(name=names.array(), value=Texts(codes, texts.dictionary).array()))
+        return self._listed(
+            owner, _make_struct(name=names.array(), value=DistinctTexts(codes, texts.dictionary).array())
+        )
 
     @property
     def trace(self) -> pa.Array:
         frames = self._profile.frames
         at = frames.frame
         file, function, text = (
-            Texts(one.number[at], one.words).array() for one in (frames.file, frames.function, frames.text)
+            DistinctTexts(one.number[at], one.words).array() for one in (frames.file, frames.function, frames.text)
         )
-        line, function_line = (_int32(values[at]) for values in (frames.line, frames.function_line))
-        values = _struct(file=file, line=line, function=function, function_line=function_line, text=text)
+        line, function_line = (_make_int32(values[at]) for values in (frames.line, frames.function_line))
+        values = _make_struct(file=file, line=line, function=function, function_line=function_line, text=text)
         return self._listed(frames.node, values)
 
     @property
     def run_times(self) -> pa.Array:
         """Of ``runs``, what is quickly read."""
-        return self._listed(self._profile.runs[0], _struct(**self._run_times))
+        return self._listed(self._profile.runs[0], _make_struct(**self._run_times))
 
     @property
     def _run_times(self) -> dict[str, pa.Array]:
@@ -221,11 +225,11 @@ class _NodeRows(_Rows):
         node = profile.runs[0]
         devices = profile.run_devices
         run, times, sizes = profile.allocations
-        allocations = _struct(time_us=pa.array(times), bytes=pa.array(sizes))
-        values = _struct(
+        allocations = _make_struct(time_us=pa.array(times), bytes=pa.array(sizes))
+        values = _make_struct(
             **self._run_times,
-            devices=_lists(ends_of(devices.owner, len(node)), devices.values.array()),
-            allocations=_lists(ends_of(run, len(node)), allocations),
+            devices=_make_lists(find_ends(devices.owner, len(node)), devices.values.array()),
+            allocations=_make_lists(find_ends(run, len(node)), allocations),
         )  # fmt: skip
         return self._listed(node, values)
 
@@ -234,7 +238,7 @@ class _ExecutionRows(_Rows):
     def __init__(self, host: str, profile: ProfileColumns) -> None:
         super().__init__(host, profile)
         self._every = profile.executions
-        self._zero_us, self._timed = profiles.times_of(self._every)
+        self._zero_us, self._timed = profiles.find_times(self._every)
 
     def __len__(self) -> int:
         return len(self._every)
@@ -248,7 +252,7 @@ class _ExecutionRows(_Rows):
 
     @property
     def device(self) -> pa.Array:
-        return Texts(self._every.device, self._profile.devices.words).array()
+        return DistinctTexts(self._every.device, self._profile.devices.words).array()
 
     @property
     def start_ps(self) -> pa.Array:
@@ -287,21 +291,21 @@ class _MemoryRows(_Rows):
     @property
     def output_memory(self) -> pa.Array:
         record, slot, sizes, pointer = self._profile.output_memory
-        values = _struct(slot=_int32(slot), bytes=pa.array(sizes), pointer=pa.array(pointer))
-        return _lists(ends_of(record, len(self)), values)
+        values = _make_struct(slot=_make_int32(slot), bytes=pa.array(sizes), pointer=pa.array(pointer))
+        return _make_lists(find_ends(record, len(self)), values)
 
 
 _MEMORY_FIELDS = dict(zip(MEMORY.names()[3:-1], profiles.MEMORY_NUMBERS, strict=True))
 _ROWS = {PROFILES.name: _ProfileRows, NODES.name: _NodeRows, EXECUTIONS.name: _ExecutionRows, MEMORY.name: _MemoryRows}
 
 
-def _int32(values: Int64s) -> pa.Array:
+def _make_int32(values: Int64s) -> pa.Array:
     return pa.array(values.astype(np.int32))
 
 
-def _lists(ends: Int64s, values: pa.Array) -> pa.Array:
+def _make_lists(ends: Int64s, values: pa.Array) -> pa.Array:
     return pa.ListArray.from_arrays(pa.array(ends.astype(np.int32)), values)
 
 
-def _struct(**members: pa.Array) -> pa.Array:
+def _make_struct(**members: pa.Array) -> pa.Array:
     return pa.StructArray.from_arrays(list(members.values()), list(members))

@@ -12,15 +12,14 @@ from typing import Final
 
 import pyarrow as pa
 
-from fastprof.schema.column_kinds import Bytes, Count, Flag, Kind, Picoseconds, String, Text
-from fastprof.schema.tables import TEXT, TableSchema
+from fastprof.schema.tables import TEXT, Bytes, Count, Flag, Kind, Picoseconds, String, TableSchema, Text
 
 _INT32, _INT64, _TEXT = pa.int32(), pa.int64(), pa.string()
 _Microseconds: Final = Kind(_INT64, "us")
 _Sizes: Final = pa.list_(_INT64)
 
 
-def _list_of(**members: pa.DataType) -> Kind:
+def _make_list_type(**members: pa.DataType) -> Kind:
     return Kind(pa.list_(pa.struct(list(members.items()))))
 
 
@@ -46,14 +45,15 @@ NODES: Final = TableSchema("tfprof_nodes", "a node of a graph that tfprof record
     Kind(_Sizes)("shape", "shape by the attribute shape of the node, -1: unknown size; null: not recorded"),
     Count("parameters", "product of shape, 0 if it is null or has unknown sizes; two's complement of 64 bits"),
     Count("float_ops", "floating-point operations of one run; 0: not recorded"),
-    _list_of(slot=_INT32, node=TEXT, output=_INT32)("inputs", "nodes whose outputs it takes, by number of the input"),
-    _list_of(slot=_INT32, node=TEXT)("outputs", "nodes that take its outputs, by number of the output"),
-    _list_of(slot=_INT32, shape=_Sizes)("input_shapes", "recorded shapes of inputs, by number"),
-    _list_of(slot=_INT32, shape=_Sizes)("output_shapes", "recorded shapes of outputs, by number"),
-    _list_of(name=TEXT, value=TEXT)("attrs", "attributes by name, as text"),
-    _list_of(file=TEXT, line=_INT32, function=TEXT, function_line=_INT32, text=TEXT)(
+    _make_list_type(slot=_INT32, node=TEXT, output=_INT32)("inputs",
+                                                           "nodes whose outputs it takes, by number of the input"),
+    _make_list_type(slot=_INT32, node=TEXT)("outputs", "nodes that take its outputs, by number of the output"),
+    _make_list_type(slot=_INT32, shape=_Sizes)("input_shapes", "recorded shapes of inputs, by number"),
+    _make_list_type(slot=_INT32, shape=_Sizes)("output_shapes", "recorded shapes of outputs, by number"),
+    _make_list_type(name=TEXT, value=TEXT)("attrs", "attributes by name, as text"),
+    _make_list_type(file=TEXT, line=_INT32, function=TEXT, function_line=_INT32, text=TEXT)(
         "trace", "frames of the code that made the node, outermost first; empty: not recorded"),
-    _list_of(step=_INT64, run_count=_INT64, start_us=_INT64, end_us=_INT64, devices=pa.list_(TEXT),
+    _make_list_type(step=_INT64, run_count=_INT64, start_us=_INT64, end_us=_INT64, devices=pa.list_(TEXT),
              allocations=pa.list_(pa.struct([("time_us", _INT64), ("bytes", _INT64)])))(
         "runs", "what is recorded of the node in each step, by step: how often and when it ran, Unix time, the devices "
         "that mention it, and allocations, negative: freed"),
@@ -88,7 +88,8 @@ MEMORY: Final = TableSchema("tfprof_memory", "a record of what memory a run of a
     Bytes("residual_bytes", "memory that the run did not give back"),
     Bytes("output_bytes", "memory of its outputs"),
     Bytes("allocator_bytes_in_use", "memory that the allocator of the accelerator has given out; 0: not recorded"),
-    _list_of(slot=_INT32, bytes=_INT64, pointer=_INT64)("output_memory", "bytes and address of each output, by number"),
+    _make_list_type(slot=_INT32, bytes=_INT64, pointer=_INT64)("output_memory",
+                                                               "bytes and address of each output, by number"),
 ))  # fmt: skip
 
 TFPROF_TABLES: Final = {table.name: table for table in (PROFILES, NODES, EXECUTIONS, MEMORY)}

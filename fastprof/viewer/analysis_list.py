@@ -9,52 +9,52 @@ import dataclasses
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
-from fastprof.analyses import ANALYSES, content, runner
+from fastprof.analyses import ANALYSES, runner
 from fastprof.analyses.contract import Analysis, Evidence, Opening, Section
-from fastprof.render import report_svg
+from fastprof.render import report_graphics
 
 if TYPE_CHECKING:
     from fastprof.tables.open_session import OpenSession
 
 
-def listed(names: Iterable[str] = ANALYSES) -> list[dict[str, Any]]:
+def list_analyses(names: Iterable[str] = ANALYSES) -> list[dict[str, Any]]:
     """A document of each analysis: names, parameters, tables and sections, as JSON takes it."""
-    return [_document(name, runner.module(name)) for name in names]
+    return [_describe_analysis(name, runner.get_analysis(name)) for name in names]
 
 
 OF_PROGRAMS: Final = Evidence("No programs: the capture carries no compiled programs.", programs=True)
 
 
-def empty_pages(session: OpenSession) -> dict[str, str | None]:
+def explain_empty_pages(session: OpenSession) -> dict[str, str | None]:
     """Why pages have nothing to show of a session, by name, as far as its captures declare it; None: no capture of its
     kind has, and the page is not listed."""
-    no_programs = {"hlo": OF_PROGRAMS.absent} if content.lack(session.captures, OF_PROGRAMS) else {}
-    not_of_torch = runner.not_of_torch(session)
+    no_programs = {"hlo": OF_PROGRAMS.absent} if runner.lack_evidence(session.captures, OF_PROGRAMS) else {}
+    not_of_torch = runner.find_inapplicable(session)
     never = dict.fromkeys([*not_of_torch, *no_programs] if not_of_torch else ())
-    return {**content.declared_empty(session.captures), **no_programs, **never}
+    return {**runner.find_declared_empty(session.captures), **no_programs, **never}
 
 
-def _document(name: str, analysis: Analysis) -> dict[str, Any]:
+def _describe_analysis(name: str, analysis: Analysis) -> dict[str, Any]:
     return {
         "name": name,
         "verb": name.replace("_", "-"),
-        "title": runner.title(analysis),
+        "title": runner.get_title(analysis),
         "summary": ANALYSES[name],
-        "opening": _opening(analysis),
-        "params": [_param(one) for one in runner.fields_of([name])],
-        "drawn": name in report_svg.DRAWN,
+        "opening": _describe_opening(analysis),
+        "params": [_describe_param(one) for one in runner.list_fields([name])],
+        "drawn": name in report_graphics.DRAWN,
         "labels": {scalar: spec.label for scalar, spec in analysis.SCALARS.items() if spec.label},
         "tables": {table: schema.row for table, schema in analysis.TABLES.items()},
-        "sections": [_section(one) for one in analysis.SECTIONS],
+        "sections": [_describe_section(one) for one in analysis.SECTIONS],
     }
 
 
-def _opening(analysis: Analysis) -> dict[str, Any]:
+def _describe_opening(analysis: Analysis) -> dict[str, Any]:
     given: Opening = getattr(analysis, "OPENING", Opening((), tuple(analysis.SCALARS)))
     return {"headlines": list(given.headlines), "figures": list(given.figures)}
 
 
-def _param(field: dataclasses.Field[Any]) -> dict[str, Any]:
+def _describe_param(field: dataclasses.Field[Any]) -> dict[str, Any]:
     """A parameter: ``type`` is int, float, bool or str, or time or bytes if it may be written as a text."""
     kinds = [part.strip() for part in str(field.type).split("|") if part.strip() != "None"]
     return {
@@ -67,7 +67,7 @@ def _param(field: dataclasses.Field[Any]) -> dict[str, Any]:
     }
 
 
-def _section(section: Section) -> dict[str, Any]:
+def _describe_section(section: Section) -> dict[str, Any]:
     return {
         "title": section.title,
         "table": section.table,

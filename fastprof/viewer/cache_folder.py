@@ -1,8 +1,8 @@
 """Files that can be made again, kept between runs in a folder of their own: bounded in size, shared by processes.
 
-A file is named by its key. It appears whole or not at all: it is built under another name and renamed. Who opens it
-maps it, so it may be removed at any time without harm to those who have it open. Of several processes that want a file
-that is not there one builds it, and the others wait for it.
+A file is named by its key, and sealed: checksums of all its bytes follow them, because old files, disks, copies and
+people do damage. It appears whole or not at all: it is built under another name and renamed. Who opens it maps it, so
+it may be removed at any time without harm to those who have it open.
 """
 
 from __future__ import annotations
@@ -13,17 +13,94 @@ import fcntl
 import hashlib
 import os
 import shutil
+import struct
 import tempfile
 import time
 import weakref
+import zlib
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Final, TypeVar
 
+from fastprof.decode.workers import Workers, count_cpus
 from fastprof.errors import OutputError, UsageError
-from fastprof.inputs.open_files import opened
-from fastprof.viewer import sealed_file
-from fastprof.wording.amounts import byte_count
+from fastprof.inputs.open_files import open_descriptor
+from fastprof.wording.amounts import parse_size
+
+_BLOCK: Final = 1 << 20
+_SHARE: Final = 16
+"""Blocks that a thread checks at a time: less than that is not worth a thread."""
+_FOOT: Final = struct.Struct("<QI4s8s")
+"""How many bytes there were, a checksum of the checksums and of that number, and the magic."""
+_MAGIC: Final = b"fpsealed"
+
+
+class DamagedFileError(ValueError):
+    """The file is not what was written, or of another kind: it is to be built again."""
+
+
+def seal_file(path: Path) -> None:
+    """Adds the checksums to a complete file. OSError: it cannot be read or written."""
+    with path.open("r+b") as file:
+        size = os.fstat(file.fileno()).st_size
+        sums = _compute_checksums(file.fileno(), size)
+        file.seek(size)
+        file.write(sums + _make_foot(size, sums))
+
+
+def check_seal(path: Path) -> None:
+    """DamagedFileError: the file has no checksums, or others than its bytes. OSError: it cannot be read."""
+    with path.open("rb") as file:
+        descriptor = file.fileno()
+        total = os.fstat(descriptor).st_size
+        size = _read_recorded_size(descriptor, total)
+        if size is None or total != size + _get_sums_size(size) + _FOOT.size:
+            raise DamagedFileError("no checksums")
+        tail = os.pread(descriptor, total - size, size)
+        sums = tail[: -_FOOT.size]
+        if tail != sums + _make_foot(size, sums) or sums != _compute_checksums(descriptor, size):
+            raise DamagedFileError("the bytes are not those that were written")
+
+
+def get_content_size(path: Path) -> int:
+    """How many bytes a file had before it was sealed, if it is."""
+    with path.open("rb") as file:
+        total = os.fstat(file.fileno()).st_size
+        size = _read_recorded_size(file.fileno(), total)
+    return total if size is None else size
+
+
+def _make_foot(size: int, sums: bytes) -> bytes:
+    return _FOOT.pack(size, zlib.crc32(sums + struct.pack("<Q", size)), b"", _MAGIC)
+
+
+def _read_recorded_size(descriptor: int, total: int) -> int | None:
+    """The number of bytes that the end of a file records; None: it records no possible number."""
+    if total < _FOOT.size:
+        return None
+    size, _, _, magic = _FOOT.unpack(os.pread(descriptor, _FOOT.size, total - _FOOT.size))
+    return int(size) if magic == _MAGIC and size <= total - _FOOT.size else None
+
+
+def _get_sums_size(size: int) -> int:
+    return -(-size // _BLOCK) * 4
+
+
+def _compute_checksums(descriptor: int, size: int) -> bytes:
+    """A checksum for each block. Blocks are copied, not mapped: what has been checked need not stay in memory."""
+    step = _SHARE * _BLOCK
+    tasks = [partial(_compute_share, descriptor, first, min(first + step, size)) for first in range(0, size, step)]
+    return b"".join(Workers(count_cpus()).run(None, tasks))
+
+
+def _compute_share(descriptor: int, first: int, last: int) -> bytes:
+    block, sums = memoryview(bytearray(min(_BLOCK, last - first))), bytearray()
+    for at in range(first, last, _BLOCK):
+        there = os.preadv(descriptor, [block[: min(_BLOCK, last - at)]], at)
+        sums += struct.pack("<I", zlib.crc32(block[:there]))
+    return bytes(sums)
+
 
 FOLDER = "FASTPROF_CACHE"
 LIMIT = "FASTPROF_CACHE_LIMIT"
@@ -40,7 +117,7 @@ Build = Callable[[Path], None]
 T = TypeVar("T")
 
 
-def usual_folder() -> Path:
+def get_usual_folder() -> Path:
     """Where the environment says; else with the user's other caches."""
     if named := os.environ.get(FOLDER):
         return Path(named)
@@ -48,25 +125,25 @@ def usual_folder() -> Path:
     return (Path(home) if home and Path(home).is_absolute() else Path("~/.cache").expanduser()) / "fastprof"
 
 
-def usual_limit() -> int:
+def get_usual_limit() -> int:
     """Bytes. UsageError: the environment names no size."""
     named = os.environ.get(LIMIT)
     if not named:
         return USUAL_LIMIT
     try:
-        return byte_count(named)
+        return parse_size(named)
     except ValueError as error:
         raise UsageError(f"{LIMIT}: {error}") from None
 
 
-def source_key(path: str | os.PathLike[str], *more: object) -> str | None:
+def make_source_key(path: str | os.PathLike[str], *more: object) -> str | None:
     """Names what a file holds, and ``more`` that decides what is made of it: equal keys mean equal contents.
 
     It covers place, size, times of the last changes and samples of the bytes, so that a file that was replaced within
     the resolution of its times still differs. None: it is no regular file, and nothing distinguishes its contents.
     """
     try:
-        with open(opened(os.fspath(path)), "rb", buffering=0) as file:  # noqa: PTH123
+        with open(open_descriptor(os.fspath(path)), "rb", buffering=0) as file:  # noqa: PTH123
             status = os.fstat(file.fileno())
             digest = hashlib.sha256()
             state = (status.st_size, status.st_mtime_ns, status.st_ctime_ns)
@@ -84,8 +161,8 @@ class CacheFolder:
     """A folder of files made from captures, of at most ``limit_bytes``: the one used longest ago goes first."""
 
     def __init__(self, path: str | os.PathLike[str] | None = None, limit_bytes: int | None = None) -> None:
-        self.path = usual_folder() if path is None else Path(path).expanduser()
-        self.limit_bytes = usual_limit() if limit_bytes is None else limit_bytes
+        self.path = get_usual_folder() if path is None else Path(path).expanduser()
+        self.limit_bytes = get_usual_limit() if limit_bytes is None else limit_bytes
         self._held: set[Path] = set()
         self.lasting = True
         """Whether files stay when the process ends: not if the user's own folder cannot be written to."""
@@ -125,14 +202,14 @@ class CacheFolder:
             build(path)
             fresh.append(path)
             if key is not None:
-                sealed_file.seal(path)
+                seal_file(path)
 
         for left in reversed(range(_TRIES)):
             fresh.clear()
             path = self.file(key, built)
             try:
                 if not fresh:
-                    sealed_file.check(path)
+                    check_seal(path)
                 return open_file(path)
             except FileNotFoundError:
                 if not left:

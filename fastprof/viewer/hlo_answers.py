@@ -10,13 +10,13 @@ from weakref import WeakKeyDictionary
 
 from fastprof.errors import UsageError
 from fastprof.hlo.text.instruction_text import InstructionText
-from fastprof.hlo.text.neighbourhood import Neighbourhood
+from fastprof.hlo.text.module_text import Neighbourhood
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables import program_choice
 from fastprof.tables.open_session import OpenSession
-from fastprof.tables.program_choice import Chosen, chosen_program, joined, text_form
+from fastprof.tables.program_choice import Chosen, choose_program, choose_text_form, join_pieces
 from fastprof.tables.table_set import TableSet
-from fastprof.viewer.server_state import Call
+from fastprof.viewer.server_state import ApiCall
 
 LINES: Final = 2_000
 """Lines of a program that are sent at once."""
@@ -34,22 +34,22 @@ _MODULES = (
 )  # fmt: skip
 
 
-def answer(call: Call) -> dict[str, Any]:
+def answer_hlo(call: ApiCall) -> dict[str, Any]:
     """The programs, the text of one, or what is around an instruction."""
     tables = call.run.tables
     host, module, instruction = call.given("host"), call.given("module"), call.given("instruction")
     if module is None:
-        return modules(tables, host)
+        return list_modules(tables, host)
     if call.truth("around"):
         width = call.whole("width", _USUAL_WIDTH, least=1, most=_MOST_WIDTH)
-        return around(tables, host, module, call.text("instruction"), width)
+        return get_neighbourhood(tables, host, module, call.text("instruction"), width)
     first = call.whole("first", -1, least=-1)
     lines = call.whole("lines", LINES, least=1, most=MOST_LINES)
     form, metadata = call.choice("form", _FORMS, _FORMS[0]), call.truth("metadata")
-    return text(tables, host, module, form, metadata, None if first < 0 else first, lines, instruction)
+    return get_module_text(tables, host, module, form, metadata, None if first < 0 else first, lines, instruction)
 
 
-def modules(tables: TableSet, host: str | None) -> dict[str, Any]:
+def list_modules(tables: TableSet, host: str | None) -> dict[str, Any]:
     """``{"modules": [...]}``: the programs of a host, or of all; ids are texts."""
     found = tables["hlo_modules"].select(list(_MODULES))
     found = found.set_column(1, "program_id", found["program_id"].cast("uint64", safe=False))
@@ -59,7 +59,7 @@ def modules(tables: TableSet, host: str | None) -> dict[str, Any]:
     return {"modules": rows}
 
 
-def text(
+def get_module_text(
     tables: TableSet,
     host: str | None,
     module: str,
@@ -73,8 +73,8 @@ def text(
 
     UsageError: there is no such program, form or instruction.
     """
-    chosen = _chosen(tables, host, module)
-    program = _kept(tables, chosen, form, metadata)
+    chosen = _choose_module(tables, host, module)
+    program = _get_program_text(tables, chosen, form, metadata)
     at = None if instruction is None else program.find(chosen, instruction)
     count = max(1, min(lines, MOST_LINES))
     begin = max(0, first if first is not None else (at or 0) - count // 4)
@@ -86,15 +86,15 @@ def text(
         "metadata": metadata,
         "first": begin,
         "lines": len(program.begins),
-        "text": [_cut(line) for line in program.part(begin, begin + count)],
+        "text": [_cut_line(line) for line in program.part(begin, begin + count)],
         "at": at,
     }
 
 
-def around(tables: TableSet, host: str | None, module: str, instruction: str, width: int) -> dict[str, Any]:
+def get_neighbourhood(tables: TableSet, host: str | None, module: str, instruction: str, width: int) -> dict[str, Any]:
     """What lies within ``width`` uses of an instruction, a graph: edges go from operand to user, by number."""
-    chosen = _chosen(tables, host, module)
-    near = program_choice.around(chosen, instruction, max(0, width))
+    chosen = _choose_module(tables, host, module)
+    near = program_choice.find_around(chosen, instruction, max(0, width))
     rows = sorted(near.distances, key=near.distances.__getitem__)[:MOST_NODES]
     nearest = set(rows)
     rows = [row for row in near.rows() if row in nearest]
@@ -104,36 +104,36 @@ def around(tables: TableSet, host: str | None, module: str, instruction: str, wi
         "host": chosen.host,
         "instruction": near.module.names[near.centre],
         "computation": near.module.computation_names[near.computation],
-        "nodes": _nodes(near, rows),
+        "nodes": _describe_nodes(near, rows),
         "edges": [[number[a], number[b]] for a, b in near.edges() if a in number and b in number],
         "more": len(near.distances) - len(rows),
     }
 
 
-def _nodes(near: Neighbourhood, rows: list[int]) -> list[dict[str, Any]]:
+def _describe_nodes(near: Neighbourhood, rows: list[int]) -> list[dict[str, Any]]:
     module = near.module
-    writer = InstructionText(module, text_form("short-txt"))
+    writer = InstructionText(module, choose_text_form("short-txt"))
     return [
         {
             "name": module.names[row],
             "opcode": module.opcodes[row],
-            "shape": _cut(module.shape_text(module.shape_rows[row])),
+            "shape": _cut_line(module.shape_text(module.shape_rows[row])),
             "distance": near.distances[row],
             "relation": near.relation(row),
-            "instruction": _cut(writer.line(row)),
+            "instruction": _cut_line(writer.line(row)),
         }
         for row in rows
     ]
 
 
-def _chosen(tables: TableSet, host: str | None, module: str) -> Chosen:
+def _choose_module(tables: TableSet, host: str | None, module: str) -> Chosen:
     if not module:
         raise UsageError("the argument module names no program")
     of_host = tables if host is None else TableSet(tables.session, tables.selection.narrowed([host]))
-    return chosen_program(of_host, module)
+    return choose_program(of_host, module)
 
 
-def _cut(line: str) -> str:
+def _cut_line(line: str) -> str:
     return line if len(line) <= _MOST_LETTERS else f"{line[:_MOST_LETTERS]}… ({len(line):,} letters)"
 
 
@@ -141,7 +141,7 @@ def _cut(line: str) -> str:
 
 
 @dataclass(slots=True)
-class _Text:
+class _ProgramText:
     """A program's text, and where its lines begin."""
 
     content: str
@@ -156,7 +156,7 @@ class _Text:
 
     def find(self, chosen: Chosen, name: str) -> int:
         """The line of an instruction, or of a computation. UsageError: there is neither."""
-        near = program_choice.around(chosen, name, 0)
+        near = program_choice.find_around(chosen, name, 0)
         module = near.module
         computation = self._line_of(module.printed_computations[near.computation], "", 0)
         printed = module.printed_names[near.centre]
@@ -173,11 +173,11 @@ class _Text:
         return None if first is None else bisect_right(self.begins, first + 1) - 1
 
 
-_texts: WeakKeyDictionary[OpenSession, OrderedDict[tuple[str, int, str, bool], _Text]] = WeakKeyDictionary()
+_texts: WeakKeyDictionary[OpenSession, OrderedDict[tuple[str, int, str, bool], _ProgramText]] = WeakKeyDictionary()
 _lock = threading.Lock()
 
 
-def _kept(tables: TableSet, chosen: Chosen, form: str, metadata: bool) -> _Text:
+def _get_program_text(tables: TableSet, chosen: Chosen, form: str, metadata: bool) -> _ProgramText:
     """The text of a program, from those kept; the ones used last are."""
     key = (chosen.host, chosen.program.id, form, metadata)
     with _lock:
@@ -187,13 +187,13 @@ def _kept(tables: TableSet, chosen: Chosen, form: str, metadata: bool) -> _Text:
             return texts[key]
     if form not in _FORMS:
         raise UsageError(f"no form {form!r} of text; there are {' and '.join(_FORMS)}")
-    content = "".join(joined(chosen.text(form, metadata)))
+    content = "".join(join_pieces(chosen.text(form, metadata)))
     begins = [0]
     while (place := content.find("\n", begins[-1])) >= 0:
         begins.append(place + 1)
     if begins[-1] == len(content) and len(begins) > 1:
         begins.pop()
-    found = _Text(content, begins)
+    found = _ProgramText(content, begins)
     with _lock:
         texts[key] = found
         while len(texts) > 1 and sum(len(one.content) for one in texts.values()) > _KEPT_LETTERS:

@@ -11,28 +11,28 @@ import re
 from base64 import b64encode
 from pathlib import Path
 
-from fastprof.wording.patterns import pattern_of
+from fastprof.wording.patterns import compile_late
 
 STATIC = Path(__file__).parent / "static"
 ENTRY = "saved.js"
 LEFT_OUT = ("pages/hlo.js", "pages/tfprof.js")
 """What nothing leads to without a server."""
-_IMPORT = pattern_of(r"""(\bfrom\s+|\bimport\s+|\bimport\(\s*)"(\.{1,2}/[^"]+\.js)\"""")
-_STYLE = pattern_of(r'<link rel="stylesheet" href="/static/([^"]+)">')
+_IMPORT = compile_late(r"""(\bfrom\s+|\bimport\s+|\bimport\(\s*)"(\.{1,2}/[^"]+\.js)\"""")
+_STYLE = compile_late(r'<link rel="stylesheet" href="/static/([^"]+)">')
 
 
-def name_of(path: str) -> str:
+def get_module_name(path: str) -> str:
     """What the module of a path below static/ is called in a document."""
     return f"fastprof/{path}"
 
 
-def modules(entry: str = ENTRY) -> dict[str, str]:
+def collect_modules(entry: str = ENTRY) -> dict[str, str]:
     """The text of the module and of all that it leads to, by name; imports are by name."""
     found: dict[str, str] = {}
     waiting = [entry]
     while waiting:
         path = waiting.pop()
-        if name_of(path) in found:
+        if get_module_name(path) in found:
             continue
         folder = posixpath.dirname(path)
 
@@ -40,22 +40,24 @@ def modules(entry: str = ENTRY) -> dict[str, str]:
             reached = posixpath.normpath(posixpath.join(folder, match[2]))
             if reached not in LEFT_OUT:
                 waiting.append(reached)
-            return f'{match[1]}"{name_of(reached)}"'
+            return f'{match[1]}"{get_module_name(reached)}"'
 
-        found[name_of(path)] = _IMPORT.sub(named, (STATIC / path).read_text("utf-8"))
+        found[get_module_name(path)] = _IMPORT.sub(named, (STATIC / path).read_text("utf-8"))
     return found
 
 
-def import_map() -> dict[str, str]:
+def make_import_map() -> dict[str, str]:
     """Data addresses of all modules by name."""
-    return {name: data_address(text.encode(), "text/javascript") for name, text in sorted(modules().items())}
+    return {
+        name: make_data_address(text.encode(), "text/javascript") for name, text in sorted(collect_modules().items())
+    }
 
 
-def data_address(content: bytes, media_type: str) -> str:
+def make_data_address(content: bytes, media_type: str) -> str:
     return f"data:{media_type};base64,{b64encode(content).decode('ascii')}"
 
 
-def styles() -> str:
+def join_styles() -> str:
     """All styles that the page of the server has, in its order."""
     page = (STATIC / "index.html").read_text("utf-8")
     return "\n".join((STATIC / path).read_text("utf-8") for path in _STYLE.findall(page))

@@ -18,17 +18,17 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
 from fastprof._version import __version__
-from fastprof.analyses.content import why_empty
+from fastprof.analyses.runner import explain_empty
 from fastprof.render import report_columns
-from fastprof.viewer.analysis_list import empty_pages, listed
-from fastprof.viewer.html_modules import ENTRY, import_map, name_of, styles
-from fastprof.wording.screen import printable
+from fastprof.viewer.analysis_list import explain_empty_pages, list_analyses
+from fastprof.viewer.html_modules import ENTRY, get_module_name, join_styles, make_import_map
+from fastprof.wording.screen import escape_text
 
 if TYPE_CHECKING:
-    from fastprof.analyses.contract import Report
+    from fastprof.analyses.contract import AnalysisReport
     from fastprof.profile.profile import Profile
     from fastprof.viewer.cache_folder import CacheFolder
-    from fastprof.viewer.html_timeline import SavedTimeline
+    from fastprof.viewer.timeline_document import SavedTimeline
 
 MOST_ROWS: Final = 10_000
 MOST_LETTERS: Final = 4_000
@@ -37,9 +37,9 @@ _PLAIN_BYTES: Final = 32_768
 _LEVEL: Final = 6
 
 
-def chunks(
+def write_html_report(
     profile: Profile,
-    reports: Mapping[str, Report],
+    reports: Mapping[str, AnalysisReport],
     *,
     title: str,
     hosts: list[str] | None = None,
@@ -50,52 +50,53 @@ def chunks(
     many of each table, None: all."""
     shown = hosts or list(profile.table_set.session.hosts)
     reports = {name: report for name, report in reports.items() if report.inapplicable is None}
-    yield _head(title).encode("utf-8")
+    yield _write_head(title).encode("utf-8")
     pages = ["timeline", *reports]
-    analyses = [{**one, "params": []} for one in listed(reports)]
-    empty = _empty(profile, reports)
-    yield from _block("analyses", {"analyses": analyses, "pages": pages, "empty": empty})
+    analyses = [{**one, "params": []} for one in list_analyses(reports)]
+    empty = _explain_empty(profile, reports)
+    yield from _write_block("analyses", {"analyses": analyses, "pages": pages, "empty": empty})
     for name, report in reports.items():
-        part = report_columns.Part(rows=rows, letters=MOST_LETTERS)
-        yield from _json_block(f"report-{name}", b"".join(report_columns.chunks(report, part)))
-    timeline = _timeline(profile, shown, cache)
+        part = report_columns.ReportPart(rows=rows, letters=MOST_LETTERS)
+        yield from _write_json_block(f"report-{name}", b"".join(report_columns.chunks(report, part)))
+    timeline = _make_timeline(profile, shown, cache)
     for name, document in timeline.documents.items():
-        yield from _block(name, document)
+        yield from _write_block(name, document)
     for level, tile in timeline.tiles.items():
-        yield from _packed_block(f"tiles-{level}", tile)
-    yield from _block("session", _session(title, shown, timeline.exact))
+        yield from _write_packed_block(f"tiles-{level}", tile)
+    yield from _write_block("session", _describe_session(title, shown, timeline.exact))
     yield _END.encode("utf-8")
 
 
-def _empty(profile: Profile, reports: Mapping[str, Report]) -> dict[str, str]:
+def _explain_empty(profile: Profile, reports: Mapping[str, AnalysisReport]) -> dict[str, str]:
     """Why pages have nothing to show, by name."""
-    declared = empty_pages(profile.table_set.session)
-    found = {name: why_empty(report) or declared.get(name) for name, report in reports.items()}
+    declared = explain_empty_pages(profile.table_set.session)
+    found = {name: explain_empty(report) or declared.get(name) for name, report in reports.items()}
     return {name: reason for name, reason in found.items() if reason is not None}
 
 
-def _session(title: str, hosts: list[str], exact: bool) -> dict[str, Any]:
+def _describe_session(title: str, hosts: list[str], exact: bool) -> dict[str, Any]:
     """The list of runs, as a server has it, and what this file is."""
     note = "A saved report." if exact else "A saved report: far in, its timeline shows runs of events as one."
     runs = [{"name": title, "hosts": hosts, "newest": True, "open": True, "problem": None}]
     return {"runs": runs, "directory": False, "title": title, "fastprof": __version__, "note": note}
 
 
-def _timeline(profile: Profile, hosts: list[str], cache: CacheFolder | None) -> SavedTimeline:
-    from fastprof.viewer.html_timeline import saved_timeline
-    from fastprof.viewer.viewed_run import FAILED, ViewedRun
+def _make_timeline(profile: Profile, hosts: list[str], cache: CacheFolder | None) -> SavedTimeline:
+    from fastprof.viewer.snapshot import FAILED
+    from fastprof.viewer.timeline_document import make_saved_timeline
+    from fastprof.viewer.viewed_run import ViewedRun
 
     run = ViewedRun(profile, cache, threading.Event())
     for host in run.hosts:
         if host.name not in hosts:
             host.state = FAILED
     run.build()
-    return saved_timeline(run, hosts, MOST_SLICES)
+    return make_saved_timeline(run, hosts, MOST_SLICES)
 
 
 # ---- the document
 
-_ENTRY: Final = f'import "{name_of(ENTRY)}";'
+_ENTRY: Final = f'import "{get_module_name(ENTRY)}";'
 _END: Final = (
     "</head>\n<body>\n"
     "<noscript>This report shows its pages with scripts that it holds, which this browser does not run.</noscript>\n"
@@ -103,22 +104,22 @@ _END: Final = (
 )
 
 
-def _head(title: str) -> str:
-    modules = json.dumps({"imports": import_map()}, separators=(",", ":"))
+def _write_head(title: str) -> str:
+    modules = json.dumps({"imports": make_import_map()}, separators=(",", ":"))
     return (
         "<!doctype html>\n"
         '<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{_policy(modules)}">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{_make_policy(modules)}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="color-scheme" content="light dark">\n'
         f'<meta name="generator" content="fastprof {__version__}">\n'
-        f"<title>{html.escape(printable(title))} · fastprof</title>\n"
-        f"<style>\n{styles()}</style>\n"
+        f"<title>{html.escape(escape_text(title))} · fastprof</title>\n"
+        f"<style>\n{join_styles()}</style>\n"
         f'<script type="importmap">{modules}</script>\n'
     )
 
 
-def _policy(modules: str) -> str:
+def _make_policy(modules: str) -> str:
     """Nothing is fetched; of scripts in the document only these two run, and modules and the library they lead to."""
     scripts = " ".join(f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'" for text in (modules, _ENTRY))
     return (
@@ -127,18 +128,18 @@ def _policy(modules: str) -> str:
     )
 
 
-def _block(name: str, document: Any) -> Iterable[bytes]:
-    return _json_block(name, json.dumps(document, separators=(",", ":"), allow_nan=False).encode("ascii"))
+def _write_block(name: str, document: Any) -> Iterable[bytes]:
+    return _write_json_block(name, json.dumps(document, separators=(",", ":"), allow_nan=False).encode("ascii"))
 
 
-def _json_block(name: str, document: bytes) -> Iterable[bytes]:
+def _write_json_block(name: str, document: bytes) -> Iterable[bytes]:
     """JSON as it is if it is short, for readers of the file, else compressed."""
     if len(document) > _PLAIN_BYTES:
-        return _packed_block(name, document)
+        return _write_packed_block(name, document)
     kept = document.replace(b"<", b"\\u003c")  # only texts have it: no end of the element is among them
     return (b'<script type="application/json" id="data-%s">' % name.encode("ascii"), kept, b"</script>\n")
 
 
-def _packed_block(name: str, content: bytes) -> Iterable[bytes]:
+def _write_packed_block(name: str, content: bytes) -> Iterable[bytes]:
     packed = b64encode(gzip.compress(content, _LEVEL, mtime=0))
     return (b'<script type="application/gzip" id="data-%s">' % name.encode("ascii"), packed, b"</script>\n")

@@ -13,8 +13,8 @@ from fastprof.schema.value_classes import dataclass
 from fastprof.viewer.query import RequestError
 
 if TYPE_CHECKING:
-    from fastprof.inputs.profiler_client.addresses import Address
-    from fastprof.inputs.profiler_client.service_messages import Options
+    from fastprof.inputs.profiler_client.profiler_servers import Address
+    from fastprof.inputs.profiler_client.service_messages import CaptureOptions
     from fastprof.inputs.profiler_client.workers import Crew, Outcome
     from fastprof.profile.captured_run import NewestRuns
 
@@ -26,7 +26,7 @@ answered is late, so that the others are captured again."""
 
 
 @dataclass(frozen=True, slots=True)
-class Rolling:
+class RollingCapture:
     """Captures again and again: ``every_ms`` after the one before began, until they are stopped. The ``keep`` newest
     runs stay."""
 
@@ -47,7 +47,7 @@ class PageCapture:
         self._outcomes: list[Outcome] = []
         self._run: str | None = None
         self._error: str | None = None
-        self._rolling: Rolling | None = None
+        self._rolling: RollingCapture | None = None
         self._stopped = threading.Event()
         self._next_s: float | None = None
         self._taken_count = self._failed_count = 0
@@ -73,7 +73,7 @@ class PageCapture:
             "failed": self._failed_count,
         }
 
-    def start(self, addresses: Sequence[str], options: Options, rolling: Rolling | None = None) -> None:
+    def start(self, addresses: Sequence[str], options: CaptureOptions, rolling: RollingCapture | None = None) -> None:
         """Returns at once. No address: all; without ``rolling``: one capture. RequestError 403: an address was not
         named at the start; 409: a capture goes on."""
         strangers = [one for one in addresses if one not in self._allowed]
@@ -123,7 +123,7 @@ class PageCapture:
             return "capturing", int(1000 * passed), int(1000 * self._duration_s)
         return "waiting for captures", crew.answered if crew is not None else 0, len(crew.workers) if crew else 0
 
-    def _captures(self, addresses: Sequence[Address], options: Options, rolling: Rolling | None) -> None:
+    def _captures(self, addresses: Sequence[Address], options: CaptureOptions, rolling: RollingCapture | None) -> None:
         from fastprof.profile.captured_run import NewestRuns
 
         delay = _COMMON_DELAY_S if len(addresses) > 1 else 0.0
@@ -142,7 +142,12 @@ class PageCapture:
         return not self._stopped.wait(max(0.0, until_s - time.monotonic()))
 
     def _capture(
-        self, addresses: Sequence[Address], options: Options, delay: float, grace: float | None, newest: NewestRuns
+        self,
+        addresses: Sequence[Address],
+        options: CaptureOptions,
+        delay: float,
+        grace: float | None,
+        newest: NewestRuns,
     ) -> None:
         try:
             self._taken(addresses, options, delay, grace, newest)
@@ -155,16 +160,23 @@ class PageCapture:
         self._taken_count, self._failed_count = self._taken_count + 1, self._failed_count + (not is_sound)
 
     def _taken(
-        self, addresses: Sequence[Address], options: Options, delay: float, grace: float | None, newest: NewestRuns
+        self,
+        addresses: Sequence[Address],
+        options: CaptureOptions,
+        delay: float,
+        grace: float | None,
+        newest: NewestRuns,
     ) -> None:
         from fastprof.inputs.profiler_client import workers
-        from fastprof.inputs.profiler_client.service_messages import Request
+        from fastprof.inputs.profiler_client.service_messages import CaptureRequest
         from fastprof.profile.captured_run import CapturedRun
 
         run = CapturedRun(self._log_directory)
         try:
-            plan = workers.Plan(start_ns=time.time_ns() + int(delay * 10**9) if delay else 0, grace_s=grace)
-            every = [workers.Worker(one, Request(options, run.name, one.as_host), plan, run.save) for one in addresses]
+            plan = workers.CapturePlan(start_ns=time.time_ns() + int(delay * 10**9) if delay else 0, grace_s=grace)
+            every = [
+                workers.Worker(one, CaptureRequest(options, run.name, one.as_host), plan, run.save) for one in addresses
+            ]
             with workers.Crew(every) as crew:
                 self._crew = crew
                 if self._stopped.is_set():  # before there was a crew

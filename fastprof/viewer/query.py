@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import numpy.typing as npt
 
-from fastprof.viewer.store import ascending
+from fastprof.viewer.store import sort_unique
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -59,7 +59,9 @@ class Query:
         value = self.text(name)
         number = int(value) if re.fullmatch(r"-?\d{1,20}", value, re.ASCII) else None
         if number is None or not least <= number <= most:
-            raise RequestError(400, f"{name} is a whole number {_bounds(least, most)}, not {_shown(value)}")
+            raise RequestError(
+                400, f"{name} is a whole number {_format_bounds(least, most)}, not {_quote_value(value)}"
+            )
         return number
 
     def time(self, name: str, default: int | None = None) -> int:
@@ -69,7 +71,7 @@ class Query:
     def choice(self, name: str, choices: Sequence[str], default: str | None = None) -> str:
         value = self.text(name, default)
         if value not in choices:
-            raise RequestError(400, f"{name} is one of {', '.join(choices)}, not {_shown(value)}")
+            raise RequestError(400, f"{name} is one of {', '.join(choices)}, not {_quote_value(value)}")
         return value
 
     def truth(self, name: str, default: bool = False) -> bool:
@@ -85,27 +87,27 @@ class Query:
         for part in text.split(","):
             match = re.fullmatch(r"(\d{1,10})(?:-(\d{1,10}))?", part, re.ASCII)
             if match is None:
-                raise RequestError(400, f"{name} is numbers and ranges as 1,2,5-9, not {_shown(text)}")
+                raise RequestError(400, f"{name} is numbers and ranges as 1,2,5-9, not {_quote_value(text)}")
             first, last = int(match[1]), int(match[2] or match[1])
             if last < first:
-                raise RequestError(400, f"{name}: the range {_shown(part)} ends before it starts")
+                raise RequestError(400, f"{name}: the range {_quote_value(part)} ends before it starts")
             count += last - first + 1
             if count > _MOST_IDS:
                 raise RequestError(400, f"{name} has more than {_MOST_IDS:,} numbers")
             spans.append(np.arange(first, last + 1))
-        return ascending(np.concatenate(spans))
+        return sort_unique(np.concatenate(spans))
 
 
-def spelled(numbers: npt.NDArray[np.int64]) -> str:
+def format_numbers(numbers: npt.NDArray[np.int64]) -> str:
     """Ascending numbers as the argument of ``Query.numbers``: ``1-2,5-9``."""
     cuts = np.flatnonzero(np.diff(numbers) != 1) + 1
     spans = [(int(one[0]), int(one[-1])) for one in np.split(numbers, cuts) if len(one)]
     return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in spans)
 
 
-def _bounds(least: int, most: int) -> str:
+def _format_bounds(least: int, most: int) -> str:
     return f"from {least} to {most}" if most < MOST else f"from {least} on" if least > LEAST else "of 64 bits"
 
 
-def _shown(text: str) -> str:
+def _quote_value(text: str) -> str:
     return repr(text if len(text) <= 60 else text[:57] + "…")

@@ -1,17 +1,32 @@
-"""Answers about runs: which there are, and which is opened."""
+"""Answers about runs: which there are and which is opened, captures that the page begins, and reports of the analyses
+as JSON, CSV, drawings and XProf's pages."""
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from starlette.responses import Response
 
 from fastprof._version import __version__
-from fastprof.viewer.server_state import Call
+from fastprof.analyses import parameters, runner
+from fastprof.analyses.runner import explain_empty
+from fastprof.errors import UsageError
+from fastprof.viewer.answers import make_answer, make_body
+from fastprof.viewer.page_capture import PageCapture, RollingCapture
+from fastprof.viewer.query import RequestError
+from fastprof.viewer.server_state import ApiCall
+from fastprof.wording.amounts import Steps, parse_step_range
+
+if TYPE_CHECKING:
+    from fastprof.profile.report import Report
+
 
 _USUAL_RUNS: Final = 200
 _MOST_RUNS: Final = 10_000
 
 
-def runs(call: Call) -> Any:
+def answer_runs(call: ApiCall) -> Any:
     """The newest runs, or those whose names contain ``q``, as they are now, and how many there are. A request that
     names a version is refused once that is gone, as any other."""
     shown = call.state.runs
@@ -29,19 +44,214 @@ def runs(call: Call) -> Any:
     }
 
 
-def trends(call: Call) -> Any:
+def answer_trends(call: ApiCall) -> Any:
     """A table with a row for each of the newest runs, and ``pending``, how many are still to be computed."""
-    from fastprof.profile.trends import table
-    from fastprof.render.as_json import described
+    from fastprof.profile.batch import make_trends_table
+    from fastprof.render.as_json import describe_column
 
     rows, pending = call.state.runs.trends(call.whole("limit", _USUAL_RUNS, least=1, most=_MOST_RUNS))
-    found = table(rows)
-    columns = [described(field.name, field) for field in found.schema]
+    found = make_trends_table(rows)
+    columns = [describe_column(field.name, field) for field in found.schema]
     return {"pending": pending, "trends": {"table": "trends", "columns": columns, "rows": found.to_pylist()}}
 
 
-def opened(call: Call) -> Any:
+def answer_open(call: ApiCall) -> Any:
     """The run of that name, or the one that is shown first, opened as it is now: the other addresses take its name and
     version. Without a run: why there is none yet."""
     found = call.state.runs.opened(call.given("run"))
     return {"run": found.name, "version": found.version, "hosts": found.hosts, "notice": found.notice}
+
+
+_HEADER: Final = "x-fastprof"
+"""Pages of other origins may not send it unless this server allows that, which it never does."""
+_LONGEST_MS: Final = 600_000
+_LEAST_EVERY_MS: Final = 1000
+_LONGEST_EVERY_MS: Final = 86_400_000
+_KEPT: Final = 10
+_MOST_KEPT: Final = 1000
+
+
+def answer_capture_state(call: ApiCall) -> Any:
+    return _get_page_capture(call).state()
+
+
+def begin_or_stop_capture(call: ApiCall) -> Any:
+    """With ``stop=1`` the capture that goes on ends early, else one begins, or with ``every_ms`` one after the other.
+    RequestError: see ``PageCapture.start``."""
+    from fastprof.inputs.profiler_client.service_messages import CaptureOptions
+
+    capture = _get_page_capture(call)
+    if _HEADER not in call.request.headers:
+        raise RequestError(403, f"a request that captures has the header {_HEADER}")
+    if call.given("stop") is not None:
+        capture.stop()
+        return capture.state()
+    options = CaptureOptions(
+        call.whole("duration_ms", 2000, least=1, most=_LONGEST_MS),
+        call.whole("host_level", 2, least=0, most=3),
+        call.whole("device_level", 1, least=0, most=1),
+        call.whole("python_level", 0, least=0, most=1),
+    )
+    capture.start(call.all("address"), options, _get_rolling(call))
+    return capture.state()
+
+
+def _get_rolling(call: ApiCall) -> RollingCapture | None:
+    if call.given("every_ms") is None:
+        if call.given("keep") is not None:
+            raise RequestError(400, "keep is of captures again and again: with every_ms")
+        return None
+    every_ms = call.whole("every_ms", 0, least=_LEAST_EVERY_MS, most=_LONGEST_EVERY_MS)
+    return RollingCapture(every_ms, call.whole("keep", _KEPT, least=1, most=_MOST_KEPT))
+
+
+def _get_page_capture(call: ApiCall) -> PageCapture:
+    capture = call.state.capture
+    if capture is None:
+        raise RequestError(404, "this server takes no captures; start it with --capture ADDRESS")
+    return capture
+
+
+_OWN = ("run", "version", "host", "steps", "shape", "tables", "columns", "first", "rows", "limit", "bom")
+"""Arguments that are not the analysis's."""
+_MOST_ROWS = 2**31 - 1
+
+
+def answer_analyses(_call: ApiCall) -> Any:
+    from fastprof.viewer.analysis_list import list_analyses
+
+    return list_analyses()
+
+
+def answer_empty_pages(call: ApiCall) -> Any:
+    """Why pages have nothing to show of the run, by name, as far as it is known; null: the page is not of such runs."""
+    return {**call.run.declared_empty, **call.run.empty_reports}
+
+
+def answer_progress(call: ApiCall) -> Any:
+    """How many hosts the reports that are being computed have read, and of how many."""
+    done, total = call.run.analysed
+    return {"done": done, "total": total}
+
+
+def answer_svg(call: ApiCall) -> Response:
+    return _render_report(call, "image/svg+xml", lambda report: [report.to_svg().encode()])
+
+
+def answer_xprof(call: ApiCall) -> Response:
+    return _render_report(call, "application/json", lambda report: [report.to_xprof().encode("ascii")])
+
+
+def answer_json(call: ApiCall) -> Response:
+    return _render_report(call, "application/json", lambda report: _write_json(call, report))
+
+
+def answer_csv(call: ApiCall) -> Response:
+    """A table as a file to save."""
+    path = call.request.path_params
+    saved = f'attachment; filename="{_get_analysis_name(path["name"])}.{path["table"]}.csv"'
+    disposition = {"content-disposition": saved}
+    return _render_report(
+        call, "text/csv; charset=utf-8", lambda report: _write_csv(path["table"], report), disposition
+    )
+
+
+def _render_report(
+    call: ApiCall,
+    media_type: str,
+    render: Callable[[Report], Iterable[bytes]],
+    headers: Mapping[str, str] | None = None,
+) -> Response:
+    """The rendered report of the request, from those kept if it is there."""
+    key = (call.run.identity, call.request.url.path, call.request.url.query)
+    found = call.state.documents.get(key)
+    if found is None:
+        found = make_body(b"".join(render(_get_report(call))), media_type, version=call.run.version)
+    response = make_answer(call.request, found, **(headers or {}))
+    call.state.documents.keep(key, found)
+    return response
+
+
+def _get_report(call: ApiCall) -> Report:
+    """Each report is computed once, however many requests there are, and kept while there is room."""
+    name, run = _get_analysis_name(call.request.path_params["name"]), call.run
+    params = _parse_params(name, {key: value for key, value in call.items() if key not in _OWN})
+    hosts, steps = tuple(dict.fromkeys(call.all("host"))), _parse_steps(call.given("steps"))
+
+    def compute() -> Report:  # of a profile of its own, which does not keep it
+        with run.analysing():
+            chosen = run.profile.select(hosts=hosts or None, steps=steps)
+            report = chosen.reports_together(name, **params)[name]
+        reason = None if hosts or steps or params else explain_empty(report.answer)
+        if reason is not None and report.answer.inapplicable is None:
+            run.empty_reports[name] = reason
+        return report
+
+    return call.state.reports.of((run.identity, name, hosts, tuple(sorted(params.items())), steps), compute)
+
+
+def _get_analysis_name(name: str) -> str:
+    """The name as methods have it. UsageError: there is no such analysis."""
+    found = name.replace("-", "_")
+    runner.get_analysis(found)
+    return found
+
+
+def _parse_steps(text: str | None) -> Steps | None:
+    """``3:5``. UsageError: these are no steps."""
+    if text is None or not text.strip():
+        return None
+    try:
+        return parse_step_range(text)
+    except ValueError as error:
+        raise UsageError(f"steps: {error}") from None
+
+
+def _parse_params(name: str, given: Mapping[str, str]) -> dict[str, Any]:
+    """The parameters of an analysis, read from texts. UsageError: an unknown parameter, or a value it does not take."""
+    fields = {field.name: field for field in runner.list_fields([name])}
+    params = {}
+    for key, text in given.items():
+        field = fields.get(key.replace("-", "_"))
+        if field is None:
+            known = f"there are: {', '.join(fields)}" if fields else "there are none"
+            raise UsageError(f"{name} has no parameter {key!r}; {known}")
+        try:
+            params[field.name] = parameters.parse_param(field, text)
+        except ValueError as error:
+            raise UsageError(f"{field.name}: {error}") from None
+    return params
+
+
+def _write_json(call: ApiCall, report: Report) -> Iterable[bytes]:
+    from fastprof.render import report_columns, report_json
+
+    if call.choice("shape", ("rows", "columns"), "rows") == "rows":
+        limit = call.whole("limit", -1, least=-1, most=_MOST_ROWS)
+        return report_json.chunks(report.answer, None if limit < 0 else limit)
+    tables, columns = call.given("tables"), call.given("columns")
+    rows = call.whole("rows", -1, least=-1, most=_MOST_ROWS)
+    part = report_columns.ReportPart(
+        tables=None if tables is None else tables.split(","),
+        columns={} if columns is None else _group_by_table(columns.split(",")),
+        first=call.whole("first", 0, least=0, most=_MOST_ROWS),
+        rows=None if rows < 0 else rows,
+    )
+    return report_columns.chunks(report.answer, part)
+
+
+def _group_by_table(names: Iterable[str]) -> dict[str, list[str]]:
+    """``ops.name`` is the column name of the table ops."""
+    columns: dict[str, list[str]] = {}
+    for name in names:
+        table, _, column = name.partition(".")
+        columns.setdefault(table, []).append(column)
+    return columns
+
+
+def _write_csv(table: str, report: Report) -> Iterable[bytes]:
+    from fastprof.render.table_forms import Look, render_table
+
+    if table not in report.tables:
+        raise RequestError(404, f"{report.analysis} has no table {table!r}; there are: {', '.join(report.tables)}")
+    return render_table("csv", report.tables[table], name=table, look=Look(file=True))

@@ -1,16 +1,36 @@
-"""The runs of a log directory, which is listed by one thread at a time, and no more often than listing is worth."""
+"""The runs of a log directory: the list of them, the version of each, and the row of trends of each.
+
+A version is which files a run was read from. Listing is done by one thread at a time. A row of trends is computed once
+and kept in the cache folder; a server computes rows in a thread, the newest run first.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import threading
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
-from fastprof.errors import FastprofError
+from fastprof._version import __version__
+from fastprof.decode.xspace_capture import Capture
+from fastprof.errors import ChangedError, FastprofError
+from fastprof.inputs.log_directory import is_transient, split_name
+from fastprof.inputs.open_files import Watched, find_file
+from fastprof.inputs.paths import show_path
+from fastprof.profile import batch
+from fastprof.tables.open_session import OpenSession
+from fastprof.viewer.cache_folder import get_content_size, make_source_key
+from fastprof.viewer.host_files import FACTS_VERSION, STORE_FORMAT
 
 if TYPE_CHECKING:
     from fastprof.inputs.resolve import Run
+    from fastprof.profile.profile import Profile
+    from fastprof.viewer.cache_folder import CacheFolder
+
 
 _KEPT = 5.0
 """A list is good for this multiple of the time that it took: tens of thousands of runs take seconds."""
@@ -39,17 +59,210 @@ class RunList:
         with self._lock:  # who comes while another lists takes what that finds
             if self._directory is not None and time.monotonic() - self._listed_s > times * self._took_s:
                 began = time.monotonic()
-                self._runs = _listed(self._directory)
+                self._runs = _list_runs(self._directory)
                 self._listed_s = time.monotonic()
                 took = self._listed_s - began
                 self._took_s = took if took > _QUICK_S else 0.0
             return self._runs
 
 
-def _listed(directory: str | os.PathLike[str]) -> dict[str, Run]:
-    from fastprof.inputs.resolve import runs
+def _list_runs(directory: str | os.PathLike[str]) -> dict[str, Run]:
+    from fastprof.inputs.resolve import list_runs
 
     try:
-        return {run.name: run for run in runs(directory)}
+        return {run.name: run for run in list_runs(directory)}
     except FastprofError:  # it has no run yet
         return {}
+
+
+_SETTLED_NS: Final = 100_000_000
+"""A folder that changed within this time may change again and keep its time of change."""
+
+
+class RunVersion:
+    """The files of an open session, watched, and the folders of runs: their hosts may write captures one after the
+    other. ``name``: equal for equal files, in all processes, so that browsers may
+    keep what is made of them for good; what comes from no file never has the same name again.
+
+    Raises ChangedError if a file is another one by now.
+    """
+
+    def __init__(self, session: OpenSession) -> None:
+        self._captures = session.captures
+        files = dict.fromkeys(file for capture in session.captures for file in capture.program_files)
+        self._programs = [watched for file in files if (watched := find_file(file)) is not None]
+        parts = repr(([_get_identity(capture) for capture in session.captures], self._programs))
+        self.name = hashlib.blake2b(parts.encode("utf-8", "surrogatepass"), digest_size=10).hexdigest()
+        self.count = len(self._captures) + len(self._programs)
+        self._folders = _list_folders(session)
+        self.check()
+
+    def check(self) -> None:
+        """Raises ChangedError if a file is another one by now, or a run has a capture more. A file that was deleted is
+        not: what was opened of it can still be read."""
+        for capture in self._captures:
+            check_capture(capture)
+        for watched in self._programs:
+            if find_file(watched[2]) not in (None, watched):
+                raise _make_changed_error(os.fsdecode(watched[2]))
+        for folder in self._folders:
+            folder.check()
+
+
+class _WatchedFolder:
+    """The folder of a run. ``known``: the names of its files that were read, or left out with a remark."""
+
+    def __init__(self, path: str, known: set[str]) -> None:
+        self.path = path
+        self.known = known
+        self._looked_at: int | None = None
+        """When it had changed last, at the last look; None: it may have changed since."""
+
+    def check(self) -> None:
+        """Raises ChangedError if a capture has been added."""
+        try:
+            changed = Path(self.path).stat().st_mtime_ns
+            if changed == self._looked_at:
+                return
+            names = os.listdir(self.path)  # noqa: PTH208 - names alone are quicker
+        except OSError:
+            return  # the folder was deleted
+        for name in names:
+            if not split_name(name) or is_transient(name) or show_path(name) in self.known:
+                continue
+            if Path(self.path, name).is_file():
+                text = "the run had no such file when it was loaded; load it again"
+                raise ChangedError(text, path=show_path(str(Path(self.path, name))))
+        self._looked_at = changed if time.time_ns() - changed > _SETTLED_NS else None
+
+
+def _list_folders(session: OpenSession) -> list[_WatchedFolder]:
+    """The folders of the captures that were found in a run, rather than named."""
+    found: dict[str, _WatchedFolder] = {}
+    remarked = {Path(path).name for path in session.log.paths()}
+    for capture in session.captures:
+        if capture.run is not None and capture.source.file is not None:
+            file = Path(os.fsdecode(capture.source.file[2]))
+            folder = found.setdefault(str(file.parent), _WatchedFolder(str(file.parent), set(remarked)))
+            folder.known.add(show_path(file.name))
+    return list(found.values())
+
+
+def check_capture(capture: Capture) -> None:
+    """Raises ChangedError if the file of the capture, compressed or not, is another one by now."""
+    watched = capture.source.file
+    now = None if watched is None else find_file(watched[2])
+    if now is None:
+        capture.source.check_unchanged()
+    elif now != watched:
+        raise _make_changed_error(capture.path)
+
+
+def make_capture_key(capture: Capture, *more: object) -> str | None:
+    """``make_source_key`` of the file that the capture was opened from; ChangedError: it is another one by now."""
+    more += (capture.host,) if capture.is_part else ()
+    key = None if capture.source.file is None else make_source_key(os.fsdecode(capture.source.file[2]), *more)
+    check_capture(capture)
+    return key
+
+
+def _make_changed_error(path: str) -> ChangedError:
+    return ChangedError("the file changed since it was loaded; load it again", path=path)
+
+
+def _get_identity(capture: Capture) -> tuple[object, ...]:
+    made_by = (__version__, STORE_FORMAT, FACTS_VERSION)
+    key = "programs alone" if capture.only_programs else make_capture_key(capture, *made_by)
+    return key or os.urandom(8).hex(), capture.host, capture.salvage
+
+
+Row = dict[str, Any]
+State = tuple[Watched | None, ...]
+"""The files of a run, as they are."""
+_TRIES: Final = 3
+"""Of a run that is being written."""
+
+
+class RunTrends:
+    """``load``: opens the run of a name; ``stopping``: set when nothing more is to be computed."""
+
+    def __init__(
+        self, load: Callable[[str], Profile], cache: CacheFolder | None, stopping: threading.Event | None = None
+    ) -> None:
+        self._load, self._cache = load, cache
+        self._stopping = stopping or threading.Event()
+        self._lock = threading.Lock()
+        self._rows: dict[str, tuple[State, Row]] = {}
+        self._wanted: Sequence[Run] = ()
+        self._thread: threading.Thread | None = None
+
+    def known(self, runs: Sequence[Run]) -> list[Row]:
+        """The rows of these runs that are there; the others are computed from now on, in place of those of the request
+        before."""
+        found = [row for run in runs if (row := self._row(run)) is not None]
+        with self._lock:
+            self._rows = {run.name: self._rows[run.name] for run in runs if run.name in self._rows}
+            self._wanted = runs
+            if len(found) < len(runs) and (self._thread is None or not self._thread.is_alive()):
+                self._thread = threading.Thread(target=self._compute, name="fastprof-trends", daemon=True)
+                self._thread.start()
+        return found
+
+    def row(self, run: Run) -> Row:
+        """The row of a run, computed if it is not there."""
+        state = _get_file_states(run)
+        try:
+            values = self._kept(run.name)
+        except FastprofError as error:
+            values = {"problem": str(error)}
+        found = {"run": run.name, **values}
+        with self._lock:
+            self._rows[run.name] = state, found
+        return found
+
+    def _row(self, run: Run) -> Row | None:
+        state, row = self._rows.get(run.name, (None, None))
+        return row if state == _get_file_states(run) else None
+
+    def _compute(self) -> None:
+        while not self._stopping.is_set():
+            missing = next((run for run in self._wanted if self._row(run) is None), None)
+            with self._lock:
+                if missing is None:
+                    self._thread = None
+                    return
+            self.row(missing)
+
+    def _kept(self, name: str) -> Row:
+        for left in reversed(range(_TRIES)):
+            try:
+                return self._values(self._load(name))
+            except ChangedError:
+                if not left:
+                    raise
+        raise AssertionError("the last try returns or raises")
+
+    def _values(self, profile: Profile) -> Row:
+        if self._cache is None:
+            return batch.measure_run(profile)
+        version = RunVersion(profile.table_set.session)
+        salvaged = "-salvaged" if any(one.salvage for one in profile.table_set.session.captures) else ""
+        key = f"trend-{batch.VERSION}-{version.name}{salvaged}"
+        return self._cache.opened(key, lambda path: _write_row(path, profile, version), _read_row)
+
+
+def _write_row(path: Path, profile: Profile, version: RunVersion) -> None:
+    row = batch.measure_run(profile)
+    version.check()
+    path.write_text(json.dumps(row), encoding="ascii")
+
+
+def _read_row(path: Path) -> Row:
+    row = json.loads(path.read_bytes()[: get_content_size(path)])
+    if not isinstance(row, dict):
+        raise ValueError("the row of a run is an object")
+    return row
+
+
+def _get_file_states(run: Run) -> State:
+    return tuple(find_file(file.source) for file in run.files if isinstance(file.source, str))

@@ -1,41 +1,326 @@
-"""The server of the viewer: an application of routes, and the process that serves it until it is stopped."""
+"""The server of the viewer: its addresses and who answers each, its connections, and the process that serves.
+
+Clients are strangers until their request has arrived and shown a token, so what they can take before that is bounded: a
+connection at the limit is made room for by the one that has kept the server waiting longest.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import os
 import socket
 import sys
+from collections import OrderedDict
 from collections.abc import Callable
-from functools import partial
+from functools import lru_cache, partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import h11
 import uvicorn
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import Route
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from fastprof.errors import FastprofError, UnreadableError, UsageError
-from fastprof.viewer.access import Gate
-from fastprof.viewer.answers import error_answer, status_of
-from fastprof.viewer.connections import Connection, Connections, Limits, Note
+from fastprof.schema.value_classes import dataclass
+from fastprof.viewer import run_answers, timeline_answers
+from fastprof.viewer.answers import HEADERS, Body, Gate, get_status, make_answer, make_body, make_error_answer
+from fastprof.viewer.html_modules import STATIC
 from fastprof.viewer.query import RequestError
-from fastprof.viewer.routes import routes
-from fastprof.viewer.server_state import ServerState
+from fastprof.viewer.server_state import ApiCall, ServerState, make_endpoint
+from fastprof.viewer.timeline_document import make_timeline_document
 from fastprof.viewer.viewed_runs import ViewedRuns
+
+if TYPE_CHECKING:
+    from fastprof.viewer.page_capture import PageCapture
+
+
+_PERIOD_S = 1.0
+_REPORT_S = 60.0
+_MOST_DESCRIPTORS = 8192
+
+Note = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionLimits:
+    """``most``: connections at once. ``request_s``: from the start of a connection, or the first byte of a request on
+    it, until the request has arrived. ``idle_s``: until the first byte of the next. ``unread_s``: while a client takes
+    nothing of an answer. ``header_bytes``: of a request."""
+
+    most: int = 1000
+    request_s: float = 10.0
+    idle_s: float = 60.0
+    unread_s: float = 60.0
+    header_bytes: int = 1 << 18
+
+
+class Connections:
+    """The open connections by what they are at, each group in the order in which they came to it.
+
+    ``asking``: the request is not there; ``answered``: it is being answered; ``idle``: no request has begun. All run on
+    the loop's thread. ``note``: receives what operators should know, at most once a minute.
+    """
+
+    def __init__(self, limits: ConnectionLimits, note: Note) -> None:
+        self.limits = limits
+        self.most = min(limits.most, _count_descriptors() // 2)  # the other half: captures and stores
+        self.asking: OrderedDict[ClientConnection, float] = OrderedDict()
+        self.answered: OrderedDict[ClientConnection, float] = OrderedDict()
+        self.idle: OrderedDict[ClientConnection, float] = OrderedDict()
+        self._note = note
+        self._counts: dict[str, int] = {}
+        self._loop = asyncio.get_running_loop()
+        self._reported = self._loop.time() - _REPORT_S
+        self._loop.set_exception_handler(self._note_fault)
+        self._look()
+
+    @property
+    def batch(self) -> int:
+        """Connections accepted in one go: these may be above the limit for a moment."""
+        return max(1, min(64, self.most // 8))
+
+    def put(self, connection: ClientConnection, group: OrderedDict[ClientConnection, float]) -> None:
+        """Now in this group; one that is in it keeps its place."""
+        if connection not in group:
+            self.remove(connection)
+            group[connection] = self._loop.time()
+
+    def add(self, connection: ClientConnection) -> None:
+        """Makes room if there are too many: the one that came last, if all others are being answered."""
+        self.put(connection, self.asking)
+        if len(self.asking) + len(self.answered) + len(self.idle) > self.most:
+            unread = (one for one in self.answered if one.unread)
+            others = (one for one in self.asking if one is not connection)
+            leaving = next(others, None) or next(iter(self.idle), None) or next(unread, connection)
+            self._close(leaving, f"connections were closed because more than {self.most:,} were open")
+
+    def remove(self, connection: ClientConnection) -> None:
+        for group in (self.asking, self.answered, self.idle):
+            group.pop(connection, None)
+
+    def _close(self, connection: ClientConnection, why: str) -> None:
+        self._count(why)
+        self.remove(connection)
+        connection.transport.abort()
+
+    def _look(self) -> None:
+        """Closes connections that are over their time, again and again."""
+        now, limits = self._loop.time(), self.limits
+        while self.asking and now - next(iter(self.asking.values())) > limits.request_s:
+            late = f"connections were closed because their request was not there within {limits.request_s:g} s"
+            self._close(next(iter(self.asking)), late)
+        for one in [*self.answered, *self.idle]:
+            if now - one.last_read(now) > limits.unread_s:
+                self._close(one, f"connections were closed because they read nothing for {limits.unread_s:g} s")
+        if self._counts and now - self._reported > _REPORT_S:
+            self._reported, counts, self._counts = now, self._counts, {}
+            self._note("; ".join(f"{count:,} {what}" for what, count in counts.items()))
+        self._loop.call_later(min(_PERIOD_S, limits.request_s / 4), self._look)
+
+    def _note_fault(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """What asyncio would log at once, such as each connection that it cannot accept; it tries again in a second."""
+        error = context.get("exception")
+        self._count(f"times: {context.get('message', 'a fault')}" + (f" ({error})" if error else ""))
+
+    def _count(self, what: str) -> None:
+        if what in self._counts or len(self._counts) < 8:
+            self._counts[what] = self._counts.get(what, 0) + 1
+
+
+class ClientConnection(H11Protocol):
+    """One of ``all``. ``unread``: bytes of answers that the client has not taken, when last looked at."""
+
+    def __init__(self, connections: Connections, **of_uvicorn: Any) -> None:
+        super().__init__(**of_uvicorn)
+        self.all = connections
+        self.unread = 0
+        self._read_at = 0.0
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)  # type: ignore[arg-type]
+        self.all.add(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.all.remove(self)
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if self in self.all.idle:
+            self.all.put(self, self.all.asking)
+        super().data_received(data)
+        self._settle()
+
+    def send_400_response(self, _msg: str) -> None:
+        """Refuses a request that cannot be parsed, as ``Gate`` and the application refuse others."""
+        answer = make_error_answer(400, "this is not a valid HTTP/1.1 request", HEADERS | {"connection": "close"})
+        head = h11.Response(status_code=400, headers=answer.raw_headers, reason=b"Bad Request")
+        for event in (head, h11.Data(data=bytes(answer.body)), h11.EndOfMessage()):
+            self.transport.write(self.conn.send(event) or b"")
+        self.transport.close()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()  # which begins with the next request, if that is there
+        if not (self._settle() or self.transport.is_closing()):
+            begun = self.conn.their_state is h11.SEND_BODY or self.conn.trailing_data[0]
+            self.all.put(self, self.all.asking if begun else self.all.idle)
+
+    def _settle(self) -> bool:
+        """Whether a request is being answered."""
+        if self.cycle is None or self.cycle.response_complete or self.transport.is_closing():
+            return False
+        self.all.put(self, self.all.answered)
+        return True
+
+    def last_read(self, now: float) -> float:
+        """When the client last took something of an answer; now: it has all."""
+        unread = self.transport.get_write_buffer_size()
+        if unread != self.unread or not unread:
+            self.unread, self._read_at = unread, now
+        return self._read_at
+
+
+def _count_descriptors() -> int:
+    """How many the process may have, which is raised if the system allows it."""
+    if sys.platform == "win32":
+        return _MOST_DESCRIPTORS
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _MOST_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(_MOST_DESCRIPTORS, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with contextlib.suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+            soft = wanted
+    return _MOST_DESCRIPTORS if soft == resource.RLIM_INFINITY else soft
+
+
+_TYPES = {
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".json": "application/json",
+    ".svg": "image/svg+xml",
+    ".png": "image/png",
+    ".ico": "image/x-icon",
+}
+
+
+def answer_page_file(request: Request, name: str) -> Response:
+    path = (STATIC / name.replace("\0", "?")).resolve()
+    # os.path.isfile is False for a name that is too long; Path.is_file raises
+    if not path.is_relative_to(STATIC.resolve()) or path.suffix not in _TYPES or not os.path.isfile(path):  # noqa: PTH113
+        raise RequestError(404, f"there is no file {name[:200]!r}")
+    return make_answer(request, _read_page_file(path, path.stat().st_mtime_ns))
+
+
+@lru_cache(maxsize=256)
+def _read_page_file(path: Path, changed: int) -> Body:  # noqa: ARG001  a file that was changed is read again
+    return make_body(path.read_bytes(), _TYPES[path.suffix])
+
+
+_LONG_POLL_S = 2.0
+"""A page that has all there is waits this long for more."""
+_FRESH_S = 0.25
+"""Answers from what was made of a run read no file of it: if it has many, they may miss a change for this long."""
+_PAGE = {
+    "/": lambda call: answer_page_file(call.request, "index.html"),
+    "/favicon.ico": lambda _call: Response(status_code=204),  # the page has its icon in itself
+    "/static/{path:path}": lambda call: answer_page_file(call.request, call.request.path_params["path"]),
+    "/api/analyses": run_answers.answer_analyses,
+    "/api/capture": run_answers.answer_capture_state,
+}
+_LISTING = {"/api/runs": run_answers.answer_runs, "/api/trends": run_answers.answer_trends}
+_OPENING = {"/api/open": run_answers.answer_open}
+_MADE = {
+    "/api/tiles/{key}/{level}/{index}": timeline_answers.answer_tile,
+    "/api/analysed": run_answers.answer_progress,
+    "/api/names": timeline_answers.answer_names,
+    "/api/lanes": timeline_answers.answer_lanes,
+    "/api/slice": timeline_answers.answer_slice_sums,
+    "/api/range": timeline_answers.answer_range_sums,
+    "/api/flows": timeline_answers.answer_flows,
+    "/api/steps": timeline_answers.answer_steps,
+    "/api/counters": timeline_answers.answer_counters,
+}
+_SEARCH = {
+    "/api/search": timeline_answers.answer_search,
+    "/api/search/hits": timeline_answers.answer_hits,
+    "/api/search/next": timeline_answers.answer_next_hit,
+}
+_READ = {"/api/event": timeline_answers.answer_event, "/api/event/text": timeline_answers.answer_event_text}
+_SLOW = {
+    "/api/empty": run_answers.answer_empty_pages,
+    "/api/hlo": lambda call: _answer_programs(call),
+    "/api/report/{name}.svg": run_answers.answer_svg,
+    "/api/report/{name}/xprof": run_answers.answer_xprof,
+    "/api/report/{name}/{table}.csv": run_answers.answer_csv,
+    "/api/report/{name}": run_answers.answer_json,
+}
+_VIEWING = ("about", "rows", "row", "name", "find", "stacks", "advice", "save/{form}")
+
+
+def make_routes(state: ServerState) -> list[Route]:
+    async def timeline(request: Request) -> Response:
+        def call() -> ApiCall:
+            return ApiCall(state, request)
+
+        run = await state.on_open_run(state.quick, call, lambda call: call.run)
+        after = call().given("after")
+        await run.changes.until(lambda: run.snapshot.key != after or run.is_over, _LONG_POLL_S)
+        return await state.on_open_run(
+            state.quick, call, lambda call: call.answered(lambda call: make_timeline_document(call.run))
+        )
+
+    groups = (
+        (state.quick, 0.0, _PAGE),
+        (state.quick, _FRESH_S, _MADE),
+        (state.quick, 0.0, _READ),
+        (state.search, _FRESH_S, _SEARCH),
+        (state.slow, 0.0, _SLOW),
+        (state.viewing, 0.0, {f"/api/tfprof/{path}": _find_tfprof_answer(path) for path in _VIEWING}),
+        (state.listing, 0.0, _LISTING),
+        (state.opening, 0.0, _OPENING),
+    )
+    found = [
+        Route(path, make_endpoint(state, answer, pool, fresh_s))
+        for pool, fresh_s, answers in groups
+        for path, answer in answers.items()
+    ]
+    beginning = make_endpoint(state, run_answers.begin_or_stop_capture, state.quick)
+    return [Route("/api/timeline", timeline), Route("/api/capture", beginning, methods=["POST"]), *found]
+
+
+def _answer_programs(call: ApiCall) -> Any:
+    from fastprof.viewer import hlo_answers  # late: the first picture does not wait for it
+
+    return hlo_answers.answer_hlo(call)
+
+
+def _find_tfprof_answer(path: str) -> Callable[[ApiCall], Any]:
+    def answer(call: ApiCall) -> Any:
+        from fastprof.viewer import tfprof_answers  # late, as above
+
+        return tfprof_answers.ANSWERS[path](call)
+
+    return answer
+
 
 _SWITCH_S = 0.0005
 """How long one thread computes while others wait to: tiles are to be answered while analyses run."""
 _QUEUE = 4096
 """Connections that the system may hold until they are accepted."""
 
-if TYPE_CHECKING:
-    from fastprof.viewer.page_capture import PageCapture
 
 Report = Callable[[BaseException], None]
 
 
-def application(
+def make_application(
     runs: ViewedRuns,
     token: str | None = None,
     report: Report | None = None,
@@ -49,18 +334,18 @@ def application(
 
     async def known(_request: Request, error: Exception) -> Response:
         text = error.sentence if isinstance(error, RequestError) else str(error)
-        return error_answer(status_of(error), text)
+        return make_error_answer(get_status(error), text)
 
     async def refused(_request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
         text = {404: "there is nothing at this address", 405: "this server only answers GET and HEAD"}
         headers = dict(error.headers or {})
-        return error_answer(error.status_code, text.get(error.status_code, str(error.detail)), headers)
+        return make_error_answer(error.status_code, text.get(error.status_code, str(error.detail)), headers)
 
     async def internal(_request: Request, error: Exception) -> Response:
         if report is not None:
             report(error)
-        return error_answer(500, f"internal error: {type(error).__name__}: {error}")
+        return make_error_answer(500, f"internal error: {type(error).__name__}: {error}")
 
     handlers: dict[Any, Any] = {
         RequestError: known,
@@ -70,11 +355,11 @@ def application(
         Exception: internal,
     }
     return Gate(
-        Starlette(routes=routes(ServerState(runs, capture)), exception_handlers=handlers), token, is_local=is_local
+        Starlette(routes=make_routes(ServerState(runs, capture)), exception_handlers=handlers), token, is_local=is_local
     )
 
 
-def bound_socket(host: str, port: int) -> socket.socket:
+def bind_socket(host: str, port: int) -> socket.socket:
     """A socket that listens there; port 0: any that is free. UsageError, UnreadableError: it cannot be had."""
     try:
         (family, kind, protocol, _, address), *_ = socket.getaddrinfo(
@@ -82,7 +367,7 @@ def bound_socket(host: str, port: int) -> socket.socket:
         )
     except (socket.gaierror, UnicodeError) as error:
         raise UsageError(f"--host {host!r} is no address of this machine: {error}") from None
-    found = _Listening(family, kind, protocol)
+    found = _ListeningSocket(family, kind, protocol)
     try:
         if sys.platform != "win32":
             found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -90,18 +375,18 @@ def bound_socket(host: str, port: int) -> socket.socket:
         found.listen()
     except OSError as error:
         found.close()
-        raise _not_bound(error, host, port) from None
+        raise _explain_unbound(error, host, port) from None
     return found
 
 
-class _Listening(socket.socket):
+class _ListeningSocket(socket.socket):
     """Holds many connections. asyncio accepts few of them in one go: it takes one number for both."""
 
     def listen(self, _batch: int = 0) -> None:
         super().listen(_QUEUE)
 
 
-def _not_bound(error: OSError, host: str, port: int) -> FastprofError:
+def _explain_unbound(error: OSError, host: str, port: int) -> FastprofError:
     import errno
 
     if error.errno == errno.EADDRINUSE:
@@ -111,7 +396,7 @@ def _not_bound(error: OSError, host: str, port: int) -> FastprofError:
     return UnreadableError(f"cannot listen at {host} port {port}: {error.strerror or error}")
 
 
-def address(listening: socket.socket, host: str, token: str | None) -> str:
+def get_address(listening: socket.socket, host: str, token: str | None) -> str:
     """What to open in a browser."""
     from urllib.parse import quote
 
@@ -121,11 +406,11 @@ def address(listening: socket.socket, host: str, token: str | None) -> str:
     return f"http://{shown}:{port}/" + (f"?token={quote(token, safe='')}" if token else "")
 
 
-def serve(app: Gate, listening: socket.socket, started: Callable[[], None], note: Note) -> None:
+def run_server(app: Gate, listening: socket.socket, started: Callable[[], None], note: Note) -> None:
     """Answers until the process is interrupted or terminated. ``started``: called once the server answers. ``note``:
     receives what operators should know."""
     sys.setswitchinterval(_SWITCH_S)
-    server = Server(app, Limits(), started, note)
+    server = Server(app, ConnectionLimits(), started, note)
     with contextlib.closing(listening):
         server.run(sockets=[listening])
 
@@ -133,11 +418,11 @@ def serve(app: Gate, listening: socket.socket, started: Callable[[], None], note
 class Server(uvicorn.Server):
     """Answers on sockets until ``should_exit``."""
 
-    def __init__(self, app: Gate, limits: Limits, started: Callable[[], None], note: Note) -> None:
+    def __init__(self, app: Gate, limits: ConnectionLimits, started: Callable[[], None], note: Note) -> None:
         self._limits, self._on_start, self._note = limits, started, note
         config = uvicorn.Config(
             app,
-            http=Connection,
+            http=ClientConnection,
             ws="none",
             log_config=None,
             log_level="critical",
@@ -152,7 +437,7 @@ class Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         connections = Connections(self._limits, self._note)
-        self.config.http_protocol_class = partial(Connection, connections)  # type: ignore[assignment]
+        self.config.http_protocol_class = partial(ClientConnection, connections)  # type: ignore[assignment]
         self.config.backlog = connections.batch
         await super().startup(sockets)
         self._on_start()

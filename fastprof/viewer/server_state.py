@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from starlette.requests import Request
 from starlette.responses import Response
 
-from fastprof.schema.array_types import Bools
-from fastprof.viewer.answers import Body, json_answer
-from fastprof.viewer.computed_once import ComputedOnce
-from fastprof.viewer.hit_list import HitList
+from fastprof.schema.columns import Bools
+from fastprof.viewer.answers import Body, make_json_answer
 from fastprof.viewer.query import Query, RequestError
-from fastprof.viewer.threads import Pool
+from fastprof.viewer.snapshot import HitList
+from fastprof.viewer.threads import ComputedOnce, ThreadPool
 from fastprof.viewer.viewed_run import ViewedRun
 from fastprof.viewer.viewed_runs import NotOpenError, ViewedRuns
 
@@ -36,7 +35,7 @@ VERSION: Final = "fastprof-version"
 """The header that says which version of a run an answer is of."""
 
 
-class KeptBodies:
+class BodyCache:
     """Bodies by request, of at most ``limit`` bytes: the least recently used goes first."""
 
     def __init__(self, limit: int) -> None:
@@ -73,22 +72,22 @@ class ServerState:
     def __init__(self, runs: ViewedRuns, capture: PageCapture | None = None) -> None:
         self.runs = runs
         self.capture = capture
-        self.tiles = KeptBodies(_TILE_BYTES)
-        self.documents = KeptBodies(_DOCUMENT_BYTES)
+        self.tiles = BodyCache(_TILE_BYTES)
+        self.documents = BodyCache(_DOCUMENT_BYTES)
         self.reports: ComputedOnce[Hashable, Report] = ComputedOnce(_REPORTS)
         self.matches: ComputedOnce[Hashable, Bools] = ComputedOnce(_SEARCHES)
         self.hit_lists: ComputedOnce[Hashable, HitList] = ComputedOnce(_HIT_LISTS)
         self.views: ComputedOnce[Hashable, TfprofView] = ComputedOnce(_VIEWS)
         self.trees: ComputedOnce[Hashable, RowTree] = ComputedOnce(_VIEWS)
         self.advice: ComputedOnce[Hashable, Mapping[str, list[str]]] = ComputedOnce(_VIEWS)
-        self.quick = Pool("fastprof-quick", _QUICK)
-        self.search = Pool("fastprof-search", _SLOW)
-        self.slow = Pool("fastprof-slow", _SLOW)
-        self.viewing = Pool("fastprof-viewing", _SLOW)
-        self.opening = Pool("fastprof-opening", _SLOW)
-        self.listing = Pool("fastprof-listing", 1)
+        self.quick = ThreadPool("fastprof-quick", _QUICK)
+        self.search = ThreadPool("fastprof-search", _SLOW)
+        self.slow = ThreadPool("fastprof-slow", _SLOW)
+        self.viewing = ThreadPool("fastprof-viewing", _SLOW)
+        self.opening = ThreadPool("fastprof-opening", _SLOW)
+        self.listing = ThreadPool("fastprof-listing", 1)
 
-    async def on_open_run(self, pool: Pool, call: Callable[[], Call], work: Callable[[Call], T]) -> T:
+    async def on_open_run(self, pool: ThreadPool, call: Callable[[], ApiCall], work: Callable[[ApiCall], T]) -> T:
         """What ``work`` makes of a call in a thread of the pool. If its run is not open, it is opened in a thread for
         that, so that no other answer of the pool waits for it."""
         for _ in range(_TRIES):
@@ -100,7 +99,7 @@ class ServerState:
         raise RequestError(503, "more runs are looked at than the server keeps open; try again later")
 
 
-class Call(Query):
+class ApiCall(Query):
     """A request: its arguments, and ``run``, the version of a run that all of its answer is of, if it is open."""
 
     def __init__(self, state: ServerState, request: Request, fresh_s: float = 0.0) -> None:
@@ -126,11 +125,11 @@ class Call(Query):
         if replaced is not None:
             raise RequestError(410, replaced)
 
-    def answered(self, answer: Callable[[Call], Any]) -> Response:
+    def answered(self, answer: Callable[[ApiCall], Any]) -> Response:
         """The response, of one version. ``answer``: makes one, or a value to send as JSON."""
         try:
             found = answer(self)
-            response = found if isinstance(found, Response) else json_answer(self.request, found, self.version)
+            response = found if isinstance(found, Response) else make_json_answer(self.request, found, self.version)
         except Exception:
             self.check()  # files that change look damaged
             raise
@@ -140,13 +139,15 @@ class Call(Query):
         return response
 
 
-def endpoint(
-    state: ServerState, answer: Callable[[Call], Any], pool: Pool, fresh_s: float = 0.0
+def make_endpoint(
+    state: ServerState, answer: Callable[[ApiCall], Any], pool: ThreadPool, fresh_s: float = 0.0
 ) -> Callable[[Request], Awaitable[Response]]:
     """Answers from a thread of the pool. ``answer``: makes a response, or a value to send as JSON. ``fresh_s``: for so
     long the files of a run need not be looked at again, 0: not at all, because the answer reads them."""
 
     async def answered(request: Request) -> Response:
-        return await state.on_open_run(pool, lambda: Call(state, request, fresh_s), lambda call: call.answered(answer))
+        return await state.on_open_run(
+            pool, lambda: ApiCall(state, request, fresh_s), lambda call: call.answered(answer)
+        )
 
     return answered

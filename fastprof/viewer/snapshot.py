@@ -1,15 +1,18 @@
-"""A session as the page sees it at one moment: hosts on one clock, their tracks under ids of the session."""
+"""The session as the page sees it at one moment: hosts on one clock, their tracks under ids of the session, and the
+hits of a search, sorted once by time, duration or track. A list has the first ``MOST`` hits, so its memory is
+bounded."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 
-from fastprof.schema.array_types import Int64s
+from fastprof.schema.columns import Bools, Int64s
 from fastprof.schema.value_classes import dataclass
-from fastprof.viewer.host_facts import Counter, HostFacts
+from fastprof.viewer.host_files import Counter, HostFacts
 from fastprof.viewer.query import RequestError
 from fastprof.viewer.store import HostStore, StoredEvent, TilePart
 
@@ -18,7 +21,7 @@ WAITING, BUILDING, READY, FAILED = "waiting", "building", "ready", "failed"
 
 
 @dataclass(slots=True, eq=False)
-class SeenHost:
+class HostView:
     """How far a host is; in a snapshot as it was then. ``derived``: the state of all that is derived of its events.
     ``known``: its store, None until its events can be shown. ``facts``: what is derived of it, None until it is.
     ``shift_ps``: what added to times of the host makes times of the session."""
@@ -66,12 +69,12 @@ class Snapshot:
     number there."""
 
     key: str
-    hosts: tuple[SeenHost, ...]
+    hosts: tuple[HostView, ...]
     origin_ps: int
     span_ps: int
     id_bits: int
 
-    def host(self, name: str | None) -> SeenHost:
+    def host(self, name: str | None) -> HostView:
         """The host of that name, or without one the only one; RequestError: it is not there, or not yet."""
         if name is None and len(self.hosts) > 1:
             raise RequestError(400, "the argument host is missing, and the session has several")
@@ -88,13 +91,13 @@ class Snapshot:
         return all(host.derived in (READY, FAILED) for host in self.hosts)
 
     @property
-    def ready(self) -> Iterator[SeenHost]:
+    def ready(self) -> Iterator[HostView]:
         return (host for host in self.hosts if host.known is not None)
 
-    def track_id(self, host: SeenHost, local: int) -> int:
+    def track_id(self, host: HostView, local: int) -> int:
         return (host.number << self.id_bits) + local
 
-    def ref(self, host: SeenHost, at: int) -> dict[str, Any]:
+    def ref(self, host: HostView, at: int) -> dict[str, Any]:
         """An event as the page refers to it: where it lies, and its name. Times are of the session, as text."""
         event = host.event(at)
         return {
@@ -107,7 +110,7 @@ class Snapshot:
             "duration_ps": str(event.duration_ps),
         }
 
-    def split(self, ids: Int64s | None) -> list[tuple[SeenHost, Int64s]]:
+    def split(self, ids: Int64s | None) -> list[tuple[HostView, Int64s]]:
         """The tracks of each host by their numbers there; None: all. RequestError for one that is not there."""
         if ids is None:
             return [(host, np.arange(len(host.store.tracks))) for host in self.ready]
@@ -130,12 +133,86 @@ class Snapshot:
             for host, local in self.split(ids)
         ]
 
-    def place_of(self, track: int) -> tuple[SeenHost, int]:
+    def place_of(self, track: int) -> tuple[HostView, int]:
         """The host of a track, and its number there."""
         ((host, local),) = self.split(np.array([track]))
         return host, int(local[0])
 
 
-def id_bits(hosts: int) -> int:
+def count_id_bits(hosts: int) -> int:
     """How many bits the tracks of a host take, if the ids of all fit 32."""
     return min(24, 32 - max(hosts - 1, 0).bit_length())
+
+
+START, DURATION, TRACK = "start", "duration", "track"
+ORDERS: Final = (START, DURATION, TRACK)
+MOST_HITS: Final = 1 << 20
+"""The most hits that a list has."""
+
+Keys = npt.NDArray[np.uint64]
+
+
+@dataclass(frozen=True, slots=True)
+class HitList:
+    """``host``, ``at``: the hits in order. ``total``: how many there are; these are the first."""
+
+    host: Int64s
+    at: Int64s
+    total: int
+
+    def __len__(self) -> int:
+        return len(self.at)
+
+
+def make_hit_list(hosts: Sequence[HostView], wanted: Mapping[int, Bools], order: str, down: bool) -> HitList:
+    """The hits of these hosts by the numbers of the hosts: the first ``MOST_HITS`` of them. Equal ones are in the
+    order of host, track, lane and start, whether ``down`` or not."""
+    kept = _FirstHits(MOST_HITS)
+    for host in hosts:
+        for at, start, duration in host.store.named(wanted[host.number]):
+            key = _make_sort_keys(host, order, start, duration)
+            kept.add(~key if down else key, np.full(len(at), host.number, np.int64), at)
+    host_number, at = kept.sorted()
+    return HitList(host_number, at, kept.total)
+
+
+def _make_sort_keys(host: HostView, order: str, start: Int64s, duration: Int64s) -> Keys:
+    """Numbers in the order that is wanted. Times of a session are from 0 to 2**64."""
+    if order == START:
+        return start.view(np.uint64) + np.uint64(host.shift_ps % 2**64)
+    if order == DURATION:
+        return duration.view(np.uint64) ^ np.uint64(2**63)
+    return np.zeros(len(start), np.uint64)
+
+
+class _FirstHits:
+    """Keeps the first ``most`` of the rows that it gets; never more than twice as many and a part at once."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.total = 0
+        self._rows: tuple[npt.NDArray[Any], ...] = (
+            np.zeros(0, np.uint64),
+            np.zeros(0, np.int64),
+            np.zeros(0, np.int64),
+        )
+        self._last: np.uint64 | None = None
+
+    def add(self, key: Keys, host: Int64s, at: Int64s) -> None:
+        self.total += len(key)
+        part: tuple[npt.NDArray[Any], ...] = (key, host, at)
+        if self._last is not None:
+            part = tuple(column[key <= self._last] for column in part)
+        self._rows = tuple(np.concatenate(pair) for pair in zip(self._rows, part, strict=True))
+        if len(self._rows[0]) > 2 * self.most:
+            self._cut()
+
+    def _cut(self) -> None:
+        order = np.lexsort(self._rows[::-1])[: self.most]
+        self._rows = tuple(column[order] for column in self._rows)
+        if len(order) == self.most:
+            self._last = self._rows[0][-1]
+
+    def sorted(self) -> tuple[Int64s, Int64s]:
+        self._cut()
+        return self._rows[1], self._rows[2]

@@ -1,9 +1,7 @@
-"""A host's events as the viewer asks for them: what is drawn of a window, sums of a range, names found, what encloses
-what.
+"""Host events as the viewer asks for them: what is drawn of a window, sums by name, names found, what encloses what.
 
-A Store maps one file (store_file.py). A HostStore is the events of the capture and, once they are there, those derived
-of them: numbers of events (``at``), tracks and names of the second follow those of the first. Times are the host's, in
-int64 picoseconds.
+A Store maps one file (host_files.py). A HostStore is the events of the capture and, once they are there, those derived
+of them: numbers of events (``at``), tracks and names of the derived follow those of the capture.
 """
 
 from __future__ import annotations
@@ -11,7 +9,7 @@ from __future__ import annotations
 import json
 import mmap
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Final
@@ -21,26 +19,93 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from fastprof._native import lod
-from fastprof.decode.workers import Workers, cpu_count
-from fastprof.schema.array_types import Int64s
+from fastprof.decode.workers import Workers, count_cpus
+from fastprof.schema.columns import Int64s
 from fastprof.schema.value_classes import dataclass
-from fastprof.viewer.name_sums import NameSums, merged
-from fastprof.viewer.sealed_file import DamagedError
-from fastprof.viewer.store_file import (
+from fastprof.viewer.cache_folder import DamagedFileError
+from fastprof.viewer.host_files import (
     COLUMNS,
-    FORMAT,
     HEAD,
     LANE,
     LEVEL,
     MAGIC,
     ORDER,
     SLICE,
+    STORE_FORMAT,
     TRACK,
     TrackInput,
-    build,
+    build_store,
 )
 
-__all__ = ["COARSEST", "DamagedError", "HostStore", "NameSums", "Store", "TilePart", "TrackInput", "build", "tile"]
+SUM_TYPE: Final = np.dtype(
+    [("total", "i8"), ("clipped", "i8"), ("least", "i8"), ("most", "i8")]
+    + [("name", "u4"), ("longest", "u4"), ("count", "u8")]
+)
+_WIDE: Final = np.dtype([(field, "i8") for field in SUM_TYPE.names or ()])
+_LARGEST: Final = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NameSums:
+    """Columns, a row a name, the most time in the range first. ``clipped_ps``: parts of durations in the range;
+    ``longest``: the number of the longest event. Sums that do not fit 64 bits are the largest number."""
+
+    name: Int64s
+    count: Int64s
+    total_ps: Int64s
+    clipped_ps: Int64s
+    min_ps: Int64s
+    max_ps: Int64s
+    longest: Int64s
+
+    @property
+    def events(self) -> int:
+        return int(self.count.sum())
+
+    def __len__(self) -> int:
+        return len(self.name)
+
+
+def merge_sums(parts: Iterable[tuple[bytes, int, int]]) -> NameSums:
+    """Sums of several parts: records, and the first numbers of their names and of their events."""
+    found = [np.zeros(0, _WIDE)]
+    for data, names, events in parts:
+        records = np.frombuffer(data, SUM_TYPE).astype(_WIDE)
+        records["name"] += names
+        records["longest"] += events
+        found.append(records)
+    sums = np.concatenate(found)
+    sums = sums[np.lexsort((sums["longest"], -sums["most"], sums["name"]))]
+    firsts = np.flatnonzero(np.diff(sums["name"], prepend=-1))
+    if len(firsts) < len(sums):
+        sums = _add_sums(sums, firsts)
+    sums = sums[np.lexsort((sums["name"], -sums["total"], -sums["clipped"]))]
+    fields = ("name", "count", "total", "clipped", "least", "most", "longest")
+    return NameSums(*(np.ascontiguousarray(sums[field]) for field in fields))
+
+
+def _add_sums(sums: npt.NDArray[Any], firsts: npt.NDArray[np.intp]) -> npt.NDArray[Any]:
+    """Rows of one name as one; the first of them has the longest event."""
+    out = sums[firsts]
+    out["least"] = np.minimum.reduceat(sums["least"], firsts)
+    out["count"] = np.add.reduceat(sums["count"], firsts)
+    for field in ("total", "clipped"):
+        near = np.add.reduceat(sums[field].astype(np.float64), firsts)
+        out[field] = np.where(near >= 2.0**63, _LARGEST, np.add.reduceat(sums[field], firsts))
+    return out
+
+
+__all__ = [
+    "COARSEST",
+    "DamagedFileError",
+    "HostStore",
+    "NameSums",
+    "Store",
+    "TilePart",
+    "TrackInput",
+    "build_store",
+    "make_tile",
+]
 
 Numbers = npt.NDArray[np.uint32]
 Flags = npt.NDArray[np.bool_]
@@ -84,21 +149,21 @@ class StoredEvent:
 
 
 class Store:
-    """One file, mapped. DamagedError: it is no store; OSError: it cannot be opened."""
+    """One file, mapped. DamagedFileError: it is no store; OSError: it cannot be opened."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         with Path(path).open("rb") as file:
             size = os.fstat(file.fileno()).st_size
             if size < HEAD.size:
-                raise DamagedError("too short for levels of detail")
+                raise DamagedFileError("too short for levels of detail")
             self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         magic, version, order, offset, length = HEAD.unpack(self._map[: HEAD.size])
-        if (magic, version, order) != (MAGIC, FORMAT, ORDER) or offset + length > size:
-            raise DamagedError("no levels of detail")
+        if (magic, version, order) != (MAGIC, STORE_FORMAT, ORDER) or offset + length > size:
+            raise DamagedFileError("no levels of detail")
         try:
             self._read(json.loads(self._map[offset : offset + length]))
         except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
-            raise DamagedError("levels of detail are damaged") from error
+            raise DamagedFileError("levels of detail are damaged") from error
 
     def _read(self, header: dict[str, Any]) -> None:
         self._sections = header["sections"]
@@ -120,9 +185,9 @@ class Store:
         for first, count, there in (("first_at", "events", len(self)), ("first_lane", "lanes", len(self.lanes))):
             ends = np.cumsum(records[count], dtype=np.int64)
             if (records[first] != ends - records[count]).any() or (int(ends[-1]) if len(ends) else 0) != there:
-                raise DamagedError("tracks are damaged")
+                raise DamagedFileError("tracks are damaged")
         if any(len(column) != len(records) for column in self._abouts.values()):
-            raise DamagedError("tracks are damaged")
+            raise DamagedFileError("tracks are damaged")
 
     def _column(self, name: str, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
         offset, size = self._sections[name]
@@ -132,7 +197,7 @@ class Store:
         offsets = self._name_offsets = self._column("name_offsets", np.dtype("i8"))
         text = self._name_text = self._column("name_text", np.dtype("u1"))
         if len(offsets) != count + 1 or offsets[-1] != len(text) or (np.diff(offsets) < 0).any():
-            raise DamagedError("names are damaged")
+            raise DamagedFileError("names are damaged")
         names = pa.LargeStringArray.from_buffers(count, pa.py_buffer(offsets), pa.py_buffer(text))
         names.validate(full=True)
         return names
@@ -144,7 +209,7 @@ class Store:
         begin, end = self._name_offsets[number : number + 2].tolist()
         most = 4 * (NAME_LETTERS + 1)  # bytes of that many letters
         text = self._name_text[begin : min(end, begin + most)].tobytes().decode("utf-8", "ignore")
-        return shortened(text)
+        return cut_name(text)
 
     def tracks(self, number: int = 0, at: int = 0, *, derived: bool = False) -> list[StoredTrack]:
         """The tracks, numbered from ``number`` on, and their events from ``at`` on."""
@@ -215,7 +280,7 @@ class Store:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Part:
+class _StorePart:
     """A store of a host; its tracks, events and names are numbered from these on."""
 
     store: Store
@@ -228,7 +293,7 @@ class _Part:
         """The tracks that are of this store, as it numbers them; None: all."""
         if tracks is None:
             return None
-        numbers = ascending(tracks) - self.tracks
+        numbers = sort_unique(tracks) - self.tracks
         return numbers[(numbers >= 0) & (numbers < len(self.store.track_records))]
 
     def flags(self, wanted: Flags) -> npt.NDArray[np.uint8]:
@@ -241,11 +306,11 @@ class HostStore:
 
     def __init__(self, raw: Store, derived: Store | None = None, threads: int | None = None) -> None:
         self.raw = raw
-        self._parts = [_Part(raw)]
+        self._parts = [_StorePart(raw)]
         if derived is not None:
-            self._parts.append(_Part(derived, True, len(raw.track_records), len(raw), len(raw.names)))
+            self._parts.append(_StorePart(derived, True, len(raw.track_records), len(raw), len(raw.names)))
         self.about = raw.about if derived is None else {**raw.about, **derived.about}
-        self._workers = Workers(threads or cpu_count())
+        self._workers = Workers(threads or count_cpus())
 
     @cached_property
     def tracks(self) -> list[StoredTrack]:
@@ -288,7 +353,7 @@ class HostStore:
 
     # ---- events
 
-    def _local(self, at: int) -> tuple[_Part, int]:
+    def _local(self, at: int) -> tuple[_StorePart, int]:
         part = self._parts[-1] if at >= self._parts[-1].events else self._parts[0]
         if not 0 <= at - part.events < len(part.store):
             raise IndexError(f"no event {at}")
@@ -357,8 +422,8 @@ class HostStore:
         """Sums by name of the events that overlap [from_ps, to_ps)."""
         first, last = max(from_ps, _FEWEST), min(to_ps - 1, _LATEST)
         if first > last:
-            return merged([])
-        return merged([
+            return merge_sums([])
+        return merge_sums([
             (sums, part.names, part.events)
             for part in self._parts
             for sums in part.store.sums(part.chosen(tracks), first, last, self._workers)
@@ -368,7 +433,7 @@ class HostStore:
         """Sums by name of the events of a slice."""
         part, local = self._local(at)
         count = min(max(count, 0), len(part.store) - local)
-        return merged([(part.store.lod.run_sums(local, count), part.names, part.events)])
+        return merge_sums([(part.store.lod.run_sums(local, count), part.names, part.events)])
 
     def hits(self, wanted: Flags) -> Int64s:
         """By track, how many events have a name that is wanted."""
@@ -454,7 +519,7 @@ class TilePart:
     lanes: int | None = None
 
 
-def tile(parts: Sequence[TilePart], level: int, index: int) -> bytes:
+def make_tile(parts: Sequence[TilePart], level: int, index: int) -> bytes:
     """What is drawn of [index, index + 1) * 2^(level + 10) ps of the session: docs/viewer.md describes its bytes.
     ValueError: there is no such tile."""
     if not 0 <= level <= COARSEST or not 0 <= index < 1 << 64:
@@ -467,11 +532,11 @@ def tile(parts: Sequence[TilePart], level: int, index: int) -> bytes:
     return drawn.packed(level, index)
 
 
-def shortened(name: str, letters: int = NAME_LETTERS) -> str:
+def cut_name(name: str, letters: int = NAME_LETTERS) -> str:
     return name if len(name) <= letters else name[: letters - 1] + "…"
 
 
-def ascending(numbers: npt.ArrayLike) -> Int64s:
+def sort_unique(numbers: npt.ArrayLike) -> Int64s:
     """The same numbers, ascending, each once. np.unique takes tens of times as long if they already are."""
     found: Int64s = np.asarray(numbers, np.int64)
     steps = np.diff(found)

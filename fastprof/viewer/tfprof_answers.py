@@ -1,11 +1,15 @@
 """Answers about tfprof's views: which there are, rows of them, what is known of a row, stacks, advice, and files.
 
-An answer has as many rows as it is asked for, at most some hundreds, of views of any size.
+Everything is in the request, by the names that profiler-ui's address has, so users do not disturb each other. An
+answer has as many rows as it is asked for, at most some hundreds, of views of any size.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import dataclasses
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -14,19 +18,192 @@ import pyarrow.compute as pc
 from starlette.responses import Response
 
 from fastprof.derive.tfprof.forest import Ints
-from fastprof.derive.tfprof.recorded import BEYOND, FIGURES, Recorded
-from fastprof.derive.tfprof.view_tables import EXACT_TIMES, member_table, schema_of, view_table
+from fastprof.derive.tfprof.options import ORDERS, PRESETS, SELECTABLE, VIEWS, ViewOptions, get_help, read_options
+from fastprof.derive.tfprof.recorded import BEYOND, FIGURES, RecordedGraph
+from fastprof.derive.tfprof.view_tables import EXACT_TIMES, get_view_schema, make_member_table, make_view_table
 from fastprof.errors import UsageError
-from fastprof.viewer import tfprof_stacks
-from fastprof.viewer.answers import answer, body
-from fastprof.viewer.query import RequestError, spelled
-from fastprof.viewer.server_state import Call
-from fastprof.viewer.tfprof_request import bases, described, made_view, options_of, view_name, view_of
-from fastprof.viewer.tfprof_texts import columns_of, cut, label_of
-from fastprof.viewer.tfprof_tree import Order, RowTree, amounts
+from fastprof.viewer.answers import make_answer, make_body
+from fastprof.viewer.query import RequestError, format_numbers
+from fastprof.viewer.server_state import ApiCall
+from fastprof.viewer.tfprof_tree import RowOrder, RowTree, cut_text, describe_columns, get_amounts, make_label
+from fastprof.wording.spelling import suggest_name
 
 if TYPE_CHECKING:
     from fastprof.profile.tfprof_views import TfprofView
+
+
+BASE: Final = ViewOptions(max_depth=10_000, order_by="micros", account_displayed_op_only=True)
+"""The options of the page, as profiler-ui has them."""
+STACKS: Final = "pprof"
+"""The fifth view of profiler-ui: the stacks of the view code."""
+_OWN: Final = (
+    *("run", "version", "host", "view", "preset", "sort", "filter", "find", "hit", "open", "flip", "row", "first"),
+    "rows",
+)
+"""Arguments that are not options."""
+_FIELDS: Final = {field.name: field for field in dataclasses.fields(ViewOptions) if field.name != "output"}
+_YES, _NO = ("true", "1", "yes"), ("false", "0", "no")
+
+
+def get_base_view(call: ApiCall) -> TfprofView:
+    """The view of the request, whatever it selects, from those kept if it is there. UsageError, RequestError 400: the
+    view is unknown, or an option is not valid."""
+    options = dataclasses.replace(parse_options(call), select=BASE.select)
+    key = (call.run.identity, call.given("host"), get_view_name(call), options)
+    return call.state.views.of(key, lambda: _make_view(call, options))
+
+
+def get_view(call: ApiCall) -> TfprofView:
+    """The view of the request with what it selects."""
+    return _make_view(call, parse_options(call))
+
+
+def _make_view(call: ApiCall, options: ViewOptions) -> TfprofView:
+    return call.run.profile.tfprof(get_view_name(call), host=call.given("host"), options=dataclasses.asdict(options))
+
+
+def get_view_name(call: ApiCall) -> str:
+    """The name that tfprof has for the view of the request."""
+    view = call.text("view", VIEWS[1])
+    return "code" if view == STACKS else view
+
+
+def parse_options(call: ApiCall) -> ViewOptions:
+    """The options of the request: those of its preset or of the page, then those that it names."""
+    preset = call.given("preset")
+    if preset is not None and preset not in PRESETS:
+        raise RequestError(400, f"unknown preset {preset!r}{suggest_name(preset, PRESETS)} ({', '.join(PRESETS)})")
+    base = BASE if preset is None else read_options(PRESETS[preset])
+    given = {name: _parse_value(name, text) for name, text in call.items() if name not in _OWN}
+    options = base.replaced(**given)
+    if not options.select:
+        raise RequestError(400, "select names nothing to show: choose at least one attribute")
+    return options
+
+
+def _parse_value(name: str, text: str) -> Any:
+    """The value of a text; that of an unknown option is the text."""
+    kind = str(_FIELDS[name].type) if name in _FIELDS else "str"
+    if kind == "int":
+        if re.fullmatch(r"[+-]?\d{1,20}", text.strip(), re.ASCII) is None:
+            raise RequestError(400, f"{name} is a whole number, not {text[:60]!r}")
+        return int(text)
+    if kind == "bool":
+        if text.lower() not in (*_YES, *_NO):
+            raise RequestError(400, f"{name} is true or false, not {text[:60]!r}")
+        return text.lower() in _YES
+    return text if kind == "str" else _parse_list(text)
+
+
+def _parse_list(text: str) -> list[str]:
+    if text.startswith("["):
+        try:
+            found = json.loads(text)
+        except (ValueError, RecursionError):
+            found = None  # an expression such as [ab]
+        if isinstance(found, list) and all(isinstance(one, str) for one in found):
+            return found
+    return [one.strip() for one in text.split(",") if one.strip()]
+
+
+def format_value(value: Any) -> str:
+    """The text of a value, as addresses have it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if not isinstance(value, tuple):
+        return str(value)
+    joined = ",".join(value)
+    return joined if value and list(value) == _parse_list(joined) else json.dumps(list(value))
+
+
+def describe_options() -> list[dict[str, Any]]:
+    """The options, as the page needs them."""
+    choices = {"order_by": ORDERS, "select": tuple(name for name in SELECTABLE if name != "tensor_value")}
+    return [
+        {
+            "name": name,
+            "kind": {"int": "number", "bool": "truth", "str": "text"}.get(str(field.type), "list"),
+            "choices": list(choices.get(name, ())),
+            "help": get_help(name),
+        }
+        for name, field in _FIELDS.items()
+    ]
+
+
+def list_bases() -> dict[str, dict[str, str]]:
+    """The values of all options, as texts: of the page, whose name is empty, and of each preset."""
+    presets: Iterable[tuple[str, ViewOptions]] = ((name, read_options(preset)) for name, preset in PRESETS.items())
+    return {name: _format_options(options) for name, options in (("", BASE), *presets)}
+
+
+def _format_options(options: ViewOptions) -> dict[str, str]:
+    return {name: format_value(getattr(options, name)) for name in _FIELDS}
+
+
+_BOXES: Final = 4_000
+_DEEPEST: Final = 100
+_LINES: Final = 100
+"""As many as the picture of profiler-ui has."""
+
+
+def make_stacks_document(view: TfprofView, select: Sequence[str]) -> dict[str, Any]:
+    """Of one figure, the first one selected. ``boxes``: the rows that have most of it; ``left_out``: the number of
+    others. ``lines``: sums of rows of one name, wherever they are called."""
+    figure = next((name for name in select if name in FIGURES), None)
+    if figure is None:
+        raise UsageError("stacks show one figure: select micros, bytes, params or another that is a number")
+    if figure in view.recorded.unknown:
+        raise UsageError(f"{figure}: {view.recorded.unknown[figure]}")
+    shown = view.shown
+    own, total = (get_amounts(shown, figure, sums=sums) for sums in (False, True))
+    kept = np.zeros(len(total), np.bool_)
+    kept[np.argsort(-total, kind="stable")[:_BOXES]] = True
+    kept &= (total > 0) & (shown.forest.depth <= _DEEPEST)
+    kept[0] = True
+    forest, rows = shown.forest.only(kept), np.flatnonzero(kept)
+    return {
+        "figure": figure,
+        "unit": _get_unit(view, figure),
+        "total": str(total[0]),
+        "left_out": int(np.count_nonzero(total > 0) - np.count_nonzero(total[rows] > 0)),
+        "boxes": _make_columns(
+            ("parent", forest.parent), ("depth", forest.depth), ("name", _take_names(shown.names, rows)),
+            ("value", total[rows]), ("own", own[rows]),
+        ),
+        "lines": _list_lines(shown.names, shown.forest.end, own, total),
+    }  # fmt: skip
+
+
+def _get_unit(view: TfprofView, figure: str) -> str | None:
+    if figure.endswith("micros"):
+        return "ps" if view.recorded.is_capture else "us"
+    return "bytes" if figure.endswith("bytes") else None
+
+
+def _list_lines(names: pa.Array, end: Ints, own: Ints, total: Ints) -> dict[str, Any]:
+    """A line that is called by itself counts once in the sum of what it calls."""
+    encoded = names.slice(1).dictionary_encode()
+    name = np.asarray(encoded.indices).astype(np.int64)
+    order = np.argsort(name, kind="stable")
+    rows, size = order + 1, len(names) + 1
+    reached = np.maximum.accumulate(end[rows] + name[order] * size) - name[order] * size  # the end of an outer one
+    outer = np.r_[True, (name[order][1:] != name[order][:-1]) | (rows[1:] >= reached[:-1])] if len(rows) else rows > 0
+    own_sums, sums = (np.zeros(len(encoded.dictionary), np.int64) for _ in range(2))
+    np.add.at(own_sums, name, own[1:])
+    np.add.at(sums, name[order][outer], total[rows][outer])
+    most = np.lexsort((-sums, -own_sums))[:_LINES]
+    most = most[(own_sums[most] > 0) | (sums[most] > 0)]
+    listed = _take_names(encoded.dictionary, most)
+    return _make_columns(("name", listed), ("own", own_sums[most]), ("total", sums[most]))
+
+
+def _take_names(names: pa.Array, rows: Ints) -> list[str]:
+    return [cut_text(names, row) for row in rows.tolist()]
+
+
+def _make_columns(*columns: tuple[str, Any]) -> dict[str, Any]:
+    return {name: values if isinstance(values, list) else values.tolist() for name, values in columns}
+
 
 _USUAL_ROWS: Final = 200
 _MOST_ROWS: Final = 1_000
@@ -49,21 +226,21 @@ _OF_CAPTURES: Final = {
 """Those that it brings of captures, too."""
 
 
-def about(call: Call) -> Any:
+def answer_about(call: ApiCall) -> Any:
     """What there is to choose from."""
-    host, recorded = _recorded(call)
+    host, recorded = _find_recorded(call)
     return {
         "host": host,
         "capture": recorded.is_capture,
         "steps": [str(step) for step in recorded.steps[:_MOST_STEPS]],
         "unknown": dict(recorded.unknown),
         "absent": [] if recorded.without_graph is None else ["graph"],
-        "options": described(),
-        "bases": bases(),
+        "options": describe_options(),
+        "bases": list_bases(),
     }
 
 
-def _recorded(call: Call) -> tuple[str | None, Recorded]:
+def _find_recorded(call: ApiCall) -> tuple[str | None, RecordedGraph]:
     """The host of the request, else all hosts, else the first one with a profile. UsageError: there are no views."""
     profile, host = call.run.profile, call.given("host")
     try:
@@ -80,9 +257,9 @@ def _recorded(call: Call) -> tuple[str | None, Recorded]:
 # ---- rows
 
 
-def rows(call: Call) -> Any:
+def answer_rows(call: ApiCall) -> Any:
     """Some of the rows that show. ``at``: the place of the row of the request among them, if it shows."""
-    view, tree = view_of(call), _tree(call)
+    view, tree = get_base_view(call), _make_tree(call)
     depth = call.whole("open", tree.usual_depth, least=1)
     is_open = tree.is_open(depth, call.numbers("flip"))
     lines = tree.lines(is_open)
@@ -96,45 +273,47 @@ def rows(call: Call) -> Any:
         "matches": tree.matches,
         "first": first,
         "at": int(at[0]) if len(at) else None,
-        "root": _root(view),
-        "table": _table(view, tree, wanted, is_open[wanted], options_of(call).select),
+        "root": _describe_root(view),
+        "table": _make_rows_table(view, tree, wanted, is_open[wanted], parse_options(call).select),
     }
 
 
-def _tree(call: Call) -> RowTree:
-    order = Order(call.given("sort") or "", call.given("filter") or "")
-    view, name = view_of(call), view_name(call)
+def _make_tree(call: ApiCall) -> RowTree:
+    order = RowOrder(call.given("sort") or "", call.given("filter") or "")
+    view, name = get_base_view(call), get_view_name(call)
     key = (call.run.identity, call.given("host"), name, view.options, order)
     return call.state.trees.of(key, lambda: RowTree(view.shown, name, order))
 
 
-def _table(view: TfprofView, tree: RowTree, rows: Ints, is_open: Any, select: Sequence[str]) -> dict[str, Any]:
+def _make_rows_table(
+    view: TfprofView, tree: RowTree, rows: Ints, is_open: Any, select: Sequence[str]
+) -> dict[str, Any]:
     """Rows of the tree, by column."""
     part = view.shown.at(tree.place[rows])
-    table = _exact(view_table(part, view.recorded, _columns(view, select)))
+    table = _rename_exact(make_view_table(part, view.recorded, _choose_columns(view, select)))
     state = np.where(tree.is_leaf(rows), "", np.where(is_open, "open", "closed"))
     own: list[tuple[str, str, list[Any]]] = [
         ("id", "int64", tree.ids[rows].tolist()),
         ("depth", "int64", tree.forest.depth[rows].tolist()),
         ("state", "string", state.tolist()),
-        ("label", "string", [label_of(view.view, tree, row) for row in rows.tolist()]),
-        ("name", "string", [cut(part.names, place) for place in range(len(rows))]),
+        ("label", "string", [make_label(view.view, tree, row) for row in rows.tolist()]),
+        ("name", "string", [cut_text(part.names, place) for place in range(len(rows))]),
     ]
     columns = [
         {"name": name, "type": kind, "unit": None, "description": None, "values": values} for name, kind, values in own
     ]
-    return {"table": "tfprof_view", "length": len(rows), "columns": [*columns, *columns_of(table)]}
+    return {"table": "tfprof_view", "length": len(rows), "columns": [*columns, *describe_columns(table)]}
 
 
-def _root(view: TfprofView) -> dict[str, str]:
+def _describe_root(view: TfprofView) -> dict[str, str]:
     """The sums of all, times as rows have them."""
     sums = {name: str(view.shown.totals[place, 0]) for place, name in enumerate(FIGURES)}
     if view.recorded.is_capture:
-        sums |= {name: str(amounts(view.shown, name, sums=True)[0]) for name in (*FIGURES[:3], BEYOND[0])}
+        sums |= {name: str(get_amounts(view.shown, name, sums=True)[0]) for name in (*FIGURES[:3], BEYOND[0])}
     return sums
 
 
-def _exact(table: pa.Table) -> pa.Table:
+def _rename_exact(table: pa.Table) -> pa.Table:
     """A table whose times have the names of tfprof, also if they are exact ones, in picoseconds."""
     names = dict(zip(EXACT_TIMES, FIGURES, strict=False))
     names |= {f"total_{exact}": f"total_{name}" for exact, name in names.items()}
@@ -144,9 +323,9 @@ def _exact(table: pa.Table) -> pa.Table:
     return table.select(kept).rename_columns([names.get(name, name) for name in kept])
 
 
-def _columns(view: TfprofView, select: Sequence[str]) -> list[str]:
+def _choose_columns(view: TfprofView, select: Sequence[str]) -> list[str]:
     """The columns of the selected attributes; of captures, times are the exact ones."""
-    there = schema_of(view.shown).names()
+    there = get_view_schema(view.shown).names()
     wanted = {"is_accounted"}
     for name in select:
         wanted.update((name, f"total_{name}"), _PARTS.get(name, ()))
@@ -158,9 +337,9 @@ def _columns(view: TfprofView, select: Sequence[str]) -> list[str]:
     return [name for name in there if name in wanted]
 
 
-def find(call: Call) -> Any:
+def answer_find(call: ApiCall) -> Any:
     """A row whose name holds a text: the one of number ``hit``, counted round. ``flip``: the closed rows above it."""
-    tree = _tree(call)
+    tree = _make_tree(call)
     hits = tree.holding(call.text("find"))
     if not len(hits):
         return {"count": 0, "hit": 0, "row": None, "flip": ""}
@@ -169,96 +348,102 @@ def find(call: Call) -> Any:
     is_open = tree.is_open(call.whole("open", tree.usual_depth, least=1), call.numbers("flip"))
     above = tree.above(row)
     closed = np.sort(tree.ids[above[~is_open[above]]])
-    return {"count": len(hits), "hit": hit, "row": int(tree.ids[row]), "flip": spelled(closed)}
+    return {"count": len(hits), "hit": hit, "row": int(tree.ids[row]), "flip": format_numbers(closed)}
 
 
 # ---- one row
 
 
-def row(call: Call) -> Any:
+def answer_row(call: ApiCall) -> Any:
     """All that is known of a row, and its nodes that take the most time."""
-    view, place = _row(call)
+    view, place = _get_row(call)
     part = view.shown.at(np.array([place]))
     exact = () if view.recorded.is_capture else (name for one in EXACT_TIMES for name in (one, f"total_{one}"))
     left_out = {"row", "parent", "depth", "name", *exact}
-    known = view_table(part, view.recorded, [name for name in schema_of(part).names() if name not in left_out])
-    nodes = member_table(part, view.recorded, view.options.step)
-    nodes = _exact(nodes.drop_columns([name for name in nodes.column_names if name in left_out - {"name"}]))
+    known = make_view_table(
+        part, view.recorded, [name for name in get_view_schema(part).names() if name not in left_out]
+    )
+    nodes = make_member_table(part, view.recorded, view.options.step)
+    nodes = _rename_exact(nodes.drop_columns([name for name in nodes.column_names if name in left_out - {"name"}]))
     most = nodes.take(pc.sort_indices(nodes, [("micros", "descending")])[:_MOST_NODES])
     name = part.names[0].as_py()
     return {
         "name": name[:_MOST_LETTERS],
         "letters": len(name),
         "is_node": bool(part.node is not None and part.node[0] >= 0),
-        "table": {"table": "tfprof_view", "length": 1, "columns": columns_of(_exact(known))},
-        "nodes": {"table": "tfprof_view_nodes", "length": len(most), "of": len(nodes), "columns": columns_of(most)},
+        "table": {"table": "tfprof_view", "length": 1, "columns": describe_columns(_rename_exact(known))},
+        "nodes": {
+            "table": "tfprof_view_nodes",
+            "length": len(most),
+            "of": len(nodes),
+            "columns": describe_columns(most),
+        },
     }
 
 
-def name(call: Call) -> Response:
+def answer_name(call: ApiCall) -> Response:
     """The entire name of a row."""
-    view, place = _row(call)
+    view, place = _get_row(call)
     content = view.shown.names[place].as_py().encode("utf-8", "backslashreplace")
-    return answer(call.request, body(content, "text/plain; charset=utf-8", version=call.run.version))
+    return make_answer(call.request, make_body(content, "text/plain; charset=utf-8", version=call.run.version))
 
 
-def _row(call: Call) -> tuple[TfprofView, int]:
-    tree = _tree(call)
-    return view_of(call), int(tree.place[tree.row_of(call.whole("row"))])
+def _get_row(call: ApiCall) -> tuple[TfprofView, int]:
+    tree = _make_tree(call)
+    return get_base_view(call), int(tree.place[tree.row_of(call.whole("row"))])
 
 
 # ---- stacks, advice, files
 
 
-def stacks(call: Call) -> Any:
-    return tfprof_stacks.document(view_of(call), options_of(call).select)
+def answer_stacks(call: ApiCall) -> Any:
+    return make_stacks_document(get_base_view(call), parse_options(call).select)
 
 
-def advice(call: Call) -> Any:
+def answer_advice(call: ApiCall) -> Any:
     host = call.given("host")
     found = call.state.advice.of((call.run.identity, host), lambda: call.run.profile.tfprof_advice(host=host).reports)
     return {"reports": {checker: [one[:_MOST_LETTERS] for one in some] for checker, some in found.items()}}
 
 
-def save(call: Call) -> Response:
+def answer_save(call: ApiCall) -> Response:
     """A view as a file to save."""
     form = call.request.path_params["form"]
     if form not in _FILES:
         raise RequestError(404, f"a view is saved as {', '.join(_FILES)}, not {form[:60]!r}")
     media_type, made = _FILES[form]
-    view = made_view(call)
+    view = get_view(call)
     saved = f'attachment; filename="tfprof_{view.view}.{form}"'
-    found = body(made(view), media_type, version=call.run.version)
-    return answer(call.request, found, **{"content-disposition": saved})
+    found = make_body(made(view), media_type, version=call.run.version)
+    return make_answer(call.request, found, **{"content-disposition": saved})
 
 
-def _csv(view: TfprofView) -> bytes:
-    from fastprof.render.look import Look
-    from fastprof.render.table_forms import chunks
+def _write_csv(view: TfprofView) -> bytes:
+    from fastprof.render.table_forms import Look, render_table
 
-    return b"".join(chunks("csv", view.table, name="tfprof_view", look=Look(file=True)))
+    return b"".join(render_table("csv", view.table, name="tfprof_view", look=Look(file=True)))
 
 
-def _json(view: TfprofView) -> bytes:
-    from fastprof.render.tfprof_json import chunks
+def _write_json(view: TfprofView) -> bytes:
+    from fastprof.render.tfprof_text import write_view_json
 
-    return b"".join(chunks(view.view, view.options, view.unknown, view.table, view.nodes))
+    return b"".join(write_view_json(view.view, view.options, view.unknown, view.table, view.nodes))
 
 
 _FILES: Final[Mapping[str, tuple[str, Callable[[TfprofView], bytes]]]] = {
-    "csv": ("text/csv; charset=utf-8", _csv),
-    "json": ("application/json", _json),
+    "csv": ("text/csv; charset=utf-8", _write_csv),
+    "json": ("application/json", _write_json),
     "txt": ("text/plain; charset=utf-8", lambda view: view.text.encode("utf-8", "backslashreplace")),
     "trace.json": ("application/json", lambda view: view.timeline().encode("utf-8", "replace")),
     "pb.gz": ("application/gzip", lambda view: view.to_pprof()),
 }
-ANSWERS: Final[Mapping[str, Callable[[Call], Any]]] = {
-    "about": about,
-    "rows": rows,
-    "row": row,
-    "name": name,
-    "find": find,
-    "stacks": stacks,
-    "advice": advice,
-    "save/{form}": save,
+ANSWERS: Final[Mapping[str, Callable[[ApiCall], Any]]] = {
+    "about": answer_about,
+    "rows": answer_rows,
+    "row": answer_row,
+    "name": answer_name,
+    "find": answer_find,
+    "stacks": answer_stacks,
+    "advice": answer_advice,
+    "save/{form}": answer_save,
 }

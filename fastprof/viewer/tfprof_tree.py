@@ -1,4 +1,4 @@
-"""The rows of a view as a tree whose rows open and close: which of them show, and in which order.
+"""The rows of a tfprof view as a tree whose rows open and close: which of them show, in which order, with which texts.
 
 Rows are open down to a depth, and those of ``flipped`` the other way round, so a short text says what is open::
 
@@ -7,23 +7,27 @@ Rows are open down to a depth, and those of ``flipped`` the other way round, so 
           2      c
           2      d
           1    e
+
+Names may be megabytes long; they are cut where they are stored, so a long one is never copied.
 """
 
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 
-from fastprof.derive.tfprof.forest import Flags, Forest, Ints
+from fastprof.derive.tfprof.forest import Flags, Ints, NodeForest, get_text_buffers
 from fastprof.derive.tfprof.recorded import BEYOND, FIGURES
-from fastprof.derive.tfprof.views import Shown, name_ranks
+from fastprof.derive.tfprof.views import VisibleTree, rank_names
 from fastprof.errors import UsageError
+from fastprof.render import as_json
 from fastprof.schema.value_classes import dataclass
 from fastprof.viewer.query import RequestError
-from fastprof.wording.spelling import meant
+from fastprof.wording.spelling import suggest_name
 
 _SUM: Final = "total_"
 _BEYOND: Final = (*FIGURES[:3], *BEYOND)
@@ -32,10 +36,10 @@ _OPENED_ROWS: Final = 40
 _OPENED_DEPTH: Final = 8
 _FEW_ROWS: Final = 8
 _AMOUNTS: Final = (*FIGURES, BEYOND[0])
-SORTED: Final = ("name", *_AMOUNTS, *(_SUM + name for name in _AMOUNTS))
+SORT_COLUMNS: Final = ("name", *_AMOUNTS, *(_SUM + name for name in _AMOUNTS))
 
 
-def amounts(shown: Shown, figure: str, *, sums: bool) -> Ints:
+def get_amounts(shown: VisibleTree, figure: str, *, sums: bool) -> Ints:
     """A figure of each row, or its sums; times of captures in picoseconds."""
     if shown.beyond is not None and figure in _BEYOND:
         exact: Ints = (shown.beyond.totals if sums else shown.beyond.own)[_BEYOND.index(figure), shown.row]
@@ -47,7 +51,7 @@ def amounts(shown: Shown, figure: str, *, sums: bool) -> Ints:
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class RowOrder:
     """``by``: a column, with a minus before it if the largest come first; empty: the order of the view. ``holds``: only
     rows whose names hold this text, and the rows above them."""
 
@@ -59,11 +63,11 @@ class RowTree:
     """The rows in an order. Each has its place among the rows of ``shown`` (``place``), and an id that does not depend
     on options (``ids``)."""
 
-    def __init__(self, shown: Shown, view: str, order: Order) -> None:
+    def __init__(self, shown: VisibleTree, view: str, order: RowOrder) -> None:
         self.shown = shown
         depth = np.minimum(shown.forest.depth, 1) if view == "op" else shown.forest.depth
         self.place = np.arange(len(depth))
-        self.forest = Forest(depth)
+        self.forest = NodeForest(depth)
         self.matches: int | None = None
         if order.holds:
             self._filter(order.holds)
@@ -82,16 +86,16 @@ class RowTree:
 
     def _sort(self, by: str) -> None:
         name, largest_first = by.removeprefix("-"), by.startswith("-")
-        if name not in SORTED:
-            raise UsageError(f"rows are not sorted by {name!r}{meant(name, SORTED)}")
+        if name not in SORT_COLUMNS:
+            raise UsageError(f"rows are not sorted by {name!r}{suggest_name(name, SORT_COLUMNS)}")
         shown = self.shown
         if name == "name":
-            key = name_ranks(shown.names)
+            key = rank_names(shown.names)
         else:
-            key = amounts(shown, name.removeprefix(_SUM), sums=name.startswith(_SUM))
+            key = get_amounts(shown, name.removeprefix(_SUM), sums=name.startswith(_SUM))
         key = key[self.place]
         rows = self.forest.sorted(~key if largest_first else key)
-        self.place, self.forest = self.place[rows], Forest(self.forest.depth[rows])
+        self.place, self.forest = self.place[rows], NodeForest(self.forest.depth[rows])
 
     def _holding(self, text: str) -> Flags:
         found = pc.match_substring(self.shown.names, text, ignore_case=True)
@@ -138,3 +142,63 @@ class RowTree:
         """The rows whose names hold a text, but the root."""
         rows = np.flatnonzero(self._holding(text)[self.place])
         return rows[rows > 0]
+
+
+_LETTERS: Final = 300
+_LISTED: Final = 20
+_LETTER_BYTES: Final = 4
+_SLASH: Final = ord("/")
+
+
+def cut_text(texts: pa.Array, place: int, begin: int = 0) -> str:
+    """The text at a place from its byte ``begin`` on, at most 300 letters of it."""
+    offsets, data = get_text_buffers(texts.slice(place, 1))
+    text = data[begin : min(int(offsets[1]), begin + _LETTERS * _LETTER_BYTES)].tobytes().decode(errors="ignore")
+    rest = offsets[1] - begin > _LETTERS * _LETTER_BYTES or len(text) > _LETTERS
+    return f"{text[: _LETTERS - 1]}…" if rest else text
+
+
+def make_label(view: str, tree: RowTree, row: int) -> str:
+    """The name of a row of the tree; of the view scope without the name of the row above, which it continues."""
+    names, place = tree.shown.names, int(tree.place[row])
+    if view == "scope" and tree.forest.depth[row] > 1:
+        above = int(tree.place[tree.forest.parent[row]])
+        (_, end), before = get_text_buffers(names.slice(above, 1))
+        (_, own_end), own = get_text_buffers(names.slice(place, 1))
+        if own_end > end and own[end] == _SLASH and bytes(own[:end]) == bytes(before):
+            return cut_text(names, place, int(end) + 1)
+    return cut_text(names, place)
+
+
+def describe_columns(table: pa.Table) -> list[dict[str, Any]]:
+    """The columns of a small table, as the page takes them; lists are texts."""
+    columns = []
+    for name, field in zip(table.column_names, table.schema, strict=True):
+        values = table[name].to_pylist()
+        described = as_json.describe_column(name, field)
+        if pa.types.is_list(field.type):
+            described["type"], values = "string", [_join_values(one) for one in values]
+        elif pa.types.is_string(field.type):
+            values = [one and _shorten_text(one) for one in values]
+        columns.append({**described, "values": values})
+    return columns
+
+
+def _join_values(values: list[Any] | None) -> str | None:
+    if values is None:
+        return None
+    more = [f"{len(values) - _LISTED:,} more"] if len(values) > _LISTED else []
+    if values and isinstance(values[0], int):
+        return _shorten_text("×".join(map(str, values[:_LISTED])))
+    return _shorten_text(", ".join([*map(_format_value, values[:_LISTED]), *more]))
+
+
+def _format_value(value: Any) -> str:
+    """A text; or an input by number, with its shape."""
+    if isinstance(value, str):
+        return _shorten_text(value)
+    return f"{value['slot']}: {'×'.join(map(str, value['shape'][:_LISTED])) or 'unknown'}"
+
+
+def _shorten_text(text: str) -> str:
+    return text if len(text) <= _LETTERS else f"{text[: _LETTERS - 1]}…"

@@ -1,12 +1,21 @@
-"""What there is to show of a run: its hosts, processes and tracks, in the order in which they are shown."""
+"""Documents of the timeline: hosts, processes and tracks in the order shown; steps as bands, flows and counters over
+them; and a timeline of reduced detail for a saved report."""
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
-from fastprof.viewer.snapshot import SeenHost, Snapshot
-from fastprof.viewer.store import NAME_LETTERS
+import numpy as np
+
+from fastprof._native import lod
+from fastprof.schema.columns import Int64s
+from fastprof.schema.value_classes import dataclass
+from fastprof.viewer.host_files import Band, Counter, Flows
+from fastprof.viewer.query import LEAST, MOST, RequestError
+from fastprof.viewer.snapshot import HostView, Snapshot
+from fastprof.viewer.store import NAME_LETTERS, cut_name
 from fastprof.viewer.viewed_run import ViewedRun
 
 _TRACK = ("id", "name", "tid", "sort", "lanes", "events", "derived", "kind")
@@ -15,7 +24,7 @@ _LAST = 2**32
 """As an order: after the ids of all threads and streams."""
 
 
-def timeline_document(run: ViewedRun) -> dict[str, Any]:
+def make_timeline_document(run: ViewedRun) -> dict[str, Any]:
     """As JSON takes it: how far each host is, and its processes with their tracks."""
     seen = run.snapshot
     return {
@@ -23,7 +32,7 @@ def timeline_document(run: ViewedRun) -> dict[str, Any]:
         "state": "ready" if seen.is_whole else "building",
         "origin_ps": str(seen.origin_ps),
         "span_ps": str(seen.span_ps),
-        "run_ps": _run(seen),
+        "run_ps": _get_extent(seen),
         "hosts": [
             {
                 "host": host.name,
@@ -33,15 +42,15 @@ def timeline_document(run: ViewedRun) -> dict[str, Any]:
                 "error": host.error,
                 "offset_ps": str(run.offsets_ps[host.number]),
                 "start_unix_ns": None if start_unix_ns is None else str(start_unix_ns),
-                **_counts(host),
+                **_count_events(host),
             }
             for host, start_unix_ns in zip(seen.hosts, run.starts_unix_ns, strict=True)
         ],
-        "processes": [one for host in seen.ready for one in _processes(seen, host)],
+        "processes": [one for host in seen.ready for one in _list_processes(seen, host)],
     }
 
 
-def _run(seen: Snapshot) -> list[str] | None:
+def _get_extent(seen: Snapshot) -> list[str] | None:
     """Begin and end of what there is to see first, from the origin of the session; None: all of it."""
     hosts = [host for host in seen.ready if host.store.events]
     if not any(host.store.about.get("run") for host in hosts):
@@ -52,7 +61,7 @@ def _run(seen: Snapshot) -> list[str] | None:
     return [str(begin), str(end)]
 
 
-def _counts(host: SeenHost) -> dict[str, int]:
+def _count_events(host: HostView) -> dict[str, int]:
     """``events``: as ``info`` counts them, those without a start as well; ``untimed_events``: the latter, which no
     track shows."""
     if host.known is None:
@@ -65,7 +74,7 @@ def _counts(host: SeenHost) -> dict[str, int]:
     }
 
 
-def _processes(seen: Snapshot, host: SeenHost) -> Iterator[dict[str, Any]]:
+def _list_processes(seen: Snapshot, host: HostView) -> Iterator[dict[str, Any]]:
     """The processes of a host with their tracks, in the order in which they are shown."""
     tracks: dict[int, list[tuple[Any, ...]]] = {}
     for track in host.store.tracks:
@@ -92,3 +101,260 @@ def _processes(seen: Snapshot, host: SeenHost) -> Iterator[dict[str, Any]]:
             "shown": about.get("shown", True),
             "tracks": {name: list(column) for name, column in zip(_TRACK, zip(*rows, strict=True), strict=True)},
         }
+
+
+MOST_FLOWS: Final = 10_000
+MOST_WIDTH: Final = 16_384
+_MOST_BANDS: Final = 100_000
+FLOW_COLUMNS: Final = (
+    *("from_host", "from_at", "from_track", "from_lane", "from_ps"),
+    *("to_host", "to_at", "to_track", "to_lane", "to_ps", "kind"),
+)
+
+
+# ---- steps
+
+
+def make_steps_document(run: ViewedRun) -> dict[str, Any]:
+    """The steps of each host, and of each device that has steps of its own, in order of time."""
+    bands: list[dict[str, Any]] = []
+    more = 0
+    seen = run.snapshot
+    for host in seen.ready:
+        for band in host.facts.bands if host.facts is not None else ():
+            room = max(_MOST_BANDS - len(bands), 0)
+            more += max(len(band.start_ps) - room, 0)
+            bands += _list_steps(seen, host, band, room)
+    return {"bands": bands, "more": more}
+
+
+def _list_steps(seen: Snapshot, host: HostView, band: Band, room: int) -> Iterator[dict[str, Any]]:
+    whole = band.process < 0
+    columns = (band.start_ps, band.duration_ps, band.title, band.group)
+    for start, duration, title, group in zip(*(column[:room].tolist() for column in columns), strict=True):
+        yield {
+            "name": cut_name(band.titles[title]),
+            "start_ps": str(host.to_session(start)),
+            "duration_ps": str(duration),
+            "host": host.name,
+            "process": None if whole else seen.track_id(host, band.process),
+            "track": None,
+            "group": group,
+        }
+
+
+# ---- flows
+
+
+def make_flows_document(
+    seen: Snapshot, start_ps: int, end_ps: int, tracks: Int64s | None, limit: int
+) -> dict[str, Any]:
+    """Flows within a range of time that end on these tracks, None: on any; of too many an even share."""
+    found: dict[str, list[Any]] = {name: [] for name in FLOW_COLUMNS}
+    parts = [(host, host.facts.flows, local) for host, local in seen.split(tracks) if host.facts is not None]
+    chosen = [(host, flows, _find_flows(host, flows, start_ps, end_ps, local)) for host, flows, local in parts]
+    total = sum(len(places) for *_, places in chosen)
+    every, passed = max(-(-total // max(limit, 1)), 1), 0
+    for host, flows, places in chosen:
+        share = places[-passed % every :: every]
+        passed += len(places)
+        for place in share.tolist() if limit else ():
+            _add_flow(found, seen, host, flows, place)
+    return {"flows": found, "more": total - len(found["kind"])}
+
+
+def _find_flows(host: HostView, flows: Flows, start_ps: int, end_ps: int, local: Int64s) -> Int64s:
+    """The flows of a host that are seen, in the order of producers."""
+    first, last = _limit_time(host.to_host(start_ps)), _limit_time(host.to_host(end_ps))
+    seen = (np.minimum(flows.from_ps, flows.to_ps) < last) & (np.maximum(flows.from_ps, flows.to_ps) >= first)
+    places = np.flatnonzero(seen)
+    if len(local) < len(host.store.tracks):
+        spans = _find_row_spans(host, local)
+        for rows in (flows.producer, flows.consumer):
+            places = places[np.searchsorted(spans, rows[places], side="right") % 2 == 1]
+    return places
+
+
+def _limit_time(time_ps: int) -> int:
+    return max(LEAST, min(MOST, time_ps))
+
+
+def _find_row_spans(host: HostView, local: Int64s) -> Int64s:
+    """Where stretches of rows of the capture's events that are on these tracks begin and end, in turn."""
+    records = host.store.raw.track_records
+    mine = records[local[local < len(records)]]
+    spans = np.stack([mine["row"].astype(np.int64), mine["row"].astype(np.int64) + mine["events"]], axis=1)
+    return spans[np.argsort(spans[:, 0], kind="stable")].reshape(-1)
+
+
+def _add_flow(found: dict[str, list[Any]], seen: Snapshot, host: HostView, flows: Flows, place: int) -> None:
+    ends = (("from", flows.producer, flows.from_ps), ("to", flows.consumer, flows.to_ps))
+    places = (host.store.place(int(rows[place])) for _, rows, _ in ends)
+    ats = [at for at in places if at is not None]
+    if len(ats) < len(ends):
+        return
+    for at, (side, _, times) in zip(ats, ends, strict=True):
+        event = host.store.event(at)
+        found[f"{side}_host"].append(host.name)
+        found[f"{side}_at"].append(at)
+        found[f"{side}_track"].append(seen.track_id(host, event.track))
+        found[f"{side}_lane"].append(event.lane)
+        found[f"{side}_ps"].append(str(host.to_session(int(times[place]))))
+    found["kind"].append(flows.kind_name(place))
+
+
+# ---- counters
+
+
+def make_counter_document(
+    run: ViewedRun, host_name: str | None, track: int, start_ps: int, end_ps: int, width: int
+) -> dict[str, Any]:
+    """A counter over a range of time, in at most ``width`` parts: when each begins, and its least, largest and last
+    value. The value that holds when the range begins is shown from there."""
+    seen = run.snapshot
+    host, local = seen.place_of(track)
+    if host_name is not None and host.name != host_name:
+        raise RequestError(404, f"track {track} is not of host {host_name!r}")
+    place = local - len(host.store.tracks)
+    if not 0 <= place < len(host.counters):
+        raise RequestError(404, f"track {track} is no counter")
+    found = host.counters[place]
+    first, last = _limit_time(host.to_host(start_ps)), _limit_time(host.to_host(end_ps))
+    begin = max(int(np.searchsorted(found.time_ps, first, side="right")) - 1, 0)
+    end = int(np.searchsorted(found.time_ps, last, side="left"))
+    document = {"name": found.name, "unit": found.unit, **_reduce_counter(found, host, begin, end, first, last, width)}
+    document["most"] = _drop_infinite(found.value.max()) if len(found.value) else None
+    document["least"] = _drop_infinite(found.value.min()) if len(found.value) else None
+    return document
+
+
+def _reduce_counter(
+    found: Counter, host: HostView, begin: int, end: int, first: int, last: int, width: int
+) -> dict[str, Any]:
+    times, values = found.time_ps[begin:end], found.value[begin:end]
+    if len(times) > width:
+        pixel = ((times.astype(np.float64) - first) * (width / max(last - first, 1))).astype(np.int64)
+        fresh = np.flatnonzero(np.append(True, pixel[1:] != pixel[:-1]))
+    else:
+        fresh = np.arange(len(times))
+    ends = np.append(fresh[1:], len(times)) - 1 if len(times) else fresh
+    least = np.fmin.reduceat(values, fresh) if len(fresh) else values
+    most = np.fmax.reduceat(values, fresh) if len(fresh) else values
+    return {
+        "t": [str(host.to_session(max(time, first))) for time in times[fresh].tolist()],
+        "min": [_drop_infinite(value) for value in least.tolist()],
+        "max": [_drop_infinite(value) for value in most.tolist()],
+        "last": [_drop_infinite(value) for value in values[ends].tolist()],
+    }
+
+
+def _drop_infinite(value: float) -> float | None:
+    """As JSON has it: null is no number, or infinite."""
+    return float(value) if np.isfinite(value) else None
+
+
+_SAVED_TILE_BITS: Final = 10
+_BETWEEN_LEVELS: Final = 2
+_LANES: Final = (None, 64, 8, 1)
+_COUNTER_WIDTH: Final = 1_500
+_HEAD = struct.Struct("<8I")
+
+
+@dataclass(frozen=True, slots=True)
+class SavedTimeline:
+    """``documents``: what the page asks a server for, by name; ``tiles``: by level a tile of the whole session;
+    ``exact``: whether the finest has every event by itself."""
+
+    documents: dict[str, Any]
+    tiles: dict[int, bytes]
+    exact: bool
+
+
+def make_saved_timeline(run: ViewedRun, hosts: list[str], most_slices: int) -> SavedTimeline:
+    """Of a run that is built, these hosts; all levels together have about as many slices as that."""
+    seen = run.snapshot
+    tiles = _make_tiles(seen, most_slices)
+    finest = tiles[min(tiles)]
+    document = make_timeline_document(run)
+    document["hosts"] = [host for host in document["hosts"] if host["host"] in hosts]
+    documents = {
+        "timeline": document,
+        "levels": {"levels": sorted(tiles)},
+        "names": _list_names(seen, tiles.values()),
+        "steps": make_steps_document(run),
+        "counters": dict(_make_counters(run, document)),
+    }
+    events = sum(host.store.events for host in seen.ready)
+    return SavedTimeline(documents, tiles, _count_slices(finest) == events)
+
+
+def _make_tiles(seen: Snapshot, most_slices: int) -> dict[int, bytes]:
+    """Levels from the coarsest, with one tile for the session, to the finest for which there is room; at least one."""
+    coarsest, lanes = _choose_first_level(seen, most_slices)
+    found: dict[int, bytes] = {}
+    room = most_slices
+    for level in range(coarsest, -1, -_BETWEEN_LEVELS):
+        tile = _make_whole_tile(seen, level, lanes)
+        room -= _count_slices(tile)
+        if found and room < 0:
+            break
+        found[level] = tile
+        if (
+            int(_read_column(tile, 1, np.uint32).max(initial=1)) <= 1
+        ):  # every event is a slice: finer levels are the same
+            break
+    return found
+
+
+def _choose_first_level(seen: Snapshot, most_slices: int) -> tuple[int, int | None]:
+    """The level at which one tile covers the session, and how many lanes of each track leave room for it. For too many
+    tracks even then the level is coarser."""
+    level = max(0, max(seen.span_ps, 1).bit_length() - _SAVED_TILE_BITS)
+    for lanes in _LANES:
+        if _count_slices(_make_whole_tile(seen, level, lanes)) <= most_slices:
+            return level, lanes
+    return min(level + _SAVED_TILE_BITS, lod.COARSEST), _LANES[-1]
+
+
+def _make_whole_tile(seen: Snapshot, level: int, lanes: int | None) -> bytes:
+    """A tile of a level that holds the whole session, however many buckets that are."""
+    drawn = lod.Tile()
+    for part in seen.tile_parts(None, lanes):
+        part.store.draw(drawn, part, level, part.origin_ps, part.origin_ps + seen.span_ps)
+    return drawn.packed(level, 0)
+
+
+def _count_slices(tile: bytes) -> int:
+    return int(_HEAD.unpack_from(tile)[3])
+
+
+def _read_column(tile: bytes, number: int, dtype: type[np.generic]) -> Any:
+    """A column of 32 bits of the slices: busy, count, name, at."""
+    _, _, rows, slices, *_ = _HEAD.unpack_from(tile)
+    body = -(-(_HEAD.size + 12 * rows) // 8) * 8
+    return np.frombuffer(tile, dtype, slices, body + 16 * slices + 4 * number * slices)
+
+
+def _list_names(seen: Snapshot, tiles: Any) -> dict[str, dict[str, str]]:
+    """Names of all slices by host and number."""
+    found: dict[int, set[int]] = {}
+    for tile in tiles:
+        _, _, rows, _, *_ = _HEAD.unpack_from(tile)
+        tracks = np.frombuffer(tile, np.uint32, rows, _HEAD.size)
+        ends = np.frombuffer(tile, np.uint32, rows, _HEAD.size + 8 * rows).astype(np.int64)
+        hosts = np.repeat(tracks >> seen.id_bits, np.diff(ends, prepend=0))
+        names = _read_column(tile, 2, np.uint32)
+        for number in np.unique(hosts).tolist():
+            found.setdefault(number, set()).update(np.unique(names[hosts == number]).tolist())
+    by_host = {seen.hosts[number]: sorted(names) for number, names in found.items()}
+    return {host.name: {str(name): host.store.short_name(name) for name in names} for host, names in by_host.items()}
+
+
+def _make_counters(run: ViewedRun, document: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Every counter over the whole session, by track."""
+    span = int(document["span_ps"])
+    for process in document["processes"]:
+        tracks = process["tracks"]
+        for track, kind in zip(tracks["id"], tracks["kind"], strict=True):
+            if kind == "counter":
+                yield str(track), make_counter_document(run, process["host"], track, 0, span, _COUNTER_WIDTH)

@@ -1,4 +1,9 @@
-"""One run that is being looked at: its hosts are made ready one after the other, in a thread of its own, once."""
+"""One run that is being looked at: its hosts are made ready one after the other, in a thread of its own, once.
+
+Stores and facts of a host are built, or opened from the cache. The events of the capture come first, decoded without
+stats, so that they can be drawn soon; they are decoded once more, with stats, for what is derived. Which instruction
+and op an event is an execution of is found when it is asked for.
+"""
 
 from __future__ import annotations
 
@@ -6,30 +11,452 @@ import contextlib
 import ctypes
 import hashlib
 import itertools
+import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import replace
-from functools import cached_property
-from typing import TYPE_CHECKING
+from functools import cached_property, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+import numpy as np
 import pyarrow as pa
 
+from fastprof._version import __version__
+from fastprof.decode.plane_kinds import find_device_of_plane, is_gpu_plane
+from fastprof.decode.single_event import METADATA, EventStats
 from fastprof.decode.workers import HOSTS_READ, Progress
-from fastprof.errors import ChangedError, FastprofError
-from fastprof.tables.host_clocks import host_clocks
-from fastprof.viewer.building import DerivedHost, derived_facts, derived_store, raw_store
+from fastprof.derive.devices.op_names import Framework, parse_op_name
+from fastprof.errors import CaptureError, ChangedError, FastprofError
+from fastprof.schema.value_classes import dataclass
+from fastprof.tables.host_clocks import make_host_clocks
+from fastprof.tables.host_events import HOST_THREADS
+from fastprof.tables.host_reader import read_host
+from fastprof.tables.table_set import TableSet
 from fastprof.viewer.cache_folder import CacheFolder
-from fastprof.viewer.event_op import EventOps
+from fastprof.viewer.host_files import (
+    FACTS_FORMAT,
+    FACTS_VERSION,
+    STORE_FORMAT,
+    HostFacts,
+    TrackInput,
+    build_store,
+    make_fact_columns,
+    write_facts,
+)
 from fastprof.viewer.query import RequestError
-from fastprof.viewer.run_version import RunVersion
-from fastprof.viewer.snapshot import BUILDING, READY, SeenHost, Snapshot, id_bits
+from fastprof.viewer.run_list import RunVersion, check_capture, make_capture_key
+from fastprof.viewer.snapshot import BUILDING, READY, HostView, Snapshot, count_id_bits
 from fastprof.viewer.snapshot import FAILED as FAILED
-from fastprof.viewer.store import HostStore
-from fastprof.viewer.threads import Changes
+from fastprof.viewer.store import HostStore, Store
+from fastprof.viewer.threads import Changes, ComputedOnce
 
 if TYPE_CHECKING:
+    from fastprof.derive.host import Host
+    from fastprof.derive.ops.gpu_ops import GpuOp
+    from fastprof.derive.timeline.derived_track import DerivedTimeline
+    from fastprof.derive.timeline.host_timeline import HostTimeline
+    from fastprof.hlo.module import HloModule
+    from fastprof.hlo.programs import Program
     from fastprof.profile.profile import Profile
+    from fastprof.schema.columns import Int32s
+
+
+_TPU, _SPARSE_CORE = "/device:TPU:", " SparseCore "
+_MODULES, _OPS = "XLA Modules", "XLA Ops"
+_FRAMEWORK_OPS: Final = ("Framework Ops", "TensorFlow Ops")
+_MOST_LETTERS: Final = 300
+"""Of the words that rows are searched by: a part of a name matches as well."""
+_KEPT_MODULES: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class ViewedEvent:
+    """An event of host ``number``: ``name`` as it is shown, ``long_name`` in full; ``row`` of its host, None if it is
+    derived. ``line``: its track, by the title of all of its kind. ``gpu_programs``: see ``HostFacts``."""
+
+    number: int
+    plane: str
+    line: str
+    row: int | None
+    name: str
+    long_name: str
+    stats: EventStats
+    gpu_programs: frozenset[int] = frozenset()
+
+    def stat(self, name: str, of: str | None = None) -> str | None:
+        """The value of a stat, of the event before its metadata; None: it has none, or an empty one."""
+        return next(filter(None, self.stats.values(name, of)), None)
+
+
+@dataclass(frozen=True, slots=True)
+class _EventOp:
+    """``program``: an int64, else ``title``: a text that names it. ``search``, ``device``, ``host``: names of rows in
+    the tables of op stats, of the framework's ops, of device ops and of host ops; "": there is none. ``of_program``:
+    those of the program, if it has any."""
+
+    program: int | None = None
+    title: str = ""
+    instruction: str = ""
+    name: str = ""
+    category: str = ""
+    search: str = ""
+    device: str = ""
+    host: str = ""
+    of_program: bool = False
+
+
+class EventOps:
+    """The ops of the events of a session. What several events need is computed once, when the first of them needs it;
+    events that need something else do not wait."""
+
+    def __init__(self, tables: TableSet) -> None:
+        self._tables = tables
+        self._once: ComputedOnce[Hashable, Any] = ComputedOnce()
+        self._modules: ComputedOnce[int, HloModule | None] = ComputedOnce(_KEPT_MODULES)
+
+    def document(self, seen: ViewedEvent) -> dict[str, Any] | None:
+        """As JSON takes it; None: it is no op. ``hlo``: how the page of programs finds it, None if the capture does not
+        have the program. ``op_stats``: what the tables of op stats are filtered by, None if it has no row there."""
+        op = self._op(seen)
+        if op is None:
+            return None
+        programs = self._programs(seen.number)
+        program = _find_program(programs, op)
+        number = op.program if program is None else program.id
+        has_ops = op.of_program and program is not None and self._has_ops(seen, program.id)
+        return {
+            "program_id": None if number is None else str(number % 2**64),
+            "module": op.title or seen.stat("hlo_module") if program is None else program.title,
+            "instruction": op.instruction or None,
+            "name": op.name or None,
+            "category": op.category or None,
+            "hlo": None if program is None else self._hlo(programs, program, op.instruction),
+            "op_stats": _make_searches(op, program, has_ops),
+        }
+
+    def _op(self, seen: ViewedEvent) -> _EventOp | None:
+        if seen.line == _MODULES:
+            return _EventOp(_parse_program_id(seen.stat("program_id")), seen.long_name, of_program=True)
+        if seen.row is None:
+            return _find_derived_op(seen)
+        if is_gpu_plane(seen.plane):
+            return self._of_gpu(seen, seen.row) or _find_derived_op(seen)
+        if seen.plane.startswith(_TPU):
+            return _find_tpu_op(seen)
+        return self._of_host(seen) if seen.plane == HOST_THREADS else None
+
+    def _of_gpu(self, seen: ViewedEvent, row: int) -> _EventOp | None:
+        places, ops = self._gpu_ops(seen.number)
+        place = int(places[row]) if row < len(places) else -1
+        if place < 0:
+            return None
+        op = ops[place]
+        name = parse_op_name(op.provenance).name if op.provenance else ""
+        return _EventOp(
+            op.program_id or None,
+            instruction=op.name if op.is_hlo else "",
+            name=name,
+            category=op.category,
+            search=name or op.name,
+            device=op.name,
+        )
+
+    def _of_host(self, seen: ViewedEvent) -> _EventOp | None:
+        """From the name of the event, else its stats: a stage of a pipeline, an op of a framework, an instruction."""
+        instruction = (seen.stat("hlo_op") or "").rpartition("::")[2]
+        program = _parse_program_id(seen.stat("program_id")) if instruction else None
+        own, recorded = parse_op_name(seen.long_name), seen.stat("tf_op")
+        name = ""
+        if recorded:
+            name = parse_op_name(recorded).name
+        elif seen.stat("_ipl_stage_id") and seen.stat("_ipl_stage_cat"):
+            name = seen.long_name
+        elif own.framework is not Framework.UNKNOWN:
+            name = own.name
+        elif instruction and not self._has_devices(seen.number):
+            name = seen.stat("hlo_op") or ""
+        if not name and not instruction:
+            return None
+        title = seen.stat("hlo_module") or "" if instruction else ""
+        return _EventOp(program, title, instruction, "" if name == instruction else name, search=name, host=name)
+
+    def _hlo(self, programs: dict[int, Program], program: Program, instruction: str) -> dict[str, str | None]:
+        """The text that names the program among all, and the instruction if the program has it."""
+        titles = [one.title for one in programs.values()]
+        title = program.title if titles.count(program.title) == 1 else str(program.id % 2**64)
+        module = self._module(program) if instruction else None
+        has = module is not None and int(module.find([instruction])[0]) >= 0
+        return {"module": title, "instruction": instruction if has else None}
+
+    # ---- what several events need
+
+    def _programs(self, number: int) -> dict[int, Program]:
+        """Those of a host, by id."""
+        name = self._tables.session.hosts[number]
+        found: dict[int, Program] = self._once.of(
+            ("programs", number), lambda: {one.id: one for host, one in self._tables.programs() if host == name}
+        )
+        return found
+
+    def _module(self, program: Program) -> HloModule | None:
+        """None: it does not decode."""
+
+        def read() -> HloModule | None:
+            try:
+                return program.read(self._tables.session.log)
+            except CaptureError:
+                return None
+
+        return self._modules.of(id(program), read)  # the list of programs is kept
+
+    def _gpu_ops(self, number: int) -> tuple[Int32s, list[GpuOp]]:
+        found: tuple[Int32s, list[GpuOp]] = self._once.of(
+            ("gpu", number), lambda: _attribute_gpu_ops(self._tables, number)
+        )
+        return found
+
+    def _has_ops(self, seen: ViewedEvent, program: int) -> bool:
+        """Whether devices of the kind ran instructions of a program that op stats counts."""
+        number = seen.number
+        if is_gpu_plane(seen.plane):
+            return program in seen.gpu_programs or any(one.program_id == program for one in self._gpu_ops(number)[1])
+        return program in self._once.of(("tpu", number), lambda: _list_tpu_programs(self._tables, number))
+
+    def _has_devices(self, number: int) -> bool:
+        """Whether the host has planes of GPUs or of TPUs."""
+        planes = self._tables.session.captures[number].plane_keys
+        return any(find_device_of_plane(name)[0] in ("GPU", "TPU") for name, _ in planes)
+
+
+def _make_searches(op: _EventOp, program: Program | None, has_ops: bool) -> dict[str, str] | None:
+    title = "" if program is None else program.title
+    device = f"{title} {op.device}".strip() if op.device else title if has_ops else ""
+    found = {"search": op.search, "device_search": device, "host_search": op.host}
+    return {key: text[:_MOST_LETTERS] for key, text in found.items() if text} or None
+
+
+def _find_derived_op(seen: ViewedEvent) -> _EventOp | None:
+    """Derived lines of instructions name program and instruction, ``3/fusion.1``, those of ops the framework's op."""
+    if seen.line == _OPS:
+        program, _, instruction = seen.long_name.rpartition("/")
+        return _EventOp(_parse_program_id(program), program, instruction or seen.name, device=instruction or seen.name)
+    if seen.line in _FRAMEWORK_OPS:
+        name = parse_op_name(seen.long_name).name
+        return _EventOp(name=name, search=name)
+    return None
+
+
+def _find_tpu_op(seen: ViewedEvent) -> _EventOp | None:
+    """Op stats counts events of op lines whose metadata have a program and a symbol."""
+    from fastprof.derive.devices.device_events import OP_LINES
+
+    of_metadata = partial(seen.stat, of=METADATA)
+    program = _parse_program_id(of_metadata("program_id"))
+    if program is None:
+        return None
+    provenance = of_metadata("tf_op")
+    name = parse_op_name(provenance).name if provenance else ""
+    counted = seen.line in OP_LINES and _SPARSE_CORE not in seen.plane and of_metadata("symbol_id") not in (None, "0")
+    return _EventOp(
+        program,
+        instruction=seen.stat("hlo_op") or seen.name,
+        name=name,
+        category=seen.stat("hlo_category") or "",
+        search=(name or seen.name) if counted else "",
+        device=seen.name if counted else "",
+    )
+
+
+def _parse_program_id(text: str | None) -> int | None:
+    """A program id as captures have it, an int64 that stands for a uint64."""
+    if not text or not text.removeprefix("-").isascii() or not text.removeprefix("-").isdigit() or len(text) > 20:
+        return None
+    number = int(text) % 2**64
+    return number if number < 2**63 else number - 2**64
+
+
+def _find_program(programs: dict[int, Program], op: _EventOp) -> Program | None:
+    """By id, else by title or by the name of the module, if only one has it."""
+    if op.program is not None:
+        return programs.get(op.program)
+    if not op.title:
+        return None
+    titled = [one for one in programs.values() if one.title == op.title]
+    named = titled or [one for one in programs.values() if one.title.rpartition("(")[0] == op.title]
+    return named[0] if len(named) == 1 else None
+
+
+def _attribute_gpu_ops(tables: TableSet, number: int) -> tuple[Int32s, list[GpuOp]]:
+    """By row of the host's events the place of its op, -1: none; and the ops."""
+    from fastprof import hlo
+    from fastprof.derive.ops import gpu_attribution
+    from fastprof.derive.ops.device_ops import GPU_STATS
+    from fastprof.derive.steps.event_graph import STATS
+    from fastprof.hlo.programs import Modules
+
+    stats = tuple(dict.fromkeys((*STATS, *GPU_STATS)))
+    try:
+        events = read_host(tables, number, (), stats, hlo.METADATA_STATS)
+        ops = gpu_attribution.find_op_events(events, Modules(events.programs, events.capture.log))
+    except CaptureError:  # op stats reports it; the event has its details without an op
+        return np.zeros(0, np.int32), []
+    return ops.op, ops.ops
+
+
+def _list_tpu_programs(tables: TableSet, number: int) -> set[int]:
+    """The ids of programs whose instructions TPUs ran."""
+    from fastprof.derive.devices.device_events import list_op_events
+    from fastprof.derive.ops import tpu_cores
+
+    try:
+        events = read_host(tables, number, tpu_cores.PLANES, tpu_cores.EVENT_STATS, tpu_cores.METADATA_STATS)
+        op_tables = [
+            tpu_cores.build_tpu_op_table(events, list_op_events(events, plane), 0)[0]
+            for plane in events.planes_of("TPU")
+        ]
+    except CaptureError:
+        return set()
+    return {program for table in op_tables for program in table.program_id.tolist()}
+
+
+T = TypeVar("T")
+Make = Callable[[Path], None]
+_DERIVATION: Final = 4
+"""Grows when other tracks are derived, raw ones are named or ordered otherwise, or more is kept of a host: older stores
+are made again."""
+_STORE_VERSION: Final = (__version__, STORE_FORMAT, _DERIVATION)
+
+
+def open_raw_store(
+    tables: TableSet, number: int, cache: CacheFolder | None = None, progress: Progress | None = None
+) -> Store:
+    """The events of host ``number``, all of them. Raises what reading a capture raises."""
+
+    def make(path: Path) -> None:
+        from fastprof.derive.host import Host
+        from fastprof.derive.timeline.host_timeline import find_run_range, make_raw_timeline
+
+        workers = tables.session.workers
+        with workers.reporting(progress):
+            events = read_host(tables, number, (), (), ())
+            timeline = make_raw_timeline(Host(events, workers))
+            about = {
+                "processes": _list_processes(timeline),
+                "untimed": sum(events.untimed.values()),
+                "run": find_run_range(events),
+            }
+            _write_store(path, timeline, tables, about)
+
+    return _open_cached(tables, number, ("raw", *_STORE_VERSION), cache, make, Store)
+
+
+class DerivedHost:
+    """Host ``number`` with the stats that tracks and facts are derived from. It is read when it is first needed, after
+    ``pause``: not at all if the cache has all that is made of it."""
+
+    def __init__(self, tables: TableSet, number: int, pause: Callable[[], object] = lambda: None) -> None:
+        self.tables = tables
+        self.number = number
+        self._pause = pause
+
+    @cached_property
+    def host(self) -> Host:
+        from fastprof.derive.host import Host
+        from fastprof.derive.timeline.derived_lines import NEEDS
+
+        self._pause()
+        events = read_host(self.tables, self.number, NEEDS.planes, NEEDS.stats, NEEDS.metadata_stats)
+        return Host(events, self.tables.session.workers)
+
+    @cached_property
+    def timeline(self) -> DerivedTimeline:
+        from fastprof.derive.timeline.derived_lines import derive_timeline
+
+        return derive_timeline(self.host)
+
+
+def open_derived_store(of: DerivedHost, cache: CacheFolder | None = None, progress: Progress | None = None) -> Store:
+    """The events of tracks that are derived from others, as XProf derives them; there may be none."""
+
+    def make(path: Path) -> None:
+        with of.tables.session.workers.reporting(progress):
+            _write_store(path, of.timeline, of.tables, {"processes": _list_processes(of.timeline)})
+
+    return _open_cached(of.tables, of.number, ("derived", *_STORE_VERSION), cache, make, Store)
+
+
+def open_derived_facts(
+    of: DerivedHost, cache: CacheFolder | None = None, progress: Progress | None = None
+) -> HostFacts:
+    """What is derived from a host besides tracks."""
+
+    def make(path: Path) -> None:
+        with of.tables.session.workers.reporting(progress):
+            write_facts(path, make_fact_columns(of.tables, of.number, of.host, of.timeline))
+
+    return _open_cached(of.tables, of.number, ("facts", FACTS_FORMAT, FACTS_VERSION), cache, make, HostFacts)
+
+
+def _write_store(path: Path, timeline: HostTimeline, tables: TableSet, about: dict[str, Any]) -> None:
+    tracks = [
+        TrackInput(
+            timeline.start_ps[track.first : track.last],
+            timeline.duration_ps[track.first : track.last],
+            timeline.name[track.first : track.last],
+            track.first,
+            {
+                "process": track.process.number,
+                "name": track.name,
+                "tid": track.tid,
+                "sort": track.tid,
+                "kind": track.kind,
+                "line": None if track.line is None else track.line.number,
+            },
+        )
+        for track in timeline.tracks
+    ]
+    build_store(path, tracks, timeline.names, about, tables.session.workers)
+
+
+def _list_processes(timeline: HostTimeline) -> list[dict[str, Any]]:
+    return [
+        {
+            "pid": process.pid,
+            "name": process.name,
+            "sort": process.pid,
+            "shown": process.shown,
+            "plane": process.plane.name,
+            "kind": process.plane.kind,
+        }
+        for process in timeline.processes
+    ]
+
+
+def _open_cached(
+    tables: TableSet,
+    number: int,
+    what: tuple[object, ...],
+    cache: CacheFolder | None,
+    make: Make,
+    read: Callable[[Path], T],
+) -> T:
+    """Whatever ``read`` reads from a file of the cache, which ``make`` writes. Without a cache, and for a stream, the
+    file is gone as soon as it is open. ChangedError: the capture changed; nothing made of it is kept."""
+    capture = tables.session.captures[number]
+
+    def made(path: Path) -> None:
+        make(path)
+        check_capture(capture)
+
+    if cache is None:
+        with tempfile.TemporaryDirectory(prefix="fastprof-") as folder:
+            made(Path(folder, "made"))
+            return read(Path(folder, "made"))
+    key = make_capture_key(capture, *what, number, capture.host, capture.salvage, str(tables.selection))
+    return cache.opened(key, made, read)
+
 
 _KEPT_KEYS = 64
 _FIRST_PICTURE_S = 0.1
@@ -69,10 +496,10 @@ class ViewedRun:
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self.ops = EventOps(self.tables)
-        self.hosts = [SeenHost(number, name) for number, name in enumerate(self.session.hosts)]
+        self.hosts = [HostView(number, name) for number, name in enumerate(self.session.hosts)]
         environments = [part.environment for part in self.session.index.captures]
         self.starts_unix_ns = [one.start_unix_ns for one in environments]
-        self.offsets_ps = host_clocks(self.starts_unix_ns).offsets_ps
+        self.offsets_ps = make_host_clocks(self.starts_unix_ns).offsets_ps
         self._issued: dict[str, Snapshot] = {}
         self.changes = Changes()
         self.snapshot = self._look()
@@ -80,9 +507,9 @@ class ViewedRun:
     @cached_property
     def declared_empty(self) -> dict[str, str | None]:
         """Why pages have nothing to show, as far as the captures declare it."""
-        from fastprof.viewer.analysis_list import empty_pages  # late: it imports all analyses
+        from fastprof.viewer.analysis_list import explain_empty_pages  # late: it imports all analyses
 
-        return empty_pages(self.session)
+        return explain_empty_pages(self.session)
 
     @property
     def analysed(self) -> tuple[int, int]:
@@ -162,7 +589,7 @@ class ViewedRun:
         except GivenUpError:
             return
 
-    def _stage(self, stage: Callable[[SeenHost], None], host: SeenHost) -> None:
+    def _stage(self, stage: Callable[[HostView], None], host: HostView) -> None:
         """A stage of a host; a fault is an error of the host, and the others go on."""
         try:
             stage(host)
@@ -177,18 +604,18 @@ class ViewedRun:
         self._show_more()
         _give_back_memory()
 
-    def _show(self, host: SeenHost) -> None:
+    def _show(self, host: HostView) -> None:
         host.state = BUILDING
         self._show_more()
-        raw = raw_store(self.tables, host.number, self._cache, self._progress(host))
+        raw = open_raw_store(self.tables, host.number, self._cache, self._progress(host))
         host.known = HostStore(raw)
         host.state, host.progress = READY, 1.0
 
-    def _derive(self, host: SeenHost) -> None:
+    def _derive(self, host: HostView) -> None:
         late = DerivedHost(self.tables, host.number, self._pause)
         progress = self._progress(host)
-        derived = derived_store(late, self._cache, progress)
-        host.facts = derived_facts(late, self._cache, progress)
+        derived = open_derived_store(late, self._cache, progress)
+        host.facts = open_derived_facts(late, self._cache, progress)
         host.known = HostStore(host.store.raw, derived)
         host.derived = READY
 
@@ -196,7 +623,7 @@ class ViewedRun:
         self._stopping.wait(self._pause_s)
         self._pause_s = 0.0
 
-    def _progress(self, host: SeenHost) -> Progress:
+    def _progress(self, host: HostView) -> Progress:
         def report(_stage: str, done: int, total: int) -> None:
             if self._left or self._stopping.is_set():
                 raise GivenUpError
@@ -217,7 +644,7 @@ class ViewedRun:
         ends = [host.store.last_ps + offsets[host.number] for host in shown]
         hosts = tuple(replace(host, shift_ps=offsets[host.number] - origin) for host in self.hosts)
         span = max(ends, default=origin) - origin
-        found = Snapshot(self._key(), hosts, origin, span, id_bits(len(hosts)))
+        found = Snapshot(self._key(), hosts, origin, span, count_id_bits(len(hosts)))
         self._issued[found.key] = found
         while len(self._issued) > _KEPT_KEYS:
             del self._issued[next(iter(self._issued))]

@@ -12,13 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from fastprof.errors import CaptureError, ChangedError, FastprofError, NotFoundError, UnreadableError
-from fastprof.inputs.open_files import Watched, file_now
-from fastprof.inputs.unpacking import TooLargeError
+from fastprof.inputs.open_files import TooLargeError, Watched, find_file
 from fastprof.schema.value_classes import dataclass
 from fastprof.viewer.cache_folder import CacheFolder
 from fastprof.viewer.query import RequestError
-from fastprof.viewer.run_list import RunList
-from fastprof.viewer.run_trends import RunTrends
+from fastprof.viewer.run_list import RunList, RunTrends
 from fastprof.viewer.viewed_run import ViewedRun
 
 if TYPE_CHECKING:
@@ -49,7 +47,7 @@ class NotOpenError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class OpenedRun:
     """What is opened for a page: all its requests are for this version of this run. Without a run none can be opened
     yet. ``notice``: what the page has to say about the choice."""
 
@@ -60,7 +58,7 @@ class Opened:
 
 
 @dataclass(frozen=True, slots=True)
-class RunsListed:
+class ListedRuns:
     """``rows``: of each run its name, hosts, and whether it is the newest; ``open``: it is shown if a request names
     none; ``problem``: why it cannot be opened, as far as that is known. ``count``: the number of runs that match."""
 
@@ -69,7 +67,7 @@ class RunsListed:
 
 
 @dataclass(frozen=True, slots=True)
-class _Fault:
+class _RunFault:
     """Why a run cannot be opened, and its files as they were then. ``until_s``: when it is tried again although they
     are the same; None: never."""
 
@@ -96,11 +94,11 @@ class ViewedRuns:
         self._opening: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
         self._choosing = threading.Lock()
         self._open: OrderedDict[str, ViewedRun] = OrderedDict()
-        self._faults: dict[str, _Fault] = {}
+        self._faults: dict[str, _RunFault] = {}
         self._passed: tuple[str, str] | None = None
         self.stopping = threading.Event()
         self._trends = RunTrends(load, cache, self.stopping)
-        self.title = _title(source, first)
+        self.title = _get_title(source, first)
         self.usual: str | None = None
         """The run that is shown if a request names none."""
         if first is not None:
@@ -109,7 +107,7 @@ class ViewedRuns:
 
     # ---- which there are
 
-    def listed(self, q: str = "", first: int = 0, most: int | None = None, also: str | None = None) -> RunsListed:
+    def listed(self, q: str = "", first: int = 0, most: int | None = None, also: str | None = None) -> ListedRuns:
         """The runs whose names contain ``q``, newest first, ``most`` of them from number ``first`` on: runs may be
         written while the server is up. ``also``: a run that is listed in any case, as the usual one is."""
         runs = self._runs.now()
@@ -125,7 +123,7 @@ class ViewedRuns:
                     rows.append(self._row(name, run.hosts, self._problem(run, False)))
                 elif name == self.usual:
                     rows.append(self._row(name, [], None, newest is None))
-        return RunsListed(rows, len(found))
+        return ListedRuns(rows, len(found))
 
     def _row(self, name: str, hosts: list[str], problem: str | None, newest: bool = False) -> dict[str, Any]:
         run = self._open.get(name)
@@ -134,7 +132,7 @@ class ViewedRuns:
 
     def _problem(self, run: Run, newest: bool) -> str | None:
         fault = self._faults.get(run.name)
-        if fault is not None and fault.files == _files(run.files):
+        if fault is not None and fault.files == _list_files(run.files):
             return str(fault.error)
         if newest and run.name not in self._open:  # the profiler may only have begun to write it
             empty = next((file for file in run.files if _is_empty(file.source)), None)
@@ -149,17 +147,17 @@ class ViewedRuns:
 
     # ---- opening
 
-    def opened(self, name: str | None) -> Opened:
+    def opened(self, name: str | None) -> OpenedRun:
         """Opens a run as it is now for a page: that of the name, or the one that is shown first. NotFoundError,
         CaptureError, UnreadableError: that run cannot be opened."""
         notice = None
         if name is None and self.directory is not None:
             run, notice = self._chosen()
             if run is None:
-                return Opened(None, None, [], notice)
+                return OpenedRun(None, None, [], notice)
         else:
             run = self.run(name)
-        return Opened(run.name, run.version, [host.name for host in run.hosts], notice)
+        return OpenedRun(run.name, run.version, [host.name for host in run.hosts], notice)
 
     def _chosen(self) -> tuple[ViewedRun | None, str | None]:
         """The usual run; if there is none yet, or it cannot be opened any more, the newest that can. And what there is
@@ -213,7 +211,7 @@ class ViewedRuns:
             except BROKEN as error:
                 if version is None:
                     raise
-                raise RequestError(410, f"{_gone(wanted)}: {error}") from None
+                raise RequestError(410, f"{_explain_gone(wanted)}: {error}") from None
             if version is not None:
                 _check_version(run, version, fresh_s)
         self._used(run)
@@ -261,7 +259,7 @@ class ViewedRuns:
                 files = self._files_of(name)
             except BROKEN as error:
                 lasts = isinstance(error, (CaptureError, TooLargeError))
-                self._faults[name] = _Fault(error, files, None if lasts else time.monotonic() + _PAUSE_S)
+                self._faults[name] = _RunFault(error, files, None if lasts else time.monotonic() + _PAUSE_S)
                 raise
             else:
                 self._faults.pop(name, None)
@@ -274,9 +272,9 @@ class ViewedRuns:
 
         if self.directory is not None:
             run = self._runs.find(name)
-            return () if run is None else _files(run.files)
+            return () if run is None else _list_files(run.files)
         try:
-            return _files(resolve(self._source).files)
+            return _list_files(resolve(self._source).files)
         except FastprofError:
             return ()
 
@@ -297,26 +295,26 @@ def _check_version(run: ViewedRun, version: str, fresh_s: float) -> None:
     """RequestError 410: the run is of another version, or of that one no longer."""
     gone = run.replaced(fresh_s)
     if run.version != version:
-        gone = f"{_gone(run.name)}; reload the page"
+        gone = f"{_explain_gone(run.name)}; reload the page"
     if gone is not None:
         raise RequestError(410, gone)
 
 
-def _gone(name: str) -> str:
+def _explain_gone(name: str) -> str:
     return f"the capture of the run {name} changed after this page was loaded"
 
 
-def _files(captures: Sequence[CaptureFile]) -> tuple[Watched | None, ...]:
+def _list_files(captures: Sequence[CaptureFile]) -> tuple[Watched | None, ...]:
     names = [file.source for file in captures if isinstance(file.source, str)]
-    return tuple(file_now(name) for name in (*names, *(program for file in captures for program in file.programs)))
+    return tuple(find_file(name) for name in (*names, *(program for file in captures for program in file.programs)))
 
 
 def _is_empty(source: object) -> bool:
-    now = file_now(source) if isinstance(source, str) else None
+    now = find_file(source) if isinstance(source, str) else None
     return now is not None and now[1][0] == 0
 
 
-def _title(source: Any, profile: Profile | None) -> str:
+def _get_title(source: Any, profile: Profile | None) -> str:
     if isinstance(source, (str, os.PathLike)):
         return Path(os.fsdecode(source)).absolute().name or str(source)
     sources = [] if profile is None else profile.sources

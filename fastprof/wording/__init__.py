@@ -1,6 +1,3 @@
 """Wording: how do people write and read times, sizes, steps and names?"""
 
-__all__ = [
-    "amounts", "cells", "elision", "flags", "json_values", "moments", "patterns", "quantities", "screen", "spelling",
-    "spreadsheets", "step_categories",
-]  # fmt: skip
+__all__ = ["amounts", "cells", "patterns", "quantities", "screen", "spelling"]

@@ -1,24 +1,22 @@
-"""Readers of amounts as people write them: times (1.5s), sizes (2GiB) and ranges of steps (3:5, train=3:5).
-
-They raise ValueError with a sentence for the user.
-"""
+"""Parsers of amounts as people write them: times (1.5s), sizes (2GiB), step ranges (3:5, train=3:5), times of day."""
 
 from __future__ import annotations
 
 import re
+from datetime import date, datetime
 from typing import NamedTuple
 
-from fastprof.wording.patterns import pattern_of
+from fastprof.wording.patterns import compile_late
 
 _PICOSECONDS = {"ps": 1, "ns": 10**3, "us": 10**6, "µs": 10**6, "ms": 10**9, "s": 10**12}
-_TIME = pattern_of(r"\s*([+-]?\d+(?:\.\d*)?|[+-]?\.\d+)\s*(ps|ns|us|µs|ms|s)?\s*", re.ASCII)
+_TIME = compile_late(r"\s*([+-]?\d+(?:\.\d*)?|[+-]?\.\d+)\s*(ps|ns|us|µs|ms|s)?\s*", re.ASCII)
 _BYTES = {
     "b": 1,
     **{f"{prefix}ib": 1 << 10 * power for power, prefix in enumerate("kmgt", 1)},
     **{f"{prefix}b": 1000**power for power, prefix in enumerate("kmgt", 1)},
 }
-_SIZE = pattern_of(r"\s*\+?(\d+(?:\.\d*)?|\.\d+)\s*([kmgt]?i?b)?\s*", re.ASCII | re.IGNORECASE)
-_STEPS = pattern_of(r"(\d{1,18})?(?:\s*(:)\s*(\d{1,18})?)?", re.ASCII)
+_SIZE = compile_late(r"\s*\+?(\d+(?:\.\d*)?|\.\d+)\s*([kmgt]?i?b)?\s*", re.ASCII | re.IGNORECASE)
+_STEPS = compile_late(r"(\d{1,18})?(?:\s*(:)\s*(\d{1,18})?)?", re.ASCII)
 _LONGEST = 60
 
 
@@ -31,13 +29,13 @@ class Steps(NamedTuple):
     name: str | None = None
 
     def __str__(self) -> str:
-        """Return the range in the form that ``step_range`` reads."""
+        """Return the range in the form that ``parse_step_range`` reads."""
         first, last = ("" if bound is None else str(bound) for bound in (self.first, self.last))
         only = self.first is not None and self.last == self.first + 1
         return (f"{self.name}=" if self.name else "") + (first if only else f"{first}:{last}")
 
 
-def picoseconds(text: str) -> int:
+def parse_time(text: str) -> int:
     """A time in picoseconds. ValueError: not a time, or not a whole number of picoseconds."""
     from fractions import Fraction
 
@@ -52,7 +50,7 @@ def picoseconds(text: str) -> int:
     return time.numerator
 
 
-def byte_count(text: str) -> int:
+def parse_size(text: str) -> int:
     """A size in bytes, at least 1; fractions of a byte are rounded up. ValueError: not a size."""
     from fractions import Fraction
 
@@ -66,7 +64,7 @@ def byte_count(text: str) -> int:
     return size
 
 
-def step_range(text: str) -> Steps:
+def parse_step_range(text: str) -> Steps:
     """``A:B``, ``A:``, ``:B``, or ``A`` for one step; B is excluded. ``train=A:B``: of the steps called train.
     ValueError: not a range of steps."""
     name, equals, numbers = text.rpartition("=")
@@ -92,3 +90,22 @@ def step_range(text: str) -> Steps:
     if first is not None and last is not None and last <= first:
         raise ValueError(f"{shown} contains no step; the second number is excluded: 3:5 is 3 and 4")
     return Steps(first, last, called)
+
+
+def parse_time_of_day(given: str | date) -> tuple[float, ...]:
+    """Year, month, day, hour, minute and second in local time; of a date the first three. ``given``: ISO 8601,
+    "2026-11-01" or "2026-11-01 12:30", as names of runs have it, 2026_11_01_12_30_00 or its beginning, or as
+    ``datetime`` has it. ValueError: it is not a time."""
+    if isinstance(given, str):
+        day, of_day = given.split("_")[:3], given.split("_")[3:]
+        written = " ".join(["-".join(day), ":".join(of_day)]).strip() if len(day) == 3 else given
+        try:
+            given = datetime.fromisoformat(written)
+        except ValueError:
+            raise ValueError(f"{given!r} is not a time; write 2026-11-01, or 2026-11-01 12:30") from None
+    if not isinstance(given, date):
+        raise ValueError(f"a time is a text or a datetime, not {type(given).__name__}")
+    if not isinstance(given, datetime):
+        return given.year, given.month, given.day
+    local = given if given.tzinfo is None else given.astimezone()
+    return (*local.timetuple()[:5], local.second + local.microsecond / 1e6)

@@ -1,16 +1,61 @@
-"""Columns as columns of text, for JSON and CSV. Works on arrays, not on single values.
-
-Dictionaries are encoded, not rows, so a text that repeats is encoded once.
-"""
+"""Columns and single values as JSON and CSV text. Works on arrays, not on single values, where there are many."""
 
 from __future__ import annotations
 
+import base64
+import json
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fastprof.wording.json_values import base64_text, json_quote, json_text
+from fastprof.wording.patterns import compile_late
+
+json_quote = json.encoder.encode_basestring_ascii
+"""Writes a JSON string in ASCII, which is valid in every encoding and has no control characters."""
+
+
+def format_json(value: Any, *, pairs: bool = False) -> str:
+    """JSON of a value from pyarrow. ``pairs``: the value is a map; repeated keys are kept."""
+    if isinstance(value, str):
+        return json_quote(value)
+    if pairs:
+        return "{" + ", ".join(f"{json_quote(str(key))}: {format_json(item)}" for key, item in value) + "}"
+    if isinstance(value, dict):
+        return format_json(list(value.items()), pairs=True)
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(format_json(item) for item in value) + "]"
+    if isinstance(value, bytes):
+        return json_quote(encode_base64(value))
+    if isinstance(value, float) and value - value != 0:
+        return json_quote({"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[repr(value)])
+    if value is None or isinstance(value, (bool, int, float)):
+        return json.dumps(value)
+    return json_quote(str(value))
+
+
+def encode_base64(value: bytes) -> str:
+    return base64.b64encode(value).decode("ascii")
+
+
+_MARK = "'"
+_SIGNS = "=+\\-@\uff1d\uff0b\uff0d\uff20"  # the last four: the full-width forms of the others
+_BLANKS = "\t-\r \x85\xa0\xad\u1680\u180e\u2000-\u200f\u2028-\u202f\u205f-\u206f\u3000\ufeff"
+"""Spaces of all widths, line ends, and what takes no width."""
+_BEGINNINGS = f"^(?:['\t\r\n]|[{_BLANKS}]*[{_SIGNS}])"
+_TAKEN_FOR_FORMULAS = compile_late(_BEGINNINGS)
+
+
+def escape_formula(text: str) -> str:
+    """``text``, with an apostrophe before it if it could be taken for a formula, or begins with an apostrophe."""
+    return _MARK + text if _TAKEN_FOR_FORMULAS.match(text) else text
+
+
+def escape_formulas(texts: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+    """``escape_formula`` for each text of an array."""
+    return pc.replace_substring_regex(texts, f"({_BEGINNINGS})", rf"{_MARK}\1")
+
 
 TEXT = pa.large_string()
 
@@ -46,11 +91,11 @@ class ColumnCells:
         if pa.types.is_null(kind):
             return pa.nulls(len(array), TEXT)
         if _is_bytes(kind):
-            return self._quote_each(None if value is None else base64_text(value) for value in array.to_pylist())
+            return self._quote_each(None if value is None else encode_base64(value) for value in array.to_pylist())
         return self._nested(array)
 
     def _quoted_dictionary(self, dictionary: pa.Array) -> pa.Array:
-        if self._quoted is None or not _same(self._dictionary, dictionary):
+        if self._quoted is None or not _is_same_memory(self._dictionary, dictionary):
             self._dictionary, self._quoted = dictionary, self._nullable_texts(dictionary)
         return self._quoted
 
@@ -69,14 +114,14 @@ class ColumnCells:
         """Lists, maps and structs as JSON text: unquoted in JSON, quoted in CSV."""
         raw = self._quote is json_quote
         is_map = pa.types.is_map(array.type)
-        texts = (None if value is None else json_text(value, pairs=is_map) for value in array.to_pylist())
+        texts = (None if value is None else format_json(value, pairs=is_map) for value in array.to_pylist())
         return pa.array(texts, TEXT) if raw else self._quote_each(texts)
 
     def _quote_each(self, texts: Iterable[str | None]) -> pa.Array:
         return pa.array((None if text is None else self._quote(text) for text in texts), TEXT)
 
 
-def lines(batch: pa.RecordBatch, cells: Sequence[ColumnCells], leads: Sequence[str], end: str) -> bytes:
+def join_cells(batch: pa.RecordBatch, cells: Sequence[ColumnCells], leads: Sequence[str], end: str) -> bytes:
     """The text of all rows: before each cell its lead, after the last one ``end``; also if there are no columns."""
     if not cells or not batch.num_rows:
         return b"".join([(leads[0] + end).encode()] * batch.num_rows)
@@ -97,12 +142,12 @@ def _is_bytes(kind: pa.DataType) -> bool:
     return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind))
 
 
-def _same(one: pa.Array | None, other: pa.Array) -> bool:
+def _is_same_memory(one: pa.Array | None, other: pa.Array) -> bool:
     """Whether two arrays are the same memory. The caller holds ``one``, so its addresses cannot have been reused."""
     if one is None or len(one) != len(other) or one.offset != other.offset or one.type != other.type:
         return False
-    return [_address(buffer) for buffer in one.buffers()] == [_address(buffer) for buffer in other.buffers()]
+    return [_get_address(buffer) for buffer in one.buffers()] == [_get_address(buffer) for buffer in other.buffers()]
 
 
-def _address(buffer: pa.Buffer | None) -> int:
+def _get_address(buffer: pa.Buffer | None) -> int:
     return 0 if buffer is None else buffer.address

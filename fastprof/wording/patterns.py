@@ -8,12 +8,12 @@ from typing import Any, AnyStr, Final, cast
 _METHODS: Final = ("match", "fullmatch", "search", "finditer", "findall", "sub", "subn", "split")
 
 
-def pattern_of(text: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
+def compile_late(text: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
     """The same as ``re.compile``; errors come at the first use."""
-    return cast("re.Pattern[AnyStr]", _Late(text, flags))
+    return cast("re.Pattern[AnyStr]", _LatePattern(text, flags))
 
 
-class _Late:
+class _LatePattern:
     def __init__(self, text: Any, flags: int) -> None:
         self._given: tuple[Any, int] = (text, flags)
 

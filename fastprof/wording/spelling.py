@@ -1,20 +1,46 @@
-"""Suggestions for misspelt names."""
+"""Names that people type: suggestions for misspelt ones, and command-line flags as Python parameters."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
+from fastprof.wording.patterns import compile_late
 
-def meant(requested: str, known: Iterable[str], full: Mapping[str, str] = MappingProxyType({})) -> str:
+
+def suggest_name(requested: str, known: Iterable[str], full: Mapping[str, str] = MappingProxyType({})) -> str:
     """``; did you mean 'op-stats'?`` with the most similar known name; empty if none is similar. Ignores case, and the
     difference between ``-`` and ``_``. ``full``: what to suggest for a name, if not the name itself."""
     from difflib import get_close_matches
 
-    names = {_plain(name): name for name in known}
-    close = get_close_matches(_plain(requested)[:100], names, 1)
+    names = {_normalise_name(name): name for name in known}
+    close = get_close_matches(_normalise_name(requested)[:100], names, 1)
     return f"; did you mean {full.get(names[close[0]], names[close[0]])!r}?" if close else ""
 
 
-def _plain(name: str) -> str:
+def _normalise_name(name: str) -> str:
     return name.casefold().replace("_", "-")
+
+
+_FLAG = compile_late(r"(?<![\w-])--([a-z][a-z-]*)(?: (NAME|FILE|N|A:B|all|modules|vmem))?(?![\w-])")
+_SWITCHES = ("wide", "force")
+_OF_CAPTURE = ("python-level", "host-level")
+"""Of ``fastprof capture``, which is a command for all readers."""
+_OF_SELECT = {"host": "hosts", "steps": "steps"}
+
+
+def translate_flags(text: str) -> str:
+    """``text`` with ``--run NAME`` as ``run=NAME``, and so on."""
+    return _FLAG.sub(lambda found: _format_parameter(found[1], found[2]), text) if "--" in text else text
+
+
+def _format_parameter(flag: str, value: str | None) -> str:
+    if flag in _OF_CAPTURE:
+        return f"--{flag}"
+    name = flag.replace("-", "_")
+    if flag in _OF_SELECT:
+        chosen = "(a, b)" if value == "A:B" else value or "..."
+        return f"select({_OF_SELECT[flag]}={chosen})"
+    if value is None:
+        return f"{name}=True" if flag in _SWITCHES else name
+    return f"{name}={value}" if value.isupper() else f'{name}="{value}"'

@@ -13,44 +13,46 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fastprof.derive.ops.gpu import Kernels, kernels_of, op_table
-from fastprof.derive.ops.gpu_ops import GpuOpEvents, named_op_events, op_lines
-from fastprof.derive.ops.line_times import spanned_ps, spans_of
-from fastprof.derive.ops.stat_values import distinct
-from fastprof.derive.ops.tables import Ops, exact_sum
+from fastprof.derive.ops.gpu_attribution import AttributedKernels, build_gpu_op_table, select_op_kernels
+from fastprof.derive.ops.gpu_ops import GpuOpEvents, find_named_op_events, list_op_lines
+from fastprof.derive.ops.line_times import list_line_spans, measure_span
+from fastprof.derive.ops.op_table import Ops, sum_exactly
+from fastprof.derive.ops.stat_columns import number_distinct
 
 if TYPE_CHECKING:
     from fastprof.derive.steps.grouping import Groups
-    from fastprof.hlo.modules import Modules
-    from fastprof.schema.array_types import Float64s, Int64s
+    from fastprof.hlo.programs import Modules
+    from fastprof.schema.columns import Float64s, Int64s
     from fastprof.tables.host_events import HostEvents, Line
 
 
-def device_ops(events: HostEvents, groups: Groups, modules: Modules) -> list[Ops]:
+def list_gpu_ops(events: HostEvents, groups: Groups, modules: Modules) -> list[Ops]:
     """The ops of each GPU, in the order of the planes."""
-    found = named_op_events(events, modules)
+    found = find_named_op_events(events, modules)
     costs = [replace(one.cost, elsewhere=()) for one in found.ops]
     ops = []
     for plane in events.planes_of("GPU"):
-        lines = op_lines(plane)
+        lines = list_op_lines(plane)
         rows = np.concatenate([np.arange(line.first, line.last) for line in lines] or [np.empty(0, np.int64)])
-        kernels = kernels_of(events, groups.is_eager, rows[found.op[rows] >= 0], found)
-        kernels = _in_runs(kernels, groups, lines, found)
+        kernels = select_op_kernels(events, groups.is_eager, rows[found.op[rows] >= 0], found)
+        kernels = _join_runs(kernels, groups, lines, found)
         times = np.maximum(events.duration_ps[kernels.rows], 0)
-        table, _ = op_table(events, kernels, found, costs.__getitem__, times, times)
-        op_ps = exact_sum(table.self_ps)
-        span = spanned_ps(events, plane, spans_of(events, lines))
+        table, _ = build_gpu_op_table(events, kernels, found, costs.__getitem__, times, times)
+        op_ps = sum_exactly(table.self_ps)
+        span = measure_span(events, plane, list_line_spans(events, lines))
         ops.append(Ops(table, total_ps=max(op_ps, span), op_ps=op_ps))
     return ops
 
 
-def _in_runs(kernels: Kernels, groups: Groups, lines: Sequence[Line], found: GpuOpEvents) -> Kernels:
+def _join_runs(
+    kernels: AttributedKernels, groups: Groups, lines: Sequence[Line], found: GpuOpEvents
+) -> AttributedKernels:
     """The kernels with the ops and the work of their runs."""
     count = len(kernels.rows)
     if not count:
         return kernels
     names: dict[str, int] = {}
-    met, place_of_op = distinct(kernels.op)
+    met, place_of_op = number_distinct(kernels.op)
     name_of_op = np.array([names.setdefault(found.ops[one].name, len(names)) for one in met.tolist()], np.int64)
     name, group = name_of_op[place_of_op], groups.group_id[kernels.rows]
     line = np.searchsorted([one.last for one in lines], kernels.rows, side="right")
@@ -58,13 +60,13 @@ def _in_runs(kernels: Kernels, groups: Groups, lines: Sequence[Line], found: Gpu
     same = (name[1:] == name[:-1]) & (line[1:] == line[:-1]) & (group[1:] == group[:-1]) & (group[1:] >= 0)
     starts = np.flatnonzero(np.append(True, ~(same & is_hlo[1:] & is_hlo[:-1])))
     run = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, count)))
-    flops, moved = (_last_recorded(work, starts)[run] for work in (kernels.flops, kernels.bytes))
+    flops, moved = (_find_last_recorded(work, starts)[run] for work in (kernels.flops, kernels.bytes))
     op = kernels.op[starts][run]
     _, first, place = np.unique(op, return_index=True, return_inverse=True)
-    return Kernels(kernels.rows, op, kernels.eager[first][place], flops, moved)
+    return AttributedKernels(kernels.rows, op, kernels.eager[first][place], flops, moved)
 
 
-def _last_recorded(work: Float64s, starts: Int64s) -> Float64s:
+def _find_last_recorded(work: Float64s, starts: Int64s) -> Float64s:
     """The last figure of each run that is not 0; 0 where there is none."""
     last = np.maximum.accumulate(np.where(work != 0, np.arange(len(work)), -1))
     last = last[np.append(starts[1:], len(work)) - 1]

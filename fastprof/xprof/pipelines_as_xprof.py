@@ -18,25 +18,33 @@ from fastprof._native import records
 from fastprof._native.kernels import rank_order
 from fastprof._native.pipeline_kernels import pipeline_paths
 from fastprof.analyses import tf_data
-from fastprof.analyses.contract import Keeper, Report
+from fastprof.analyses.contract import AnalysisReport, Keeper
 from fastprof.decode.workers import Workers
 from fastprof.derive.host import Host
-from fastprof.derive.pipelines.host_lines import CONSUME, ITERATES, PRODUCE, HostLines
-from fastprof.derive.pipelines.iterator_events import IteratorEvents, Origins, is_integer, iterator_events
-from fastprof.derive.pipelines.iterator_kinds import short_name
-from fastprof.derive.pipelines.iterators import call_events
-from fastprof.derive.pipelines.reading import (
+from fastprof.derive.pipelines.iterator_events import (
+    CONSUME,
+    ITERATES,
+    PRODUCE,
+    HostLines,
+    IteratorEvents,
+    Origins,
+    is_integer,
+    read_iterator_events,
+)
+from fastprof.derive.pipelines.iterators import find_calls
+from fastprof.derive.pipelines.recorded_pipelines import (
     GENERATOR,
     ITERATOR,
     InputPipelines,
+    IteratorRecords,
     Iterators,
-    Records,
-    pipelines_of,
-    records_of,
+    list_pipelines,
+    shorten_iterator_name,
+    unpack_records,
 )
-from fastprof.derive.steps.links import CROWD, first_of, numbered
+from fastprof.derive.steps.event_graph import CROWD, find_first_rows, number_keys
 from fastprof.errors import CaptureError
-from fastprof.schema.array_types import Bools, Int32s, Int64s, UInt8s, UInt32s
+from fastprof.schema.columns import Bools, Int32s, Int64s, UInt8s, UInt32s
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents
 
@@ -116,19 +124,19 @@ class RecordedPipelines:
     root_groups: Int32s
 
 
-def recorded(
+def record_pipelines(
     events: HostEvents, workers: Workers, group_id: Int32s | None = None, wanted: Bools | None = None
 ) -> RecordedPipelines:
     """``group_id``: by row of the events, None: none has a group; ``wanted``: which of them may be calls, None: all."""
     lines = HostLines(events, workers)
-    found = iterator_events(lines, kept=True)
-    roots, rows = call_events(lines, found, wanted)
+    found = read_iterator_events(lines, kept=True)
+    roots, rows = find_calls(lines, found, wanted)
     groups = np.full(len(rows), -1, np.int32) if group_id is None else group_id[rows]
     name = events.capture.hostnames[0] if events.capture.hostnames else None
-    return RecordedPipelines(events.host, name, found, thread_links(lines), roots, groups)
+    return RecordedPipelines(events.host, name, found, find_thread_links(lines), roots, groups)
 
 
-def thread_links(lines: HostLines) -> ThreadLinks:
+def find_thread_links(lines: HostLines) -> ThreadLinks:
     rows = lines.having(PRODUCE | CONSUME)
     kind, element = lines.beside("element_id", rows)
     metas, name = np.unique(lines.meta[rows], return_inverse=True)
@@ -140,14 +148,14 @@ def thread_links(lines: HostLines) -> ThreadLinks:
     node = lines.number.copy()
     node[rows] = len(iterators) + np.arange(len(rows), dtype=np.int32)
     in_contexts = len(lines.all_having(ITERATES | CONSUME, "_c")) > 0
-    pairs = [_context_ends(lines, node, *stats, in_contexts) for stats in (("_pt", "_p"), ("_ct", "_c"))]
+    pairs = [_list_context_ends(lines, node, *stats, in_contexts) for stats in (("_pt", "_p"), ("_ct", "_c"))]
     return ThreadLinks(
         (lines.roles[rows] & PRODUCE) != 0, name.astype(np.int32), [lines.events.names[one] for one in metas.tolist()],
-        kind, element, around.astype(np.int32), inside[rows], *_contexts(*pairs),
+        kind, element, around.astype(np.int32), inside[rows], *_match_contexts(*pairs),
     )  # fmt: skip
 
 
-def _context_ends(
+def _list_context_ends(
     lines: HostLines, node: Int32s, type_: str, number: str, wanted: bool
 ) -> tuple[Int32s, Int64s, Int64s]:
     """The events of the plane that have both stats: their nodes, and types and ids of contexts as XProf reads them.
@@ -155,15 +163,17 @@ def _context_ends(
     ids, types = lines.all_stat(number), lines.all_stat(type_)
     _, at, beside = np.intersect1d(ids.rows, types.rows, assume_unique=True, return_indices=True)
     at, beside = (at, beside) if wanted else (at[:0], beside[:0])
-    type_value = _as_read(types.kind[beside], types.value[beside] & 0xFFFFFFFF)
+    type_value = _cut_ids(types.kind[beside], types.value[beside] & 0xFFFFFFFF)
     id_value = np.where(is_integer(ids.kind[at]), ids.value[at], 0)
     return node[lines.kept(ids.rows[at])], type_value, id_value
 
 
-def _contexts(made: tuple[Int32s, Int64s, Int64s], taken: tuple[Int32s, Int64s, Int64s]) -> tuple[_Ends, _Ends, int]:
+def _match_contexts(
+    made: tuple[Int32s, Int64s, Int64s], taken: tuple[Int32s, Int64s, Int64s]
+) -> tuple[_Ends, _Ends, int]:
     """The ends of contexts, see ThreadLinks, and the number of these contexts."""
     count = len(made[0])
-    link, contexts = numbered([np.concatenate(pair) for pair in zip(made[1:], taken[1:], strict=True)])
+    link, contexts = number_keys([np.concatenate(pair) for pair in zip(made[1:], taken[1:], strict=True)])
     makes, takes = (np.bincount(part, minlength=contexts) for part in (link[:count], link[count:]))
     wanted = (makes > 0) & (takes > 0) & ((makes < CROWD) | (takes < CROWD))
     place = (np.cumsum(wanted) - 1).astype(np.int32)
@@ -174,17 +184,17 @@ def _contexts(made: tuple[Int32s, Int64s, Int64s], taken: tuple[Int32s, Int64s, 
     return making, taking, int(wanted.sum())
 
 
-def _of_host(host: Host, _params: Mapping[str, Any]) -> RecordedPipelines:
+def _get_pipelines(host: Host, _params: Mapping[str, Any]) -> RecordedPipelines:
     if not tf_data.has_iterators(host.raw):
-        return recorded(host.raw, host.workers)
-    return recorded(host.entire.raw, host.workers, host.entire.groups.group_id, tf_data.chosen_calls(host))
+        return record_pipelines(host.raw, host.workers)
+    return record_pipelines(host.entire.raw, host.workers, host.entire.groups.group_id, tf_data.find_chosen_calls(host))
 
 
 _NAME: Final = "iterator events"
-KEEPS: Final = {_NAME: Keeper(tf_data.READS, _of_host)}
+KEEPS: Final = {_NAME: Keeper(tf_data.READS, _get_pipelines)}
 
 
-def of_hosts(report: Report) -> Sequence[RecordedPipelines]:
+def get_recorded(report: AnalysisReport) -> Sequence[RecordedPipelines]:
     """Of the report tf_data, with what its page needs."""
     found: Sequence[RecordedPipelines] = report.kept[_NAME]
     return found
@@ -205,7 +215,7 @@ class XprofReading:
     events: tuple[Int64s, Int64s, Int32s, Int32s]
     links: tuple[UInt32s, UInt32s, Int32s, Int32s]
 
-    def records(self, first: int = 0, last: int | None = None, some: int = SOME_RECORDS) -> Iterator[Records]:
+    def records(self, first: int = 0, last: int | None = None, some: int = SOME_RECORDS) -> Iterator[IteratorRecords]:
         """What calls ``first`` to ``last`` reach, call by call: all of some calls at a time, about ``some`` records,
         because a chain of thousands of iterators has a hundred for each. Raises CaptureError where the paths have more
         than MOST_VISITS steps."""
@@ -218,44 +228,44 @@ class XprofReading:
                     "events have too many links to follow"
                 )
             packed, calls, left = walked
-            found = records_of(packed)
+            found = unpack_records(packed)
             yield replace(found, call=found.call + np.int32(first))
             first += calls
 
 
-def as_in_xprof(kept: RecordedPipelines) -> XprofReading:
+def read_as_xprof(kept: RecordedPipelines) -> XprofReading:
     events, origins = kept.events, kept.events.origins
-    iterators, of_origin, is_device = _iterators(origins)
+    iterators, of_origin, is_device = _list_iterators(origins)
     known = of_origin[events.origin[kept.roots]] >= 0
     roots, groups = kept.roots[known], kept.root_groups[known]
     iterator = of_origin[events.origin]
-    pipelines, pipeline = pipelines_of(iterator[roots], is_device)
-    order = _ranked(events.duration_ps[roots], pipeline, len(pipelines))
+    pipelines, pipeline = list_pipelines(iterator[roots], is_device)
+    order = _rank_calls(events.duration_ps[roots], pipeline, len(pipelines))
     roots, groups = roots[order], groups[order]
     is_named = origins.is_named[events.origin]
     parent = np.where(is_named, events.parent, -1).astype(np.int32)
-    links = _links(kept.links, events, is_named)
+    links = _join_links(kept.links, events, is_named)
     columns = (events.start_ps, events.duration_ps, parent, iterator)
     durations = events.duration_ps[roots]
     return XprofReading(kept.host, iterators, pipelines, roots.astype(np.int32), durations, groups, columns, links)
 
 
-def _iterators(origins: Origins) -> tuple[Iterators, Int32s, Bools]:
+def _list_iterators(origins: Origins) -> tuple[Iterators, Int32s, Bools]:
     """The iterators, the number of that of each origin, -1: it has no id, and which of them devices call."""
     ids, parents = (
-        _as_read(kind, value)
+        _cut_ids(kind, value)
         for kind, value in ((origins.id_kind, origins.iterator_id), (origins.parent_kind, origins.parent_id))
     )
     known = np.flatnonzero(origins.id_kind != records.NONE)
     known = known[np.argsort(origins.is_generator[known], kind="stable")]
     of_origin = np.full(len(origins), -1, np.int32)
-    of_origin[known], count = numbered([ids[known]])
-    first = known[first_of(of_origin[known], count)]
+    of_origin[known], count = number_keys([ids[known]])
+    first = known[find_first_rows(of_origin[known], count)]
     has_parent = origins.parent_kind[first] != records.NONE
     kind = np.where(origins.is_generator[first], GENERATOR, ITERATOR).astype(np.uint8)
     asks = parents[first][(kind == GENERATOR) & has_parent]
     long_names = np.array(origins.names, object)[origins.name[first]]
-    names = [short_name(name) for name in long_names.tolist()]
+    names = [shorten_iterator_name(name) for name in long_names.tolist()]
     none = np.zeros(count, np.int64)
     ahead = np.array([name in _ASYNCHRONOUS for name in names], np.bool_)
     found = Iterators(
@@ -265,7 +275,7 @@ def _iterators(origins: Origins) -> tuple[Iterators, Int32s, Bools]:
     return found, of_origin, np.isin(found.iterator_id, asks)
 
 
-def _ranked(duration_ps: Int64s, pipeline: Int32s, count: int) -> Int64s:
+def _rank_calls(duration_ps: Int64s, pipeline: Int32s, count: int) -> Int64s:
     """Calls by pipeline, then as the tool ranks them: its sort is not stable, so equal ones are not in order."""
     order = np.argsort(pipeline, kind="stable").astype(np.int32)
     bounds = np.searchsorted(pipeline[order], np.arange(count + 1)).tolist()
@@ -274,55 +284,55 @@ def _ranked(duration_ps: Int64s, pipeline: Int32s, count: int) -> Int64s:
     return order.astype(np.int64)
 
 
-def _as_read(kind: UInt8s, value: Int64s) -> Int64s:
+def _cut_ids(kind: UInt8s, value: Int64s) -> Int64s:
     return np.where(kind == records.INT64, value, 0)
 
 
-def _links(links: ThreadLinks, events: IteratorEvents, is_named: Bools) -> tuple[UInt32s, UInt32s, Int32s, Int32s]:
+def _join_links(links: ThreadLinks, events: IteratorEvents, is_named: Bools) -> tuple[UInt32s, UInt32s, Int32s, Int32s]:
     """Where each event leads beyond its line, as csrc/kernels/pipeline_paths.h has it: contexts before elements."""
     makes, takes, context_count = links.makes, links.takes, links.context_count
-    product, produced = _products(links, makes, takes, context_count, len(events))
-    consumer, consumed = _consumers(links, makes, takes, context_count, len(events))
+    product, produced = _find_products(links, makes, takes, context_count, len(events))
+    consumer, consumed = _find_consumers(links, makes, takes, context_count, len(events))
     origins = events.origins
     parent_kind = origins.parent_kind[events.origin[product]]
     known = parent_kind != records.NONE
     product, produced = product[known], produced[known]
-    asked = _as_read(parent_kind[known], origins.parent_id[events.origin[product]])
+    asked = _cut_ids(parent_kind[known], origins.parent_id[events.origin[product]])
     id_kind = origins.id_kind[events.origin[consumer]]
     known = id_kind != records.NONE
     consumer, consumed = consumer[known], consumed[known]
-    asking = _as_read(id_kind[known], origins.iterator_id[events.origin[consumer]])
+    asking = _cut_ids(id_kind[known], origins.iterator_id[events.origin[consumer]])
     keys = ((asked, asking), (produced, consumed))
-    key, count = numbered([np.concatenate(pair) for pair in keys])
+    key, count = number_keys([np.concatenate(pair) for pair in keys])
     made, taken = key[: len(asked)] + context_count, key[len(asked) :] + context_count
     making, taking = (ends.of_iterators(len(events)) for ends in (makes, takes))
     number = np.concatenate([making.node, consumer]), np.concatenate([making.context, taken])
-    asks, link = _by_number(number[0], number[1], len(events))
+    asks, link = _sort_by_number(number[0], number[1], len(events))
     given = np.concatenate([taking.context, made]), np.concatenate([taking.node, product])
     keep = is_named[given[1]]
-    gives, rows = _by_number(given[0][keep], given[1][keep], context_count + count)
+    gives, rows = _sort_by_number(given[0][keep], given[1][keep], context_count + count)
     return asks, gives, link, rows
 
 
-def _products(links: ThreadLinks, makes: _Ends, takes: _Ends, contexts: int, count: int) -> tuple[Int32s, Int64s]:
+def _find_products(links: ThreadLinks, makes: _Ends, takes: _Ends, contexts: int, count: int) -> tuple[Int32s, Int64s]:
     """The first iterator event that each element put into a buffer leads to, and the element's id."""
-    rows = _known_buffers(links, produce=True)
+    rows = _list_known_buffers(links, produce=True)
     taker = takes.of_iterators(count).first_nodes(contexts, count)[makes.of_buffers(links, count)[rows]]
     first = np.where(links.inside[rows] < 0, taker, links.inside[rows])
     keep = (links.kind[rows] != records.NONE) & (first >= 0)
-    return first[keep], _as_read(links.kind[rows], links.element[rows])[keep]
+    return first[keep], _cut_ids(links.kind[rows], links.element[rows])[keep]
 
 
-def _consumers(links: ThreadLinks, makes: _Ends, takes: _Ends, contexts: int, count: int) -> tuple[Int32s, Int64s]:
+def _find_consumers(links: ThreadLinks, makes: _Ends, takes: _Ends, contexts: int, count: int) -> tuple[Int32s, Int64s]:
     """The iterator event around each event that takes an element, or that made its context, and the element's id."""
-    rows = _known_buffers(links, produce=False)
+    rows = _list_known_buffers(links, produce=False)
     maker = makes.first_nodes(contexts, count)[takes.of_buffers(links, count)[rows]]
     by = np.where(links.around[rows] == -1, maker, links.around[rows])
     keep = (links.kind[rows] != records.NONE) & (by >= 0)
-    return by[keep], _as_read(links.kind[rows], links.element[rows])[keep]
+    return by[keep], _cut_ids(links.kind[rows], links.element[rows])[keep]
 
 
-def _known_buffers(links: ThreadLinks, *, produce: bool) -> Int32s:
+def _list_known_buffers(links: ThreadLinks, *, produce: bool) -> Int32s:
     """Buffer events whose names XProf knows, in the order in which it goes through them: buffer by buffer."""
     buffers = [name.removesuffix("Produce").removesuffix("Consume") for name in links.names]
     places = [_BUFFERS.index(buffer) if buffer in _BUFFERS else -1 for buffer in buffers]
@@ -331,7 +341,7 @@ def _known_buffers(links: ThreadLinks, *, produce: bool) -> Int32s:
     return known[np.argsort(place[known], kind="stable")].astype(np.int32)
 
 
-def _by_number(number: Int32s, value: Int32s, count: int) -> tuple[UInt32s, Int32s]:
+def _sort_by_number(number: Int32s, value: Int32s, count: int) -> tuple[UInt32s, Int32s]:
     """Values by number, in their order, and where those of each number begin."""
     order = np.argsort(number, kind="stable")
     first = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.bincount(number, minlength=count))])

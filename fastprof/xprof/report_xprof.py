@@ -10,10 +10,10 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from fastprof.errors import MemoryLimitError, UsageError
-from fastprof.xprof.pages.data_table import Rows
+from fastprof.xprof.pages.data_table import LazyRows
 
 if TYPE_CHECKING:
-    from fastprof.analyses.contract import Keeper, Report
+    from fastprof.analyses.contract import AnalysisReport, Keeper
 
 _PAGES = "fastprof.xprof.pages"
 _PIECE_ROWS = 1000
@@ -33,96 +33,96 @@ NO_PAGE = {
 """Analyses that XProf has no page of, and why."""
 
 
-def keepers(names: Iterable[str]) -> dict[str, Keeper]:
+def list_keepers(names: Iterable[str]) -> dict[str, Keeper]:
     """What the pages of these analyses need of each host beside what the reports keep."""
     found: dict[str, Keeper] = {}
     for name in names:
         if name not in NO_PAGE and importlib.util.find_spec(f"{_PAGES}.{name}"):
-            found |= getattr(_page(name), "KEEPS", {})
+            found |= getattr(_import_page(name), "KEEPS", {})
     return found
 
 
-def text(report: Report) -> str:
+def get_text(report: AnalysisReport) -> str:
     """The page's JSON, keys sorted. UsageError: XProf has no such page. MemoryLimitError: it does not fit memory."""
     try:
-        return "".join(chunks(report))
+        return "".join(write_report(report))
     except MemoryError as error:
         if isinstance(error, MemoryLimitError):
             raise
         raise MemoryLimitError(f"{_NO_MEMORY} of {report.analysis}{_INSTEAD}") from error
 
 
-def chunks(report: Report) -> Iterator[str]:
-    """The same in pieces: of tables whose rows are ``Rows``, only some rows are in memory."""
-    return _pieces(_answer(report))
+def write_report(report: AnalysisReport) -> Iterator[str]:
+    """The same in pieces: of tables whose rows are ``LazyRows``, only some rows are in memory."""
+    return _write_pieces(_get_answer(report))
 
 
-def several(reports: Mapping[str, Report]) -> Iterator[str]:
+def write_reports(reports: Mapping[str, AnalysisReport]) -> Iterator[str]:
     """One object of the answers of all reports that XProf has pages of, by name, in pieces."""
     lead = "{"
     for name, report in sorted(reports.items()):
         if name not in NO_PAGE:
             yield f"{lead}{json.dumps(name)}: "
-            yield from chunks(report)
+            yield from write_report(report)
             lead = ", "
     yield "{}" if lead == "{" else "}"
 
 
-def answer(report: Report) -> Any:
+def get_answer(report: AnalysisReport) -> Any:
     """The page's data, as json.dumps takes them, numbers without a JSON form as None."""
-    return _finite(_answer(report))
+    return _drop_infinite(_get_answer(report))
 
 
-def _answer(report: Report) -> Any:
+def _get_answer(report: AnalysisReport) -> Any:
     if report.analysis in NO_PAGE:
         raise UsageError(f"{report.analysis} has no form xprof: {NO_PAGE[report.analysis]}")
-    return _page(report.analysis).answer(report)
+    return _import_page(report.analysis).answer(report)
 
 
-def _page(analysis: str) -> Any:
+def _import_page(analysis: str) -> Any:
     return importlib.import_module(f"{_PAGES}.{analysis}")
 
 
-def _pieces(found: Any) -> Iterator[str]:
+def _write_pieces(found: Any) -> Iterator[str]:
     tables = found if isinstance(found, list) else ()
-    if not any(isinstance(table, dict) and isinstance(table.get("rows"), Rows) for table in tables):
-        yield _dumped(found)
+    if not any(isinstance(table, dict) and isinstance(table.get("rows"), LazyRows) for table in tables):
+        yield _dump(found)
         return
     lead = "["
     for table in tables:
         for key, value in sorted(table.items()):
-            yield f"{lead}{{{_dumped(key)}: " if key == min(table) else f", {_dumped(key)}: "
-            yield from _rows(value) if isinstance(value, Rows) else (_dumped(value),)
+            yield f"{lead}{{{_dump(key)}: " if key == min(table) else f", {_dump(key)}: "
+            yield from _write_rows(value) if isinstance(value, LazyRows) else (_dump(value),)
         yield "}"
         lead = ", "
     yield "]"
 
 
-def _rows(rows: Rows) -> Iterator[str]:
+def _write_rows(rows: LazyRows) -> Iterator[str]:
     lead, coming = "[", iter(rows)
     while some := list(islice(coming, _PIECE_ROWS)):
-        yield lead + _dumped(some)[1:-1]
+        yield lead + _dump(some)[1:-1]
         lead = ", "
     yield "[]" if lead == "[" else "]"
 
 
-def _dumped(found: Any) -> str:
+def _dump(found: Any) -> str:
     """Few pages have numbers without a JSON form, and to look for them in a large one takes longer than writing it.
     MemoryLimitError: there is not enough memory, which json raises as a SystemError."""
     try:
         return json.dumps(found, sort_keys=True, allow_nan=False)
     except ValueError:
-        return json.dumps(_finite(found), sort_keys=True, allow_nan=False)
+        return json.dumps(_drop_infinite(found), sort_keys=True, allow_nan=False)
     except SystemError as error:
         raise MemoryLimitError(f"{_NO_MEMORY}{_INSTEAD}") from error
 
 
-def _finite(value: Any) -> Any:
+def _drop_infinite(value: Any) -> Any:
     """The value with None for NaN and the infinities, wherever they are in it."""
     if isinstance(value, float):
         return value if isfinite(value) else None
     if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple, Rows)):
-        return [_finite(item) for item in value]
+        return {key: _drop_infinite(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple, LazyRows)):
+        return [_drop_infinite(item) for item in value]
     return value

@@ -14,16 +14,16 @@ from typing import Any, Final
 import numpy as np
 
 from fastprof.analyses import steps
-from fastprof.analyses.contract import Keeper, Report
+from fastprof.analyses.contract import AnalysisReport, Keeper
 from fastprof.derive.devices import op_names
 from fastprof.derive.devices.op_names import Framework
 from fastprof.derive.host import Host
-from fastprof.derive.steps.across_hosts import SessionSteps, aligned_by_time, workers_of
-from fastprof.derive.steps.database import StepDatabase
-from fastprof.derive.steps.gpu_step_events import GpuStepEvents, gpu_step_events
-from fastprof.derive.steps.of_host import HostSteps, of_gpus
+from fastprof.derive.steps.host_steps import HostSteps, make_gpu_steps
+from fastprof.derive.steps.step_alignment import SessionSteps, align_by_time, list_workers
+from fastprof.derive.steps.step_database import StepDatabase
+from fastprof.derive.steps.step_events import GpuStepEvents, collect_gpu_step_events
 from fastprof.derive.steps.step_source import AUTO, MARKERS
-from fastprof.schema.array_types import Bools, Int32s
+from fastprof.schema.columns import Bools, Int32s
 
 _NO_MARKER = (
     "No step marker observed and hence the step time is unknown. This may happen if (1) training steps are not "
@@ -38,62 +38,62 @@ _EMPTY_INTERSECTION = (
 _COPIES = (Framework.MEMCPY_H2D, Framework.MEMCPY_D2H, Framework.MEMCPY_D2D)
 
 
-def _of_host(host: Host, params: Mapping[str, Any]) -> GpuStepEvents | None:
+def _get_gpu_events(host: Host, params: Mapping[str, Any]) -> GpuStepEvents | None:
     """What the steps of GPUs are made from, where copies or collectives are among it."""
     if host.raw.planes_of("TPU") or not host.raw.planes_of("GPU"):
         return None
-    groups = host.groups_from(source_of(params))
-    kernels = gpu_step_events(groups.events, groups)
+    groups = host.groups_from(choose_source(params))
+    kernels = collect_gpu_step_events(groups.events, groups)
     return kernels if len(kernels.moves.row) else None
 
 
-def source_of(params: Mapping[str, Any]) -> str:
+def choose_source(params: Mapping[str, Any]) -> str:
     """What steps are made from: markers, as XProf knows nothing else, unless another source was requested."""
     source = str(params.get("steps_from", AUTO))
     return MARKERS if source == AUTO else source
 
 
 _NAME: Final = "kernels of GPU steps"
-KEEPS: Final = {_NAME: Keeper(steps.READS, _of_host)}
+KEEPS: Final = {_NAME: Keeper(steps.READS, _get_gpu_events)}
 
 
-def shown_steps(report: Report, *, complete: bool = False) -> StepDatabase:
+def get_shown_steps(report: AnalysisReport, *, complete: bool = False) -> StepDatabase:
     """All steps, or the ``complete`` ones. ``report``: of an analysis that comes after steps."""
     session = report.after["steps"].detail_as(SessionSteps)
     hosts = [host.as_xprof for host in session.hosts]
     if not hosts:
         return session.database.complete_steps() if complete else session.database
     kernels: Sequence[GpuStepEvents | None] = report.kept[_NAME]
-    databases = [_database(hosts[place], kernels[place]) for place in workers_of(hosts)]
+    databases = [_build_database(hosts[place], kernels[place]) for place in list_workers(hosts)]
     if complete:
         databases = [database.complete_steps() for database in databases]
-    return databases[0] if len(hosts) == 1 else aligned_by_time(hosts, databases)
+    return databases[0] if len(hosts) == 1 else align_by_time(hosts, databases)
 
 
-def step_warnings(steps: int, *, empty_intersection: bool) -> list[str]:
+def list_step_warnings(steps: int, *, empty_intersection: bool) -> list[str]:
     """A sentence where a session has no steps, on a host or on all of them."""
     if steps:
         return []
     return [_EMPTY_INTERSECTION if empty_intersection else _NO_MARKER]
 
 
-def knows_name(name: str) -> bool:
+def is_known_name(name: str) -> bool:
     """Whether XProf takes a GPU's event of this name for a copy or a collective."""
-    return name[:4].lower() == "nccl" or op_names.parse(name).framework in _COPIES
+    return name[:4].lower() == "nccl" or op_names.parse_op_name(name).framework in _COPIES
 
 
-def _database(host: HostSteps, kernels: GpuStepEvents | None) -> StepDatabase:
+def _build_database(host: HostSteps, kernels: GpuStepEvents | None) -> StepDatabase:
     if kernels is not None:
         moves = kernels.moves
-        unknown = ~np.array([knows_name(name) for name in moves.names], np.bool_)[moves.name]
+        unknown = ~np.array([is_known_name(name) for name in moves.names], np.bool_)[moves.name]
         if unknown.any():
             type_ = kernels.events.type.copy()
             type_[moves.row[unknown]] = moves.kernel_type[unknown]
             kernels = replace(kernels, events=replace(kernels.events, type=type_))
-            return of_gpus(host.host, host.hostname, kernels, _unnamed)[0]
+            return make_gpu_steps(host.host, host.hostname, kernels, _drop_names)[0]
     return host.database
 
 
-def _unnamed(groups: Int32s) -> tuple[list[str], Bools]:
+def _drop_names(groups: Int32s) -> tuple[list[str], Bools]:
     """Pages show only the numbers of a GPU's steps."""
     return [""] * len(groups), np.zeros(len(groups), np.bool_)

@@ -8,14 +8,14 @@ import pytest
 from trace_builder import event, line, plane, xspace
 
 import fastprof
-from fastprof.analyses.content import declared_empty, why_empty
+from fastprof.analyses.runner import explain_empty, find_declared_empty
 
 ROOT = Path(__file__).resolve().parents[2]
 DEMOS = ("kernel", "memory", "pod", "serving", "tf-data", "xla")
 
 
 def of(capture: bytes | Path) -> dict[str, str]:
-    return declared_empty(fastprof.load(capture).table_set.session.captures)
+    return find_declared_empty(fastprof.load(capture).table_set.session.captures)
 
 
 def host(*names: str, **stats: int | str) -> bytes:
@@ -58,22 +58,22 @@ def test_what_a_capture_declares_is_not_called_empty(data: bytes, has: set[str])
 
 def test_a_damaged_capture_may_have_lost_what_declares_it() -> None:
     profile = fastprof.load(host("f")[:-1], on_error="salvage")
-    assert declared_empty(profile.table_set.session.captures) == {}
+    assert find_declared_empty(profile.table_set.session.captures) == {}
 
 
 @pytest.mark.parametrize("demo", DEMOS)
 def test_what_is_called_empty_has_no_rows(demo: str) -> None:
     profile = fastprof.load(ROOT / "demo" / demo)
-    for name in declared_empty(profile.table_set.session.captures):
+    for name in find_declared_empty(profile.table_set.session.captures):
         report = profile.report(name)
         if name == "op_profile":
             assert report.tables["tree"].num_rows == 1  # a root without time
         else:
-            assert why_empty(report.answer), name
+            assert explain_empty(report.answer), name
 
 
 def test_a_report_that_would_have_rows_with_another_parameter_is_not_called_empty() -> None:
     capture = xspace(plane("/device:TPU:0", [line("XLA Modules", [event("jit_f(1)", 0, 5)])]))
     report = fastprof.load(capture).steps(steps_from="markers")
     assert "could serve as a step" in report.notices[0].text
-    assert why_empty(report.answer) is None
+    assert explain_empty(report.answer) is None

@@ -21,12 +21,12 @@ from trace_builder import aggregated, event, line, plane, task_environment, u64,
 import fastprof
 from fastprof.analyses import ANALYSES, contract, runner
 from fastprof.cli import main as command
-from fastprof.cli.analysis import flag
+from fastprof.cli.analysis import get_flag
 from fastprof.render import report_json, report_text
-from fastprof.render.look import Look
+from fastprof.render.table_forms import Look
 from fastprof.schema import tables as schema
 from fastprof.wording import quantities
-from fastprof.wording.screen import width
+from fastprof.wording.screen import measure_width
 from fastprof.xprof import report_xprof
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -89,7 +89,7 @@ def profile(request: pytest.FixtureRequest) -> fastprof.Profile:
 
 @pytest.fixture(scope="module", params=NAMES)
 def analysis(request: pytest.FixtureRequest) -> contract.Analysis:
-    return runner.module(request.param)
+    return runner.get_analysis(request.param)
 
 
 @pytest.fixture
@@ -110,7 +110,7 @@ def test_a_module_is_as_the_contract_says(analysis: contract.Analysis) -> None:
     assert isinstance(analysis.READS, contract.Needs)
     assert set(analysis.AFTER) <= set(ANALYSES)
     assert dataclasses.is_dataclass(analysis.Params) and analysis.Params.__dataclass_params__.frozen  # type: ignore[attr-defined]
-    assert [name for name in NAMES if name in runner.closure([analysis.NAME])]
+    assert [name for name in NAMES if name in runner.add_prerequisites([analysis.NAME])]
     for pattern in analysis.READS.planes:
         re.compile(pattern)
 
@@ -174,7 +174,9 @@ def test_sections_show_what_there_is(analysis: contract.Analysis) -> None:
 
 
 def flags_of(verb: str) -> dict[str, Any]:
-    (verbs,) = (action for action in command.parser([verb])._actions if action.dest == "verb_module" or action.choices)
+    (verbs,) = (
+        action for action in command.make_parser([verb])._actions if action.dest == "verb_module" or action.choices
+    )
     choices: Any = verbs.choices
     return {option: action for action in choices[verb]._actions for option in action.option_strings}
 
@@ -184,9 +186,9 @@ def test_every_parameter_is_a_flag_with_help_and_a_keyword_of_the_method(name: s
     import inspect
 
     flags = flags_of(name.replace("_", "-"))
-    fields = runner.fields_of([name])
+    fields = runner.list_fields([name])
     for field in fields:
-        assert flags[flag(field.name)].help.startswith(field.metadata["help"].replace("%", "%%"))
+        assert flags[get_flag(field.name)].help.startswith(field.metadata["help"].replace("%", "%%"))
     signature = inspect.signature(getattr(fastprof.Profile, name))
     expected = {field.name: field.default for field in fields}
     assert {p.name: p.default for p in signature.parameters.values() if p.name != "self"} == expected
@@ -196,7 +198,7 @@ def test_every_parameter_is_a_flag_with_help_and_a_keyword_of_the_method(name: s
 def test_parameters_of_one_name_mean_one_thing() -> None:
     seen: dict[str, Any] = {}
     for name in NAMES:
-        for field in runner.fields_of([name]):
+        for field in runner.list_fields([name]):
             meaning = (field.type, field.default, field.metadata["help"])
             assert seen.setdefault(field.name, meaning) == meaning
 
@@ -285,13 +287,13 @@ def test_text_fits_and_has_nothing_that_steers_a_terminal(report: fastprof.Repor
     for look in (Look(), Look(encoding="ascii")):
         lines = list(report_text.lines(report.answer, look, report_text.ALL))
         text = "\n".join(lines)
-        assert lines[0] == runner.title(runner.module(report.analysis))
-        assert [shown for shown in lines if width(shown) > 100] == []
+        assert lines[0] == runner.get_title(runner.get_analysis(report.analysis))
+        assert [shown for shown in lines if measure_width(shown) > 100] == []
         assert text.replace("\n", "").isprintable()
         assert look.unicode or text.isascii() or report.notices
     assert re.search(r"^  (showing 0 of .*|none)$", report.to_text(limit=0), re.MULTILINE) or not any(
         report.tables[section.table].num_rows
-        for section in runner.module(report.analysis).SECTIONS
+        for section in runner.get_analysis(report.analysis).SECTIONS
         if section.table is not None and (section.shown is None or section.shown(report.answer))
     )
 
@@ -317,7 +319,7 @@ def test_json_is_whole_and_exact(report: fastprof.Report) -> None:
     for name, table in report.tables.items():
         assert document["tables"][name]["rows"] == table.to_pylist()
         columns = [(column["name"], column["unit"]) for column in document["tables"][name]["columns"]]
-        declared = runner.module(report.analysis).TABLES[name].columns
+        declared = runner.get_analysis(report.analysis).TABLES[name].columns
         assert columns == [(column.name, column.unit) for column in declared]
     assert b"".join(report_json.chunks(report.answer, 0)).count(b'"rows": []') == len(report.tables)
 
@@ -352,7 +354,7 @@ def check_forms(profile: fastprof.Profile) -> dict[str, fastprof.Report]:
     assert tuple(reports) == NAMES
     for report in reports.values():
         text = report.to_text(limit="all")
-        assert [shown for shown in text.split("\n") if width(shown) > 100] == []
+        assert [shown for shown in text.split("\n") if measure_width(shown) > 100] == []
         json.loads(report.to_json(), parse_constant=refuse)
         if report.analysis not in report_xprof.NO_PAGE:
             json.loads(report.to_xprof(), parse_constant=refuse)
@@ -361,7 +363,7 @@ def check_forms(profile: fastprof.Profile) -> dict[str, fastprof.Report]:
 
 def test_real_captures_give_reports_in_every_form(capture: Path) -> None:
     for name, report in check_forms(fastprof.load(capture)).items():
-        test_a_report_is_as_declared(report, runner.module(name))
+        test_a_report_is_as_declared(report, runner.get_analysis(name))
 
 
 def test_random_captures_give_reports_in_every_form() -> None:

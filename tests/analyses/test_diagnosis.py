@@ -10,11 +10,11 @@ import pytest
 from trace_builder import event, line, plane, xspace
 
 import fastprof
-from fastprof.analyses.findings import of_steps
-from fastprof.analyses.findings.advice import advice
-from fastprof.analyses.findings.finding import Finding, ranked, within_run
+from fastprof.analyses.findings import step_findings
+from fastprof.analyses.findings.advice import get_advice
+from fastprof.analyses.findings.facts import Finding, limit_to_run, rank_findings
 from fastprof.derive.causes.cause_names import CAUSES
-from fastprof.derive.devices.framework import FRAMEWORKS, JAX, PYTORCH, TENSORFLOW, TENSORFLOW_1
+from fastprof.derive.devices.op_names import FRAMEWORKS, JAX, PYTORCH, TENSORFLOW, TENSORFLOW_1
 
 MS = 1_000_000_000
 KERNEL = {"kernel_details": "regs:32 grid:108,1,1 block:256,1,1 occ_pct:100.0"}
@@ -282,17 +282,17 @@ def test_bounds_and_guesses_come_after_what_is_sure_to_save_as_much() -> None:
         finding("likely", 100, "likely"),
         finding("unknown", None),
     ]
-    assert [one.cause for one in ranked(every, 1000)] == ["sure", "likely", "bound", "possible", "unknown"]
+    assert [one.cause for one in rank_findings(every, 1000)] == ["sure", "likely", "bound", "possible", "unknown"]
 
 
 def test_no_finding_costs_more_than_the_run() -> None:
-    assert within_run(finding("slow_step", 6800), 1000).cost_ps == 1000
-    assert within_run(finding("slow_step", 800), 1000).cost_ps == 800
-    assert within_run(finding("slow_step", None), 1000).cost_ps is None
+    assert limit_to_run(finding("slow_step", 6800), 1000).cost_ps == 1000
+    assert limit_to_run(finding("slow_step", 800), 1000).cost_ps == 800
+    assert limit_to_run(finding("slow_step", None), 1000).cost_ps is None
 
 
 def test_at_most_seven_findings_are_shown() -> None:
-    assert len(ranked([finding("cause", 50 + k) for k in range(20)], 1000)) == 7
+    assert len(rank_findings([finding("cause", 50 + k) for k in range(20)], 1000)) == 7
 
 
 @pytest.mark.parametrize("cause", [cause for cause in CAUSES if cause != "lost_records"])  # never a finding
@@ -304,7 +304,7 @@ def test_advice_names_no_other_framework(cause: str) -> None:
         TENSORFLOW_1: ("jax", "JAX", "torch", "PyTorch", "ProfilerOptions", "tracer level"),
     }
     for framework in FRAMEWORKS:
-        text = advice(cause, framework, on_gpus=True)
+        text = get_advice(cause, framework, on_gpus=True)
         assert text.endswith(".")
         assert not [word for word in words.get(framework, ()) if word in text], (cause, framework)
 
@@ -312,6 +312,6 @@ def test_advice_names_no_other_framework(cause: str) -> None:
 def test_a_step_that_waits_for_what_other_steps_started_is_not_slow() -> None:
     """Markers that hold only the dispatch: the one that reads a result waits for the work of all."""
     rows = [{"duration_ps": 5000, "median_ps": 10}]
-    assert of_steps.waits({3: Counter({None: 4000, "launch": 100})}, rows, 3)
-    assert not of_steps.waits({3: Counter({None: 100, "python": 4000})}, rows, 3)
-    assert not of_steps.waits({3: Counter({None: 4000})}, [{"duration_ps": 80, "median_ps": 10}], 3)
+    assert step_findings.is_waiting({3: Counter({None: 4000, "launch": 100})}, rows, 3)
+    assert not step_findings.is_waiting({3: Counter({None: 100, "python": 4000})}, rows, 3)
+    assert not step_findings.is_waiting({3: Counter({None: 4000})}, [{"duration_ps": 80, "median_ps": 10}], 3)

@@ -15,10 +15,10 @@ from trace_builder import Event, Plane, line, plane
 from xla_spaces import gpu_capture, tpu_capture
 
 import fastprof
-from fastprof.derive.causes.budget import BudgetOfHosts
+from fastprof.derive.causes.time_by_cause import SessionBudget
 from fastprof.derive.ops.device_time import KINDS
-from fastprof.render.look import Look
 from fastprof.render.report_text import lines
+from fastprof.render.table_forms import Look
 
 CAUSES = ("device", "cause", "kind", "time_ps", "event")
 
@@ -321,7 +321,7 @@ def add_up(report: fastprof.Report) -> None:
         assert not any(table.num_rows for table in report.tables.values())
         return
     assert sum(values[f"{kind}_ps"] for kind in KINDS) == values["window_ps"] == values["busy_ps"] + values["idle_ps"]
-    budget = report.answer.detail_as(BudgetOfHosts).budget()
+    budget = report.answer.detail_as(SessionBudget).budget()
     assert int(budget.time_ps.sum()) == values["window_ps"]
     devices = report.tables["devices"].to_pylist()
     assert sum(one["window_ps"] for one in devices) == values["window_ps"]
@@ -355,7 +355,7 @@ def test_the_diagnosis_is_the_same_if_only_its_own_rows_are_kept(capture_of: Cal
     }
     assert figures(alone) == figures(together) and notices(alone) == notices(together)
     of_gaps = alone.answer.after["gaps"], every["gaps"].answer
-    budgets = [one.detail_as(BudgetOfHosts) for one in of_gaps]
+    budgets = [one.detail_as(SessionBudget) for one in of_gaps]
     assert len(budgets[0].budget()) < len(budgets[1].budget())
     assert budgets[0].budget().time_ps.sum() == budgets[1].budget().time_ps.sum()
     assert budgets[0].between_steps_ps == budgets[1].between_steps_ps

@@ -13,7 +13,7 @@ from trace_builder import Event, Metadata, Plane, event, line, plane, u64, xspac
 
 import fastprof
 from fastprof.analyses import kernel_stats
-from fastprof.derive.steps import database
+from fastprof.derive.steps import step_database
 
 HALF = 2**62
 KERNEL = {"tf_op": "a/b:MatMul", "kernel_details": "regs:3"}
@@ -169,7 +169,7 @@ def many_steps(steps: int, cores: int) -> bytes:
 def test_steps_that_would_take_too_much_memory_are_refused_before_it_is_taken(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(database, "MOST_BYTES", 40 * 3 * (49 + 8 * (2 + 11)) - 1)
+    monkeypatch.setattr(step_database, "MOST_BYTES", 40 * 3 * (49 + 8 * (2 + 11)) - 1)
     profile = fastprof.load(many_steps(40, 3))
     with pytest.raises(fastprof.MemoryLimitError, match=r"^40 steps on 3 cores, with 2 categories of ops, would take"):
         profile.steps()
@@ -179,7 +179,7 @@ def test_steps_that_would_take_too_much_memory_are_refused_before_it_is_taken(
 def test_steps_of_several_hosts_count_together(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / f"{name}.xplane.pb").write_bytes(many_steps(10, 2))
-    monkeypatch.setattr(database, "MOST_BYTES", 10 * 4 * (49 + 8 * (2 + 11)) - 1)
+    monkeypatch.setattr(step_database, "MOST_BYTES", 10 * 4 * (49 + 8 * (2 + 11)) - 1)
     profile = fastprof.load(tmp_path)
     with pytest.raises(fastprof.MemoryLimitError, match="10 steps on 4 cores"):
         profile.steps()

@@ -9,27 +9,27 @@ import pytest
 from hand_made import MS, generic_db, op_stats, ops, steps_report, tpu_db
 
 from fastprof.analyses import input_pipeline
-from fastprof.analyses.contract import Notice, Report
+from fastprof.analyses.contract import AnalysisReport, Notice
 from fastprof.derive.ops.record_checks import HostRecords
-from fastprof.derive.steps.database import StepDatabase
+from fastprof.derive.steps.step_database import StepDatabase
 from fastprof.xprof.pages import input_pipeline as page
 
 PARAMS = input_pipeline.Params()
-_HOST = input_pipeline.KeptHost("TensorFlow", HostRecords("", (), True, False))
+_HOST = input_pipeline.InputHostState("TensorFlow", HostRecords("", (), True, False))
 
 
-def report_of(db: StepDatabase, *input_ops: tuple[str, str, int], notices: tuple[Notice, ...] = ()) -> Report:
+def report_of(db: StepDatabase, *input_ops: tuple[str, str, int], notices: tuple[Notice, ...] = ()) -> AnalysisReport:
     """The report on some steps, and on ops of the host of name, category and self time in ms."""
     rows = [
         {"name": name, "category": category, "occurrences": 2, "time_ps": 2 * time * MS, "self_ps": time * MS}
         for name, category, time in input_ops
     ]
-    stats = Report("op_stats", {}, {}, (), {}, op_stats(ops(*rows)))
+    stats = AnalysisReport("op_stats", {}, {}, (), {}, op_stats(ops(*rows)))
     found = input_pipeline.run([_HOST], PARAMS, {"steps": steps_report(db, *notices), "op_stats": stats})
     return replace(found, kept={"host ops": [ops(*rows)]})
 
 
-def column(report: Report, table: str, name: str) -> list[object]:
+def column(report: AnalysisReport, table: str, name: str) -> list[object]:
     values: list[object] = report.tables[table][name].to_pylist()
     return values
 

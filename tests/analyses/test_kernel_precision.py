@@ -12,7 +12,7 @@ from test_kernel_stats import gpu, kernel
 from trace_builder import Metadata, line, plane, xspace
 
 import fastprof
-from fastprof.derive.devices import precision, tensor_cores
+from fastprof.derive.devices import gpu_kernels
 
 CAPTURES = Path(__file__).resolve().parents[3] / "shared" / "captures" / "xspace"
 
@@ -59,11 +59,11 @@ def nothing() -> tuple[str, ...]:
     ],
 )
 def test_names_of_kernels_have_their_type(name: str, expected: str | None) -> None:
-    assert precision.of_kernel(name, nothing) == expected
+    assert gpu_kernels.find_precision(name, nothing) == expected
 
 
 def test_16_bits_or_fewer_are_narrow() -> None:
-    narrow = {one: precision.is_narrow(one) for one in ("bf16", "f16", "f8e4m3fn", "s8", "tf32", "f32", "f64", "c64")}
+    narrow = {one: gpu_kernels.is_narrow(one) for one in ("bf16", "f16", "f8e4m3fn", "s8", "tf32", "f32", "f64", "c64")}
     assert [one for one, is_narrow in narrow.items() if is_narrow] == ["bf16", "f16", "f8e4m3fn", "s8"]
 
 
@@ -154,8 +154,8 @@ def test_products_of_bfloat16_on_amd_are_in_16_bits_but_for_xprof(
     ],
 )
 def test_fused_attention_in_16_bits_runs_on_tensor_cores(name: str, uses: bool) -> None:
-    assert tensor_cores.runs_on_units(name, "Nvidia") is uses
-    assert not tensor_cores.runs_on_units(name, "AMD")
+    assert gpu_kernels.runs_on_units(name, "Nvidia") is uses
+    assert not gpu_kernels.runs_on_units(name, "AMD")
     report = session_of(gpu(kernel(name, 0, 5))).kernel_stats()
     assert column(report, "kernels", "uses_tensor_cores") == [uses]
 
@@ -228,4 +228,4 @@ def test_kernels_of_cublas_since_hopper_show_the_maker_and_the_generation() -> N
     name = "nvjet_hsh_256x128_64x4_1x2_h_bz_coopA_NNT"
     report = session_of(xspace(plane("/device:GPU:0", [line("Stream #1", [kernel(name, 0, 5)])]))).kernel_stats()
     assert column(report, "kernels", "uses_tensor_cores") == [True]
-    assert tensor_cores.least_capability([name]) == ((9, 0), name)
+    assert gpu_kernels.find_least_capability([name]) == ((9, 0), name)

@@ -15,8 +15,8 @@ from reports import column, data_table, rows, session_of
 from trace_builder import Event, Metadata, event, line, plane, u64, xspace
 
 import fastprof
-from fastprof.derive.devices import kernel_launch, tensor_cores
-from fastprof.derive.devices.kernel_launch import Launch
+from fastprof.derive.devices import gpu_kernels
+from fastprof.derive.devices.gpu_kernels import Launch
 
 DETAILS = "regs:32 static_shared:16 dynamic_shared:1008 grid:8,4,2 block:128,2,1 occ_pct:50"
 
@@ -235,7 +235,7 @@ def test_a_program_that_the_capture_lacks_leaves_the_op_as_it_was() -> None:
     ],
 )
 def test_kernels_use_tensor_cores_by_name_and_vendor(name: str, nvidia: bool, amd: bool) -> None:
-    used = [tensor_cores.kernel_uses(name, vendor) for vendor in ("Nvidia", "AMD", "Other", None)]
+    used = [gpu_kernels.uses_matrix_units(name, vendor) for vendor in ("Nvidia", "AMD", "Other", None)]
     assert used == [nvidia, amd, False, False]
     report = report_of(gpu(kernel(name, 0, 5)))
     assert column(report, "kernels", "uses_tensor_cores") == [nvidia if name else None]
@@ -253,7 +253,7 @@ def test_names_of_types_that_only_tensor_cores_have(name: str) -> None:
     """TF32 is one; XProf's form has its own rule."""
     report = report_of(gpu(kernel(name, 0, 5)))
     assert column(report, "kernels", "uses_tensor_cores") == [True]
-    assert not tensor_cores.runs_on_units(name, "AMD")
+    assert not gpu_kernels.runs_on_units(name, "AMD")
 
 
 @pytest.mark.parametrize(
@@ -268,7 +268,7 @@ def test_names_of_types_that_only_tensor_cores_have(name: str) -> None:
     ],
 )
 def test_gpus_before_ampere_have_no_tf32(kernels: list[str], lacks: bool) -> None:
-    assert tensor_cores.lack_tf32(kernels) == lacks
+    assert gpu_kernels.lack_tf32(kernels) == lacks
 
 
 @pytest.mark.parametrize(
@@ -277,17 +277,18 @@ def test_gpus_before_ampere_have_no_tf32(kernels: list[str], lacks: bool) -> Non
     + ["rnn/CudnnRNN", "CudnnRNNV3", "jit(f)/dot_general", "jit(f)/conv_general_dilated_1", "DepthwiseConv2dNative"],
 )
 def test_products_and_convolutions_could_use_tensor_cores(op: str) -> None:
-    assert tensor_cores.op_could(op)
+    assert gpu_kernels.can_multiply(op)
 
 
 @pytest.mark.parametrize("op", ["MatMul", "a/MatMul_1", "Conv2D_1", "CudnnRNN", "Add", "", "a/Conv2DBackpropBias"])
 def test_other_ops_could_not(op: str) -> None:
-    assert not tensor_cores.op_could(op)
+    assert not gpu_kernels.can_multiply(op)
 
 
 def test_einsums_of_two_operands_could() -> None:
     answers = {
-        equation: tensor_cores.einsum_could(equation) for equation in ("ab,bc->ac", "ab->ba", "a,b,c->a", "a,b", "")
+        equation: gpu_kernels.can_einsum_multiply(equation)
+        for equation in ("ab,bc->ac", "ab->ba", "a,b,c->a", "a,b", "")
     }
     assert answers == {"ab,bc->ac": True, "ab->ba": False, "a,b,c->a": False, "a,b": False, "": False}
     report = report_of(gpu(kernel("k", 0, 5, tf_op="e/Einsum:Einsum", equation="ab,bc->ac")))
@@ -406,7 +407,7 @@ def test_without_a_vendor_nothing_is_known_of_matrix_units() -> None:
     ],
 )
 def test_kernel_details_are_read_token_by_token(details: str, launch: Launch) -> None:
-    assert kernel_launch.parse(details) == launch
+    assert gpu_kernels.parse_launch(details) == launch
 
 
 def test_figures_that_no_gpu_has_are_left_out_with_a_warning() -> None:

@@ -17,10 +17,10 @@ from reports import rows
 from trace_builder import Metadata, event, len_field, line, plane, xspace
 
 import fastprof
-from fastprof.analyses.contract import Report
+from fastprof.analyses.contract import AnalysisReport
 from fastprof.errors import UsageError
-from fastprof.render import report_svg, report_text
-from fastprof.render.look import Look
+from fastprof.render import report_graphics, report_text
+from fastprof.render.table_forms import Look
 
 TPU = plane("/device:TPU:0", lines=[line("XLA Ops", [event("e", 0, 10)])])
 MIB = 1 << 20
@@ -33,19 +33,19 @@ def capture(*protos: bytes | tuple[str, int, bytes], device: Any = TPU) -> bytes
     return xspace(device, plane("/host:metadata", event_metadata=entries))
 
 
-def viewed(data: bytes | Path | Sequence[Any], **params: Any) -> Report:
+def viewed(data: bytes | Path | Sequence[Any], **params: Any) -> AnalysisReport:
     return fastprof.load(data).report("memory_viewer", **params).answer
 
 
-def value(report: Report, name: str) -> Any:
+def value(report: AnalysisReport, name: str) -> Any:
     return report.scalars[name].value
 
 
-def text_of(report: Report) -> str:
+def text_of(report: AnalysisReport) -> str:
     return "\n".join(report_text.lines(report, Look())) + "\n"
 
 
-def texts(report: Report) -> str:
+def texts(report: AnalysisReport) -> str:
     return "\n".join(f"{one.severity}: {one.text}" for one in report.notices)
 
 
@@ -368,7 +368,7 @@ def test_the_most_scoped_vmem_is_reported_with_its_instruction() -> None:
 # ---- every capture
 
 
-def views(path: Path) -> list[Report]:
+def views(path: Path) -> list[AnalysisReport]:
     """Of every program and memory space."""
     first = fastprof.load(path).report("memory_viewer").answer
     return [
@@ -423,7 +423,7 @@ def test_a_report_travels_to_another_process() -> None:
 
 @pytest.mark.parametrize("space", ["hbm", "vmem", "7"])
 def test_the_drawing_is_a_document_that_names_the_buffers(space: str) -> None:
-    text = report_svg.text(viewed(capture(training_step()), memory_space=space))
+    text = report_graphics.draw_report(viewed(capture(training_step()), memory_space=space))
     root = ElementTree.fromstring(text)
     assert root.tag.endswith("svg")
     assert ("h.1" in text) == (space != "7")
@@ -431,4 +431,4 @@ def test_the_drawing_is_a_document_that_names_the_buffers(space: str) -> None:
 
 def test_captures_and_programs_without_memory_are_drawn_too() -> None:
     for data in (xspace(TPU), capture(untraced()), capture(Program("jit_f").proto())):
-        ElementTree.fromstring(report_svg.text(viewed(data)))
+        ElementTree.fromstring(report_graphics.draw_report(viewed(data)))

@@ -13,10 +13,9 @@ from reports import notices, rows
 from trace_builder import Metadata, event, line, plane, xspace
 
 import fastprof
-from fastprof.analyses.contract import Report
-from fastprof.hlo.buffers import Heap
+from fastprof.analyses.contract import AnalysisReport
 from fastprof.hlo.module import HloModule
-from fastprof.hlo.program_memory import ProgramMemory
+from fastprof.hlo.program_memory import Heap, ProgramMemory
 
 TPU = plane("/device:TPU:0", lines=[line("XLA Ops", [event("e", 0, 10)])])
 MOST = 2**63 - 1
@@ -28,7 +27,7 @@ def capture(*protos: bytes) -> bytes:
     return xspace(TPU, plane("/host:metadata", event_metadata=entries))
 
 
-def viewed(data: bytes | Path, **params: Any) -> Report:
+def viewed(data: bytes | Path, **params: Any) -> AnalysisReport:
     return fastprof.load(data).report("memory_viewer", **params).answer
 
 

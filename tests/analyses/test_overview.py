@@ -13,20 +13,19 @@ from trace_builder import plane, xspace
 
 import fastprof
 from fastprof.analyses import inference, input_pipeline, kernel_stats, overview
-from fastprof.analyses.contract import Notice, Report, Scalar
-from fastprof.analyses.input_pipeline import KeptHost
+from fastprof.analyses.contract import AnalysisReport, Notice, Scalar
+from fastprof.analyses.input_pipeline import InputHostState
 from fastprof.analyses.kernel_stats import HostKernels
-from fastprof.analyses.overview import HostFacts
-from fastprof.derive.devices import kernel_launch
-from fastprof.derive.devices.device_count import HostDevices
-from fastprof.derive.devices.devices import Peaks
-from fastprof.derive.devices.run_environment import HostEnvironment
-from fastprof.derive.ops.duty_cycle import DutyCycle
-from fastprof.derive.ops.kernel_rows import Kernel, Row
+from fastprof.analyses.overview import OverviewHostState
+from fastprof.derive.devices import gpu_kernels
+from fastprof.derive.devices.device_peaks import Peaks
+from fastprof.derive.devices.run_environment import HostDevices, HostEnvironment
+from fastprof.derive.ops.gpu_kernels import KernelKey, KernelRow
+from fastprof.derive.ops.host_op_stats import EAGER, TfFunction
+from fastprof.derive.ops.line_times import DutyCycle
+from fastprof.derive.ops.op_table import Ops, OpTable
 from fastprof.derive.ops.record_checks import HostRecords
-from fastprof.derive.ops.tables import Ops, OpTable
-from fastprof.derive.ops.tf_functions import EAGER, TfFunction
-from fastprof.derive.steps.database import StepDatabase
+from fastprof.derive.steps.step_database import StepDatabase
 from fastprof.xprof.pages import overview as page
 
 STEP = {"device_compute_32": 60, "host_wait_input": 20, "host_to_device": 10, "unknown_time": 10}
@@ -36,34 +35,34 @@ PEAKS = Peaks("TPU", "TPU v4", 100.0, (1000.0,) + (0.0,) * 6)
 def host(
     name: str = "host0", kind: str = "GPU", device: str = "Nvidia GPU (Ampere)", count: int = 1,
     duty: DutyCycle | None = None, mxu: float | None = None, errors: Sequence[str] = (), warnings: Sequence[str] = (),
-) -> HostFacts:  # fmt: skip
+) -> OverviewHostState:  # fmt: skip
     devices = HostDevices("CPU", 1) if kind == "CPU_ONLY" else HostDevices(kind, count)
     said = (tuple(errors), tuple(warnings))
     environment = HostEnvironment(name, f"{name}.net", kind, device, count, "unknown", *said, devices)
-    return HostFacts(environment, duty or DutyCycle(), mxu, None)
+    return OverviewHostState(environment, duty or DutyCycle(), mxu, None)
 
 
-def cpu(name: str = "host0") -> HostFacts:
+def cpu(name: str = "host0") -> OverviewHostState:
     return host(name, "CPU_ONLY", "CPU", 0)
 
 
 def report_of(
     db: StepDatabase,
-    *hosts: HostFacts,
+    *hosts: OverviewHostState,
     host_ops: Ops | None = None,
     device_ops: Ops | None = None,
     framework: OpTable | None = None,
     notices: Sequence[Notice] = (),
     top_ops: int = 10,
-    kernels: Sequence[Row] = (),
+    kernels: Sequence[KernelRow] = (),
     **stats: Any,
-) -> Report:
+) -> AnalysisReport:
     training = Scalar("is_training", stats.get("is_training"), None, "", "the capture carries no programs")
     detail = op_stats(host_ops, device_ops, framework, **stats)
-    op_report = Report("op_stats", {}, {"is_training": training}, (), {}, detail)
+    op_report = AnalysisReport("op_stats", {}, {"is_training": training}, (), {}, detail)
     after = {"steps": steps_report(db, *notices), "op_stats": op_report}
     after["kernel_stats"] = kernel_stats.run([HostKernels(1, list(kernels), ())], kernel_stats.Params(), {})
-    of_input = KeptHost("TensorFlow", HostRecords("", (), True, False))
+    of_input = InputHostState("TensorFlow", HostRecords("", (), True, False))
     after["input_pipeline"] = input_pipeline.run([of_input], input_pipeline.Params(), after)
     after["inference"] = inference.run([], inference.Params(), {})
     after["diagnosis"] = fastprof.load(xspace(plane("/host:CPU", []))).report("diagnosis")
@@ -183,9 +182,11 @@ def test_work_is_measured_against_the_peaks_of_the_devices_without_counting_cont
 def test_verdicts_come_from_steps_ops_and_functions_and_are_no_notices() -> None:
     eager = [TfFunction("slow", {EAGER: 1}, {EAGER: 100})]
     db = generic_db([{"device_compute_32": 60, "host_wait_input": 25, "unknown_time": 15}])
-    sgemm = Kernel("sgemm", (1, 1, 1), (1, 1, 1), 8, 0, 0, uses=False, could=False, op="")
+    sgemm = KernelKey("sgemm", (1, 1, 1), (1, 1, 1), 8, 0, 0, uses=False, could=False, op="")
     times = (1, 60, 60, 60)
-    row = Row("host0", sgemm, kernel_launch.parse("regs:8"), "Nvidia", False, False, 0, 1, 0, "f32", times, times, True)
+    row = KernelRow(
+        "host0", sgemm, gpu_kernels.parse_launch("regs:8"), "Nvidia", False, False, 0, 1, 0, "f32", times, times, True
+    )
     report = report_of(db, device_ops=ops(*DEVICE_OPS), functions=eager, kernels=[row])
     assert report.notices == ()
     rows = {row["aspect"]: row for row in records(report, "verdicts")}

@@ -16,12 +16,13 @@ import pytest
 from trace_builder import event, line, plane, xspace
 
 import fastprof
-from fastprof.analyses import ANALYSES, keeping, runner, steps
-from fastprof.analyses.contract import Needs, Report, union
+from fastprof.analyses import ANALYSES, accumulation, runner, steps
+from fastprof.analyses.contract import AnalysisReport
 from fastprof.derive.host import Host
 from fastprof.errors import UsageError
 from fastprof.tables.host_events import HostEvents
 from fastprof.tables.host_reader import read_host
+from fastprof.tables.needs import Needs, unite_needs
 
 
 @dataclass
@@ -62,9 +63,9 @@ def add(monkeypatch: pytest.MonkeyPatch, seen: Seen) -> Add:
             seen.of_host.append((name, host.name))
             return of_host(host)
 
-        def run(kept: list[Any], given: Any, reports: dict[str, Report]) -> Report:
+        def run(kept: list[Any], given: Any, reports: dict[str, AnalysisReport]) -> AnalysisReport:
             seen.run.append(name)
-            return Report(name, {}, {}, after=reports, detail=(kept, given))
+            return AnalysisReport(name, {}, {}, after=reports, detail=(kept, given))
 
         kind = make_dataclass("Params", [(key, type(value), value) for key, value in params.items()], frozen=True)
         fake = SimpleNamespace(NAME=name, READS=reads, AFTER=after, Params=kind, of_host=asked_of_host, run=run)
@@ -126,13 +127,13 @@ def test_an_unknown_analysis_is_reported_before_anything_is_read(add: Add, seen:
 
 
 def test_every_analysis_there_is_has_an_end() -> None:
-    assert sorted(runner.closure(ANALYSES)) == sorted(ANALYSES)
+    assert sorted(runner.add_prerequisites(ANALYSES)) == sorted(ANALYSES)
     for name in ANALYSES:
         before: set[str] = set()
-        for other, analysis in runner.closure([name]).items():
+        for other, analysis in runner.add_prerequisites([name]).items():
             assert before.issuperset(analysis.AFTER)
             before.add(other)
-        assert list(runner.closure([name]))[-1] == name
+        assert list(runner.add_prerequisites([name]))[-1] == name
 
 
 # ---- parameters --------------------------------------------------------------------------------------
@@ -140,14 +141,14 @@ def test_every_analysis_there_is_has_an_end() -> None:
 
 def test_an_analysis_has_the_parameters_of_those_it_comes_after() -> None:
     """But for those that make a difference to their own page alone."""
-    named = {name: [one.name for one in runner.fields_of([name])] for name in ANALYSES}
+    named = {name: [one.name for one in runner.list_fields([name])] for name in ANALYSES}
     assert named["overview"] == ["top_ops", "steps_from", "device", "peak"]
     assert named["diagnosis"] == named["annotations"] == named["input_pipeline"] == ["steps_from", "device", "peak"]
     assert named["pod_viewer"] == ["steps_from"]
     assert named["inference"] == ["request_order", "batch_order"]
     assert named["op_stats"] == ["device", "peak"]
     assert named["kernel_stats"] == []
-    assert {one.name for one in runner.fields_of(ANALYSES)} == {
+    assert {one.name for one in runner.list_fields(ANALYSES)} == {
         "top_ops", "steps_from", "request_order", "batch_order", "at", "request", "short_lived_us", "parallel",
         "slow_call_us", "queue_length", "kernel_wait_us", "long_call_us", "long_delay_us", "group_by", "module",
         "memory_space", "device", "peak", "top", "nodes", "annotation", "instance",
@@ -176,7 +177,7 @@ def test_an_unknown_parameter_is_reported(add: Add, tmp_path: Path, params: dict
     ("given", "ps"), [("1.5us", 1_500_000), (" 20 ms ", 20 * 10**9), ("7", 7), (-3, -3), (None, None)]
 )
 def test_a_time_may_be_written_as_text(given: Any, ps: int | None) -> None:
-    assert runner.params_of({"one": TIMED}, {"at": given})["one"].at == ps
+    assert runner.make_params({"one": TIMED}, {"at": given})["one"].at == ps
 
 
 @pytest.mark.parametrize(("given", "why"), [
@@ -190,14 +191,14 @@ def test_a_time_may_be_written_as_text(given: Any, ps: int | None) -> None:
 ])  # fmt: skip
 def test_what_is_not_a_time_is_reported(given: Any, why: str) -> None:
     with pytest.raises(UsageError, match=why):
-        runner.params_of({"one": TIMED}, {"at": given})
+        runner.make_params({"one": TIMED}, {"at": given})
 
 
 def test_numbers_beyond_64_bits_are_reported() -> None:
     many = SimpleNamespace(Params=make_dataclass("Params", [("most", int, field(default=1, metadata={"min": 0}))]))
-    assert runner.params_of({"one": many}, {"most": 2**63 - 1})["one"].most == 2**63 - 1  # type: ignore[dict-item]
+    assert runner.make_params({"one": many}, {"most": 2**63 - 1})["one"].most == 2**63 - 1  # type: ignore[dict-item]
     with pytest.raises(UsageError, match="most: 9223372036854775808 does not fit 64 bits"):
-        runner.params_of({"one": many}, {"most": 2**63})  # type: ignore[dict-item]
+        runner.make_params({"one": many}, {"most": 2**63})  # type: ignore[dict-item]
 
 
 # ---- what is read ------------------------------------------------------------------------------------
@@ -205,20 +206,20 @@ def test_numbers_beyond_64_bits_are_reported() -> None:
 
 def test_needs_are_read_together() -> None:
     one = Needs(("CPU",), ("x", "y"), ("m",))
-    assert union([one, Needs(("GPU", "CPU"), ("y", "z"))]) == Needs(("CPU", "GPU"), ("x", "y", "z"), ("m",))
-    assert union([one, Needs((), ("z",))]) == Needs((), ("x", "y", "z"), ("m",))  # () means all planes
-    assert union([one]) == one
+    assert unite_needs([one, Needs(("GPU", "CPU"), ("y", "z"))]) == Needs(("CPU", "GPU"), ("x", "y", "z"), ("m",))
+    assert unite_needs([one, Needs((), ("z",))]) == Needs((), ("x", "y", "z"), ("m",))  # () means all planes
+    assert unite_needs([one]) == one
 
 
 def test_each_host_is_read_once_for_all_analyses(add: Add, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[tuple[Any, ...]] = []
-    real = keeping.read_host
+    real = accumulation.read_host
 
     def counted(tables: Any, number: int, *needs: Any) -> Any:
         read.append((number, *needs))
         return real(tables, number, *needs)
 
-    monkeypatch.setattr(keeping, "read_host", counted)
+    monkeypatch.setattr(accumulation, "read_host", counted)
     add("one", reads=Needs(("CPU",), ("x",)), of_host=lambda host: (id(host), list(host.raw.stats)))
     add("two", after=("one",), reads=Needs(("CPU", "GPU"), ("y",), ("m",)), of_host=lambda host: id(host))
     profile = write(tmp_path, a=host("a"), b=host("b"))
@@ -314,7 +315,7 @@ def test_reports_keep_no_events_of_hosts_alive(captures: Path, monkeypatch: pyte
         read.append(weakref.ref(events))
         return events
 
-    monkeypatch.setattr(keeping, "read_host", remembered)
+    monkeypatch.setattr(accumulation, "read_host", remembered)
     profile = fastprof.load(captures / "xspace" / "gpu-mi300x-jax-conv-minimal-08")
     gc.collect()
     gc.disable()

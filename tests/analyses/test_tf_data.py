@@ -17,10 +17,10 @@ from step_captures import US, host, ran, spaces, step
 from trace_builder import Event, Value, u64
 
 import fastprof
-from fastprof.analyses import keeping
-from fastprof.derive.pipelines import kept_pipelines
-from fastprof.derive.pipelines.kept_pipelines import KeptPipelinesOfHost
+from fastprof.analyses import accumulation
+from fastprof.derive.pipelines import pipelines_of_hosts
 from fastprof.derive.pipelines.pipeline_tables import LARGE as TABLES_OF_CALLS
+from fastprof.derive.pipelines.pipelines_of_hosts import KeptPipelinesOfHost
 from fastprof.tables.host_events import HostEvents
 
 LARGE = 2**63 + 5
@@ -374,7 +374,7 @@ def test_tables_of_hosts_are_the_same_from_a_file(monkeypatch: pytest.MonkeyPatc
     wanted = three().tf_data()
     every = {name: wanted.tables[name].to_pylist() for name in wanted.tables}
     assert [one.in_memory for one in kept] == [False, False]
-    monkeypatch.setattr(kept_pipelines, "_MANY", 1)
+    monkeypatch.setattr(pipelines_of_hosts, "_MANY", 1)
     profile = three()
     report = profile.tf_data()
     assert {name: report.tables[name].num_rows for name in every if name not in TABLES_OF_CALLS}
@@ -394,14 +394,14 @@ def test_tables_of_hosts_are_the_same_from_a_file(monkeypatch: pytest.MonkeyPatc
 def test_events_of_a_host_go_when_it_was_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the search for circles of references, which few large arrays do not begin."""
     seen: list[weakref.ref[HostEvents]] = []
-    read = keeping.read_host
+    read = accumulation.read_host
 
     def noted(*args: object) -> HostEvents:
         events = read(*args)  # type: ignore[arg-type]
         seen.append(weakref.ref(events))
         return events
 
-    monkeypatch.setattr(keeping, "read_host", noted)
+    monkeypatch.setattr(accumulation, "read_host", noted)
     gc.collect()
     gc.disable()
     try:

@@ -9,19 +9,20 @@ import pyarrow as pa
 from ablation import without_of_kineto
 
 import fastprof
-from fastprof.analyses.contract import Report, Scalar
-from fastprof.analyses.unknown_cells import null_unknown_cells
-from fastprof.schema.column_kinds import Bytes, Picoseconds, Text
-from fastprof.schema.tables import REASON, Need, TableSchema, resting_on
+from fastprof.analyses.contract import AnalysisReport, Scalar
+from fastprof.analyses.runner import clear_unknown_cells
+from fastprof.schema.tables import REASON, Bytes, Need, Picoseconds, TableSchema, Text, resting_on
 
 NCCL = Path(__file__).parents[1] / "reported" / "i17-comm-nccl.json.gz"
 _NONE = "no kernel is recorded"
 
 
-def report(schema: TableSchema, rows: list[dict[str, object]], count: int | None, reason: str | None = None) -> Report:
+def report(
+    schema: TableSchema, rows: list[dict[str, object]], count: int | None, reason: str | None = None
+) -> AnalysisReport:
     table = pa.Table.from_pylist(rows, schema.arrow())
     figure = Scalar("kernel_count", count, None, "kernels", reason)
-    return null_unknown_cells(Report("made", {"rows": table}, {"kernel_count": figure}), {"rows": schema})
+    return clear_unknown_cells(AnalysisReport("made", {"rows": table}, {"kernel_count": figure}), {"rows": schema})
 
 
 def schema(need: Need) -> TableSchema:
@@ -36,7 +37,7 @@ ROWS: list[dict[str, object]] = [
 ]
 
 
-def sizes(made: Report) -> list[int | None]:
+def sizes(made: AnalysisReport) -> list[int | None]:
     found: list[int | None] = made.tables["rows"]["size"].to_pylist()
     return found
 

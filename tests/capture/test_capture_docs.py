@@ -15,7 +15,7 @@ from test_capture_workers import sample
 from test_run_program import put_jax_beside
 from trace_builder import xspace
 
-from fastprof.cli import rolling
+from fastprof.cli import capture
 from fastprof.cli.main import main
 
 _TRAINING = """
@@ -35,7 +35,7 @@ def test_commands_of_the_page_run(
     lines = [line.partition("  #")[0] for block in blocks for line in block.splitlines()]
     assert len(lines) == 13
     monkeypatch.setenv("SLURM_JOB_NODELIST", "127.0.0.[1-1]")
-    monkeypatch.setattr(rolling, "_waited", lambda _args, _until: True)
+    monkeypatch.setattr(capture, "_wait_until", lambda _args, _until: True)
     monkeypatch.chdir(tmp_path)
     put_jax_beside(tmp_path)
     (tmp_path / "train.py").write_text(_TRAINING)

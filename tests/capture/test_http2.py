@@ -11,8 +11,8 @@ from contextlib import contextmanager, suppress
 
 import pytest
 
-from fastprof.inputs.profiler_client.addresses import parsed
-from fastprof.inputs.profiler_client.calls import CallError, Connection
+from fastprof.inputs.profiler_client.profiler_servers import parse_address
+from fastprof.inputs.profiler_client.workers import CallError, ServerConnection
 
 SETTINGS = bytes(3) + b"\4" + bytes(5)
 ACKNOWLEDGED = bytes(3) + b"\4\1" + bytes(4)
@@ -69,7 +69,7 @@ def saying(answer: bytes, then: bytes = b"") -> Iterator[str]:
 
 
 def answer(address: str, timeout_s: float = 20.0) -> bytes:
-    with Connection(parsed(address)) as connection:
+    with ServerConnection(parse_address(address)) as connection:
         return bytes(connection.answer("/a/B", b"request", timeout_s))
 
 
@@ -169,7 +169,7 @@ def test_silence_ends_at_the_deadline_or_when_it_is_cancelled() -> None:
         with pytest.raises(CallError) as caught:
             answer(address, 0.05)
         assert caught.value.status == "late"
-        with Connection(parsed(address)) as connection:
+        with ServerConnection(parse_address(address)) as connection:
             ending = threading.Timer(0.05, connection.cancel)
             ending.start()
             with pytest.raises(CallError) as caught:

@@ -14,10 +14,10 @@ from test_capture_workers import sample, until_left
 from trace_builder import xspace
 
 from fastprof.cli.main import main
-from fastprof.inputs.profiler_client.addresses import parsed
-from fastprof.viewer import capture_answers, page_capture
+from fastprof.inputs.profiler_client.profiler_servers import parse_address
+from fastprof.viewer import page_capture, run_answers
 from fastprof.viewer.page_capture import PageCapture
-from fastprof.viewer.server import application
+from fastprof.viewer.server import make_application
 from tests.viewer.served import Answer, Served
 
 TOKEN = "a long token"
@@ -29,7 +29,7 @@ class Page:
 
     def __init__(self, logs: Path, addresses: Sequence[str]) -> None:
         logs.mkdir()
-        self.capture = PageCapture([parsed(one) for one in addresses], str(logs))
+        self.capture = PageCapture([parse_address(one) for one in addresses], str(logs))
         served = Served(str(logs), token=TOKEN, opened=False, capture=self.capture)
         self.runs, self.client = served.runs, served.client
 
@@ -99,7 +99,7 @@ def test_a_page_of_another_name_begins_nothing(tmp_path: Path) -> None:
     server = ProfilerServer(captured(xspace(b"x")))
     with serving(server) as address:
         page = Page(tmp_path / "logs", [address])
-        page.client.app = application(page.runs, TOKEN, capture=page.capture, is_local=True)
+        page.client.app = make_application(page.runs, TOKEN, capture=page.capture, is_local=True)
         assert page.post(SENT | {"host": "evil.example"}).status_code == 421
         assert page.ended()["run"] is None and not server.requests
 
@@ -149,7 +149,7 @@ def test_captures_again_and_again_survive_a_server_that_falls_silent(
 ) -> None:
     monkeypatch.setattr(page_capture, "_COMMON_DELAY_S", 0.0)
     monkeypatch.setattr(page_capture, "_GRACE_S", 0.3)
-    monkeypatch.setattr(capture_answers, "_LEAST_EVERY_MS", 1)
+    monkeypatch.setattr(run_answers, "_LEAST_EVERY_MS", 1)
 
     def silent_at_first(request: Any, context: grpc.ServicerContext) -> bytes:
         return until_left(request, context) if len(ailing.requests) == 1 else captured(xspace(b"ailing"))

@@ -16,9 +16,9 @@ from test_capture_workers import Run, sample, take
 from trace_builder import xspace
 
 from fastprof.cli.main import main
-from fastprof.cli.servers import waiting_time
+from fastprof.cli.servers import parse_waiting_time
 from fastprof.errors import UsageError
-from fastprof.inputs.profiler_client.job_workers import of_job
+from fastprof.inputs.profiler_client.profiler_servers import list_job_addresses
 
 __all__ = ["take"]
 
@@ -72,10 +72,10 @@ def test_an_interrupt_between_captures_ends_them_well(take: Run, monkeypatch: py
 
 
 def test_times_of_minutes_and_hours() -> None:
-    assert [waiting_time(text) for text in ("10m", "1.5h", "2s", "3ms")] == [600, 5400, 2, 0.003]
+    assert [parse_waiting_time(text) for text in ("10m", "1.5h", "2s", "3ms")] == [600, 5400, 2, 0.003]
     for wrong in ("m", "10x", "25h", "1mm", "-1m"):
         with pytest.raises(argparse.ArgumentTypeError):
-            waiting_time(wrong)
+            parse_waiting_time(wrong)
 
 
 @pytest.mark.parametrize(
@@ -101,13 +101,15 @@ def test_workers_of_a_job(job: str, listed: str, expected: str) -> None:
     kind = job.partition(":")[0]
     variable = {"slurm": "SLURM_JOB_NODELIST", "tpu": "TPU_WORKER_HOSTNAMES"}[kind]
     port = job.partition(":")[2] or "8466"
-    assert [str(one) for one in of_job(job, {variable: listed})] == [f"{host}:{port}" for host in expected.split()]
+    assert [str(one) for one in list_job_addresses(job, {variable: listed})] == [
+        f"{host}:{port}" for host in expected.split()
+    ]
 
 
 def test_several_processes_of_a_machine_and_the_flag(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    two = of_job("slurm:9012-9013", {"SLURM_JOB_NODELIST": "a[1-2]"})
+    two = list_job_addresses("slurm:9012-9013", {"SLURM_JOB_NODELIST": "a[1-2]"})
     assert [str(one) for one in two] == ["a1:9012", "a1:9013", "a2:9012", "a2:9013"]
     server = ProfilerServer(captured(xspace(b"x")))
     with serving(server) as address:
@@ -129,4 +131,4 @@ def test_several_processes_of_a_machine_and_the_flag(
 )  # fmt: skip
 def test_jobs_that_are_refused(job: str, listed: str) -> None:
     with pytest.raises(UsageError, match=r"^--job: "):
-        of_job(job, {"SLURM_JOB_NODELIST": listed})
+        list_job_addresses(job, {"SLURM_JOB_NODELIST": listed})

@@ -11,7 +11,7 @@ from profiler_server import ProfilerServer, message, serving
 
 from fastprof.cli.main import main
 from fastprof.errors import NotFoundError, UsageError
-from fastprof.inputs.profiler_client import addresses
+from fastprof.inputs.profiler_client import profiler_servers
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ from fastprof.inputs.profiler_client import addresses
     ],
 )
 def test_addresses_and_what_their_hosts_are_called(text: str, address: str, host: str) -> None:
-    one = addresses.parsed(text)
+    one = profiler_servers.parse_address(text)
     assert (str(one), one.as_host) == (address, host)
 
 
@@ -36,27 +36,27 @@ def test_addresses_and_what_their_hosts_are_called(text: str, address: str, host
 )  # fmt: skip
 def test_texts_that_are_not_addresses(text: str) -> None:
     with pytest.raises(ValueError, match="is not an address"):
-        addresses.parsed(text)
+        profiler_servers.parse_address(text)
 
 
 def test_an_ipv6_address_without_brackets_gets_advice() -> None:
     with pytest.raises(ValueError, match=r"\[::1\]:PORT"):
-        addresses.parsed("::1:8466")
+        profiler_servers.parse_address("::1:8466")
 
 
 def test_addresses_of_a_file_and_of_a_name(tmp_path: Path) -> None:
     (tmp_path / "workers").write_text("a:1, b:2 # the third is away: c:3\n\n[::1]:4\n")
-    assert [str(one) for one in addresses.of_file(str(tmp_path / "workers"))] == ["a:1", "b:2", "[::1]:4"]
+    assert [str(one) for one in profiler_servers.read_addresses(str(tmp_path / "workers"))] == ["a:1", "b:2", "[::1]:4"]
     (tmp_path / "wrong").write_text("a:1\nb\n")
     (tmp_path / "empty").write_text("# a:1\n")
     for name, problem in (("wrong", "'b' is not an address"), ("empty", "it has no address")):
         with pytest.raises(UsageError, match=problem):
-            addresses.of_file(str(tmp_path / name))
+            profiler_servers.read_addresses(str(tmp_path / name))
     with pytest.raises(NotFoundError, match="does not exist"):
-        addresses.of_file(str(tmp_path / "absent"))
-    assert "127.0.0.1:77" in [str(one) for one in addresses.of_name("localhost:77")]
+        profiler_servers.read_addresses(str(tmp_path / "absent"))
+    assert "127.0.0.1:77" in [str(one) for one in profiler_servers.resolve_name("localhost:77")]
     with pytest.raises(NotFoundError, match="no address of"):
-        addresses.of_name("nowhere.invalid:77")
+        profiler_servers.resolve_name("nowhere.invalid:77")
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from log_directories import write_run
 from trace_builder import event, line, plane, task_environment, xspace
 
 from fastprof.cli.main import main
-from fastprof.profile import trends
+from fastprof.profile import batch
 from fastprof.viewer.cache_folder import CacheFolder
 from tests.viewer.served import Served
 
@@ -66,13 +66,13 @@ def test_a_run_is_analysed_once_and_again_if_it_changes(
     rows: Rows, logs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     analysed: list[str] = []
-    real = trends.of_profile
+    real = batch.measure_run
 
     def counted(profile: Any) -> dict[str, Any]:
         analysed.append(profile.run)
         return real(profile)
 
-    monkeypatch.setattr(trends, "of_profile", counted)
+    monkeypatch.setattr(batch, "measure_run", counted)
     first = rows()
     assert rows() == first and analysed == [NEW, OLD]
     write_run(logs, OLD, capture(slow=700))

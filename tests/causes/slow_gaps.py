@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from fastprof.derive.causes.cause_names import GAP_CAUSES, OTHER_WORK
-from fastprof.derive.causes.step_intervals import Intervals
-from fastprof.derive.ops.device_time import COMMUNICATION, COMPUTE, COPY, IDLE, WAIT, Spans
-from fastprof.derive.ops.launches import launches
+from fastprof.derive.causes.gaps import StepIntervals
+from fastprof.derive.ops.device_time import COMMUNICATION, COMPUTE, COPY, IDLE, WAIT, DeviceSpans
+from fastprof.derive.ops.launches import find_launches
 from fastprof.derive.steps.host_causes import _POWERS, CAUSE_OF, DRIVER, EXECUTOR, FEED, OTHER, Code, HostCauses
 from fastprof.tables.host_events import HostEvents
 
@@ -166,7 +166,7 @@ class SlowHost:
         return at if fits and at >= part.row and self.start[at] < self.end[part.row] else part.row
 
 
-def stretches(ran: Spans, window: tuple[int, int]) -> list[tuple[int, int, int]]:
+def stretches(ran: DeviceSpans, window: tuple[int, int]) -> list[tuple[int, int, int]]:
     """What a device does: the place of a transfer, -1: it computes, -2: nothing."""
     spans = [(one[2], one[0], place, one[1], one[3]) for place, one in enumerate(ran.spans.tolist()) if one[1] > one[0]]
     inside = [time for one in spans for time in (one[1], one[3]) if window[0] < time < window[1]]
@@ -177,7 +177,7 @@ def stretches(ran: Spans, window: tuple[int, int]) -> list[tuple[int, int, int]]
     return runs(found)
 
 
-def kind_of(ran: Spans, state: int) -> int:
+def kind_of(ran: DeviceSpans, state: int) -> int:
     return IDLE if state == -2 else COMPUTE if state == -1 else ran.transfers[state].kind
 
 
@@ -185,7 +185,7 @@ BEFORE = -(1 << 62)
 Launch = tuple[int, int, int, int]
 
 
-def launched_at(events: HostEvents, ran: Spans, end: int) -> Launch | None:
+def launched_at(events: HostEvents, ran: DeviceSpans, end: int) -> Launch | None:
     """Begin, end and row of the call that launched a GPU's work that begins at a time, and the row of that. BEFORE: all
     calls."""
     work = zip(ran.events.rows.tolist(), ran.events.start_ps.tolist(), ran.events.end_ps.tolist(), strict=True)
@@ -209,9 +209,9 @@ class SlowDevice:
 
     events: HostEvents
     host: SlowHost
-    ran: Spans
+    ran: DeviceSpans
     stretches: list[tuple[int, int, int]]
-    steps: Intervals
+    steps: StepIntervals
     busy: list[tuple[int, int, Any]]
 
     def pieces(self) -> Iterator[Part]:
@@ -239,7 +239,7 @@ class SlowDevice:
         """Return when the device computes for such work: from its first launched event to its last, if known."""
         found, reached, own = [], BEFORE, self.ran.events
         rows = own.rows.astype(np.int64)
-        calls = launches(self.events, rows).row.tolist() if self.ran.plane.kind == "GPU" else []
+        calls = find_launches(self.events, rows).row.tolist() if self.ran.plane.kind == "GPU" else []
         for begin, end, row, cause, first in self.host.other_work():
             times = (min(first, end), end)
             if self.ran.plane.kind == "GPU":
@@ -362,7 +362,7 @@ def sums(device: SlowDevice, pieces: list[Part]) -> Sums:
     return found
 
 
-def works(devices: list[tuple[Spans, list[tuple[int, int, int]]]]) -> list[tuple[int, int, Any]]:
+def works(devices: list[tuple[DeviceSpans, list[tuple[int, int, int]]]]) -> list[tuple[int, int, Any]]:
     """When any of several devices computes or communicates."""
     if len(devices) < 2:
         return []
@@ -371,7 +371,7 @@ def works(devices: list[tuple[Spans, list[tuple[int, int, int]]]]) -> list[tuple
     return runs([(begin, end, 0) for begin, end in times if any(a <= begin < b for a, b in busy)])
 
 
-def all_busy(devices: list[tuple[Spans, list[tuple[int, int, int]]]]) -> list[tuple[int, int, Any]]:
+def all_busy(devices: list[tuple[DeviceSpans, list[tuple[int, int, int]]]]) -> list[tuple[int, int, Any]]:
     """The same, if any communicates: others do not wait for each other."""
     communicates = any(kind_of(ran, state) == COMMUNICATION for ran, own in devices for _, _, state in own)
     return works(devices) if communicates else []

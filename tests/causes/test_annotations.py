@@ -13,7 +13,7 @@ import pytest
 from trace_builder import Event, event, line, plane, ref, xspace
 
 import fastprof
-from fastprof.derive.causes.annotation_times import unions
+from fastprof.derive.causes.annotation_times import merge_spans_by_key
 
 DEMO = Path(__file__).resolve().parents[2] / "demo"
 TIMES = ("name", "threads", "count", "total_ps", "self_ps", "mean_ps", "min_ps", "max_ps", "elapsed_ps")
@@ -214,7 +214,7 @@ def test_unions_are_by_key() -> None:
     key = np.array([2, 1, 2, 1, 1, 2])
     start = np.array([0, 100, 5, 0, 20, 30])
     end = np.array([1000, 110, 7, 20, 25, 40])
-    owner, (begins, ends) = unions(key, start, end)
+    owner, (begins, ends) = merge_spans_by_key(key, start, end)
     assert list(zip(owner.tolist(), begins.tolist(), ends.tolist(), strict=True)) == [
         (1, 0, 25),
         (1, 100, 110),

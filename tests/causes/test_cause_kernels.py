@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fastprof._native.cause_kernels import SIZES
-from fastprof.derive.causes import budget, gaps
+from fastprof.derive.causes import gaps, time_by_cause
 from fastprof.derive.ops import device_time
 from fastprof.derive.steps import event_origin
 
@@ -14,6 +14,6 @@ def test_sizes_are_those_of_c() -> None:
         "PIECE": device_time.PIECE,
         "THREAD": event_origin.THREAD,
         "GAP": gaps.GAP,
-        "GAP_SUM": budget.GAP_SUM,
+        "GAP_SUM": time_by_cause.GAP_SUM,
     }
     assert {name: one.itemsize for name, one in ours.items()} == SIZES

@@ -10,8 +10,15 @@ import pytest
 from trace_builder import Event, Value, event, line, plane, ref, xspace
 
 import fastprof
-from fastprof.derive.steps.event_origin import STATS, Origin, event_origins, is_thread
-from fastprof.derive.steps.traceme_names import NameKind, is_thread_of_python, kind_of_name
+from fastprof.derive.steps.event_origin import (
+    STATS,
+    NameKind,
+    Origin,
+    classify_name,
+    find_event_origins,
+    is_python_thread,
+    is_thread,
+)
 from fastprof.tables.host_events import HostEvents, Line
 from fastprof.tables.host_reader import read_host
 
@@ -22,7 +29,7 @@ def read(capture: bytes | Path) -> HostEvents:
 
 def origins(capture: bytes | Path) -> list[tuple[str, str]]:
     events = read(capture)
-    found = event_origins(events).origin
+    found = find_event_origins(events).origin
     return [(events.names[meta], Origin(code).name) for meta, code in zip(events.meta.tolist(), found, strict=True)]
 
 
@@ -105,7 +112,7 @@ def test_a_user_writes_on_threads_that_run_python() -> None:
         line("server/8", [event("step", 0, 10, {"step_num": 1}), event("request", 20, 5)]),
     ]))  # fmt: skip
     assert users(data) == {"loader", "forward", "fetch", "in a frame", "callback", "in an op", "step", "request"}
-    assert [one.name for one in event_origins(read(data)).python_lines] == [
+    assert [one.name for one in find_event_origins(read(data)).python_lines] == [
         "python/1", "python/2", "trainer/3", "trainer/4", "tf_Compute/6", "server/8",
     ]  # fmt: skip
 
@@ -121,7 +128,7 @@ def test_threads_are_not_compared_with_each_other(monkeypatch: pytest.MonkeyPatc
     lines = [line(f"worker{k}", [event("$a.py:1 f", 0, 5)]) for k in range(60)]
     events = read(xspace(plane("/host:CPU", lines)))
     monkeypatch.setattr(Line, "__eq__", counted)
-    assert len(event_origins(events).python_lines) == 60
+    assert len(find_event_origins(events).python_lines) == 60
     assert compared <= 60
 
 
@@ -172,9 +179,9 @@ def _slowly(events: HostEvents) -> list[Origin]:
              NameKind.CALLBACK: Origin.OP, NameKind.ANNOTATION: Origin.USER}  # fmt: skip
     for one in lines:
         rows = range(one.first, one.last)
-        kinds = {row: kind_of_name(events.names[events.meta[row]]) for row in rows}
+        kinds = {row: classify_name(events.names[events.meta[row]]) for row in rows}
         speaks = {NameKind.PYTHON, NameKind.DISPATCH, NameKind.ANNOTATION}
-        runs_python = is_thread_of_python(one.name) or bool(speaks & set(kinds.values()))
+        runs_python = is_python_thread(one.name) or bool(speaks & set(kinds.values()))
         for row in rows:
             if kinds[row] is not NameKind.UNKNOWN:
                 found.append(known.get(kinds[row], Origin.FRAMEWORK))
@@ -209,7 +216,7 @@ def test_random_nestings_agree_with_a_walk(seed: int) -> None:
     random_ = random.Random(seed)
     names = random_.sample(["pool", "python", "tf_Compute/1", "worker"], 3)
     events = read(xspace(plane("/host:CPU", [line(name, _nest(random_, 0, 60, 6)) for name in names])))
-    found = [Origin(code) for code in event_origins(events).origin]
+    found = [Origin(code) for code in find_event_origins(events).origin]
     assert found == _slowly(events)
 
 
@@ -221,7 +228,7 @@ USERS = {
 def test_no_event_of_a_framework_is_a_users(capture: Path) -> None:
     """The programs of the captures annotate nothing but steps."""
     events = read(capture)
-    found = event_origins(events)
+    found = find_event_origins(events)
     rows = np.flatnonzero(found.of(Origin.USER))
     names = [events.names[meta] for meta in events.meta[rows].tolist()]
     assert {name: names.count(name) for name in set(names)} == USERS.get(capture.parent.name, {})

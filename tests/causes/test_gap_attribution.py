@@ -20,14 +20,14 @@ from trace_builder import Event, Plane, line, plane
 import fastprof
 from fastprof.analyses import gaps
 from fastprof.derive.causes.cause_names import GAP_CAUSES
-from fastprof.derive.causes.meanwhile import HIDES
-from fastprof.derive.causes.step_intervals import Intervals
-from fastprof.derive.communication.device_spans import device_spans
+from fastprof.derive.causes.concurrent_work import HIDES
+from fastprof.derive.causes.gaps import StepIntervals
+from fastprof.derive.communication.host_communication import list_device_spans
 from fastprof.derive.host import Host
 from fastprof.derive.ops import record_checks
 from fastprof.derive.ops.device_time import COMPUTE, KINDS
-from fastprof.derive.steps.host_causes import CAUSE_OF, DRIVER, Code, op_computes
-from fastprof.derive.steps.marked_spans import markers
+from fastprof.derive.steps.grouping import find_step_markers
+from fastprof.derive.steps.host_causes import CAUSE_OF, DRIVER, Code, is_computing_op
 from fastprof.tables.host_reader import read_host
 
 PYTHON = (
@@ -121,8 +121,8 @@ def slow_devices(host: Host) -> list[SlowDevice]:
     events, groups = host.events, host.groups_from("auto")
     steps = np.sort(host.steps_from("auto").database.step)
     periods = slow_periods(host)
-    ran_spans = device_spans(events, host.modules, host.forest, host.workers, op_computes)
-    marked, causes = markers(events, groups, steps), host.causes_from("auto")
+    ran_spans = list_device_spans(events, host.modules, host.forest, host.workers, is_computing_op)
+    marked, causes = find_step_markers(events, groups, steps), host.causes_from("auto")
     found = gaps.of_host(host, gaps.Params())
     assert [one.name for one in ran_spans] == list(found.devices)
     times = [(one, stretches(one, window_of(host, ran_spans, marked, periods, causes))) for one in ran_spans]
@@ -132,12 +132,12 @@ def slow_devices(host: Host) -> list[SlowDevice]:
     ]
 
 
-def disjoint(periods: list[Period]) -> Intervals:
+def disjoint(periods: list[Period]) -> StepIntervals:
     """Return periods that last, each cut where the next one begins."""
     kept = sorted((one for one in periods if one[2] > one[1]), key=lambda one: one[1])
     ends = [min(one[2], after[1]) for one, after in pairwise(kept)] + [one[2] for one in kept[-1:]]
     columns = [one[0] for one in kept], [one[1] for one in kept], ends
-    return Intervals(*(np.array(column, np.int64) for column in columns))
+    return StepIntervals(*(np.array(column, np.int64) for column in columns))
 
 
 def window_of(host: Host, ran_spans: list[Any], marked: Any, periods: Any, causes: Any) -> tuple[int, int]:
@@ -164,7 +164,7 @@ def window_of(host: Host, ran_spans: list[Any], marked: Any, periods: Any, cause
 @pytest.mark.parametrize("seed", range(120))
 def test_rows_of_reports_are_those_of_each_moment(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is lost has tests of its own: here most calls have ids of nothing."""
-    monkeypatch.setattr(record_checks, "lost_records_of", lambda _: None)
+    monkeypatch.setattr(record_checks, "find_relevant_losses", lambda _: None)
     profile = session_of(capture(seed))
     host = host_of(profile)
     devices = slow_devices(host)
@@ -218,7 +218,9 @@ def apart(host: Host, device: SlowDevice, pieces: list[Any]) -> dict[str, int]:
     groups, steps = host.groups_from("auto"), host.steps_from("auto").database.step.tolist()
     spans = {
         group: [(int(begin), int(end))] if begin < end else []
-        for group, begin, end in zip(sorted(steps), *markers(host.events, groups, np.sort(steps)), strict=True)
+        for group, begin, end in zip(
+            sorted(steps), *find_step_markers(host.events, groups, np.sort(steps)), strict=True
+        )
     }
     ran = device.ran.events
     for row, begin, end in zip(*(one.tolist() for one in (ran.rows, ran.start_ps, ran.end_ps)), strict=True):
@@ -295,7 +297,7 @@ def most_explained(report: Any) -> dict[Any, set[str | None]]:
 
 
 def test_the_captures_have_what_there_is_to_find(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(record_checks, "lost_records_of", lambda _: None)
+    monkeypatch.setattr(record_checks, "find_relevant_losses", lambda _: None)
     causes, kinds = set(), set()
     for seed in range(120):
         for row in records(session_of(capture(seed)).report("gaps"), "by_cause"):

@@ -15,9 +15,9 @@ import pytest
 from trace_builder import Event, event, line, plane, ref, xspace
 
 import fastprof
-from fastprof.derive.ops import call_tree
-from fastprof.derive.ops.call_tree import REST, CallTree
-from fastprof.derive.steps.python_frames import Frame, frame_of, waits_for_device
+from fastprof.derive.ops import op_trees
+from fastprof.derive.ops.op_trees import REST, CallTree
+from fastprof.derive.steps.event_origin import PythonFrame, parse_frame, waits_for_device
 
 
 def python_time(capture: bytes | Path | list[bytes], **params: Any) -> fastprof.Report:
@@ -50,7 +50,7 @@ def rows(report: fastprof.Report, table: str, *columns: str) -> list[tuple[Any, 
     ],
 )  # fmt: skip
 def test_frames(name: str, frame: tuple[str, str, int | None]) -> None:
-    assert frame_of(name) == Frame(*frame)
+    assert parse_frame(name) == PythonFrame(*frame)
 
 
 def test_names_that_wait_for_a_device() -> None:
@@ -282,7 +282,7 @@ def test_a_bounded_tree_keeps_its_sums(seed: int) -> None:
         depth[i] = 0 if parent[i] < 0 else depth[parent[i]] + 1
     own = np.array([[random_.randint(0, 9), random_.randint(0, 3)] for _ in range(count)], np.int64)
     label = np.array([random_.randint(0, 4) for _ in range(count)], np.int64)
-    tree, node = call_tree.call_tree(parent, depth, label, own)
+    tree, node = op_trees.build_call_tree(parent, depth, label, own)
     assert _paths(tree) == _slow_paths(parent, label, own)
     assert (tree.label[node] == label).all()
     for most in (1, 2, 5, 20, 100):
@@ -291,7 +291,7 @@ def test_a_bounded_tree_keeps_its_sums(seed: int) -> None:
         assert (small.parent < np.arange(len(small))).all()
         assert small.own.sum(axis=0).tolist() == own.sum(axis=0).tolist()
         assert small.total[small.parent < 0].sum(axis=0).tolist() == own.sum(axis=0).tolist()
-        assert (call_tree.rolled_up(small.parent, small.depth, small.own) == small.total).all()
+        assert (op_trees.sum_subtrees(small.parent, small.depth, small.own) == small.total).all()
         assert (small.own >= 0).all()
 
 
@@ -318,7 +318,7 @@ def _slow_paths(parent: Any, label: Any, own: Any) -> dict[tuple[int, ...], tupl
 
 
 def test_calls_beyond_the_depth_count_for_the_one_around_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(call_tree, "MOST_DEPTH", 3)
+    monkeypatch.setattr(op_trees, "MOST_DEPTH", 3)
     nest = [event(f"$f.py:{i} f", i, 100 - 2 * i) for i in range(10)]
     report = python_time(thread(*nest))
     assert rows(report, "stacks", "depth", "calls", "self_ps", "total_ps") == [
@@ -362,13 +362,13 @@ def test_random_nestings_agree_with_a_walk_over_time(seed: int) -> None:
     report = python_time(thread(*made))
     found = {row["function"]: row for row in report.tables["functions"].to_pylist()}
     assert {name: row["self_ps"] for name, row in found.items() if row["self_ps"]} == {
-        frame_of(name).function: time for name, time in own.items()
+        parse_frame(name).function: time for name, time in own.items()
     }
     assert {name: row["total_ps"] for name, row in found.items()} == {
-        frame_of(name).function: time for name, time in total.items()
+        parse_frame(name).function: time for name, time in total.items()
     }
     assert report.scalars["native_ps"].value == native
-    calls = Counter(frame_of(str(name)).function for name, _, _ in spans if str(name).startswith("$"))
+    calls = Counter(parse_frame(str(name)).function for name, _, _ in spans if str(name).startswith("$"))
     assert {name: row["calls"] for name, row in found.items()} == calls
 
 

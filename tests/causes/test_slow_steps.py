@@ -11,15 +11,15 @@ from step_captures import US, host, in_order, ran, spaces, step, tpu
 from trace_builder import Event, Plane, line, plane, u64
 
 import fastprof
-from fastprof.analyses.contract import Report
-from fastprof.derive.causes.slow_steps import name_of_step, out_of_line
+from fastprof.analyses.contract import AnalysisReport
+from fastprof.derive.causes.slow_steps import find_outliers, name_step
 
 
-def report(*planes: Plane, **params: Any) -> Report:
+def report(*planes: Plane, **params: Any) -> AnalysisReport:
     return fastprof.load(spaces(*planes)).report("steps", **params)._answer
 
 
-def rows(report: Report) -> list[tuple[Any, ...]]:
+def rows(report: AnalysisReport) -> list[tuple[Any, ...]]:
     names = ("name", "duration_ps", "median_ps", "kind", "what", "time_ps", "usual_ps", "difference_ps")
     listed = report.tables["slow_steps"].select(list(names)).to_pylist()
     return [tuple(row[name] // US if name.endswith("_ps") else row[name] for name in names) for row in listed]
@@ -37,7 +37,7 @@ def rows(report: Report) -> list[tuple[Any, ...]]:
     ],
 )
 def test_out_of_line_is_more_than_a_tenth_and_five_median_deviations(durations: list[int], expected: list[int]) -> None:
-    found, _ = out_of_line(np.array(durations, np.int64))
+    found, _ = find_outliers(np.array(durations, np.int64))
     assert np.flatnonzero(found).tolist() == expected
 
 
@@ -105,7 +105,7 @@ def test_what_often_takes_as_long_explains_nothing() -> None:
 
 
 def test_a_step_whose_name_is_a_number_is_called_so() -> None:
-    assert [name_of_step(name) for name in ("62", "train 62")] == ["step 62", "train 62"]
+    assert [name_step(name) for name in ("62", "train 62")] == ["step 62", "train 62"]
 
 
 def test_of_several_hosts_the_step_furthest_out_of_line_is_named() -> None:

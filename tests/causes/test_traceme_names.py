@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fastprof.derive.steps.traceme_names import NameKind, is_thread_of_python, kind_of_name
+from fastprof.derive.steps.event_origin import NameKind, classify_name, is_python_thread
 
 NAMES = {
     NameKind.PYTHON: ("$train.py:12 step", "$builtins len", "$<unknown> append",
@@ -66,12 +66,12 @@ NAMES = {
 
 @pytest.mark.parametrize(("kind", "name"), [(kind, name) for kind, names in NAMES.items() for name in names])
 def test_a_name_says_who_wrote_the_event(kind: NameKind, name: str) -> None:
-    assert kind_of_name(name) is kind
+    assert classify_name(name) is kind
 
 
 def test_python_names_its_threads() -> None:
     for name in ("python", "python3", "python/123", "python3.11/7", "main/31", "MainThread", "Thread-4 (load)",
                  "ThreadPoolExecutor-0_1"):  # fmt: skip
-        assert is_thread_of_python(name), name
+        assert is_python_thread(name), name
     for name in ("tf_Compute/1", "pythonic", "mainframe", "py_xla_execute/3", "", "Host Threads/4"):
-        assert not is_thread_of_python(name), name
+        assert not is_python_thread(name), name

@@ -26,7 +26,7 @@ def plain_surroundings(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(autouse=True)
 def no_checked_events(monkeypatch: pytest.MonkeyPatch) -> None:
     """The stand-in has no captures whose events could be checked."""
-    monkeypatch.setattr("fastprof.cli.facts._MOST_CHECKED", -1)
+    monkeypatch.setattr("fastprof.cli.session_summary._MOST_CHECKED", -1)
 
 
 @pytest.fixture

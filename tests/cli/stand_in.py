@@ -258,7 +258,7 @@ calls: list[dict[str, Any]] = []
 
 
 def install() -> None:
-    from fastprof.cli import facts
+    from fastprof.cli import session_summary
 
     fastprof.load = load
-    facts._MOST_CHECKED = -1  # there are no captures whose events could be checked
+    session_summary._MOST_CHECKED = -1  # there are no captures whose events could be checked

@@ -15,11 +15,11 @@ import sample_analysis
 from trace_builder import event, line, plane, xspace
 
 from fastprof.analyses import ANALYSES, runner
-from fastprof.analyses.contract import Notice, Report, Section
+from fastprof.analyses.contract import AnalysisReport, Notice, Section
 from fastprof.cli import arguments
 from fastprof.cli import main as command
 from fastprof.wording.amounts import Steps
-from fastprof.wording.screen import width
+from fastprof.wording.screen import measure_width
 
 
 class Ran(NamedTuple):
@@ -116,7 +116,9 @@ def test_a_table_alone_is_not_a_wider_than_the_screen(ask: Callable[..., Ran], m
     monkeypatch.setenv("COLUMNS", "40")
     columns = [f"host_{number}" for number in range(6)]
     wide = pa.table({column: ["a" * 30] for column in columns})
-    monkeypatch.setattr(runner, "run", lambda *_: {"sample_analysis": Report("sample_analysis", {"hosts": wide}, {})})
+    monkeypatch.setattr(
+        runner, "run", lambda *_: {"sample_analysis": AnalysisReport("sample_analysis", {"hosts": wide}, {})}
+    )
     for verb, table in ((VERB, "hosts"), ("report", "sample_analysis.hosts")):
         ran = ask(verb, "--table", table)
         assert ran.out == "host_0               host_1\naaaaaaaaa…aaaaaaaaa  aaaaaaaaa…aaaaaaaaa\n"
@@ -133,12 +135,12 @@ def test_a_table_alone_shows_first_what_the_report_shows_of_it(
     monkeypatch.setattr(sample_analysis, "SECTIONS", (section,))
     wide = pa.table({"note": ["a" * 30], "host": ["b" * 20], "more": ["c" * 30], "events": [7]})
     notices = (Notice("warning", "Beware."), Notice("info", "By the way."))
-    report = Report("sample_analysis", {"hosts": wide}, {}, notices)
+    report = AnalysisReport("sample_analysis", {"hosts": wide}, {}, notices)
     monkeypatch.setattr(runner, "run", lambda *_: {"sample_analysis": report})
     ran = ask(VERB, "--table", "hosts")
     assert ran.out == "events  host\n     7  bbbbbbbbbbbbbbbbbbbb\n"
     assert ran.err == "fastprof: hidden columns: note, more; --wide shows all\nfastprof: Beware.\n"
-    report = Report("sample_analysis", {"hosts": wide.slice(0, 0)}, {})
+    report = AnalysisReport("sample_analysis", {"hosts": wide.slice(0, 0)}, {})
     assert ask(VERB, "--table", "hosts", "--wide").err == "fastprof: the table hosts is empty\n"
 
 
@@ -179,8 +181,8 @@ def test_a_host_is_chosen_by_name(ask: Callable[..., Ran]) -> None:
     ],
 )
 def test_ranges_of_steps(text: str, steps: Steps) -> None:
-    assert arguments.step_range(text) == steps
-    assert arguments.step_range(str(steps)) == steps
+    assert arguments.parse_step_range(text) == steps
+    assert arguments.parse_step_range(str(steps)) == steps
 
 
 @pytest.mark.parametrize(
@@ -315,7 +317,7 @@ def test_every_verb_answers_in_every_form(
         out = capsys.readouterr().out
         assert code == 0 or (form, code) == ("xprof", 2)
         assert out.isascii() or form in ("table", "csv")
-        assert form != "table" or max(map(width, out.splitlines())) <= 100
+        assert form != "table" or max(map(measure_width, out.splitlines())) <= 100
     assert command.main([verb, str(session), "-o", str(tmp_path / "out.arrow"), "-q"]) == 0
     assert pa.ipc.open_file(tmp_path / "out.arrow").read_all().num_columns
 

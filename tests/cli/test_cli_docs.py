@@ -22,7 +22,7 @@ FILTERS = {"--plane", "--line", "--name", "--time"}
 
 
 def verbs() -> dict[str, argparse.ArgumentParser]:
-    for action in command.parser()._actions:
+    for action in command.make_parser()._actions:
         if isinstance(action, argparse._SubParsersAction):
             return dict(action.choices)
     raise AssertionError("the parser has no verbs")

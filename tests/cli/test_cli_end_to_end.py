@@ -18,9 +18,9 @@ import pytest
 from trace_builder import aggregated, event, line, plane, task_environment, xspace
 
 import fastprof
-from fastprof.cli import signals
+from fastprof.cli import process
 from fastprof.cli.main import main
-from fastprof.wording.screen import width
+from fastprof.wording.screen import measure_width
 
 START_NS = 1_763_716_800_000_000_000
 
@@ -159,13 +159,13 @@ def test_a_real_capture_comes_out_whole(capture: Path, tmp_path: Path, capsys: p
 def test_text_of_a_real_capture_fits(capture: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for flags in (["info"], ["events"], ["events", "--list"]):
         shown = output(capsys, flags[0], str(capture), *flags[1:])
-        assert max(width(row) for row in shown.splitlines()) <= 100
+        assert max(measure_width(row) for row in shown.splitlines()) <= 100
         assert shown.replace("\n", "").isprintable()
 
 
 def test_a_stop_amid_imports_waits_for_their_end() -> None:
     reached = False
-    with pytest.raises(KeyboardInterrupt), signals.held():
+    with pytest.raises(KeyboardInterrupt), process.hold_signals():
         os.kill(os.getpid(), signal.SIGINT)
         reached = True
     assert reached

@@ -29,7 +29,7 @@ from fastprof.cli.main import VERBS
     ],
 )
 def test_times(text: str, range_ps: tuple[int | None, int | None]) -> None:
-    assert arguments.time_range(text) == range_ps
+    assert arguments.parse_time_range(text) == range_ps
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_times(text: str, range_ps: tuple[int | None, int | None]) -> None:
 )
 def test_times_that_make_no_sense(text: str, complaint: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError, match=complaint):
-        arguments.time_range(text)
+        arguments.parse_time_range(text)
 
 
 @pytest.mark.parametrize(

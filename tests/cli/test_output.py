@@ -16,8 +16,8 @@ from trace_builder import event, line, plane, xspace
 
 from fastprof.cli import output
 from fastprof.cli.main import main
-from fastprof.cli.talk import Talk
-from fastprof.render.look import Look
+from fastprof.cli.messages import Messages
+from fastprof.render.table_forms import Look
 
 
 def test_a_file_is_not_overwritten_without_force(command: Callable[..., Any], tmp_path: Path) -> None:
@@ -47,9 +47,9 @@ def test_a_capture_that_is_read_is_never_overwritten(
 
 
 def opened(out: Path) -> AbstractContextManager[output.Sink]:
-    talk = Talk()
+    talk = Messages()
     args = argparse.Namespace(output=str(out), force=False, wide=False, talk=talk)
-    return output.opened(args, "csv")
+    return output.open_sink(args, "csv")
 
 
 def test_a_file_that_appears_meanwhile_stays(tmp_path: Path) -> None:
@@ -114,8 +114,8 @@ def test_a_full_disk(command: Callable[..., Any], flags: list[str]) -> None:
     [("a.csv", "csv"), ("a.JSON", "json"), ("a.arrow", "arrow"), ("a.feather", "arrow"), ("a", "table")],
 )
 def test_a_file_name_records_the_form(name: str, form: str) -> None:
-    assert output.format_for(None, name) == form
-    assert output.format_for("json", name) == "json"
+    assert output.choose_format(None, name) == form
+    assert output.choose_format("json", name) == "json"
 
 
 class Terminal(io.TextIOWrapper):

@@ -6,8 +6,8 @@ import io
 
 import pytest
 
-from fastprof.cli import progress as module
-from fastprof.cli.progress import Progress
+from fastprof.cli import messages as module
+from fastprof.cli.messages import ProgressLine
 
 
 class Clock:
@@ -31,7 +31,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 def test_a_terminal_has_one_line_ten_times_a_second(clock: Clock) -> None:
     stream = Terminal()
-    progress = Progress(stream)
+    progress = ProgressLine(stream)
     for step in range(100):
         clock.now = step / 100
         progress("writing events", step, 100)
@@ -48,7 +48,7 @@ def test_a_terminal_has_one_line_ten_times_a_second(clock: Clock) -> None:
 
 def test_plain_is_lines(clock: Clock) -> None:
     stream = io.StringIO()
-    progress = Progress(stream, "plain")
+    progress = ProgressLine(stream, "plain")
     for step in range(0, 401, 10):
         clock.now = step / 100
         progress("a", step, 400)
@@ -60,7 +60,7 @@ def test_plain_is_lines(clock: Clock) -> None:
 @pytest.mark.parametrize("stream", [Terminal(), None])
 def test_none_is_silent(clock: Clock, stream: io.StringIO | None) -> None:
     clock.now = 9
-    progress = Progress(stream, "none")
+    progress = ProgressLine(stream, "none")
     progress("a", 1, 2)
     progress.clear()
     assert not progress.wanted
@@ -68,15 +68,15 @@ def test_none_is_silent(clock: Clock, stream: io.StringIO | None) -> None:
 
 
 def test_auto_is_silent_off_a_terminal_and_on_a_dumb_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert not Progress(io.StringIO(), "auto").wanted
-    assert Progress(Terminal(), "auto").wanted
+    assert not ProgressLine(io.StringIO(), "auto").wanted
+    assert ProgressLine(Terminal(), "auto").wanted
     monkeypatch.setenv("TERM", "dumb")
-    assert not Progress(Terminal(), "auto").wanted
+    assert not ProgressLine(Terminal(), "auto").wanted
 
 
 def test_a_closed_stream_is_not_an_error(clock: Clock) -> None:
     stream = Terminal()
-    progress = Progress(stream)
+    progress = ProgressLine(stream)
     stream.isatty = lambda: True  # type: ignore[method-assign]
     stream.close()
     clock.now = 9

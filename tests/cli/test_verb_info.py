@@ -135,13 +135,13 @@ def test_runs(command: Callable[..., Any]) -> None:
 def test_card_in_a_narrow_terminal_and_without_unicode() -> None:
     from stand_in import StandIn
 
-    from fastprof.cli import card
-    from fastprof.cli.facts import gather
-    from fastprof.render.look import Look
-    from fastprof.wording.screen import width
+    from fastprof.cli import session_summary
+    from fastprof.cli.session_summary import gather_summary
+    from fastprof.render.table_forms import Look
+    from fastprof.wording.screen import measure_width
 
-    facts = gather(StandIn("salvaged"))  # type: ignore[arg-type]
-    shown = list(card.lines(facts, Look(width=72, encoding="ascii"), None))
-    assert max(width(line) for line in shown if "UTC" not in line and ":00." not in line) <= 72
+    facts = gather_summary(StandIn("salvaged"))  # type: ignore[arg-type]
+    shown = list(session_summary.format_summary(facts, Look(width=72, encoding="ascii"), None))
+    assert max(measure_width(line) for line in shown if "UTC" not in line and ":00." not in line) <= 72
     assert "\n".join(shown).isascii()
     assert isinstance(facts.planes, pa.Table)

@@ -13,14 +13,19 @@ import pytest
 from clock_pods import CROSSED, US_PS, Pod, attended, judged, seen, write_clocks
 
 import fastprof
-from fastprof.derive.communication.blame import blame
-from fastprof.derive.communication.clock_fit import Attended, of_others
-from fastprof.derive.communication.clocks import Encounters, clocks, step_shifts
+from fastprof.derive.communication.blame import assign_blame
+from fastprof.derive.communication.clocks import (
+    HostMeetings,
+    MeetingRows,
+    compare_clocks,
+    find_step_shifts,
+    measure_others,
+)
 
 POD = Pod(hosts=9, steps=12, collectives=2)
 
 
-def slow_path(rows: Attended) -> tuple[int, list[tuple[int, int]], dict[int, int]]:
+def slow_path(rows: MeetingRows) -> tuple[int, list[tuple[int, int]], dict[int, int]]:
     """The longest chain of work and transfers that ends last, by trying at each collective who came last, host by host:
     its time, its hosts and meetings, and by host what it works beyond the median."""
     came = {(m, h): (b, e) for m, h, b, e in zip(rows.meeting.tolist(), rows.host.tolist(), rows.begin_ps.tolist(),
@@ -79,7 +84,7 @@ def test_the_path_is_that_of_the_true_clock() -> None:
     found, truth = judged(pod)
     assert abs(found.paths[0].time_ps - truth.time_ps) < 2 * US_PS
     _, rows, _ = seen(pod)
-    true = Attended(rows.meeting, rows.host, truth.begin_ps[rows.meeting, rows.host],
+    true = MeetingRows(rows.meeting, rows.host, truth.begin_ps[rows.meeting, rows.host],
                     truth.end_ps[rows.meeting, rows.host])  # fmt: skip
     time, chain, _ = slow_path(true)
     assert time == truth.time_ps
@@ -123,7 +128,7 @@ def test_the_order_of_hosts_does_not_matter() -> None:
     pod = replace(POD, groups=CROSSED, straggler=4)
     known, _, truth = seen(pod)
     mixed = known.rows.take(np.random.default_rng(0).permutation(len(known.rows)))
-    first, second = blame(known, truth.step), blame(replace(known, rows=mixed), truth.step)
+    first, second = assign_blame(known, truth.step), assign_blame(replace(known, rows=mixed), truth.step)
     for name in ("waited_ps", "caused_alone_ps", "on_path_ps", "excess_ps", "saved_ps", "steps"):
         assert getattr(first, name).tolist() == getattr(second, name).tolist()
     assert first.paths == second.paths
@@ -145,10 +150,10 @@ def test_damaged_stamps_leave_sums_exact() -> None:
         begin = rng.integers(-scale if rng.random() < 0.5 else 0, scale, len(meeting))
         end = begin + rng.integers(0, max(min(scale, 2**63 - 1 - scale), 1), len(meeting))
         step, series = rng.integers(-1, 4, meetings), rng.integers(0, 2, meetings)
-        met = Encounters(Attended(meeting, host, begin, end), step, series)
-        known = clocks(met, [str(number % 4) for number in range(hosts)])
-        assert set(step_shifts(met, known).tolist()) <= set(range(-3, 4))
-        found = blame(known, step)
+        met = HostMeetings(MeetingRows(meeting, host, begin, end), step, series)
+        known = compare_clocks(met, [str(number % 4) for number in range(hosts)])
+        assert set(find_step_shifts(met, known).tolist()) <= set(range(-3, 4))
+        found = assign_blame(known, step)
         assert all(path.work_ps + path.transfer_ps == path.time_ps for path in found.paths)
         assert (found.saved_ps <= found.excess_ps).all() and (found.excess_ps <= found.on_path_ps).all()
         paths += len(found.paths)
@@ -157,7 +162,7 @@ def test_damaged_stamps_leave_sums_exact() -> None:
 
 def test_medians_of_others_are_exact_beyond_what_floats_hold() -> None:
     large = 2**60 + 1
-    values, joined = of_others(np.array([0, 0, 0, 1]), np.array([large, large + 2, large + 4, 7]))
+    values, joined = measure_others(np.array([0, 0, 0, 1]), np.array([large, large + 2, large + 4, 7]))
     assert values.tolist() == [large + 3, large + 2, large + 1, 7] and joined.tolist() == [3, 3, 3, 1]
 
 

@@ -11,8 +11,7 @@ import pytest
 from clock_pods import CROSSED, ROWS, US_PS, Pod, of_reference, seen, write_clocks
 
 import fastprof
-from fastprof.derive.communication.clock_fit import Attended, fit
-from fastprof.derive.communication.clocks import Encounters, clocks
+from fastprof.derive.communication.clocks import HostMeetings, MeetingRows, compare_clocks, fit_clocks
 
 SMALL = Pod(hosts=8, steps=15, collectives=2)
 
@@ -67,10 +66,10 @@ def test_the_order_of_hosts_and_events_does_not_matter() -> None:
     names = [f"host{number}" for number in range(9)]
     rng = np.random.default_rng(1)
     place, order, meeting = rng.permutation(9), rng.permutation(len(rows)), rng.permutation(len(truth.step))
-    mixed = Attended(meeting[rows.meeting], place[rows.host], rows.begin_ps, rows.end_ps).take(order)
+    mixed = MeetingRows(meeting[rows.meeting], place[rows.host], rows.begin_ps, rows.end_ps).take(order)
     step = np.zeros_like(truth.step)
     step[meeting] = truth.step
-    others = clocks(Encounters(mixed, step, 0 * step), [names[one] for one in np.argsort(place).tolist()])
+    others = compare_clocks(HostMeetings(mixed, step, 0 * step), [names[one] for one in np.argsort(place).tolist()])
     for name in ("part", "offset_ps", "at_ps", "error_ps", "bound_ps", "residual_ps"):
         assert getattr(others.fit, name)[place].tolist() == getattr(found.fit, name).tolist()
 
@@ -92,7 +91,7 @@ def test_a_chain_of_hosts_has_errors_that_grow() -> None:
         host += [left, left + 1]
         end += [number * 10**9 + int(rng.normal(0, 10**6)) for _ in range(2)]
     stamps = np.array(end)
-    found = fit(Attended(np.array(meeting), np.array(host), stamps - 50 * US_PS, stamps), 10)
+    found = fit_clocks(MeetingRows(np.array(meeting), np.array(host), stamps - 50 * US_PS, stamps), 10)
     assert (np.diff(found.error_ps) > 0).all() and (np.diff(found.bound_ps) > 0).all()
     assert (np.abs(found.corrected(np.arange(10), 10**11 + 0 * np.arange(10)) - 10**11) <= 3 * found.error_ps).all()
 
@@ -102,7 +101,7 @@ def test_meetings_that_contradict_each_other_give_no_clock() -> None:
     wrong = rows.host == 5
     shuffled = rows.begin_ps[wrong][::-1], rows.end_ps[wrong][::-1]
     rows.begin_ps[wrong], rows.end_ps[wrong] = shuffled
-    found = clocks(Encounters(rows, truth.step, 0 * truth.step), [str(number) for number in range(8)])
+    found = compare_clocks(HostMeetings(rows, truth.step, 0 * truth.step), [str(number) for number in range(8)])
     assert not found.known.any() and found.violated[5] > 10 and not len(found.rows)
 
 

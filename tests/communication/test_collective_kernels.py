@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from fastprof.derive.devices.collective_kernels import kind_of_collective
-from fastprof.derive.devices.communication_kinds import Kind
+from fastprof.derive.devices.communication_kinds import CommunicationKind as Kind
+from fastprof.derive.devices.communication_kinds import find_collective_kind
 
 COLLECTIVES = {
     "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)": Kind.ALL_REDUCE,
@@ -68,13 +68,13 @@ SOUND_ALIKE = (
 
 @pytest.mark.parametrize("name", COLLECTIVES)
 def test_a_kernel_of_a_library_of_collectives_communicates(name: str) -> None:
-    assert kind_of_collective(name) is COLLECTIVES[name]
+    assert find_collective_kind(name) is COLLECTIVES[name]
 
 
 @pytest.mark.parametrize("name", SOUND_ALIKE)
 def test_a_name_that_sounds_alike_computes(name: str) -> None:
-    assert kind_of_collective(name) is None
+    assert find_collective_kind(name) is None
 
 
 def test_a_name_of_megabytes_takes_no_time() -> None:
-    assert kind_of_collective("void nccl::" + "a<" * 1_000_000 + "all_reduce") is Kind.OTHER_COLLECTIVE
+    assert find_collective_kind("void nccl::" + "a<" * 1_000_000 + "all_reduce") is Kind.OTHER_COLLECTIVE

@@ -145,10 +145,10 @@ def test_pairs_may_have_spaces_and_a_text_of_another_form_has_none() -> None:
     """To try each way to share out the spaces of a text would take ages."""
     text = permute(1, 4, [])
     for pairs in ("{{0,1},{2,3}}", "{ { 0 , 1 } , { 2 , 3 } , }", "{{0,1} {2,3}}"):
-        read = device_links._pairs(text.replace("{}", pairs))
+        read = device_links._parse_pairs(text.replace("{}", pairs))
         assert read is not None and (read.source.tolist(), read.target.tolist()) == ([0, 2], [1, 3])
     for pairs in ("{" + "{0,1} " * 100 + "x", "{{0,1}" + " " * 100_000 + "x", "{{0,1},,{2,3}}"):
-        assert device_links._pairs(text.replace("{}", pairs)) is None
+        assert device_links._parse_pairs(text.replace("{}", pairs)) is None
 
 
 def test_copies_of_gpus_record_where_they_go() -> None:

@@ -17,12 +17,12 @@ from flight_spaces import (
 )
 
 from fastprof._native.communication_kernels import MOST_KINDS
-from fastprof.derive.communication.kernel_kinds import kind_of_kernel
-from fastprof.derive.devices.communication_kinds import DONE, KINDS, START, WHOLE, kind_of
+from fastprof.derive.communication.gpu_flights import classify_kernel
+from fastprof.derive.devices.communication_kinds import DONE, KINDS, START, WHOLE, find_communication
 
 
 def kind_and_role(category: str, text: str = "", name: str = "") -> tuple[str, int] | None:
-    part = kind_of(category, text, name)
+    part = find_communication(category, text, name)
     return None if part is None else (part.kind.title, part.role)
 
 
@@ -113,7 +113,7 @@ def test_without_a_category_the_name_records() -> None:
     ],
 )
 def test_kernels_and_copies(name: str, category: str, expected: str | None) -> None:
-    kind = kind_of_kernel(name, category)
+    kind = classify_kernel(name, category)
     assert (kind and kind.title) == expected
 
 

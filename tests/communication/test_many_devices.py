@@ -11,7 +11,7 @@ from flight_spaces import AR, FUSION, core, report_of
 from step_captures import spaces
 
 from fastprof.derive.communication import tpu_flights
-from fastprof.derive.communication.teams import groups_of
+from fastprof.derive.communication.collectives import parse_groups
 
 
 def many_cores(count: int) -> bytes:
@@ -32,8 +32,8 @@ def test_a_core_has_rows_for_its_own_instructions_only(monkeypatch: pytest.Monke
         rows.append(len(found.mark))
         return found
 
-    instructions = tpu_flights.instructions
-    monkeypatch.setattr(tpu_flights, "instructions", counted)
+    instructions = tpu_flights.read_instructions
+    monkeypatch.setattr(tpu_flights, "read_instructions", counted)
     report_of(many_cores(50))
     assert rows == [3] * 50  # two instructions, and one for events without metadata
 
@@ -47,7 +47,7 @@ def test_a_report_has_all_of_many_devices() -> None:
 
 
 def test_groups_of_many_devices_are_not_listed() -> None:
-    groups = groups_of("[2,524288]<=[2,524288]T(0,1)")
+    groups = parse_groups("[2,524288]<=[2,524288]T(0,1)")
     tracemalloc.start()
     try:
         assert groups is not None and groups(np.array([3, 600_000])).tolist() == [0, 1]

@@ -14,10 +14,9 @@ from equal_reports import check_equal
 
 import fastprof
 from fastprof.analyses import runner
-from fastprof.derive.communication import arrivals, session_arrivals
-from fastprof.derive.communication.arrivals import Arrivals, KeptSteps, compared_steps, of_middle_steps
-from fastprof.derive.communication.narrow_columns import Compressed
-from fastprof.derive.communication.step_numbers import StepNumbers
+from fastprof.derive.communication import arrivals, meetings
+from fastprof.derive.communication.arrivals import HostArrivals, KeptSteps, choose_compared_steps, keep_middle_steps
+from fastprof.derive.communication.communication_sums import CompressedColumns, StepNumbers
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "engines"))
 from faulty_executors import TestExecutor
@@ -40,7 +39,7 @@ def pod(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Four steps of each host fit."""
     monkeypatch.setattr(arrivals, "MOST_BYTES", 4 * POD.hosts * ROWS_OF_STEP * 100 + 10_000)
-    assert 4 * ROWS_OF_STEP <= arrivals.share(POD.hosts, POD.cores) < 5 * ROWS_OF_STEP
+    assert 4 * ROWS_OF_STEP <= arrivals.limit_rows(POD.hosts, POD.cores) < 5 * ROWS_OF_STEP
 
 
 def met(report: fastprof.Report, steps: range) -> list[dict[str, Any]]:
@@ -91,8 +90,8 @@ def test_blocks_of_any_size_make_the_same_report(pod: Path, tmp_path: Path, monk
     for folder in (pod, tmp_path):
         entire = fastprof.load(folder).communication()
         with monkeypatch.context() as patched:
-            patched.setattr(session_arrivals, "MOST_ROWS", 5)
-            patched.setattr(session_arrivals, "_PIECE_ROWS", 2)
+            patched.setattr(meetings, "MOST_ROWS", 5)
+            patched.setattr(meetings, "_PIECE_ROWS", 2)
             check_equal({"": fastprof.load(folder).communication()}, {"": entire})
 
 
@@ -103,34 +102,36 @@ def test_stragglers_are_named_from_three_steps() -> None:
         assert judged(one)[0].paths[0].named < 0
 
 
-def kept(groups: list[int], rows: int = 2) -> Arrivals:
+def kept(groups: list[int], rows: int = 2) -> HostArrivals:
     """A host with a device that came to ``rows`` collectives in each of these steps."""
     group = np.repeat(np.arange(len(groups)), rows)
     column = np.zeros(len(group), np.int64)
     begin = np.arange(len(group)) * 10
-    return Arrivals(column, group, column, column, begin, column, column, column == 0, column[:0], np.array(groups), 0)
+    return HostArrivals(
+        column, group, column, column, begin, column, column, column == 0, column[:0], np.array(groups), 0
+    )
 
 
 def test_steps_in_the_middle_that_are_complete_are_kept() -> None:
     every = kept([-1, 3, 4, 5, 6, 7, 8])
     complete = np.array([4, 5, 6, 7])
-    assert of_middle_steps(every, complete, 14) is every
+    assert keep_middle_steps(every, complete, 14) is every
     for most, groups in ((13, [4, 5, 6, 7]), (8, [4, 5, 6, 7]), (7, [4, 5, 6]), (1, [4, 5, 6])):
-        found = of_middle_steps(every, complete, most)
+        found = keep_middle_steps(every, complete, most)
         assert sorted({found.groups[one] for one in found.group.tolist()}) == groups and found.of_steps == 4
-    assert of_middle_steps(every, complete[:2], 6).of_steps == 6, "if few are complete, others count"
-    none = of_middle_steps(kept([-1]), complete[:0], 1)
+    assert keep_middle_steps(every, complete[:2], 6).of_steps == 6, "if few are complete, others count"
+    none = keep_middle_steps(kept([-1]), complete[:0], 1)
     assert (len(none), none.of_steps) == (0, 0)
 
 
 def test_steps_that_few_hosts_kept_are_not_compared() -> None:
-    assert compared_steps([KeptSteps(None, np.array([1])), KeptSteps(None, np.array([2]))]) is None
+    assert choose_compared_steps([KeptSteps(None, np.array([1])), KeptSteps(None, np.array([2]))]) is None
     most, other = [KeptSteps(20, np.array([-1, 3, 4, 5]))] * 10, KeptSteps(20, np.array([4, 5, 6]))
-    found = compared_steps([*most, other])
+    found = choose_compared_steps([*most, other])
     assert found is not None and found.tolist() == [3, 4, 5]
-    found = compared_steps([*most[:3], other, other])
+    found = choose_compared_steps([*most[:3], other, other])
     assert found is not None and found.tolist() == [4, 5]
-    found = compared_steps([*most, other], np.array([2] * 10 + [1]))
+    found = choose_compared_steps([*most, other], np.array([2] * 10 + [1]))
     assert found is not None and found.tolist() == [5, 6, 7]
 
 
@@ -157,7 +158,7 @@ def test_columns_are_the_same_after_they_were_compressed() -> None:
         "b": np.array([True, False]),
         "c": np.zeros((0, 3), np.int64),
     }
-    columns, texts = Compressed.of(given, ["a\n", "é"]).taken_out()
+    columns, texts = CompressedColumns.of(given, ["a\n", "é"]).taken_out()
     assert texts == ["a\n", "é"] and list(columns) == list(given)
     for name, column in columns.items():
         assert column.dtype == given[name].dtype and column.shape == given[name].shape

@@ -7,12 +7,12 @@ import pytest
 from flight_spaces import AG_START, AR, LOAD_START
 
 from fastprof._native.communication_kernels import SIZES
-from fastprof.derive.communication.flights import STRETCH, TRANSFER
-from fastprof.derive.communication.payload import payload
-from fastprof.derive.communication.teams import groups_of
-from fastprof.derive.communication.tpu_flights import places_of
+from fastprof.derive.communication.collectives import parse_groups, parse_payload
+from fastprof.derive.communication.flights import TRANSFER
+from fastprof.derive.communication.tpu_flights import find_places
 from fastprof.derive.devices.communication_kinds import KINDS
-from fastprof.derive.ops.async_ops import before_each
+from fastprof.derive.ops.launches import find_latest_begin
+from fastprof.derive.steps.spans import STRETCH
 
 KIND = {kind.title: kind for kind in KINDS}
 
@@ -44,7 +44,7 @@ def test_records_have_the_sizes_of_the_structs() -> None:
     ],
 )
 def test_bytes(kind: str, text: str, size: int | None) -> None:
-    assert payload(KIND[kind], text).bytes == size
+    assert parse_payload(KIND[kind], text).bytes == size
 
 
 @pytest.mark.parametrize(
@@ -59,13 +59,15 @@ def test_bytes(kind: str, text: str, size: int | None) -> None:
     ],
 )
 def test_replica_groups(groups: str, size: int | None, count: int | None) -> None:
-    moved = payload(KIND["all-reduce"], f"%a = f32[4] all-reduce(f32[4] %x), replica_groups={groups}, to_apply=%add")
+    moved = parse_payload(
+        KIND["all-reduce"], f"%a = f32[4] all-reduce(f32[4] %x), replica_groups={groups}, to_apply=%add"
+    )
     assert (moved.groups, moved.size, moved.count) == (groups, size, count)
 
 
 def test_devices_are_in_groups() -> None:
     def of_devices(text: str) -> list[int] | None:
-        groups = groups_of(text)
+        groups = parse_groups(text)
         return None if groups is None else groups(np.array([0, 1, 2, 3, 4, 5, 6, 7, 8, 2**62])).tolist()
 
     assert of_devices("{{0,1},{2,3}}") == [0, 0, 1, 1, -1, -1, -1, -1, -1, -1]
@@ -81,7 +83,7 @@ def test_devices_are_in_groups() -> None:
 
 def test_sizes_that_no_groups_have_are_not_reported() -> None:
     groups = "[2,999999999999999999,999999999999999999]<=[2,3]"
-    moved = payload(KIND["all-reduce"], f"%a = f32[4] all-reduce(f32[4] %x), replica_groups={groups}")
+    moved = parse_payload(KIND["all-reduce"], f"%a = f32[4] all-reduce(f32[4] %x), replica_groups={groups}")
     assert (moved.groups, moved.size, moved.count) == (groups, None, None)
 
 
@@ -90,12 +92,12 @@ def test_sizes_that_no_groups_have_are_not_reported() -> None:
     [("all-reduce", 1.5), ("all-gather", 0.75), ("reduce-scatter", 0.75), ("all-to-all", 0.75), ("infeed", 1.0)],
 )
 def test_bus_factors(kind: str, factor: float) -> None:
-    moved = payload(KIND[kind], "%a = f32[4] all-reduce(f32[4] %x), replica_groups={{0,1,2,3}}")
+    moved = parse_payload(KIND[kind], "%a = f32[4] all-reduce(f32[4] %x), replica_groups={{0,1,2,3}}")
     assert moved.bus_factor(KIND[kind]) == factor
 
 
 def test_the_bus_factor_of_unknown_devices_is_unknown() -> None:
-    assert payload(KIND["all-reduce"], "%a = f32[4] all-reduce(f32[4] %x), replica_groups={}").bus_factor(
+    assert parse_payload(KIND["all-reduce"], "%a = f32[4] all-reduce(f32[4] %x), replica_groups={}").bus_factor(
         KIND["all-reduce"]
     ) is None  # fmt: skip
 
@@ -104,11 +106,11 @@ def test_ends_belong_to_the_start_just_before_them() -> None:
     key = np.array([1, 1, 2, 1, 1, 1, 2])
     time = np.array([0, 5, 6, 7, 8, 9, 3])
     begins = np.array([True, False, False, True, True, False, True])
-    assert before_each(key, time, begins).tolist() == [-1, 0, 6, -1, -1, 4, -1]
+    assert find_latest_begin(key, time, begins).tolist() == [-1, 0, 6, -1, -1, 4, -1]
 
 
 def test_places_of_equal_pairs() -> None:
     known = (np.array([3, 1, 3, 1]), np.array([5, 5, 5, 6]))
     wanted = (np.array([3, 1, 1, 9]), np.array([5, 6, 7, 5]))
-    assert places_of(known, wanted).tolist() == [0, 3, -1, -1]
-    assert places_of((np.zeros(0, np.int64),) * 2, wanted).tolist() == [-1] * 4
+    assert find_places(known, wanted).tolist() == [0, 3, -1, -1]
+    assert find_places((np.zeros(0, np.int64),) * 2, wanted).tolist() == [-1] * 4

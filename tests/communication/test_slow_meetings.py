@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fastprof.derive.communication.matching import Block, matched
-from fastprof.derive.communication.occurrences import Occurrences
+from fastprof.derive.communication.meetings import MeetingBlock, Occurrences, match_occurrences
 
 Row = tuple[int, int, int, int, int, int, int, int, bool]
 """host, device, op, team, step, begin, end, duration, blocks"""
@@ -95,10 +94,10 @@ def test_meetings_are_those_of_a_slow_search(seed: int) -> None:
             continue
         kinds = ("i4", "i4", "i4", "i4", "i8", "i8", "i8", "i8", "?")
         columns = [np.array(column, kind) for column, kind in zip(zip(*rows, strict=True), kinds, strict=True)]
-        found = matched(Occurrences(*columns, np.zeros(0, np.int64)))
+        found = match_occurrences(Occurrences(*columns, np.zeros(0, np.int64)))
         expected, apart = slow_meetings(rows)
         assert found.apart == apart
-        block = Block(found)
+        block = MeetingBlock(found)
         names = ("host_count", "device_count", "shortest_ps", "longest_ps", "first", "last", "skew_ps", "wait_ps")
         seen = list(zip(*(getattr(block, name).tolist() for name in names), strict=True))
         host = np.where(block.step < 0, found.rows.host[found.first], -1)

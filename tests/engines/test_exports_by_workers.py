@@ -14,9 +14,9 @@ from faulty_executors import Hang, Made, TestExecutor
 
 import fastprof
 from fastprof import CaptureError, OutputError, UsageError
-from fastprof.engines.keep_host import keep_host
+from fastprof.engines.worker import keep_host
 from fastprof.export import folders, writers
-from fastprof.export.in_worker import WriteHosts
+from fastprof.export.by_workers import WriteHosts
 from fastprof.profile.profile import Profile
 from fastprof.tables.table_set import TABLES
 

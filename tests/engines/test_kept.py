@@ -10,11 +10,10 @@ from equal_reports import POD, TF_DATA, XLA, check_equal
 
 import fastprof
 from fastprof.analyses import ANALYSES, runner
-from fastprof.analyses.keeping import KeptOfHosts, Plan
-from fastprof.analyses.session_hosts import SessionHosts
-from fastprof.decode.selection import Steps
+from fastprof.analyses.accumulation import HostPlan, HostStates, SessionHosts
 from fastprof.derive.host import Choice
 from fastprof.profile.profile import Profile
+from fastprof.wording.amounts import Steps
 from fastprof.xprof import report_xprof
 
 CHOSEN = ("overview", "memory_profile", "tf_data", "communication")
@@ -23,7 +22,7 @@ CHOSEN = ("overview", "memory_profile", "tf_data", "communication")
 class PickledHosts(SessionHosts):
     """What analyses keep of these hosts is pickled on the way, as from another process."""
 
-    def kept(self, plan: Plan, choices: Sequence[Choice] | None, without: Collection[str]) -> Iterator[KeptOfHosts]:
+    def kept(self, plan: HostPlan, choices: Sequence[Choice] | None, without: Collection[str]) -> Iterator[HostStates]:
         of_host = None if choices is None else pickle.loads(pickle.dumps(choices, 5))
         for one in super().kept(plan, of_host, without):
             yield pickle.loads(pickle.dumps(one, 5))
@@ -31,10 +30,10 @@ class PickledHosts(SessionHosts):
 
 def reports_of_pickled(
     profile: Profile, steps: Steps | None = None, form: str = "", names: Sequence[str] = tuple(ANALYSES)
-) -> dict[str, runner.Report]:
-    keepers = report_xprof.keepers(names) if form == "xprof" else {}
-    plan = runner.plan_of(runner.closure(names), names, {}, steps, keepers)
-    return runner.answered(PickledHosts(profile.table_set), plan)
+) -> dict[str, runner.AnalysisReport]:
+    keepers = report_xprof.list_keepers(names) if form == "xprof" else {}
+    plan = runner.make_plan(runner.add_prerequisites(names), names, {}, steps, keepers)
+    return runner.build_reports(PickledHosts(profile.table_set), plan)
 
 
 @pytest.mark.parametrize("path", [POD, XLA, TF_DATA])
@@ -52,8 +51,8 @@ def test_chosen_steps_travel() -> None:
 def test_what_pages_of_xprof_need_travels() -> None:
     profile = fastprof.load(POD, threads=1)
     names = ("pod_viewer", "op_stats")
-    assert report_xprof.keepers(names)
+    assert report_xprof.list_keepers(names)
     found = reports_of_pickled(profile, form="xprof", names=names)
     expected = profile.answers(names, {}, "xprof")
     for name in names:
-        assert report_xprof.text(found[name]) == report_xprof.text(expected[name])
+        assert report_xprof.get_text(found[name]) == report_xprof.get_text(expected[name])

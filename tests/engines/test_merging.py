@@ -17,28 +17,27 @@ from faulty_executors import Hang, Made, TestExecutor
 
 import fastprof
 from fastprof import EngineError
-from fastprof.analyses import ANALYSES, merging, runner
-from fastprof.analyses.contract import Report
-from fastprof.analyses.keeping import KeptOfHosts, Plan, keep
-from fastprof.analyses.session_hosts import SessionHosts
+from fastprof.analyses import ANALYSES, accumulation, runner
+from fastprof.analyses.accumulation import HostPlan, HostStates, SessionHosts, keep_host
+from fastprof.analyses.contract import AnalysisReport
 from fastprof.derive.host import Choice
 from fastprof.engines.host_task import GroupTask
-from fastprof.engines.payloads import Payloads
+from fastprof.engines.packing import Payloads
 
 KERNEL = DEMO / "kernel"
-MERGING = [name for name in ANALYSES if hasattr(runner.module(name), "merge")]
+MERGING = [name for name in ANALYSES if hasattr(runner.get_analysis(name), "merge")]
 
 
 class Held(SessionHosts):
     """What was kept of hosts before, in a given order, as often as that has them."""
 
-    def __init__(self, plan: Plan, captures: Sequence[str]) -> None:
+    def __init__(self, plan: HostPlan, captures: Sequence[str]) -> None:
         profile = fastprof.load(list(captures), threads=1, as_hosts=True)
         super().__init__(profile.table_set)
-        self.held = [keep(self.tables, number, plan) for number in self.numbers]
+        self.held = [keep_host(self.tables, number, plan) for number in self.numbers]
         self.order = list(range(len(self.held)))
 
-    def kept(self, plan: Plan, choices: Sequence[Choice] | None, without: Collection[str]) -> Iterator[KeptOfHosts]:  # noqa: ARG002
+    def kept(self, plan: HostPlan, choices: Sequence[Choice] | None, without: Collection[str]) -> Iterator[HostStates]:  # noqa: ARG002
         for number in self.order:
             one = copy(self.held[number])
             one.kept = dict(one.kept)
@@ -50,14 +49,14 @@ def captures() -> list[str]:
     return [str(path) for root in (POD, KERNEL, XLA, TF_DATA) for path in sorted(Path(root).rglob("*.xplane.pb"))]
 
 
-def plan_of(*names: str) -> Plan:
-    return runner.plan_of(runner.closure(names), names)
+def plan_of(*names: str) -> HostPlan:
+    return runner.make_plan(runner.add_prerequisites(names), names)
 
 
-def answers(hosts: Held, plan: Plan, group: int) -> Mapping[str, Report]:
+def answers(hosts: Held, plan: HostPlan, group: int) -> Mapping[str, AnalysisReport]:
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(merging, "GROUP", group)
-        return runner.answered(hosts, plan)
+        patched.setattr(accumulation, "GROUP", group)
+        return runner.build_reports(hosts, plan)
 
 
 def test_reports_of_merged_hosts_are_those_of_all_hosts() -> None:
@@ -75,7 +74,7 @@ def test_what_is_kept_of_ops_hardly_grows_with_hosts() -> None:
     one = max(hosts.held, key=lambda kept: len(pickle.dumps(kept)))
     sizes = []
     for count in (64, 192):
-        parts = merging.Merging(lambda some: merging.together(some, plan))
+        parts = accumulation.HostMerger(lambda some: accumulation.merge_states(some, plan))
         for _ in range(count):
             parts.add(replace(one, kept=dict(one.kept)))
         sizes.append(sum(len(pickle.dumps(part)) for part in parts.parts()))
@@ -83,7 +82,7 @@ def test_what_is_kept_of_ops_hardly_grows_with_hosts() -> None:
 
 
 def test_groups_of_hosts() -> None:
-    assert [[*merging.groups(hosts)] for hosts in (1, 32, 33, 64, 65, 1056, 1057)] == [
+    assert [[*accumulation.count_groups(hosts)] for hosts in (1, 32, 33, 64, 65, 1056, 1057)] == [
         [], [], [1], [1], [2], [32], [33, 1],
     ]  # fmt: skip
 
@@ -102,7 +101,7 @@ def pod(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def _by_two(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(merging, "GROUP", 2)
+    monkeypatch.setattr(accumulation, "GROUP", 2)
 
 
 def of_groups(*numbers: int, times: int = 1000) -> Callable[[Any], bool]:
@@ -162,7 +161,7 @@ def test_a_group_that_kills_workers_is_an_error(pod: Path) -> None:
 
 def test_what_workers_return_is_stored_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first bytes in memory, the others in a file."""
-    monkeypatch.setattr("fastprof.engines.payloads._IN_MEMORY", 10)
+    monkeypatch.setattr("fastprof.engines.packing._IN_MEMORY", 10)
     payloads = Payloads()
     pieces = [payloads.put(data) for data in (b"12345", b"6789", b"abcdef", b"0")]
     assert [piece.offset < 0 for piece in pieces] == [True, True, False, True]

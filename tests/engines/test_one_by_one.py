@@ -14,15 +14,15 @@ from faulty_executors import TestExecutor
 from memory_builder import Pool, threads
 
 import fastprof
-from fastprof.analyses import merging
-from fastprof.analyses.one_by_one import OneByOne, Packed
+from fastprof.analyses import accumulation
+from fastprof.analyses.accumulation import LazyHostValues, PackedValue
 from fastprof.decode.import_log import ImportLog
-from fastprof.derive.memory.kept_memory import KeptMemory
-from fastprof.derive.pipelines.kept_pipelines import KeptPipelinesOfHost
+from fastprof.derive.memory.session_memory import HostMemoryState
+from fastprof.derive.pipelines.pipelines_of_hosts import KeptPipelinesOfHost
 from fastprof.engines.packing import pack, unpack
 from fastprof.errors import EngineError
-from fastprof.inputs.spill import Spill
-from fastprof.tables.set_aside import Stored
+from fastprof.inputs.open_files import Spill
+from fastprof.tables.host_spill import Stored
 
 
 def counting(seen: list[int], number: int) -> Callable[[], list[int]]:
@@ -35,7 +35,7 @@ def counting(seen: list[int], number: int) -> Callable[[], list[int]]:
 
 def test_values_are_unpacked_each_time_that_they_are_looked_at() -> None:
     seen: list[int] = []
-    values = OneByOne([[0, 0], *(Packed(counting(seen, number)) for number in (1, 2))])
+    values = LazyHostValues([[0, 0], *(PackedValue(counting(seen, number)) for number in (1, 2))])
     assert len(values) == 3 and not seen
     assert list(values) == [[0, 0], [1, 10], [2, 20]] and seen == [1, 2]
     assert values[2] == [2, 20] and list(values[:2]) == [[0, 0], [1, 10]] and seen == [1, 2, 2, 1]
@@ -43,19 +43,21 @@ def test_values_are_unpacked_each_time_that_they_are_looked_at() -> None:
 
 def test_a_part_of_each_value() -> None:
     seen: list[int] = []
-    parts = OneByOne(OneByOne([Packed(counting(seen, number)) for number in (1, 2)]), itemgetter(1))
+    parts = LazyHostValues(LazyHostValues([PackedValue(counting(seen, number)) for number in (1, 2)]), itemgetter(1))
     assert list(parts) == [10, 20] and parts[0] == 10
 
 
 def test_some_of_the_values_stay_packed() -> None:
     seen: list[int] = []
-    some = OneByOne(OneByOne([[0, 0], *(Packed(counting(seen, number)) for number in (1, 2, 3))])).only([0, 2])
+    some = LazyHostValues(
+        LazyHostValues([[0, 0], *(PackedValue(counting(seen, number)) for number in (1, 2, 3))])
+    ).only([0, 2])
     assert len(some) == 2 and not seen
     assert list(some) == [[0, 0], [2, 20]] and seen == [2]
 
 
 def test_a_pickle_has_all_values() -> None:
-    parts = OneByOne([Packed(counting([], number)) for number in (1, 2)], itemgetter(1))
+    parts = LazyHostValues([PackedValue(counting([], number)) for number in (1, 2)], itemgetter(1))
     assert list(pickle.loads(pickle.dumps(parts))) == [10, 20]
 
 
@@ -109,7 +111,7 @@ def test_hosts_of_many_are_not_in_memory(tmp_path: Path, monkeypatch: pytest.Mon
     assert (
         expected["tf_data"].scalars["slow_call_count"].value and expected["memory_profile"].tables["request"].num_rows
     )
-    monkeypatch.setattr(merging, "GROUP", 1)
+    monkeypatch.setattr(accumulation, "GROUP", 1)
     gc.collect()
     before = _kept()
     found = fastprof.load(tmp_path, executor=TestExecutor() if by_workers else None).answers(names, params, "json")
@@ -119,4 +121,4 @@ def test_hosts_of_many_are_not_in_memory(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def _kept() -> int:
-    return sum(type(one) in (KeptMemory, KeptPipelinesOfHost) for one in gc.get_objects())
+    return sum(type(one) in (HostMemoryState, KeptPipelinesOfHost) for one in gc.get_objects())

@@ -14,7 +14,7 @@ from equal_reports import DEMO, check_equal, of_others
 
 import fastprof
 from fastprof import UsageError
-from fastprof.engines import engine, keep_host, process_pool, processes
+from fastprof.engines import engine, process_pool, processes, worker
 from fastprof.engines.host_task import HostTask, Kept
 
 NAMES = ("pod_viewer",)
@@ -22,14 +22,14 @@ NAMES = ("pod_viewer",)
 
 def deadly() -> None:
     """A worker that ends when it is given host1."""
-    real = keep_host.keep_host
+    real = worker.keep_host
 
     def keep(task: HostTask) -> Kept:
         if task.file.host == "host1":
             os._exit(9)
         return real(task)
 
-    keep_host.keep_host = keep
+    worker.keep_host = keep
 
 
 def pool() -> ProcessPoolExecutor:

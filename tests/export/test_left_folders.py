@@ -10,7 +10,7 @@ from exported import put_run
 
 import fastprof
 from fastprof.export import folders
-from fastprof.export.new_files import new_folder
+from fastprof.export.new_files import make_hidden_folder
 
 BEGINS = """
 import sys, time
@@ -45,5 +45,5 @@ def test_only_folders_of_dead_processes_are_deleted(tmp_path: Path) -> None:
     finally:
         alive.kill()
         alive.communicate()
-    with new_folder(place / "out") as folder:
+    with make_hidden_folder(place / "out") as folder:
         assert sorted(place.iterdir()) == sorted([folder, similar, named, place / "out"])

@@ -20,8 +20,8 @@ from trace_readers import ReadTrace, Slice, read_chrome, read_perfetto
 import fastprof
 from fastprof._native.trace_writers import SIZES
 from fastprof.export import trace_batches
+from fastprof.export.trace_batches import TRACK
 from fastprof.export.trace_files import CHROME, PERFETTO, TraceFile
-from fastprof.export.trace_tracks import TRACK
 
 READERS: dict[str, Callable[[bytes], ReadTrace]] = {CHROME: read_chrome, PERFETTO: read_perfetto}
 Sessions = bytes | list[Any]

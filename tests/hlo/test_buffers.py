@@ -13,10 +13,9 @@ from slow_heaps import slow_heap
 
 from fastprof._native.hlo import BUFFER_SIZES
 from fastprof.errors import CaptureError
-from fastprof.hlo import buffers
-from fastprof.hlo.buffers import BufferAssignment, Heap
+from fastprof.hlo import program_memory
 from fastprof.hlo.module import HloModule
-from fastprof.hlo.program_memory import ProgramMemory
+from fastprof.hlo.program_memory import BufferAssignment, Heap, ProgramMemory
 
 
 def small_program() -> Program:
@@ -30,7 +29,7 @@ def small_program() -> Program:
 
 @pytest.mark.parametrize("name", sorted(BUFFER_SIZES))
 def test_records_are_as_large_as_the_structs_of_c(name: str) -> None:
-    assert getattr(buffers, name).itemsize == BUFFER_SIZES[name]
+    assert getattr(program_memory, name).itemsize == BUFFER_SIZES[name]
 
 
 def test_a_plan_is_read_as_it_was_written() -> None:
@@ -45,9 +44,9 @@ def test_a_plan_is_read_as_it_was_written() -> None:
     assert assignment.buffers["size"].tolist() == [16, 512] and assignment.buffers["color"].tolist() == [0, 1]
     assert assignment.index(assignment.buffers[1]) == (1, 1) and assignment.index(assignment.allocations[0]) == (0, 2)
     assert assignment.allocation_of.tolist() == [0, 1] and assignment.offset_of.tolist() == [0, 512]
-    assert [buffers.CATEGORIES[kind] for kind in assignment.category] == ["Parameter", "Output"]
+    assert [program_memory.CATEGORIES[kind] for kind in assignment.category] == ["Parameter", "Output"]
     assert assignment.allocations["parameter_number"].tolist() == [3, 0]
-    assert assignment.events["kind"].tolist() == [buffers.ALLOC, buffers.FREE]
+    assert assignment.events["kind"].tolist() == [program_memory.ALLOC, program_memory.FREE]
     assert [assignment.text(number) for number in assignment.events["instruction_name"]] == ["pair", "y"]
 
 
@@ -70,7 +69,9 @@ def test_what_an_allocation_is_for_is_the_first_that_applies(kind: int) -> None:
     plan = Plan(program)
     plan.allocation(4, parameter=0 if kind == 0 else None, output=kind < 2, on_threads=kind < 3, constant=True)
     assignment = BufferAssignment(program.proto(plan.proto()))
-    assert buffers.CATEGORIES[assignment.category[0]] == ("Parameter", "Output", "Thread-local", "Constant")[kind]
+    assert (
+        program_memory.CATEGORIES[assignment.category[0]] == ("Parameter", "Output", "Thread-local", "Constant")[kind]
+    )
     assert assignment.whole_run.tolist() == [True]
 
 

@@ -8,7 +8,7 @@ import pytest
 from hlo_builder import Op, Program, f32, shape, tuple_of
 from trace_builder import len_field
 
-from fastprof.hlo.cost import CostModel, device_cost
+from fastprof.hlo.cost import CostModel, find_device_cost
 from fastprof.hlo.module import HloModule
 from fastprof.hlo.work import NOTHING, Cost
 
@@ -21,7 +21,7 @@ def cost_of(one: Op, *others: Op) -> Cost:
     program = Program("f")
     program.entry(*others, one)
     module = HloModule(program.proto())
-    return device_cost(CostModel(module), int(module.find([one.name])[0]))
+    return find_device_cost(CostModel(module), int(module.find([one.name])[0]))
 
 
 def product(target: str, output: bytes, config: object = NUMBERS) -> Op:
@@ -80,5 +80,5 @@ def test_bytes_of_a_result_that_is_a_tuple_are_hbm_s() -> None:
     module = HloModule(program.proto())
     costs, row = CostModel(module), int(module.find(["r"])[0])
     assert costs.cost(row).hbm_write_bytes == 0  # to XLA, which counts all bytes as one number
-    found = device_cost(costs, row)
+    found = find_device_cost(costs, row)
     assert (found.hbm_read_bytes, found.hbm_write_bytes, found.bytes_accessed) == (7_200, 3_200, 10_400)

@@ -7,7 +7,7 @@ from hlo_builder import Op, Program, f32
 from trace_builder import int_field, len_field
 
 from fastprof.hlo.module import HloModule
-from fastprof.hlo.opcodes import category
+from fastprof.hlo.opcodes import get_category
 
 
 def window(**dilations: int) -> bytes:
@@ -40,4 +40,4 @@ def window(**dilations: int) -> bytes:
 def test_the_category_of_an_instruction(one: Op, wanted: str) -> None:
     program = Program("f")
     program.entry(one)
-    assert category(HloModule(program.proto()).instruction(0)) == wanted
+    assert get_category(HloModule(program.proto()).instruction(0)) == wanted

@@ -13,8 +13,8 @@ import fastprof
 from fastprof.hlo import METADATA_STATS, cost
 from fastprof.hlo.cost import CostModel
 from fastprof.hlo.module import HloModule
-from fastprof.hlo.modules import Modules
-from fastprof.hlo.opcodes import WindowDimension, valid_positions
+from fastprof.hlo.opcodes import WindowDimension, count_valid_positions
+from fastprof.hlo.programs import Modules
 from fastprof.hlo.work import NOTHING, Cost
 from fastprof.tables.host_reader import read_host
 
@@ -160,9 +160,9 @@ def test_windows_are_counted_once_and_not_without_end(monkeypatch: pytest.Monkey
 
     def counting(window: WindowDimension) -> int:
         counted.append(window.kernel)
-        return valid_positions(window)
+        return count_valid_positions(window)
 
-    monkeypatch.setattr(cost, "valid_positions", counting)
+    monkeypatch.setattr(cost, "count_valid_positions", counting)
     alike = costs_of(convolutions([1 << 12] * 50))
     assert counted == [1 << 12] and alike == alike[:1] * 50 and alike[0].model_flops > 0
 

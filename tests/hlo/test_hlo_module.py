@@ -14,7 +14,7 @@ from fastprof.errors import CaptureError
 from fastprof.hlo import module as columns
 from fastprof.hlo.cost import CostModel
 from fastprof.hlo.module import HloModule
-from fastprof.hlo.opcodes import category
+from fastprof.hlo.opcodes import get_category
 
 
 def two_computations() -> bytes:
@@ -168,7 +168,7 @@ def test_damaged_programs_are_read_or_refused_and_never_crash() -> None:
         for row in range(len(module)):
             cost = costs.cost(row)
             assert min(cost.bytes_accessed, cost.hbm_read_bytes, cost.hbm_write_bytes) >= 0
-            assert category(module.instruction(row)) is not None
+            assert get_category(module.instruction(row)) is not None
         assert (module.find(["e", "y"]) < len(module)).all()
     assert 100 < read < 1400
 

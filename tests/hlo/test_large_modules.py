@@ -12,11 +12,11 @@ from effort import takes_less
 from large_modules import LARGE, buffers, captured, entry_names
 
 import fastprof
-from fastprof.hlo.buffers import BufferAssignment
 from fastprof.hlo.cost import CostModel
 from fastprof.hlo.module import HloModule
-from fastprof.hlo.text.instruction_text import LONG, SHORT, expression
-from fastprof.hlo.text.module_text import module_text
+from fastprof.hlo.program_memory import BufferAssignment
+from fastprof.hlo.text.instruction_text import LONG, SHORT, format_expression
+from fastprof.hlo.text.module_text import format_module
 
 SMALL, FOUR_TIMES = 500, 2000
 DEEP = 3_000
@@ -51,15 +51,15 @@ def costs(proto: bytes) -> None:
 def expressions(proto: bytes) -> None:
     module = HloModule(proto)
     for row in range(len(module)):
-        expression(module, row)
+        format_expression(module, row)
 
 
 def short_text(proto: bytes) -> None:
-    assert sum(map(len, module_text(HloModule(proto), SHORT)))
+    assert sum(map(len, format_module(HloModule(proto), SHORT)))
 
 
 def long_text(proto: bytes) -> None:
-    assert sum(map(len, module_text(HloModule(proto), LONG)))
+    assert sum(map(len, format_module(HloModule(proto), LONG)))
 
 
 def heap(proto: bytes) -> None:

@@ -11,10 +11,10 @@ from trace_builder import Metadata, Plane, Value, plane, u64, xspace
 
 import fastprof
 from fastprof.hlo import METADATA_STATS
-from fastprof.hlo.modules import Modules
+from fastprof.hlo.programs import Modules
 from fastprof.tables.host_events import HostEvents
 from fastprof.tables.host_reader import read_host
-from fastprof.tables.program_choice import matching
+from fastprof.tables.program_choice import match_programs
 
 LARGE = 12190760917235803885
 """A program id that is not an int64."""
@@ -75,10 +75,15 @@ def test_numbers_that_are_no_program_id_are_part_of_the_name() -> None:
 
 def test_a_text_names_programs_by_title_id_or_the_name_of_the_module() -> None:
     listed = [(3, "jit_f(3)"), (4, "jit_f(4)"), (LARGE - 2**64, f"g({LARGE})")]
-    assert matching(listed, "jit_f(4)") == listed[1:2] and matching(listed, "3") == listed[:1]
-    assert matching(listed, "jit_f") == listed[:2]
-    assert matching(listed, str(LARGE)) == matching(listed, str(LARGE - 2**64)) == matching(listed, "g") == listed[2:]
-    assert matching(listed, "jit_f(") == matching(listed, "") == []
+    assert match_programs(listed, "jit_f(4)") == listed[1:2] and match_programs(listed, "3") == listed[:1]
+    assert match_programs(listed, "jit_f") == listed[:2]
+    assert (
+        match_programs(listed, str(LARGE))
+        == match_programs(listed, str(LARGE - 2**64))
+        == match_programs(listed, "g")
+        == listed[2:]
+    )
+    assert match_programs(listed, "jit_f(") == match_programs(listed, "") == []
 
 
 def test_older_captures_spell_the_stat_in_capitals() -> None:

@@ -7,8 +7,7 @@ import time
 from hlo_builder import Op, Program, f32
 from trace_builder import int_field, len_field
 
-from fastprof.hlo.module import HloModule
-from fastprof.hlo.stack_frames import MOST_FRAMES
+from fastprof.hlo.module import MOST_FRAMES, HloModule
 
 
 def place(file: int, function: int, line: int, column: int) -> bytes:

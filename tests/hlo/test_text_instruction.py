@@ -9,7 +9,7 @@ from hlo_builder import TOKEN, Op, Program, f32, packed, shape, tuple_of
 from trace_builder import double_field, int_field, len_field, tag
 
 from fastprof.hlo.module import HloModule
-from fastprof.hlo.text.instruction_text import EXPRESSION, LONG, SHORT, Form, InstructionText, expression
+from fastprof.hlo.text.instruction_text import EXPRESSION, LONG, SHORT, Form, InstructionText, format_expression
 
 token = int_field(2, TOKEN)
 x, y = Op("x", "parameter", f32(4)), Op("y", "parameter", f32(4))
@@ -393,4 +393,4 @@ def test_references_to_axes_are_short() -> None:
 def test_what_a_damaged_instruction_does_not_say_is_a_question_mark() -> None:
     program = Program("f")
     program.entry(x, Op("a", "slice", b"", "x", raw=len_field(17, b"\x08") + packed(36, [99])))
-    assert expression(HloModule(program.proto()), 1) == "%a = invalid[] slice(f32[4]{0} %x, ? ?), ?"
+    assert format_expression(HloModule(program.proto()), 1) == "%a = invalid[] slice(f32[4]{0} %x, ? ?), ?"

@@ -12,12 +12,11 @@ from trace_builder import int_field, len_field, varint
 
 from fastprof.errors import CaptureError
 from fastprof.hlo.message import Message
-from fastprof.hlo.text.float_text import float_texts, small_float_texts
-from fastprof.hlo.text.literal_text import literal_text, packed_integers
+from fastprof.hlo.text.literal_text import format_floats, format_literal, format_small_floats, unpack_packed
 
 
 def text(shape_proto: bytes, values: bytes) -> str:
-    return "".join(literal_text(Message(memoryview(len_field(1, shape_proto) + values))))
+    return "".join(format_literal(Message(memoryview(len_field(1, shape_proto) + values))))
 
 
 def s32(*numbers: int) -> bytes:
@@ -87,15 +86,15 @@ def test_tuples() -> None:
 
 def test_floats_have_as_few_digits_as_give_them_back() -> None:
     values = [0.1, 1 / 3, 1e20, 16777216, 3.4028235e38, 1.4e-45, -0.0, float("inf"), float("-inf"), float("nan")]
-    assert float_texts(np.array(values, np.float32)) == (
+    assert format_floats(np.array(values, np.float32)) == (
         ["0.1", "0.333333343", "1e+20", "16777216", "3.40282347e+38", "1.4013e-45", "-0", "inf", "-inf", "nan"]
     )
-    assert float_texts(np.array([0.1, 1 / 3, 1e300])) == ["0.1", "0.33333333333333331", "1e+300"]
+    assert format_floats(np.array([0.1, 1 / 3, 1e300])) == ["0.1", "0.33333333333333331", "1e+300"]
 
 
 def test_what_a_nan_carries_is_reported() -> None:
     bits = np.array([0x7FC00000, 0xFFC00000, 0x7FE00000, 0x7F800001], np.uint32)
-    assert float_texts(bits.view(np.float32)) == ["nan", "-nan", "nan(0x600000)", "nan(0x1)"]
+    assert format_floats(bits.view(np.float32)) == ["nan", "-nan", "nan(0x600000)", "nan(0x1)"]
 
 
 @pytest.mark.parametrize(
@@ -109,13 +108,13 @@ def test_what_a_nan_carries_is_reported() -> None:
     ],
 )
 def test_floats_of_a_byte(kind: int, bits: list[int], expected: str) -> None:
-    assert small_float_texts(kind, bits) == expected.split()
+    assert format_small_floats(kind, bits) == expected.split()
 
 
 def test_large_arrays_come_in_pieces() -> None:
     count = 100_000
     literal = Message(memoryview(len_field(1, shape("s32", count, 1)) + s32(*range(count))))
-    pieces = list(literal_text(literal))
+    pieces = list(format_literal(literal))
     assert max(map(len, pieces)) < 1 << 20
     assert "".join(pieces) == "{ " + ", ".join(f"{{{k}}}" for k in range(count)) + " }"
 
@@ -151,9 +150,9 @@ def test_the_time_that_braces_take_grows_with_their_number() -> None:
 def test_packed_integers_of_any_length() -> None:
     numbers = [0, 1, 127, 128, 300, 2**31, 2**63, 2**64 - 1]
     data = memoryview(b"".join(varint(number) for number in numbers))
-    assert packed_integers(data).view(np.uint64).tolist() == numbers
+    assert unpack_packed(data).view(np.uint64).tolist() == numbers
     with pytest.raises(CaptureError):
-        packed_integers(data[:-1])
+        unpack_packed(data[:-1])
 
 
 @pytest.mark.parametrize("sizes", [(1 << 40, 0), (1 << 40, 0, 3), (2, 0, 1 << 40)])

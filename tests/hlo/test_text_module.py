@@ -15,9 +15,9 @@ from trace_builder import int_field, len_field
 
 import fastprof
 from fastprof.hlo.module import HloModule
-from fastprof.hlo.text.escapes import printed
-from fastprof.hlo.text.instruction_text import LONG, SHORT, expression
-from fastprof.hlo.text.module_text import module_text
+from fastprof.hlo.text.instruction_text import LONG, SHORT, format_expression
+from fastprof.hlo.text.module_text import format_module
+from fastprof.hlo.text.shape_text import print_name
 
 EXPECTED = Path(__file__).resolve().parents[3] / "shared" / "conformance" / "xprof"
 x = Op("x", "parameter", f32(4))
@@ -30,7 +30,7 @@ def module_of(program: Program, *fields: bytes) -> HloModule:
 
 
 def text(module: HloModule, form: str = "short", metadata: bool = False) -> str:
-    return "".join(module_text(module, replace(SHORT if form == "short" else LONG, metadata=metadata)))
+    return "".join(format_module(module, replace(SHORT if form == "short" else LONG, metadata=metadata)))
 
 
 # ---- the whole
@@ -94,7 +94,7 @@ def test_header() -> None:
     ],
 )
 def test_names_that_text_has_no_room_for_are_changed(stored: str, text: str) -> None:
-    assert printed(stored) == text
+    assert print_name(stored) == text
 
 
 # ---- orders
@@ -218,7 +218,7 @@ def test_a_module_is_not_kept_by_its_text() -> None:
     program = Program("m")
     program.entry(x)
     module = module_of(program)
-    assert expression(module, 0) == "%x = f32[4]{0} parameter(0)"
+    assert format_expression(module, 0) == "%x = f32[4]{0} parameter(0)"
     gone = weakref.ref(module)
     del module
     gc.collect()

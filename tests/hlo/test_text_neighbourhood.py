@@ -11,9 +11,8 @@ from trace_builder import int_field, len_field
 
 from fastprof.hlo.module import HloModule
 from fastprof.hlo.text.instruction_text import SHORT, InstructionText
-from fastprof.hlo.text.json_form import module_json
-from fastprof.hlo.text.module_text import part_text
-from fastprof.hlo.text.neighbourhood import Neighbourhood, dot_graph
+from fastprof.hlo.text.json_form import format_module_json
+from fastprof.hlo.text.module_text import Neighbourhood, draw_dot, format_part
 
 x = Op("x", "parameter", f32(4))
 
@@ -60,7 +59,7 @@ def test_what_only_back_and_forth_leads_to_is_beside() -> None:
 
 def test_text_has_only_these() -> None:
     around = near(1, "root")
-    assert "".join(part_text(around, InstructionText(around.module, SHORT))) == (
+    assert "".join(format_part(around, InstructionText(around.module, SHORT))) == (
         "ENTRY main {\n"
         "  n5 = f32[4]{0} negate(n4)\n"
         "  side = f32[4]{0} tanh(n2)\n"
@@ -77,7 +76,7 @@ def test_graph() -> None:
     program = Program('q"')
     program.entry(x, Op("d", "dot", f32(4), ["x", "x"]))
     module = HloModule(program.proto())
-    assert "".join(dot_graph(Neighbourhood(module, 1, 1))) == (
+    assert "".join(draw_dot(Neighbourhood(module, 1, 1))) == (
         "digraph neighbourhood {\n"
         '  label="d in main of q\\"";\n'
         '  node [shape=box, style=filled, fontname="sans-serif"];\n'
@@ -92,7 +91,7 @@ def test_graph() -> None:
 
 
 def as_json(program: Program) -> dict[str, Any]:
-    answer: dict[str, Any] = json.loads("".join(module_json(HloModule(program.proto()), "jit_f(9)", -7)))
+    answer: dict[str, Any] = json.loads("".join(format_module_json(HloModule(program.proto()), "jit_f(9)", -7)))
     return answer
 
 

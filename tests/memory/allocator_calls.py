@@ -10,7 +10,7 @@ from typing import Any
 from trace_builder import Value, event, line, plane, u64, xspace
 
 import fastprof
-from fastprof.derive.memory.memory_events import STATS, MemoryEvents, memory_events
+from fastprof.derive.memory.memory_events import STATS, MemoryEvents, read_memory_events
 from fastprof.tables.host_reader import read_host
 
 OPS = ("", "(null)", "conv", "matmul", "relu")
@@ -71,7 +71,7 @@ def capture(calls: Sequence[Call]) -> bytes:
 def read(calls: Sequence[Call] | bytes) -> MemoryEvents:
     """The columns of the first host."""
     tables = fastprof.load(calls if isinstance(calls, bytes) else capture(calls)).table_set
-    return memory_events(read_host(tables, 0, (), STATS, ()))
+    return read_memory_events(read_host(tables, 0, (), STATS, ()))
 
 
 def in_order(calls: Sequence[Call]) -> list[Call]:

@@ -8,13 +8,13 @@ from typing import Any
 
 from allocator_calls import Call
 
-from fastprof.derive.memory import alive as live_set
-from fastprof.derive.memory import matching
+from fastprof.derive.memory import allocation_history
+from fastprof.derive.memory import heap_state as live_set
 
 
 def matched(events: Sequence[Call]) -> list[tuple[int, int]]:
     """The partner and fate of each event, which are in order."""
-    found = [(-1, matching.UNKNOWN)] * len(events)
+    found = [(-1, allocation_history.UNKNOWN)] * len(events)
     held: dict[tuple[str, int], int] = {}
     seen = set()
     for i, one in enumerate(events):
@@ -24,13 +24,13 @@ def matched(events: Sequence[Call]) -> list[tuple[int, int]]:
         before = held.pop(key, None)
         if one.is_allocation:
             if before is not None:
-                found[before] = (-1, matching.REPLACED)
-            found[i] = (-1, matching.HELD_AT_END)
+                found[before] = (-1, allocation_history.REPLACED)
+            found[i] = (-1, allocation_history.HELD_AT_END)
             held[key] = i
         elif before is not None:
-            found[before], found[i] = (i, matching.FREED), (before, matching.FREED)
+            found[before], found[i] = (i, allocation_history.FREED), (before, allocation_history.FREED)
         else:
-            found[i] = (-1, matching.ALLOCATION_LOST if key in seen else matching.HELD_BEFORE)
+            found[i] = (-1, allocation_history.ALLOCATION_LOST if key in seen else allocation_history.HELD_BEFORE)
         seen.add(key)
     return found
 
@@ -61,9 +61,9 @@ def alive(events: Sequence[Call], sizes: Sequence[int], allocator: str, moment: 
         partner, fate = fates[i]
         source = None
         if one.is_allocation and i <= moment:
-            if fate == matching.HELD_AT_END or (fate == matching.FREED and partner > moment):
+            if fate == allocation_history.HELD_AT_END or (fate == allocation_history.FREED and partner > moment):
                 source = live_set.RECORDED
-            elif fate == matching.REPLACED:
+            elif fate == allocation_history.REPLACED:
                 again = next(
                     j for j in range(i + 1, len(events))
                     if events[j].is_allocation and (events[j].allocator, events[j].address) == (allocator, one.address)
@@ -71,9 +71,9 @@ def alive(events: Sequence[Call], sizes: Sequence[int], allocator: str, moment: 
                 if again > moment and not any(breaks[i + 1 : moment + 1]):
                     source = live_set.RECORDED
         elif not one.is_allocation and i > moment and sizes[i] >= 0:
-            if fate == matching.HELD_BEFORE:
+            if fate == allocation_history.HELD_BEFORE:
                 source = live_set.HELD_BEFORE_FREED_LATER
-            elif fate == matching.ALLOCATION_LOST and any(
+            elif fate == allocation_history.ALLOCATION_LOST and any(
                 breaks[j] and events[j].allocator == allocator for j in range(moment + 1)
             ):
                 last = max(j for j in range(i + 1) if breaks[j] and events[j].allocator == allocator)
@@ -90,9 +90,13 @@ def held_at(events: Sequence[Call], sizes: Sequence[int], time_ps: int) -> dict[
     for one, size, (partner, fate) in zip(events, sizes, matched(events), strict=True):
         if size <= 0:
             continue
-        if one.is_allocation and fate in (matching.FREED, matching.HELD_AT_END) and one.start_ps < time_ps:
-            if fate == matching.HELD_AT_END or events[partner].start_ps >= time_ps:
+        if (
+            one.is_allocation
+            and fate in (allocation_history.FREED, allocation_history.HELD_AT_END)
+            and one.start_ps < time_ps
+        ):
+            if fate == allocation_history.HELD_AT_END or events[partner].start_ps >= time_ps:
                 found[one.allocator, one.op if one.op not in ("", "(null)") else None] += size
-        elif fate == matching.HELD_BEFORE and one.start_ps >= time_ps:
+        elif fate == allocation_history.HELD_BEFORE and one.start_ps >= time_ps:
             found[one.allocator, "held before"] += size
     return found

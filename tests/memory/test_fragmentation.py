@@ -12,12 +12,12 @@ from allocator_captures import KIB, Device, captured, next_largest
 
 import fastprof
 from fastprof.decode.workers import Workers
-from fastprof.derive.memory import fragmentation as fragmentation_module
-from fastprof.derive.memory.fragmentation import Fragmentation
+from fastprof.derive.memory import heap_state as fragmentation_module
+from fastprof.derive.memory.heap_state import FreeChunks
 
 
-def of(calls: list[Call]) -> Fragmentation:
-    return Fragmentation(read(calls))
+def of(calls: list[Call]) -> FreeChunks:
+    return FreeChunks(read(calls))
 
 
 def test_the_largest_request_that_follows_is_what_was_asked_for() -> None:
@@ -94,7 +94,7 @@ def test_an_allocator_that_takes_more_is_said_to_grow_and_its_chunks_are_bounded
 def test_threads_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     events = read(in_order(made_up(random.Random(3), 200)))
     monkeypatch.setattr(fragmentation_module, "_TASK_EVENTS", 10)
-    one, other = Fragmentation(events), Fragmentation(events, Workers(3))
+    one, other = FreeChunks(events), FreeChunks(events, Workers(3))
     for name in vars(one):
         assert np.array_equal(getattr(one, name), getattr(other, name)), name
 
@@ -122,7 +122,7 @@ def busy(chance: random.Random, **how: object) -> Device:
     return device
 
 
-def check_bounds(found: Fragmentation, device: Device) -> int:
+def check_bounds(found: FreeChunks, device: Device) -> int:
     """Holds what is known against the allocator's own list; returns for how many moments it is known."""
     known = 0
     for place, moment in enumerate(device.moments):
@@ -139,7 +139,7 @@ def check_bounds(found: Fragmentation, device: Device) -> int:
     return known
 
 
-def check_taken(found: Fragmentation, device: Device) -> int:
+def check_taken(found: FreeChunks, device: Device) -> int:
     """The same for what is taken from the device; returns at how many moments that is known to a millionth."""
     exact = 0
     for low, high, moment in zip(found.taken_low, found.taken_high, device.moments, strict=True):
@@ -153,7 +153,7 @@ def test_bounds_hold_whatever_is_allocated(exact: bool) -> None:
     known = total = 0
     for seed in range(25):
         device = busy(random.Random(seed), exact=exact)
-        found = Fragmentation(read(captured(device)))
+        found = FreeChunks(read(captured(device)))
         assert not found.grows.any(), seed
         known += check_bounds(found, device)
         total += len(device.moments)
@@ -170,7 +170,7 @@ def test_bounds_are_exact_where_all_that_is_free_is_known() -> None:
         for address in chance.sample(held, 20):
             device.free(address)
         device.allocate("b", 100 * KIB)
-        found = Fragmentation(read(captured(device)))
+        found = FreeChunks(read(captured(device)))
         place = len(device.moments) - 2
         truth = device.moments[place].smaller_than(100 * KIB)
         assert found.too_small_most[place] - truth <= 2 and found.too_small_least[place] <= truth
@@ -184,7 +184,7 @@ def test_of_an_allocator_that_grows_bounds_hold_and_are_close(how: dict[str, boo
     grown = known = close = total = 0
     for seed in range(40):
         device = busy(random.Random(seed), region=(4, 16, 64)[seed % 3] * KIB, exact=exact, **how)
-        found = Fragmentation(read(captured(device)))
+        found = FreeChunks(read(captured(device)))
         exactly = check_taken(found, device)
         if not found.grows.all():
             continue
@@ -200,7 +200,7 @@ def test_of_an_allocator_that_grows_bounds_hold_and_are_close(how: dict[str, boo
 def test_bounds_of_what_is_taken_hold_for_allocators_that_take_all_at_once() -> None:
     for seed in range(25):
         device = busy(random.Random(seed))
-        check_taken(Fragmentation(read(captured(device))), device)
+        check_taken(FreeChunks(read(captured(device))), device)
 
 
 def test_what_an_allocator_gives_back_for_a_large_request_is_taken_into_account() -> None:
@@ -214,7 +214,7 @@ def test_what_an_allocator_gives_back_for_a_large_request_is_taken_into_account(
             for address in chance.sample(held, len(held)):
                 device.free(address)
             device.free(device.allocate("b", chance.choice((1, 300, 700, 900)) * KIB))
-        found = Fragmentation(read(captured(device)))
+        found = FreeChunks(read(captured(device)))
         given_back += device.heap.given_back
         check_taken(found, device)
         if found.grows[0]:

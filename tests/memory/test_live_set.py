@@ -12,7 +12,8 @@ import pytest
 from allocator_calls import Call, alloc, free, in_order, made_up, read
 from slow_allocations import alive
 
-from fastprof.derive.memory.alive import (
+from fastprof.derive.memory.allocation_history import get_moved_bytes
+from fastprof.derive.memory.heap_state import (
     HELD_BEFORE_FREED_LATER,
     HELD_THROUGHOUT,
     NOT_SEEN,
@@ -21,16 +22,15 @@ from fastprof.derive.memory.alive import (
     SOURCES,
     STACK,
     LiveSets,
-    live_sets,
+    find_live_sets,
 )
-from fastprof.derive.memory.matching import moved_bytes
-from fastprof.derive.memory.memory_events import MemoryEvents, highest_fragmentation, peaks, snapshots_at
+from fastprof.derive.memory.memory_events import MemoryEvents, find_highest_fragmentation, find_peaks, find_snapshots_at
 
 
 def at(calls: list[Call], moment: int) -> tuple[LiveSets, list[tuple[Any, ...]]]:
     """What is alive after an event of the only allocator: op, size, how many, in all, source."""
     events = read(calls)
-    sets = live_sets(events, np.array([moment], np.int64))
+    sets = find_live_sets(events, np.array([moment], np.int64))
     return sets, shown(events, sets)
 
 
@@ -110,19 +110,21 @@ def test_memory_whose_allocation_is_missing_is_alive_from_where_the_heap_says_so
 def test_before_the_first_event_nothing_is_reported() -> None:
     calls = [alloc(5, 8, 10, heap=10), free(9, 8, 10, heap=20, allocator="b")]
     events = read(calls)
-    moment = snapshots_at(events, 5)
+    moment = find_snapshots_at(events, 5)
     assert moment.tolist() == [0, -1]
-    sets = live_sets(events, moment)
+    sets = find_live_sets(events, moment)
     assert sets.rows.allocator.tolist() == [0] and sets.in_use_bytes.tolist() == [10, 0]
-    assert snapshots_at(events, 4).tolist() == [-1, -1] and snapshots_at(events, 2**62).tolist() == [0, 1]
+    assert find_snapshots_at(events, 4).tolist() == [-1, -1] and find_snapshots_at(events, 2**62).tolist() == [0, 1]
 
 
 def test_peaks_are_the_first_of_the_largest() -> None:
     calls = [alloc(0, 8, 5, heap=5, stack=5, fragmentation=0.5), alloc(1, 16, 5, heap=10), free(2, 8, heap=9, stack=1)]
     events = read([*calls, alloc(0, 8, 1, heap=-3, allocator="b")])
-    assert peaks(events).tolist() == [0, 3]
-    assert highest_fragmentation(events).tolist() == [0, -1]
-    assert peaks(read([])).tolist() == [] and live_sets(read([]), np.zeros(0, np.int64)).rows.site.tolist() == []
+    assert find_peaks(events).tolist() == [0, 3]
+    assert find_highest_fragmentation(events).tolist() == [0, -1]
+    assert (
+        find_peaks(read([])).tolist() == [] and find_live_sets(read([]), np.zeros(0, np.int64)).rows.site.tolist() == []
+    )
 
 
 def test_any_events_are_alive_as_one_by_one() -> None:
@@ -131,9 +133,9 @@ def test_any_events_are_alive_as_one_by_one() -> None:
         chance = random.Random(seed)
         calls = in_order(made_up(chance))
         events = read(calls)
-        sizes = moved_bytes(events).tolist()
+        sizes = get_moved_bytes(events).tolist()
         moments = [chance.randrange(a, b) for a, b in pairwise(events.bounds.tolist())]
-        sets = live_sets(events, np.array(moments, np.int64))
+        sets = find_live_sets(events, np.array(moments, np.int64))
         rows = sets.rows
         for number, moment in enumerate(moments):
             wanted = alive(calls, sizes, events.allocators[number], moment)

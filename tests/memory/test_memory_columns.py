@@ -13,8 +13,7 @@ from trace_builder import Value, event, line, plane, ref, u64, xspace
 import fastprof
 from fastprof.decode.workers import Workers
 from fastprof.derive.memory import memory_events as columns
-from fastprof.derive.memory.memory_events import MemoryEvents, memory_events
-from fastprof.derive.memory.sites import data_type_text
+from fastprof.derive.memory.memory_events import MemoryEvents, format_data_type, read_memory_events
 from fastprof.errors import CaptureError
 from fastprof.tables.host_reader import read_host
 
@@ -159,7 +158,7 @@ def test_a_type_of_an_odd_kind_is_reported_even_where_it_says_0() -> None:
     ],
 )
 def test_data_types_have_the_names_of_tensorflow(number: int | None, text: str) -> None:
-    assert data_type_text(number) == text
+    assert format_data_type(number) == text
 
 
 def test_offsets_are_from_the_start_of_the_line() -> None:
@@ -177,9 +176,9 @@ def test_groups_are_those_of_the_rows() -> None:
     tables = fastprof.load(capture([alloc(3, 8, 1), free(1, 8), alloc(2, 8, 1, line=1)])).table_set
     host = read_host(tables, 0, (), STATS, ())
     group = np.array([10, 11, 12], np.int32)
-    events = memory_events(host, group)
+    events = read_memory_events(host, group)
     assert events.start_ps.tolist() == [1, 2, 3] and events.group.tolist() == group[events.row].tolist()
-    later = memory_events(host)
+    later = read_memory_events(host)
     assert later.group.tolist() == [-1, -1, -1] and later.in_groups(group).group.tolist() == events.group.tolist()
 
 
@@ -188,9 +187,9 @@ def test_threads_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 
     calls = made_up(random.Random(1), 300)
     host = read_host(fastprof.load(capture(calls)).table_set, 0, (), STATS, ())
-    one = memory_events(host)
+    one = read_memory_events(host)
     monkeypatch.setattr(columns, "_SHARE", 7)
-    other = memory_events(host, None, Workers(3))
+    other = read_memory_events(host, None, Workers(3))
     for name in ("row", "address", "heap_bytes", "fragmentation", "recorded", "site", "bounds"):
         assert np.array_equal(getattr(one, name), getattr(other, name), equal_nan=name == "fragmentation"), name
 

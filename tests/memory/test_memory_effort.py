@@ -10,13 +10,22 @@ import numpy as np
 import pytest
 
 from fastprof.derive.memory import memory_events as columns
-from fastprof.derive.memory.alive import live_sets
-from fastprof.derive.memory.fragmentation import Fragmentation
-from fastprof.derive.memory.matching import breaks, matches
-from fastprof.derive.memory.memory_events import MemoryEvents, highest_fragmentation, peaks, snapshots_at
-from fastprof.derive.memory.op_memory import Growth, OpLifetimes
-from fastprof.derive.memory.over_time import step_of, windows
-from fastprof.derive.memory.sites import Sites
+from fastprof.derive.memory.allocation_history import (
+    OpGrowth,
+    OpLifetimes,
+    find_breaks,
+    find_steps,
+    get_matches,
+    measure_windows,
+)
+from fastprof.derive.memory.heap_state import FreeChunks, find_live_sets
+from fastprof.derive.memory.memory_events import (
+    MemoryEvents,
+    Sites,
+    find_highest_fragmentation,
+    find_peaks,
+    find_snapshots_at,
+)
 
 COUNT = 100_000
 SECONDS = 6
@@ -82,20 +91,20 @@ CROWDS: dict[str, Callable[[], MemoryEvents]] = {
 def test_crowds_take_little_time(crowd: str) -> None:
     some = CROWDS[crowd]()
     with soon():
-        matches(some), breaks(some), peaks(some), highest_fragmentation(some)
-        live_sets(some, snapshots_at(some, COUNT // 2))
-        Fragmentation(some)
+        get_matches(some), find_breaks(some), find_peaks(some), find_highest_fragmentation(some)
+        find_live_sets(some, find_snapshots_at(some, COUNT // 2))
+        FreeChunks(some)
         OpLifetimes(some, 5)
-        windows(some, np.arange(0, COUNT, COUNT // 50), np.arange(0, COUNT, COUNT // 50) + 9, 5)
-        Growth(some, np.arange(0, COUNT, 1000))
+        measure_windows(some, np.arange(0, COUNT, COUNT // 50), np.arange(0, COUNT, COUNT // 50) + 9, 5)
+        OpGrowth(some, np.arange(0, COUNT, 1000))
 
 
 def test_steps_within_steps_take_little_time() -> None:
     some = events(np.zeros(COUNT), EACH % 2 == 0)
     depth = np.arange(10_000)
     with soon():
-        steps = step_of(depth, COUNT - depth, some.start_ps)
-        wide = windows(some, depth, COUNT - depth, 5)
+        steps = find_steps(depth, COUNT - depth, some.start_ps)
+        wide = measure_windows(some, depth, COUNT - depth, 5)
     assert steps[[0, 5_000, 9_999, COUNT - 1, COUNT - 2]].tolist() == [0, 5_000, 9_999, 0, 1]
     assert wide.peak[0, [0, 1, 2]].tolist() == [0, 0, 2]
 
@@ -103,4 +112,4 @@ def test_steps_within_steps_take_little_time() -> None:
 def test_as_many_steps_as_events_take_little_time() -> None:
     some = events(np.zeros(COUNT), EACH % 2 == 0)
     with soon():
-        windows(some, EACH, EACH + 1, 5), Growth(some, EACH), step_of(EACH, EACH + 2, EACH)
+        measure_windows(some, EACH, EACH + 1, 5), OpGrowth(some, EACH), find_steps(EACH, EACH + 2, EACH)

@@ -15,11 +15,11 @@ from memory_builder import Pool, threads
 from reports import session_of
 
 import fastprof
-from fastprof.analyses.one_by_one import OneByOne
-from fastprof.derive.memory import tables_of_hosts
-from fastprof.derive.memory.kept_memory import KeptMemory
-from fastprof.tables import set_aside
-from fastprof.tables.set_aside import SetAside, Stored
+from fastprof.analyses.accumulation import LazyHostValues
+from fastprof.derive.memory import session_memory
+from fastprof.derive.memory.session_memory import HostMemoryState
+from fastprof.tables import host_spill
+from fastprof.tables.host_spill import SetAside, Stored
 
 EVENTS = 1_500
 LARGE = ("snapshots", "allocations")
@@ -45,13 +45,13 @@ def captures() -> list[bytes]:
 @pytest.fixture
 def report(captures: list[bytes], monkeypatch: pytest.MonkeyPatch) -> Iterator[fastprof.Report]:
     """Of hosts with enough events for large tables in a file, in batches of a few hundred rows."""
-    monkeypatch.setattr(tables_of_hosts, "_MANY", EVENTS)
-    monkeypatch.setattr(set_aside, "_BATCH", 400)
+    monkeypatch.setattr(session_memory, "_MANY", EVENTS)
+    monkeypatch.setattr(host_spill, "_BATCH", 400)
     yield session_of(*captures).report("memory_profile")
 
 
-def kept(report: fastprof.Report) -> OneByOne[KeptMemory]:
-    return report._answer.detail_as(OneByOne)  # type: ignore[no-any-return]
+def kept(report: fastprof.Report) -> LazyHostValues[HostMemoryState]:
+    return report._answer.detail_as(LazyHostValues)  # type: ignore[no-any-return]
 
 
 def without_host(table: pa.Table) -> list[dict[str, Any]]:

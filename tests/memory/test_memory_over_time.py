@@ -10,7 +10,7 @@ import pytest
 from allocator_calls import Call, alloc, capture, free, made_up
 
 import fastprof
-from fastprof.derive.memory.over_time import STRETCHES
+from fastprof.derive.memory.allocation_history import STRETCHES
 
 COLUMNS = ("least_in_use_bytes", "most_in_use_bytes", "last_in_use_bytes")
 

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from fastprof.derive.memory.table_rows import StoredRows, Texts, known, table
+from fastprof.derive.memory.table_rows import StoredMemoryRows, TextCells, build_table, mask_unknown
 from fastprof.schema.tables import TEXT, Column, TableSchema
 
 SCHEMA = TableSchema(
@@ -24,15 +24,15 @@ SCHEMA = TableSchema(
 def test_texts_of_any_number_of_hosts_are_numbered_in_any_type(kind: type) -> None:
     """Numbers of texts are as narrow as suits one host, whatever there are of all together."""
     parts = [
-        StoredRows(
+        StoredMemoryRows(
             np.zeros(2),
             {
-                "word": Texts(["free", f"host {host}"], np.array([0, 1], kind)),
-                "size": known(np.array([host, 0]), np.array([True, False])),
+                "word": TextCells(["free", f"host {host}"], np.array([0, 1], kind)),
+                "size": mask_unknown(np.array([host, 0]), np.array([True, False])),
             },
         )
         for host in range(400)
     ]
-    found = table(SCHEMA, parts)
+    found = build_table(SCHEMA, parts)
     assert found["word"].to_pylist() == [word for host in range(400) for word in ("free", f"host {host}")]
     assert found["size"].to_pylist() == [size for host in range(400) for size in (host, None)]

@@ -13,12 +13,12 @@ from trace_builder import Event, Metadata, Plane, Value, event, line, plane, u64
 import fastprof
 from fastprof.derive.host import Host
 from fastprof.derive.ops.device_ops import READS
-from fastprof.derive.ops.gpu import device_ops, op_events
-from fastprof.derive.ops.kernel_names import KernelNames, copy_category, plain
-from fastprof.derive.ops.references import Reference, of_annotation
-from fastprof.derive.ops.tables import Ops
+from fastprof.derive.ops.gpu_attribution import find_op_events, sum_gpu_ops
+from fastprof.derive.ops.gpu_kernels import KernelNames, classify_copy, normalize_kernel_name
+from fastprof.derive.ops.gpu_ops import OpReference, parse_annotation
+from fastprof.derive.ops.op_table import Ops
 from fastprof.hlo import METADATA_STATS
-from fastprof.hlo.modules import Modules
+from fastprof.hlo.programs import Modules
 from fastprof.tables.host_reader import read_host
 
 STATS = tuple(dict.fromkeys(Host.GROUPING.stats + READS.stats + READS.stats_with_gpus))
@@ -69,7 +69,7 @@ def host_of(*planes: Plane) -> Host:
 
 def ops_of(*planes: Plane) -> Ops:
     host = host_of(*planes)
-    (found,) = device_ops(host.events, host.is_eager, host.modules)
+    (found,) = sum_gpu_ops(host.events, host.is_eager, host.modules)
     return found
 
 
@@ -146,7 +146,7 @@ def test_a_node_of_a_graph_runs_the_same_op_each_time() -> None:
     torn = [run("k", 10, cuda_graph_node_id=u64(8), hlo_op=name, program_id=3) for name in ("sine.2", "call.1")]
     again = [run("k", 20 + node, cuda_graph_node_id=u64(node)) for node in (7, 8, 9)]
     host = host_of(device(named, *torn, *again))
-    found = op_events(host.events, host.modules)
+    found = find_op_events(host.events, host.modules)
     of_line = found.op[host.events.planes_of("GPU")[0].first :]
     names = [found.ops[op].name for op in of_line.tolist()[-3:]]
     assert names == ["sine.2", "k", "k"]
@@ -186,7 +186,7 @@ def test_of_fusions_that_may_share_a_kernel_none_is_taken() -> None:
     held = plane("/host:metadata", event_metadata=[Metadata("jit_twins(5)", 5, stats={"Hlo Proto": made.proto()})])
     profile = fastprof.load(xspace(held, device(run("loop_negate_fusion", 0), run("loop_sine_fusion", 10))))
     host = Host(read_host(profile.table_set, 0, (), STATS, METADATA_STATS), profile.table_set.session.workers)
-    (found,) = device_ops(host.events, host.is_eager, host.modules)
+    (found,) = sum_gpu_ops(host.events, host.is_eager, host.modules)
     assert attributions(found) == [
         (0, "loop_negate_fusion", "", False),
         (5, "loop_sine_fusion", "kernel name in module", True),
@@ -200,22 +200,22 @@ def test_of_fusions_that_may_share_a_kernel_none_is_taken() -> None:
 @pytest.mark.parametrize(
     ("text", "reference"),
     [
-        ("a/b:MatMul#shape=(f32[2,3])#", Reference(tf_op="a/b:MatMul", from_annotation=True)),
-        ("a:A::b:B#from=x,to=y#::#edge_name=e#", Reference(tf_op="b:B", from_annotation=True)),
-        ("MakeTensorFromProto", Reference(tf_op="MakeTensorFromProto", from_annotation=True)),
-        ("a:A::untyped", Reference(tf_op="a:A", from_annotation=True)),
+        ("a/b:MatMul#shape=(f32[2,3])#", OpReference(tf_op="a/b:MatMul", from_annotation=True)),
+        ("a:A::b:B#from=x,to=y#::#edge_name=e#", OpReference(tf_op="b:B", from_annotation=True)),
+        ("MakeTensorFromProto", OpReference(tf_op="MakeTensorFromProto", from_annotation=True)),
+        ("a:A::untyped", OpReference(tf_op="a:A", from_annotation=True)),
         (
             "XlaModule:#hlo_module=jit_f,program_id=12#::Thunk:#hlo_op=while::sine.2#",
-            Reference("sine.2", 12, "jit_f", "", from_annotation=True),
+            OpReference("sine.2", 12, "jit_f", "", from_annotation=True),
         ),
-        (f"Thunk:#hlo_op=x,program_id={2**64 - 1}#", Reference("x", -1, "", "", from_annotation=True)),
-        (f"Thunk:#hlo_op=x,program_id={2**64}#", Reference("x", None, "", "", from_annotation=True)),
-        ("Thunk:#program_id=²#", Reference(from_annotation=True)),
-        ("", Reference(from_annotation=True)),
+        (f"Thunk:#hlo_op=x,program_id={2**64 - 1}#", OpReference("x", -1, "", "", from_annotation=True)),
+        (f"Thunk:#hlo_op=x,program_id={2**64}#", OpReference("x", None, "", "", from_annotation=True)),
+        ("Thunk:#program_id=²#", OpReference(from_annotation=True)),
+        ("", OpReference(from_annotation=True)),
     ],
 )
-def test_annotations_name_the_innermost_op(text: str, reference: Reference) -> None:
-    assert of_annotation(text) == reference
+def test_annotations_name_the_innermost_op(text: str, reference: OpReference) -> None:
+    assert parse_annotation(text) == reference
 
 
 def test_an_annotation_of_the_event_itself_counts_before_its_launch() -> None:
@@ -296,11 +296,11 @@ def test_what_no_op_is_known_of_says_why() -> None:
     ],
 )
 def test_copies_are_given_by_name(name: str, category: str) -> None:
-    assert copy_category(name) == category
+    assert classify_copy(name) == category
 
 
 def test_names_of_kernels_have_letters_only() -> None:
-    assert plain("loop-add.fusion:3.kd") == "loop_add_fusion_3"
+    assert normalize_kernel_name("loop-add.fusion:3.kd") == "loop_add_fusion_3"
 
 
 @pytest.mark.parametrize("kernel", ["void gemm<float>(int)", "MemcpyH2D", "__amd_rocclr_copyBuffer.kd", "", "a.1"])
@@ -344,9 +344,9 @@ def test_launches_record_the_same_as_kernels_that_record_it_themselves(captures:
         return Host(read_host(profile.table_set, 0, (), STATS, METADATA_STATS), profile.table_set.session.workers)
 
     whole = host()
-    found = op_events(whole.events, whole.modules)
+    found = find_op_events(whole.events, whole.modules)
     bare = stripped(host(), ("hlo_op", "hlo_module", "program_id", "tf_op"), ("GPU",))
-    again = op_events(bare.events, bare.modules)
+    again = find_op_events(bare.events, bare.modules)
     named = (found.op >= 0) & (found.way == 0)
     assert named.sum() >= 40
     for row in named.nonzero()[0].tolist():
@@ -357,6 +357,6 @@ def test_launches_record_the_same_as_kernels_that_record_it_themselves(captures:
 def test_annotations_of_an_old_tensorflow_name_ops(captures: Path) -> None:
     profile = fastprof.load(captures / "xspace" / "gpu-v100x8-tf")
     host = Host(read_host(profile.table_set, 0, (), STATS, METADATA_STATS), profile.table_set.session.workers)
-    ops = [one for one in device_ops(host.events, host.is_eager, host.modules) if len(one.table)]
+    ops = [one for one in sum_gpu_ops(host.events, host.is_eager, host.modules) if len(one.table)]
     known = sum(int(one.table.occurrences[[not u for u in one.table.unattributed]].sum()) for one in ops)
     assert (known, sum(int(one.table.occurrences.sum()) for one in ops)) == (1542, 1556)

@@ -9,9 +9,9 @@ from trace_builder import Event, Metadata, Plane, Value, event, line, plane, u64
 
 import fastprof
 from fastprof.derive.host import Host
-from fastprof.derive.ops.device_ops import READS, HostDeviceOps, host_device_ops
-from fastprof.derive.ops.step_ops import event_ops
-from fastprof.derive.ops.tables import FROM_HLO, HBM, READ, WRITE
+from fastprof.derive.ops.device_ops import READS, HostDeviceOps, sum_host_device_ops
+from fastprof.derive.ops.op_table import FROM_HLO, HBM, READ, WRITE
+from fastprof.derive.ops.roofline_tables import find_event_ops
 from fastprof.hlo import METADATA_STATS
 from fastprof.tables.host_reader import read_host
 
@@ -47,7 +47,7 @@ def host_of(*planes: Plane) -> Host:
 
 def ops_of(*threads: list[Event]) -> HostDeviceOps:
     lines = [line(f"pool/{i}", events, id=i + 1) for i, events in enumerate(threads)]
-    return host_device_ops(host_of(plane("/host:CPU", lines)))
+    return sum_host_device_ops(host_of(plane("/host:CPU", lines)))
 
 
 def test_what_runs_within_another_takes_from_its_time() -> None:
@@ -92,14 +92,14 @@ def test_threads_that_ran_no_programs_are_no_device() -> None:
 
 def test_on_a_host_with_a_gpu_the_gpu_is_the_device() -> None:
     gpu = plane("/device:GPU:0", [line("Stream", [event("k", 0, 10)])], id=2)
-    ops = host_device_ops(host_of(gpu, plane("/host:CPU", [line("t", [thunk("tanh.2", 0, 5)])])))
+    ops = sum_host_device_ops(host_of(gpu, plane("/host:CPU", [line("t", [thunk("tanh.2", 0, 5)])])))
     assert ops.hardware == "GPU" and ops.ops.table.name == ["k"]
 
 
 def test_each_event_leads_to_its_op() -> None:
     host = host_of(plane("/host:CPU", [line("t", [event("e", 0, 1), thunk("while.1", 2, 50), thunk("neg.1", 10, 30)])]))
     (threads,) = (one for one in host.raw.planes if one.name == "/host:CPU")
-    events, times, op, table = event_ops(host, threads)
+    events, times, op, table = find_event_ops(host, threads)
     assert [table.name[row] for row in op.tolist()] == ["while.1", "neg.1"]
     assert events.start_ps[times.rows].tolist() == times.start_ps.tolist() == [2, 10]
     assert times.duration_ps.tolist() == [48, 20] and times.self_ps.tolist() == [28, 20]
@@ -108,7 +108,7 @@ def test_each_event_leads_to_its_op() -> None:
 def test_a_training_on_the_cpu(captures: Path) -> None:
     profile = fastprof.load(captures / "xspace" / "cpu-jax-train")
     host = Host(read_host(profile.table_set, 0, (), STATS, METADATA_STATS), profile.table_set.session.workers)
-    found = host_device_ops(host).ops
+    found = sum_host_device_ops(host).ops
     assert (len(found.table), found.op_ps, found.overlapped_ps) == (22, 42_287_136_000, 0)
     dots = dict(zip(found.table.name, found.table.flops.tolist(), strict=True))
     assert dots["dot.3"] == 11 * 2 * 64 * 128 * 128

@@ -10,11 +10,11 @@ from hlo_builder import Op, Program, f32
 from trace_builder import Metadata, Plane, event, line, plane, u64, xspace
 
 import fastprof
-from fastprof.derive.devices.devices import Peaks
+from fastprof.derive.devices.device_peaks import Peaks
 from fastprof.derive.ops.device_ops import CPU_ONLY, READS, HostDeviceOps, SessionOps
-from fastprof.derive.ops.tables import Ops, OpTable
+from fastprof.derive.ops.op_table import Ops, OpTable
 from fastprof.profile.report import Report
-from fastprof.tables.needs import Needs, union
+from fastprof.tables.needs import Needs, unite_needs
 
 OP_TOOLS = ("op_profile", "hlo_stats", "roofline", "op_stats")
 
@@ -155,7 +155,7 @@ def test_how_much_is_placed_by_names_of_kernels_is_reported(tool: str) -> None:
 
 
 def test_what_kernels_are_attributed_by_is_read_of_hosts_with_gpus_alone() -> None:
-    together = union([READS, Needs(stats=("mine",))])
+    together = unite_needs([READS, Needs(stats=("mine",))])
     assert "correlation_id" not in together.stats_of([("/host:CPU", 0), ("/device:TPU:0", 1)])
     with_gpus = together.stats_of([("/host:CPU", 0), ("/device:GPU:0", 1)])
     assert {"mine", "hlo_op", "correlation_id", "is_eager"} <= set(with_gpus)

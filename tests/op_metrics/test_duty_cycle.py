@@ -6,21 +6,20 @@ import numpy as np
 from trace_builder import Event, Line, Metadata, Plane, event, int_field, line, plane, u64, xspace
 
 import fastprof
-from fastprof.derive.ops import duty_cycle
-from fastprof.derive.ops.duty_cycle import DutyCycle
-from fastprof.derive.ops.line_times import covered
-from fastprof.derive.steps.step_time import OFF_DUTY
+from fastprof.derive.ops import line_times
+from fastprof.derive.ops.line_times import DutyCycle, measure_union
+from fastprof.derive.steps.step_database import OFF_DUTY
 from fastprof.tables.host_reader import read_host
-from fastprof.xprof.duty_cycle import in_32_bits
+from fastprof.xprof.pages.overview import is_32_bit_work
 
 
 def found(*planes: Plane) -> tuple[DutyCycle, int, int]:
     """The duty cycle, and the sure times as XProf has them."""
     tables = fastprof.load(xspace(*planes))._tables
-    events = read_host(tables, 0, (), duty_cycle.EVENT_STATS, duty_cycle.METADATA_STATS)
+    events = read_host(tables, 0, (), line_times.EVENT_STATS, line_times.METADATA_STATS)
     workers = tables.session.workers
-    counted = duty_cycle.duty_cycle(events, workers, in_32_bits)
-    return duty_cycle.duty_cycle(events, workers), counted.sure_busy_ps, counted.sure_idle_ps
+    counted = line_times.measure_duty_cycle(events, workers, is_32_bit_work)
+    return line_times.measure_duty_cycle(events, workers), counted.sure_busy_ps, counted.sure_idle_ps
 
 
 def tpu(*lines: Line, chip: int | None = None, name: str = "/device:TPU:0", meta: tuple[Metadata, ...] = ()) -> Plane:
@@ -164,5 +163,5 @@ def test_the_union_of_intervals_is_what_marking_each_picosecond_finds() -> None:
         marked = np.zeros(300, bool)
         for first, last in zip(begin, end, strict=True):
             marked[first:last] = True
-        assert covered(begin, end) == marked.sum()
-    assert covered(np.zeros(0, np.int64), np.zeros(0, np.int64)) == 0
+        assert measure_union(begin, end) == marked.sum()
+    assert measure_union(np.zeros(0, np.int64), np.zeros(0, np.int64)) == 0

@@ -15,8 +15,8 @@ from trace_builder import Event, Line, Metadata, Plane, Value, event, line, plan
 import fastprof
 from fastprof.derive.host import Host
 from fastprof.derive.ops.device_ops import GPU_STATS
-from fastprof.derive.ops.gpu import device_ops
-from fastprof.derive.ops.tables import FROM_HLO, HBM, READ, WRITE, Ops
+from fastprof.derive.ops.gpu_attribution import sum_gpu_ops
+from fastprof.derive.ops.op_table import FROM_HLO, HBM, READ, WRITE, Ops
 from fastprof.errors import CaptureError
 from fastprof.hlo import METADATA_STATS
 from fastprof.tables.host_reader import read_host
@@ -60,8 +60,8 @@ def ops_of(*planes: Plane, as_xprof: bool = False) -> list[Ops]:
     profile = fastprof.load(xspace(*planes))
     host = Host(read_host(profile.table_set, 0, (), STATS, METADATA_STATS), profile.table_set.session.workers)
     if as_xprof:
-        return gpu_ops.device_ops(host.events, host.groups, host.modules)
-    return device_ops(host.events, host.is_eager, host.modules)
+        return gpu_ops.list_gpu_ops(host.events, host.groups, host.modules)
+    return sum_gpu_ops(host.events, host.is_eager, host.modules)
 
 
 def one_gpu(*events: Event, as_xprof: bool = False) -> Ops:
@@ -401,8 +401,8 @@ def test_random_kernels_add_up_as_one_by_one() -> None:
 def test_ops_of_an_mi300x(captures: Path) -> None:
     profile = fastprof.load(captures / "xspace" / "gpu-mi300x-jax-conv-minimal-08")
     host = Host(read_host(profile.table_set, 0, (), STATS, METADATA_STATS), profile.table_set.session.workers)
-    found = device_ops(host.events, host.is_eager, host.modules)
+    found = sum_gpu_ops(host.events, host.is_eager, host.modules)
     assert len(found) == 8 and sum(ops.total_ps for ops in found) == 832_149_873_000
     assert sum(ops.op_ps for ops in found) == 28_137_077_000
-    counted = gpu_ops.device_ops(host.events, host.groups, host.modules)
+    counted = gpu_ops.list_gpu_ops(host.events, host.groups, host.modules)
     assert sum(ops.op_ps for ops in counted) == 27_550_676_000

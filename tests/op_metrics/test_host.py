@@ -14,8 +14,8 @@ import fastprof
 from fastprof._native.op_kernels import SIZES
 from fastprof.decode.workers import Workers
 from fastprof.derive.ops import host_ops as ops_module
-from fastprof.derive.ops.host_ops import HostOps, ThreadOps, host_ops
-from fastprof.derive.ops.tables import Ops
+from fastprof.derive.ops.host_ops import HostOps, ThreadOps, sum_host_ops
+from fastprof.derive.ops.op_table import Ops
 from fastprof.errors import CaptureError
 from fastprof.tables.host_events import HostEvents
 from fastprof.tables.host_reader import read_host
@@ -33,7 +33,7 @@ def found(*lines: Line, threads: int = 2, eager: Sequence[int] = (), name: str =
     events = read(*lines, name=name)
     is_eager = np.zeros(len(events), np.uint8)
     is_eager[list(eager)] = 1
-    return host_ops(events, is_eager, Workers(threads))
+    return sum_host_ops(events, is_eager, Workers(threads))
 
 
 def to_xprof(*lines: Line, threads: int = 2) -> Ops:

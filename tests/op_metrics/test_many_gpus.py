@@ -11,9 +11,9 @@ from step_captures import US, host, spaces, step
 from trace_builder import event
 
 import fastprof
-from fastprof.derive.ops import step_ops
+from fastprof.derive.ops import roofline_tables
 from fastprof.derive.ops.gpu_ops import GpuOpEvents
-from fastprof.derive.ops.tables import OpTable
+from fastprof.derive.ops.op_table import OpTable
 
 GPUS = 60
 
@@ -40,8 +40,8 @@ def test_a_device_has_rows_for_its_own_steps_only(monkeypatch: pytest.MonkeyPatc
         rows.append(sum(map(len, tables)))
         return merged(tables, *rest)
 
-    merged = step_ops.merged
-    monkeypatch.setattr(step_ops, "merged", counted)
+    merged = roofline_tables.merge_tables
+    monkeypatch.setattr(roofline_tables, "merge_tables", counted)
     totals = fastprof.load(a_step_each(GPUS)).roofline().tables["totals"].to_pylist()
     assert rows == [GPUS, GPUS]  # of feeds and of other ops
     steps = [row["total_ps"] for row in totals if row["scope"] == "step"]

@@ -11,10 +11,10 @@ from flight_spaces import AR, FUSION, core, gpu, ran
 from step_captures import spaces
 
 import fastprof
-from fastprof.derive.ops import gpu as gpu_ops
-from fastprof.tables import event_stats, host_reader
+from fastprof.derive.ops import gpu_attribution as gpu_ops
+from fastprof.tables import host_events, host_reader
 
-Values = event_stats.Stat
+Values = host_events.Stat
 
 
 def many_cores(count: int) -> bytes:
@@ -78,13 +78,13 @@ def test_values_at_rows() -> None:
 def test_the_ops_of_a_gpu_are_summed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Steps take the rows of their ops from these sums."""
     summed: list[int] = []
-    op_table = gpu_ops.op_table
+    op_table = gpu_ops.build_gpu_op_table
 
     def counted(*of: Any) -> Any:
         summed.append(1)
         return op_table(*of)
 
-    monkeypatch.setattr(gpu_ops, "op_table", counted)
+    monkeypatch.setattr(gpu_ops, "build_gpu_op_table", counted)
     report = fastprof.load(many_gpus(30)).report("overview")
     assert report.tables["top_ops"].num_rows
     assert len(summed) == 30

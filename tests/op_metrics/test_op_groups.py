@@ -6,8 +6,8 @@ from typing import Any
 
 from hand_made import ops
 
-from fastprof.derive.ops.op_groups import GROUP_TIMES, GROUP_WORK, Grouped, grouped
-from fastprof.derive.ops.tables import FROM_CAPTURE, Ops
+from fastprof.derive.ops.op_columns import GROUP_TIMES, GROUP_WORK, OpGroups, group_ops
+from fastprof.derive.ops.op_table import FROM_CAPTURE, Ops
 from fastprof.schema.tables import Column, TableSchema
 
 
@@ -22,11 +22,11 @@ def some() -> Ops:
     )
 
 
-def by_letter() -> Grouped[str]:
-    return grouped(some(), ["x", "y", "x", "x"])
+def by_letter() -> OpGroups[str]:
+    return group_ops(some(), ["x", "y", "x", "x"])
 
 
-def columns(chosen: tuple[Column, ...], groups: Grouped[Any]) -> dict[str, list[Any]]:
+def columns(chosen: tuple[Column, ...], groups: OpGroups[Any]) -> dict[str, list[Any]]:
     listed: dict[str, list[Any]] = TableSchema("groups", "a group", chosen).of(groups).to_pydict()
     return listed
 
@@ -51,5 +51,5 @@ def test_rates_are_those_of_the_ops_that_record_their_work() -> None:
 
 
 def test_nothing_makes_no_group() -> None:
-    nothing = grouped(ops(), [])
+    nothing = group_ops(ops(), [])
     assert nothing.keys == [] and columns(GROUP_TIMES, nothing)["self_ps"] == []

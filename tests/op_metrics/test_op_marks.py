@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from fastprof.derive.ops.op_marks import group_size, is_outside_compilation, is_rematerialized, replica_groups
-from fastprof.derive.ops.tables import OpTable
+from fastprof.derive.ops.op_flags import (
+    is_outside_compilation,
+    is_rematerialized,
+    parse_group_size,
+    parse_replica_groups,
+)
+from fastprof.derive.ops.op_table import OpTable
 
 
 @pytest.mark.parametrize(
@@ -42,11 +47,11 @@ def test_outside_compilation_is_given_by_the_type_or_the_transfer() -> None:
     ],
 )
 def test_groups_of_devices_are_as_the_text_has_them(attributes: str, groups: str | None, size: int | None) -> None:
-    (found,) = replica_groups([f"%all-reduce = f32[] all-reduce(%x), channel_id=1{attributes}"])
+    (found,) = parse_replica_groups([f"%all-reduce = f32[] all-reduce(%x), channel_id=1{attributes}"])
     assert found == groups
-    assert found is None or group_size(found) == size
+    assert found is None or parse_group_size(found) == size
 
 
 def test_a_long_text_of_groups_that_never_ends_is_read_once() -> None:
-    (found,) = replica_groups(["replica_groups={" + "{0," * 200_000])
+    (found,) = parse_replica_groups(["replica_groups={" + "{0," * 200_000])
     assert found is not None

@@ -11,8 +11,8 @@ from hand_made import generic_db
 from trace_builder import Event, Metadata, Plane, event, int_field, len_field, line, plane, u64, xspace
 
 import fastprof
-from fastprof.derive.ops import roofline_totals
-from fastprof.derive.steps.database import StepDatabase
+from fastprof.derive.ops import roofline_tables
+from fastprof.derive.steps.step_database import StepDatabase
 from fastprof.errors import CaptureError
 from fastprof.profile.report import Report
 
@@ -137,6 +137,6 @@ def test_steps_of_several_gpus_that_64_bits_do_not_hold_are_refused() -> None:
     def steps(duration: int) -> StepDatabase:
         return replace(generic_db([{"host_compute": 1}]), duration_ps=np.array([[duration]]))
 
-    assert roofline_totals.observed_ps(steps(2**62 - 1), [2]).tolist() == [2**63 - 2]
+    assert roofline_tables.measure_observed_time(steps(2**62 - 1), [2]).tolist() == [2**63 - 2]
     with pytest.raises(CaptureError, match="do not add up in 64 bits"):
-        roofline_totals.observed_ps(steps(2**62), [2])
+        roofline_tables.measure_observed_time(steps(2**62), [2])

@@ -10,7 +10,7 @@ from math import floor, isqrt
 import numpy as np
 import pytest
 
-from fastprof.derive.ops.tables import deviations_by, quartiles, summed_by
+from fastprof.derive.ops.op_table import compute_quartiles, measure_deviations, summarize_by
 
 
 def slow_deviation(values: list[int]) -> int | None:
@@ -28,13 +28,13 @@ def test_deviations_are_exact(bits: int) -> None:
     values = [chosen.getrandbits(bits) * chosen.choice([1, 1, -1]) for _ in rows]
     row, value = np.array(rows), np.array(values, np.int64)
     expected = [slow_deviation([one for at, one in zip(rows, values, strict=True) if at == k]) for k in range(7)]
-    assert deviations_by(row, value, summed_by(row, value, 7)) == expected
+    assert measure_deviations(row, value, summarize_by(row, value, 7)) == expected
     assert expected[5:] == [None, None]
 
 
 def test_the_largest_values() -> None:
     row, value = np.array([0, 0, 1]), np.array([2**63 - 1, 0, -(2**63)], np.int64)
-    assert deviations_by(row, value, summed_by(row, value, 2)) == [isqrt((2**63 - 1) ** 2 // 2), None]
+    assert measure_deviations(row, value, summarize_by(row, value, 2)) == [isqrt((2**63 - 1) ** 2 // 2), None]
 
 
 @pytest.mark.parametrize("count", [2, 3, 4, 5, 9, 50])
@@ -42,8 +42,8 @@ def test_quartiles_are_exact(count: int) -> None:
     chosen = random.Random(count)
     values = sorted(chosen.choice([chosen.getrandbits(63), chosen.randrange(-9, 9)]) for _ in range(count))
     expected = [floor(one) for one in statistics.quantiles(map(Fraction, values), n=4, method="inclusive")]
-    assert quartiles(np.array(values, np.int64)) == expected
+    assert compute_quartiles(np.array(values, np.int64)) == expected
 
 
 def test_quartiles_of_one_value() -> None:
-    assert quartiles(np.array([7], np.int64)) == [7, 7, 7]
+    assert compute_quartiles(np.array([7], np.int64)) == [7, 7, 7]

@@ -5,16 +5,16 @@ from __future__ import annotations
 from trace_builder import Event, event, line, plane, xspace
 
 import fastprof
-from fastprof.derive.ops import tf_functions
-from fastprof.derive.ops.tf_functions import CONCRETE, EAGER, INVALID, MIXED, NOT_TRACED, TRACED, XLA, TfFunction
+from fastprof.derive.ops import host_op_stats
+from fastprof.derive.ops.host_op_stats import CONCRETE, EAGER, INVALID, MIXED, NOT_TRACED, TRACED, XLA, TfFunction
 from fastprof.tables.host_reader import read_host
 
 
 def found(*threads: list[Event], plane_name: str = "/host:CPU") -> dict[str, TfFunction]:
     space = xspace(plane(plane_name, [line(f"thread {n}", thread) for n, thread in enumerate(threads)]))
     tables = fastprof.load(space)._tables
-    events = read_host(tables, 0, (), tf_functions.EVENT_STATS, ())
-    return {one.name: one for one in tf_functions.tf_functions(events, tables.session.workers)}
+    events = read_host(tables, 0, (), host_op_stats.EVENT_STATS, ())
+    return {one.name: one for one in host_op_stats.sum_tf_functions(events, tables.session.workers)}
 
 
 def call(name: str, start: int, duration: int, mode: str, tracings: int = 0) -> Event:
@@ -55,7 +55,7 @@ def test_a_mode_that_is_not_known_is_invalid() -> None:
 
 def test_functions_of_several_hosts_add_up_and_leave_the_parts_as_they_were() -> None:
     one, other = found([call("f", 0, 5, "concrete", 4)])["f"], found([call("f", 0, 7, "concrete", 1)])["f"]
-    (both,) = tf_functions.combined([one, other])
+    (both,) = host_op_stats.merge_tf_functions([one, other])
     assert (both.count, both.self_ps, both.tracings) == ({CONCRETE: 2}, {CONCRETE: 12}, 4)
     assert one.self_ps == {CONCRETE: 5}
 

@@ -9,8 +9,8 @@ import pytest
 from trace_builder import Event, Metadata, event, int_field, len_field, line, plane, u64, xspace
 
 import fastprof
-from fastprof.derive.ops.tables import OpTable
-from fastprof.schema.array_types import Int64s
+from fastprof.derive.ops.op_table import OpTable
+from fastprof.schema.columns import Int64s
 
 US = 1_000_000
 PEAKS = {"peak_teraflops_per_second": 10.0, "peak_hbm_bw_gigabytes_per_second": 10.0}

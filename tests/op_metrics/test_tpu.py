@@ -10,15 +10,15 @@ import pytest
 from trace_builder import Event, Line, Metadata, Value, event, int_field, len_field, line, plane, u64, xspace
 
 import fastprof
-from fastprof.derive.devices.device_events import op_events
-from fastprof.derive.ops import tpu
-from fastprof.derive.ops.sparse_core import SparseCores
-from fastprof.derive.ops.tables import CMEM, HBM, READ, SPARSE_CORE, TENSOR_CORE, WRITE, Ops, OpTable
+from fastprof.derive.devices.device_events import list_op_events
+from fastprof.derive.ops import tpu_cores
+from fastprof.derive.ops.op_table import CMEM, HBM, READ, SPARSE_CORE, TENSOR_CORE, WRITE, Ops, OpTable
+from fastprof.derive.ops.tpu_cores import SparseCores
 from fastprof.errors import CaptureError
 from fastprof.tables.host_events import HostEvents
 from fastprof.tables.host_reader import read_host
-from fastprof.xprof import tpu_ops
-from fastprof.xprof.tpu_ops import XprofSparseCores
+from fastprof.xprof import counted_ops
+from fastprof.xprof.counted_ops import XprofSparseCores
 
 
 def op(name: str, symbol: int = 1, program: int = 7, display: str = "", **stats: Value) -> Metadata:
@@ -47,14 +47,14 @@ def ops_line(*events: Event) -> Line:
 
 def read(*planes: Any) -> HostEvents:
     tables = fastprof.load(xspace(*planes))._tables
-    return read_host(tables, 0, (), ("group_id", *tpu.EVENT_STATS), tpu.METADATA_STATS)
+    return read_host(tables, 0, (), ("group_id", *tpu_cores.EVENT_STATS), tpu_cores.METADATA_STATS)
 
 
 def found(*planes: Any) -> tuple[Ops, Ops]:
     """The ops of the first core, ours and as XProf counts them."""
     events = read(*planes)
     core = events.planes_of("TPU")[0]
-    return tpu.core_ops(events, core), tpu_ops.core_ops(events, core)
+    return tpu_cores.sum_core_ops(events, core), counted_ops.count_core_ops(events, core)
 
 
 def times(table: OpTable) -> dict[str, tuple[int, int, int]]:
@@ -240,7 +240,7 @@ def test_what_a_sparse_core_runs_for_an_op_is_its_child() -> None:
     )
     events = read(tensor, sparse)
     planes = events.planes_of("TPU")
-    own = [tpu.core_ops(events, one) for one in planes]
+    own = [tpu_cores.sum_core_ops(events, one) for one in planes]
     (ops,) = SparseCores(events).children_of(planes, own)
     assert ops.children is not None and ops.parent is not None
     # the second gather crosses the end of its module, the last is in one that serves nobody
@@ -264,7 +264,7 @@ def test_to_xprof_only_the_first_occurrence_counts_and_the_time_between_is_a_chi
     twice = [event(WHILE.name, start, 20, offloaded(4, key)) for start, key in ((10, 1), (40, 2))]
     events = read(core(ops_line(*twice)), sparse)
     planes = events.planes_of("TPU")
-    own = [tpu.core_ops(events, one) for one in planes]
+    own = [tpu_cores.sum_core_ops(events, one) for one in planes]
     (ops,) = XprofSparseCores(events).children_of(planes, own)
     assert ops.children is not None
     assert times(ops.children) == {"gather": (2, 15, 15), "IDLE": (0, 35, 35)}
@@ -283,7 +283,7 @@ def test_to_xprof_what_begins_as_one_module_ends_and_the_next_begins_is_in_none(
     )
     events = read(core(ops_line(event(WHILE.name, 0, 20, offloaded(4, 2)))), sparse)
     planes = events.planes_of("TPU")
-    own = [tpu.core_ops(events, one) for one in planes]
+    own = [tpu_cores.sum_core_ops(events, one) for one in planes]
     for kind, occurrences in ((XprofSparseCores, 1), (SparseCores, 2)):
         (ops,) = kind(events).children_of(planes, own)
         assert ops.children is not None and times(ops.children)["gather"][0] == occurrences
@@ -292,7 +292,7 @@ def test_to_xprof_what_begins_as_one_module_ends_and_the_next_begins_is_in_none(
 def test_without_sparse_cores_there_are_no_children() -> None:
     events = read(core(ops_line(event(FUSION.name, 0, 5, offloaded(1, 1)))))
     planes = events.planes_of("TPU")
-    own = [tpu.core_ops(events, one) for one in planes]
+    own = [tpu_cores.sum_core_ops(events, one) for one in planes]
     assert SparseCores(events).children_of(planes, own) == own
 
 
@@ -304,8 +304,8 @@ def test_op_events_are_computed_once_and_in_the_order_of_rows() -> None:
         core(ops_line(event(WHILE.name, 0, 100), event(FUSION.name, 10, 20)), line("Steps", [event("0", 0, 9)]))
     )
     (only,) = events.planes_of("TPU")
-    ops = op_events(events, only)
-    assert op_events(events, only) is ops
+    ops = list_op_events(events, only)
+    assert list_op_events(events, only) is ops
     assert np.array_equal(ops.rows, np.sort(ops.rows)) and len(ops) == 2
     assert (ops.duration_ps.tolist(), ops.self_ps.tolist()) == ([100, 20], [80, 20])
     assert [events.names[row] for row in ops.meta.tolist()] == [WHILE.name, FUSION.name]

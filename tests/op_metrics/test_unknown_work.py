@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import fastprof
-from fastprof.derive.ops.ceilings import unknown, unknown_shares
-from fastprof.derive.ops.op_remarks import remarks_on_unknown
-from fastprof.derive.ops.tables import OpTable
+from fastprof.derive.ops.device_ops import remark_on_unknown_peaks
+from fastprof.derive.ops.op_table import OpTable
+from fastprof.derive.ops.roofline_model import find_unknown_work, measure_unknown_shares
 
 
 def table() -> OpTable:
@@ -28,21 +28,21 @@ def table() -> OpTable:
 
 
 def test_copies_do_no_arithmetic_and_what_waits_or_holds_others_no_work() -> None:
-    flops, moved = unknown(table())
+    flops, moved = find_unknown_work(table())
     assert flops.tolist() == [False, True, False, False, False]
     assert moved.tolist() == [False, True, True, False, False]
-    flops, moved = unknown_shares(table(), np.array([0, 0, 2, 2, 2]), 3)
+    flops, moved = measure_unknown_shares(table(), np.array([0, 0, 2, 2, 2]), 3)
     assert (flops.tolist(), moved.tolist()) == ([0.25, 0, 0], [0.25, 0, 0.5])
-    flops, moved = unknown_shares(OpTable.empty(), np.array([], np.int64), 1)
+    flops, moved = measure_unknown_shares(OpTable.empty(), np.array([], np.int64), 1)
     assert (flops.tolist(), moved.tolist()) == ([0], [0])
 
 
 def test_a_remark_says_how_much_and_of_what() -> None:
-    (severity, text), *more = remarks_on_unknown(table())
+    (severity, text), *more = remark_on_unknown_peaks(table())
     assert severity == "warning" and not more
     assert text.startswith("Shares of the peaks are unknown: the arithmetic of 20.0 % and the memory traffic of 30.0")
     assert text.endswith("(most of it: call, copy.kd).")
-    assert not list(remarks_on_unknown(table().take(np.array([0, 3, 4]))))
+    assert not list(remark_on_unknown_peaks(table().take(np.array([0, 3, 4]))))
 
 
 # ---- real captures

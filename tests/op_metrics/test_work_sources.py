@@ -11,12 +11,12 @@ from trace_builder import Metadata, Value, aggregated, event, line, plane, u64, 
 
 import fastprof
 from fastprof.derive.host import Host
-from fastprof.derive.ops.device_ops import READS, host_device_ops
-from fastprof.derive.ops.step_ops import event_ops
-from fastprof.derive.ops.tables import FROM_CAPTURE, FROM_HLO, HBM, READ, VMEM, WRITE, OpTable
-from fastprof.derive.ops.work_sources import OTHER_SPACES, instruction_name, with_work_of_programs
+from fastprof.derive.ops.device_ops import READS, sum_host_device_ops
+from fastprof.derive.ops.op_table import FROM_CAPTURE, FROM_HLO, HBM, OTHER_SPACES, READ, VMEM, WRITE, OpTable
+from fastprof.derive.ops.op_work import fill_missing_work, parse_instruction_name
+from fastprof.derive.ops.roofline_tables import find_event_ops
 from fastprof.hlo import METADATA_STATS as HLO_STATS
-from fastprof.hlo.modules import Modules
+from fastprof.hlo.programs import Modules
 from fastprof.tables.host_reader import read_host
 
 STATS = tuple(dict.fromkeys(Host.GROUPING.stats + READS.stats + READS.stats_with_gpus))
@@ -55,7 +55,7 @@ def host_of(*metadata: Metadata, times: int = 2) -> Host:
 
 
 def table_of(*metadata: Metadata) -> OpTable:
-    return host_device_ops(host_of(*metadata)).ops.table
+    return sum_host_device_ops(host_of(*metadata)).ops.table
 
 
 def test_what_the_capture_does_not_record_the_program_does() -> None:
@@ -105,20 +105,20 @@ class Unread(Modules):
 def test_no_program_is_read_where_nothing_is_missing() -> None:
     sources = np.full(3, FROM_CAPTURE)
     table = OpTable.of(["a", "b", "c"], flops_source=sources, bytes_source=sources)
-    assert with_work_of_programs(table, Unread()) is table
+    assert fill_missing_work(table, Unread()) is table
     call = OpTable.of(["a"], category=["custom-call"])
-    assert with_work_of_programs(call, Unread()) is call
+    assert fill_missing_work(call, Unread()) is call
     with pytest.raises(AssertionError, match="program 0 is read"):
-        with_work_of_programs(OpTable.of(["a"], bytes_source=[FROM_CAPTURE]), Unread())
+        fill_missing_work(OpTable.of(["a"], bytes_source=[FROM_CAPTURE]), Unread())
 
 
 def test_an_op_may_be_called_by_all_the_text_of_its_instruction() -> None:
-    assert [instruction_name(one) for one in ("%a.1 = f32[] b(%c)", "a.1", "%a")] == ["a.1", "a.1", "a"]
+    assert [parse_instruction_name(one) for one in ("%a.1 = f32[] b(%c)", "a.1", "%a")] == ["a.1", "a.1", "a"]
 
 
 def test_each_event_of_a_core_leads_to_its_op() -> None:
     host = host_of(op("tanh.2", 1), Metadata("no op"), op("copy.3", 2))
-    events, times, ops, table = event_ops(host, host.raw.planes_of("TPU")[0])
+    events, times, ops, table = find_event_ops(host, host.raw.planes_of("TPU")[0])
     names = [None if one < 0 else table.name[one] for one in ops.tolist()]
     assert names == ["tanh.2", None, "copy.3"] * 2
     assert times.start_ps.tolist() == [0, 10, 20, 100, 110, 120] == events.start_ps[times.rows].tolist()
@@ -131,7 +131,9 @@ def test_events_that_record_no_time_are_reported() -> None:
     core = plane("/device:TPU:0", [line("XLA Ops", events, id=1), steps], event_metadata=[metadata], id=1)
     profile = fastprof.load(xspace(core, PROGRAMS))
     stats = tuple(dict.fromkeys(READS.metadata_stats + HLO_STATS))
-    ops = host_device_ops(Host(read_host(profile.table_set, 0, (), STATS, stats), profile.table_set.session.workers))
+    ops = sum_host_device_ops(
+        Host(read_host(profile.table_set, 0, (), STATS, stats), profile.table_set.session.workers)
+    )
     assert ops.ops.table.occurrences.tolist() == [1]
     assert ops.problems == (
         "2 events of /device:TPU:0 record how often an op occurred, but not when (aggregated events): "

@@ -6,8 +6,8 @@ from time import process_time
 
 import pytest
 
-from fastprof.derive.ops.tree.name_scopes import PASSES, layer_name, scoped
-from fastprof.derive.ops.tree.op_paths import MOST_SCOPES, scopes_of
+from fastprof.derive.ops.op_trees import MOST_SCOPES, split_scopes
+from fastprof.derive.ops.training_passes import PASSES, generalize_layer, parse_scopes
 from fastprof.xprof.pages import op_profile
 
 NAMES = [
@@ -45,7 +45,7 @@ NAMES = [
 
 @pytest.mark.parametrize(("name", "path", "passed"), NAMES)
 def test_scopes_are_what_the_author_wrote(name: str, path: str, passed: str) -> None:
-    found = scoped(name)
+    found = parse_scopes(name)
     assert ("/".join(found.path), PASSES[found.passed]) == (path, passed)
 
 
@@ -54,12 +54,12 @@ def test_scopes_are_what_the_author_wrote(name: str, path: str, passed: str) -> 
     ["jvp(" * 5000 + "x" + ")" * 5000 + "/mul", "/".join("ab" * 50_000), "(" * 9999, ")/(" * 9999, "\x00/\ud800"],
 )
 def test_names_of_any_shape_are_read(name: str) -> None:
-    assert len(scoped(name).path) <= MOST_SCOPES
+    assert len(parse_scopes(name).path) <= MOST_SCOPES
 
 
 def test_long_names_in_transformations_are_read_quickly() -> None:
     begun = process_time()
-    assert scoped("transpose(" * 100_000 + "a" + ")" * 100_000 + "/mul").path[-1] == "mul"
+    assert parse_scopes("transpose(" * 100_000 + "a" + ")" * 100_000 + "/mul").path[-1] == "mul"
     assert process_time() - begun < 3
 
 
@@ -69,12 +69,12 @@ def test_long_names_in_transformations_are_read_quickly() -> None:
      ("conv2d", None), ("fp32", None), ("int8", None), ("layer_", None)],
 )  # fmt: skip
 def test_layers_are_scopes_that_end_in_a_number(scope: str, layer: str | None) -> None:
-    assert layer_name(scope) == layer
+    assert generalize_layer(scope) == layer
 
 
 def test_provenance_is_cut_at_its_slashes_and_before_its_type() -> None:
-    assert scopes_of("/a//b/MatMul_1:MatMul") == ["a", "b", "MatMul_1"]
-    assert scopes_of("a/:") == ["a"] and op_profile.scopes_of("a/:") == ["a", ""]
-    assert scopes_of("") == []
-    deep = scopes_of("/".join(map(str, range(250))))
+    assert split_scopes("/a//b/MatMul_1:MatMul") == ["a", "b", "MatMul_1"]
+    assert split_scopes("a/:") == ["a"] and op_profile.split_page_scopes("a/:") == ["a", ""]
+    assert split_scopes("") == []
+    deep = split_scopes("/".join(map(str, range(250))))
     assert len(deep) == MOST_SCOPES and deep[-1].startswith("99/100/") and deep[-1].endswith("/249")

@@ -7,21 +7,21 @@ from random import Random
 import numpy as np
 import pytest
 
-from fastprof.derive.ops.tree.op_trees import CATEGORY, INSTRUCTION, OP, Growth, Tree, laid_out
+from fastprof.derive.ops.op_trees import CATEGORY, INSTRUCTION, OP, GrowingTree, PreorderTree, lay_out
 
 
-def random_growth(seed: int, count: int) -> tuple[Growth, np.ndarray]:
+def random_growth(seed: int, count: int) -> tuple[GrowingTree, np.ndarray]:
     """A tree, and the size of each of its nodes: that of all below it, of ends a small number, so that there are
     ties."""
     random = Random(seed)
-    growth = Growth("root")
+    growth = GrowingTree("root")
     for _ in range(count):
         growth.added(random.randrange(len(growth)), CATEGORY, random.choice("abc"))
     own = np.array([random.randrange(4) for _ in range(len(growth))])
     return growth, growth.levels().rolled_up(own)
 
 
-def expected(growth: Growth, size: np.ndarray) -> list[tuple[int, int]]:
+def expected(growth: GrowingTree, size: np.ndarray) -> list[tuple[int, int]]:
     """(node as it grew, depth) in preorder: largest first, then by name, then as they grew."""
     children: dict[int, list[int]] = {}
     for node, parent in enumerate(growth.parent):
@@ -37,8 +37,8 @@ def expected(growth: Growth, size: np.ndarray) -> list[tuple[int, int]]:
     return found
 
 
-def laid(growth: Growth, size: np.ndarray) -> Tree:
-    return laid_out(growth, size, np.zeros(len(growth)))
+def laid(growth: GrowingTree, size: np.ndarray) -> PreorderTree:
+    return lay_out(growth, size, np.zeros(len(growth)))
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -54,7 +54,7 @@ def test_nodes_are_in_preorder_the_largest_child_first(seed: int) -> None:
 
 
 def test_sums_go_up_level_by_level() -> None:
-    growth = Growth("root")
+    growth = GrowingTree("root")
     a = growth.added(0, CATEGORY, "a")
     b = growth.added(a, CATEGORY, "b")
     growth.added(a, CATEGORY, "c")
@@ -63,17 +63,17 @@ def test_sums_go_up_level_by_level() -> None:
 
 
 def test_what_is_within_an_op_stays_in_order_but_for_its_work() -> None:
-    growth = Growth("root")
+    growth = GrowingTree("root")
     op = growth.added(0, OP, "op", 7)
     for name in "zyx":
         growth.added(op, INSTRUCTION, name)
     work = np.array([0, 0, 1, 1, 2], np.float64)
-    tree = laid_out(growth, np.array([9, 9, 0, 0, 0]), work)
+    tree = lay_out(growth, np.array([9, 9, 0, 0, 0]), work)
     assert tree.name == ["root", "op", "x", "z", "y"] and tree.row.tolist()[:2] == [-1, 7]
 
 
 def test_a_child_is_found_again_by_its_key() -> None:
-    growth = Growth("root")
+    growth = GrowingTree("root")
     first = growth.child(0, CATEGORY, "a", 1)
     assert growth.child(0, CATEGORY, "a", 2) != first
     assert growth.child(0, CATEGORY, "other name", 1) == first

@@ -15,16 +15,16 @@ from trace_builder import Event, event, line, plane, u64, xspace
 
 import fastprof
 from fastprof.decode.workers import Workers
-from fastprof.derive.pipelines.iterators import STATS, keep_pipelines
-from fastprof.derive.pipelines.reading import PARTS, Reading
+from fastprof.derive.pipelines.iterators import STATS, read_pipelines
+from fastprof.derive.pipelines.recorded_pipelines import PARTS, PipelineReading
 from fastprof.errors import CaptureError
 from fastprof.tables.host_reader import read_host
-from fastprof.xprof.pipelines_as_xprof import as_in_xprof, recorded
+from fastprof.xprof.pipelines_as_xprof import read_as_xprof, record_pipelines
 
 HUGE = (1 << 63) + 9
 
 
-def read(*threads: list[Event], others: int = 0) -> Reading:
+def read(*threads: list[Event], others: int = 0) -> PipelineReading:
     return kept_of(capture_of(list(threads), others)).exact
 
 
@@ -45,7 +45,7 @@ def unsigned(value: int) -> int:
     return value % (1 << 64)
 
 
-def used(found: Reading, call: int = 0) -> dict[str, tuple[int, int, int]]:
+def used(found: PipelineReading, call: int = 0) -> dict[str, tuple[int, int, int]]:
     """By name of an iterator in a call: its total, self and critical time."""
     records = found.records
     rows = range(int(found.calls.first[call]), int(found.calls.first[call + 1]))
@@ -57,13 +57,13 @@ def used(found: Reading, call: int = 0) -> dict[str, tuple[int, int, int]]:
     }  # fmt: skip
 
 
-def parts(found: Reading) -> dict[tuple[str, str], int]:
+def parts(found: PipelineReading) -> dict[tuple[str, str], int]:
     table = found.parts
     columns = zip(table.iterator.tolist(), table.part.tolist(), table.time_ps.tolist(), strict=True)
     return {(found.iterators.name[iterator], PARTS[part]): time for iterator, part, time in columns}
 
 
-def tree(found: Reading) -> list[str]:
+def tree(found: PipelineReading) -> list[str]:
     rows = zip(found.tree.pipeline.tolist(), found.tree.depth.tolist(), found.tree.iterator.tolist(), strict=True)
     return [f"{number} " + "  " * depth + found.iterators.name[iterator] for number, depth, iterator in rows]
 
@@ -91,7 +91,7 @@ def check_against_rules(seed: int) -> int:
     return sum(len(call.used) for calls in wanted.pipelines.values() for call in calls)
 
 
-def check_call(found: Reading, row: int, call: Any, seed: int) -> None:
+def check_call(found: PipelineReading, row: int, call: Any, seed: int) -> None:
     assert int(found.calls.start_ps[row]) == call.root.start
     records, shares = found.records, {}
     for place in range(int(found.calls.first[row]), int(found.calls.first[row + 1])):
@@ -107,7 +107,7 @@ def check_call(found: Reading, row: int, call: Any, seed: int) -> None:
     assert shares == wanted, seed
 
 
-def check_parts(found: Reading, number: int, calls: Any, seed: int) -> None:
+def check_parts(found: PipelineReading, number: int, calls: Any, seed: int) -> None:
     wanted: dict[tuple[int, int], int] = {}
     for call in calls:
         for key, time in call.parts.items():
@@ -127,7 +127,7 @@ def test_pipelines_drawn_by_lot_are_read_as_the_rules_say() -> None:
     assert sum(check_against_rules(seed) for seed in range(250)) > 600
 
 
-def check_sums(found: Reading) -> None:
+def check_sums(found: PipelineReading) -> None:
     """Critical times of a call add up to its duration, and the parts of an iterator to its critical time."""
     shares = np.zeros(len(found.calls), np.int64)
     np.add.at(shares, found.records.call, found.records.critical_ps)
@@ -351,10 +351,10 @@ def test_calls_know_their_groups() -> None:
     data = capture_of([[iterator("Root", 0, 5, 1), iterator("Root", 10, 9, 1), iterator("Root", 30, 7, 1)]])
     events = read_host(fastprof.load(data).table_set, 0, (), STATS, ())
     groups = np.array([4, -1, 6], np.int32)
-    kept = keep_pipelines(events, Workers(1))
+    kept = read_pipelines(events, Workers(1))
     assert kept.exact.calls.group_id.tolist() == [-1, -1, -1]
     assert kept.in_groups(groups).exact.calls.group_id.tolist() == [-1, 6, 4]
-    assert as_in_xprof(recorded(events, Workers(1), groups)).group_id.tolist() == [-1, 6, 4]
+    assert read_as_xprof(record_pipelines(events, Workers(1), groups)).group_id.tolist() == [-1, 6, 4]
 
 
 # ---- captures of TensorFlow --------------------------------------------------------------------------

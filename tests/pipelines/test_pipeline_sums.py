@@ -7,9 +7,9 @@ import random
 import numpy as np
 import pytest
 
-from fastprof.derive.pipelines.pipeline_sums import CallSums, between, largest
-from fastprof.derive.pipelines.reading import Calls, InputPipelines
-from fastprof.derive.steps.time_spread import rank
+from fastprof.derive.pipelines.recorded_pipelines import Calls, InputPipelines
+from fastprof.derive.pipelines.stages import CallSums, find_largest, measure_between_calls
+from fastprof.derive.steps.step_database import locate_percentile
 from fastprof.errors import CaptureError
 
 Rows = list[tuple[int, int, int]]
@@ -43,7 +43,7 @@ def test_figures_of_pipelines(seed: int) -> None:
         assert (sums.least_ps[p], sums.most_ps[p], sums.total_ps[p]) == (times[0], times[-1], sum(times))
         assert sums.slow[p] == sum(length > 10 for length in times)
         assert {q: int(sums.percentiles_ps[q][p]) for q in (50, 90, 99)} == {
-            q: times[rank(q, count)] for q in (50, 90, 99)
+            q: times[locate_percentile(q, count)] for q in (50, 90, 99)
         }
         assert sums.between_ps[p] == sum(t not in covered for t in range(first, last))
 
@@ -52,7 +52,7 @@ def test_no_calls_have_no_figures() -> None:
     pipelines, calls = drawn([])
     sums = CallSums(pipelines, calls, 10)
     assert len(sums.count) == len(sums.between_ps) == len(sums.most_ps) == 0
-    assert between(drawn([(0, 5, 9)])[1], 1).tolist() == [0]
+    assert measure_between_calls(drawn([(0, 5, 9)])[1], 1).tolist() == [0]
 
 
 def test_calls_beyond_64_bits_are_reported() -> None:
@@ -62,4 +62,4 @@ def test_calls_beyond_64_bits_are_reported() -> None:
 
 def test_the_largest_of_a_group_is_the_first_of_equal_ones_and_above_nothing() -> None:
     group, values = np.array([0, 0, 0, 1, 1, 3], np.int32), np.array([4, 9, 9, 0, 0, 1], np.int64)
-    assert largest(group, values, 5).tolist() == [1, -1, -1, 5, -1]
+    assert find_largest(group, values, 5).tolist() == [1, -1, -1, 5, -1]

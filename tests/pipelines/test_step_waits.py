@@ -7,9 +7,9 @@ import random
 import numpy as np
 import pytest
 
-from fastprof.derive.pipelines import step_waits
-from fastprof.derive.pipelines.reading import Calls
-from fastprof.derive.pipelines.step_waits import Steps, outside, waited
+from fastprof.derive.pipelines import pipeline_tables
+from fastprof.derive.pipelines.pipeline_tables import StepSpans, is_outside_steps, measure_waits
+from fastprof.derive.pipelines.recorded_pipelines import Calls
 from fastprof.errors import CaptureError
 
 
@@ -20,14 +20,14 @@ def calls_of(rows: list[tuple[int, int, int, int]]) -> Calls:
     return Calls(pipeline.astype(np.int32), start, duration, group.astype(np.int32), np.arange(len(rows) + 1))
 
 
-def steps_of(*steps: tuple[int, int, int]) -> Steps:
+def steps_of(*steps: tuple[int, int, int]) -> StepSpans:
     """(group, begin, duration) each."""
     group, begin, duration = np.array(steps, np.int64).reshape(-1, 3).T
-    return Steps(group, group, begin, duration, [f"train {number}" for number in group.tolist()])
+    return StepSpans(group, group, begin, duration, [f"train {number}" for number in group.tolist()])
 
 
-def shown(calls: Calls, steps: Steps) -> list[tuple[int, ...]]:
-    found = step_waits.step_waits(calls, steps)
+def shown(calls: Calls, steps: StepSpans) -> list[tuple[int, ...]]:
+    found = pipeline_tables.measure_step_waits(calls, steps)
     columns = (steps.group[found.step], found.pipeline, found.count, found.wait_ps, found.ahead_ps)
     return list(zip(*(column.tolist() for column in columns), strict=True))
 
@@ -40,14 +40,14 @@ def test_calls_of_a_step_are_cut_to_it_and_count_once() -> None:
         (1, 10, 5, 5),  # of the step, before it
     ])  # fmt: skip
     assert shown(calls, steps) == [(3, 0, 3, 20, 0), (5, 1, 1, 0, 0)]
-    assert waited(calls, steps).tolist() == [20, 0]
+    assert measure_waits(calls, steps).tolist() == [20, 0]
 
 
 def test_calls_of_no_group_run_ahead_in_every_step_that_they_overlap() -> None:
     steps = steps_of((0, 0, 10), (1, 10, 10), (2, 50, 10))
     calls = calls_of([(0, 5, 10, -1), (0, 12, 4, -1), (1, 2, 3, 0), (1, 30, 5, -1), (1, 31, 2, 9)])
     assert shown(calls, steps) == [(0, 0, 0, 0, 5), (0, 1, 1, 3, 0), (1, 0, 0, 0, 6)]
-    assert outside(calls, steps).sum() == 2
+    assert is_outside_steps(calls, steps).sum() == 2
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -77,15 +77,15 @@ def test_random_calls_as_counted_by_picosecond(seed: int) -> None:
 def test_without_steps_or_calls_there_is_nothing() -> None:
     some, none = calls_of([(0, 0, 5, 3)]), calls_of([])
     assert shown(some, steps_of()) == shown(none, steps_of((0, 0, 5))) == []
-    assert outside(none, steps_of((0, 0, 5))).tolist() == []
+    assert is_outside_steps(none, steps_of((0, 0, 5))).tolist() == []
 
 
 def test_too_many_pairs_are_not_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(step_waits, "MOST_PAIRS", 127)
+    monkeypatch.setattr(pipeline_tables, "MOST_PAIRS", 127)
     calls = calls_of([(0, 0, 5, 1), (0, 3, 3, -1), (1, 3, 3, -1)])
     steps = steps_of((1, 0, 5), (2, 5, 5))
     assert shown(calls, steps) == [(1, 0, 1, 5, -1)]
-    assert not step_waits.step_waits(calls, steps).ahead_known
+    assert not pipeline_tables.measure_step_waits(calls, steps).ahead_known
 
 
 def test_steps_beyond_64_bits_are_reported() -> None:

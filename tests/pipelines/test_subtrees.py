@@ -7,11 +7,11 @@ import random
 import numpy as np
 import pytest
 
-from fastprof.derive.pipelines.iterator_tree import Subtrees, rows_of
-from fastprof.derive.pipelines.reading import Tree
+from fastprof.derive.pipelines.iterators import Subtrees, find_tree_rows
+from fastprof.derive.pipelines.recorded_pipelines import IteratorTree
 
 
-def forest(seed: int) -> Tree:
+def forest(seed: int) -> IteratorTree:
     """A few random trees in preorder; the same iterators may be in several, under other parents."""
     rng = random.Random(seed)
     rows: list[tuple[int, int, int, int]] = []
@@ -23,7 +23,7 @@ def forest(seed: int) -> Tree:
             del path[rng.randrange(1, len(path) + 1) :]
             rows.append((pipeline, number, path[-1], len(path)))
             path.append(number)
-    return Tree(*(np.array(column, np.int32) for column in zip(*rows, strict=True)))
+    return IteratorTree(*(np.array(column, np.int32) for column in zip(*rows, strict=True)))
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -52,17 +52,17 @@ def test_ends_stages_and_sums_are_those_of_a_walk(seed: int) -> None:
 def test_a_chain_of_a_million_takes_no_walk() -> None:
     count = 1_000_000
     number = np.arange(count, dtype=np.int32)
-    chain = Tree(np.zeros(count, np.int32), number, number - 1, number)
+    chain = IteratorTree(np.zeros(count, np.int32), number, number - 1, number)
     subtrees = Subtrees(chain, number % 2 == 1)
     assert (subtrees.end == count).all()
     assert subtrees.stage[[0, 1, 2, 3, 999_999]].tolist() == [-1, -1, 1, 1, 999_997]
 
 
 def test_what_is_in_no_tree_has_no_row() -> None:
-    tree = Tree(*(np.array(column, np.int32) for column in ([0, 1], [4, 5], [-1, -1], [0, 0])))
+    tree = IteratorTree(*(np.array(column, np.int32) for column in ([0, 1], [4, 5], [-1, -1], [0, 0])))
     asked = [(0, 4), (1, 5), (0, 5), (1, 4), (7, 9), (0, -1)]
     pipeline, iterator = (np.array(column, np.int32) for column in zip(*asked, strict=True))
-    assert rows_of(tree, pipeline, iterator).tolist() == [0, 1, -1, -1, -1, -1]
-    none = Tree(*(np.zeros(0, np.int32) for _ in range(4)))
-    assert rows_of(none, pipeline, iterator).tolist() == [-1] * 6
+    assert find_tree_rows(tree, pipeline, iterator).tolist() == [0, 1, -1, -1, -1, -1]
+    none = IteratorTree(*(np.zeros(0, np.int32) for _ in range(4)))
+    assert find_tree_rows(none, pipeline, iterator).tolist() == [-1] * 6
     assert len(Subtrees(none, np.zeros(0, np.bool_)).end) == 0

@@ -4,33 +4,39 @@ from __future__ import annotations
 
 import pytest
 
-from fastprof.derive.pipelines.iterator_kinds import Helps, Kind, is_true, kind_of, suggestion
+from fastprof.derive.pipelines.recorded_pipelines import (
+    Helps,
+    IteratorKind,
+    find_iterator_kind,
+    is_true,
+    suggest_change,
+)
 
 
 @pytest.mark.parametrize(
     ("name", "kind"),
     [
-        ("Map", Kind.FUNCTION),
-        ("MapV2", Kind.FUNCTION),
-        ("BatchV2", Kind.FUNCTION),
-        ("ParallelMapV2", Kind.PARALLEL),
-        ("MapAndBatch", Kind.PARALLEL),
-        ("ParallelInterleaveV4", Kind.PARALLEL_INTERLEAVING),
-        ("Interleave[3]", Kind.INTERLEAVING),
-        ("FixedLengthRecordV2[0]", Kind.SOURCE),
-        ("TFRecordV2", Kind.SOURCE),
-        ("DataServiceV4", Kind.SERVICE),
-        ("Prefetch", Kind.BUFFER),
-        ("Filter", Kind.SEQUENTIAL),
-        ("Model", Kind.WRAPPER),
-        ("map", Kind.OTHER),
-        ("MapVolume2", Kind.OTHER),
-        ("Zip", Kind.OTHER),
-        ("", Kind.OTHER),
+        ("Map", IteratorKind.FUNCTION),
+        ("MapV2", IteratorKind.FUNCTION),
+        ("BatchV2", IteratorKind.FUNCTION),
+        ("ParallelMapV2", IteratorKind.PARALLEL),
+        ("MapAndBatch", IteratorKind.PARALLEL),
+        ("ParallelInterleaveV4", IteratorKind.PARALLEL_INTERLEAVING),
+        ("Interleave[3]", IteratorKind.INTERLEAVING),
+        ("FixedLengthRecordV2[0]", IteratorKind.SOURCE),
+        ("TFRecordV2", IteratorKind.SOURCE),
+        ("DataServiceV4", IteratorKind.SERVICE),
+        ("Prefetch", IteratorKind.BUFFER),
+        ("Filter", IteratorKind.SEQUENTIAL),
+        ("Model", IteratorKind.WRAPPER),
+        ("map", IteratorKind.OTHER),
+        ("MapVolume2", IteratorKind.OTHER),
+        ("Zip", IteratorKind.OTHER),
+        ("", IteratorKind.OTHER),
     ],
 )
-def test_kinds_by_name_whatever_the_version(name: str, kind: Kind) -> None:
-    assert kind_of(name) is kind
+def test_kinds_by_name_whatever_the_version(name: str, kind: IteratorKind) -> None:
+    assert find_iterator_kind(name) is kind
 
 
 @pytest.mark.parametrize(
@@ -55,20 +61,20 @@ def test_kinds_by_name_whatever_the_version(name: str, kind: Kind) -> None:
     ],
 )
 def test_suggestions_fit_the_iterator(name: str, recorded: dict[str, int | float | str | None], said: str) -> None:
-    assert said in suggestion(name, f"Iterator::Root::{name}", recorded)
+    assert said in suggest_change(name, f"Iterator::Root::{name}", recorded)
 
 
 def test_what_surrounds_it_decides_too() -> None:
-    behind = suggestion("TFRecord", "Iterator::Root::ParallelInterleaveV4[0]::TFRecord", {})
-    assert behind == suggestion("ParallelInterleaveV4", "Iterator::Root::ParallelInterleaveV4", {})
-    assert "host's pipeline" in suggestion("Generator", "Iterator::Prefetch::Generator", {}, to_device=True)
-    assert "reading files" in suggestion("Map", "Iterator::Map", {}, reading=0.5)
-    assert "reading files" not in suggestion("Map", "Iterator::Map", {}, reading=0.4)
+    behind = suggest_change("TFRecord", "Iterator::Root::ParallelInterleaveV4[0]::TFRecord", {})
+    assert behind == suggest_change("ParallelInterleaveV4", "Iterator::Root::ParallelInterleaveV4", {})
+    assert "host's pipeline" in suggest_change("Generator", "Iterator::Prefetch::Generator", {}, to_device=True)
+    assert "reading files" in suggest_change("Map", "Iterator::Map", {}, reading=0.5)
+    assert "reading files" not in suggest_change("Map", "Iterator::Map", {}, reading=0.4)
 
 
 def test_nothing_is_advised_that_saves_nothing() -> None:
     def said(name: str, helps: Helps) -> str:
-        return suggestion(name, f"Iterator::Root::{name}", {"parallelism": 2}, helps=helps)
+        return suggest_change(name, f"Iterator::Root::{name}", {"parallelism": 2}, helps=helps)
 
     nothing = Helps(faster=False, several=None, any_change=False)
     for name in ("MapAndBatch", "Prefetch", "ParallelInterleaveV4"):
@@ -77,10 +83,10 @@ def test_nothing_is_advised_that_saves_nothing() -> None:
     assert "other iterators set the pace" in said("Map", Helps(faster=False, several=False, any_change=True))
     cheaper = said("Map", Helps(faster=True, several=False, any_change=True, cores=2))
     assert cheaper.startswith("Make what it does cheaper") and cheaper.endswith("saves nothing, as there are 2 cores.")
-    assert said("Map", Helps(faster=True, several=True, any_change=True)) == suggestion(
+    assert said("Map", Helps(faster=True, several=True, any_change=True)) == suggest_change(
         "Map", "Iterator::Root::Map", {}
     )
-    assert said("Map", Helps()) == suggestion("Map", "Iterator::Root::Map", {}), "where nothing is predicted"
+    assert said("Map", Helps()) == suggest_change("Map", "Iterator::Root::Map", {}), "where nothing is predicted"
 
 
 def test_truths_as_they_are_written() -> None:

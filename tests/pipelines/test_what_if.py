@@ -22,7 +22,7 @@ from pipeline_captures import (
 )
 
 import fastprof
-from fastprof.derive.pipelines.what_if import ASSUMPTIONS
+from fastprof.derive.pipelines.stages import ASSUMPTIONS
 
 WITHIN = 0.08
 """Threads that take turns are not in the model."""

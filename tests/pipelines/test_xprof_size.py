@@ -29,7 +29,7 @@ def calls_in_calls(count: int) -> bytes:
 def test_pieces_are_small_and_make_the_text() -> None:
     report = fastprof.load(calls_in_calls(CALLS)).tf_data()
     text = report.to_xprof()
-    pieces = list(report_xprof.chunks(report.answer))
+    pieces = list(report_xprof.write_report(report.answer))
     assert "".join(pieces) == text == json.dumps(json.loads(text), sort_keys=True)
     rows = len(json.loads(text)[0]["rows"])
     assert rows == 101 * (CALLS - 100) + 5050
@@ -41,7 +41,7 @@ def test_memory_is_far_less_than_what_is_written() -> None:
     report.to_xprof()
     tracemalloc.start()
     try:
-        written = sum(map(len, report_xprof.chunks(report.answer)))
+        written = sum(map(len, report_xprof.write_report(report.answer)))
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -59,7 +59,9 @@ def test_json_that_runs_out_of_memory_is_an_error_of_ours(monkeypatch: pytest.Mo
 
 
 def read(count: int) -> pipelines_as_xprof.XprofReading:
-    return pipelines_as_xprof.as_in_xprof(pipelines_as_xprof.recorded(events_of(calls_in_calls(count)), Workers(1)))
+    return pipelines_as_xprof.read_as_xprof(
+        pipelines_as_xprof.record_pipelines(events_of(calls_in_calls(count)), Workers(1))
+    )
 
 
 def test_records_of_a_few_calls_are_in_memory_at_once() -> None:
@@ -78,7 +80,7 @@ def test_memory_of_records_does_not_grow_with_calls(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(pipelines_as_xprof.XprofReading.records, "__defaults__", (0, None, 5000))
     tracemalloc.start()
     try:
-        answered = tf_data._answered(reading)
+        answered = tf_data._read_capture(reading)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -97,7 +99,7 @@ def test_pipelines_are_objects_only_while_they_are_written() -> None:
     report.to_xprof()
     tracemalloc.start()
     try:
-        longest = max(map(len, report_xprof.chunks(report.answer)))
+        longest = max(map(len, report_xprof.write_report(report.answer)))
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

@@ -30,7 +30,7 @@ sys.path[:0] = [str(HERE.parents[1]), str(HERE.parent)]  # the fastprof of this 
 
 from reports import figures, session_of  # noqa: E402
 
-from fastprof.profile import trends  # noqa: E402
+from fastprof.profile import batch  # noqa: E402
 
 LOOPS = HERE / "loops"
 STEP_TOLERANCE, INPUT_POINTS, COST_TOLERANCE = 0.03, 3.0, 0.1
@@ -121,7 +121,7 @@ def score(name: str) -> LoopScore:
     scalars = {one: figures(report) for one, report in reports.items()}
     step = {one: scalars[one]["step_time_p50_ps"] for one in ("overview", "steps", "input_pipeline")}
     step = {one: None if value is None else round(value) for one, value in step.items()}
-    trend = trends.of_profile(profile)
+    trend = batch.measure_run(profile)
     step["trends"] = trend["step_time_p50_ps"]
     percent = {one: scalars[one]["input_percent"] for one in ("overview", "input_pipeline")}
     percent["trends"] = None if trend["input_share"] is None else 100 * trend["input_share"]

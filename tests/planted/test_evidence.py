@@ -11,8 +11,8 @@ from planted_cases import HEALTHY, PLANTED, Case
 from reports import records, session_of
 
 from fastprof.analyses import ANALYSES
-from fastprof.cli.table_choice import table_choice
-from fastprof.viewer.analysis_list import listed
+from fastprof.cli.analysis import parse_table_choice
+from fastprof.viewer.analysis_list import list_analyses
 
 EVIDENCE = re.compile(r"(\w+)\.(\w+)(?:\?(.+))?")
 
@@ -30,9 +30,9 @@ def test_each_finding_names_rows_that_are_there(case: Case) -> None:
         columns = {column: [_text(value) for value in table[column].to_pylist()] for column in equal}
         rows = [row for row in range(table.num_rows) if all(columns[name][row] == equal[name] for name in equal)]
         assert rows, finding["evidence"]
-        chosen = table_choice(finding["evidence"]).rows_of(table)
+        chosen = parse_table_choice(finding["evidence"]).rows_of(table)
         assert chosen.equals(table.take(rows)), "as the command line takes it"
-        assert name in listed([analysis])[0]["tables"]
+        assert name in list_analyses([analysis])[0]["tables"]
 
 
 def _text(value: Any) -> str:

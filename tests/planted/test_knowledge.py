@@ -15,13 +15,11 @@ from tf_gpu_runs import HALF_GEMM, RELU, SINGLE_GEMM, Training
 from trace_builder import Value, event, line, plane, ref, xspace
 
 from fastprof.analyses import diagnosis, runner
-from fastprof.analyses.findings import knowledge
-from fastprof.analyses.findings.advice import advice
-from fastprof.analyses.findings.facts import Facts
-from fastprof.analyses.findings.finding import CERTAIN, Finding
-from fastprof.analyses.findings.names_of_host import NamesOfHost
-from fastprof.derive.devices.framework import FRAMEWORKS, JAX, PYTORCH, TENSORFLOW
-from fastprof.derive.devices.tensor_cores import AMD, NVIDIA
+from fastprof.analyses.findings import guides
+from fastprof.analyses.findings.advice import get_advice
+from fastprof.analyses.findings.facts import CERTAIN, DiagnosisFacts, EventNames, Finding
+from fastprof.derive.devices.gpu_kernels import AMD, NVIDIA
+from fastprof.derive.devices.op_names import FRAMEWORKS, JAX, PYTORCH, TENSORFLOW
 from fastprof.derive.host import GPU, TPU
 
 
@@ -29,10 +27,10 @@ def advised(capture: bytes, cause: str, framework: str) -> set[str]:
     """The rules that apply to the finding of a cause, as if the framework had made the capture."""
     reports = runner.run(session_of(capture).table_set, diagnosis.AFTER)
     maker = AMD if b"Cijk_" in capture else NVIDIA
-    facts = Facts(framework, GPU, reports, NamesOfHost(), maker=maker)
-    found = [one for rule in diagnosis.RULES for one in rule.found(facts) if one.cause == cause]
+    facts = DiagnosisFacts(framework, GPU, reports, EventNames(), maker=maker)
+    found = [one for rule in diagnosis.RULES for one in rule(facts) if one.cause == cause]
     assert found, f"no finding of {cause}"
-    return {rule.name for rule in knowledge.RULES if knowledge.applies(rule, facts, found[0])}
+    return {rule.name for rule in guides.RULES if guides.is_applicable(rule, facts, found[0])}
 
 
 def planted(make: Callable[[], Any]) -> bytes:
@@ -231,7 +229,7 @@ CASES = {
 
 
 def test_every_rule_is_examined() -> None:
-    assert set(CASES) == {rule.name for rule in knowledge.RULES}
+    assert set(CASES) == {rule.name for rule in guides.RULES}
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -242,9 +240,9 @@ def test_a_rule_applies_where_its_evidence_is_and_only_there(name: str) -> None:
 
 
 def texts() -> Iterator[tuple[str, str]]:
-    for rule in knowledge.RULES:
+    for rule in guides.RULES:
         for framework in FRAMEWORKS:
-            if text := rule.text(Facts(framework, GPU, {}, NamesOfHost())):
+            if text := rule.text(DiagnosisFacts(framework, GPU, {}, EventNames())):
                 yield framework, text
 
 
@@ -267,10 +265,11 @@ def test_advice_of_rules_follows_that_of_the_cause() -> None:
 
 
 def test_advice_for_tpus_has_nothing_for_gpus_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(knowledge, "RULES", ())
-    finding = Finding("communication", "all-reduce", 1, CERTAIN, "", advice("communication", JAX, on_gpus=True))
+    monkeypatch.setattr(guides, "RULES", ())
+    finding = Finding("communication", "all-reduce", 1, CERTAIN, "", get_advice("communication", JAX, on_gpus=True))
     on = {
-        kind: knowledge.advised(Facts(JAX, kind, {}, NamesOfHost(), device=kind), finding).advice for kind in (GPU, TPU)
+        kind: guides.add_advice(DiagnosisFacts(JAX, kind, {}, EventNames(), device=kind), finding).advice
+        for kind in (GPU, TPU)
     }
     assert "(--xla_gpu_enable_latency_hiding_scheduler=true on GPUs)" in on[GPU]
     assert "GPU" not in on[TPU] and on[TPU].startswith("Let XLA overlap: the latency hiding scheduler, larger ")

@@ -15,7 +15,7 @@ from step_captures import core_details
 from trace_builder import Event, Metadata, Plane, Value, event, int_field, len_field, line, plane, u64, xspace
 
 from fastprof.hlo.module import HloModule
-from fastprof.hlo.text.instruction_text import expression
+from fastprof.hlo.text.instruction_text import format_expression
 
 US = 1_000_000
 START = 2_000 * US
@@ -261,7 +261,7 @@ def described(compiled: Compiled, proto: bytes) -> list[Metadata]:
         }  # fmt: skip
         if run.op.op_name:
             stats["tf_op"] = f"{run.op.op_name}:{run.op.op_type}"
-        found.append(Metadata(expression(module, row), number, display_name=run.op.name, stats=stats))
+        found.append(Metadata(format_expression(module, row), number, display_name=run.op.name, stats=stats))
     return found
 
 

@@ -8,9 +8,9 @@ import pyarrow as pa
 import pytest
 
 from fastprof.analyses import hlo_stats
-from fastprof.analyses.contract import Alike, Report, Section
-from fastprof.render import alike_rows, report_json, report_text
-from fastprof.render.look import Look
+from fastprof.analyses.contract import Alike, AnalysisReport, Section
+from fastprof.render import report_json, report_text
+from fastprof.render.table_forms import Look
 
 PS = {"unit": "ps"}
 OPS = Alike(("name", "op"), ("count", "self_ps", "share"))
@@ -38,14 +38,14 @@ def op(name: str, self_ps: int, kind: str = "fusion", count: int = 2, rate: floa
 
 
 def sizes(*rows: Row) -> list[int]:
-    return alike_rows.joined(ops(*rows), OPS, "share")[1]
+    return report_text.merge_alike_rows(ops(*rows), OPS, "share")[1]
 
 
 LAYERS = [op("while", 150, "while"), *(op(f"fusion.{number}", 100 - number) for number in range(5)), op("copy.1", 20)]
 
 
 def test_the_largest_sum_comes_first_and_totals_stay() -> None:
-    table, counts = alike_rows.joined(ops(*LAYERS), OPS, "share")
+    table, counts = report_text.merge_alike_rows(ops(*LAYERS), OPS, "share")
     assert table["name"].to_pylist() == ["fusion.0", "while", "copy.1"]
     assert counts == [5, 1, 1]
     assert table["self_ps"].to_pylist() == [490, 150, 20]
@@ -57,7 +57,7 @@ def test_the_largest_sum_comes_first_and_totals_stay() -> None:
 
 def test_rows_in_another_order_stay_in_it() -> None:
     rows = [op("while", 150, "while"), op("a.1", 10), op("fusion.1", 100), op("fusion.2", 95)]
-    table, counts = alike_rows.joined(ops(*rows), OPS, "share")
+    table, counts = report_text.merge_alike_rows(ops(*rows), OPS, "share")
     assert (table["name"].to_pylist(), counts) == (["while", "a.1", "fusion.1"], [1, 1, 2])
 
 
@@ -88,12 +88,12 @@ def test_what_is_alike(one: Row, other: Row, alike: bool) -> None:
     assert sizes(one, other) == ([2] if alike else [1, 1])
 
 
-def report(table: pa.Table) -> Report:
-    return Report(hlo_stats.NAME, {"ops": table}, {})
+def report(table: pa.Table) -> AnalysisReport:
+    return AnalysisReport(hlo_stats.NAME, {"ops": table}, {})
 
 
 def shown(look: Look, limit: int | None = None, section: Section = SECTION) -> tuple[pa.Table, list[str]]:
-    return report_text.table_of(section, report(ops(*LAYERS, op("sort", 1, "sort"))), look, limit)
+    return report_text.select_rows(section, report(ops(*LAYERS, op("sort", 1, "sort"))), look, limit)
 
 
 def test_the_text_says_that_a_row_is_a_sum() -> None:
@@ -143,8 +143,8 @@ def test_data_have_every_row() -> None:
 def test_the_cost_grows_with_the_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     """A name with many different values is compared with the last few of them, not with all."""
     compared = []
-    join = alike_rows._join
-    monkeypatch.setattr(alike_rows, "_join", lambda *given: compared.append(1) or join(*given))  # type: ignore[func-returns-value]
+    join = report_text._add_to_group
+    monkeypatch.setattr(report_text, "_add_to_group", lambda *given: compared.append(1) or join(*given))  # type: ignore[func-returns-value]
     rows = [op(f"fusion.{number}", 2**number, count=2 ** (number % 30)) for number in range(40)] * 25
     sizes(*rows)
-    assert len(compared) <= alike_rows._MOST_GROUPS * len(rows)
+    assert len(compared) <= report_text._MOST_GROUPS * len(rows)

@@ -8,12 +8,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from fastprof.render.look import Look
-from fastprof.render.table_forms import FORMATS, chunks
+from fastprof.render.table_forms import FORMATS, Look, render_table
 
 
 def read(data: Any, *, file: bool) -> pa.Table:
-    text = b"".join(chunks("arrow", data, name="t", look=Look(file=file)))
+    text = b"".join(render_table("arrow", data, name="t", look=Look(file=file)))
     return (pa.ipc.open_file(text) if file else pa.ipc.open_stream(text)).read_all()
 
 
@@ -69,7 +68,7 @@ def test_batches_are_passed_on_as_they_come() -> None:
             pulled += 1
             yield pa.record_batch({"a": [1, 2]})
 
-    stream = chunks("arrow", counted(), name="t", look=Look())
+    stream = render_table("arrow", counted(), name="t", look=Look())
     next(stream)
     assert pulled == 1
     list(stream)
@@ -83,12 +82,12 @@ def test_an_error_of_the_data_passes_through() -> None:
 
     for form in FORMATS:
         with pytest.raises(RuntimeError, match="mid-stream"):
-            list(chunks(form, broken(), name="t", look=Look()))
+            list(render_table(form, broken(), name="t", look=Look()))
 
 
 def test_a_form_that_is_not_offered() -> None:
     with pytest.raises(KeyError):
-        chunks("xml", pa.table({}), name="t", look=Look())
+        render_table("xml", pa.table({}), name="t", look=Look())
 
 
 def test_a_dictionary_may_be_empty_at_first() -> None:

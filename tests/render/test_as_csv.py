@@ -9,12 +9,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.csv
 
-from fastprof.render.look import Look
-from fastprof.render.table_forms import chunks
+from fastprof.render.table_forms import Look, render_table
 
 
 def text(data: Any, **look: Any) -> str:
-    return b"".join(chunks("csv", data, name="t", look=Look(**look))).decode()
+    return b"".join(render_table("csv", data, name="t", look=Look(**look))).decode()
 
 
 def test_every_value(awkward: pa.Table) -> None:

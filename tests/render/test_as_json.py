@@ -11,16 +11,15 @@ import pyarrow as pa
 import pytest
 
 from fastprof.render import as_json
-from fastprof.render.look import Look
 from fastprof.render.rows import BLOCK_ROWS
-from fastprof.render.table_forms import chunks
+from fastprof.render.table_forms import Look, render_table
 
 
 def document(data: Any) -> Any:
     def refuse(constant: str) -> None:
         raise AssertionError(f"{constant} is not JSON")
 
-    text = b"".join(chunks("json", data, name="things", look=Look()))
+    text = b"".join(render_table("json", data, name="things", look=Look()))
     assert text.isascii()
     assert text.endswith(b"]}\n")
     return json.loads(text, parse_constant=refuse)
@@ -107,7 +106,7 @@ def test_a_long_text_in_many_rows_takes_no_more_than_a_block() -> None:
 
 
 def test_sections_are_one_document(awkward: pa.Table) -> None:
-    text = b"".join(as_json.sections({"hosts": 1, "x": None}, {"one": awkward, "two": pa.table({"a": [1]})}))
+    text = b"".join(as_json.write_sections({"hosts": 1, "x": None}, {"one": awkward, "two": pa.table({"a": [1]})}))
     read = json.loads(text)
     assert read["summary"] == {"hosts": 1, "x": None}
     assert read["one"] == {**document(awkward), "table": "one"}

@@ -6,10 +6,9 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from fastprof.render.as_text import lines, paragraph
-from fastprof.render.look import Look
-from fastprof.render.table_forms import chunks
-from fastprof.wording.screen import width
+from fastprof.render.as_text import lines, wrap_paragraph
+from fastprof.render.table_forms import Look, render_table
+from fastprof.wording.screen import measure_width
 
 
 def rendered(table: pa.Table, look: Look | None = None) -> str:
@@ -48,7 +47,7 @@ def test_values_of_every_type(awkward: pa.Table) -> None:
 def test_no_table_is_wider_than_the_look_where_texts_can_give_way() -> None:
     table = pa.table({"plane": ["p" * 80, "q"], "count": [1, 2], "name": ["n" * 300, "short"]})
     shown = rendered(table, Look(width=60)).splitlines()
-    assert max(width(line) for line in shown) == 60
+    assert max(measure_width(line) for line in shown) == 60
     assert shown[1].count("…") == 2
     assert "short" in shown[2]
     assert "n" * 300 in rendered(table, Look(width=None))
@@ -89,7 +88,7 @@ def test_a_stream_goes_on_in_the_layout_of_its_first_block() -> None:
 
 def test_ascii_only_where_the_encoding_has_no_more() -> None:
     table = pa.table({"total_ps": [2_000_000], "name": ["é" * 200]})
-    shown = b"".join(chunks("table", table, name="t", look=Look(width=40, encoding="ascii")))
+    shown = b"".join(render_table("table", table, name="t", look=Look(width=40, encoding="ascii")))
     assert shown.isascii()
     assert b"total (us)" in shown
     assert b"..." in shown
@@ -107,11 +106,11 @@ def test_no_rows_and_no_columns() -> None:
 
 
 def test_a_paragraph_is_escaped_and_broken_at_the_width() -> None:
-    assert paragraph("a\nb", Look()) == ["  a\\nb"]
-    assert paragraph("one two three four", Look(width=20), "lead: ") == ["lead: one two three", "      four"]
-    assert {width(line) for line in paragraph("x" * 480, Look(width=50))} == {50}
-    assert paragraph("x" * 480, Look(width=None)) == ["  " + "x" * 480]
-    assert paragraph("", Look(), "a ") == ["a "]
+    assert wrap_paragraph("a\nb", Look()) == ["  a\\nb"]
+    assert wrap_paragraph("one two three four", Look(width=20), "lead: ") == ["lead: one two three", "      four"]
+    assert {measure_width(line) for line in wrap_paragraph("x" * 480, Look(width=50))} == {50}
+    assert wrap_paragraph("x" * 480, Look(width=None)) == ["  " + "x" * 480]
+    assert wrap_paragraph("", Look(), "a ") == ["a "]
 
 
 def test_moments_show_how_they_differ() -> None:
@@ -143,7 +142,7 @@ def test_columns_are_left_out_where_titles_take_too_much_still() -> None:
     assert fitted(table, 200)[1] == []
     shown, left_out = fitted(table, 58, bar="part")
     assert left_out == ["second"]
-    assert max(map(width, shown)) <= 58
+    assert max(map(measure_width, shown)) <= 58
     assert shown[0].split() == ["name", "first", "part", "kind"]
     assert fitted(table, 30)[1] == ["part", "second", "kind", "first"]
     assert fitted(table, 5)[0] == ["name", "nnnnnnnn…nnnnnnn"]

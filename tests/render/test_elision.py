@@ -6,9 +6,8 @@ import pyarrow as pa
 import pytest
 
 from fastprof.render import as_text
-from fastprof.render.look import Look
-from fastprof.wording.elision import Elision
-from fastprof.wording.screen import width
+from fastprof.render.table_forms import Look
+from fastprof.wording.screen import Elision, measure_width
 
 PATH = "jit(train_step)/jit(main)/transpose(jvp(Model))"
 SCOPES = [f"{PATH}/layer_{number}/{op}" for number in (1, 12) for op in ("attention/dot", "mlp/dot")]
@@ -43,7 +42,7 @@ SCOPES = [f"{PATH}/layer_{number}/{op}" for number in (1, 12) for op in ("attent
 def test_what_distinguishes_names_stays(texts: list[str], limit: int, shown: list[str]) -> None:
     elision = Elision(texts, limit)
     assert [elision(text) for text in texts] == shown
-    assert all(width(elision(text)) <= limit for text in texts)
+    assert all(measure_width(elision(text)) <= limit for text in texts)
 
 
 def test_other_names_than_the_first_ones_are_cut_too() -> None:

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import pytest
 
-from fastprof.wording.quantities import size_text, time_column, time_text, unix_text
+from fastprof.wording.quantities import choose_time_unit, format_size, format_time, format_unix_time
 
 
 @pytest.mark.parametrize(
@@ -25,12 +25,12 @@ from fastprof.wording.quantities import size_text, time_column, time_text, unix_
     ],
 )
 def test_a_time_has_four_digits_and_a_unit(picoseconds: int, text: str) -> None:
-    assert time_text(picoseconds) == text
+    assert format_time(picoseconds) == text
 
 
 @pytest.mark.parametrize(("size", "text"), [(0, "0 B"), (1023, "1,023 B"), (1024, "1.000 KiB"), (5 << 30, "5.000 GiB")])
 def test_a_size_has_four_digits_and_a_unit(size: int, text: str) -> None:
-    assert size_text(size) == text
+    assert format_size(size) == text
 
 
 @pytest.mark.parametrize(
@@ -46,18 +46,18 @@ def test_a_size_has_four_digits_and_a_unit(size: int, text: str) -> None:
     ],
 )
 def test_a_column_has_one_unit_where_that_shows_all(times: list[int], unit: str, texts: list[str]) -> None:
-    quantity = time_column(times)
+    quantity = choose_time_unit(times)
     assert quantity.unit == unit
     assert [quantity.text(time) for time in times] == texts
 
 
 def test_a_later_value_beyond_the_unit_bears_its_own() -> None:
-    quantity = time_column([2 * 10**9])
+    quantity = choose_time_unit([2 * 10**9])
     assert (quantity.unit, quantity.text(7), quantity.text(0)) == ("ms", "7 ps", "0.000")
 
 
 def test_numbers_are_rounded_once_and_half_to_even() -> None:
-    milliseconds = time_column([10**9, 999 * 10**9]).text
+    milliseconds = choose_time_unit([10**9, 999 * 10**9]).text
     assert [milliseconds(time) for time in (500_000, 1_500_000, 2_500_000)] == ["500.0 ns", "0.002", "0.002"]
     seeded = random.Random(7)
     for _ in range(2_000):
@@ -66,6 +66,6 @@ def test_numbers_are_rounded_once_and_half_to_even() -> None:
 
 
 def test_unix_time_is_utc_to_the_nanosecond() -> None:
-    assert unix_text(1_763_716_800_123_456_789) == "2025-11-21 09:20:00.123456789"
-    assert unix_text(-1) == "1969-12-31 23:59:59.999999999"
-    assert unix_text((1 << 63) - 1) == "2262-04-11 23:47:16.854775807"
+    assert format_unix_time(1_763_716_800_123_456_789) == "2025-11-21 09:20:00.123456789"
+    assert format_unix_time(-1) == "1969-12-31 23:59:59.999999999"
+    assert format_unix_time((1 << 63) - 1) == "2262-04-11 23:47:16.854775807"

@@ -12,7 +12,7 @@ from trace_builder import Metadata, event, line, plane, ref, stat, xspace
 import fastprof
 from fastprof.errors import UsageError
 from fastprof.profile.trace_out import FORMS, Trace
-from fastprof.xprof.trace.chunks import chunks
+from fastprof.xprof.trace.trace_forms import write_trace
 
 MANY, LONG = 300, 200_000
 XPROF = ("xprof", "xprof-streaming")
@@ -49,7 +49,7 @@ def test_what_is_written_is_in_proportion(attack: Any, form: str) -> None:
 
 
 def names(data: bytes, form: str, **options: Any) -> list[str]:
-    found = json.loads(b"".join(chunks(fastprof.load(data).tables, form, **options)))  # type: ignore[arg-type]
+    found = json.loads(b"".join(write_trace(fastprof.load(data).tables, form, **options)))  # type: ignore[arg-type]
     return [one["name"] for one in found["traceEvents"] if one.get("ph") == "X"]
 
 
@@ -76,7 +76,7 @@ def test_without_a_limit_pieces_are_no_larger_than_an_event(form: str) -> None:
 def test_the_texts_of_an_event_alone_are_complete() -> None:
     events = [event("n", 10 * i, 5, {"own": "o" * 50, "shared": ref("s" * 50)}) for i in range(2)]
     data = xspace(plane("/host:CPU", [line("t", events)]))
-    found = json.loads(b"".join(chunks(fastprof.load(data).tables, "xprof", max_text=40)))  # type: ignore[arg-type]
+    found = json.loads(b"".join(write_trace(fastprof.load(data).tables, "xprof", max_text=40)))  # type: ignore[arg-type]
     args = [one["args"] for one in found["traceEvents"] if one.get("ph") == "X"]
     assert args == [{"own": "o" * 50, "shared": "s" * 40 + "...<truncated>"}] * 2
 
@@ -86,4 +86,4 @@ def test_a_limit_below_0_is_refused() -> None:
     with pytest.raises(UsageError, match="max_text"):
         Trace(p.table_set, "xprof", max_text=-1)
     with pytest.raises(UsageError, match="max_text"):
-        chunks(p.tables, "xprof", max_text=-1)  # type: ignore[arg-type]
+        write_trace(p.tables, "xprof", max_text=-1)  # type: ignore[arg-type]

@@ -8,14 +8,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from fastprof.analyses.contract import Notice, Report
-from fastprof.analyses.late_tables import LateTables
+from fastprof.analyses.contract import AnalysisReport, LazyTables, Notice
 from fastprof.errors import UsageError
 from fastprof.render import report_json
-from fastprof.render.report_columns import Part, chunks
+from fastprof.render.report_columns import ReportPart, chunks
 
 
-def report() -> Report:
+def report() -> AnalysisReport:
     ops = pa.table(
         {
             "name": pa.array(["a", "b", "a", None]),
@@ -26,11 +25,11 @@ def report() -> Report:
             "sizes": pa.array([[1, 2], [], None, [3]]),
         }
     )
-    return Report("sample", {"ops": ops, "none": ops.slice(0, 0)}, {}, (Notice("info", "é"),))
+    return AnalysisReport("sample", {"ops": ops, "none": ops.slice(0, 0)}, {}, (Notice("info", "é"),))
 
 
-def document(report: Report, **part: Any) -> dict[str, Any]:
-    read: dict[str, Any] = json.loads(b"".join(chunks(report, Part(**part))).decode("ascii"))
+def document(report: AnalysisReport, **part: Any) -> dict[str, Any]:
+    read: dict[str, Any] = json.loads(b"".join(chunks(report, ReportPart(**part))).decode("ascii"))
     return read
 
 
@@ -77,12 +76,12 @@ def test_tables_that_are_not_asked_for_are_not_made() -> None:
     def late() -> pa.Table:
         raise AssertionError("the table was made")
 
-    found = Report("sample", LateTables({"ops": report().tables["ops"], "late": late}), {}, ())
+    found = AnalysisReport("sample", LazyTables({"ops": report().tables["ops"], "late": late}), {}, ())
     assert list(document(found, tables=("ops",))["tables"]) == ["ops"]
 
 
 def test_long_texts_are_cut() -> None:
-    report = Report("sample", {"t": pa.table({"text": ["x" * 50, "y"]})}, {}, ())
+    report = AnalysisReport("sample", {"t": pa.table({"text": ["x" * 50, "y"]})}, {}, ())
     assert document(report, letters=10)["tables"]["t"]["columns"][0]["texts"] == ["x" * 10 + "…", "y"]
 
 

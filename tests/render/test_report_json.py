@@ -12,7 +12,7 @@ import pytest
 import sample_analysis
 
 import fastprof
-from fastprof.analyses.contract import Notice, Report, scalars
+from fastprof.analyses.contract import AnalysisReport, Notice, make_scalars
 from fastprof.render import report_json
 from fastprof.xprof import report_xprof
 
@@ -23,15 +23,15 @@ def registered() -> Iterator[None]:
         yield
 
 
-def sample(values: dict[str, object] | None = None) -> Report:
+def sample(values: dict[str, object] | None = None) -> AnalysisReport:
     unknown = (None, "not asked for")
     known = dict.fromkeys(sample_analysis.SCALARS, unknown) | (values or {})
     names = pa.table([pa.array(["a", "\u202e\x00"], pa.string())], schema=sample_analysis.TABLES["names"].arrow())
-    figures = scalars(sample_analysis.SCALARS, known)  # type: ignore[arg-type]
-    return Report("sample_analysis", {"names": names}, figures, (Notice("info", "é"),))
+    figures = make_scalars(sample_analysis.SCALARS, known)  # type: ignore[arg-type]
+    return AnalysisReport("sample_analysis", {"names": names}, figures, (Notice("info", "é"),))
 
 
-def document(report: Report, limit: int | None = None) -> str:
+def document(report: AnalysisReport, limit: int | None = None) -> str:
     return b"".join(report_json.chunks(report, limit)).decode("ascii")
 
 
@@ -86,12 +86,12 @@ def page(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("page")
 def test_xprof_has_sorted_keys_whole_floats_and_nulls_for_what_is_not_a_number() -> None:
     expected = '[{"a": "sample_analysis", "b": 1.0}, [null, null, -0.0], {"c": [null, 3, true, null]}]'
-    assert report_xprof.text(sample()) == expected
-    assert "".join(report_xprof.several({"x": sample()})) == f'{{"x": {expected}}}'
+    assert report_xprof.get_text(sample()) == expected
+    assert "".join(report_xprof.write_reports({"x": sample()})) == f'{{"x": {expected}}}'
 
 
 def test_an_analysis_without_a_page_is_a_usage_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(report_xprof.NO_PAGE, "sample_analysis", "XProf counts no events")
     with pytest.raises(fastprof.UsageError, match="sample_analysis has no form xprof: XProf counts no events"):
-        report_xprof.text(sample())
-    assert "".join(report_xprof.several({"sample_analysis": sample()})) == "{}"
+        report_xprof.get_text(sample())
+    assert "".join(report_xprof.write_reports({"sample_analysis": sample()})) == "{}"

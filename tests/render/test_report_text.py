@@ -12,12 +12,12 @@ from reports import session_of
 from sample_analysis import SCALARS, TABLES
 from step_captures import host, ran, spaces, step
 
-from fastprof.analyses.contract import Notice, Report, Section, has_rows, is_known, scalars
-from fastprof.render import kernel_names
-from fastprof.render.look import Look
-from fastprof.render.report_text import branches, label, lines
+from fastprof.analyses.contract import AnalysisReport, Notice, Section, has_rows, is_known, make_scalars
+from fastprof.render import report_text
+from fastprof.render.report_text import draw_branches, get_label, lines
+from fastprof.render.table_forms import Look
 from fastprof.wording import quantities
-from fastprof.wording.screen import width
+from fastprof.wording.screen import measure_width
 
 
 @pytest.fixture(autouse=True)
@@ -26,7 +26,7 @@ def registered() -> Iterator[None]:
         yield
 
 
-def sample(names: list[str] | None = None, **values: object) -> Report:
+def sample(names: list[str] | None = None, **values: object) -> AnalysisReport:
     """A report of two hosts; the second has a name that steers a terminal."""
     rows = {
         "host": ["alpha", "be\x1b[2Jta", "gamma"],
@@ -42,10 +42,10 @@ def sample(names: list[str] | None = None, **values: object) -> Report:
     }  # fmt: skip
     tables = {"hosts": hosts, "names": pa.table({"name": pa.array(names, pa.string())})}
     notices = (Notice("info", "First."), Notice("recommendation", "Do\x07 this."), Notice("warning", "Beware."))
-    return Report("sample_analysis", tables, scalars(SCALARS, {**known, **values}), notices)  # type: ignore[arg-type]
+    return AnalysisReport("sample_analysis", tables, make_scalars(SCALARS, {**known, **values}), notices)  # type: ignore[arg-type]
 
 
-def text(report: Report, look: Look | None = None, limit: int | None = None) -> str:
+def text(report: AnalysisReport, look: Look | None = None, limit: int | None = None) -> str:
     return "\n".join(lines(report, look or Look(), limit)) + "\n"
 
 
@@ -99,7 +99,7 @@ def test_long_names_and_texts_stay_within_the_width() -> None:
     report = replace(report, notices=(Notice("warning", "long " * 100), Notice("warning", "x" * 300)))
     for columns in (60, 100):
         shown = text(report, Look(width=columns)).splitlines()
-        assert max(width(line) for line in shown) <= columns
+        assert max(measure_width(line) for line in shown) <= columns
     assert "n" * 500 in text(report, Look(width=None))
 
 
@@ -109,7 +109,7 @@ def test_columns_without_room_are_reported(monkeypatch: pytest.MonkeyPatch) -> N
     shown = text(sample(), Look(width=40))
     assert "host         events  event (%)\n" in shown
     assert "  Hidden columns: duration_ps; --wide\n  shows all\n" in shown
-    assert max(map(width, shown.splitlines())) <= 40
+    assert max(map(measure_width, shown.splitlines())) <= 40
     assert "no room" not in text(sample(), Look(width=None))
 
 
@@ -157,7 +157,7 @@ def test_kernels_have_short_names(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_names_of_kernels_lose_what_cpp_writes_around_them(name: str, shown: str) -> None:
-    assert kernel_names.short(name) == shown
+    assert report_text.shorten_kernel_name(name) == shown
 
 
 def test_an_encoding_without_blocks_has_bars_of_hashes() -> None:
@@ -190,7 +190,7 @@ def test_titles_are_strong_where_there_is_colour() -> None:
     ],
 )
 def test_labels(name: str, words: str) -> None:
-    assert label(name) == words
+    assert get_label(name) == words
 
 
 @pytest.mark.parametrize(
@@ -214,7 +214,7 @@ def test_labels(name: str, words: str) -> None:
     ],
 )
 def test_figures_with_units(value: float, unit: str | None, shown: str) -> None:
-    assert quantities.measured(value, unit) == shown
+    assert quantities.format_measure(value, unit) == shown
 
 
 def test_the_host_is_shown_where_there_are_several(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -253,10 +253,20 @@ TREE = [0, 1, 2, 2, 1, 2, 3, 0, 1]
 
 
 def test_branches_of_a_tree() -> None:
-    assert branches(TREE, unicode=True) == ["", "├─ ", "│  ├─ ", "│  └─ ", "└─ ", "   └─ ", "      └─ ", "", "└─ "]
-    assert branches(TREE, unicode=False) == ["", "|- ", "|  |- ", "|  `- ", "`- ", "   `- ", "      `- ", "", "`- "]
-    assert branches([], unicode=True) == []
-    assert len(branches(list(range(100_000)), unicode=True)[-1]) == 3 * 40  # deeper is drawn no deeper
+    assert draw_branches(TREE, unicode=True) == ["", "├─ ", "│  ├─ ", "│  └─ ", "└─ ", "   └─ ", "      └─ ", "", "└─ "]
+    assert draw_branches(TREE, unicode=False) == [
+        "",
+        "|- ",
+        "|  |- ",
+        "|  `- ",
+        "`- ",
+        "   `- ",
+        "      `- ",
+        "",
+        "`- ",
+    ]
+    assert draw_branches([], unicode=True) == []
+    assert len(draw_branches(list(range(100_000)), unicode=True)[-1]) == 3 * 40  # deeper is drawn no deeper
 
 
 def test_a_table_that_is_a_tree(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -274,7 +284,7 @@ def test_a_table_that_is_a_tree(monkeypatch: pytest.MonkeyPatch) -> None:
      (float("nan"), "")],
 )  # fmt: skip
 def test_bars(share: float, bar: str) -> None:
-    assert quantities.bar_text(share, unicode=True) == bar
+    assert quantities.draw_bar(share, unicode=True) == bar
 
 
 def test_categories_of_step_time_are_in_plain_words() -> None:

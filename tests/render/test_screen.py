@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fastprof.wording.screen import cut, excerpt, pad, printable, printable_lines, width, wrapped
+from fastprof.wording.screen import cut_middle, escape_lines, escape_text, fit_text, measure_width, pad_text, wrap_text
 
 
 @pytest.mark.parametrize(
@@ -26,35 +26,35 @@ from fastprof.wording.screen import cut, excerpt, pad, printable, printable_line
     ],
 )
 def test_only_what_prints_is_printed(raw: str, shown: str) -> None:
-    assert printable(raw) == shown
-    assert printable(raw).isprintable()
+    assert escape_text(raw) == shown
+    assert escape_text(raw).isprintable()
 
 
 @pytest.mark.parametrize("text", ["x" * 10_000, "\x07" * 10_000, "中" * 10_000, "ab\n" * 5_000, "short", ""])
 def test_the_ends_of_a_long_text_are_cut_as_all_of_it_is(text: str) -> None:
-    part = excerpt(text, 40)
+    part = cut_middle(text, 40)
     assert len(part) <= 2 * (4 * 40 + 64)
     for limit in (40, 7, 1):
-        assert cut(printable(part), limit) == cut(printable(text), limit)
+        assert fit_text(escape_text(part), limit) == fit_text(escape_text(text), limit)
 
 
 def test_a_word_of_a_megabyte_is_broken_in_time() -> None:
-    lines = wrapped("a " + "中" * 1_000_000, 80)
+    lines = wrap_text("a " + "中" * 1_000_000, 80)
     assert lines[0] == "a" and set(lines[1:]) == {"中" * 40} and len(lines) == 25_001
 
 
 def test_line_ends_stay_in_lines() -> None:
-    assert printable_lines("a\nb\x1bc\n") == "a\nb\\x1bc\n"
+    assert escape_lines("a\nb\x1bc\n") == "a\nb\\x1bc\n"
 
 
 def test_each_character_is_as_wide_by_itself_as_beside_a_wide_one() -> None:
     for character in map(chr, range(0x20, 0x3100)):
-        assert width(character) == width(character + "中") - 2, ascii(character)
+        assert measure_width(character) == measure_width(character + "中") - 2, ascii(character)
 
 
 @pytest.mark.parametrize(("text", "cells"), [("abc", 3), ("中文", 4), ("e\u0301", 1), ("é", 1), ("", 0)])
 def test_width_counts_cells(text: str, cells: int) -> None:
-    assert width(text) == cells
+    assert measure_width(text) == cells
 
 
 @pytest.mark.parametrize(
@@ -68,14 +68,14 @@ def test_width_counts_cells(text: str, cells: int) -> None:
     ],
 )
 def test_cut_leaves_out_the_middle(text: str, limit: int, shown: str) -> None:
-    assert cut(text, limit) == shown
-    assert width(shown) <= limit
+    assert fit_text(text, limit) == shown
+    assert measure_width(shown) <= limit
 
 
 def test_pad_fills_cells_not_characters() -> None:
-    assert pad("中", 4) + "|" == "中  |"
-    assert pad("12", 4, right=True) == "  12"
-    assert pad("12345", 4) == "12345"
+    assert pad_text("中", 4) + "|" == "中  |"
+    assert pad_text("12", 4, right=True) == "  12"
+    assert pad_text("12345", 4) == "12345"
 
 
 @pytest.mark.parametrize(
@@ -91,5 +91,5 @@ def test_pad_fills_cells_not_characters() -> None:
     ],
 )
 def test_wrapped_lines_hold_that_many_cells(text: str, lines: list[str]) -> None:
-    assert wrapped(text, 6) == lines
-    assert wrapped("中", 1) == ["中"]
+    assert wrap_text(text, 6) == lines
+    assert wrap_text("中", 1) == ["中"]

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from fastprof.analyses.findings.specifics import _each
-from fastprof.render.look import Look
-from fastprof.render.rows_in_words import paragraphs
+from fastprof.analyses.findings.idle_findings import _format_each
+from fastprof.render.report_text import list_paragraphs
+from fastprof.render.table_forms import Look
 
 
 def test_one_wait_has_no_average() -> None:
-    assert _each(1, "wait", "waits", 463_300_000_000) == "1 wait of 463.3 ms"
-    assert _each(2, "wait", "waits", 463_300_000_000) == "2 waits of 231.6 ms on average"
+    assert _format_each(1, "wait", "waits", 463_300_000_000) == "1 wait of 463.3 ms"
+    assert _format_each(2, "wait", "waits", 463_300_000_000) == "2 waits of 231.6 ms on average"
 
 
 @pytest.mark.parametrize(
@@ -27,4 +27,4 @@ def test_a_share_without_start_up_is_said_if_it_differs(rest: float | None, expe
         pa.field("rest_share", pa.float64(), metadata=unit),
     ])  # fmt: skip
     table = pa.Table.from_pylist([{"title": "idle", "share": 0.978, "rest_share": rest}], schema)
-    assert next(paragraphs(table, Look()))[0] == expected
+    assert next(list_paragraphs(table, Look()))[0] == expected

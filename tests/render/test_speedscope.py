@@ -14,7 +14,7 @@ from trace_builder import Metadata, event, line, plane, u64, xspace
 import fastprof
 from fastprof.cli.main import main
 from fastprof.errors import UsageError
-from fastprof.render import speedscope
+from fastprof.render import report_graphics
 
 HOSTILE = '</script>"\\\x00\x1b[2J\u202e é 漢字\n'
 
@@ -92,7 +92,7 @@ def test_a_report_without_ops_has_an_empty_profile() -> None:
 
 def test_other_analyses_have_no_stacks() -> None:
     with pytest.raises(UsageError, match="op-profile"):
-        list(speedscope.chunks(fastprof.load(capture(5)).op_stats().answer))
+        list(report_graphics.write_speedscope(fastprof.load(capture(5)).op_stats().answer))
 
 
 def test_a_file_named_for_it_is_written_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

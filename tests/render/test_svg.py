@@ -16,8 +16,8 @@ from step_captures import host, ran, spaces
 from trace_builder import Event, Value
 
 import fastprof
-from fastprof.render.svg.drawing import CELL, fitted
-from fastprof.wording.screen import width
+from fastprof.render.svg.drawing import CELL, fit_label
+from fastprof.wording.screen import measure_width
 
 NAMESPACE = "{http://www.w3.org/2000/svg}"
 HOSTILE = '</text><script>alert("1")</script>&amp;\x00\x1b[2J\u202e é 漢字' + "W" * 500
@@ -52,7 +52,7 @@ def assert_inside(root: ElementTree.Element) -> None:
     for text in texts(root):
         size = {"small": 11, "title": 17, "head": 14}.get((text.get("class") or "").split(" ")[-1].split(" ")[0], 12)
         cell = CELL * size if "name" in (text.get("class") or "") else 0.5 * size
-        taken, x = cell * width(text.text or ""), float(text.get("x", 0))
+        taken, x = cell * measure_width(text.text or ""), float(text.get("x", 0))
         left = {"end": x - taken, "middle": x - taken / 2}.get(text.get("text-anchor", ""), x)
         assert left >= 0 and left + taken <= wide, text.text
         assert 0 < float(text.get("y", 0)) < tall
@@ -126,8 +126,8 @@ def test_names_are_text_and_cut() -> None:
 @pytest.mark.parametrize("wide", [0, 5, 8, 30, 300])
 def test_a_name_takes_no_more_than_its_room(wide: int) -> None:
     for name in ("a" * 100, "漢" * 100, "", "ab", "\n" * 50):
-        assert width(fitted(name, wide)) * CELL * 12 <= wide + 1e-9
-    assert fitted("short", 300) == "short"
+        assert measure_width(fit_label(name, wide)) * CELL * 12 <= wide + 1e-9
+    assert fit_label("short", 300) == "short"
 
 
 def test_without_pipelines_it_says_why() -> None:

@@ -9,7 +9,7 @@ import pytest
 from trace_builder import Event, Metadata, Plane, event, line, plane, ref, u64, xspace
 
 import fastprof
-from fastprof.xprof.trace.chunks import chunks
+from fastprof.xprof.trace.trace_forms import write_trace
 
 US = 10**6
 LAST = 2**32 - 1
@@ -18,7 +18,7 @@ LAST = 2**32 - 1
 
 def shown(form: str, *planes: Plane) -> dict[str, Any]:
     document: dict[str, Any] = json.loads(
-        b"".join(chunks(fastprof.load(xspace(*planes, hostnames=["host"])).tables, form))
+        b"".join(write_trace(fastprof.load(xspace(*planes, hostnames=["host"])).tables, form))
     )
     return document
 

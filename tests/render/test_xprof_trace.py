@@ -12,13 +12,13 @@ from trace_builder import Metadata, Plane, event, line, plane, ref, stat, u64, x
 
 import fastprof
 from fastprof.errors import UsageError
-from fastprof.xprof.trace import streamed_tracks
-from fastprof.xprof.trace.chunks import chunks
+from fastprof.xprof.trace import streamed_form
+from fastprof.xprof.trace.trace_forms import write_trace
 
 
 def document(data: bytes | list[bytes], form: str, **options: Any) -> dict[str, Any]:
     tables = fastprof.load(data).tables
-    document: dict[str, Any] = json.loads(b"".join(chunks(tables, form, **options)))  # type: ignore[arg-type]
+    document: dict[str, Any] = json.loads(b"".join(write_trace(tables, form, **options)))  # type: ignore[arg-type]
     return document
 
 
@@ -82,8 +82,8 @@ def test_of_several_hosts_one_has_to_be_chosen() -> None:
     hosts = [xspace(threads(event("f", 0, 1)), hostnames=[name]) for name in ("a", "b")]
     profile = fastprof.load(hosts)
     with pytest.raises(UsageError, match="one host"):
-        chunks(profile.tables, "xprof")  # type: ignore[arg-type]
-    assert b"".join(chunks(profile.select(hosts="a").tables, "xprof"))  # type: ignore[arg-type]
+        write_trace(profile.tables, "xprof")  # type: ignore[arg-type]
+    assert b"".join(write_trace(profile.select(hosts="a").tables, "xprof"))  # type: ignore[arg-type]
 
 
 # ---- the streaming form
@@ -183,7 +183,7 @@ def test_a_session_without_events_is_a_document() -> None:
 )
 def test_what_makes_no_sense_is_refused_before_anything_is_read(form: str, options: dict[str, Any]) -> None:
     with pytest.raises(UsageError):
-        chunks(fastprof.load(xspace(hostnames=["a"])).tables, form, **options)  # type: ignore[arg-type]
+        write_trace(fastprof.load(xspace(hostnames=["a"])).tables, form, **options)  # type: ignore[arg-type]
 
 
 def test_rows_of_tracks_are_put_in_the_order_of_time() -> None:
@@ -198,4 +198,4 @@ def test_rows_of_tracks_are_put_in_the_order_of_time() -> None:
         trace: Any = SimpleNamespace(start=np.empty(count, np.uint64), duration=np.empty(count, np.uint64))
         trace.start[rows], trace.duration[rows] = start, duration
         longer_first = np.lexsort((np.arange(count), -duration.astype(np.int64), start, track))
-        assert streamed_tracks._by_time(trace, rows, track).tolist() == rows[longer_first].tolist()
+        assert streamed_form._sort_by_time(trace, rows, track).tolist() == rows[longer_first].tolist()

@@ -9,12 +9,11 @@ import pytest
 from test_devices_of_vendors import HERE, labels, of_kineto, slice_of, write
 
 import fastprof
-from fastprof.analyses.findings.advice import _NOT_ON_GPUS, _TEXTS, advice
-from fastprof.analyses.findings.facts import Facts
-from fastprof.analyses.findings.knowledge import RULES
-from fastprof.analyses.findings.names_of_host import NamesOfHost
-from fastprof.derive.devices.framework import FRAMEWORKS, JAX, PYTORCH, TENSORFLOW
-from fastprof.derive.devices.tensor_cores import AMD, NVIDIA
+from fastprof.analyses.findings.advice import _NOT_ON_GPUS, _TEXTS, get_advice
+from fastprof.analyses.findings.facts import DiagnosisFacts, EventNames
+from fastprof.analyses.findings.guides import RULES
+from fastprof.derive.devices.gpu_kernels import AMD, NVIDIA
+from fastprof.derive.devices.op_names import FRAMEWORKS, JAX, PYTORCH, TENSORFLOW
 from fastprof.derive.host import GPU
 
 US = 10**6
@@ -55,21 +54,21 @@ def test_titles_name_the_kind_of_device(label: str, call: str, work: str, word: 
 def test_advice_for_other_devices_names_nothing_of_cuda(cause: str, framework: str) -> None:
     if cause in ("precision", "memory_bound") or "on the CPU" in cause:
         return
-    text = advice(cause, framework, on_gpus=False)
+    text = get_advice(cause, framework, on_gpus=False)
     assert not [word for word in OF_CUDA if word in text]
 
 
 def test_advice_for_gpus_names_cuda() -> None:
     for cause, of_cause in _NOT_ON_GPUS.items():
-        assert all(advice(cause, framework, on_gpus=True) != text for framework, text in of_cause.items())
-    assert "CUDA graphs" in advice("launch", PYTORCH, on_gpus=True)
+        assert all(get_advice(cause, framework, on_gpus=True) != text for framework, text in of_cause.items())
+    assert "CUDA graphs" in get_advice("launch", PYTORCH, on_gpus=True)
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
 def test_rules_for_other_devices_name_nothing_of_cuda(rule: Any) -> None:
     """Whether their evidence can exist there is another question: allocations of CUDA cannot."""
     for framework in (JAX, PYTORCH, TENSORFLOW):
-        facts = Facts(framework, GPU, {}, NamesOfHost(), device="MTIA")
+        facts = DiagnosisFacts(framework, GPU, {}, EventNames(), device="MTIA")
         text = rule.text(facts)
         if rule.name not in ("memory_growth", "l2_fetch", "overlap", "combine"):
             assert not text or not [word for word in OF_CUDA if word in text], text
@@ -77,7 +76,7 @@ def test_rules_for_other_devices_name_nothing_of_cuda(rule: Any) -> None:
 
 def test_units_are_called_as_their_maker_calls_them() -> None:
     rule = next(rule for rule in RULES if rule.name == "sixteen_bits")
-    texts = [rule.text(Facts(PYTORCH, GPU, {}, NamesOfHost(), maker=maker)) for maker in (NVIDIA, AMD, None)]
+    texts = [rule.text(DiagnosisFacts(PYTORCH, GPU, {}, EventNames(), maker=maker)) for maker in (NVIDIA, AMD, None)]
     assert [text.endswith(f"uses {units}.") for text, units in zip(
         texts, ("Tensor Cores", "Matrix Cores", "Tensor Cores"), strict=True)] == [True] * 3  # fmt: skip
 

@@ -13,9 +13,9 @@ from trace_builder import Event, event, line, plane, xspace
 
 import fastprof
 from fastprof.derive.serving import STATS
-from fastprof.derive.serving.of_host import serving_of_host
-from fastprof.derive.steps.grouping import STATS as GROUPING_STATS
-from fastprof.derive.steps.grouping import Groups, group
+from fastprof.derive.serving.host_serving import read_host_serving
+from fastprof.derive.steps.event_graph import STATS as GROUPING_STATS
+from fastprof.derive.steps.grouping import Groups, group_events
 from fastprof.tables.host_events import HostEvents
 from fastprof.tables.host_reader import read_host
 
@@ -30,7 +30,7 @@ Span = tuple[str, int, int]
 def grouped(capture: bytes) -> tuple[HostEvents, Groups]:
     tables = fastprof.load(capture).table_set
     raw = read_host(tables, 0, (), tuple(dict.fromkeys((*GROUPING_STATS, *STATS))), ())
-    groups = group(raw, tables.session.workers)
+    groups = group_events(raw, tables.session.workers)
     return groups.events, groups
 
 
@@ -110,7 +110,7 @@ def slow_parts(events: HostEvents, groups: Groups, request: int, begin: int, end
 @pytest.mark.parametrize("seed", range(12))
 def test_parts_are_those_of_a_model_that_takes_moments_one_by_one(seed: int) -> None:
     events, groups = grouped(random_server(seed).capture())
-    timed = serving_of_host("host", events, groups).timed
+    timed = read_host_serving("host", events, groups).timed
     assert len(timed.requests) > 3
     columns = (timed.requests.group, timed.requests.begin, timed.requests.end, timed.parts)
     for request, begin, end, parts in zip(*(column.tolist() for column in columns), strict=True):
@@ -127,7 +127,7 @@ def test_transfers_of_the_system_last_from_their_issue_to_the_last_done_of_the_c
     server.add(done, 15, 1, _c=6)
     server.add(issue, 50, 1, _c=6)
     server.add(issue, 60, 1, _c=7)
-    timed = serving_of_host("host", *grouped(server.capture())).timed
+    timed = read_host_serving("host", *grouped(server.capture())).timed
     assert timed.parts.tolist() == [[0, 0, 0, 22_000_000, 0, 0, 0, 0]]
 
 

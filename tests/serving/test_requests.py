@@ -10,8 +10,8 @@ from serving_builder import US, Server
 from trace_builder import event, line, plane, xspace
 
 import fastprof
-from fastprof.derive.serving.host_rows import NONE, Links, greatest, least
-from fastprof.tables.host_events import beside
+from fastprof.derive.serving.requests import NONE, NumberLinks, reduce_greatest, reduce_least
+from fastprof.tables.host_events import join_stat
 
 
 def requests(server: Server, *columns: str) -> list[Any]:
@@ -165,7 +165,7 @@ def test_programs_are_known_by_a_stat_or_by_the_end_of_the_name(
 
 
 def test_links_hold_each_pair_once_in_ascending_order() -> None:
-    links = Links.of(np.array([2, 0, 2, 2]), np.array([9, 5, 3, 9]), 4)
+    links = NumberLinks.of(np.array([2, 0, 2, 2]), np.array([9, 5, 3, 9]), 4)
     assert [links.others[links.bounds[i] : links.bounds[i + 1]].tolist() for i in range(4)] == [[5], [], [3, 9], []]
     assert links.first(np.array([3, 2, 0])).tolist() == [-1, 3, 5]
     place, other = links.of_each(np.array([2, 1, 2]))
@@ -174,17 +174,17 @@ def test_links_hold_each_pair_once_in_ascending_order() -> None:
 
 def test_links_of_nothing() -> None:
     none = np.zeros(0, np.int64)
-    links = Links.of(none, none, 2)
+    links = NumberLinks.of(none, none, 2)
     assert links.first(np.array([0, 1])).tolist() == [-1, -1]
     assert [column.tolist() for column in links.of_each(np.array([1]))] == [[], []]
 
 
 def test_values_beside_rows() -> None:
-    has, values = beside(np.array([5, 0, 9]), np.array([0, 4, 5]), np.array([7, 8, 9]))
+    has, values = join_stat(np.array([5, 0, 9]), np.array([0, 4, 5]), np.array([7, 8, 9]))
     assert (has.tolist(), values.tolist()) == ([True, True, False], [9, 7, 0])
 
 
 def test_the_least_and_the_greatest_at_each_place() -> None:
     values, at = np.array([4, NONE, 2, NONE]), np.array([0, 0, 0, 1])
-    assert least(values, at, 3).tolist() == [2, NONE, NONE]
-    assert greatest(values, at, 3).tolist() == [4, NONE, NONE]
+    assert reduce_least(values, at, 3).tolist() == [2, NONE, NONE]
+    assert reduce_greatest(values, at, 3).tolist() == [4, NONE, NONE]

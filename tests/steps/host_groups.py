@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import fastprof
-from fastprof.derive.steps.grouping import STATS, Groups, group
+from fastprof.derive.steps.event_graph import STATS
+from fastprof.derive.steps.grouping import Groups, group_events
 from fastprof.tables.host_events import HostEvents
 from fastprof.tables.host_reader import read_host
 
@@ -17,7 +18,7 @@ def read(capture: bytes | Path, **options: Any) -> HostEvents:
 
 def groups_of(capture: bytes | Path, **options: Any) -> Groups:
     profile = fastprof.load(capture, **options)
-    return group(read_host(profile.table_set, 0, (), STATS, ()), profile.table_set.session.workers)
+    return group_events(read_host(profile.table_set, 0, (), STATS, ()), profile.table_set.session.workers)
 
 
 def members(groups: Groups) -> dict[str, list[str]]:

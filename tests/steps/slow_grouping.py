@@ -18,8 +18,8 @@ from slow_link_keys import REQUESTS, Key, KeyOf, context_key, integer, is_module
 from slow_reader import Space, parse, signed
 
 from fastprof.derive.devices.op_names import Framework
-from fastprof.derive.devices.op_names import parse as parse_op
-from fastprof.derive.steps.event_types import CODES
+from fastprof.derive.devices.op_names import parse_op_name as parse_op
+from fastprof.derive.steps.event_graph import CODES
 
 LOOPS = {"WhileOp-EvalCond", "WhileOp-StartBody", "ForOp", "ParallelForOp", "ForeverOp"}
 TF_DATA = {f"InstantiatedCapturedFunction::Run{how}" for how in ("", "WithBorrowedArgs", "Instantiated", "Async")}

@@ -10,11 +10,10 @@ from reports import session_of
 from step_captures import US, found, host, pod_viewer, ran, rows, shown, spaces, step, tpu
 from trace_builder import event, line, plane
 
-from fastprof.derive.steps import across_hosts
-from fastprof.derive.steps.across_hosts import SessionSteps, combined, on_pairs
-from fastprof.derive.steps.database import BY_CORE
-from fastprof.derive.steps.outlines import Spans
-from fastprof.xprof.steps import shown_steps
+from fastprof.derive.steps import step_alignment
+from fastprof.derive.steps.step_alignment import SessionSteps, StepExtents, combine_hosts, describe_pairing
+from fastprof.derive.steps.step_database import BY_CORE
+from fastprof.xprof.steps import get_shown_steps
 
 
 def on_host(starts: Sequence[float], duration: float = 8, name: str = "vm", first: int = 0) -> bytes:
@@ -37,14 +36,14 @@ def test_steps_of_the_same_name_are_the_same() -> None:
     database = found(on_host(every(5), name="a"), on_host(every(3, 21), name="b", first=1))
     assert database.group.tolist() == [[1, 0], [2, 1], [3, 2]] and database.step.tolist() == [1, 2, 3]
     assert database.number.tolist() == [1, 2, 3] and database.label == ["train 1", "train 2", "train 3"]
-    assert on_pairs(database) == [
+    assert describe_pairing(database) == [
         "Steps of hosts are paired by their names. XProf pairs them by when they ran, with b shifted by 1.",
     ]
 
 
 def test_hosts_that_agree_in_all_need_no_remark() -> None:
     database = found(on_host(every(3), name="a"), on_host(every(3, 1), name="b"))
-    assert database.step.tolist() == [0, 1, 2] and on_pairs(database) == []
+    assert database.step.tolist() == [0, 1, 2] and describe_pairing(database) == []
 
 
 def unnumbered(starts: Sequence[float], name: str) -> bytes:
@@ -58,7 +57,7 @@ def test_steps_whose_names_do_not_record_are_aligned_by_time() -> None:
     database = found(*captures)
     assert database.group.tolist() == [[2, 0], [3, 1], [4, 2]] and database.step.tolist() == [2, 3, 4]
     assert shown(*captures).step.tolist() == [0, 1, 2]
-    assert on_pairs(database) == [
+    assert describe_pairing(database) == [
         "Steps of hosts cannot be paired by their names: they are aligned by when they ran, with b shifted by 2.",
         "Hosts number their steps differently: numbers here are those of a.",
     ]
@@ -109,14 +108,14 @@ def test_of_equal_overlaps_the_first_step_of_the_host_comes_first() -> None:
 def test_steps_in_order_overlap_as_a_walk_along_both_finds(seed: int) -> None:
     chosen = np.random.default_rng(seed)
 
-    def spans() -> Spans:
+    def spans() -> StepExtents:
         times = np.cumsum(chosen.integers(0, 4, 2 * int(chosen.integers(0, 30))))
         some = times.reshape(-1, 2)[np.diff(times.reshape(-1, 2))[:, 0] > 0]
-        return Spans(some[:, 0], some[:, 1])
+        return StepExtents(some[:, 0], some[:, 1])
 
     host, chief = spans(), spans()
-    walked = {k: time for k, time in across_hosts._overlaps(host, chief).items() if time}
-    assert across_hosts._overlaps_in_order(host, chief) == walked
+    walked = {k: time for k, time in step_alignment._measure_overlaps(host, chief).items() if time}
+    assert step_alignment._measure_ordered_overlaps(host, chief) == walked
 
 
 def test_a_host_without_steps_is_left_out_but_for_xprof() -> None:
@@ -140,9 +139,9 @@ def test_steps_that_leave_nothing_in_common_are_distinguished_from_none() -> Non
 
 def test_incomplete_steps_go_before_hosts_are_aligned() -> None:
     report = pod_viewer(on_host(every(8)), on_host(every(4)))
-    database = shown_steps(report)
+    database = get_shown_steps(report)
     assert database.complete.tolist() == [False, True, True, True]
-    complete = shown_steps(report, complete=True)
+    complete = get_shown_steps(report, complete=True)
     assert complete.group.tolist() == [[1, 1], [2, 2], [3, 3]]
     assert complete.step.tolist() == [0, 1, 2]
 
@@ -193,7 +192,7 @@ def test_collectives_keep_their_device() -> None:
 
 
 def test_no_hosts_have_no_steps() -> None:
-    assert len(combined([])) == 0
+    assert len(combine_hosts([])) == 0
 
 
 @pytest.mark.parametrize("count", [1, 2])

@@ -14,7 +14,7 @@ from step_captures import US, found, in_order, ran, rows, spaces, tpu
 from trace_builder import Event, line, plane
 
 import fastprof
-from fastprof.derive.steps.executions import Executions, executions
+from fastprof.derive.steps.device_steps import ProgramExecutions, find_executions
 from fastprof.derive.steps.tpu_steps import STATS
 from fastprof.tables.host_reader import read_host
 
@@ -32,11 +32,11 @@ def on_both(name: str, at: float, took: float, device_at: float, device_took: fl
 def on_device(runs: list[Event], ops: list[Event]) -> list[tuple[float, float]]:
     """Begin and end of each execution, in microseconds."""
     capture = spaces(plane("/device:TPU:0", [line("XLA Modules", runs, id=2), line("XLA Ops", in_order(ops), id=3)]))
-    (one,) = executions(read_host(fastprof.load(capture).table_set, 0, (), STATS, ()))
+    (one,) = find_executions(read_host(fastprof.load(capture).table_set, 0, (), STATS, ()))
     return microseconds(one)
 
 
-def microseconds(one: Executions) -> list[tuple[float, float]]:
+def microseconds(one: ProgramExecutions) -> list[tuple[float, float]]:
     begin, end = one.on_device
     return [(a / US, b / US) for a, b in zip(begin.tolist(), end.tolist(), strict=True)]
 

@@ -10,7 +10,7 @@ import pytest
 from host_groups import groups_of, members, read
 from trace_builder import Event, Line, Plane, event, line, plane, xspace
 
-from fastprof.derive.steps.device_steps import device_times, grouping_line, is_derived, nodes
+from fastprof.derive.steps.device_steps import find_grouping_line, is_derived, map_to_nodes, read_device_times
 from fastprof.derive.steps.grouping import Groups
 
 CONTEXT = 12
@@ -128,7 +128,7 @@ def test_derived_lines_are_known_by_their_ids(id: int, derived: bool) -> None:
 def test_steps_group_the_events_of_a_tpu_else_modules(names: tuple[str, ...], found: str | None) -> None:
     """A name with an exclamation mark is that of a line without events."""
     lines = [line(name.rstrip("!"), [] if name.endswith("!") else [event("e", 0, 5)]) for name in names]
-    chosen = grouping_line(read(xspace(tpu(*lines))).planes[0])
+    chosen = find_grouping_line(read(xspace(tpu(*lines))).planes[0])
     assert (None if chosen is None else chosen.name) == found
 
 
@@ -139,7 +139,7 @@ def test_ops_are_stood_for_by_the_step_that_includes_them() -> None:
     events = read(
         xspace(roots(1), tpu(line("XLA Ops", ops), grouping), tpu(line("XLA Ops", ops), name="/device:TPU:1"))
     )
-    node = nodes(events, events.planes[1:])
+    node = map_to_nodes(events, events.planes[1:])
     assert node.tolist() == [0] + [-1, 6, -1, 7, -1] + [6, 7] + [-1] * 5
 
 
@@ -248,7 +248,7 @@ def test_times_of_any_events_by_the_clock_of_the_device() -> None:
         xspace(tpu(line("l", [event("e", 1, 2, {"device_offset_ps": 5, "device_duration_ps": 6}), event("e", 3, 4)])))
     )
     for rows, expected in (([0, 1], [[5, 3], [6, 4]]), ([1], [[3], [4]]), ([], [[], []])):
-        assert [column.tolist() for column in device_times(events, np.array(rows, np.int32))] == expected
+        assert [column.tolist() for column in read_device_times(events, np.array(rows, np.int32))] == expected
 
 
 def test_some_of_the_steps() -> None:

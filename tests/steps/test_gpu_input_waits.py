@@ -10,8 +10,8 @@ from test_gpu_steps import gpu
 from trace_builder import Event, line, plane
 
 import fastprof
-from fastprof.derive.steps.across_hosts import SessionSteps
-from fastprof.xprof.steps import shown_steps
+from fastprof.derive.steps.step_alignment import SessionSteps
+from fastprof.xprof.steps import get_shown_steps
 
 
 def capture(*waits: Event, kernels: tuple[Event, ...] = ()) -> bytes:
@@ -64,7 +64,7 @@ def test_a_gpu_that_is_kept_busy_waits_for_nothing() -> None:
     report = pod_viewer(capture(wait(30, 100)))
     database = report.after["steps"].detail_as(SessionSteps).database
     assert rows(database) == [(0, 1, 20.0, 880.0, {"device_compute_32": 500.0, "unknown_time": 380.0})]
-    assert rows(shown_steps(report)) == rows(database)
+    assert rows(get_shown_steps(report)) == rows(database)
 
 
 def test_reports_say_it_and_xprofs_pages_do_not() -> None:

@@ -8,9 +8,9 @@ import pytest
 from step_captures import HOST, US, found, in_order, marked, ran, rows, shown, spaces, step
 from trace_builder import Event, Plane, event, line, plane
 
-from fastprof.derive.ops.kernel_names import num_bytes
-from fastprof.derive.steps.gpu_step_events import type_of_name
-from fastprof.derive.steps.step_time import EventType as Kind
+from fastprof.derive.ops.gpu_kernels import parse_copy_bytes
+from fastprof.derive.steps.step_database import EventType as Kind
+from fastprof.derive.steps.step_events import classify_gpu_name
 
 LAUNCHES = ((5, 10), (20, 10), (40, 10), (60, 10), (80, 10))
 
@@ -115,7 +115,7 @@ def test_iterations_of_loops_are_steps_and_the_last_takes_in_what_has_none() -> 
     ],
 )
 def test_what_a_kernel_counts_for_follows_from_its_name(name: str, type_: int) -> None:
-    assert type_of_name(name) == type_
+    assert classify_gpu_name(name) == type_
 
 
 @pytest.mark.parametrize(
@@ -176,7 +176,7 @@ def test_a_shape_that_is_recorded_decides_on_kernels(name: str, shape: str, type
     ],
 )
 def test_bytes_of_a_copy_are_read_from_its_details(details: str, size: int) -> None:
-    assert num_bytes(details) == size
+    assert parse_copy_bytes(details) == size
 
 
 def recorded(group_of_step: Any) -> bytes:

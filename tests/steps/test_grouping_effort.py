@@ -11,8 +11,8 @@ from host_groups import read
 from trace_builder import Event, event, line, plane, xspace
 
 from fastprof.decode.workers import Workers
-from fastprof.derive.steps.grouping import group
-from fastprof.derive.steps.thread_pools import START, STOP
+from fastprof.derive.steps.grouping import group_events
+from fastprof.derive.steps.spans import REGION_START, REGION_STOP
 
 MOST_SECONDS = 3
 MANY = 30_000
@@ -31,8 +31,8 @@ def a_level_for_each_of_nested_roots() -> bytes:
 
 
 def regions_that_begin_together() -> bytes:
-    begun = [e("as long", 10, MANY) for _ in range(MANY)] + [e(START, 10, 0, _c=1) for _ in range(MANY)]
-    return thread(begun + [e(STOP, 20 + i, 0) for i in range(MANY)])
+    begun = [e("as long", 10, MANY) for _ in range(MANY)] + [e(REGION_START, 10, 0, _c=1) for _ in range(MANY)]
+    return thread(begun + [e(REGION_STOP, 20 + i, 0) for i in range(MANY)])
 
 
 def a_crowd_of_groups_that_lead_to_all_others() -> bytes:
@@ -74,6 +74,6 @@ def ops_that_are_placed_among_steps() -> bytes:
 def test_attacks(attack: Any) -> None:
     events = read(attack())
     begun = time.process_time()
-    groups = group(events, Workers(1))
+    groups = group_events(events, Workers(1))
     assert len(groups.names) == groups.count
     assert time.process_time() - begun < MOST_SECONDS

@@ -9,9 +9,9 @@ from slow_step_time import Typed, times
 from step_captures import HOST, US, host, in_order, marked, ran, rows, spaces, step
 from trace_builder import Event, event, line, plane
 
-from fastprof.derive.steps.host_step_events import type_of_name
-from fastprof.derive.steps.step_time import NO_TYPE, TYPES
-from fastprof.derive.steps.step_time import EventType as Kind
+from fastprof.derive.steps.step_database import NO_TYPE, TYPES
+from fastprof.derive.steps.step_database import EventType as Kind
+from fastprof.derive.steps.step_events import classify_host_name
 
 
 def test_a_step_is_its_marker_and_what_runs_in_it() -> None:
@@ -63,7 +63,7 @@ def test_what_no_marker_names_is_a_step_if_a_framework_names_it() -> None:
     ],
 )
 def test_what_an_event_counts_for_follows_from_its_name(name: str, type_: int) -> None:
-    assert type_of_name(name) == type_
+    assert classify_host_name(name) == type_
 
 
 def test_markers_are_given_by_their_name_unless_it_is_a_path() -> None:

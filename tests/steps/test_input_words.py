@@ -8,7 +8,7 @@ from step_captures import HOST, in_order, ran, spaces, step
 from test_gpu_steps import gpu
 from trace_builder import Event, line, plane
 
-from fastprof.derive.steps.input_words import MAYBE, NO, SAYS, reads, said_by
+from fastprof.derive.steps.host_calls import MAYBE, NO, SAYS, classify_words, reads_data
 
 
 @pytest.mark.parametrize(
@@ -23,13 +23,13 @@ from fastprof.derive.steps.input_words import MAYBE, NO, SAYS, reads, said_by
     ],
 )  # fmt: skip
 def test_words_say_that_data_are_loaded(name: str, said: str) -> None:
-    assert said_by(name) == said
+    assert classify_words(name) == said
 
 
 def test_calls_of_libraries_read() -> None:
-    assert reads("$npyio.py:12 load") and reads("$<unknown> readinto")
-    assert reads("<built-in method read of _io.BufferedReader object at 0x7f12>")
-    assert not reads("$config.py:3 load") and not reads("$dict.py:3 read")
+    assert reads_data("$npyio.py:12 load") and reads_data("$<unknown> readinto")
+    assert reads_data("<built-in method read of _io.BufferedReader object at 0x7f12>")
+    assert not reads_data("$config.py:3 load") and not reads_data("$dict.py:3 read")
 
 
 def causes(*said: Event) -> dict[str, int]:

@@ -10,17 +10,23 @@ import pytest
 from host_groups import groups_of, members, read
 from trace_builder import Event, event, line, plane, u64, xspace
 
-from fastprof.derive.steps.event_types import (
+from fastprof.derive.steps.event_graph import (
     CODES,
     ITERATOR,
     KERNEL_EXECUTE,
     KERNEL_LAUNCH,
     TF_OP,
     UNKNOWN,
-    code_of,
-    event_types,
+    EventLinks,
+    LinkEnds,
+    classify_events,
+    find_common_rows,
+    find_events_with_stats,
+    find_links,
+    get_type_code,
+    is_one_of,
+    number_keys,
 )
-from fastprof.derive.steps.links import Ends, Links, find_links, having, in_both, is_one_of, numbered
 
 Pairs = list[tuple[int, int]]
 
@@ -29,7 +35,7 @@ def host(*threads: Sequence[Event]) -> bytes:
     return xspace(plane("/host:CPU", [line(f"thread {i}", events) for i, events in enumerate(threads)]))
 
 
-def pairs_of(links: Links, node: Any = None) -> Pairs:
+def pairs_of(links: EventLinks, node: Any = None) -> Pairs:
     """Each producer with each consumer, by row."""
     producers, consumers = (part.tolist() for part in links.members(node))
     return sorted((row, other) for row, link in producers for other, same in consumers if link == same)
@@ -37,24 +43,24 @@ def pairs_of(links: Links, node: Any = None) -> Pairs:
 
 def linked(data: bytes) -> Pairs:
     events = read(data)
-    return pairs_of(find_links(events, event_types(events)))
+    return pairs_of(find_links(events, classify_events(events)))
 
 
-def ends(*rows: tuple[int, int]) -> Ends:
-    return Ends(np.array([row for row, _ in rows], np.int32), (np.array([key for _, key in rows], np.int64),))
+def ends(*rows: tuple[int, int]) -> LinkEnds:
+    return LinkEnds(np.array([row for row, _ in rows], np.int32), (np.array([key for _, key in rows], np.int64),))
 
 
 # ---- joins -------------------------------------------------------------------------------------------
 
 
 def test_keys_are_numbered_as_they_are_met() -> None:
-    numbers, count = numbered([np.array([7, 7, -1, 7]), np.array([1, 2, 1, 1])])
+    numbers, count = number_keys([np.array([7, 7, -1, 7]), np.array([1, 2, 1, 1])])
     assert numbers.tolist() == [0, 1, 2, 0] and count == 3
-    assert numbered([np.zeros(0, np.int64)])[1] == 0
+    assert number_keys([np.zeros(0, np.int64)])[1] == 0
 
 
 def test_all_of_a_key_are_joined() -> None:
-    links = Links()
+    links = EventLinks()
     links.join(ends((0, 5), (1, 6), (2, 5)), ends((7, 5), (8, 9), (9, 5)))
     assert pairs_of(links) == [(0, 7), (0, 9), (2, 7), (2, 9)] and links.count == 1
     links.join(ends((1, 6)), ends((3, 6)))
@@ -62,21 +68,21 @@ def test_all_of_a_key_are_joined() -> None:
 
 
 def test_the_last_of_a_key_is_joined() -> None:
-    links = Links()
+    links = EventLinks()
     links.join_last(ends((0, 5), (4, 6), (2, 5)), ends((7, 5), (8, 9), (9, 5)))
     assert pairs_of(links) == [(2, 7), (2, 9)]
 
 
 def test_nothing_joins_nothing() -> None:
-    for join in (Links.join, Links.join_last):
+    for join in (EventLinks.join, EventLinks.join_last):
         for pair in ((ends(), ends((1, 1))), (ends((1, 1)), ends()), (ends((1, 1)), ends((2, 2)))):
-            links = Links()
+            links = EventLinks()
             join(links, *pair)
             assert links.count == 0 and pairs_of(links) == []
 
 
 def test_members_are_sorted_by_the_row_that_represents_them() -> None:
-    links = Links()
+    links = EventLinks()
     links.join(ends((5, 1), (0, 2)), ends((3, 1), (3, 2)))
     producers, consumers = links.members(np.array([9, 1, 2, 8, 4, -1]))
     assert producers.tolist() == [(9, 1)] and consumers.tolist() == [(8, 0), (8, 1)]
@@ -95,10 +101,10 @@ def test_events_that_have_all_of_some_stats() -> None:
         {"a": 1, "b": 2}, {"a": 3}, {"b": 4}, {"a": "text", "b": 5}, {"b": u64(1 << 63), "a": 6},
     ]  # fmt: skip
     data = host([event("e", i, 1, {"id": one.get("a"), "iter_num": one.get("b")}) for i, one in enumerate(stats)])
-    both = having(read(data), "id", "iter_num")
+    both = find_events_with_stats(read(data), "id", "iter_num")
     assert both.rows.tolist() == [0, 4] and [key.tolist() for key in both.keys] == [[1, 6], [2, -(1 << 63)]]
-    assert having(read(data), "id").rows.tolist() == [0, 1, 4]
-    assert having(read(data), "id", "run_id").rows.tolist() == []
+    assert find_events_with_stats(read(data), "id").rows.tolist() == [0, 1, 4]
+    assert find_events_with_stats(read(data), "id", "run_id").rows.tolist() == []
 
 
 # ---- contexts ----------------------------------------------------------------------------------------
@@ -211,13 +217,13 @@ def test_a_module_is_in_the_group_of_the_step_that_enqueued_it() -> None:
     ],
 )  # fmt: skip
 def test_names_record_what_an_event_is(name: str, code: int) -> None:
-    assert code_of(name) == code
+    assert get_type_code(name) == code
 
 
 def test_events_with_a_correlation_are_launches_on_the_host_and_kernels_elsewhere() -> None:
     events = [event("x", 0, 1, {"correlation_id": 1}), event("a:Add", 5, 1, {"correlation_id": 1}), event("y", 9, 1)]
     names = ("/host:CPU", "/host:CUPTI", "/device:GPU:0")
-    found = event_types(read(xspace(*[plane(name, [line("l", events)]) for name in names]))).tolist()
+    found = classify_events(read(xspace(*[plane(name, [line("l", events)]) for name in names]))).tolist()
     assert found == [KERNEL_LAUNCH, TF_OP, UNKNOWN, KERNEL_EXECUTE, TF_OP, UNKNOWN, KERNEL_EXECUTE, TF_OP, UNKNOWN]
 
 
@@ -227,7 +233,7 @@ def test_what_both_have_is_found_whichever_is_the_longer() -> None:
         rows, others = (
             np.flatnonzero(rng.random(int(rng.integers(0, 40))) < rng.random()).astype(np.int32) for _ in range(2)
         )
-        mine, its = in_both(rows, others)
+        mine, its = find_common_rows(rows, others)
         common = sorted(set(rows.tolist()) & set(others.tolist()))
         assert rows[mine].tolist() == others[its].tolist() == common
 

@@ -10,10 +10,10 @@ from step_captures import HOST, found, in_order, ran, rows, spaces, step, tpu
 from trace_builder import Event, line, plane
 
 import fastprof
-from fastprof.derive.steps.executions import STATS, executions
+from fastprof.derive.steps.device_steps import EXECUTION_STATS, find_executions
 from fastprof.derive.steps.tpu_steps import STATS as DEVICE_STATS
 from fastprof.errors import UsageError
-from fastprof.schema.time_sums import ends_of
+from fastprof.schema.columns import add_durations
 from fastprof.tables.host_reader import read_host
 
 
@@ -48,11 +48,11 @@ def test_ops_on_tpus_belong_to_the_last_module_that_began_if_it_still_runs(seed:
     names = ("Framework Ops", "XLA Ops", "Async XLA Ops")
     lines = [line(name, events, id=i) for i, (name, events) in enumerate(zip(names, threads, strict=True))]
     capture = spaces(plane("/device:TPU:0", [*lines, line("XLA Modules", in_order(runs), id=9)]))
-    events = read_host(fastprof.load(capture).table_set, 0, (), STATS + DEVICE_STATS, ())
-    (one,) = executions(events)
+    events = read_host(fastprof.load(capture).table_set, 0, (), EXECUTION_STATS + DEVICE_STATS, ())
+    (one,) = find_executions(events)
     *others, module_line = events.lines
     modules = range(module_line.first, module_line.last)
-    start, end = events.start_ps.tolist(), ends_of(events.start_ps, events.duration_ps).tolist()
+    start, end = events.start_ps.tolist(), add_durations(events.start_ps, events.duration_ps).tolist()
     wanted = []
     for row in (row for other in others for row in range(other.first, other.last)):
         begun = [number for number, module in enumerate(modules) if start[module] <= start[row]]

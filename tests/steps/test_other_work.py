@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from fastprof.derive.steps.host_causes import Code, code_of_frame
-from fastprof.derive.steps.other_work import EVALUATION, LOGGING, work_said_by
+from fastprof.derive.steps.host_calls import EVALUATION, LOGGING, classify_other_work
+from fastprof.derive.steps.host_causes import Code, classify_frame
 
 
 @pytest.mark.parametrize(
@@ -18,7 +18,7 @@ from fastprof.derive.steps.other_work import EVALUATION, LOGGING, work_said_by
     ],
 )  # fmt: skip
 def test_names_say_which_work_it_is(name: str, work: str | None) -> None:
-    assert work_said_by(name) == work
+    assert classify_other_work(name) == work
 
 
 @pytest.mark.parametrize(
@@ -31,4 +31,4 @@ def test_names_say_which_work_it_is(name: str, work: str | None) -> None:
     ],
 )  # fmt: skip
 def test_activations_that_are_computed_again_are_not_saved(name: str, code: Code) -> None:
-    assert code_of_frame(name) == code
+    assert classify_frame(name) == code

@@ -16,9 +16,9 @@ from steps.slow_periods import slow_periods
 from test_gpu_steps import gpu
 from trace_builder import Event, Plane, line, plane
 
-from fastprof.analyses.contract import Report
-from fastprof.derive.steps.periods import periods_of
-from fastprof.derive.steps.step_time import OWN_CATEGORIES
+from fastprof.analyses.contract import AnalysisReport
+from fastprof.derive.steps.host_steps import find_periods
+from fastprof.derive.steps.step_database import OWN_CATEGORIES
 from fastprof.errors import UsageError
 
 CATEGORIES = (*(f"{category.name}_ps" for category in OWN_CATEGORIES), "host_to_host_ps")
@@ -30,11 +30,11 @@ def threads(*every: list[Event]) -> Plane:
     return plane(HOST, [line(f"thread {number}", in_order(events)) for number, events in enumerate(every)])
 
 
-def steps(*planes: Plane, **params: Any) -> Report:
+def steps(*planes: Plane, **params: Any) -> AnalysisReport:
     return session_of(spaces(*planes)).report("steps", **params).answer
 
 
-def rows(report: Report) -> list[Row]:
+def rows(report: AnalysisReport) -> list[Row]:
     return [
         (
             row["start_ps"] / US, row["duration_ps"] / US, row["period_ps"] and row["period_ps"] / US,
@@ -144,7 +144,7 @@ def test_a_tpu_step_on_no_core_follows_none() -> None:
     own = host.steps_from("auto")
     there = own.database.present.copy()
     there[0] = False
-    made = periods_of(replace(own, database=replace(own.database, present=there)), host.source_of_steps("auto"))
+    made = find_periods(replace(own, database=replace(own.database, present=there)), host.source_of_steps("auto"))
     assert [(made.end_ps - made.begin_ps)[:, 0].tolist(), made.is_followed.tolist()] == [
         [0, 100 * US, 60 * US], [False, True, False],
     ]  # fmt: skip

@@ -9,15 +9,22 @@ import pytest
 from step_captures import host, in_order, ran, spaces, step, tpu
 
 import fastprof
-from fastprof.derive.steps.remedies import in_framework, on_unknown_input
-from fastprof.derive.steps.verdicts import YES, Finding, of_eager, of_generic, of_tpu
+from fastprof.derive.steps.step_advice import (
+    YES,
+    Verdict,
+    adapt_to_framework,
+    advise_on_unknown_input,
+    judge_eager,
+    judge_generic,
+    judge_tpu,
+)
 
 OF_TENSORFLOW = re.compile(r"TF 2|tf\.function|TF_GPU|Keras|tensorflow\.org")
 
 
-def idle() -> Finding:
+def idle() -> Verdict:
     of = {"step": 100.0, "input": 0.0, "output": 0.0, "idle": 50.0, "all_reduce_compute": 0.0, "all_reduce_sync": 0.0}
-    return of_tpu(**of, copies=0.0, sparse_core=0.0).tc_idle
+    return judge_tpu(**of, copies=0.0, sparse_core=0.0).tc_idle
 
 
 @pytest.mark.parametrize(
@@ -29,36 +36,38 @@ def idle() -> Finding:
     ],
 )
 def test_idle_tpus_have_the_remedy_of_the_framework(framework: str, remedy: str) -> None:
-    finding = in_framework({"tc_idle": idle()}, framework)["tc_idle"]
+    finding = adapt_to_framework({"tc_idle": idle()}, framework)["tc_idle"]
     assert finding.statement.startswith("50.0 % of the total step time sampled is due to host overhead")
     assert remedy in finding.statement and finding.asks
     assert bool(OF_TENSORFLOW.search(finding.statement)) == (framework == "TensorFlow")
 
 
 def test_without_a_remedy_a_verdict_asks_for_nothing() -> None:
-    finding = in_framework({"tc_idle": idle()}, "unknown")["tc_idle"]
+    finding = adapt_to_framework({"tc_idle": idle()}, "unknown")["tc_idle"]
     assert finding.statement.endswith("that is not input-related.")
     assert (finding.asks, finding.link, finding.classification) == (False, None, YES)
 
 
 def test_other_frameworks_hear_nothing_of_tf_function_or_threads_of_tf_data() -> None:
-    launch = of_generic(
+    launch = judge_generic(
         step=100, input=0, output=0, compute=10, collectives=0, launch=50, other=0, tf_data=True
     ).kernel_launch
-    assert in_framework({"eager": of_eager(50.0, None)}, "unknown")["eager"].link  # only TensorFlow records eager ops
+    assert adapt_to_framework({"eager": judge_eager(50.0, None)}, "unknown")[
+        "eager"
+    ].link  # only TensorFlow records eager ops
     for framework in ("JAX", "PyTorch"):
-        found = in_framework({"kernel_launch": launch, "eager": of_eager(50.0, None)}, framework)
+        found = adapt_to_framework({"kernel_launch": launch, "eager": judge_eager(50.0, None)}, framework)
         assert not any(OF_TENSORFLOW.search(one.statement) for one in found.values())
         assert found["eager"].statement == "50.0% of Op time on the host used eager execution."
-    assert in_framework({"kernel_launch": launch}, "TensorFlow")["kernel_launch"] is launch
+    assert adapt_to_framework({"kernel_launch": launch}, "TensorFlow")["kernel_launch"] is launch
 
 
 def test_unknown_time_for_input_has_advice_of_the_framework() -> None:
-    assert "tf.data" in on_unknown_input("TensorFlow")
-    assert "jax.profiler.TraceAnnotation" in on_unknown_input("JAX")
-    assert "torch.profiler.record_function" in on_unknown_input("PyTorch")
-    assert "torch_xla" in on_unknown_input("PyTorch", on_tpu=True)
-    assert on_unknown_input("unknown").endswith("is not known.")
+    assert "tf.data" in advise_on_unknown_input("TensorFlow")
+    assert "jax.profiler.TraceAnnotation" in advise_on_unknown_input("JAX")
+    assert "torch.profiler.record_function" in advise_on_unknown_input("PyTorch")
+    assert "torch_xla" in advise_on_unknown_input("PyTorch", on_tpu=True)
+    assert advise_on_unknown_input("unknown").endswith("is not known.")
 
 
 def test_reports_of_a_jax_program_recommend_what_jax_has() -> None:

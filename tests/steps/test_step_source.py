@@ -14,18 +14,18 @@ from step_captures import US, found, host, in_order, ran, rows, shown, spaces, s
 from trace_builder import Event, Plane, event, line, plane
 
 import fastprof
-from fastprof.analyses.contract import Report
+from fastprof.analyses.contract import AnalysisReport
 
 
 def op(at: float, run: int, duration: float = 10, name: str = "dot", module: str = "jit_f") -> Event:
     return ran(name, at, duration, hlo_module=module, hlo_op=name, run_id=run)
 
 
-def report(*planes: Plane, **params: Any) -> Report:
+def report(*planes: Plane, **params: Any) -> AnalysisReport:
     return fastprof.load(spaces(*planes)).report("steps", **params)._answer
 
 
-def source(report: Report) -> Any:
+def source(report: AnalysisReport) -> Any:
     return report.scalars["steps_source"].value
 
 

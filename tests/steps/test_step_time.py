@@ -9,20 +9,18 @@ import pytest
 from slow_step_time import Typed, times
 
 from fastprof._native.step_kernels import EVENT_TYPES, step_time
-from fastprof.derive.steps.step_time import (
+from fastprof.derive.steps.step_database import (
     CATEGORIES,
     NO_TYPE,
     TYPES,
     Markers,
     TimeByType,
     TypedEvents,
-    category_times,
-    longest,
-    time_by_type,
+    select_longest_markers,
+    sum_by_category,
+    sum_time_by_type,
 )
-from fastprof.derive.steps.step_time import (
-    EventType as Kind,
-)
+from fastprof.derive.steps.step_database import EventType as Kind
 
 
 def flattened(lines: list[list[tuple[int, Typed]]], steps: list[tuple[int, int]]) -> TimeByType:
@@ -35,7 +33,7 @@ def flattened(lines: list[list[tuple[int, Typed]]], steps: list[tuple[int, int]]
         np.array([end - begin for _, (_, begin, end) in rows], np.int64),
     )
     begin, end = np.array(steps, np.int64).reshape(-1, 2).T
-    return time_by_type(events, np.cumsum([0, *map(len, lines)]), begin, end - begin)
+    return sum_time_by_type(events, np.cumsum([0, *map(len, lines)]), begin, end - begin)
 
 
 def time_of_types(values: np.ndarray) -> dict[int, int]:
@@ -129,15 +127,15 @@ def test_arrays_that_do_not_fit_each_other_are_refused() -> None:
 def test_the_longest_marker_counts_and_of_equals_the_first() -> None:
     first = Markers(np.array([3, 1, 3], np.int32), np.array([0, 50, 9]), np.array([10, 0, 11]))
     second = Markers(np.array([3, 2, 2, 1], np.int32), np.array([70, 7, 5, 1]), np.array([11, 4, 4, -2]))
-    found = longest(Markers.joined([first, second]))
+    found = select_longest_markers(Markers.joined([first, second]))
     assert found.group.tolist() == [2, 3]  # group 1 has no marker that lasts
     assert (found.start_ps.tolist(), found.duration_ps.tolist()) == ([7, 9], [4, 11])
-    assert len(longest(Markers.joined([]))) == 0
+    assert len(select_longest_markers(Markers.joined([]))) == 0
 
 
 def test_categories_add_up_types_and_leave_out_copies_on_the_host() -> None:
     by_type = np.arange(18, dtype=np.int64) * 10
-    by_category = dict(zip((one.name for one in CATEGORIES), category_times(by_type).tolist(), strict=True))
+    by_category = dict(zip((one.name for one in CATEGORIES), sum_by_category(by_type).tolist(), strict=True))
     assert by_category == {
         "device_compute": 290,
         "device_to_device": 280,

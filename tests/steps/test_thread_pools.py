@@ -10,7 +10,7 @@ import numpy as np
 from host_groups import groups_of, members, read
 from trace_builder import Event, event, line, plane, xspace
 
-from fastprof.derive.steps.thread_pools import START, STOP, regions
+from fastprof.derive.steps.spans import REGION_START, REGION_STOP, find_pool_regions
 
 Region = tuple[int, int, int]
 """The row that it comes before, its start, and its duration."""
@@ -21,15 +21,15 @@ def host(*threads: Sequence[Event]) -> bytes:
 
 
 def start(at: int, task: int | None = 1) -> Event:
-    return event(START, at, 0, {} if task is None else {"_c": task, "_ct": 15})
+    return event(REGION_START, at, 0, {} if task is None else {"_c": task, "_ct": 15})
 
 
 def stop(at: int) -> Event:
-    return event(STOP, at)
+    return event(REGION_STOP, at)
 
 
 def found(data: bytes | Path) -> list[Region]:
-    table = regions(read(data))
+    table = find_pool_regions(read(data))
     assert table.dtype == np.int64 and table.flags.c_contiguous
     return [(before, begin, duration) for before, begin, duration in table.tolist()]
 
@@ -70,18 +70,18 @@ def test_a_region_comes_before_what_begins_with_it_and_is_shorter() -> None:
 
 def test_a_region_within_an_event_changes_nothing() -> None:
     data = host([event("step", 5, 100, {"_r": 1}), start(10), event("task", 12, 3), stop(20), event("rest", 50, 5)])
-    assert members(groups_of(data)) == {"step 0": ["step", START, "task", STOP, "rest"]}
+    assert members(groups_of(data)) == {"step 0": ["step", REGION_START, "task", REGION_STOP, "rest"]}
 
 
 def test_a_region_that_sticks_out_of_an_event_cuts_off_what_comes_after() -> None:
     data = host([event("step", 5, 10, {"_r": 1}), event("before", 6, 1), start(10), event("task", 12, 3), stop(20)])
-    assert members(groups_of(data)) == {"step 0": ["step", "before"], "-": [START, "task", STOP]}
+    assert members(groups_of(data)) == {"step 0": ["step", "before"], "-": [REGION_START, "task", REGION_STOP]}
 
 
 def test_regions_are_not_linked_to_who_scheduled_them_but_their_marks_are() -> None:
     record = event("Record", 2, 1, {"_pt": 15, "_p": 1})
     data = host([event("step", 0, 10, {"_r": 1}), record], [start(20), event("task", 25, 1), stop(30)])
-    assert members(groups_of(data)) == {"step 0": ["step", "Record", START], "-": ["task", STOP]}
+    assert members(groups_of(data)) == {"step 0": ["step", "Record", REGION_START], "-": ["task", REGION_STOP]}
 
 
 def test_regions_by_lot_are_those_of_going_through_each_line() -> None:
@@ -97,16 +97,16 @@ def test_regions_by_lot_are_those_of_going_through_each_line() -> None:
 
 def slowly(threads: list[list[Event]]) -> list[Region]:
     waits: list[Region] = []
-    both = {START, STOP} <= {one.name for marks in threads for one in marks}
+    both = {REGION_START, REGION_STOP} <= {one.name for marks in threads for one in marks}
     first = 0
     for marks in threads if both else []:
         marks = sorted(marks, key=lambda one: (one.offset_ps or 0, -one.duration_ps))
         begun = 0
         for one in marks:
             at = one.offset_ps or 0
-            if one.name == START and one.stats:
+            if one.name == REGION_START and one.stats:
                 begun = at
-            elif one.name == STOP and 0 < begun < at:
+            elif one.name == REGION_STOP and 0 < begun < at:
                 shorter = [(other.offset_ps or 0, -other.duration_ps) > (begun, begun - at) for other in marks]
                 waits.append((first + shorter.index(True), begun, at - begun))
         first += len(marks)
@@ -115,7 +115,7 @@ def slowly(threads: list[list[Event]]) -> list[Region]:
 
 def test_real_captures(capture: Path) -> None:
     events = read(capture)
-    stops = sum(events.names[meta] == STOP for meta in events.meta.tolist())
+    stops = sum(events.names[meta] == REGION_STOP for meta in events.meta.tolist())
     rows = [(one.first, one.last) for one in events.lines]
     waits = found(capture)
     assert len(waits) <= stops and (len(waits) > 100 or stops < 100)

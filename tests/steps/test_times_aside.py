@@ -9,9 +9,9 @@ from reports import session_of
 from step_captures import host, ran, shown, spaces, sparse_core, step, tpu
 from trace_builder import line, plane
 
-from fastprof.derive.steps import database, times_aside
-from fastprof.derive.steps.across_hosts import SessionSteps
-from fastprof.derive.steps.database import BY_CORE
+from fastprof.derive.steps import step_alignment, step_database
+from fastprof.derive.steps.step_alignment import SessionSteps
+from fastprof.derive.steps.step_database import BY_CORE
 from fastprof.errors import MemoryLimitError
 
 OF_STEPS = ["steps", "pod_viewer", "input_pipeline", "roofline", "communication", "gaps", "annotations", "diagnosis"]
@@ -41,7 +41,7 @@ TPUS = [on_tpu("a", 0, "fusion"), on_tpu("b", 1, "convolution"), on_tpu("c", 3, 
 @pytest.mark.parametrize("at_once", [1, 11])
 def test_all_reports_are_the_same(at_once: int, captures: list[bytes], monkeypatch: pytest.MonkeyPatch) -> None:
     entire = session_of(*captures).reports(*OF_STEPS)
-    monkeypatch.setattr(database, "AT_ONCE", at_once)
+    monkeypatch.setattr(step_database, "AT_ONCE", at_once)
     check_equal(session_of(*captures).reports(*OF_STEPS), entire)
     steps = session_of(*captures).report("steps").answer.detail_as(SessionSteps).database
     assert steps.aside is not None and len(steps) == 7 and not steps.duration_ps.size
@@ -51,12 +51,12 @@ def test_all_reports_are_the_same(at_once: int, captures: list[bytes], monkeypat
 
 def test_xprof_has_all_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     entire = shown(*TPUS)
-    monkeypatch.setattr(database, "AT_ONCE", 4)
+    monkeypatch.setattr(step_database, "AT_ONCE", 4)
     assert all(np.array_equal(getattr(shown(*TPUS), name), getattr(entire, name)) for name in BY_CORE)
 
 
 def test_what_is_too_large_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(database, "AT_ONCE", 1)
-    monkeypatch.setattr(times_aside, "_MOST_BYTES", 1000)
+    monkeypatch.setattr(step_database, "AT_ONCE", 1)
+    monkeypatch.setattr(step_alignment, "_MOST_BYTES", 1000)
     with pytest.raises(MemoryLimitError, match="7 steps on 7 cores"):
         session_of(*TPUS).report("steps")

@@ -9,8 +9,8 @@ import pytest
 from step_captures import HOST, US, Row, core_details, found, host, ran, rows, spaces, sparse_core, step, tpu
 from trace_builder import Metadata, Plane, event, line, plane, u64
 
-from fastprof.derive.steps import core_details as details
-from fastprof.derive.steps.step_figures import busy_ps, core_breakdown, tpu_step_values
+from fastprof.derive.steps import device_steps as details
+from fastprof.derive.steps.step_figures import break_down_cores, compute_tpu_steps, measure_busy_time
 
 
 def tpu_step(at: float, duration: float, context: int | None = None, **stats: Any) -> Any:
@@ -34,7 +34,7 @@ def test_idle_time_is_input_as_far_as_the_host_waited_for_input() -> None:
     assert database.category("infeed").tolist() == [[200 * US]]
     assert database.category("IDLE").tolist() == [[400 * US]]
     assert database.category("infeed", fixed=False).tolist() == [[0]]
-    values = tpu_step_values(database)
+    values = compute_tpu_steps(database)
     assert (values.tc_compute_ms[0], values.tc_infeed_ms[0]) == (0.3, 0.2)
     assert values.infeed_percent_maximum[0] == pytest.approx(22.222, abs=1e-3)
     assert values.max_infeed_core.tolist() == [2]
@@ -125,7 +125,7 @@ def test_a_sparse_core_is_busy_while_it_runs_ops() -> None:
     database = with_sparse_core(("sc", "fusion", 110, 200), ("sc2", "fusion", 200, 110), ("in", "infeed", 400, 50))
     assert database.cores.id.tolist() == [2, 1_000_020] and database.cores.sparse.tolist() == [False, True]
     assert database.sparse_busy_ps.tolist() == [[0, 200 * US]]
-    values = tpu_step_values(database)
+    values = compute_tpu_steps(database)
     assert (values.sc_compute_ms[0], values.sc_idle_ms[0], values.sc_step_ms[0]) == (0.2, 0.7, 0.9)
     # waiting for the SparseCore is not work of the TensorCore
     assert (values.tc_compute_ms[0], values.tc_active_ms[0], values.sc_active_ms[0], values.active_ms[0]) == (
@@ -135,7 +135,7 @@ def test_a_sparse_core_is_busy_while_it_runs_ops() -> None:
         0.3,
     )
     assert values.tc_idle_ms[0] == pytest.approx(0.5)
-    assert core_breakdown(database)[0, 1].tolist() == [200 * US, 0, 0, 0, 0, 0, 0, 0, 700 * US, 0, 0]
+    assert break_down_cores(database)[0, 1].tolist() == [200 * US, 0, 0, 0, 0, 0, 0, 0, 700 * US, 0, 0]
 
 
 def test_a_sparse_core_that_waits_is_not_busy() -> None:
@@ -165,7 +165,7 @@ def test_a_sparse_core_that_marks_its_steps_has_its_own_span_and_categories() ->
     database = marking_sparse_core()
     assert rows(database)[1] == (0, 1_000_020, 5.0, 950.0, {"IDLE": 695.0, "fusion": 240.0, "infeed": 50.0})
     assert database.sparse_busy_ps[0, 1] == 205 * US  # the last op goes on beyond the step
-    values = tpu_step_values(database)
+    values = compute_tpu_steps(database)
     assert values.sc_compute_ms.tolist() == [0.205] and values.sc_infeed_ms.tolist() == [0.05]
     assert values.sc_step_ms.tolist() == [0.95] and values.sc_idle_ms.tolist() == [0.695]
 
@@ -187,7 +187,7 @@ def test_a_core_whose_ops_add_up_to_more_than_its_step_computes_nothing() -> Non
     cores = [tpu(0, step_of, [("f", "fusion", 10, 120)]), tpu(1, step_of, [("f", "fusion", 10, 50)])]
     database = found(spaces(*cores))
     assert database.category("IDLE").tolist() == [[0, 50 * US]]
-    assert tpu_step_values(database).tc_compute_ms.tolist() == [0.0]
+    assert compute_tpu_steps(database).tc_compute_ms.tolist() == [0.0]
 
 
 def test_a_sparse_core_is_busy_only_within_steps() -> None:
@@ -201,7 +201,7 @@ def three_cores() -> Any:
 
 
 def test_values_of_a_step_are_folded_over_cores() -> None:
-    values = tpu_step_values(three_cores())
+    values = compute_tpu_steps(three_cores())
     assert values.tc_compute_ms.tolist() == [0.1]  # the least
     assert values.tc_idle_ms.tolist() == [0.8] and values.step_ms.tolist() == [0.9]
     assert values.tc_active_ms.tolist() == [0.25]  # the mean
@@ -215,7 +215,7 @@ def test_categories_of_ops_have_their_place_among_the_categories() -> None:
         ("h", "all-gather", 200, 128),
     ]  # fmt: skip
     database = found(spaces(tpu(0, [tpu_step(0, 1000)], ops)))
-    assert (core_breakdown(database)[0, 0] // US).tolist() == [
+    assert (break_down_cores(database)[0, 0] // US).tolist() == [
         64,
         16 + 32,
         8 + 128,
@@ -228,18 +228,20 @@ def test_categories_of_ops_have_their_place_among_the_categories() -> None:
         0,
         0,
     ]
-    values = tpu_step_values(database)
+    values = compute_tpu_steps(database)
     assert (values.tc_infeed_ms[0], values.tc_outfeed_ms[0], values.host_transfer_ms[0]) == (0.001, 0.004, 0.002)
-    assert busy_ps(database).tolist() == [[(8 + 16 + 64 + 128) * US]]
+    assert measure_busy_time(database).tolist() == [[(8 + 16 + 64 + 128) * US]]
 
 
 def test_waiting_for_the_first_kind_of_sparse_core_is_distinguished_from_transforming() -> None:
     ops = [("a", "sparsecorev0 infeed", 0, 50), ("b", "sparsecorev0 outfeed", 60, 20), ("c", "fusion", 100, 100)]
-    values = tpu_step_values(found(spaces(tpu(0, [tpu_step(0, 1000)], ops))))
+    values = compute_tpu_steps(found(spaces(tpu(0, [tpu_step(0, 1000)], ops))))
     assert values.scv0_compute_ms.tolist() == [0.03]
     only_waits = [("a", "sparsecorev0 infeed wait", 0, 50), ("c", "fusion", 100, 100)]
     database = found(spaces(tpu(0, [tpu_step(0, 1000)], only_waits)))
-    assert tpu_step_values(database).scv0_compute_ms.tolist() == [0.05] and busy_ps(database).tolist() == [[100 * US]]
+    assert compute_tpu_steps(database).scv0_compute_ms.tolist() == [0.05] and measure_busy_time(database).tolist() == [
+        [100 * US]
+    ]
 
 
 def collective(core: int, duration: float) -> Plane:
@@ -257,19 +259,19 @@ def test_a_collective_takes_as_long_as_on_the_fastest_core_and_the_rest_is_waiti
     every = database.collectives
     assert every.core_id.tolist() == [2, 2, 3, 3] and every.unique_id.tolist() == [7, 8, 7, 8]
     assert every.begin_ps.tolist()[0] == 100 * US
-    values = tpu_step_values(database)
+    values = compute_tpu_steps(database)
     assert (values.all_reduce_compute_ms[0], values.all_reduce_sync_ms[0]) == (0.04, 0.02)
     assert values.step_ms[0] - values.tc_idle_ms[0] == pytest.approx(0.04)  # the least compute, with collectives
 
 
 def test_details_of_a_core_are_read_from_its_plane() -> None:
-    assert details.core_details({"core_details": core_details(3, "a host", 2)}) == details.CoreDetails(3, 2)
-    assert details.core_details({}) is None
-    assert details.core_details({"core_details": "text"}) is None
+    assert details.read_core_details({"core_details": core_details(3, "a host", 2)}) == details.CoreDetails(3, 2)
+    assert details.read_core_details({}) is None
+    assert details.read_core_details({"core_details": "text"}) is None
     for broken in (b"\x10", b"\x0a\x05ab", b"\x13\x01", b"\x10" + b"\xff" * 12):
-        assert details.core_details({"core_details": broken}) is None
+        assert details.read_core_details({"core_details": broken}) is None
     every_kind = b"\x09" + b"12345678" + b"\x15" + b"1234" + b"\x10\x01\x10\x02"
-    assert details.core_details({"core_details": every_kind}) == details.CoreDetails(2)
+    assert details.read_core_details({"core_details": every_kind}) == details.CoreDetails(2)
 
 
 def test_a_core_that_is_not_described_is_called_by_its_host() -> None:
@@ -282,4 +284,4 @@ def test_a_step_that_lasts_no_time_has_no_cores() -> None:
     core = tpu(0, [event("0", 50 * US, 0)], [("f", "fusion", 50, 0)])
     database = found(spaces(plane(HOST), core))
     assert rows(database) == [] and np.asarray(database.step).tolist() == [0]
-    assert tpu_step_values(database).step_ms.tolist() == [0.0]
+    assert compute_tpu_steps(database).step_ms.tolist() == [0.0]

@@ -20,9 +20,9 @@ from stacks_of_pprof import resolved
 
 import fastprof
 from fastprof.derive.tfprof import options as tfprof_options
-from fastprof.derive.tfprof.view_set import ViewSet, view_set
-from fastprof.render import tfprof_advice
-from fastprof.render.tfprof_answer import answer
+from fastprof.derive.tfprof.view_set import ViewSet, make_view_set
+from fastprof.render import tfprof_text
+from fastprof.render.tfprof_answer import make_answer
 
 SHARED = Path(__file__).resolve().parents[3] / "shared"
 GOLDENS = SHARED / "conformance" / "tfprof"
@@ -35,7 +35,7 @@ PROFILES = {
 
 @cache
 def views_of(profile: str) -> ViewSet:
-    return view_set(fastprof.load(PROFILES[profile]).tables)
+    return make_view_set(fastprof.load(PROFILES[profile]).tables)
 
 
 def load(path: Path) -> Any:
@@ -53,8 +53,8 @@ def differences(path: Path, views: ViewSet) -> list[str]:
     golden = load(path)
     if "checkers" in golden:
         return _advice_differences(golden, views)
-    options = tfprof_options.of_mapping({**golden["options"], "output": f"{golden['output']}:outfile=FOLDER/answer"})
-    ours = answer(views, golden["view"], options)
+    options = tfprof_options.read_options({**golden["options"], "output": f"{golden['output']}:outfile=FOLDER/answer"})
+    ours = make_answer(views, golden["view"], options)
     made: dict[str, Any] = {
         "stderr": ours.stderr,
         "stdout": ours.stdout,
@@ -82,10 +82,10 @@ def _trace_differences(path: Path, files: Any) -> list[str]:
 
 
 def _advice_differences(golden: Any, views: ViewSet) -> list[str]:
-    reports = tfprof_advice.advice(views, golden["checkers"])
+    reports = tfprof_text.list_advice(views, golden["checkers"])
     blocks = {name: [*"\n".join(some).split("\n"), ""] if some else [""] for name, some in reports.items()}
     made = {
-        "stderr": tfprof_advice.complaints(views, golden["checkers"]),
+        "stderr": tfprof_text.list_advice_complaints(views, golden["checkers"]),
         "stdout by checker": dict(sorted(blocks.items())),
         "proto": {"checkers": {name: {"reports": some} if some else {} for name, some in sorted(reports.items())}},
     }

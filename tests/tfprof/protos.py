@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastprof.derive.tfprof.recorded import FIGURES, Recorded
-from fastprof.derive.tfprof.views import Shown
+from fastprof.derive.tfprof.recorded import FIGURES, RecordedGraph
+from fastprof.derive.tfprof.views import VisibleTree
 
 _NAMES = {
     "micros": "exec_micros",
@@ -18,7 +18,7 @@ _FIELDS = [_NAMES.get(name, name) for name in FIGURES]
 _OF_NODES = ("run_count", "definition_count")
 
 
-def proto(shown: Shown, recorded: Recorded, step: int) -> dict[str, Any]:
+def proto(shown: VisibleTree, recorded: RecordedGraph, step: int) -> dict[str, Any]:
     figures, totals = shown.figures.T.tolist(), shown.totals.T.tolist()
     names, depth = shown.names.to_pylist(), shown.forest.depth.tolist()
     path: list[dict[str, Any]] = []
@@ -55,12 +55,12 @@ def _numbers(figures: list[int], totals: list[int], of_nodes: bool) -> dict[str,
     return row
 
 
-def _graph_node(recorded: Recorded, node: int, step: int) -> dict[str, Any]:
+def _graph_node(recorded: RecordedGraph, node: int, step: int) -> dict[str, Any]:
     own = recorded.figures(step)[:, node].tolist()
     return {"name": recorded.names[node].as_py()} | _numbers(own, own, True) | _node(recorded, node)
 
 
-def _node(recorded: Recorded, node: int) -> dict[str, Any]:
+def _node(recorded: RecordedGraph, node: int) -> dict[str, Any]:
     row: dict[str, Any] = {}
     device = recorded.devices[node].as_py()
     if device:

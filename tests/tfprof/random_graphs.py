@@ -7,7 +7,7 @@ from typing import Any
 
 from profile_messages import profile_class
 
-from fastprof.derive.tfprof.options import ORDERS, Options
+from fastprof.derive.tfprof.options import ORDERS, ViewOptions
 
 CPU = "/job:localhost/replica:0/task:0/device:cpu:0"
 GPU = "/job:localhost/replica:0/task:0/device:gpu:0"
@@ -71,7 +71,7 @@ def _run(run: Any, device: str, begin: int, chance: random.Random) -> None:
                              output_bytes=chance.choice([0, 10**7]))  # fmt: skip
 
 
-def random_options(chance: random.Random, steps: list[int]) -> Options:
+def random_options(chance: random.Random, steps: list[int]) -> ViewOptions:
     given: dict[str, Any] = {
         "max_depth": chance.choice([10_000, 10, 3, 2, 1]),
         "order_by": chance.choice(ORDERS),
@@ -85,7 +85,7 @@ def random_options(chance: random.Random, steps: list[int]) -> Options:
         "hide_name_regexes": chance.choice([[], [], ["a"], [".*/b", "Relu"], [".*:g+"], [".*module.*"]]),
         "trim_name_regexes": chance.choice([[], [], ["a"], ["tower_0.*", "Conv2D"], [".*:<module>"]]),
     }
-    for name in [option for option in Options.__slots__ if option.startswith("min_")]:
+    for name in [option for option in ViewOptions.__slots__ if option.startswith("min_")]:
         if chance.random() < 0.07:
             given[name] = chance.choice([1, 20, 5000])
-    return Options().replaced(**given)
+    return ViewOptions().replaced(**given)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from fastprof.derive.tfprof.options import Options
+from fastprof.derive.tfprof.options import ViewOptions
 
 ROOT = "_TFProfRoot"
 FIGURES = (
@@ -63,7 +63,7 @@ class SlowProfile:
         figures["run_count"] = run.run_count
         return figures
 
-    def times(self, types: Iterable[str], options: Options) -> int:
+    def times(self, types: Iterable[str], options: ViewOptions) -> int:
         if options.account_type_regexes == (".*",):
             return 1
         return sum(any(re.fullmatch(regex, one) for one in types) for regex in options.account_type_regexes)
@@ -72,7 +72,7 @@ class SlowProfile:
 # ---- scope
 
 
-def scope(profile: SlowProfile, options: Options) -> Row:
+def scope(profile: SlowProfile, options: ViewOptions) -> Row:
     rows: dict[str, Row] = {}
     for name in profile.names:
         parts = name.split("/")
@@ -101,7 +101,7 @@ def _with_accounted(row: Row) -> list[Row]:
 # ---- graph
 
 
-def graph(profile: SlowProfile, options: Options) -> Row:
+def graph(profile: SlowProfile, options: ViewOptions) -> Row:
     rows = {name: Row(name) for name in profile.names}
     taken = {profile.by_id[number] for node in profile.nodes.values() for number in node.inputs.values()}
     met: set[str] = set()
@@ -126,7 +126,7 @@ def graph(profile: SlowProfile, options: Options) -> Row:
 # ---- code
 
 
-def code(profile: SlowProfile, options: Options) -> Row:
+def code(profile: SlowProfile, options: ViewOptions) -> Row:
     root, gradients, forward = Row(ROOT), {}, {}
     for name in profile.names:
         if not profile.nodes[name].trace.traces:
@@ -161,7 +161,7 @@ def _leaf(root: Row, profile: SlowProfile, name: str, suffix: str) -> Row:
     return row
 
 
-def _account(row: Row, profile: SlowProfile, options: Options) -> None:
+def _account(row: Row, profile: SlowProfile, options: ViewOptions) -> None:
     """Sums of the nodes of a row, each as often as it matches."""
     times = {name: profile.times(profile.nodes[name].op_types, options) for name in row.nodes}
     own = {name: profile.figures(name, options.step) for name in row.nodes}
@@ -187,7 +187,7 @@ def _sum_up(row: Row) -> None:
     row.total = {figure: row.own[figure] + sum(child.total[figure] for child in row.children) for figure in FIGURES}
 
 
-def _shown(root: Row, options: Options, *, of_nodes: bool) -> Row:
+def _shown(root: Row, options: ViewOptions, *, of_nodes: bool) -> Row:
     _sum_up(root)
     if options.start_name_regexes != (".*",):
         root.children = _starts(root.children, options)
@@ -198,7 +198,7 @@ def _shown(root: Row, options: Options, *, of_nodes: bool) -> Row:
     return shown
 
 
-def _starts(rows: list[Row], options: Options) -> list[Row]:
+def _starts(rows: list[Row], options: ViewOptions) -> list[Row]:
     return [
         one
         for row in rows
@@ -206,7 +206,7 @@ def _starts(rows: list[Row], options: Options) -> list[Row]:
     ]
 
 
-def _below(row: Row, options: Options, depth: int, of_nodes: bool) -> list[Row]:
+def _below(row: Row, options: ViewOptions, depth: int, of_nodes: bool) -> list[Row]:
     trimmed = full(options.trim_name_regexes, row.name) or depth > options.max_depth
     if trimmed and not of_nodes and row.name != ROOT:
         return []
@@ -217,7 +217,7 @@ def _below(row: Row, options: Options, depth: int, of_nodes: bool) -> list[Row]:
     return [row] if show else row.children
 
 
-def _wanted(row: Row, options: Options, of_nodes: bool) -> bool:
+def _wanted(row: Row, options: ViewOptions, of_nodes: bool) -> bool:
     for figure in FIGURES[:9]:
         compared = row.own if of_nodes and figure in ("params", "float_ops") else row.total
         if compared[figure] < getattr(options, f"min_{figure}"):
@@ -227,7 +227,7 @@ def _wanted(row: Row, options: Options, of_nodes: bool) -> bool:
     return full(options.show_name_regexes, row.name) and not full(options.hide_name_regexes, row.name)
 
 
-def _sort(row: Row, options: Options, of_nodes: bool) -> None:
+def _sort(row: Row, options: ViewOptions, of_nodes: bool) -> None:
     for child in row.children:
         _sort(child, options, of_nodes)
     if of_nodes and options.account_displayed_op_only:
@@ -235,7 +235,7 @@ def _sort(row: Row, options: Options, of_nodes: bool) -> None:
     row.children.sort(key=_key(options, of_nodes))
 
 
-def _key(options: Options, of_nodes: bool) -> Callable[[Row], Any]:
+def _key(options: ViewOptions, of_nodes: bool) -> Callable[[Row], Any]:
     by = options.order_by
     if by == "occurrence" and not of_nodes:
         return lambda row: -len(row.nodes)
@@ -245,7 +245,7 @@ def _key(options: Options, of_nodes: bool) -> Callable[[Row], Any]:
 # ---- op
 
 
-def op(profile: SlowProfile, options: Options) -> Row:
+def op(profile: SlowProfile, options: ViewOptions) -> Row:
     rows: dict[str, Row] = {}
     for name in profile.names:
         rows.setdefault(profile.nodes[name].op, Row(profile.nodes[name].op)).nodes.append(name)

@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pytest
 
-from fastprof.derive.tfprof.forest import Forest, depths, preorder
+from fastprof.derive.tfprof.forest import NodeForest, measure_depths, sort_preorder
 
 
 def random_parents(seed: int, size: int) -> list[int]:
@@ -35,7 +35,7 @@ def path(parents: list[int], row: int) -> list[int]:
 def test_parents_ends_and_sums_are_those_of_a_walk(seed: int) -> None:
     parents = random_parents(seed, 1 + seed * 7)
     paths = [path(parents, row) for row in range(len(parents))]
-    forest = Forest(np.array([len(one) - 1 for one in paths]))
+    forest = NodeForest(np.array([len(one) - 1 for one in paths]))
     values = np.array([random.Random(seed + row).randrange(-50, 50) for row in range(len(parents))])
     below = [[row for row, rows in enumerate(paths) if top in rows] for top in range(len(parents))]
     assert forest.parent.tolist() == parents
@@ -50,7 +50,7 @@ def test_parents_ends_and_sums_are_those_of_a_walk(seed: int) -> None:
 def test_kept_rows_hang_below_their_nearest_kept_ancestor(seed: int) -> None:
     parents = random_parents(seed, 40)
     kept = np.array([True, *(random.Random(seed + row).random() < 0.5 for row in range(39))])
-    forest = Forest(depths(np.array(parents))).only(kept)
+    forest = NodeForest(measure_depths(np.array(parents))).only(kept)
     rows = np.flatnonzero(kept).tolist()
     nearest = [next((one for one in path(parents, row)[1:] if kept[one]), -1) for row in rows]
     assert [rows[parent] if parent >= 0 else -1 for parent in forest.parent.tolist()] == nearest
@@ -66,7 +66,7 @@ def test_siblings_are_sorted_and_ties_stay(seed: int) -> None:
         children = sorted((one for one in range(40) if parents[one] == row), key=lambda one: keys[one])
         return [row, *(each for child in children for each in walked(child))]
 
-    assert Forest(depths(np.array(parents))).sorted(np.array(keys)).tolist() == walked(0)
+    assert NodeForest(measure_depths(np.array(parents))).sorted(np.array(keys)).tolist() == walked(0)
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -77,13 +77,13 @@ def test_preorder_goes_down_before_it_goes_on(seed: int) -> None:
     def walked(row: int) -> list[int]:
         return [row, *(each for child in range(40) if parents[child] == row for each in walked(child))]
 
-    assert preorder(np.array(parents)).tolist() == walked(0)
-    assert depths(np.array(parents)).tolist() == [len(path(parents, row)) - 1 for row in range(40)]
+    assert sort_preorder(np.array(parents)).tolist() == walked(0)
+    assert measure_depths(np.array(parents)).tolist() == [len(path(parents, row)) - 1 for row in range(40)]
 
 
 def test_a_chain_may_be_a_hundred_thousand_deep() -> None:
     size = 100_000
-    chain = Forest(np.arange(size))
+    chain = NodeForest(np.arange(size))
     assert chain.parent.tolist() == list(range(-1, size - 1))
     assert set(chain.end.tolist()) == {size}
     assert chain.below(np.ones(size, np.int64)).tolist() == list(range(size, 0, -1))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from fastprof.derive.tfprof.matching import full_matches
+from fastprof.derive.tfprof.forest import match_any
 from fastprof.errors import UsageError
 
 
@@ -32,16 +32,16 @@ from fastprof.errors import UsageError
     ],
 )
 def test_the_entire_text_must_match(regex: str, text: str, matches: bool) -> None:
-    assert full_matches(pa.array([text]), [regex]).tolist() == [matches]
+    assert match_any(pa.array([text]), [regex]).tolist() == [matches]
 
 
 def test_any_of_several_is_enough_and_none_matches_nothing() -> None:
     texts = pa.array(["a", "b", "c"])
-    assert full_matches(texts, ["a", "c"]).tolist() == [True, False, True]
-    assert full_matches(texts, []).tolist() == [False, False, False]
+    assert match_any(texts, ["a", "c"]).tolist() == [True, False, True]
+    assert match_any(texts, []).tolist() == [False, False, False]
 
 
 @pytest.mark.parametrize("regex", ["a)(b", "(", "[", "*", r"(?=a)"])
 def test_other_texts_are_errors(regex: str) -> None:
     with pytest.raises(UsageError, match="is not a regular expression"):
-        full_matches(pa.array(["a"]), [regex])
+        match_any(pa.array(["a"]), [regex])

@@ -12,8 +12,8 @@ import pytest
 import fastprof
 from fastprof.cli.main import main
 from fastprof.errors import CaptureError, NotFoundError, UsageError
-from fastprof.inputs.graph_files import GraphFiles, numbered
-from fastprof.inputs.profile_model import profile_bytes
+from fastprof.inputs.directory_content import GraphFiles, number_runs
+from fastprof.inputs.profile_model import make_profile
 
 SHARED = Path(__file__).resolve().parents[3] / "shared"
 INPUTS, TF1 = SHARED / "conformance" / "tfprof" / "inputs", SHARED / "captures" / "tf1"
@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.captures, pytest.mark.skipif(not INPUTS.is_dir(), reas
 
 def expected(view: str, step: int = -1) -> str:
     runs = [(step, (INPUTS / f"gpu_run_metadata_{step}.pb").read_bytes()) for step in (0, 1)]
-    made = profile_bytes((INPUTS / "gpu_graph.pb").read_bytes(), runs, (INPUTS / "gpu_op_log").read_bytes())
+    made = make_profile((INPUTS / "gpu_graph.pb").read_bytes(), runs, (INPUTS / "gpu_op_log").read_bytes())
     return fastprof.load(made).tfprof(view, step=step).text
 
 
@@ -77,9 +77,9 @@ def test_a_graph_may_be_text(tmp_path: Path) -> None:
 
 
 def test_steps_have_the_last_numbers_in_names() -> None:
-    assert numbered(["d1/run_12.pb", "d1/x2_run_3.pb"]) == ((3, "d1/x2_run_3.pb"), (12, "d1/run_12.pb"))
-    assert numbered(["run_b.pb", "run_1.pb"]) == ((0, "run_b.pb"), (1, "run_1.pb"))
-    assert numbered(["a/run_1.pb", "b/run_1.pb"]) == ((0, "a/run_1.pb"), (1, "b/run_1.pb"))
+    assert number_runs(["d1/run_12.pb", "d1/x2_run_3.pb"]) == ((3, "d1/x2_run_3.pb"), (12, "d1/run_12.pb"))
+    assert number_runs(["run_b.pb", "run_1.pb"]) == ((0, "run_b.pb"), (1, "run_1.pb"))
+    assert number_runs(["a/run_1.pb", "b/run_1.pb"]) == ((0, "a/run_1.pb"), (1, "b/run_1.pb"))
 
 
 def test_what_does_not_fit_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,8 +8,8 @@ import pytest
 from goldens import GOLDENS, SHARED, answers, differences
 
 import fastprof
-from fastprof.derive.tfprof.view_set import ViewSet, view_set
-from fastprof.inputs.profile_model import profile_bytes
+from fastprof.derive.tfprof.view_set import ViewSet, make_view_set
+from fastprof.inputs.profile_model import make_profile
 
 TF1, INPUTS = SHARED / "captures" / "tf1", GOLDENS / "inputs"
 DOCUMENTS = {
@@ -24,7 +24,7 @@ DOCUMENTS = {
 def views_of(call: str) -> ViewSet:
     graph, runs, log = DOCUMENTS[call]
     steps = [(step, path.read_bytes()) for step, path in enumerate(runs)]
-    return view_set(fastprof.load(profile_bytes(graph.read_bytes(), steps, log and log.read_bytes())).tables)
+    return make_view_set(fastprof.load(make_profile(graph.read_bytes(), steps, log and log.read_bytes())).tables)
 
 
 @pytest.mark.captures

@@ -11,8 +11,8 @@ from slow_views import FIGURES, VIEWS, Row, SlowProfile
 
 import fastprof
 from fastprof.derive.tfprof import recorded
-from fastprof.derive.tfprof.view_set import view_set
-from fastprof.derive.tfprof.views import Shown
+from fastprof.derive.tfprof.view_set import make_view_set
+from fastprof.derive.tfprof.views import VisibleTree
 
 _COUNTS = ("run_count", "definition_count")
 
@@ -26,7 +26,7 @@ def listed(row: Row, of_nodes: bool, depth: int = 0) -> list[tuple[object, ...]]
     return [(depth, row.name, row.accounted, row.nodes, own, total), *below]
 
 
-def rows_of(shown: Shown, names: list[str]) -> list[tuple[object, ...]]:
+def rows_of(shown: VisibleTree, names: list[str]) -> list[tuple[object, ...]]:
     of_nodes = shown.node is not None
     figures, totals = shown.figures.copy(), shown.totals
     figures[:, 0] = 0
@@ -48,7 +48,7 @@ def test_views_are_those_of_plain_recursion(seed: int) -> None:
     assert recorded.FIGURES == FIGURES
     chance = random.Random(seed)
     data = random_profile(seed, chance.choice([1, 5, 20, 40]))
-    views, slow = view_set(fastprof.load(data).tables), profile_class().FromString(data)
+    views, slow = make_view_set(fastprof.load(data).tables), profile_class().FromString(data)
     names = views.recorded.names.to_pylist()
     for view, made in VIEWS.items():
         if view == "code" and not views.lines.is_known:

@@ -14,8 +14,8 @@ from profile_messages import profile_class
 from random_graphs import random_options, random_profile
 
 import fastprof
-from fastprof.derive.tfprof.options import PRESETS, Options
-from fastprof.viewer.tfprof_request import BASE, written
+from fastprof.derive.tfprof.options import PRESETS, ViewOptions
+from fastprof.viewer.tfprof_answers import BASE, format_value
 from tests.viewer.served import Served
 
 URL = "/api/tfprof/"
@@ -49,7 +49,7 @@ def test_what_there_is_to_choose_from(served: Served) -> None:
 
     assert about["steps"] == ["0", "1"]
     names = {one["name"] for one in about["options"]}
-    assert names == {*Options.__slots__} - {"output"}
+    assert names == {*ViewOptions.__slots__} - {"output"}
     assert about["bases"][""]["max_depth"] == "10000" and about["bases"][""]["account_displayed_op_only"] == "true"
     assert set(about["bases"]) == {"", *PRESETS}
     assert about["bases"]["time_and_memory"]["select"] == "micros,bytes"
@@ -71,7 +71,7 @@ def test_all_rows_are_those_of_the_view(served: Served, view: str) -> None:
 
 @pytest.mark.parametrize("preset", [None, *PRESETS])
 def test_a_preset_is_that_of_the_command_line_and_options_replace_it(served: Served, preset: str | None) -> None:
-    base = BASE if preset is None else Options()
+    base = BASE if preset is None else ViewOptions()
     wanted = served.profile.tfprof("scope", preset=preset, step=1, **({} if preset else  # type: ignore[union-attr]
                                    {"max_depth": base.max_depth, "order_by": "micros",
                                     "account_displayed_op_only": True}))  # fmt: skip
@@ -90,7 +90,7 @@ def test_random_options_are_read_from_texts(tmp_path: Path) -> None:
     steps = served.profile.tfprof("op").recorded.steps  # type: ignore[union-attr]
     for _ in range(25):
         options = random_options(chance, list(steps))
-        texts = {name: written(getattr(options, name)) for name in Options.__slots__ if name != "output"}
+        texts = {name: format_value(getattr(options, name)) for name in ViewOptions.__slots__ if name != "output"}
         given = {name: getattr(options, name) for name in texts}
         view = chance.choice(["scope", "graph", "op", "code"])
         wanted = fastprof.load(path).tfprof(view, **given).table

@@ -9,8 +9,7 @@ from hlo_builder import Op, Program, f32
 from timelines import host_of
 from trace_builder import Event, Metadata, event, line, plane, u64, xspace
 
-from fastprof.derive.timeline.flow_ends import SHOWN_KINDS
-from fastprof.derive.timeline.flows import flows
+from fastprof.derive.timeline.flows import SHOWN_KINDS, pair_flows
 
 Linked = list[tuple[str, int, str, int]]
 
@@ -18,7 +17,7 @@ Linked = list[tuple[str, int, str, int]]
 def linked(*planes: bytes) -> Linked:
     """Names and starts of both ends of each flow, which are all between asynchronous ops."""
     host = host_of(xspace(*planes))
-    found = flows(host)
+    found = pair_flows(host)
     assert {SHOWN_KINDS[kind] for kind in found.kind.tolist()} <= {"async_op"}
     names = [host.raw.display_names[meta] or host.raw.names[meta] for meta in host.raw.meta.tolist()]
     ends = zip(found.producer.tolist(), found.consumer.tolist(), strict=True)
@@ -103,7 +102,7 @@ def test_ops_of_other_cores_threads_and_records_of_flights_are_not_ends() -> Non
 @pytest.mark.captures
 def test_all_copies_of_a_real_core_are_paired(captures: Path) -> None:
     host = host_of(captures / "xspace" / "tpu-v6e-jax-inference" / "host0.xplane.pb")
-    found = flows(host)
+    found = pair_flows(host)
     chosen = found.kind == SHOWN_KINDS.index("async_op")
     producer, consumer = found.producer[chosen], found.consumer[chosen]
     names = [name.partition(" ")[0] for name in host.raw.display_names]

@@ -7,11 +7,11 @@ from pathlib import Path
 from timelines import tables_of
 from trace_builder import Event, Value, event, line, plane, u64, xspace
 
-from fastprof.derive.timeline.counter_tracks import Series, counter_tracks
+from fastprof.derive.timeline.counter_tracks import Series, list_counter_tracks
 
 
 def series(*planes: bytes) -> dict[str, Series]:
-    return {f"{one.process.plane.name} {one.name}": one for one in counter_tracks(tables_of(xspace(*planes)), 0)}
+    return {f"{one.process.plane.name} {one.name}": one for one in list_counter_tracks(tables_of(xspace(*planes)), 0)}
 
 
 def counted(name: str, time: int, value: Value, stat: str | None = None) -> Event:
@@ -76,7 +76,7 @@ def test_a_capture_that_counts_nothing_has_no_series() -> None:
 
 def test_a_real_capture(captures: Path) -> None:
     tables = tables_of(captures / "xspace" / "gpu-v100x8-tf" / "34.83.195.179_6003.xplane.pb")
-    tracks = counter_tracks(tables, 0)
+    tracks = list_counter_tracks(tables, 0)
     assert {one.name: len(one) for one in tracks} == {
         "memory in use: GPU_1_bfc": 19, "memory in use: GPU_4_bfc": 969, "memory in use: GPU_6_bfc": 969,
         "memory in use: gpu_host_bfc": 536,
@@ -93,7 +93,7 @@ def test_memory_is_of_the_device_that_its_allocator_is_called_after_else_of_the_
               for at, name in enumerate(names)]  # fmt: skip
     kernels = line("Stream #1", [event("kernel", 0, 1)])
     devices = [plane(f"/device:GPU:{number}", [kernels], id=number) for number in (0, 4)]
-    tracks = counter_tracks(tables_of(xspace(*devices, plane("/host:CPU", [line("python", events)], id=9))), 0)
+    tracks = list_counter_tracks(tables_of(xspace(*devices, plane("/host:CPU", [line("python", events)], id=9))), 0)
     shown = {one.name.removeprefix("memory in use: "): one.process for one in tracks}
     assert {name: (process.plane.name, process.number) for name, process in shown.items()} == {
         "GPU_4_bfc": ("/device:GPU:4", 1), "4": ("/device:GPU:4", 1), "GPU_7_bfc": ("/host:CPU", 2),

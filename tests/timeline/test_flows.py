@@ -8,10 +8,8 @@ import numpy as np
 from timelines import host_of
 from trace_builder import Event, Value, event, line, plane, u64, xspace
 
-from fastprof.derive.timeline.event_groups import name_overrides
-from fastprof.derive.timeline.flow_ends import SHOWN_KINDS
-from fastprof.derive.timeline.flows import flows
-from fastprof.derive.timeline.step_bands import step_bands
+from fastprof.derive.timeline.event_groups import find_name_overrides, list_step_bands
+from fastprof.derive.timeline.flows import SHOWN_KINDS, pair_flows
 
 
 def threads(*lines: list[Event], **stats: Value) -> bytes:
@@ -20,7 +18,7 @@ def threads(*lines: list[Event], **stats: Value) -> bytes:
 
 def pairs(*planes: bytes) -> list[tuple[str, str, str]]:
     host = host_of(xspace(*planes))
-    linked = flows(host)
+    linked = pair_flows(host)
     names = [host.raw.names[meta] for meta in host.raw.meta]
     columns = zip(linked.producer.tolist(), linked.consumer.tolist(), linked.kind.tolist(), strict=True)
     return [(names[producer], names[consumer], SHOWN_KINDS[kind]) for producer, consumer, kind in columns]
@@ -76,7 +74,7 @@ def test_a_crowd_costs_no_more_than_its_ends() -> None:
     count = 20_000
     producers = [event("p", i, 1, made(1)) for i in range(count)]
     consumers = [event("c", i, 1, used(1)) for i in range(count)]
-    assert len(flows(host_of(xspace(threads(producers, consumers))))) == count
+    assert len(pair_flows(host_of(xspace(threads(producers, consumers))))) == count
 
 
 def test_flows_that_a_capture_records_go_from_event_to_event() -> None:
@@ -102,7 +100,7 @@ def test_an_event_does_not_lead_to_itself_and_pairs_come_once() -> None:
 
 def test_real_flows_lead_forward_in_time(captures: Path) -> None:
     host = host_of(captures / "xspace" / "gpu-mi300x-jax08-gemm" / "tw003.xplane.pb")
-    linked = flows(host)
+    linked = pair_flows(host)
     counts = zip(*np.unique(linked.kind, return_counts=True), strict=True)
     kinds = {SHOWN_KINDS[kind]: int(count) for kind, count in counts}
     assert kinds == {"gpu_launch": 54, "threadpool_event": 30, "pjrt_library_call": 42, "PjRt": 60}
@@ -117,7 +115,7 @@ def test_bands_are_of_the_host_and_of_each_device_that_has_steps(captures: Path)
     launches = [event("launch", 10, 1, {"correlation_id": u64(1)})]
     kernels = [event("kernel", 120, 30, {"correlation_id": u64(1)}), event("kernel", 170, 10)]
     threads_plane = plane("/host:CPU", [line("python", [roots[0], *launches, roots[1]])])
-    bands = step_bands(host_of(xspace(threads_plane, plane("/device:GPU:0", [line("Stream #1", kernels)]))))
+    bands = list_step_bands(host_of(xspace(threads_plane, plane("/device:GPU:0", [line("Stream #1", kernels)]))))
     listed = []
     for band in bands:
         owner = None if band.process is None else band.process.plane.name
@@ -127,17 +125,19 @@ def test_bands_are_of_the_host_and_of_each_device_that_has_steps(captures: Path)
         (None, ["train 4", "eval 5"], [0, 200], [100, 50]), ("/device:GPU:0", ["train 4"], [120], [60]),
     ]  # fmt: skip
     assert bands[0].group.tolist() == [0, 1]
-    assert [len(band) for band in step_bands(host_of(captures / "xspace" / "cpu-tf221-train" / "vm.xplane.pb"))] == [12]
+    assert [
+        len(band) for band in list_step_bands(host_of(captures / "xspace" / "cpu-tf221-train" / "vm.xplane.pb"))
+    ] == [12]
 
 
 def test_of_steps_in_each_other_the_band_has_the_outer_ones() -> None:
     roots = [event("outer", 0, 100, {"_r": 1}), event("inner", 10, 20, {"_r": 2}), event("next", 150, 20, {"_r": 2})]
-    (band,) = step_bands(host_of(xspace(threads(roots))))
+    (band,) = list_step_bands(host_of(xspace(threads(roots))))
     assert [band.names[i].partition(" ")[0] for i in band.name] == ["outer", "next"]
 
 
 def test_a_host_without_steps_has_no_band() -> None:
-    assert step_bands(host_of(xspace(threads([event("a", 0, 1)])))) == []
+    assert list_step_bands(host_of(xspace(threads([event("a", 0, 1)])))) == []
 
 
 def test_groups_and_roots_are_called_by_the_names_of_steps() -> None:
@@ -146,13 +146,13 @@ def test_groups_and_roots_are_called_by_the_names_of_steps() -> None:
     )
     groups = host.groups.group_id
     assert groups.tolist() == [0, 0, -1] and host.groups.names_of(groups[:2]) == ["train 3", "train 3"]
-    rows, names = name_overrides(host)
+    rows, names = find_name_overrides(host)
     assert (rows.tolist(), names) == ([0], ["train 3"])
 
 
 def test_a_grouped_capture_records_its_steps_itself() -> None:
     steps = [event("train", 0, 9, {"group_id": 2, "step_name": "step two"})]
     host = host_of(xspace(threads(steps)))
-    (band,) = step_bands(host)
+    (band,) = list_step_bands(host)
     assert [band.names[i] for i in band.name] == ["step two"]
-    assert name_overrides(host)[1] == ["step two"]
+    assert find_name_overrides(host)[1] == ["step two"]

@@ -7,7 +7,7 @@ from pathlib import Path
 from timelines import args_of, derived, host_of
 from trace_builder import Event, Value, event, int_field, len_field, line, plane, u64, xspace
 
-from fastprof.derive.timeline.derived_lines import derived_timeline
+from fastprof.derive.timeline.derived_lines import derive_timeline
 
 NS = 1000
 
@@ -40,7 +40,7 @@ def test_modules_and_ops_last_as_long_as_kernels_of_one_follow_each_other() -> N
         ("add.1", 60, 10),
         ("add.1", 80, 10),
     ]
-    timeline = derived_timeline(host_of(capture))
+    timeline = derive_timeline(host_of(capture))
     names = [one["long_name"] for one in args_of(timeline, "XLA Ops - from #7")]
     assert names == ["5/add.1", "5/dot.2", "jit_g/add.1", "5/add.1"]
 
@@ -88,7 +88,7 @@ def test_nodes_of_graphs_make_command_buffers_launch_by_launch() -> None:
         ("Command Buffer 4", 40, 10),
         ("Command Buffer 9", 80, 10),
     ]
-    assert args_of(derived_timeline(host_of(capture)), name) == [
+    assert args_of(derive_timeline(host_of(capture)), name) == [
         {"cuda_graph_id": 4, "correlation_id": 1}, {"cuda_graph_id": 4, "correlation_id": 2}, {"cuda_graph_id": 9},
     ]  # fmt: skip
 
@@ -131,7 +131,7 @@ def test_steps_last_from_the_first_to_the_last_kernel_of_their_group_and_others_
         more=(host,),
     )
     assert track(capture, "Steps") == [("train 7", 10, 30), ("train 8", 210, 10)]
-    timeline = derived_timeline(host_of(capture))
+    timeline = derive_timeline(host_of(capture))
     assert args_of(timeline, "Steps") == [
         {"group_id": 0, "step_name": "train 7"},
         {"group_id": 1, "step_name": "train 8"},

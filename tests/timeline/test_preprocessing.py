@@ -10,9 +10,9 @@ from timelines import host_of
 from trace_builder import Event, Value, event, line, plane, u64, xspace
 
 from fastprof.derive.host import Host
-from fastprof.derive.timeline.event_groups import group_ids
-from fastprof.derive.timeline.flow_ends import IN, KINDS, OUT
-from fastprof.xprof.trace.preprocessing import Preprocessed, preprocessed
+from fastprof.derive.timeline.event_groups import read_group_ids
+from fastprof.derive.timeline.flows import IN, KINDS, OUT
+from fastprof.xprof.trace.trace_host import Preprocessed, preprocess
 
 
 def threads(*lines: list[Event]) -> bytes:
@@ -21,7 +21,7 @@ def threads(*lines: list[Event]) -> bytes:
 
 def preprocessed_of(*planes: bytes) -> tuple[Host, Preprocessed]:
     host = host_of(xspace(*planes))
-    return host, preprocessed(host)
+    return host, preprocess(host)
 
 
 def flows_of(host: Host, found: Preprocessed) -> list[tuple[str, str, str, int]]:
@@ -39,7 +39,7 @@ def test_events_get_their_group_and_roots_are_called_by_the_name_of_the_step() -
     host, found = preprocessed_of(
         threads([event("train", 0, 100, {"_r": 1, "step_num": 7}), event("op", 10, 10), event("after", 200, 1)])
     )
-    assert found.group_id.tolist() == group_ids(host).tolist() == [0, 0, -1]
+    assert found.group_id.tolist() == read_group_ids(host).tolist() == [0, 0, -1]
     assert (found.step_rows.tolist(), found.step_names) == ([0], ["train 7"])
 
 
@@ -152,6 +152,6 @@ def test_nothing_is_added_to_a_capture_that_is_grouped() -> None:
 )
 def test_real_captures(captures: Path, session: str, flows: int, regions: int, groups: int) -> None:
     (path,) = (captures / "xspace" / session).glob("*.xplane.pb")
-    found = preprocessed(host_of(path))
+    found = preprocess(host_of(path))
     assert (len(found.regions.line), int(found.group_id.max()) + 1) == (regions, groups)
     assert len(found.flow) == flows and (np.diff(found.flow.rows) > 0).all()

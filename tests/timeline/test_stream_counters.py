@@ -5,14 +5,13 @@ from __future__ import annotations
 from timelines import host_of
 from trace_builder import Event, Value, event, line, plane, xspace
 
-from fastprof.derive.timeline.counter_tracks import Series
-from fastprof.derive.timeline.stream_counters import stream_counters
-from fastprof.derive.timeline.track_order import processes_of
+from fastprof.derive.timeline.counter_tracks import Series, list_stream_counters
+from fastprof.derive.timeline.host_timeline import list_processes
 
 
 def counters(*planes: bytes) -> dict[str, Series]:
     host = host_of(xspace(*planes)).raw
-    return {f"{one.process.plane.name} {one.name}": one for one in stream_counters(host, processes_of(host))}
+    return {f"{one.process.plane.name} {one.name}": one for one in list_stream_counters(host, list_processes(host))}
 
 
 def points(series: Series) -> list[tuple[int, float]]:

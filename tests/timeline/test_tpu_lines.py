@@ -10,8 +10,8 @@ from timelines import args_of, derived, host_of, tables_of
 from trace_builder import Event, Metadata, Value, event, line, plane, u64, xspace
 
 from fastprof._native import records
-from fastprof.derive.timeline.derived_lines import derived_timeline
-from fastprof.xprof.trace.chunks import chunks
+from fastprof.derive.timeline.derived_lines import derive_timeline
+from fastprof.xprof.trace.trace_forms import write_trace
 
 PLANE = "/device:TPU:0"
 
@@ -45,7 +45,7 @@ def test_scopes_ops_and_source_lines_are_made_of_the_ops() -> None:
         ("model.py:4", 5000, 5000),
         ("model.py:3", 12000, 5000),
     ]
-    named = args_of(derived_timeline(host_of(capture)), "Framework Ops")
+    named = args_of(derive_timeline(host_of(capture)), "Framework Ops")
     assert named[0] == {"long_name": "jit(f)/layer/mul:"}
 
 
@@ -84,13 +84,13 @@ def test_transfers_to_the_host_last_from_their_start_to_their_end_each_on_a_free
     )  # fmt: skip
     assert track(capture, "Host Offload Ops row 0") == [("offload-copy.4", 0, 30), ("offload-copy.4", 40, 15)]
     assert track(capture, "Host Offload Ops row 1") == [("offload-dynamic-slice.0", 5, 26)]
-    timeline = derived_timeline(host_of(capture))
+    timeline = derive_timeline(host_of(capture))
     expected = {"_a": 1, "long_name": "", "raw_bytes_accessed": 32, "shape_with_layout": "f32[8]{0:S(5)}"}
     assert args_of(timeline, "Host Offload Ops row 0") == [expected, expected]
     assert args_of(timeline, "Host Offload Ops row 1") == [{"_a": 1, "long_name": "", "raw_bytes_accessed": 16}]
     (unsigned,) = [arg for arg in timeline.args if arg.kinds is not None and records.UINT64 in arg.kinds]
     assert unsigned.values.tolist() == [16]  # type: ignore[union-attr]
-    events = json.loads(b"".join(chunks(tables_of(capture))))["traceEvents"]
+    events = json.loads(b"".join(write_trace(tables_of(capture))))["traceEvents"]
     (in_xprof,) = [one["args"] for one in events if one.get("name") == "offload-dynamic-slice.0"]
     assert in_xprof["raw_bytes_accessed"] == "0"
 

@@ -8,17 +8,16 @@ import pytest
 from timelines import host_of
 from trace_builder import Metadata, event, line, plane, xspace
 
-from fastprof.derive.timeline.host_timeline import raw_timeline
-from fastprof.derive.timeline.track_order import is_grouped
+from fastprof.derive.timeline.host_timeline import is_grouped, make_raw_timeline
 
 
 def processes(*planes: bytes) -> list[tuple[int, str, bool]]:
     host = host_of(xspace(*planes, hostnames=["vm"]))
-    return [(one.pid, one.plane.name, one.shown) for one in raw_timeline(host).processes]
+    return [(one.pid, one.plane.name, one.shown) for one in make_raw_timeline(host).processes]
 
 
 def tracks(*planes: bytes) -> list[tuple[int, str, str]]:
-    return [(one.tid, one.name, one.kind) for one in raw_timeline(host_of(xspace(*planes))).tracks]
+    return [(one.tid, one.name, one.kind) for one in make_raw_timeline(host_of(xspace(*planes))).tracks]
 
 
 def with_event(name: str, id: int = 0) -> bytes:
@@ -48,7 +47,7 @@ def test_tpus_are_known_by_their_ids_and_planes_of_threads_by_their_order() -> N
 
 def test_a_process_is_called_by_its_host_and_plane(captures: Path) -> None:
     capture = captures / "xspace" / "cpu-jax-train" / "vm.xplane.pb"
-    (process,) = raw_timeline(host_of(capture)).processes
+    (process,) = make_raw_timeline(host_of(capture)).processes
     assert (process.name, process.pid) == ("vm /host:CPU", 1701)
 
 
@@ -98,12 +97,12 @@ def test_streams_of_a_capture_that_is_grouped_keep_their_ids() -> None:
     space = xspace(plane("/device:GPU:0", [line("Stream #14(Compute)", [event("e", 0, 1, {"group_id": 0})], id=14)]))
     host = host_of(space)
     assert is_grouped(host.raw)
-    assert [track.tid for track in raw_timeline(host).tracks] == [14]
+    assert [track.tid for track in make_raw_timeline(host).tracks] == [14]
 
 
 def test_names_are_those_that_are_displayed_and_equal_ones_have_one_number() -> None:
     metas = [Metadata("long", 1, display_name="short"), Metadata("short", 2), Metadata("", 3)]
-    timeline = raw_timeline(
+    timeline = make_raw_timeline(
         host_of(xspace(plane("/host:CPU", [line("t", [event(i, i) for i in (1, 2, 3, 9)])], event_metadata=metas)))
     )
     assert [timeline.names[number] for number in timeline.name] == ["short", "short", "", ""]
@@ -113,6 +112,6 @@ def test_names_are_those_that_are_displayed_and_equal_ones_have_one_number() -> 
 @pytest.mark.parametrize(("session", "count"), [("gpu-mi300x-jax-conv-minimal-08", 43), ("tpu-v6e-jax-inference", 135)])
 def test_all_events_of_real_captures_are_on_tracks(captures: Path, session: str, count: int) -> None:
     (path,) = (captures / "xspace" / session).glob("*.xplane.pb")
-    timeline = raw_timeline(host_of(path))
+    timeline = make_raw_timeline(host_of(path))
     assert len(timeline.tracks) == count
     assert sum(track.last - track.first for track in timeline.tracks) == len(timeline)

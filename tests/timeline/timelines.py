@@ -7,7 +7,7 @@ from typing import Any
 
 import fastprof
 from fastprof.derive.host import Host
-from fastprof.derive.timeline.derived_lines import NEEDS, derived_timeline
+from fastprof.derive.timeline.derived_lines import NEEDS, derive_timeline
 from fastprof.derive.timeline.derived_track import DerivedTimeline
 from fastprof.derive.timeline.host_timeline import HostTimeline
 from fastprof.tables.host_reader import read_host
@@ -30,7 +30,7 @@ def host_of(capture: bytes | Path, number: int = 0) -> Host:
 
 def derived(capture: bytes | Path) -> dict[str, list[Slice]]:
     """The slices of each derived track, by the name of its plane and its own."""
-    return slices(derived_timeline(host_of(capture)))
+    return slices(derive_timeline(host_of(capture)))
 
 
 def slices(timeline: HostTimeline) -> dict[str, list[Slice]]:

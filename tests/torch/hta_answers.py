@@ -12,8 +12,7 @@ from hta_events import events, stragglers
 from hta_names import annotations, names
 from hta_ranks import DIGITS, LAST_BIT, MICRO, Cell, Rank, answers, by_kind, number_of, ranks_of, summary
 
-from fastprof.derive.ops.streams.stream_copies import copies_of
-from fastprof.derive.ops.streams.stream_queues import Series, launch_delays, queue_lengths
+from fastprof.derive.ops.stream_events import StreamSeries, count_queued, measure_launch_delays, select_copies
 
 _OF_KERNELS = ("cudaLaunchKernel", "cudaLaunchKernelExC")
 _LAUNCHES = (*_OF_KERNELS, "cudaMemcpyAsync", "cudaMemsetAsync")
@@ -120,7 +119,7 @@ def _at_points(mine: SimpleNamespace) -> dict[str, float | None]:
 
 def _queue_series(folder: Path, rank: Rank) -> Iterator[Cell]:
     theirs = answers(folder, f"queue_length_series_rank{rank.number}")
-    series = queue_lengths(rank.gpu)
+    series = count_queued(rank.gpu)
     numbers = sorted({row["stream"] for row in theirs})
     yield Cell("queue_length_series", "streams", len(np.unique(series.of)), len(numbers))
     for stream in numbers:
@@ -131,7 +130,7 @@ def _queue_series(folder: Path, rank: Rank) -> Iterator[Cell]:
 
 
 def _points(
-    report: str, what: str, rank: Rank, series: Series, part: slice, theirs: list[tuple[float, float]]
+    report: str, what: str, rank: Rank, series: StreamSeries, part: slice, theirs: list[tuple[float, float]]
 ) -> Iterator[Cell]:
     """Times, and the value from each time on: HTA has points of one time in any order."""
     times = rank.since_first_us(series.time_ps[part]).tolist()
@@ -149,7 +148,9 @@ def _launches(folder: Path, rank: Rank) -> Iterator[Cell]:
     known = rank.gpu[rank.gpu.call >= 0]
     correlation = rank.host.stat("correlation_id").at(known.row).value.tolist()
     calls = rank.names(known.call)
-    rows = zip(known.call_end_ps - known.call_ps, known.end_ps - known.start_ps, launch_delays(known), strict=True)
+    rows = zip(
+        known.call_end_ps - known.call_ps, known.end_ps - known.start_ps, measure_launch_delays(known), strict=True
+    )
     every = list(zip(correlation, calls, rows, strict=True))
     for report, launches in (("launch_stats", _LAUNCHES), ("launch_stats_no_memory", _OF_KERNELS)):
         theirs = answers(folder, report.replace("stats", f"stats_rank{rank.number}"))
@@ -171,7 +172,7 @@ def _launches(folder: Path, rank: Rank) -> Iterator[Cell]:
 
 
 def _bandwidth(folder: Path, rank: Rank) -> Iterator[Cell]:
-    copies = copies_of(rank.host, rank.gpu)
+    copies = select_copies(rank.host, rank.gpu)
     series = copies.bandwidths()
     for kind, row in by_kind(folder, "memory_bw_summary", rank.number):
         (mine,) = (one for one in rank.sums.copies if one.kind == kind)

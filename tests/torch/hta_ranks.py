@@ -20,8 +20,8 @@ import numpy as np
 
 import fastprof
 from fastprof.analyses.streams import READS, Params
-from fastprof.derive.ops.streams.stream_events import StreamEvents, Streams, streams_of
-from fastprof.derive.ops.streams.stream_sums import HostStreams, sums_of
+from fastprof.derive.ops.stream_events import GpuStreams, StreamEvents, read_streams
+from fastprof.derive.ops.stream_sums import HostStreams, sum_streams
 from fastprof.tables.host_events import HostEvents
 from fastprof.tables.host_reader import read_host
 
@@ -107,14 +107,14 @@ def _rank(number: int, path: Path, folder: str, first_ps: int) -> Rank:
     profile = fastprof.load(path if folder.endswith("-exact") else rounded(path))
     (zero_ns,) = set(profile.table_set["lines"]["timestamp_ns"].to_pylist())
     host = read_host(profile.table_set, 0, READS.planes, (*READS.stats, "stream"), READS.metadata_stats)
-    streams = streams_of(host)
+    streams = read_streams(host)
     until = _until(host, keeps_last)
     gpu = streams.events
     gpu = gpu[np.isin(gpu.row, host.stat("stream").rows)]  # HTA has no other
     if until is not None:
         gpu = gpu[(gpu.call >= 0) & (gpu.call_ps < until)]
     numbers = [int(line.name.split()[-1]) for line in streams.lines]
-    sums = sums_of(host, Streams(streams.lines, gpu), Params(queue_length=4).limits)
+    sums = sum_streams(host, GpuStreams(streams.lines, gpu), Params(queue_length=4).limits)
     return Rank(number, profile, host, gpu, sums, numbers, until, zero_ns * 1000, first_ps)
 
 

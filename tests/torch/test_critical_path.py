@@ -14,7 +14,7 @@ import slow_critical_path as slow
 from hta_answers import answers
 
 import fastprof
-from fastprof.analyses.contract import Report
+from fastprof.analyses.contract import AnalysisReport
 
 CAPTURES = Path(__file__).resolve().parents[3] / "shared" / "captures"
 GOLDENS = CAPTURES.parent / "conformance" / "hta"
@@ -85,13 +85,13 @@ def step(ts: int, dur: int, number: int = 1) -> dict[str, Any]:
     return event("user_annotation", f"ProfilerStep#{number}", ts, dur)
 
 
-def report_of(folder: Path, events: list[dict[str, Any]], **params: Any) -> Report:
+def report_of(folder: Path, events: list[dict[str, Any]], **params: Any) -> AnalysisReport:
     path = folder / "trace.json"
     path.write_text(json.dumps({"traceEvents": events}))
     return fastprof.load(path).critical_path(**params)
 
 
-def steps_of(report: Report) -> list[tuple[str, str, float, float]]:
+def steps_of(report: AnalysisReport) -> list[tuple[str, str, float, float]]:
     """Kind, name, begin and duration in microseconds of each step of the path that lasts."""
     rows = report.tables["path"].to_pylist()
     return [

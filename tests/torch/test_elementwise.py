@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import fastprof
-from fastprof.derive.ops.elementwise import ELEMENTWISE, OTHER, REDUCTION, fusible_ps, kind_of
+from fastprof.derive.ops.kernel_fusion import ELEMENTWISE, OTHER, REDUCTION, classify_kernel, estimate_fusible_time
 
 H100 = Path(__file__).resolve().parents[3] / "shared" / "captures" / "chrome" / "kineto" / "h100_qwen.json.gz"
 
@@ -40,13 +40,13 @@ H100 = Path(__file__).resolve().parents[3] / "shared" / "captures" / "chrome" / 
     ],
 )
 def test_kernels_are_known_by_what_launched_them(kernel: str, op: str, op_type: str, program: str, kind: int) -> None:
-    assert kind_of(kernel, op, op_type, program) == kind
+    assert classify_kernel(kernel, op, op_type, program) == kind
 
 
 def test_names_of_any_length_are_looked_at_once() -> None:
     """If each place where a pattern may begin were one where the rest is looked through, it would take minutes."""
     for part, kind in (("at::native ", OTHER), ("softmax", OTHER), ("softmax<", REDUCTION)):
-        assert kind_of("at::native::" + part * 50_000, "", "", "") == kind
+        assert classify_kernel("at::native::" + part * 50_000, "", "", "") == kind
 
 
 def _slowly(kinds: Sequence[int], times: Sequence[int], lines: Sequence[int]) -> list[int]:
@@ -69,14 +69,16 @@ def test_of_each_run_a_kernel_stays() -> None:
     e, r, o = ELEMENTWISE, REDUCTION, OTHER
     kinds = np.array([e, e, r, e, o, e, e, o, e, o, e])
     times = np.array([9, 8, 3, 7, 50, 5, 4, 50, 6, 50, 2])
-    assert fusible_ps(kinds, times, np.zeros(11, np.int64)).tolist() == [9, 8, 0, 7, 0, 5, 0, 0, 0, 0, 0]
+    assert estimate_fusible_time(kinds, times, np.zeros(11, np.int64)).tolist() == [9, 8, 0, 7, 0, 5, 0, 0, 0, 0, 0]
     dice = random.Random(15)
     for _ in range(200):
         count = dice.randrange(30)
         kinds = np.array([dice.choice((e, e, r, o)) for _ in range(count)], np.int64)
         times = np.array([dice.randrange(1, 5) for _ in range(count)], np.int64)
         lines = np.sort(np.array([dice.randrange(3) for _ in range(count)], np.int64))
-        assert fusible_ps(kinds, times, lines).tolist() == _slowly(kinds.tolist(), times.tolist(), lines.tolist())
+        assert estimate_fusible_time(kinds, times, lines).tolist() == _slowly(
+            kinds.tolist(), times.tolist(), lines.tolist()
+        )
 
 
 @pytest.mark.skipif(not H100.is_file(), reason="the shared captures are not beside the project")

@@ -12,8 +12,8 @@ from hta_answers import cells
 from hta_ranks import LAST_BIT, SESSIONS, answers, ranks_of
 
 from fastprof.analyses.streams import TABLES
-from fastprof.derive.timeline.stream_counters import stream_counters
-from fastprof.derive.timeline.track_order import processes_of
+from fastprof.derive.timeline.counter_tracks import list_stream_counters
+from fastprof.derive.timeline.host_timeline import list_processes
 
 CAPTURES = Path(__file__).resolve().parents[3] / "shared" / "captures"
 GOLDENS = CAPTURES.parent / "conformance" / "hta"
@@ -92,7 +92,7 @@ def test_cells_of_all_sessions_agree() -> None:
 def test_counters_of_the_timeline_are_the_series_of_hta() -> None:
     """HTA drops nothing of this session. A counter has one point at each time."""
     (rank,) = ranks_of(CAPTURES / "chrome" / "kineto", GOLDENS / "h100_qwen-exact")
-    every = stream_counters(rank.host, processes_of(rank.host))
+    every = list_stream_counters(rank.host, list_processes(rank.host))
     counters = {one.name: dict(zip(rank.since_first_us(one.time_ps), one.value, strict=True)) for one in every}
     rows = answers(GOLDENS / "h100_qwen-exact", "queue_length_series_rank0")
     queue = {float(row["ts"]): int(row["queue_length"]) for row in rows}

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from torch_captures import Recorded, kernel, launch, step, torch_capture
 
-from fastprof.derive.ops.autograd import SEQUENCE
+from fastprof.derive.ops.training_passes import SEQUENCE
 
 PASSES = ("forward_ps", "backward_ps", "recompute_ps", "other_ps", "unknown_pass_ps")
 ENGINE = "autograd::engine::evaluate_function: "

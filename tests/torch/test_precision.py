@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import fastprof
-from fastprof.analyses.findings.of_ops import single_precision_kernels
+from fastprof.analyses.findings.op_findings import find_single_precision
 
 KINETO = Path(__file__).resolve().parents[3] / "shared" / "captures" / "chrome" / "kineto"
 
@@ -21,7 +21,7 @@ def test_the_finding_is_what_kernel_stats_calls_missed(name: str, others_ps: int
     kernels = report.tables["kernels"]
     missed = [
         (row["total_ps"], row["name"], single)
-        for row, single in zip(kernels.to_pylist(), single_precision_kernels(kernels), strict=True)
+        for row, single in zip(kernels.to_pylist(), find_single_precision(kernels), strict=True)
         if row["could_use_tensor_cores"] and row["uses_tensor_cores"] is False
     ]
     assert sum(time for time, _, _ in missed) == report.scalars["missed_tensor_core_ps"].value

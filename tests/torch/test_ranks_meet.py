@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import fastprof
-from fastprof.derive.communication.ranks import at_once, offsets_ps
+from fastprof.derive.communication.collectives import find_offsets_ps, match_concurrent
 
 KINETO = Path(__file__).resolve().parents[3] / "shared" / "captures" / "chrome" / "kineto"
 
@@ -16,7 +16,7 @@ KINETO = Path(__file__).resolve().parents[3] / "shared" / "captures" / "chrome" 
 def met(*rows: tuple[int, int, int, int]) -> list[set[int]]:
     """Series, device, begin and end of collectives; the places of those that belong together."""
     series, device, begin, end = (np.array(column, np.int64) for column in zip(*rows, strict=True))
-    number = at_once(series, device, begin, end).tolist()
+    number = match_concurrent(series, device, begin, end).tolist()
     return [{place for place, one in enumerate(number) if one == of} for of in sorted(set(number))]
 
 
@@ -29,10 +29,10 @@ def test_what_goes_on_at_once_belongs_together() -> None:
 
 
 def test_ranks_count_from_one_moment() -> None:
-    assert offsets_ps([5, 3]) == [2000, 0]
-    assert offsets_ps([5, None]) is None
-    assert offsets_ps([5]) is None
-    assert offsets_ps([0, 10**18]) is None
+    assert find_offsets_ps([5, 3]) == [2000, 0]
+    assert find_offsets_ps([5, None]) is None
+    assert find_offsets_ps([5]) is None
+    assert find_offsets_ps([0, 10**18]) is None
 
 
 @pytest.mark.skipif(not KINETO.is_dir(), reason="the shared captures are not beside the project")

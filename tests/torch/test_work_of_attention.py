@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 import fastprof
-from fastprof.derive.ops.torch_arguments import Call, Unknown, Work
-from fastprof.derive.ops.torch_attention import attention_work
+from fastprof.derive.ops.torch_work import TorchCall, TorchWork, UnknownWork, compute_attention_work
 
 KINETO = Path(__file__).resolve().parents[3] / "shared" / "captures" / "chrome" / "kineto"
 Q, K, V, OUT = [2, 6, 3, 5], [2, 6, 4, 5], [2, 6, 4, 7], [2, 6, 3, 7]
@@ -19,9 +18,9 @@ FORWARD, BACKWARD = 3456, 8352
 SIZES = 180 + 240 + 336
 
 
-def _call(op: str, dims: list[Any], types: list[str] | None = None, values: list[str] | None = None) -> Call:
+def _call(op: str, dims: list[Any], types: list[str] | None = None, values: list[str] | None = None) -> TorchCall:
     recorded = types or ["float"] * len(dims)
-    return Call(op, json.dumps(dims), json.dumps(recorded), json.dumps(values) if values else "")
+    return TorchCall(op, json.dumps(dims), json.dumps(recorded), json.dumps(values) if values else "")
 
 
 def _swapped(*dims: list[int]) -> list[list[int]]:
@@ -38,7 +37,7 @@ def _swapped(*dims: list[int]) -> list[list[int]]:
     ],
 )  # fmt: skip
 def test_heads_come_before_tokens(op: str) -> None:
-    assert attention_work(_call(op, [Q, K, V, [], [], []])) == Work(FORWARD, 4 * (SIZES + 252))
+    assert compute_attention_work(_call(op, [Q, K, V, [], [], []])) == TorchWork(FORWARD, 4 * (SIZES + 252))
 
 
 @pytest.mark.parametrize(
@@ -47,7 +46,7 @@ def test_heads_come_before_tokens(op: str) -> None:
 )  # fmt: skip
 def test_tokens_come_before_heads(op: str) -> None:
     half = ["c10::BFloat16"] * 3
-    assert attention_work(_call(op, _swapped(Q, K, V), half)) == Work(FORWARD, 2 * (SIZES + 252))
+    assert compute_attention_work(_call(op, _swapped(Q, K, V), half)) == TorchWork(FORWARD, 2 * (SIZES + 252))
 
 
 @pytest.mark.parametrize(
@@ -64,21 +63,23 @@ def test_tokens_come_before_heads(op: str) -> None:
 )
 def test_a_backward_pass_multiplies_the_scores_again(op: str, swaps: bool) -> None:
     dims = [OUT, Q, K, V, OUT]
-    assert attention_work(_call(op, _swapped(*dims) if swaps else dims)) == Work(BACKWARD, 4 * (2 * SIZES + 252))
+    assert compute_attention_work(_call(op, _swapped(*dims) if swaps else dims)) == TorchWork(
+        BACKWARD, 4 * (2 * SIZES + 252)
+    )
 
 
 def test_a_group_of_queries_shares_a_head_of_keys() -> None:
     keys, values = [2, 2, 4, 5], [2, 2, 4, 7]
     op = "aten::scaled_dot_product_attention"
-    assert attention_work(_call(op, [Q, keys, values])) == Work(FORWARD, 4 * (180 + 80 + 112 + 252))
+    assert compute_attention_work(_call(op, [Q, keys, values])) == TorchWork(FORWARD, 4 * (180 + 80 + 112 + 252))
     swapped = _call("flash_attn::_flash_attn_forward", _swapped(Q, keys, values))
-    assert attention_work(swapped) == attention_work(_call(op, [Q, keys, values]))
+    assert compute_attention_work(swapped) == compute_attention_work(_call(op, [Q, keys, values]))
 
 
 def test_a_causal_mask_saves_nothing_and_a_missing_type_hides_bytes() -> None:
     causal = _call("aten::_scaled_dot_product_flash_attention", [Q, K, V, [], [], []], ["other"] * 6,
                    ["", "", "", "0.", "True", "False"])  # fmt: skip
-    assert attention_work(causal) == Work(FORWARD, 0)
+    assert compute_attention_work(causal) == TorchWork(FORWARD, 0)
 
 
 INTS = ["float"] * 3 + ["int"] * 2 + ["Scalar"] * 2
@@ -93,14 +94,14 @@ INTS = ["float"] * 3 + ["int"] * 2 + ["Scalar"] * 2
     ],
 )
 def test_packed_sequences_of_known_lengths(dims: list[Any], longest: tuple[str, str], pairs: int) -> None:
-    work = attention_work(_call("flash_attn::_flash_attn_varlen_forward", dims, INTS, [""] * 5 + list(longest)))
-    assert work == Work(2 * 6 * pairs * 12, 4 * (360 + 200 + 280 + 504))
+    work = compute_attention_work(_call("flash_attn::_flash_attn_varlen_forward", dims, INTS, [""] * 5 + list(longest)))
+    assert work == TorchWork(2 * 6 * pairs * 12, 4 * (360 + 200 + 280 + 504))
 
 
 @pytest.mark.parametrize(
     ("call", "reason"),
     [
-        (Call("aten::scaled_dot_product_attention", "", "", ""), "record_shapes"),
+        (TorchCall("aten::scaled_dot_product_attention", "", "", ""), "record_shapes"),
         (_call("aten::scaled_dot_product_attention", [Q, K]), "not those of such an op"),
         (_call("aten::scaled_dot_product_attention", [Q, K, [2, 6, 5, 7]]), "not those of such an op"),
         (_call("aten::scaled_dot_product_attention", [Q, [2, 4, 4, 5], [2, 4, 4, 7]]), "not those of such an op"),
@@ -112,9 +113,9 @@ def test_packed_sequences_of_known_lengths(dims: list[Any], longest: tuple[str, 
          "not those of such an op"),
     ],
 )  # fmt: skip
-def test_work_of_other_shapes_is_unknown(call: Call, reason: str) -> None:
-    with pytest.raises(Unknown, match=reason):
-        attention_work(call)
+def test_work_of_other_shapes_is_unknown(call: TorchCall, reason: str) -> None:
+    with pytest.raises(UnknownWork, match=reason):
+        compute_attention_work(call)
 
 
 @pytest.mark.skipif(not KINETO.is_dir(), reason="the shared captures are not beside the project")
@@ -131,7 +132,7 @@ def test_the_attention_of_a_real_capture() -> None:
 HALF = "c10::BFloat16"
 
 
-def _decode(op: str, sequences: int, longest: str) -> Call:
+def _decode(op: str, sequences: int, longest: str) -> TorchCall:
     """A token of each sequence."""
     query, cache = [sequences, 8, 64], [[100, 2, 8, 16, 8], [100, 2, 64, 16]]
     before = [query] if op.endswith("v1") else [query, [sequences, 8, 4], [sequences, 8, 4], [sequences, 8, 4, 64]]
@@ -140,7 +141,7 @@ def _decode(op: str, sequences: int, longest: str) -> Call:
     return _call(op, dims, types, ["" if one else "16" for one in dims[:-1]] + [longest])
 
 
-def _varlen(op: str, dims_of_key: list[int], begins: int, longest: str) -> Call:
+def _varlen(op: str, dims_of_key: list[int], begins: int, longest: str) -> TorchCall:
     """30 tokens; the length of the longest sequence of keys is the last argument here."""
     longest_at, query = (11, 4) if op == "_vllm_fa2_C::varlen_fwd" else (13, 7)
     dims: list[Any] = [[30, 8, 64], dims_of_key, dims_of_key, *[[] for _ in range(longest_at - 2)]]
@@ -155,17 +156,19 @@ KEYS = 100 * 2 * 64 * 2 * 2
 
 @pytest.mark.parametrize("op", ["_C::paged_attention_v1", "_C::paged_attention_v2"])
 def test_decoding_of_one_sequence_is_as_long_as_the_longest(op: str) -> None:
-    assert attention_work(_decode(op, 1, "100")) == Work(FLOPS, 2 * 2 * 8 * 64 + KEYS)
+    assert compute_attention_work(_decode(op, 1, "100")) == TorchWork(FLOPS, 2 * 2 * 8 * 64 + KEYS)
     for call in (_decode(op, 2, "100"), _decode(op, 1, "")):
-        with pytest.raises(Unknown, match="lengths of the sequences in its pages are not recorded"):
-            attention_work(call)
+        with pytest.raises(UnknownWork, match="lengths of the sequences in its pages are not recorded"):
+            compute_attention_work(call)
 
 
 @pytest.mark.parametrize("op", ["_vllm_fa2_C::varlen_fwd", "_vllm_fa3_C::fwd"])
 def test_flash_attention_of_vllm_has_keys_in_pages_or_one_after_the_other(op: str) -> None:
     pages = [100, 16, 2, 64]
-    assert attention_work(_varlen(op, pages, 2, "100")) == Work(30 * FLOPS, 30 * 2 * 2 * 8 * 64 + KEYS)
-    with pytest.raises(Unknown, match="lengths of the sequences in its pages are not recorded"):
-        attention_work(_varlen(op, pages, 3, "100"))
+    assert compute_attention_work(_varlen(op, pages, 2, "100")) == TorchWork(30 * FLOPS, 30 * 2 * 2 * 8 * 64 + KEYS)
+    with pytest.raises(UnknownWork, match="lengths of the sequences in its pages are not recorded"):
+        compute_attention_work(_varlen(op, pages, 3, "100"))
     keys = 100 * 2 * 64 * 2
-    assert attention_work(_varlen(op, [100, 2, 64], 2, "100")) == Work(30 * FLOPS, 30 * 2 * 2 * 8 * 64 + 2 * keys)
+    assert compute_attention_work(_varlen(op, [100, 2, 64], 2, "100")) == TorchWork(
+        30 * FLOPS, 30 * 2 * 2 * 8 * 64 + 2 * keys
+    )

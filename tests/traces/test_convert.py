@@ -134,6 +134,6 @@ def test_progress_counts_bytes(tmp_path: Path, capsys: pytest.CaptureFixture[str
     ],
 )
 def test_names_of_files(hosts: list[str], names: list[str]) -> None:
-    from fastprof.export.xspace_files import file_names
+    from fastprof.export.xspace_files import name_files
 
-    assert file_names(hosts) == [f"{name}.xplane.pb" for name in names]
+    assert name_files(hosts) == [f"{name}.xplane.pb" for name in names]

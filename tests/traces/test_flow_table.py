@@ -16,7 +16,7 @@ import fastprof
 from fastprof.cli.main import main
 from fastprof.derive.host import Host
 from fastprof.derive.timeline.derived_lines import NEEDS
-from fastprof.derive.timeline.flows import flows
+from fastprof.derive.timeline.flows import pair_flows
 from fastprof.tables.host_reader import read_host
 
 CAPTURES = Path(__file__).resolve().parents[3] / "shared" / "captures"
@@ -190,7 +190,7 @@ def drawn(profile: fastprof.Profile) -> Counter[tuple[int, int]]:
     """The flows that the timeline has, as ids of events: all events of these traces have a start."""
     tables = profile.table_set
     events = read_host(tables, 0, NEEDS.planes, NEEDS.stats, NEEDS.metadata_stats)
-    found = flows(Host(events, tables.session.workers))
+    found = pair_flows(Host(events, tables.session.workers))
     return Counter(zip(found.producer.tolist(), found.consumer.tolist(), strict=True))
 
 

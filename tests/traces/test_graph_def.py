@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from tensorflow_descriptor import TYPES, message
 
-from fastprof.decode.graph_def import Nodes, read_nodes, shape, shapes
+from fastprof.decode.graph_def import Nodes, parse_shape, parse_shapes, read_nodes
 from fastprof.errors import CaptureError
 from fastprof.schema.message_fields import put
 
@@ -120,9 +120,9 @@ def test_values_of_every_kind_have_a_text() -> None:
 
 
 def test_shapes_are_read_from_their_texts() -> None:
-    assert [shape(text) for text in ("[2,-1]", "[]", "[?]", None)] == [[2, -1], [], None, None]
-    assert shapes("[[2,3], [?], []]") == [[2, 3], None, []]
-    assert shapes("[]") == shapes(None) == []
+    assert [parse_shape(text) for text in ("[2,-1]", "[]", "[?]", None)] == [[2, -1], [], None, None]
+    assert parse_shapes("[[2,3], [?], []]") == [[2, 3], None, []]
+    assert parse_shapes("[]") == parse_shapes(None) == []
 
 
 def test_cut_and_changed_graphs_give_nodes_or_an_error_with_its_place() -> None:

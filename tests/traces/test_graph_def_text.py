@@ -13,9 +13,8 @@ from test_graph_nodes import rows_of
 import fastprof
 from fastprof.errors import CaptureError
 from fastprof.inputs.formats import graph_def_text
-from fastprof.inputs.formats.text_proto import as_bytes
-from fastprof.inputs.formats.usual_nodes import UsualNodes
-from fastprof.inputs.message_bytes import BadMessageError
+from fastprof.inputs.formats.graph_def_text import FastNodeText
+from fastprof.inputs.message_bytes import BadMessageError, encode_text_proto
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
@@ -47,11 +46,15 @@ def test_damaged_text_is_an_error_with_its_place_or_salvaged() -> None:
         fastprof.load(b"node { attr { value { " + b'func { attr { key: "a" value {' * 5000)
 
 
-def read(text: bytes, usual: UsualNodes | None) -> tuple[bytes, str, int]:
+def read(text: bytes, usual: FastNodeText | None) -> tuple[bytes, str, int]:
     """What of a GraphDef is read, and the fault that ends it."""
     parts = []
     try:
-        for part in as_bytes(text, graph_def_text.GRAPH, usual.read) if usual else as_bytes(text, graph_def_text.GRAPH):
+        for part in (
+            encode_text_proto(text, graph_def_text.GRAPH, usual.read)
+            if usual
+            else encode_text_proto(text, graph_def_text.GRAPH)
+        ):
             parts.append(part)
     except BadMessageError as fault:
         return b"".join(parts), fault.text, fault.at
@@ -70,9 +73,9 @@ def test_usual_nodes_are_what_their_tokens_are() -> None:
             changed[place : place + length] = chance.choice(
                 [b"}", b"{", b"\n", b'"', b"\\", b"#", b"  }\n", b"[", b"]", b" "]
             )
-        known = UsualNodes(graph_def_text.NODE)
+        known = FastNodeText(graph_def_text.NODE)
         assert read(bytes(changed), known) == read(bytes(changed), None)
-    assert UsualNodes(graph_def_text.NODE).read(text, 0) is not None
+    assert FastNodeText(graph_def_text.NODE).read(text, 0) is not None
 
 
 def test_changed_texts_give_bytes_or_an_error() -> None:

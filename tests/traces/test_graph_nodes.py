@@ -14,7 +14,7 @@ from test_graph_def import FILES, SHARED, slow_rows
 
 import fastprof
 from fastprof.errors import CaptureError
-from fastprof.inputs.formats import format_of, graph_def
+from fastprof.inputs.formats import find_format, graph_def
 from fastprof.schema.message_fields import put
 
 GRAPH = FILES[0].read_bytes()
@@ -95,17 +95,17 @@ def test_of_two_nodes_of_one_name_the_first_counts() -> None:
 
 
 def test_graphs_are_known_by_content_and_other_messages_are_not_graphs() -> None:
-    assert format_of(GRAPH[: 64 << 10]) is graph_def
-    assert format_of(put(4, put(1, 1087)) + GRAPH[:5000]) is graph_def
+    assert find_format(GRAPH[: 64 << 10]) is graph_def
+    assert find_format(put(4, put(1, 1087)) + GRAPH[:5000]) is graph_def
     node = put(1, "c") + put(2, "Const") + put(5, put(1, "value") + put(2, put(8, put(4, bytes(1 << 17)))))
-    assert format_of(put(1, node)[: 64 << 10]) is graph_def
+    assert find_format(put(1, node)[: 64 << 10]) is graph_def
     module = put(1, "jit_f") + put(2, "main") + put(3, put(1, "main") + put(2, put(1, "x")))
-    assert format_of(put(1, module)) is None
+    assert find_format(put(1, module)) is None
     log = put(1, put(1, "a") + put(2, 7) + put(3, "_trainable_variables"))
-    assert format_of(log) is not graph_def
+    assert find_format(log) is not graph_def
     profiles = SHARED / "spec" / "samples"
-    assert format_of((profiles / "profile_1").read_bytes()) is not graph_def
-    assert format_of((SHARED / "captures/xspace/cpu-jax-train/vm.xplane.pb").read_bytes()[: 64 << 10]) is None
+    assert find_format((profiles / "profile_1").read_bytes()) is not graph_def
+    assert find_format((SHARED / "captures/xspace/cpu-jax-train/vm.xplane.pb").read_bytes()[: 64 << 10]) is None
 
 
 def test_damage_is_an_error_with_its_place_or_salvaged() -> None:

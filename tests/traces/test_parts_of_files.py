@@ -12,7 +12,7 @@ import pytest
 from fastprof._native import records
 from fastprof._native.xspace import Bytes
 from fastprof.inputs.open_files import PartsOfFile, SpooledFile
-from fastprof.inputs.source import Source
+from fastprof.inputs.source import CaptureSource
 
 WRITTEN = b"one, two, three, four"
 PARTS = ((17, 4), (3, 2), (0, 3), (3, 7))
@@ -29,7 +29,7 @@ def spooled() -> PartsOfFile:
 
 @pytest.mark.parametrize("begin", range(len(WHOLE) + 1))
 def test_any_bytes_of_the_parts_are_read(begin: int) -> None:
-    source = Source("path", stored=spooled())
+    source = CaptureSource("path", stored=spooled())
     assert source.size == len(WHOLE)
     for length in range(len(WHOLE) + 2):
         assert source.read(begin, length) == WHOLE[begin : begin + length]

@@ -10,7 +10,7 @@ from tensorflow_descriptor import message
 
 import fastprof
 from fastprof.errors import CaptureError
-from fastprof.inputs.profile_model import profile_bytes
+from fastprof.inputs.profile_model import make_profile
 
 INPUTS = Path(__file__).resolve().parents[3] / "shared" / "conformance" / "tfprof" / "inputs"
 CPU = "/job:localhost/replica:0/task:0/device:CPU:0"
@@ -22,7 +22,7 @@ def read(name: str) -> bytes:
 
 def made(graph: Any, *runs: Any, log: Any = None) -> Any:
     """The profile, as the protobuf runtime reads it: nodes by name."""
-    data = profile_bytes(
+    data = make_profile(
         graph.SerializeToString(), [(step, run.SerializeToString()) for step, run in enumerate(runs)],
         log and log.SerializeToString(),
     )  # fmt: skip
@@ -44,7 +44,7 @@ def run_of(*stats: tuple[str, dict[str, Any]]) -> Any:
 def test_a_profile_is_the_one_that_tfprof_wrote() -> None:
     """But for the output of an input NODE:1, which tfprof records as 0."""
     runs = [(step, read(f"gpu_run_metadata_{step}.pb")) for step in (0, 1)]
-    ours = message("ProfileProto").FromString(profile_bytes(read("gpu_graph.pb"), runs, read("gpu_op_log")))
+    ours = message("ProfileProto").FromString(make_profile(read("gpu_graph.pb"), runs, read("gpu_op_log")))
     theirs = message("ProfileProto").FromString(read("gpu_profile"))
     assert len(theirs.nodes) == 115
     other = [(one, id_) for one in ours.nodes for id_, output in ours.nodes[one].src_output_index.items() if output]
@@ -55,7 +55,7 @@ def test_a_profile_is_the_one_that_tfprof_wrote() -> None:
 
 
 def test_a_graph_alone_is_a_profile_without_steps() -> None:
-    profile = fastprof.load(profile_bytes(read("gpu_graph.pb")))
+    profile = fastprof.load(make_profile(read("gpu_graph.pb")))
     assert profile.tfprof_profiles.to_pylist()[0]["steps"] == [] and profile.tfprof_nodes.num_rows > 100
     assert profile.events.num_rows == 0 and not any(profile.tfprof_nodes["runs"].to_pylist())
     assert {"name": "data_format", "value": "NHWC"} in [
@@ -132,6 +132,6 @@ def test_a_log_adds_types_operations_and_code() -> None:
 def test_damaged_documents_are_errors(what: str) -> None:
     good, bad = message("GraphDef")(node=[{"name": "a", "op": "A"}]).SerializeToString(), b"\x0a\x05\x0a\x02a"
     with pytest.raises(CaptureError, match=what) as error:
-        profile_bytes(bad if what == "GraphDef" else good, [(0, bad)] if what == "RunMetadata" else [],
+        make_profile(bad if what == "GraphDef" else good, [(0, bad)] if what == "RunMetadata" else [],
                       bad if what == "OpLogProto" else None)  # fmt: skip
     assert error.value.offset == 0

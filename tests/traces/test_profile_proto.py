@@ -16,7 +16,7 @@ from tensorflow_descriptor import message
 import fastprof
 from fastprof.cli.main import main
 from fastprof.errors import CaptureError
-from fastprof.inputs.formats import format_of
+from fastprof.inputs.formats import find_format
 from fastprof.schema.message_fields import put
 
 SHARED = Path(__file__).resolve().parents[3] / "shared"
@@ -56,7 +56,7 @@ def test_tables_are_what_protobuf_reads(name: str) -> None:
 @pytest.mark.parametrize("seed", range(40))
 def test_tables_of_random_profiles_are_what_protobuf_reads(seed: int) -> None:
     data = random_profile(seed).SerializeToString()
-    assert format_of(data[:65536]) is not None
+    assert find_format(data[:65536]) is not None
     assert_as_protobuf(fastprof.load(data), data)
 
 
@@ -113,7 +113,7 @@ def test_other_protobufs_are_known_to_be_others() -> None:
         put(1, put(1, 7)), put(1, put(1, 7) + put(2, b"")), put(2, 1) + put(3, b"\1"), b"",
     ]  # fmt: skip
     for data in others:
-        form = format_of(data)
+        form = find_format(data)
         assert form is None or form.NAME != "profile_proto"
 
 

@@ -15,7 +15,7 @@ from slow_trace import read_trace
 
 import fastprof
 from fastprof.inputs.formats import chrome_json
-from fastprof.inputs.formats.contract import Remark
+from fastprof.inputs.formats.contract import FormatRemark
 
 REMARKED = ("bad_time", "no_duration", "negative_duration", "end_without_begin", "begin_without_end", "name_mismatch",
             "mixed_steps", "step_without_begin")  # fmt: skip
@@ -82,7 +82,7 @@ def test_flows() -> None:
 # ---- chunks and ends
 
 
-def transcribed(data: bytes, most: int) -> tuple[bytes, list[Remark]]:
+def transcribed(data: bytes, most: int) -> tuple[bytes, list[FormatRemark]]:
     """The XSpace, and what is remarked."""
     scribe = chrome_json.scribe("a trace", False)
     for at in range(0, len(data), most):

@@ -14,7 +14,7 @@ from trace_builder import event, line, plane, xspace
 
 import fastprof
 from fastprof._native.riegeli import RiegeliHash, riegeli_hash
-from fastprof.inputs.formats import riegeli, riegeli_chunks, riegeli_in_place
+from fastprof.inputs.formats import riegeli
 
 CAPTURES = Path(__file__).resolve().parents[3] / "shared" / "captures"
 FOLDER = CAPTURES / "riegeli"
@@ -42,7 +42,7 @@ def written(*records: bytes) -> bytes:
         begin = len(out)
         sizes = (len(data).to_bytes(8, "little"), riegeli_hash(data).to_bytes(8, "little"), kind)
         header = b"".join(sizes) + count.to_bytes(7, "little") + size.to_bytes(8, "little")
-        end = riegeli.end_of_chunk(begin, len(data), count)
+        end = riegeli.find_chunk_end(begin, len(data), count)
         put(riegeli_hash(header).to_bytes(8, "little") + header + data, begin, end)
         out.extend(bytes(end - len(out)))
 
@@ -135,7 +135,7 @@ def test_pieces_of_any_size(size: int) -> None:
 
 
 def _in_place(data: bytes) -> bytes | None:
-    return riegeli_in_place.parts_in_file(lambda at, size: data[at : at + size], len(data), "f")
+    return riegeli.find_parts(lambda at, size: data[at : at + size], len(data), "f")
 
 
 def _scribed(data: bytes) -> bytes:
@@ -280,8 +280,8 @@ def test_zeros_that_were_compressed(codec: str, code: int, fault: str) -> None:
     """32 MiB of zeros are 30 bytes of brotli."""
     sizes, zeros = (bytes(pa.compress(data, codec=codec, asbytes=True)) for data in (b"\5", bytes(1 << 25)))
     data = bytes([code, 1 + len(sizes), 1]) + sizes + b"\x80\x80\x80\x10" + zeros
-    with pytest.raises(riegeli_chunks.DamagedChunkError, match=fault):
-        riegeli_chunks.records(ord("r"), data, 1, 5)
+    with pytest.raises(riegeli.DamagedChunkError, match=fault):
+        riegeli.decode_records(ord("r"), data, 1, 5)
 
 
 @pytest.mark.captures
@@ -320,14 +320,14 @@ def test_a_transposed_chunk_with_any_byte_changed() -> None:
     whole = (FOLDER / "cpu-jax-train.transposed.xplane.riegeli").read_bytes()
     size, count, decoded = (int.from_bytes(whole[64 + a : 64 + b], "little") for a, b in ((8, 16), (25, 32), (32, 40)))
     data = whole[104 : 104 + size]
-    assert len(riegeli_chunks.records(ord("t"), data, count, decoded).values) == decoded
+    assert len(riegeli.decode_records(ord("t"), data, count, decoded).values) == decoded
     refused = 0
     for at in range(0, len(data), 97):
         changed = bytearray(data)
         changed[at] ^= 1 << at % 8
         try:
-            riegeli_chunks.records(ord("t"), bytes(changed), count, decoded)
-        except riegeli_chunks.DamagedChunkError:
+            riegeli.decode_records(ord("t"), bytes(changed), count, decoded)
+        except riegeli.DamagedChunkError:
             refused += 1
     assert refused > 100
 

@@ -12,7 +12,7 @@ from slow_flows import arrows_of
 from slow_trace import read_trace
 
 import fastprof
-from fastprof.cli import facts
+from fastprof.cli import session_summary
 
 CAPTURES = Path(__file__).resolve().parents[3] / "shared" / "captures"
 PATTERNS = ("chrome/*/*.json*", "tf1/timeline-*.json", "xspace/*/*.trace.json.gz")
@@ -63,7 +63,7 @@ def test_xprofs_trace_has_the_events_of_the_capture_beside_it() -> None:
 def test_info_lists_the_processes_of_a_trace_alone() -> None:
     """What the reader notes of a trace is a plane in the tables."""
     trace = fastprof.load(b'[{"name": "f", "ph": "X", "ts": 1, "dur": 2, "pid": 7, "tid": 8}]')
-    listed = facts.gather(trace)
+    listed = session_summary.gather_summary(trace)
     assert listed.planes["name"].to_pylist() == ["7"]
     assert (listed.summary["planes"], listed.hosts["plane_count"].to_pylist()) == (1, [1])
     assert trace.planes["name"].to_pylist() == ["7", "Task Environment"]

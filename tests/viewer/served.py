@@ -18,7 +18,7 @@ import fastprof
 from fastprof.profile.loading import load_again
 from fastprof.viewer.cache_folder import CacheFolder
 from fastprof.viewer.page_capture import PageCapture
-from fastprof.viewer.server import application
+from fastprof.viewer.server import make_application
 from fastprof.viewer.viewed_runs import ViewedRuns
 
 
@@ -112,7 +112,7 @@ class Served:
 
         self.profile = fastprof.load(source, run=run, on_error=on_error) if opened else None
         self.runs = ViewedRuns(source, self.profile, load, cache)
-        self.client = Client(application(self.runs, token, capture=capture))
+        self.client = Client(make_application(self.runs, token, capture=capture))
 
     def get(self, path: str, **params: Any) -> Any:
         """The JSON of an answer that is fine."""

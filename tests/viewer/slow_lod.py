@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from fastprof.viewer.store import TrackInput
+from fastprof.viewer.host_files import TrackInput
 
 LATEST = 2**63 - 1
 MOST_LANES = 4096

@@ -12,9 +12,9 @@ from trace_builder import event, line, plane, xspace
 import fastprof
 from fastprof.errors import CaptureError
 from fastprof.tables.host_reader import read_host
-from fastprof.viewer.building import DerivedHost, derived_store, raw_store
 from fastprof.viewer.cache_folder import CacheFolder
-from fastprof.viewer.store import HostStore, TilePart, tile
+from fastprof.viewer.store import HostStore, TilePart, make_tile
+from fastprof.viewer.viewed_run import DerivedHost, open_derived_store, open_raw_store
 
 CAPTURE = xspace(
     plane(
@@ -39,8 +39,8 @@ def test_every_event_of_every_real_capture_has_its_place(capture: Path) -> None:
     """Of each line that has events: start, duration and name of each of its rows, on lanes as the definition says."""
     tables = fastprof.load(capture).table_set
     events = read_host(tables, 0, (), (), ())
-    derived = derived_store(DerivedHost(tables, 0))
-    store = HostStore(raw_store(tables, 0), derived)
+    derived = open_derived_store(DerivedHost(tables, 0))
+    store = HostStore(open_raw_store(tables, 0), derived)
     raw = [track for track in store.tracks if not track.derived]
     lines = {line.number: line for line in events.lines if line.last > line.first}
     assert sorted(track.about["line"] for track in raw) == sorted(lines)
@@ -63,7 +63,7 @@ def test_every_event_of_every_real_capture_has_its_place(capture: Path) -> None:
             assert lanes.tolist() == lanes_of([(*pair, 0) for pair in pairs])
     numbers = [track.number for track in store.tracks]
     level = max(((store.last_ps - store.first_ps) // 1024).bit_length(), 0)
-    drawn = tile([TilePart(store, numbers, numbers, store.first_ps)], level, 0)
+    drawn = make_tile([TilePart(store, numbers, numbers, store.first_ps)], level, 0)
     count, slices = (int(np.frombuffer(drawn, "<u4", 1, offset)[0]) for offset in (8, 12))
     lanes_there = sum(len(one.lanes) for one in (store.raw, derived))
     assert count == lanes_there
@@ -72,7 +72,7 @@ def test_every_event_of_every_real_capture_has_its_place(capture: Path) -> None:
 
 
 def test_a_store_says_what_its_tracks_are(path: Path) -> None:
-    store = raw_store(fastprof.load(path).table_set, 0)
+    store = open_raw_store(fastprof.load(path).table_set, 0)
     (process,) = store.about["processes"]
     assert (process["plane"], process["kind"], process["shown"]) == ("/host:CPU", "CPU", True)
     tracks = [(track.about["name"], track.about["tid"], track.about["line"], track.events) for track in store.tracks()]
@@ -82,32 +82,32 @@ def test_a_store_says_what_its_tracks_are(path: Path) -> None:
 
 def test_the_cache_is_used_again(path: Path, tmp_path: Path) -> None:
     cache = CacheFolder(tmp_path / "cache")
-    first = raw_store(fastprof.load(path).table_set, 0, cache)
+    first = open_raw_store(fastprof.load(path).table_set, 0, cache)
     files = {file: file.stat().st_ino for file in cache.path.iterdir()}
-    again = raw_store(fastprof.load(path).table_set, 0, cache)
+    again = open_raw_store(fastprof.load(path).table_set, 0, cache)
     assert {file: file.stat().st_ino for file in cache.path.iterdir()} == files
     assert len(files) == 1 and len(first) == len(again) == 4
-    derived_store(DerivedHost(fastprof.load(path).table_set, 0), cache)
+    open_derived_store(DerivedHost(fastprof.load(path).table_set, 0), cache)
     assert len(list(cache.path.iterdir())) == 2
 
 
 def test_a_changed_capture_or_another_selection_has_a_store_of_its_own(path: Path, tmp_path: Path) -> None:
     cache = CacheFolder(tmp_path / "cache")
-    raw_store(fastprof.load(path).table_set, 0, cache)
-    some = raw_store(fastprof.load(path).select(lines="early").table_set, 0, cache)
+    open_raw_store(fastprof.load(path).table_set, 0, cache)
+    some = open_raw_store(fastprof.load(path).select(lines="early").table_set, 0, cache)
     assert len(some) == 1
     path.write_bytes(CAPTURE + xspace(plane("/host:CPU", [line("new", [event("op", 1, 1)], id=77)])))
-    assert len(raw_store(fastprof.load(path).table_set, 0, cache)) == 5
+    assert len(open_raw_store(fastprof.load(path).table_set, 0, cache)) == 5
     assert len(list(cache.path.iterdir())) == 3
 
 
 @pytest.mark.parametrize("left", [0, 40, -1])
 def test_a_damaged_file_of_the_cache_is_made_again(path: Path, tmp_path: Path, left: int) -> None:
     cache = CacheFolder(tmp_path / "cache")
-    raw_store(fastprof.load(path).table_set, 0, cache)
+    open_raw_store(fastprof.load(path).table_set, 0, cache)
     (file,) = cache.path.iterdir()
     file.write_bytes(file.read_bytes()[:left])
-    assert len(raw_store(fastprof.load(path).table_set, 0, cache)) == 4
+    assert len(open_raw_store(fastprof.load(path).table_set, 0, cache)) == 4
     assert len(list(cache.path.iterdir())) == 1
 
 
@@ -122,22 +122,22 @@ def test_a_file_that_another_process_removes_before_it_is_open_is_made_again(pat
                 found.unlink()
             return found
 
-    assert len(raw_store(fastprof.load(path).table_set, 0, Hasty(tmp_path / "cache"))) == 4
+    assert len(open_raw_store(fastprof.load(path).table_set, 0, Hasty(tmp_path / "cache"))) == 4
 
 
 def test_bytes_have_a_store_that_leaves_nothing_behind(tmp_path: Path) -> None:
     cache = CacheFolder(tmp_path / "cache")
-    assert len(raw_store(fastprof.load(CAPTURE).table_set, 0, cache)) == 4
+    assert len(open_raw_store(fastprof.load(CAPTURE).table_set, 0, cache)) == 4
     assert not list(cache.path.iterdir())
-    assert len(raw_store(fastprof.load(CAPTURE).table_set, 0)) == 4
+    assert len(open_raw_store(fastprof.load(CAPTURE).table_set, 0)) == 4
 
 
 def test_progress_is_reported(path: Path) -> None:
     calls: list[tuple[str, int, int]] = []
     tables = fastprof.load(path, threads=1).table_set
-    raw_store(tables, 0, progress=lambda *at: calls.append(at))
+    open_raw_store(tables, 0, progress=lambda *at: calls.append(at))
     assert ("levels of detail", 1, 1) in calls
-    raw_store(tables, 0)
+    open_raw_store(tables, 0)
     assert calls.count(("levels of detail", 1, 1)) == 1
 
 
@@ -148,7 +148,7 @@ def test_a_broken_capture_says_so_and_leaves_no_file(tmp_path: Path) -> None:
     broken.write_bytes(whole[:at] + b"\xff" * 12 + whole[at + 12 :])
     cache = CacheFolder(tmp_path / "cache")
     with pytest.raises(CaptureError):
-        raw_store(fastprof.load(broken).table_set, 0, cache)
+        open_raw_store(fastprof.load(broken).table_set, 0, cache)
     assert not [file for file in cache.path.iterdir() if file.suffix == ".fastprof"]
     salvaged = fastprof.load(broken, on_error="salvage")
-    assert len(raw_store(salvaged.table_set, 0, cache)) == salvaged.events.num_rows
+    assert len(open_raw_store(salvaged.table_set, 0, cache)) == salvaged.events.num_rows

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from fastprof.errors import OutputError, UsageError
-from fastprof.viewer.cache_folder import CacheFolder, source_key
+from fastprof.viewer.cache_folder import CacheFolder, make_source_key
 
 
 def _size(folder: Path) -> int:
@@ -129,21 +129,24 @@ def test_the_key_records_files_and_versions_of_them_apart(tmp_path: Path) -> Non
     one.write_bytes(b"a" * 200_000)
     two.write_bytes(b"a" * 200_000)
     os.utime(one, ns=(5, 5))
-    key = source_key(one, "raw", 1)
-    assert key is not None and key == source_key(one, "raw", 1)
-    assert len({key, source_key(two, "raw", 1), source_key(one, "raw", 2), source_key(one, "derived", 1)}) == 4
+    key = make_source_key(one, "raw", 1)
+    assert key is not None and key == make_source_key(one, "raw", 1)
+    assert (
+        len({key, make_source_key(two, "raw", 1), make_source_key(one, "raw", 2), make_source_key(one, "derived", 1)})
+        == 4
+    )
     with one.open("r+b") as file:
         file.seek(199_999)
         file.write(b"b")
     os.utime(one, ns=(5, 5))
-    assert source_key(one, "raw", 1) != key
+    assert make_source_key(one, "raw", 1) != key
 
 
 def test_what_is_not_a_regular_file_has_no_key(tmp_path: Path) -> None:
-    assert source_key(tmp_path) is None
-    assert source_key(tmp_path / "absent") is None
+    assert make_source_key(tmp_path) is None
+    assert make_source_key(tmp_path / "absent") is None
     os.mkfifo(tmp_path / "pipe")
-    assert source_key(tmp_path / "pipe") is None
+    assert make_source_key(tmp_path / "pipe") is None
 
 
 def test_without_a_key_it_is_built_each_time(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from demo_captures import DEMO
 from served import Served
 from trace_builder import event, line, plane, xspace
 
-from fastprof.viewer import sealed_file
+from fastprof.viewer import cache_folder
 from fastprof.viewer.cache_folder import CacheFolder
 
 
@@ -110,7 +110,7 @@ def test_damage_anywhere_changes_no_answer(
         assert answers(Served(path, cache=CacheFolder(cache))) == expected
         assert set(cache.iterdir()) == set(before)
         for file in before:
-            sealed_file.check(file)
+            cache_folder.check_seal(file)
 
 
 def test_one_damaged_file_of_a_real_capture_is_built_again_and_the_others_are_kept(tmp_path: Path) -> None:
@@ -124,4 +124,4 @@ def test_one_damaged_file_of_a_real_capture_is_built_again_and_the_others_are_ke
             file.write(b"\xff" * 64)
         assert answers(Served(DEMO / "xla", cache=CacheFolder(cache))) == first
         assert {file: file.stat().st_ino for file in numbers} == numbers
-        sealed_file.check(spoilt)
+        cache_folder.check_seal(spoilt)

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 import fastprof
-from fastprof.viewer.event_details import details
-from fastprof.viewer.hlo_answers import text
+from fastprof.viewer.hlo_answers import get_module_text
+from fastprof.viewer.timeline_answers import describe_event
 from fastprof.viewer.viewed_run import ViewedRun
 
 _DEMO = Path(__file__).parents[2] / "demo"
@@ -47,7 +47,7 @@ def _ops(run: ViewedRun) -> Iterator[dict[str, Any]]:
         for track in host.store.tracks:
             step = max(track.events // max(_EVENTS // len(host.store.tracks), 4), 1)
             for at in range(track.first_at, track.first_at + track.events, step):
-                op = details(run, seen, host, at)["op"]
+                op = describe_event(run, seen, host, at)["op"]
                 if op is not None and repr(op) not in met:
                     met.add(repr(op))
                     yield op | {"host": host.name}
@@ -67,7 +67,9 @@ def _check(source: Path) -> tuple[int, int]:
             assert any(all(word in row for word in wanted) for row in shown[search]), (search, words, op)
             rows += 1
         if op["hlo"] is not None:
-            found = text(profile.table_set, op["host"], op["hlo"]["module"], instruction=op["hlo"]["instruction"])
+            found = get_module_text(
+                profile.table_set, op["host"], op["hlo"]["module"], instruction=op["hlo"]["instruction"]
+            )
             assert op["hlo"]["instruction"] is None or found["at"] is not None, op
             programs += 1
     return rows, programs

@@ -11,8 +11,8 @@ import pytest
 from served import Served, written
 from trace_builder import Event, event, line, plane, xspace
 
-from fastprof.viewer import hit_list
-from fastprof.viewer.hit_list import ORDERS, _First
+from fastprof.viewer import snapshot
+from fastprof.viewer.snapshot import ORDERS, _FirstHits
 
 
 def threads(*lines: list[Event]) -> bytes:
@@ -76,7 +76,7 @@ def test_hits_are_listed_by_duration_or_by_track_either_way(served: Served) -> N
 
 def test_a_list_of_very_many_hits_has_the_first_ones(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     every = listed(served, order="duration", down=1)
-    monkeypatch.setattr(hit_list, "MOST", 10)
+    monkeypatch.setattr(snapshot, "MOST_HITS", 10)
     answer = served.get("/api/search/hits", q="hi", order="duration", down=1)
     assert (answer["events"], answer["listed"]) == (len(every), 10)
     assert answer["rows"] == every[:10]
@@ -85,7 +85,7 @@ def test_a_list_of_very_many_hits_has_the_first_ones(served: Served, monkeypatch
 def test_the_first_rows_are_kept_in_bounded_memory() -> None:
     """Never more than twice as many as are wanted, and a part."""
     draw = np.random.default_rng(7)
-    kept, keys = _First(100), draw.integers(0, 50, 20_000).astype(np.uint64)
+    kept, keys = _FirstHits(100), draw.integers(0, 50, 20_000).astype(np.uint64)
     most = 0
     for first in range(0, len(keys), 64):
         rows = np.arange(first, min(first + 64, len(keys)))

@@ -77,7 +77,7 @@ class Document(HTMLParser):
 def saved(path: Path, *names: str, title: str = "the session", **chosen: Any) -> tuple[str, fastprof.Profile]:
     profile = fastprof.load(path)
     reports = {name: one.answer for name, one in profile.reports(*(names or ANALYSES)).items()}
-    return b"".join(html_report.chunks(profile, reports, title=title, **chosen)).decode("utf-8"), profile
+    return b"".join(html_report.write_html_report(profile, reports, title=title, **chosen)).decode("utf-8"), profile
 
 
 @pytest.fixture(scope="module")
@@ -128,7 +128,7 @@ def test_every_module_that_is_imported_is_in_the_file(pod: tuple[str, fastprof.P
     assert document.text_of("module") == 'import "fastprof/saved.js";'
     assert "fastprof/saved.js" in imports and "fastprof/timeline/page.js" in imports
     assert not any(name.startswith("fastprof/main.js") for name in imports)  # that of the server
-    left_out = {html_modules.name_of(path) for path in html_modules.LEFT_OUT}
+    left_out = {html_modules.get_module_name(path) for path in html_modules.LEFT_OUT}
     for name, address in imports.items():
         kind, _, packed = address.partition(",")
         assert kind == "data:text/javascript;base64"

@@ -13,20 +13,21 @@ import pytest
 from slow_lod import Event, SlowStore, inputs, unpacked
 
 from fastprof.decode.workers import Workers
-from fastprof.viewer.store import COARSEST, HostStore, Store, TilePart, TrackInput, build, tile
+from fastprof.viewer.host_files import TrackInput, build_store
+from fastprof.viewer.store import COARSEST, HostStore, Store, TilePart, make_tile
 
 NAMES = ["a", "b", "c", "d"]
 
 
 def built(folder: Path, tracks: Sequence[Sequence[Event]], threads: int = 1) -> HostStore:
     path = folder / f"store-{time.perf_counter_ns()}"
-    build(path, inputs(tracks), NAMES, {}, Workers(threads))
+    build_store(path, inputs(tracks), NAMES, {}, Workers(threads))
     return HostStore(Store(path))
 
 
 def drawn(store: HostStore, level: int, index: int, origin: int = 0) -> dict[tuple[int, int], list[tuple[Any, ...]]]:
     numbers = list(range(len(store.tracks)))
-    header, slices = unpacked(tile([TilePart(store, numbers, numbers, origin)], level, index))
+    header, slices = unpacked(make_tile([TilePart(store, numbers, numbers, origin)], level, index))
     assert (header["magic"], header["version"], header["zero"]) == (0x31545046, 1, 0)
     assert (header["level"], header["low"] | header["high"] << 32) == (level, index)
     return slices
@@ -121,7 +122,7 @@ def test_only_the_first_lanes_are_drawn_where_that_many_are_asked_for(tmp_path: 
     tracks = [[(0, 9, 0), (1, 7, 1), (2, 5, 2)], [(3, 1, 3)]]
     store = built(tmp_path, tracks)
     for lanes in (0, 1, 2, 4096):
-        _, slices = unpacked(tile([TilePart(store, [0, 1], [0, 1], 0, lanes)], 0, 0))
+        _, slices = unpacked(make_tile([TilePart(store, [0, 1], [0, 1], 0, lanes)], 0, 0))
         assert list(slices) == [place for place in ((0, 0), (0, 1), (0, 2), (1, 0)) if place[1] < lanes]
 
 
@@ -129,7 +130,7 @@ def test_several_hosts_share_a_tile(tmp_path: Path) -> None:
     """Each has its own origin and its own names of tracks; numbers of events and names are of each host."""
     one, other = built(tmp_path, [[(100, 5, 1)], [(100, 7, 2)]]), built(tmp_path, [[(-50, 5, 3)]])
     parts = [TilePart(one, [1], [40], 100), TilePart(other, [0], [7], -60)]
-    header, slices = unpacked(tile(parts, 0, 0))
+    header, slices = unpacked(make_tile(parts, 0, 0))
     assert header["rows"] == 2
     assert slices == {(40, 0): [(0.0, 7.0, 1.0, 1, 2, 1)], (7, 0): [(10.0, 5.0, 1.0, 1, 3, 0)]}
     assert list(slices) == [(40, 0), (7, 0)]
@@ -140,7 +141,7 @@ def test_tiles_that_are_not_there_are_refused(tmp_path: Path) -> None:
     part = TilePart(store, [0], [0], 0)
     for level, index in ((-1, 0), (COARSEST + 1, 0), (0, -1), (0, 2**64)):
         with pytest.raises(ValueError, match="no such tile"):
-            tile([part], level, index)
+            make_tile([part], level, index)
 
 
 def test_times_at_the_ends_of_64_bits_are_drawn(tmp_path: Path) -> None:
@@ -160,7 +161,7 @@ def test_an_origin_past_64_bits_only_shifts(tmp_path: Path) -> None:
     """Hosts whose clocks are years apart: the origin of the session may be a time that no event can have."""
     store = built(tmp_path, [[(5, 1 << 40, 1)]])
     origin = -(2**70)
-    header, slices = unpacked(tile([TilePart(store, [0], [0], origin)], 54, 2**70 >> 64))
+    header, slices = unpacked(make_tile([TilePart(store, [0], [0], origin)], 54, 2**70 >> 64))
     assert header["rows"] == 1
     assert slices[0, 0] == [(float(2**70), float(1 << 40), 1.0, 1, 1, 0)]
 
@@ -168,7 +169,7 @@ def test_an_origin_past_64_bits_only_shifts(tmp_path: Path) -> None:
 def test_unsorted_tracks_are_sorted(tmp_path: Path) -> None:
     path = tmp_path / "store"
     start, duration = np.array([9, 0, 0, -(2**63)], np.int64), np.array([1, 2, 7, -(2**63)], np.int64)
-    build(path, [TrackInput(start, duration, np.arange(4, dtype=np.int32), 10, {})], NAMES, {}, Workers(1))
+    build_store(path, [TrackInput(start, duration, np.arange(4, dtype=np.int32), 10, {})], NAMES, {}, Workers(1))
     store = HostStore(Store(path))
     events = [store.event(at) for at in range(4)]
     assert [(e.start_ps, e.lane, e.name, e.row) for e in events] == [
@@ -182,4 +183,4 @@ def test_a_name_that_is_not_there_is_refused(tmp_path: Path) -> None:
     for name in (-1, 4):
         columns = np.zeros(1, np.int64), np.zeros(1, np.int64), np.array([name], np.int32)
         with pytest.raises(ValueError, match="name that is not there"):
-            build(tmp_path / "store", [TrackInput(*columns, 0, {})], NAMES, {}, Workers(1))
+            build_store(tmp_path / "store", [TrackInput(*columns, 0, {})], NAMES, {}, Workers(1))

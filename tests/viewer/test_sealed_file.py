@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fastprof.viewer.sealed_file import DamagedError, check, content_size, seal
+from fastprof.viewer.cache_folder import DamagedFileError, check_seal, get_content_size, seal_file
 
 CONTENTS = {
     "nothing": b"",
@@ -26,29 +26,29 @@ def path(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("what", CONTENTS)
 def test_a_file_keeps_its_bytes_and_is_whole(path: Path, what: str) -> None:
     path.write_bytes(CONTENTS[what])
-    assert content_size(path) == len(CONTENTS[what])
-    seal(path)
-    check(path)
-    assert path.read_bytes()[: content_size(path)] == CONTENTS[what]
-    assert content_size(path) == len(CONTENTS[what])
+    assert get_content_size(path) == len(CONTENTS[what])
+    seal_file(path)
+    check_seal(path)
+    assert path.read_bytes()[: get_content_size(path)] == CONTENTS[what]
+    assert get_content_size(path) == len(CONTENTS[what])
 
 
 def test_each_bit_counts(path: Path) -> None:
     path.write_bytes(b"what was written")
-    seal(path)
+    seal_file(path)
     data = path.read_bytes()
     assert len(data) == 16 + 4 + 24
     for at in range(len(data)):
         for bit in range(8):
             path.write_bytes(data[:at] + bytes([data[at] ^ 1 << bit]) + data[at + 1 :])
-            with pytest.raises(DamagedError):
-                check(path)
+            with pytest.raises(DamagedFileError):
+                check_seal(path)
 
 
 @pytest.mark.parametrize("what", ["some blocks", "more than a thread checks"])
 def test_bytes_of_each_block_count(path: Path, what: str) -> None:
     path.write_bytes(CONTENTS[what])
-    seal(path)
+    seal_file(path)
     whole = path.stat().st_size
     for at in [*range(0, whole, 1 << 20)[-4:], whole - 1, whole - 30]:
         with path.open("r+b") as file:
@@ -57,16 +57,16 @@ def test_bytes_of_each_block_count(path: Path, what: str) -> None:
             file.seek(at)
             file.write(bytes([before ^ 0x10]))
             file.flush()
-            with pytest.raises(DamagedError):
-                check(path)
+            with pytest.raises(DamagedFileError):
+                check_seal(path)
             file.seek(at)
             file.write(bytes([before]))
-    check(path)
+    check_seal(path)
 
 
 def test_what_is_cut_off_added_or_moved_counts(path: Path) -> None:
     path.write_bytes(CONTENTS["some blocks"])
-    seal(path)
+    seal_file(path)
     data = path.read_bytes()
     block = 1 << 20
     for spoilt in (
@@ -75,13 +75,13 @@ def test_what_is_cut_off_added_or_moved_counts(path: Path) -> None:
         data[block : 2 * block] + data[:block] + data[2 * block :],
     ):
         path.write_bytes(spoilt)
-        with pytest.raises(DamagedError):
-            check(path)
+        with pytest.raises(DamagedFileError):
+            check_seal(path)
 
 
 def test_a_file_without_checksums_is_not_taken(path: Path) -> None:
     path.write_bytes(b"never sealed, and longer than what is added")
-    with pytest.raises(DamagedError, match="no checksums"):
-        check(path)
+    with pytest.raises(DamagedFileError, match="no checksums"):
+        check_seal(path)
     with pytest.raises(FileNotFoundError):
-        check(path.with_name("absent"))
+        check_seal(path.with_name("absent"))

@@ -9,7 +9,7 @@ from served import Client, Served
 from trace_builder import event, line, plane, xspace
 
 from fastprof.errors import UsageError
-from fastprof.viewer.access import checked_token, is_loopback, new_token
+from fastprof.viewer.answers import check_token, is_loopback, make_token
 
 CAPTURE = xspace(plane("/host:CPU", [line("main", [event("a", 0, 1)])]))
 TOKEN = "a token; with = all sorts"
@@ -79,11 +79,11 @@ def test_the_way_in_leads_nowhere_else() -> None:
 
 
 def test_tokens_are_long_and_random() -> None:
-    assert new_token() != new_token()
-    assert len(checked_token(new_token())) >= 32
+    assert make_token() != make_token()
+    assert len(check_token(make_token())) >= 32
     for token in ("short", "", "with\nnewline-in-it", "not-ascii-é-at-all"):
         with pytest.raises(UsageError, match="8 or more"):
-            checked_token(token)
+            check_token(token)
     assert is_loopback("127.0.0.1") and is_loopback("::1") and not is_loopback("0.0.0.0")
 
 
@@ -126,11 +126,11 @@ def test_what_is_not_there_is_reported_as_json(path: str) -> None:
 
 def test_an_internal_error_is_a_sentence_and_is_reported_to_who_runs_the_server() -> None:
     errors: list[Any] = []
-    from fastprof.viewer.server import application
+    from fastprof.viewer.server import make_application
 
     here = served()
     here.runs.listed = lambda *_: 1 / 0  # type: ignore[assignment, return-value]
-    answer = Client(application(here.runs, None, errors.append)).get("/api/runs")
+    answer = Client(make_application(here.runs, None, errors.append)).get("/api/runs")
     assert answer.status_code == 500
     assert answer.json() == {"error": "internal error: ZeroDivisionError: division by zero"}
     assert [type(error) for error in errors] == [ZeroDivisionError]

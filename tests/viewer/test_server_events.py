@@ -12,10 +12,9 @@ from trace_builder import Event, Metadata, event, line, plane, ref, u64, xspace
 from xla_spaces import gpu_capture
 
 import fastprof
-from fastprof.decode import event_order, stat_values
+from fastprof.decode import blocks, single_event
 from fastprof.decode.decoder import Decoder
-from fastprof.decode.single_event import read_event
-from fastprof.decode.stat_values import StatValue
+from fastprof.decode.single_event import StatValue, read_event
 from fastprof.viewer.store import HostStore
 
 
@@ -287,8 +286,8 @@ def test_stats_that_share_a_long_text_cost_no_more_than_it(monkeypatch: pytest.M
     values: dict[Any, Any] = {f"s{number}": ref("x" * 100_000) for number in range(1000)}
     served = Served(threads([event("e", 0, 10, stats=values)], event_metadata=[Metadata("e", stats=values)]))
     read: list[StatValue] = []
-    made = stat_values._stat_value
-    monkeypatch.setattr(stat_values, "_stat_value", lambda *of: read.append(made(*of)) or read[-1])  # type: ignore[func-returns-value]
+    made = single_event._make_stat_value
+    monkeypatch.setattr(single_event, "_make_stat_value", lambda *of: read.append(made(*of)) or read[-1])  # type: ignore[func-returns-value]
     found, size = long_answer(served)
     assert found["stats_count"] == 2000 and size < 1_700_000
     assert len(read) == 200 and len({id(one.value) for one in read}) == 1
@@ -316,7 +315,7 @@ def test_an_event_of_a_line_without_order_is_found_without_sorting_the_line(monk
     events = [event("e", draw.randrange(300), draw.randrange(3), stats={"n": number}) for number in range(3000)]
     served = Served(threads(events))
     served.timeline()
-    monkeypatch.setattr(event_order, "_sorted", None)
+    monkeypatch.setattr(blocks, "_sort_in_place", None)
     order = sorted(range(3000), key=lambda number: (events[number].offset_ps, -events[number].duration_ps, number))
     for place in (0, 1, 700, 2998, 2999):
         facts = read_event(served.runs.run(None).session.index, 0, 0, place)

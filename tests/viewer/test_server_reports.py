@@ -13,7 +13,7 @@ from demo_captures import DEMO
 from served import Served
 
 import fastprof
-from fastprof.analyses import ANALYSES, session_hosts
+from fastprof.analyses import ANALYSES, accumulation
 
 POD = DEMO / "pod"
 
@@ -37,13 +37,13 @@ def test_a_report_is_that_of_the_command_line(pod: Served, name: str) -> None:
 
 def test_the_page_sees_how_many_hosts_have_been_read(monkeypatch: pytest.MonkeyPatch) -> None:
     served, seen = Served(POD), []
-    keep = session_hosts.keep
+    keep = accumulation.keep_host
 
     def looked_at(*args: Any) -> Any:
         seen.append(served.get("/api/analysed"))
         return keep(*args)
 
-    monkeypatch.setattr(session_hosts, "keep", looked_at)
+    monkeypatch.setattr(accumulation, "keep_host", looked_at)
     served.get("/api/report/op_stats")
     assert seen == [{"done": 0, "total": 0}, {"done": 1, "total": 2}]
     assert served.get("/api/analysed") == {"done": 0, "total": 0}

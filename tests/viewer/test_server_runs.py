@@ -34,7 +34,7 @@ def test_tiles_do_not_wait_for_a_list_of_runs(tmp_path: Path, monkeypatch: pytes
     served = Served(write(tmp_path, NEWEST))
     key = served.timeline()["key"]
     listing, release, walks = threading.Event(), threading.Event(), []
-    listed = run_list._listed
+    listed = run_list._list_runs
 
     def held(directory: Any) -> Any:
         walks.append(directory)
@@ -42,7 +42,7 @@ def test_tiles_do_not_wait_for_a_list_of_runs(tmp_path: Path, monkeypatch: pytes
         assert release.wait(10)
         return listed(directory)
 
-    monkeypatch.setattr(run_list, "_listed", held)
+    monkeypatch.setattr(run_list, "_list_runs", held)
 
     async def act() -> tuple[list[Answer], list[Answer]]:
         ask = served.client.send
@@ -119,7 +119,7 @@ def test_a_list_that_takes_long_is_kept_for_a_while_and_made_once(monkeypatch: p
         now[0] += 2.0
         return {"old": "run"}
 
-    monkeypatch.setattr(run_list, "_listed", listed)
+    monkeypatch.setattr(run_list, "_list_runs", listed)
     monkeypatch.setattr(run_list.time, "monotonic", lambda: now[0])
     runs = RunList("logs")
     for _ in range(10):

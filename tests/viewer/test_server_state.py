@@ -13,20 +13,19 @@ from served import Served, written
 from trace_builder import event, line, plane, xspace
 
 from fastprof.viewer import viewed_run
-from fastprof.viewer.answers import Body, body
-from fastprof.viewer.computed_once import ComputedOnce
-from fastprof.viewer.server_state import KeptBodies
-from fastprof.viewer.threads import Changes, Pool
+from fastprof.viewer.answers import Body, make_body
+from fastprof.viewer.server_state import BodyCache
+from fastprof.viewer.threads import Changes, ComputedOnce, ThreadPool
 
 CAPTURE = xspace(plane("/host:CPU", [line("main", [event("a", n * 10, 5) for n in range(50)])]))
 
 
 def of(size: int) -> Body:
-    return body(bytes(size), "application/octet-stream")
+    return make_body(bytes(size), "application/octet-stream")
 
 
 def test_bodies_are_kept_up_to_that_many_bytes_the_last_used_longest() -> None:
-    kept = KeptBodies(1000)
+    kept = BodyCache(1000)
     for name in "abcd":
         kept.keep(name, of(250))
     assert kept.get("a") is not None
@@ -40,7 +39,7 @@ def test_bodies_are_kept_up_to_that_many_bytes_the_last_used_longest() -> None:
 
 
 def test_a_body_counts_with_its_encodings() -> None:
-    kept, one = KeptBodies(1000), of(100)
+    kept, one = BodyCache(1000), of(100)
     kept.keep("a", one)
     one.encoded["gzip"] = bytes(60)
     kept.keep("a", one)
@@ -49,7 +48,7 @@ def test_a_body_counts_with_its_encodings() -> None:
 
 def test_a_pool_answers_raises_and_never_has_more_threads() -> None:
     async def ask() -> list[Any]:
-        pool = Pool("test", 3)
+        pool = ThreadPool("test", 3)
         started = threading.Barrier(3, timeout=5)
         together = await asyncio.gather(*(pool.run(lambda: started.wait() >= 0) for _ in range(3)))
         many = await asyncio.gather(*(pool.run(lambda n=n: (n, threading.current_thread().name)) for n in range(50)))
@@ -65,7 +64,7 @@ def test_what_nobody_waits_for_any_more_is_not_begun() -> None:
     begun: list[int] = []
 
     async def ask() -> None:
-        pool = Pool("test", 1)
+        pool = ThreadPool("test", 1)
         first = asyncio.create_task(pool.run(lambda: time.sleep(0.2)))
         await asyncio.sleep(0.05)
         second = asyncio.create_task(pool.run(lambda: begun.append(1)))
@@ -80,8 +79,8 @@ def test_what_nobody_waits_for_any_more_is_not_begun() -> None:
 
 def test_a_run_is_built_once_whoever_asks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     built: list[int] = []
-    real = viewed_run.raw_store
-    monkeypatch.setattr(viewed_run, "raw_store", lambda *args: built.append(args[1]) or real(*args))
+    real = viewed_run.open_raw_store
+    monkeypatch.setattr(viewed_run, "open_raw_store", lambda *args: built.append(args[1]) or real(*args))
     served = Served(written(tmp_path, CAPTURE, CAPTURE))
 
     async def all_at_once() -> None:
@@ -116,8 +115,8 @@ def test_tiles_do_not_wait_for_reports(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_long_poll_returns_when_there_is_more_to_show(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     go_on = threading.Event()
-    real = viewed_run.derived_store
-    monkeypatch.setattr(viewed_run, "derived_store", lambda *args: go_on.wait(10) and real(*args))
+    real = viewed_run.open_derived_store
+    monkeypatch.setattr(viewed_run, "open_derived_store", lambda *args: go_on.wait(10) and real(*args))
     served = Served(written(tmp_path, CAPTURE))
     first = served.get("/api/timeline")
     while not first["processes"]:
@@ -143,7 +142,7 @@ def test_what_is_being_built_is_given_up_when_the_server_stops(monkeypatch: pyte
             progress("building", done, 1000)
             time.sleep(0.01)
 
-    monkeypatch.setattr(viewed_run, "raw_store", build)
+    monkeypatch.setattr(viewed_run, "open_raw_store", build)
     served = Served(CAPTURE)
     served.get("/api/timeline")
     served.runs.stop()

@@ -23,8 +23,7 @@ import pytest
 from demo_captures import DEMO
 
 from fastprof.viewer import server
-from fastprof.viewer.connections import Connections, Limits
-from fastprof.viewer.server import Server, bound_socket
+from fastprof.viewer.server import ConnectionLimits, Connections, Server, bind_socket
 
 POD = DEMO / "pod"
 LONG = 600.0
@@ -41,9 +40,9 @@ async def small(scope: Any, _receive: Any, send: Any) -> None:
 class Up:
     """A server in a thread of its own. ``messages``: what it said to its operator."""
 
-    def __init__(self, app: Any, limits: Limits) -> None:
+    def __init__(self, app: Any, limits: ConnectionLimits) -> None:
         self.messages: list[str] = []
-        self.listening = bound_socket("127.0.0.1", 0)
+        self.listening = bind_socket("127.0.0.1", 0)
         self.port = self.listening.getsockname()[1]
         ready = threading.Event()
         self.server = Server(app, limits, ready.set, self.messages.append)
@@ -59,7 +58,7 @@ class Up:
 @contextmanager
 def up(app: Any = small, **limits: float) -> Iterator[Up]:
     given: Any = {"request_s": LONG, "idle_s": LONG, "unread_s": LONG, **limits}
-    running = Up(app, Limits(**given))
+    running = Up(app, ConnectionLimits(**given))
     try:
         yield running
     finally:
@@ -211,7 +210,7 @@ def test_a_lack_of_descriptors_is_counted_and_lasts_no_longer_than_it_does(monke
             raise OSError(errno.EMFILE, "Too many open files")
         return socket.socket.accept(listening)
 
-    monkeypatch.setattr(server._Listening, "accept", accept, raising=False)
+    monkeypatch.setattr(server._ListeningSocket, "accept", accept, raising=False)
     monkeypatch.setattr("asyncio.constants.ACCEPT_RETRY_DELAY", 0.001)
     with up() as here, socket.create_connection(("127.0.0.1", here.port), 10) as reader:
         assert answered(reader)
@@ -225,7 +224,7 @@ def test_messages_of_a_minute_are_one_line() -> None:
     messages: list[str] = []
 
     async def faults() -> None:
-        connections = Connections(Limits(request_s=0.01), messages.append)
+        connections = Connections(ConnectionLimits(request_s=0.01), messages.append)
         loop = asyncio.get_running_loop()
         for number in range(5000):
             loop.call_exception_handler({"message": f"fault {number % 50}"})

@@ -17,12 +17,12 @@ from trace_builder import event, line, plane, xspace
 import fastprof
 from fastprof.decode import xspace_capture
 from fastprof.decode.blocks import Block
+from fastprof.decode.fill import Request
 from fastprof.decode.index import CaptureIndex
-from fastprof.decode.request import Request
 from fastprof.decode.span_stats import CaptureTexts
 from fastprof.tables import host_reader, open_session
 from fastprof.tables.table_set import TableSet
-from fastprof.viewer import building
+from fastprof.viewer import viewed_run
 
 NAMELESS = b"\x08\x63\x20\x05"
 """A stat of id 99, which the plane does not declare."""
@@ -188,14 +188,14 @@ def test_a_run_is_opened_once_and_each_host_decoded_once_a_stage(
             opened[file.host] += 1
             super().__init__(file, *rest)
 
-    real = building.read_host
+    real = viewed_run.read_host
 
     def read_host(tables: TableSet, number: int, *needs: Any) -> Any:
         decoded[number] += 1
         return real(tables, number, *needs)
 
     monkeypatch.setattr(open_session, "Capture", Counted)
-    monkeypatch.setattr(building, "read_host", read_host)
+    monkeypatch.setattr(viewed_run, "read_host", read_host)
     served = Served(written(tmp_path, CAPTURE, CAPTURE))
     answers(served, all_paths(served))
     assert opened == {"host0": 1, "host1": 1}

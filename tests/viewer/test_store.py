@@ -15,15 +15,16 @@ from slow_lod import Event, SlowStore, inputs
 
 from fastprof._native import lod
 from fastprof.decode.workers import Workers
-from fastprof.viewer.store import DamagedError, HostStore, NameSums, Store, TilePart, build, tile
-from fastprof.viewer.store_file import LANE, LEVEL, SLICE
+from fastprof.viewer.cache_folder import DamagedFileError
+from fastprof.viewer.host_files import LANE, LEVEL, SLICE, build_store
+from fastprof.viewer.store import HostStore, NameSums, Store, TilePart, make_tile
 
 NAMES = ["a", "b", "c", "d"]
 
 
 def stored(folder: Path, tracks: Sequence[Sequence[Event]], names: Sequence[str] = NAMES, row: int = 0) -> Store:
     path = folder / f"store-{time.perf_counter_ns()}"
-    build(path, inputs(tracks, row), names, {"host": "h"}, Workers(2))
+    build_store(path, inputs(tracks, row), names, {"host": "h"}, Workers(2))
     return Store(path)
 
 
@@ -70,7 +71,7 @@ def test_a_host_without_events(tmp_path: Path) -> None:
     for tracks in ([], [[]]):
         store = HostStore(stored(tmp_path, tracks, names=[]))
         assert (store.events, store.first_ps, store.last_ps, store.name_count) == (0, 0, 0, 0)
-        assert len(tile([TilePart(store, [], [], 0)], 3, 0)) == 32
+        assert len(make_tile([TilePart(store, [], [], 0)], 3, 0)) == 32
         assert len(store.range_sums(None, 0, 10)) == 0
         assert store.next_hit(np.zeros(0, bool), 0) is None
         assert store.hits(np.zeros(0, bool)).tolist() == [0] * len(tracks)
@@ -83,7 +84,7 @@ def test_names_are_any_text(tmp_path: Path) -> None:
     assert [store.name(number) for number in range(4)] == names
     assert store.name_array[0].to_pylist() == names
     sliced = pa.array(["left out", *names]).slice(1)
-    build(tmp_path / "of-arrow", inputs([[(0, 1, 3)]]), sliced, {}, Workers(1))
+    build_store(tmp_path / "of-arrow", inputs([[(0, 1, 3)]]), sliced, {}, Workers(1))
     assert Store(tmp_path / "of-arrow").names.to_pylist() == names
 
 
@@ -120,7 +121,7 @@ def test_too_many_children_are_not_counted_but_the_first_are_reported(tmp_path: 
     start[0], duration = -1, np.ones(count + 1, np.int64)
     duration[0] = 3 * count
     of = inputs([[]])[0].__class__
-    build(tmp_path / "s", [of(start, duration, name, 0, {})], NAMES, {}, Workers(1))
+    build_store(tmp_path / "s", [of(start, duration, name, 0, {})], NAMES, {}, Workers(1))
     begun = time.process_time()
     assert HostStore(Store(tmp_path / "s")).children(0, 3) == (None, [1, 2, 3])
     assert time.process_time() - begun < 1
@@ -155,7 +156,7 @@ def test_sums_of_many_lanes_are_made_side_by_side(tmp_path: Path) -> None:
     tracks = [
         of(starts, np.full(count, 3 + k, np.int64), np.full(count, k % 3, np.int32), k * count, {}) for k in range(5)
     ]
-    build(tmp_path / "s", tracks, NAMES, {}, Workers(2))
+    build_store(tmp_path / "s", tracks, NAMES, {}, Workers(2))
     found = HostStore(Store(tmp_path / "s"), threads=2).range_sums(None, 0, 10 * count)
     assert rows_of(found) == {
         0: (2 * count, 9 * count, 9 * count, 3, 6, 3 * count),
@@ -242,7 +243,7 @@ def test_sums_hits_and_tiles_are_of_both(tmp_path: Path) -> None:
     assert order == [3, 1, 2, 4]  # 2 and 4 begin at once: tracks 1 and 2
     event = store.event(4)
     assert store.next_hit(wanted, event.start_ps, event.track, event.lane, forward=False) == 2
-    drawn = tile([TilePart(store, [2, 0], [7, 8], 0)], 0, 0)
+    drawn = make_tile([TilePart(store, [2, 0], [7, 8], 0)], 0, 0)
     rows = np.frombuffer(drawn, "<u4", 3, 32).tolist()
     assert rows == [8, 8, 7]
     assert np.frombuffer(drawn, "<u4", 4, len(drawn) - 16).tolist() == [0, 1, 3, 4]
@@ -255,11 +256,11 @@ def test_a_damaged_file_is_reported(tmp_path: Path) -> None:
     """Cut anywhere, or with any bit of its head, tables and header changed, it is refused or is a store."""
     chance = random.Random(7)
     events = [(i * 9, 1 + i % 7, i % 4) for i in range(3000)]
-    build(tmp_path / "s", inputs([events, [(5, 400, 0), (9, 2, 1)]]), NAMES, {}, Workers(1))
+    build_store(tmp_path / "s", inputs([events, [(5, 400, 0), (9, 2, 1)]]), NAMES, {}, Workers(1))
     data = (tmp_path / "s").read_bytes()
     for size in (0, 5, 31, 32, len(data) // 2, len(data) - 1):
         (tmp_path / "cut").write_bytes(data[:size])
-        with pytest.raises(DamagedError):
+        with pytest.raises(DamagedFileError):
             Store(tmp_path / "cut")
     refused = 0
     for _ in range(300):
@@ -270,9 +271,9 @@ def test_a_damaged_file_is_reported(tmp_path: Path) -> None:
         try:
             store = HostStore(Store(tmp_path / "damaged"))
             numbers = list(range(len(store.tracks)))
-            tile([TilePart(store, numbers, numbers, 0)], 6, 0)
+            make_tile([TilePart(store, numbers, numbers, 0)], 6, 0)
             store.range_sums(None, 0, 9000)
-        except DamagedError:
+        except DamagedFileError:
             refused += 1
     assert refused > 50
 
@@ -280,14 +281,14 @@ def test_a_damaged_file_is_reported(tmp_path: Path) -> None:
 def test_a_file_of_another_format_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "other"
     path.write_bytes(b"fastprof" + (99).to_bytes(4, "little") + bytes(100))
-    with pytest.raises(DamagedError):
+    with pytest.raises(DamagedFileError):
         Store(path)
     with pytest.raises(FileNotFoundError):
         Store(tmp_path / "absent")
 
 
 def test_a_store_that_is_open_outlives_its_file(tmp_path: Path) -> None:
-    build(tmp_path / "s", inputs([[(0, 1, 0)]]), NAMES, {}, Workers(1))
+    build_store(tmp_path / "s", inputs([[(0, 1, 0)]]), NAMES, {}, Workers(1))
     store = HostStore(Store(tmp_path / "s"))
     (tmp_path / "s").unlink()
     assert store.event(0).duration_ps == 1
@@ -297,13 +298,13 @@ def test_many_threads_read_one_store(tmp_path: Path) -> None:
     chance = random.Random(3)
     tracks = random_tracks(chance, 500)
     store = HostStore(stored(tmp_path, tracks))
-    wanted = [tile([TilePart(store, [0, 1, 2, 3], [0, 1, 2, 3], 0)], level, 0) for level in range(8)]
+    wanted = [make_tile([TilePart(store, [0, 1, 2, 3], [0, 1, 2, 3], 0)], level, 0) for level in range(8)]
     failed = []
 
     def ask() -> None:
         for _ in range(20):
             for level in range(8):
-                found = tile([TilePart(store, [0, 1, 2, 3], [0, 1, 2, 3], 0)], level, 0)
+                found = make_tile([TilePart(store, [0, 1, 2, 3], [0, 1, 2, 3], 0)], level, 0)
                 if found != wanted[level]:
                     failed.append(level)
 
@@ -319,7 +320,7 @@ def test_as_many_threads_build_the_same(tmp_path: Path) -> None:
     tracks = random_tracks(random.Random(9), 400)
     stores = []
     for threads in (1, 2, 4):
-        build(tmp_path / str(threads), inputs(tracks), NAMES, {}, Workers(threads))
+        build_store(tmp_path / str(threads), inputs(tracks), NAMES, {}, Workers(threads))
         stores.append(Store(tmp_path / str(threads)))
     for other in stores[1:]:
         for column in ("start", "duration", "name", "event", "lanes", "levels"):

@@ -19,9 +19,9 @@ from trace_builder import event, line, plane, xspace
 
 import fastprof
 from fastprof.errors import ChangedError, UnreadableError
-from fastprof.inputs import unpacking
+from fastprof.inputs import open_files
 from fastprof.profile import opened
-from fastprof.viewer import building, viewed_run, viewed_runs
+from fastprof.viewer import viewed_run, viewed_runs
 from fastprof.viewer.cache_folder import CacheFolder
 
 READ = (
@@ -151,17 +151,17 @@ def test_what_a_changed_capture_gave_does_not_get_into_the_cache(
     profile = fastprof.load(path)
     replaced(path, capture(2))
     with pytest.raises(ChangedError):
-        building.raw_store(profile.table_set, 0, cache)
+        viewed_run.open_raw_store(profile.table_set, 0, cache)
     profile = fastprof.load(path)
-    real = building._write
+    real = viewed_run._write_store
 
     def write(*args: Any) -> None:
         real(*args)
         replaced(path, capture(3))
 
-    monkeypatch.setattr(building, "_write", write)
+    monkeypatch.setattr(viewed_run, "_write_store", write)
     with pytest.raises(ChangedError):
-        building.raw_store(profile.table_set, 0, cache)
+        viewed_run.open_raw_store(profile.table_set, 0, cache)
     assert list(cache.path.iterdir()) == []
 
 
@@ -388,7 +388,7 @@ def test_a_capture_that_unpacks_to_too_much_is_unpacked_once(path: Path, monkeyp
     served = Served(path)
     loads = Loads(served)
     path.write_bytes(gzip.compress(capture(2)))
-    monkeypatch.setattr(unpacking, "MOST", 9)
+    monkeypatch.setattr(open_files, "MOST_UNPACKED", 9)
     for _ in range(3):
         assert "unpacks to more than" in served.refused("/api/open")[1]
     assert loads.count == 1
@@ -399,17 +399,17 @@ def test_what_the_system_refused_is_tried_again_after_a_while(path: Path, monkey
     loads = Loads(served)
     now = [0.0]
     monkeypatch.setattr(viewed_runs.time, "monotonic", lambda: now[0])
-    real, disk = unpacking.check_space, UnreadableError("less than 1 GiB are free", path=str(path))
+    real, disk = open_files.check_disk_space, UnreadableError("less than 1 GiB are free", path=str(path))
 
     def full(*_: Any) -> None:
         raise disk
 
     path.write_bytes(gzip.compress(capture(2)))
-    monkeypatch.setattr(unpacking, "check_space", full)
+    monkeypatch.setattr(open_files, "check_disk_space", full)
     for _ in range(3):
         assert served.refused("/api/open") == (404, str(disk))
     assert loads.count == 1
-    monkeypatch.setattr(unpacking, "check_space", real)
+    monkeypatch.setattr(open_files, "check_disk_space", real)
     now[0] += 60
     served.timeline()
     assert shown(served.client.get("/api/event?at=0")) == {"v2x"}

@@ -8,7 +8,7 @@ import numpy as np
 from served import Served, Tile
 from trace_builder import event, line, plane, xspace
 
-from fastprof.viewer.query import spelled
+from fastprof.viewer.query import format_numbers
 
 
 def lanes_by_tile(tile: Tile, start: int, end: int) -> dict[int, set[int]]:
@@ -59,5 +59,5 @@ def test_a_window_of_all_that_64_bits_record_has_all_lanes() -> None:
 
 
 def test_numbers_are_written_as_arguments_take_them() -> None:
-    assert spelled(np.array([1, 2, 5, 6, 7, 9])) == "1-2,5-7,9"
-    assert spelled(np.array([], np.int64)) == ""
+    assert format_numbers(np.array([1, 2, 5, 6, 7, 9])) == "1-2,5-7,9"
+    assert format_numbers(np.array([], np.int64)) == ""

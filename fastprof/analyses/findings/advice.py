@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from fastprof.derive.devices.framework import JAX, PYTORCH, TENSORFLOW, TENSORFLOW_1, UNKNOWN
-from fastprof.wording.patterns import pattern_of
+from fastprof.derive.devices.op_names import JAX, PYTORCH, TENSORFLOW, TENSORFLOW_1, UNKNOWN
+from fastprof.wording.patterns import compile_late
 
 WITHOUT_TF32: Final = "precision without TF32"
 """The cause precision, on a GPU before Ampere."""
@@ -327,7 +327,7 @@ _NOT_ON_GPUS: Final[dict[str, dict[str, str]]] = {
     },
 }  # fmt: skip
 """In place of the texts that name CUDA, for programs of other devices: TPUs, MTIA, NPUs, XPUs, …"""
-_OF_GPUS: Final = pattern_of(r" \([^()]*\bon GPUs\b[^()]*\)")
+_OF_GPUS: Final = compile_late(r" \([^()]*\bon GPUs\b[^()]*\)")
 """What advice has in brackets for GPUs only."""
 
 _OF_COLLECTIVE: Final[dict[str, dict[str, str]]] = {
@@ -365,22 +365,22 @@ _OF_COLLECTIVE: Final[dict[str, dict[str, str]]] = {
 """By kind of collective, as derive.devices.communication_kinds has it: what hides it, for what it is used as a rule."""
 
 
-def on_collectives(kinds: Iterable[str], framework: str, *, on_gpus: bool) -> str:
+def advise_on_collectives(kinds: Iterable[str], framework: str, *, on_gpus: bool) -> str:
     """What to do about these kinds of collectives, the costliest first."""
-    general = advice("communication", framework, on_gpus=on_gpus)
+    general = get_advice("communication", framework, on_gpus=on_gpus)
     of_kinds = [_OF_COLLECTIVE.get(kind, {}) for kind in kinds]
     texts = [of_kind.get(framework, of_kind.get(UNKNOWN, general)) for of_kind in of_kinds]
     return " ".join(dict.fromkeys(texts)) or general
 
 
-def advice(cause: str, framework: str, *, on_gpus: bool) -> str:
+def get_advice(cause: str, framework: str, *, on_gpus: bool) -> str:
     """What to do about a cause, for programs of a framework. ``on_gpus``: whether their devices are GPUs of CUDA or
     ROCm, and no others."""
     of_cause = _TEXTS[cause]
     text = of_cause.get(framework, of_cause[UNKNOWN])
-    return text if on_gpus else without_gpus(_NOT_ON_GPUS.get(cause, {}).get(framework, text))
+    return text if on_gpus else drop_gpu_advice(_NOT_ON_GPUS.get(cause, {}).get(framework, text))
 
 
-def without_gpus(text: str) -> str:
+def drop_gpu_advice(text: str) -> str:
     """Return advice without what it has for GPUs only."""
     return _OF_GPUS.sub("", text)

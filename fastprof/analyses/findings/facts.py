@@ -1,35 +1,234 @@
-"""What rules read: the reports of analyses, and how long the run took on a device."""
+"""Findings, and the facts that they rest on: reports of other analyses, the duration of the run, names of events."""
 
 from __future__ import annotations
 
+import dataclasses
+import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
 
-from fastprof.analyses.contract import Report, Scalar, Value
-from fastprof.analyses.findings.advice import advice
-from fastprof.analyses.findings.names_of_host import NamesOfHost
-from fastprof.decode.plane_kinds import several
-from fastprof.derive.causes.budget import CAUSE_NAMES, Budget, BudgetOfHosts
+from fastprof.analyses.contract import AnalysisReport, Scalar, Value
+from fastprof.analyses.findings.advice import get_advice
+from fastprof.decode.plane_kinds import pluralise_device
 from fastprof.derive.causes.cause_names import GAP_CAUSES
-from fastprof.derive.devices.tracer_levels import TracerLevels
+from fastprof.derive.causes.time_by_cause import CAUSE_NAMES, Budget, SessionBudget
+from fastprof.derive.devices.op_names import is_frame
+from fastprof.derive.devices.run_environment import TracerLevels
 from fastprof.derive.host import CPU_ONLY, GPU
-from fastprof.derive.ops.tables import sums_by
-from fastprof.derive.steps.across_hosts import SessionSteps
-from fastprof.derive.steps.torch_loaders import LoaderTime
-from fastprof.schema.array_types import Bools, Float64s, Int64s
+from fastprof.derive.ops.op_table import sum_by
+from fastprof.derive.steps.event_origin import find_event_origins, has_line, is_built_in, parse_frame
+from fastprof.derive.steps.host_calls import LoaderTime
+from fastprof.derive.steps.step_alignment import SessionSteps
+from fastprof.schema.columns import Bools, Float64s, Int64s
+from fastprof.schema.value_classes import dataclass
+from fastprof.tables.host_events import HostEvents
+from fastprof.wording.patterns import compile_late
+from fastprof.wording.quantities import format_measure
 
 if TYPE_CHECKING:
-    from fastprof.derive.tfprof.advisor import Examined
+    from fastprof.derive.tfprof.view_set import AdvisorResult
 
 
-@dataclass(frozen=True)
-class Facts:
+MOST_SHOWN: Final = 7
+LEAST_SHARE: Final = 0.01
+"""Findings that cost less of the run are left out."""
+
+CERTAIN, LIKELY, POSSIBLE = "certain", "likely", "possible"
+_WEIGHT: Final = {CERTAIN: 4, LIKELY: 3, POSSIBLE: 2}  # quarters
+_PART: Final = {LIKELY: "three quarters", POSSIBLE: "half"}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """``cost_ps``: time of the run that the cause takes, per device; None: unknown. ``is_bound``: whether removing the
+    cause saves at most that, not just that. ``evidence``: the rows that show it, ``ANALYSIS.TABLE?COLUMN=VALUE&…``,
+    with values quoted as in an address; ``detail``: what other reports know of it; ``is_once``:
+    whether it is start-up, which does not come again. The rest, where it is known, is None
+    or what the cause has in common in all places."""
+
+    cause: str
+    title: str
+    cost_ps: int | None
+    certainty: str
+    evidence: str
+    advice: str
+    is_bound: bool = False
+    host: str | None = None
+    device: str | None = None
+    step: int | None = None
+    op: str | None = None
+    annotation: str | None = None
+    source: str | None = None
+    detail: str | None = None
+    is_once: bool = False
+
+    def worth(self) -> int:
+        """What removing the cause may save, for the order of findings: half of an upper bound, less if unsure."""
+        return (self.cost_ps or 0) * _WEIGHT[self.certainty] // (8 if self.is_bound else 4)
+
+    def ranked_by(self) -> str | None:
+        """What decides the place of the finding, if that is not its cost; None: it is."""
+        if self.is_once:
+            return "after what comes again"
+        if self.cost_ps is None or (not self.is_bound and self.certainty == CERTAIN):
+            return None
+        words = ["half, because it is an upper bound"] if self.is_bound else []
+        if self.certainty in _PART:
+            of_that = " of that" if words else ""
+            words.append(f"{_PART[self.certainty]}{of_that}, because it is {self.certainty}")
+        return f"{format_measure(self.worth(), 'ps')}: {', and '.join(words)}"
+
+
+def limit_to_run(finding: Finding, window_ps: int) -> Finding:
+    """The finding, with a cost of at most the run: steps that are damaged or cut off may be longer."""
+    if finding.cost_ps is None or finding.cost_ps <= window_ps:
+        return finding
+    return replace(finding, cost_ps=window_ps)
+
+
+def rank_findings(findings: Iterable[Finding], window_ps: int) -> list[Finding]:
+    """The findings that matter, the one worth most first, but start-up last. ``window_ps``: time of the run. Those
+    whose cost is unknown, such as leaks, are not left out for others."""
+    every = list(findings)
+    least = max(1, LEAST_SHARE * max(window_ps - sum_start_up(every), 0))
+    enough = [one for one in every if one.cost_ps is None or one.cost_ps >= least]
+    ordered = sorted(enough, key=lambda one: (one.is_once, -one.worth()))
+    unknown = [one for one in ordered if one.cost_ps is None]
+    known = [one for one in ordered if one.cost_ps is not None][: max(MOST_SHOWN - len(unknown), 1)]
+    return [one for one in ordered if one.cost_ps is None or one in known][:MOST_SHOWN]
+
+
+def sum_start_up(findings: Iterable[Finding]) -> int:
+    """What start-up takes. Its causes are those of time in which no device computes, which add up."""
+    return sum(one.cost_ps or 0 for one in findings if one.is_once)
+
+
+_COMPILES: Final = compile_late(r"backend_compile(?:_and_load)?$|tf\.function-graph_building$|XlaCompilationCache::")
+"""Events that are one compilation each; those of passes and stages lie within."""
+_CALLED: Final = compile_late(r"PjitFunction\((.*)\)$", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class EventNames:
+    """``compiled``: how often each function was compiled, "" if none is recorded; ``defined``: by function of Python
+    that the tracer saw, its file and line, "" if several are called alike; ``callers``: of compiled functions whose
+    calls take long, the function with a line that calls it for longest."""
+
+    compiled: Mapping[str, int] = field(default_factory=dict)
+    defined: Mapping[str, str] = field(default_factory=dict)
+    callers: Mapping[str, str] = field(default_factory=dict)
+
+    def called(self, event: str) -> str:
+        """Return the event, with the line that calls it if it is a compiled function of Python."""
+        if event not in self.callers:
+            return event
+        caller = parse_frame(self.callers[event])
+        return f"{parse_frame(event).function} in {caller.function} ({caller.file}:{caller.line})"
+
+    @property
+    def has_python(self) -> bool:
+        return bool(self.defined)
+
+
+def collect_names(raw: HostEvents, events: HostEvents) -> EventNames:
+    """``events``: of the same host, with what derived analyses know of them."""
+    return EventNames(_count_compilations(raw), _find_definitions(events.recorded_names), _find_callers(events))
+
+
+def join_names(hosts: Iterable[EventNames]) -> EventNames:
+    """Of all hosts: compilations are added; definitions that differ are left out."""
+    compiled: Counter[str] = Counter()
+    defined: dict[str, str] = {}
+    callers: dict[str, str] = {}
+    for one in hosts:
+        compiled.update(one.compiled)
+        for function, place in one.defined.items():
+            defined[function] = place if defined.get(function, place) == place else ""
+        callers.update({name: caller for name, caller in one.callers.items() if name not in callers})
+    return EventNames(compiled, defined, callers)
+
+
+def _find_definitions(names: Iterable[str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for name in dict.fromkeys(names):
+        if is_frame(name):
+            frame = parse_frame(name)
+            place = "" if frame.line is None else f"{frame.file}:{frame.line}"
+            found[frame.function] = place if found.get(frame.function, place) == place else ""
+    return found
+
+
+_LONG_PS: Final = 100_000_000
+_HOPS: Final = 8
+
+
+def _find_callers(raw: HostEvents) -> dict[str, str]:
+    built_in = np.array([is_built_in(name) for name in raw.names], np.bool_)
+    if not built_in.any():
+        return {}
+    lined = np.array([has_line(name) for name in raw.names], np.bool_)
+    rows = np.flatnonzero(built_in[raw.meta] & (raw.duration_ps >= _LONG_PS))
+    parent = find_event_origins(raw).parent
+    caller = parent[rows].astype(np.int64)
+    for _ in range(_HOPS):
+        up = (caller >= 0) & ~lined[raw.meta[caller]]
+        caller[up] = parent[caller[up]]
+    known = (caller >= 0) & lined[raw.meta[caller]]
+    rows, caller = rows[known], caller[known]
+    time: dict[tuple[int, int], int] = {}
+    for pair, time_ps in zip(
+        zip(raw.meta[rows].tolist(), raw.meta[caller].tolist(), strict=True),
+        raw.duration_ps[rows].tolist(),
+        strict=True,
+    ):
+        time[pair] = time.get(pair, 0) + time_ps
+    found: dict[str, str] = {}
+    for (called, by), _time_ps in sorted(time.items(), key=lambda one: one[1]):
+        found[raw.names[called]] = raw.names[by]
+    return found
+
+
+def _count_compilations(raw: HostEvents) -> Counter[str]:
+    """How often each function was compiled: the outermost call of a function that encloses the compilation."""
+    names = raw.names
+    compiles = np.array([_COMPILES.match(name) is not None for name in names], bool)
+    if not compiles.any():
+        return Counter()
+    calls = np.array([_CALLED.match(name) is not None for name in names], bool)
+    found: Counter[str] = Counter()
+    for line in raw.lines:
+        meta = raw.meta[line.first : line.last]
+        at = np.flatnonzero(compiles[meta])
+        if len(at):
+            begin = raw.start_ps[line.first : line.last]
+            end = begin + raw.duration_ps[line.first : line.last]
+            call = _find_outermost(at, np.flatnonzero(calls[meta]), begin, end)
+            functions, counts = np.unique(np.where(call < 0, -1, meta[call]), return_counts=True)
+            for name, count in zip(functions.tolist(), counts.tolist(), strict=True):
+                match = _CALLED.match(names[name])
+                found[match[1] if match else ""] += count
+    return found
+
+
+def _find_outermost(at: Int64s, calls: Int64s, begin: Int64s, end: Int64s) -> Int64s:
+    """For each event of a line the outermost of these calls that encloses it, -1: none; ordered by start."""
+    if not len(calls):
+        return np.full(len(at), -1, np.int64)
+    reached = np.maximum.accumulate(end[calls])
+    outermost = calls[np.append(True, begin[calls[1:]] >= reached[:-1])]
+    before = np.searchsorted(outermost, at) - 1
+    call = outermost[np.maximum(before, 0)]
+    return np.where((before >= 0) & (end[call] >= end[at]), call, -1)
+
+
+@dataclasses.dataclass(frozen=True)
+class DiagnosisFacts:
     """``framework``: that made the capture, see derive.devices.framework; ``hardware``: CPU_ONLY, GPU or TPU;
     ``reports``: by name of the analysis; ``names``: what names of events show, of all hosts; ``levels``: what the
     profiler was asked to record of all hosts, None: unknown; ``capability``: the least compute capability of GPUs,
@@ -39,11 +238,11 @@ class Facts:
 
     framework: str
     hardware: str
-    reports: Mapping[str, Report]
-    names: NamesOfHost
+    reports: Mapping[str, AnalysisReport]
+    names: EventNames
     levels: TracerLevels | None = None
     capability: tuple[int, int] | None = None
-    graphs: tuple[Examined, ...] = ()
+    graphs: tuple[AdvisorResult, ...] = ()
     device: str = GPU
     maker: str | None = None
     loader: LoaderTime = field(default_factory=LoaderTime)
@@ -58,14 +257,14 @@ class Facts:
         """By device that ran anything, whether findings are of it: it computes or communicates, or none does. Copies
         alone, as those of a process that prepares data on a device, are not what a run waits for."""
         devices = self.table("gaps", "devices")
-        works = times(devices, "compute_ps") + times(devices, "communication_ps") > 0
+        works = read_times(devices, "compute_ps") + read_times(devices, "communication_ps") > 0
         return works if works.any() else np.ones(len(devices), np.bool_)
 
     @cached_property
     def computing_count(self) -> int:
         """Devices that compute or communicate."""
         devices = self.table("gaps", "devices")
-        return int(np.count_nonzero(times(devices, "compute_ps") + times(devices, "communication_ps")))
+        return int(np.count_nonzero(read_times(devices, "compute_ps") + read_times(devices, "communication_ps")))
 
     @cached_property
     def device_count(self) -> int:
@@ -90,25 +289,25 @@ class Facts:
     @cached_property
     def lost_records_ps(self) -> int:
         """Time in which devices may have run work whose records are lost, over all."""
-        return total(self.lost_to("lost_records").time_ps)
+        return sum_exactly(self.lost_to("lost_records").time_ps)
 
     def _total(self, column: str) -> int:
-        return sum(times(self.table("gaps", "devices"), column)[self._counts].tolist())
+        return sum(read_times(self.table("gaps", "devices"), column)[self._counts].tolist())
 
     @cached_property
-    def lost(self) -> dict[str, Lost]:
+    def lost(self) -> dict[str, LostTime]:
         """By cause of gaps, the rows of the table by_cause."""
-        devices = zip(*(texts_of(self.table("gaps", "devices"), name) for name in ("host", "device")), strict=True)
+        devices = zip(*(list_texts(self.table("gaps", "devices"), name) for name in ("host", "device")), strict=True)
         counts = {device for device, one in zip(devices, self._counts.tolist(), strict=True) if one}
         rows = self.table("gaps", "by_cause")
-        host, device, event, causes = (texts_of(rows, name) for name in ("host", "device", "event", "cause"))
+        host, device, event, causes = (list_texts(rows, name) for name in ("host", "device", "event", "cause"))
         of_cause: dict[str, list[int]] = {}
         for place, (cause, *of_device) in enumerate(zip(causes, host, device, strict=True)):
             if cause is not None and tuple(of_device) in counts:
                 of_cause.setdefault(cause, []).append(place)
-        amounts = [times(rows, name) for name in ("time_ps", "count", "longest_ps")]
+        amounts = [read_times(rows, name) for name in ("time_ps", "count", "longest_ps")]
         return {
-            cause: Lost(
+            cause: LostTime(
                 [host[place] for place in places],
                 [device[place] for place in places],
                 [event[place] for place in places],
@@ -117,10 +316,10 @@ class Facts:
             for cause, places in of_cause.items()
         }
 
-    def lost_to(self, cause: str) -> Lost:
+    def lost_to(self, cause: str) -> LostTime:
         """The rows of one cause, perhaps none."""
         none = np.zeros(0, np.int64)
-        return self.lost.get(cause, Lost([], [], [], none, none, none))
+        return self.lost.get(cause, LostTime([], [], [], none, none, none))
 
     @property
     def kernels(self) -> int:
@@ -131,7 +330,7 @@ class Facts:
     def launch_waits(self) -> int:
         """How often devices wait for a launch: pieces of such time, but at most one for each kernel. The host may do
         several things one after another in one wait."""
-        pieces = total(self.lost_to("launch").count)
+        pieces = sum_exactly(self.lost_to("launch").count)
         return min(pieces, self.kernels or pieces)
 
     def per_device(self, time_ps: int) -> int:
@@ -139,9 +338,9 @@ class Facts:
         return time_ps // max(1, self.device_count)
 
     @property
-    def gaps(self) -> BudgetOfHosts:
+    def gaps(self) -> SessionBudget:
         """Time of devices by step, kind and cause: what the tables of gaps are made of."""
-        return self.reports["gaps"].detail_as(BudgetOfHosts)
+        return self.reports["gaps"].detail_as(SessionBudget)
 
     def budgets(self, cause: str | None = None) -> Iterator[Budget]:
         """Of devices that findings are of, some hosts after the others. ``cause``: of gaps, None: all."""
@@ -153,7 +352,7 @@ class Facts:
         without waits for slower hosts; 0.0 if there are no steps."""
         if not self.figure("steps", "step_count"):
             return 0.0
-        of_cause = total(self.time_by_step[1][:, CAUSE_NAMES.index(cause)])
+        of_cause = sum_exactly(self.time_by_step[1][:, CAUSE_NAMES.index(cause)])
         known = self.waited_between_ps if cause == "idle" else 0
         return max(self.between_steps_ps(cause) - known, 0) / max(of_cause - known, 1)
 
@@ -169,7 +368,7 @@ class Facts:
         waited = {row["host"]: row["waited_between_ps"] for row in hosts if row["waited_between_ps"]}
         if not waited:
             return 0
-        names = texts_of(self.table("gaps", "devices"), "host")
+        names = list_texts(self.table("gaps", "devices"), "host")
         devices = Counter(name for name, one in zip(names, self._counts.tolist(), strict=True) if one)
         idle: Counter[str] = Counter()
         apart_ps = self.gaps.apart_ps[:, GAP_CAUSES.index("idle")] * self._counts
@@ -200,7 +399,7 @@ class Facts:
             known, step = np.unique(np.concatenate([steps, rows.step]), return_inverse=True)
             before, own = np.split(step.reshape(-1), [len(steps)])
             cells = np.concatenate([(before[:, None] * count + np.arange(count)).reshape(-1), own * count + rows.cause])
-            of_cells = sums_by(cells, np.concatenate([sums.reshape(-1), rows.time_ps]), len(known) * count)
+            of_cells = sum_by(cells, np.concatenate([sums.reshape(-1), rows.time_ps]), len(known) * count)
             steps, sums = known, of_cells.reshape(len(known), count)
         database = self.reports["steps"].detail_as(SessionSteps).database
         return database.numbers_of(steps), sums
@@ -222,7 +421,7 @@ class Facts:
 
     def advise(self, cause: str) -> str:
         """What to do about a cause, in the words of the framework, for these devices."""
-        return advice(cause, self.framework, on_gpus=self.on_gpus)
+        return get_advice(cause, self.framework, on_gpus=self.on_gpus)
 
     def devices(self) -> str:
         """The devices as the subject of a sentence, with a verb."""
@@ -230,12 +429,12 @@ class Facts:
             return "Compute waits"
         if self.device_count == 1:
             return f"The {self.device} waits"
-        named = several(self.device)
+        named = pluralise_device(self.device)
         return f"{named[0].upper()}{named[1:]} wait"
 
 
-@dataclass(frozen=True)
-class Lost:
+@dataclasses.dataclass(frozen=True)
+class LostTime:
     """What devices lose to one cause of gaps, a row each."""
 
     host: list[str]
@@ -259,12 +458,12 @@ class Lost:
         return name if most >= least * time.total() else None
 
 
-def total(values: Int64s) -> int:
+def sum_exactly(values: Int64s) -> int:
     """The exact sum."""
     return sum(values.tolist())
 
 
-def texts_of(table: pa.Table, column: str) -> list[Any]:
+def list_texts(table: pa.Table, column: str) -> list[Any]:
     """The texts of a column, equal ones in memory once."""
     found: list[Any] = []
     for part in table[column].chunks:
@@ -274,13 +473,13 @@ def texts_of(table: pa.Table, column: str) -> list[Any]:
     return found
 
 
-def numbers(table: pa.Table, column: str) -> Float64s:
+def read_numbers(table: pa.Table, column: str) -> Float64s:
     """A column of numbers; nan: unknown."""
     values: Float64s = np.asarray(table[column].to_numpy(), np.float64)
     return values
 
 
-def times(table: pa.Table, column: str) -> Int64s:
+def read_times(table: pa.Table, column: str) -> Int64s:
     """A column of picoseconds, none of them null."""
     values: Int64s = np.asarray(table[column].to_numpy(), np.int64)
     return values

@@ -1,6 +1,3 @@
 """Causes: what was the program doing while a device did not compute?"""
 
-__all__ = [
-    "annotation_tables", "annotation_times", "budget", "cause_names", "gaps", "gpu_annotations",
-    "python_calls", "python_tables", "run_window", "slow_steps", "step_programs",
-]  # fmt: skip
+__all__ = ["annotation_times", "cause_names", "gaps", "python_calls", "slow_steps", "time_by_cause"]

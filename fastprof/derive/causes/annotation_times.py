@@ -1,37 +1,191 @@
-"""Annotations of users: how long each lasts, and what the devices of its host do meanwhile.
+"""Annotations of users: how long each lasts, what the devices of its host do meanwhile, and their tables.
 
-thread     |----- train 3 ---------------------|
-             |-load-|      |-- evaluate --|
-device     ====       =========   =====     ====
+    thread     |----- train 3 ---------------------|
+                 |-load-|      |-- evaluate --|
+    device     ====       =========   =====     ====
+
+PyTorch's profiler also records for each stream the time from the first kernel that an annotation of a thread launches
+to the last.
+
+    thread     |-- forward --|
+    stream 7        |------ forward -----|
+                kernel  kernel      kernel
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator, Sequence
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from fastprof.decode.nesting import line_rows, nest
-from fastprof.derive.causes.device_kinds import KINDS, DeviceKinds, device_kinds
-from fastprof.derive.causes.gpu_annotations import GpuAnnotation
-from fastprof.derive.devices.framework import framework_of_host
-from fastprof.derive.ops.device_time import CPU, Spans
-from fastprof.derive.ops.tables import deviations_by, exact_product, span_ps, summed_by, sums_by
+from fastprof.decode.nesting import nest_events, number_lines
+from fastprof.derive.causes.gaps import RUN_WINDOW_WORDS
+from fastprof.derive.devices.device_events import sort_op_events
+from fastprof.derive.devices.op_names import GPU_ANNOTATIONS, find_host_framework, has_category
+from fastprof.derive.devices.run_environment import CPU
+from fastprof.derive.ops.device_time import (
+    COMMUNICATION,
+    COMPUTE,
+    COPY,
+    DeviceSpans,
+    divide_device_time,
+    find_extent_of_spans,
+)
+from fastprof.derive.ops.op_table import compute_span, measure_deviations, multiply_exactly, sum_by, summarize_by
+from fastprof.derive.ops.scope_trees import UNSCOPED
+from fastprof.derive.ops.stat_columns import number_distinct_rows
 from fastprof.derive.steps import event_origin
-from fastprof.derive.steps.event_origin import Origin, event_origins
-from fastprof.derive.steps.stretches import Stretches, filled
-from fastprof.schema.array_types import Int32s, Int64s
-from fastprof.schema.time_sums import ends_of
+from fastprof.derive.steps.event_origin import Origin, find_event_origins
+from fastprof.derive.steps.spans import DisjointSpans, measure_covered_time, merge_spans
+from fastprof.derive.steps.step_alignment import find_session_steps
+from fastprof.derive.steps.step_database import StepDatabase
+from fastprof.schema.columns import Bools, Int32s, Int64s, add_durations, take_rows
+from fastprof.schema.tables import Column, Count, Formula, Picoseconds, Share, String, TableSchema, Text
 from fastprof.schema.value_classes import dataclass
 
 if TYPE_CHECKING:
     from fastprof.derive.host import Host
+    from fastprof.tables.host_events import HostEvents
+
+
+KINDS: Final = ("compute", "communication", "copy")
+_CODES: Final = (COMPUTE, COMMUNICATION, COPY)
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceKinds:
+    """``stretches``: of each of KINDS."""
+
+    name: str
+    stretches: tuple[DisjointSpans, ...]
+
+
+def find_device_kinds(events: HostEvents, ran: Sequence[DeviceSpans]) -> list[DeviceKinds]:
+    """Of each device that ran anything. CaptureError: its times are more than 64 bits can count."""
+    found = []
+    for spans in ran:
+        bounds = find_extent_of_spans([spans])
+        if bounds is not None:
+            time = divide_device_time(events.host, spans, *bounds)
+            start = time.start_ps + _measure_clock_lead(events, spans, time.start_ps)
+            chosen = [time.kind == code for code in _CODES]
+            kinds = tuple(merge_spans(start[one], time.duration_ps[one]) for one in chosen)
+            found.append(DeviceKinds(spans.name, kinds))
+    return found
+
+
+def _measure_clock_lead(events: HostEvents, spans: DeviceSpans, times: Int64s) -> Int64s:
+    """By how much the host's clock is ahead of that of the device, at times of the latter."""
+    own = spans.events
+    ahead = take_rows(events.start_ps, own.rows) - own.start_ps
+    if not ahead.any():
+        return np.zeros(len(times), np.int64)
+    order = sort_op_events(events, spans.plane)  # only cores of TPUs have a clock of their own
+    place = np.maximum(np.searchsorted(own.start_ps[order], times, side="right") - 1, 0)
+    found: Int64s = ahead[order][place]
+    return found
+
+
+_GPU_DURATIONS: Final = "the durations of annotations on GPUs"
+
+
+@dataclass(frozen=True, slots=True)
+class GpuAnnotation:
+    """Of a GPU. ``device``: its plane; ``streams``: how many run it; times are of its ``count`` durations."""
+
+    host: str
+    device: str
+    name: str
+    streams: int
+    count: int
+    total_ps: int
+    min_ps: int
+    max_ps: int
+    stdev_ps: int | None
+
+    @property
+    def mean_ps(self) -> int:
+        return self.total_ps // self.count
+
+
+def find_gpu_annotations(
+    events: HostEvents, group_id: Int32s | None = None, steps: Int64s | None = None
+) -> list[GpuAnnotation]:
+    """Return the annotations on the GPUs of a host, the longest of each GPU first. With ``steps``, groups of events,
+    only annotations that begin with work of these steps. ``group_id``: of each event. CaptureError: 64 bits cannot
+    count their times."""
+    planes = events.planes_of("GPU")
+    known = has_category(events, GPU_ANNOTATIONS)
+    lines = [line for plane in planes for line in plane.lines if line.last > line.first]
+    rows = np.concatenate([np.zeros(0, np.int64), *(np.arange(line.first, line.last) for line in lines)])
+    stream = np.repeat(np.arange(len(lines)), [line.last - line.first for line in lines])
+    chosen = known[events.meta[rows]]
+    if group_id is not None and steps is not None:
+        chosen[chosen] = np.isin(_find_work_groups(events, group_id, rows[chosen], known), steps)
+    rows, stream = rows[chosen], stream[chosen]
+    plane = np.array([line.plane.number for line in lines], np.int64)[stream]
+    first, row = number_distinct_rows([plane, events.meta[rows]])
+    duration = np.maximum(events.duration_ps[rows], 0)
+    sums = summarize_by(row, duration, len(first), _GPU_DURATIONS)
+    streams = np.bincount(np.unique(np.stack([row, stream]), axis=1)[0], minlength=len(first))
+    names = [(events.planes[device].name, events.names[meta]) for device, meta in zip(
+        plane[first].tolist(), events.meta[rows[first]].tolist(), strict=True,
+    )]  # fmt: skip
+    columns = zip(names, streams.tolist(), sums.tolist(), measure_deviations(row, duration, sums), strict=True)
+    found = [
+        GpuAnnotation(events.host, device, name, on, count, total, shortest, longest, deviation)
+        for (device, name), on, (count, total, shortest, longest), deviation in columns
+    ]
+    order = {one.name: place for place, one in enumerate(planes)}
+    return sorted(found, key=lambda one: (order[one.device], -one.total_ps, one.name))
+
+
+def _find_work_groups(events: HostEvents, group_id: Int32s, rows: Int64s, known: Bools) -> Int32s:
+    """For each annotation the group of the work that it begins with: the first that its GPU starts from then on; -1:
+    none. Annotations themselves have no group, because nothing launches them."""
+    found = np.full(len(rows), -1, np.int32)
+    for plane in events.planes_of("GPU"):
+        work = np.arange(plane.first, plane.last)
+        work = work[(group_id[work] >= 0) & ~known[events.meta[work]]]
+        work = work[np.argsort(events.start_ps[work], kind="stable")]
+        here = (rows >= plane.first) & (rows < plane.last)
+        at = np.searchsorted(events.start_ps[work], events.start_ps[rows[here]])
+        found[here] = np.append(group_id[work], np.int32(-1))[at]
+    return found
+
+
+def _get(name: str) -> Formula:
+    return lambda rows: [getattr(row, name) for row in rows.each]
+
+
+GPU_ANNOTATIONS_TABLE: Final = TableSchema("gpu_annotations", "an annotation as a GPU runs it, longest first", (
+    Text("host", "host of the GPU", _get("host")),
+    Text("device", "plane of the GPU", _get("device")),
+    Text("name", "name of the annotation", _get("name")),
+    Count("streams", "streams that run it", _get("streams")),
+    Count("count", "how often streams run it", _get("count")),
+    Picoseconds("total_ps", "sum of its durations on streams, each from its first kernel to its last",
+                _get("total_ps")),
+    Picoseconds("mean_ps", "total_ps / count, rounded down", _get("mean_ps")),
+    Picoseconds("min_ps", "shortest duration", _get("min_ps")),
+    Picoseconds("max_ps", "longest duration", _get("max_ps")),
+    Picoseconds("stdev_ps", "standard deviation (sample) of its durations, rounded down; null: it ran once",
+                _get("stdev_ps")),
+), derived=True)  # fmt: skip
+
+
+def make_gpu_annotations_table(hosts: Sequence[Sequence[GpuAnnotation]]) -> pa.Table:
+    return GPU_ANNOTATIONS_TABLE.of(SimpleNamespace(each=[row for host in hosts for row in host]))
+
 
 STATS: Final = event_origin.STATS
 NO_STEP: Final = -1
 UNKNOWN: Final = -1
-_TIMES: Final = "the durations of annotations"
+_DURATIONS: Final = "the durations of annotations"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,7 +231,7 @@ class HostAnnotations:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Seen:
+class _AnnotationEvents:
     """The annotations of a host: n events in the order of their rows."""
 
     rows: Int32s
@@ -89,37 +243,37 @@ class _Seen:
     self_ps: Int64s
 
 
-def host_annotations(
+def find_host_annotations(
     host: Host,
     group_id: Int32s,
     steps: Int64s,
-    ran: Sequence[Spans],
+    ran: Sequence[DeviceSpans],
     run: tuple[int, int],
     on_gpus: list[GpuAnnotation],
 ) -> HostAnnotations:
     """``group_id``: of each event; ``steps``: those that are steps; ``ran``: what devices did, in all steps; ``run``:
-    begin and end of the run, see run_window; ``on_gpus``: what GPUs ran of annotations. CaptureError: 64 bits cannot
+    its begin and end, see find_run_window; ``on_gpus``: what GPUs ran of annotations. CaptureError: 64 bits cannot
     count its times."""
     events = host.raw
-    seen, names, first_thread = _seen(host, group_id, steps)
-    devices = device_kinds(host.entire.raw, ran) if len(seen.rows) else []
+    seen, names, first_thread = _find_annotations(host, group_id, steps)
+    devices = find_device_kinds(host.entire.raw, ran) if len(seen.rows) else []
     return HostAnnotations(
         events.host,
         names,
         first_thread,
-        _summed(seen, np.full(len(seen.rows), NO_STEP, np.int64), devices, run),
-        _summed(seen, seen.group, devices, run),
+        _sum_annotations(seen, np.full(len(seen.rows), NO_STEP, np.int64), devices, run),
+        _sum_annotations(seen, seen.group, devices, run),
         on_gpus,
         len(devices),
         all(one.name == CPU for one in devices),
-        span_ps(events.host, "of the run", *run),
-        framework_of_host(events),
+        compute_span(events.host, "of the run", *run),
+        find_host_framework(events),
     )
 
 
-def _seen(host: Host, group_id: Int32s, steps: Int64s) -> tuple[_Seen, list[str], list[str]]:
+def _find_annotations(host: Host, group_id: Int32s, steps: Int64s) -> tuple[_AnnotationEvents, list[str], list[str]]:
     events = host.raw
-    origins = event_origins(events)
+    origins = find_event_origins(events)
     rows = np.flatnonzero(origins.of(Origin.USER)).astype(np.int32)
     starts = np.array([line.first for line in origins.lines if line.last > line.first] or [0], np.int64)
     titles = [line.name for line in origins.lines if line.last > line.first]
@@ -129,9 +283,9 @@ def _seen(host: Host, group_id: Int32s, steps: Int64s) -> tuple[_Seen, list[str]
     at, values = events.ints("_a")
     beside[at[values != 0]] = 1
     counts = np.bincount(thread, minlength=len(starts)).astype(np.int64)
-    of_lines = line_rows(counts, np.cumsum(counts) - counts)
+    of_lines = number_lines(counts, np.cumsum(counts) - counts)
     beside = np.ascontiguousarray(beside[rows])
-    _, _, self_ps = nest(start, duration, beside, of_lines, host.workers, events.slack_ps)
+    _, _, self_ps = nest_events(start, duration, beside, of_lines, host.workers, events.slack_ps)
     numbers: dict[str, int] = {}
     metas, place = np.unique(events.meta[rows], return_inverse=True)
     number_of = np.array([numbers.setdefault(events.names[one], len(numbers)) for one in metas.tolist()], np.int64)
@@ -140,11 +294,13 @@ def _seen(host: Host, group_id: Int32s, steps: Int64s) -> tuple[_Seen, list[str]
     np.minimum.at(first, name, np.arange(len(rows)))
     group = group_id[rows].astype(np.int64)
     group = np.where(np.isin(group, steps), group, NO_STEP)
-    seen = _Seen(rows, thread, name, group, start, duration, self_ps)
+    seen = _AnnotationEvents(rows, thread, name, group, start, duration, self_ps)
     return seen, list(numbers), [titles[thread[one]] for one in first.tolist()]
 
 
-def _summed(seen: _Seen, group: Int64s, devices: list[DeviceKinds], run: tuple[int, int]) -> AnnotationTimes:
+def _sum_annotations(
+    seen: _AnnotationEvents, group: Int64s, devices: list[DeviceKinds], run: tuple[int, int]
+) -> AnnotationTimes:
     order = np.lexsort((group, seen.name))
     fresh = np.ones(len(order), np.bool_)
     fresh[1:] = (np.diff(seen.name[order]) != 0) | (np.diff(group[order]) != 0)
@@ -154,23 +310,23 @@ def _summed(seen: _Seen, group: Int64s, devices: list[DeviceKinds], run: tuple[i
     count = len(heads)
 
     def summed(values: Int64s, of: Int64s = row) -> Int64s:
-        return sums_by(of, values, count, _TIMES)
+        return sum_by(of, values, count, _DURATIONS)
 
-    ends = ends_of(seen.start_ps, seen.duration_ps)
+    ends = add_durations(seen.start_ps, seen.duration_ps)
     threads = int(seen.thread.max(initial=0)) + 1
-    owner, (begins, until) = unions(row * threads + seen.thread, seen.start_ps, ends)
+    owner, (begins, until) = merge_spans_by_key(row * threads + seen.thread, seen.start_ps, ends)
     total = summed(until - begins, owner // threads)
     pairs = np.unique(row * threads + seen.thread)
-    owner, (begins, until) = unions(row, seen.start_ps, ends)
+    owner, (begins, until) = merge_spans_by_key(row, seen.start_ps, ends)
     elapsed = summed(until - begins, owner)
     in_run = summed(np.clip(until, *run) - np.clip(begins, *run), owner)
-    exact_product(elapsed, len(devices), _TIMES)
+    multiply_exactly(elapsed, len(devices), _DURATIONS)
     device = np.zeros((count, len(KINDS)), np.int64)
     for one in devices:
         for kind, stretches in enumerate(one.stretches):
-            device[:, kind] += summed(filled(stretches, begins, until - begins), owner)
-    durations = summed_by(row, seen.duration_ps, count, _TIMES)
-    deviations = deviations_by(row, seen.duration_ps, durations)
+            device[:, kind] += summed(measure_covered_time(stretches, begins, until - begins), owner)
+    durations = summarize_by(row, seen.duration_ps, count, _DURATIONS)
+    deviations = measure_deviations(row, seen.duration_ps, durations)
     first = np.full(count, np.iinfo(np.int64).max)
     np.minimum.at(first, row, seen.start_ps)
     return AnnotationTimes(
@@ -191,7 +347,7 @@ def _summed(seen: _Seen, group: Int64s, devices: list[DeviceKinds], run: tuple[i
     )
 
 
-def unions(key: Int64s, start: Int64s, end: Int64s) -> tuple[Int64s, Stretches]:
+def merge_spans_by_key(key: Int64s, start: Int64s, end: Int64s) -> tuple[Int64s, DisjointSpans]:
     """When any span of a key lasts, for each key: its stretches, and the key of each."""
     order = np.lexsort((start, key))
     key, start, end = key[order], start[order], end[order]
@@ -206,3 +362,165 @@ def unions(key: Int64s, start: Int64s, end: Int64s) -> tuple[Int64s, Stretches]:
     first = np.flatnonzero(fresh)
     last = np.append(first[1:], n) - 1 if n else first
     return key[first], (start[first], reach[last])
+
+
+_NO_DEVICE: Final = "null: no device of the host ran anything"
+
+
+@dataclass(frozen=True, slots=True)
+class AnnotationRows:
+    """Of a host. ``step``: by row, NO_STEP: none."""
+
+    host: HostAnnotations
+    times: AnnotationTimes
+    step: Int64s
+
+    def __len__(self) -> int:
+        return len(self.times.name)
+
+    @property
+    def idle_ps(self) -> Int64s:
+        idle: Int64s = self.times.elapsed_ps * self.host.devices - self.times.device_ps.sum(axis=1)
+        return idle
+
+    @property
+    def no_devices(self) -> Bools:
+        return np.full(len(self), self.host.devices == 0)
+
+    def lacks(self, kind: int) -> Bools:
+        """Whether nothing would show that devices do this: none ran anything, or threads are the device and record none
+        of it."""
+        on_threads = self.host.on_threads and not self.host.whole.device_ps[:, kind].any()
+        return self.no_devices | (on_threads and KINDS[kind] != "compute")
+
+
+def _get_time(name: str) -> Any:
+    return lambda rows: getattr(rows.times, name)
+
+
+def _make_kind_column(kind: str) -> Column:
+    number = KINDS.index(kind)
+    what = "communicate, or wait for it" if kind == "communication" else f"{kind}"
+    of_threads = "" if kind == "compute" else ", or threads stand for the device and record none of it"
+    return Picoseconds(
+        f"device_{kind}_ps",
+        f"part of elapsed_ps in which devices {what}, summed over devices; {_NO_DEVICE}{of_threads}",
+        lambda rows: rows.times.device_ps[:, number],
+        lambda rows: rows.lacks(number),
+    )
+
+
+def _divide_by_run(rows: AnnotationRows) -> Any:
+    return rows.times.run_ps / max(rows.host.window_ps, 1)
+
+
+def _get_hidden(rows: AnnotationRows) -> Any:
+    return rows.times.device_ps[:, 0] / np.maximum(rows.times.elapsed_ps * rows.host.devices, 1)
+
+
+_HOST: Final = Text("host", "host of the threads", lambda rows: [rows.host.host] * len(rows))
+_NAME: Final = Text(
+    "name", "name of the annotation", lambda rows: [rows.host.names[one] for one in rows.times.name.tolist()]
+)
+_TIME_COLUMNS: Final = (
+    Count("threads", "threads on which it occurs", _get_time("threads")),
+    Count("count", "how often it occurs", _get_time("count")),
+    Picoseconds("total_ps", "time during which it lasts, summed over threads; one within one of its name counts once",
+                _get_time("total_ps")),
+    Picoseconds("self_ps", "sum of its durations less annotations in it", _get_time("self_ps")),
+    Share("share", f"part of elapsed_ps in the run of the host / its duration: {RUN_WINDOW_WORDS}", _divide_by_run),
+    Picoseconds("mean_ps", "mean duration, rounded down", lambda rows: rows.times.sum_ps // rows.times.count),
+    Picoseconds("min_ps", "shortest duration", _get_time("min_ps")),
+    Picoseconds("max_ps", "longest duration", _get_time("max_ps")),
+    Picoseconds("stdev_ps", "standard deviation (sample) of its durations, rounded down; null: it occurs once",
+                _get_time("stdev_ps"), lambda rows: rows.times.stdev_ps == UNKNOWN),
+    Picoseconds("elapsed_ps", "time during which it lasts on any thread", _get_time("elapsed_ps")),
+    *(_make_kind_column(kind) for kind in KINDS),
+    Picoseconds("device_idle_ps", f"elapsed_ps * devices of the host less these three; {_NO_DEVICE}",
+                lambda rows: rows.idle_ps, lambda rows: rows.no_devices),
+    Share("hidden_share", "part of elapsed_ps in which devices compute meanwhile, mean over devices; null: no device "
+          "of the host ran anything, or it takes no time", _get_hidden,
+          lambda rows: rows.no_devices | (rows.times.elapsed_ps == 0)),
+)  # fmt: skip
+_ANNOTATIONS = TableSchema(
+    "annotations", "an annotation of a host, longest first", (_HOST, _NAME, *_TIME_COLUMNS), derived=True
+)
+_STEPS = TableSchema(
+    "steps",
+    "an annotation of a host in a step, in order of steps and of their first event in it",
+    (
+        _HOST,
+        Count("step", "number of the step; null: it is in none", lambda rows: rows.step,
+              lambda rows: rows.step == NO_STEP),
+        _NAME,
+        *_TIME_COLUMNS,
+    ),
+    derived=True,
+)  # fmt: skip
+_SCOPES = TableSchema(
+    "scopes",
+    "a scope of the program, in the names of its ops: a node of a tree in preorder, largest first",
+    (
+        Count("node", "number of the row"),
+        Count("parent", "node of the scope around it; null: none is"),
+        Count("depth", "scopes around it"),
+        Text("name", "name of the scope"),
+        String("path", "names of the scopes around it and its own"),
+        Count("ops", "different ops in it"),
+        Count("occurrences", "how often these ran"),
+        Picoseconds("device_ps", "self time of these ops on all devices"),
+        Share("share", "device_ps / self time of all ops"),
+    ),
+    derived=True,
+)
+TABLES: Final = {one.name: one for one in (_ANNOTATIONS, _STEPS, GPU_ANNOTATIONS_TABLE, _SCOPES)}
+
+
+def make_annotations_table(hosts: Sequence[HostAnnotations]) -> pa.Table:
+    parts = []
+    for host in hosts:
+        order = np.lexsort((host.whole.first_ps, -host.whole.total_ps))
+        whole = _take_rows(host.whole, order)
+        parts.append(AnnotationRows(host, whole, np.full(len(order), NO_STEP, np.int64)))
+    return _ANNOTATIONS.of_parts(parts)
+
+
+def make_annotation_steps_table(hosts: Sequence[HostAnnotations], database: StepDatabase) -> pa.Table:
+    return _STEPS.of_parts(_list_by_step(hosts, database))
+
+
+def _list_by_step(hosts: Sequence[HostAnnotations], database: StepDatabase) -> Iterator[AnnotationRows]:
+    for place, host in enumerate(hosts):
+        step = find_session_steps(database, place, host.by_step.group)
+        order = np.lexsort((host.by_step.first_ps, step, step == NO_STEP))
+        yield AnnotationRows(host, _take_rows(host.by_step, order), database.numbers_of(step[order]))
+
+
+def _take_rows(times: AnnotationTimes, order: Int64s) -> AnnotationTimes:
+    return AnnotationTimes(*(getattr(times, name)[order] for name in AnnotationTimes.__slots__))
+
+
+def make_scopes_table(scopes: pa.Table) -> pa.Table:
+    """From the table of that name of the op profile: without ops, and without those that have no scope."""
+    path = pc.cast(scopes["path"], pa.string())
+    inside = pc.and_(pc.greater(scopes["children"], 0), pc.greater(scopes["depth"], 0))
+    keep = np.asarray(pc.and_(inside, pc.invert(pc.starts_with(path, UNSCOPED))))
+    chosen = np.flatnonzero(keep)
+    number = np.cumsum(keep) - 1
+    above = np.asarray(pc.fill_null(scopes["parent"], 0))[chosen]
+    top = np.asarray(scopes["depth"])[chosen] == 1
+    own = scopes.take(chosen)
+    total = int(scopes["self_ps"][0].as_py() or 0) if scopes.num_rows else 0
+    device = np.asarray(pc.fill_null(own["self_ps"], 0))
+    columns = {
+        "node": pa.array(np.arange(len(chosen))),
+        "parent": pa.array(number[above], pa.int64(), mask=top),
+        "depth": pa.array(np.asarray(own["depth"]).astype(np.int64) - 1),
+        "name": own["name"],
+        "path": pc.cast(own["path"], pa.string()),
+        "ops": own["ops"],
+        "occurrences": own["occurrences"],
+        "device_ps": own["self_ps"],
+        "share": pa.array(device / max(total, 1)),
+    }
+    return pa.table({name: columns[name] for name in _SCOPES.names()}).cast(_SCOPES.arrow())

@@ -1,5 +1,5 @@
-"""Why devices do not compute: their idle time, and the time in which they wait for their host, cut wherever the host's
-threads begin to do something else.
+"""Gaps: why devices do not compute. Their idle time, and the time in which they wait for their host, cut wherever the
+host's threads begin to do something else; and the window of the run that shares are of.
 
 Of several threads that do something known, the one that drives the device counts first, then those that launch for it.
 What only launches counts less. Python counts less still if nothing else is known of it, because it may run beside the
@@ -10,6 +10,12 @@ launched the next work is not the host's: the device waits for that work to begi
     worker                  |-compile-|
     device   ==|                              |=kernel=|
     gap        |-input--|P-|-compile--|-----launch----|      queue, if that takes longer than a launch does
+
+A GPU runs work in the order of its launches, so the work of a lost launch lies between those launched before and after:
+nothing shows that the GPU idled there.
+
+    launches     a   b x   c        x: its kernel is not recorded
+    GPU          |=a=|=b=|   ?   |=c=|
 """
 
 from __future__ import annotations
@@ -21,12 +27,9 @@ import numpy as np
 
 from fastprof._native.cause_kernels import foremost, gap_pieces
 from fastprof.derive.causes.cause_names import GAP_CAUSES
-from fastprof.derive.causes.lost_time import in_lost_time
-from fastprof.derive.causes.meanwhile import Meanwhile
-from fastprof.derive.causes.step_intervals import Intervals, intervals
-from fastprof.derive.causes.work_beside_training import work_beside_training
-from fastprof.derive.devices.device_events import order_of_starts
-from fastprof.derive.devices.kineto_categories import is_kineto
+from fastprof.derive.causes.concurrent_work import ConcurrentWork, find_work_beside_training
+from fastprof.derive.devices.device_events import sort_op_events
+from fastprof.derive.devices.op_names import is_kineto
 from fastprof.derive.ops.device_time import (
     COMMUNICATION,
     CORE,
@@ -34,32 +37,79 @@ from fastprof.derive.ops.device_time import (
     INFEED,
     IS_IDLE,
     OUTFEED,
-    PIECE,
     WAIT,
+    DeviceSpans,
     DeviceTime,
-    Spans,
-    device_time,
-    extent,
-    spans_of,
+    divide_device_time,
+    find_extent_of_spans,
+    make_span_records,
 )
-from fastprof.derive.ops.launches import launches
-from fastprof.derive.steps.event_origin import Origin
+from fastprof.derive.ops.launches import find_launches
+from fastprof.derive.steps.event_origin import Origin, has_line, is_built_in
+from fastprof.derive.steps.grouping import NEVER, find_step_markers
+from fastprof.derive.steps.host_calls import find_function_within, find_loader_calls, find_op_runs
 from fastprof.derive.steps.host_causes import CAUSE_OF, DRIVER, Code, HostCauses
-from fastprof.derive.steps.marked_spans import NEVER, markers
-from fastprof.derive.steps.python_frames import has_line, is_built_in
-from fastprof.derive.steps.stretches import filled, union
-from fastprof.derive.steps.torch_loaders import function_within, loader_calls
-from fastprof.derive.steps.torch_ops import op_runs
-from fastprof.schema.array_types import Bools, Int64s, Records, UInt8s
-from fastprof.schema.ascending_rows import values_at
-from fastprof.schema.time_sums import ends_of
+from fastprof.derive.steps.spans import PIECE, measure_covered_time, merge_spans
+from fastprof.schema.columns import Bools, Int64s, Records, UInt8s, add_durations, take_rows
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents
 
 if TYPE_CHECKING:
+    from fastprof.derive.host import Host
     from fastprof.derive.ops.device_time import DeviceEvents
     from fastprof.derive.steps.grouping import Groups
-    from fastprof.derive.steps.periods import Periods
+    from fastprof.derive.steps.host_steps import Periods
+
+
+@dataclass(frozen=True, slots=True)
+class StepIntervals:
+    """Disjoint, in order of time. ``group``: of each, the group of events that is the step."""
+
+    group: Int64s
+    begin_ps: Int64s
+    end_ps: Int64s
+
+
+def make_step_intervals(periods: Periods, device: str) -> StepIntervals:
+    """Return the steps of a device, in order of time: periods, disjoint."""
+    begin, end = periods.of_device(device)
+    lasts = end > begin
+    order = np.flatnonzero(lasts)[np.argsort(begin[lasts], kind="stable")]
+    begin, end = begin[order], end[order]
+    return StepIntervals(periods.step[order].astype(np.int64), begin, np.minimum(end, np.append(begin[1:], NEVER)))
+
+
+_FIRST, _LAST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+
+
+def mark_lost_time(events: HostEvents, device: DeviceTime, pieces: Records, cause: int, lost_ps: Int64s) -> Records:
+    """Return the pieces with ``cause`` where they are idle time with lost work. ``lost_ps``: when work was launched
+    that is not recorded, ascending."""
+    if device.ran.plane.kind != "GPU" or not len(lost_ps) or not len(pieces):
+        return pieces
+    idle = np.flatnonzero(device.state == IS_IDLE)
+    launched, called = _find_launch_times(events, device)
+    place = np.searchsorted(launched, device.end_ps[idle])
+    before = np.append(_FIRST, np.maximum.accumulate(called))[place]
+    after = np.minimum(np.append(called, _LAST)[place], device.end_ps[idle])
+    some = np.searchsorted(lost_ps, after) > np.searchsorted(lost_ps, before, side="right")
+    begins, ends = device.start_ps[idle[some]], device.end_ps[idle[some]]
+    at = np.searchsorted(begins, pieces["begin"], side="right") - 1
+    within = (at >= 0) & (pieces["end"] <= np.append(ends, _FIRST)[at])
+    pieces = pieces.copy()
+    pieces["cause"][within], pieces["row"][within] = cause, -1
+    return pieces
+
+
+def _find_launch_times(events: HostEvents, device: DeviceTime) -> tuple[Int64s, Int64s]:
+    """Return when each event of the GPU began, in order, and when the call that launched it did: if that is not
+    recorded, when the event began."""
+    own = device.ran.events
+    order = np.argsort(own.start_ps, kind="stable")
+    begun = own.start_ps[order]
+    call = find_launches(events, own.rows[order].astype(np.int64)).row
+    return begun, np.where(call >= 0, events.start_ps[call], begun)
+
 
 GAP: Final = np.dtype([
     ("begin", "i8"), ("end", "i8"), ("row", "i8"), ("group", "i4"), ("transfer", "i4"), ("cause", "i4"), ("kind", "i4"),
@@ -104,11 +154,11 @@ class DeviceGaps:
     apart_ps: Int64s
 
 
-def host_gaps(
+def find_host_gaps(
     events: HostEvents,
     groups: Groups,
     periods: Periods,
-    spans: Sequence[Spans],
+    spans: Sequence[DeviceSpans],
     causes: HostCauses,
     host: Records,
     lost_ps: Int64s | None = None,
@@ -117,67 +167,69 @@ def host_gaps(
     make the steps; ``host``: what the host does at any time, PIECE; ``lost_ps``: when work was launched that is not
     recorded, ascending. CaptureError: times of a device are more than 64 bits can count."""
     steps = np.sort(periods.step)
-    marked = markers(events, groups, steps)
-    window = window_of(events, periods.and_spans(marked), spans, causes)
+    marked = find_step_markers(events, groups, steps)
+    window = find_window(events, periods.and_spans(marked), spans, causes)
     if window is None:
         return
-    times = [device_time(events.host, one, *window) for one in spans]
-    clocks = [_ahead(events, one) for one in times]
-    works = _any_busy(times, *window)
+    times = [divide_device_time(events.host, one, *window) for one in spans]
+    clocks = [_measure_clock_lead(events, one) for one in times]
+    works = _find_any_busy(times, *window)
     busy = works if any((one.kind == COMMUNICATION).any() for one in times) else _NEVER_BUSY
-    work = work_beside_training(events, causes)
-    meanwhile = Meanwhile.of(events, causes, _meeting(host, _waiting(times, clocks)), works)
+    work = find_work_beside_training(events, causes)
+    meanwhile = ConcurrentWork.of(events, causes, _select_meeting(host, _find_waiting(times, clocks)), works)
     for time, ahead in zip(times, clocks, strict=True):
-        within = intervals(periods, time.ran.name)
-        device = _Device(time, ahead, _launched(events, time), busy)
-        pieces = _of_runs(events, _of_silence(events, causes, time, _pieces(device, host, causes.code, within)))
+        within = make_step_intervals(periods, time.ran.name)
+        device = _Device(time, ahead, _find_launched(events, time), busy)
+        pieces = _mark_op_runs(
+            events, _mark_silence(events, causes, time, _cut_pieces(device, host, causes.code, within))
+        )
         pieces = work.apply(events, time, ahead, pieces)
         if lost_ps is not None:
-            pieces = in_lost_time(events, time, pieces, _NUMBER["lost_records"], lost_ps)
+            pieces = mark_lost_time(events, time, pieces, _NUMBER["lost_records"], lost_ps)
         beside_ps = meanwhile.beside(pieces, time.start_ps, ahead)
-        apart_ps = _apart(pieces, groups, steps, time.ran.events, marked if ahead is None else None)
-        pieces = _without_markers(causes, _of_loaders(events, _with_finest(events, causes, pieces)))
+        apart_ps = _measure_outside_steps(pieces, groups, steps, time.ran.events, marked if ahead is None else None)
+        pieces = _without_markers(causes, _mark_loaders(events, _refine_explanations(events, causes, pieces)))
         yield DeviceGaps(time, pieces, beside_ps, apart_ps)
 
 
-def _apart(
+def _measure_outside_steps(
     pieces: Records, groups: Groups, steps: Int64s, ran: DeviceEvents, marked: tuple[Int64s, Int64s] | None
 ) -> Int64s:
     """Return the time of each piece outside of all steps: of each from the begin of its marker, or of its first event
-    on the device if that is earlier, to the end of both. ``marked``: see markers; None on another clock."""
+    on the device if that is earlier, to the end of both. ``marked``: see find_step_markers; None on another clock."""
     begin, end = np.full(len(steps), NEVER), np.full(len(steps), -NEVER)
     if marked is not None:
         begin, end = marked[0].copy(), marked[1].copy()
     if len(steps) and len(ran.rows):
         slot = np.full(groups.count + 1, -1, np.int64)  # the last is for events of no group
         slot[steps] = np.arange(len(steps))
-        place = slot[values_at(groups.group_id, ran.rows)]
+        place = slot[take_rows(groups.group_id, ran.rows)]
         mine = place >= 0
         np.minimum.at(begin, place[mine], ran.start_ps[mine])
         np.maximum.at(end, place[mine], ran.end_ps[mine])
     lasts = begin < end
-    within = union(begin[lasts], end[lasts] - begin[lasts])
+    within = merge_spans(begin[lasts], end[lasts] - begin[lasts])
     duration = pieces["end"] - pieces["begin"]
-    apart: Int64s = duration - filled(within, np.ascontiguousarray(pieces["begin"]), duration)
+    apart: Int64s = duration - measure_covered_time(within, np.ascontiguousarray(pieces["begin"]), duration)
     return apart
 
 
-def window_of(
-    events: HostEvents, steps: tuple[Int64s, Int64s], spans: Sequence[Spans], causes: HostCauses
+def find_window(
+    events: HostEvents, steps: tuple[Int64s, Int64s], spans: Sequence[DeviceSpans], causes: HostCauses
 ) -> tuple[int, int] | None:
     """Return the first begin and the last end of device work, of ``steps`` and of host work for the devices; None if no
     device ran anything. ``steps``: begins and ends of their markers or periods."""
-    first = extent(spans)
+    first = find_extent_of_spans(spans)
     if first is None:
         return None
     begin, end = first
-    for begins, ends in (steps, _named(events, causes)):
+    for begins, ends in (steps, _find_named_work(events, causes)):
         has = begins < ends
         begin, end = int(begins[has].min(initial=begin)), int(ends[has].max(initial=end))
     return begin, end
 
 
-def _named(events: HostEvents, causes: HostCauses) -> tuple[Int64s, Int64s]:
+def _find_named_work(events: HostEvents, causes: HostCauses) -> tuple[Int64s, Int64s]:
     """What the threads that drive devices do for them: compile, load data, copy. Clocks of TPUs are their own, so none
     of these counts there. Nothing counts that goes on while the profiler starts or stops: it loads and saves, too, and
     so seems the ``next`` of a context that calls it."""
@@ -189,15 +241,15 @@ def _named(events: HostEvents, causes: HostCauses) -> tuple[Int64s, Int64s]:
         if role == DRIVER:
             rows = slice(line.first, line.last)
             code, begin = causes.code[rows], events.start_ps[rows]
-            end = ends_of(begin, events.duration_ps[rows])
+            end = add_durations(begin, events.duration_ps[rows])
             of_profiler = code == Code.PROFILER
-            named = _NAMED[code] & ~_meets(begin, end, begin[of_profiler], end[of_profiler])
+            named = _NAMED[code] & ~_is_overlapping(begin, end, begin[of_profiler], end[of_profiler])
             begins.append(begin[named])
             ends.append(end[named])
     return np.concatenate(begins), np.concatenate(ends)
 
 
-def _meets(begin_ps: Int64s, end_ps: Int64s, others_begin_ps: Int64s, others_end_ps: Int64s) -> Bools:
+def _is_overlapping(begin_ps: Int64s, end_ps: Int64s, others_begin_ps: Int64s, others_end_ps: Int64s) -> Bools:
     """Whether events have time in common with one of the others, which are in order of their begins."""
     begun = np.searchsorted(others_begin_ps, end_ps)
     reached = np.append(np.iinfo(np.int64).min, np.maximum.accumulate(others_end_ps))
@@ -205,20 +257,20 @@ def _meets(begin_ps: Int64s, end_ps: Int64s, others_begin_ps: Int64s, others_end
     return found
 
 
-def _ahead(events: HostEvents, device: DeviceTime) -> Int64s | None:
+def _measure_clock_lead(events: HostEvents, device: DeviceTime) -> Int64s | None:
     """By how much the host's clock is ahead of the device's when each stretch begins; None: it is the same clock."""
     own = device.ran.events
-    ahead = values_at(events.start_ps, own.rows) - own.start_ps
+    ahead = take_rows(events.start_ps, own.rows) - own.start_ps
     if not ahead.any():
         return None
-    order = order_of_starts(events, device.ran.plane)  # only cores of TPUs have a clock of their own
+    order = sort_op_events(events, device.ran.plane)  # only cores of TPUs have a clock of their own
     ahead = ahead[order]
     changes = np.flatnonzero(ahead[1:] != ahead[:-1]) + 1
-    found: Int64s = ahead[np.append(0, changes)][_passed(own.start_ps[order[changes]], device.start_ps)]
+    found: Int64s = ahead[np.append(0, changes)][_count_passed(own.start_ps[order[changes]], device.start_ps)]
     return found if found.any() else None
 
 
-def _waiting(devices: Sequence[DeviceTime], clocks: Sequence[Int64s | None]) -> Int64s:
+def _find_waiting(devices: Sequence[DeviceTime], clocks: Sequence[Int64s | None]) -> Int64s:
     """[k, 2]: begin and end of the stretches in which any device waits or is idle, by the host's clock."""
     begins, ends = [], []
     for one, ahead in zip(devices, clocks, strict=True):
@@ -227,17 +279,17 @@ def _waiting(devices: Sequence[DeviceTime], clocks: Sequence[Int64s | None]) -> 
         begins.append(one.start_ps[waits] + shift)
         ends.append(one.end_ps[waits] + shift)
     begin, end = np.concatenate(begins), np.concatenate(ends)
-    return np.stack(union(begin, end - begin), axis=1)
+    return np.stack(merge_spans(begin, end - begin), axis=1)
 
 
-def _meeting(pieces: Records, stretches: Int64s) -> Records:
+def _select_meeting(pieces: Records, stretches: Int64s) -> Records:
     """The pieces that meet any of the stretches, [k, 2]."""
     at = np.searchsorted(stretches[:, 1], pieces["begin"], side="right")
     begins = np.append(stretches[:, 0], np.iinfo(np.int64).max)
     return pieces[begins[at] < pieces["end"]]
 
 
-def _any_busy(devices: Sequence[DeviceTime], begin_ps: int, end_ps: int) -> Int64s:
+def _find_any_busy(devices: Sequence[DeviceTime], begin_ps: int, end_ps: int) -> Int64s:
     """[k, 2]: when any of several devices computes or communicates."""
     if len(devices) == 1:
         return _NEVER_BUSY
@@ -247,14 +299,14 @@ def _any_busy(devices: Sequence[DeviceTime], begin_ps: int, end_ps: int) -> Int6
         changes = np.flatnonzero(busy[1:] != busy[:-1]) + 1
         bounds = np.concatenate([one.start_ps[:1], one.start_ps[changes], [one.last_ps]])
         bounds = bounds[0 if busy[:1].any() else 1 :]
-        parts.append(spans_of(bounds[: len(bounds) // 2 * 2 : 2], bounds[1::2], 0, 0))
+        parts.append(make_span_records(bounds[: len(bounds) // 2 * 2 : 2], bounds[1::2], 0, 0))
     pieces = np.frombuffer(foremost(np.concatenate(parts), begin_ps, end_ps), PIECE)
     pieces = pieces[pieces["label"] == 0]
     return np.stack([pieces["begin"], pieces["end"]], axis=1)
 
 
 @dataclass(frozen=True, slots=True)
-class _Launched:
+class _LaunchedWork:
     """Of the work that ends each idle stretch of a GPU: ``begin_ps``, ``end_ps``: of the call that launched it, NEVER:
     unknown; ``call``, ``work``: the rows of both, -1: unknown."""
 
@@ -264,7 +316,7 @@ class _Launched:
     work: Int64s
 
 
-def _launched(events: HostEvents, device: DeviceTime) -> _Launched | None:
+def _find_launched(events: HostEvents, device: DeviceTime) -> _LaunchedWork | None:
     """None: the device is not a GPU."""
     own = device.ran.events
     if device.ran.plane.kind != "GPU" or not (own.end_ps > own.start_ps).any():
@@ -278,12 +330,12 @@ def _launched(events: HostEvents, device: DeviceTime) -> _Launched | None:
     begins = start[order[place]] == ends[idle]
     idle, rows = idle[begins], own.rows[order[place[begins]]].astype(np.int64)
     work[idle] = rows
-    found = launches(events, rows)
+    found = find_launches(events, rows)
     known, calls = idle[found.row >= 0], found.row[found.row >= 0]
     call[known], begin[known] = calls, events.start_ps[calls]
-    end[known] = ends_of(begin[known], np.maximum(events.duration_ps[calls], 0))
+    end[known] = add_durations(begin[known], np.maximum(events.duration_ps[calls], 0))
     begin[idle[found.before]] = end[idle[found.before]] = -NEVER
-    return _Launched(begin, end, call, work)
+    return _LaunchedWork(begin, end, call, work)
 
 
 # ---- pieces
@@ -291,15 +343,15 @@ def _launched(events: HostEvents, device: DeviceTime) -> _Launched | None:
 
 @dataclass(frozen=True, slots=True)
 class _Device:
-    """What the pieces of a device are made of. ``ahead_ps``: see _ahead; ``busy``: see _any_busy."""
+    """What the pieces of a device are made of. ``ahead_ps``: see _measure_clock_lead; ``busy``: see _find_any_busy."""
 
     time: DeviceTime
     ahead_ps: Int64s | None
-    launched: _Launched | None
+    launched: _LaunchedWork | None
     busy: Int64s
 
 
-def _pieces(device: _Device, host: Records, codes: UInt8s, steps: Intervals) -> Records:
+def _cut_pieces(device: _Device, host: Records, codes: UInt8s, steps: StepIntervals) -> Records:
     """GAP. ``host``: which event says what the host does, as PIECE."""
     time, transfers, launched = device.time, device.time.ran.transfers, device.launched
     calls = (None,) * 4 if launched is None else (launched.begin_ps, launched.end_ps, launched.call, launched.work)
@@ -315,13 +367,13 @@ def _pieces(device: _Device, host: Records, codes: UInt8s, steps: Intervals) -> 
         device.busy,
         (np.stack([steps.begin_ps, steps.end_ps], axis=1), steps.group),
         time.last_ps,
-        (_last_work(time), _LATENCY_PS),
+        (_find_last_end(time), _LATENCY_PS),
         _CAUSES,
     )
     return np.frombuffer(gaps, GAP)
 
 
-def _of_silence(events: HostEvents, causes: HostCauses, device: DeviceTime, pieces: Records) -> Records:
+def _mark_silence(events: HostEvents, causes: HostCauses, device: DeviceTime, pieces: Records) -> Records:
     """Pieces of a GPU that PyTorch drives without recorded frames of Python: what lies in an annotation and in no op is
     silence. After the last work of the device, nothing shows that it waits."""
     is_silent = device.ran.plane.kind == "GPU" and is_kineto(events) and not causes.origins.names[Origin.PYTHON].any()
@@ -329,17 +381,17 @@ def _of_silence(events: HostEvents, causes: HostCauses, device: DeviceTime, piec
         return pieces
     pieces = pieces.copy()
     silent = pieces["cause"] == _NUMBER["python"]
-    after = pieces["begin"] >= _last_work(device)
+    after = pieces["begin"] >= _find_last_end(device)
     pieces["cause"][silent] = _NUMBER["silent"]
     pieces["cause"][after & (silent | (pieces["cause"] == _NUMBER["idle"]))] = _NUMBER["tail"]
     pieces["row"][silent & (causes.code[pieces["row"]] == Code.PYTHON)] = -1
     return pieces
 
 
-def _of_runs(events: HostEvents, pieces: Records) -> Records:
+def _mark_op_runs(events: HostEvents, pieces: Records) -> Records:
     """Pieces in a run of short ops are launching, whatever Python does between these; what calls the ops explains
     it."""
-    runs = op_runs(events)
+    runs = find_op_runs(events)
     if not len(runs):
         return pieces
     run = runs.of_time(pieces["begin"], pieces["end"])
@@ -349,18 +401,18 @@ def _of_runs(events: HostEvents, pieces: Records) -> Records:
     return pieces
 
 
-def _of_loaders(events: HostEvents, pieces: Records) -> Records:
+def _mark_loaders(events: HostEvents, pieces: Records) -> Records:
     """Pieces that wait for a DataLoader of PyTorch, with the program's own function that takes most of the wait."""
-    if not len(loader_calls(events).rows):
+    if not len(find_loader_calls(events).rows):
         return pieces
     input_ = np.flatnonzero((pieces["cause"] == _NUMBER["input"]) & (pieces["row"] >= 0))
-    function = function_within(events, pieces["begin"][input_], pieces["end"][input_])
+    function = find_function_within(events, pieces["begin"][input_], pieces["end"][input_])
     pieces = pieces.copy()
     pieces["row"][input_[function >= 0]] = function[function >= 0]
     return pieces
 
 
-def _with_finest(events: HostEvents, causes: HostCauses, pieces: Records) -> Records:
+def _refine_explanations(events: HostEvents, causes: HostCauses, pieces: Records) -> Records:
     """Pieces with the events that explain them best. Those of Python and of input pipelines say little from afar: of
     what is in them, the innermost that lasts for half of the piece or more does, in a pipeline the innermost stage, in
     ``next`` and other built-in functions that load data the innermost function with a line of source. Such an event is
@@ -368,25 +420,25 @@ def _with_finest(events: HostEvents, causes: HostCauses, pieces: Records) -> Rec
     row, code = pieces["row"], causes.code
     known = np.flatnonzero(row >= 0)
     words = code[row[known]] == Code.INPUT_WORDS
-    words[words] = _of_names(events, row[known][words], is_built_in)
+    words[words] = _match_names(events, row[known][words], is_built_in)
     known = known[words | np.isin(code[row[known]], (Code.PYTHON, Code.INPUT))]
     if not len(known):
         return pieces
     outer, begin, stop = row[known], pieces["begin"][known], pieces["end"][known]
     parent = causes.origins.parent
-    at = _innermost(events, causes, outer, begin + (stop - begin) // 2)
+    at = _find_innermost(events, causes, outer, begin + (stop - begin) // 2)
     words = code[outer] == Code.INPUT_WORDS
     while True:
-        event_end = ends_of(events.start_ps[at], np.maximum(events.duration_ps[at], 0))
+        event_end = add_durations(events.start_ps[at], np.maximum(events.duration_ps[at], 0))
         covered = np.minimum(event_end, stop) - np.maximum(events.start_ps[at], begin)
         fits = (2 * covered >= stop - begin) & ((code[outer] == Code.PYTHON) | (code[at] == Code.INPUT))
         fits[words] = 2 * covered[words] >= (stop - begin)[words]
-        fits[words] &= _of_names(events, at[words], has_line)
+        fits[words] &= _match_names(events, at[words], has_line)
         up = np.flatnonzero(~fits & (at != outer) & (parent[at] >= 0))
         if not len(up):
             break
         at[up] = parent[at[up]]
-    outer_end = ends_of(events.start_ps[outer], np.maximum(events.duration_ps[outer], 0))
+    outer_end = add_durations(events.start_ps[outer], np.maximum(events.duration_ps[outer], 0))
     fits &= (at >= outer) & (events.start_ps[at] < outer_end)
     pieces = pieces.copy()
     pieces["row"][known[fits]] = at[fits]
@@ -414,21 +466,21 @@ def longest_loading(events: HostEvents, causes: HostCauses, host: Records) -> tu
     pieces["cause"] = _NUMBER["input"]
     for name, of in (("begin", "begin"), ("end", "end"), ("row", "label")):
         pieces[name] = loads[of]
-    pieces = _of_loaders(events, _with_finest(events, causes, pieces))
+    pieces = _mark_loaders(events, _refine_explanations(events, causes, pieces))
     times = np.zeros(len(events.names), np.int64)
     np.add.at(times, events.meta[pieces["row"]], pieces["end"] - pieces["begin"])
     most = int(times.argmax())
     return events.names[most], int(times[most])
 
 
-def _of_names(events: HostEvents, row: Int64s, says: Callable[[str], bool]) -> Bools:
+def _match_names(events: HostEvents, row: Int64s, says: Callable[[str], bool]) -> Bools:
     """What a question about the names of these events is answered with."""
     metas, place = np.unique(events.meta[row], return_inverse=True)
     answers = np.array([says(events.names[meta]) for meta in metas.tolist()], np.bool_)
     return answers[place.reshape(-1)] if len(metas) else np.zeros(0, np.bool_)
 
 
-def _innermost(events: HostEvents, causes: HostCauses, row: Int64s, time: Int64s) -> Int64s:
+def _find_innermost(events: HostEvents, causes: HostCauses, row: Int64s, time: Int64s) -> Int64s:
     """The last event that has begun at a time on the thread of each row."""
     lines = sorted(causes.lines, key=lambda line: line.first)
     firsts = np.array([line.first for line in lines])
@@ -440,14 +492,37 @@ def _innermost(events: HostEvents, causes: HostCauses, row: Int64s, time: Int64s
     return at
 
 
-def _passed(begins: Int64s, times: Int64s) -> Int64s:
+def _count_passed(begins: Int64s, times: Int64s) -> Int64s:
     """How many of these begins are not after each time."""
     return np.searchsorted(begins, times, side="right")
 
 
-def _last_work(device: DeviceTime) -> int:
+def _find_last_end(device: DeviceTime) -> int:
     """The end of what the device ran last."""
     busy = np.flatnonzero(device.state[-2:] != IS_IDLE)  # of neighbours, one is not idle
     if not len(busy):
         return int(device.start_ps[0])
     return int(device.end_ps[-2:][busy[-1]])
+
+
+RUN_WINDOW_WORDS: Final = (
+    "from the first to the last step, device work, or host work for devices, as in the analysis gaps; without any of "
+    "these, from the first to the last event of the host's threads"
+)
+
+
+def find_run_window(host: Host, source: str, ran: Sequence[DeviceSpans]) -> tuple[int, int]:
+    """Return begin and end of the run, or 0 and 0 without any events. ``source``: of steps; ``ran``: device work."""
+    events, causes = host.events, host.causes_from(source)
+    periods = host.periods_from(source)
+    begin, end = periods.and_spans(find_step_markers(events, host.groups_from(source), np.sort(periods.step)))
+    found = find_window(events, (begin, end), ran, causes)
+    if found is not None:
+        return found
+    has = begin < end
+    if not has.any():
+        rows = np.flatnonzero(causes.origins.origin != Origin.NONE)
+        begin = events.start_ps[rows]
+        end = add_durations(begin, np.maximum(events.duration_ps[rows], 0))
+        has = begin < end
+    return (int(begin[has].min()), int(end[has].max())) if has.any() else (0, 0)

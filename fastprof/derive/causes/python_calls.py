@@ -1,5 +1,5 @@
-"""What the threads of a host that the Python tracer saw did: the calls of Python, what these ran, and what ran for them
-on other threads and devices.
+"""Python calls on the threads that the Python tracer recorded: what they ran, what ran for them on other threads and
+devices, and their tables.
 
     thread          |-- $train.py:9 main ---------------------------------------|
                        |-- $train.py:3 step ---------|  |-- $data.py:5 load --|
@@ -12,36 +12,55 @@ Times of a thread are self times, as the table ``nesting`` has them: they add up
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Iterator, Sequence
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from fastprof.decode.nesting import line_rows, nest
-from fastprof.derive.causes.run_window import run_window
-from fastprof.derive.causes.scheduled_tasks import scheduled_by
-from fastprof.derive.devices.kineto_categories import STEP
-from fastprof.derive.ops.call_tree import TIMES, CallTree, call_tree, nearest, with_leaves
-from fastprof.derive.ops.device_time import Spans
-from fastprof.derive.ops.tables import sums_by
+from fastprof.decode.nesting import nest_events, number_lines
+from fastprof.derive.causes.gaps import find_run_window
+from fastprof.derive.devices.op_names import STEP
+from fastprof.derive.ops.device_time import DeviceSpans
+from fastprof.derive.ops.op_table import sum_by, sum_exactly
+from fastprof.derive.ops.op_trees import REST as LEFT_OUT
+from fastprof.derive.ops.op_trees import (
+    TIMES,
+    CallTree,
+    GrowingTree,
+    PreorderTree,
+    add_leaves,
+    build_call_tree,
+    find_nearest_wanted,
+    lay_out,
+)
 from fastprof.derive.steps import event_origin
 from fastprof.derive.steps.device_steps import MODULE_LINES, is_derived
-from fastprof.derive.steps.event_origin import EventOrigins, Origin, event_origins
+from fastprof.derive.steps.event_origin import (
+    EventOrigins,
+    Origin,
+    find_event_origins,
+    is_idle,
+    parse_frame,
+    strip_address,
+    waits_for_device,
+)
 from fastprof.derive.steps.host_causes import DRIVER
-from fastprof.derive.steps.python_frames import is_idle, waits_for_device, without_address
+from fastprof.derive.steps.spans import find_schedulers
 from fastprof.derive.steps.step_source import AUTO
-from fastprof.schema.array_types import Bools, Int32s, Int64s, UInt8s
-from fastprof.schema.time_sums import ends_of
+from fastprof.schema.columns import Bools, Int32s, Int64s, UInt8s, add_durations
+from fastprof.schema.tables import Column, Count, Picoseconds, Share, String, TableSchema, Text
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents, Line
-from fastprof.wording.patterns import pattern_of
+from fastprof.wording.patterns import compile_late
 
 if TYPE_CHECKING:
     from fastprof.derive.host import Host
 
+
 STATS: Final = tuple(dict.fromkeys((*event_origin.STATS, "hlo_op")))
 """What is read of events beyond what grouping reads."""
-_NUMBER: Final = pattern_of(r"\W*\d+\W*")
+_NUMBER: Final = compile_late(r"\W*\d+\W*")
 """At the end of the name of a step's marker, which is read from its end: else each place where a number might begin
 would be tried."""
 THREAD_PS, DEVICE_PS = range(2)
@@ -74,7 +93,7 @@ class FunctionCalls:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Calls:
+class CallerSums:
     """Calls between functions: ``caller`` is -1 where no function calls. ``total_ps``: the sum of the durations of
     the calls."""
 
@@ -98,12 +117,12 @@ class PythonCalls:
     outside_ps: list[int]
     window_ps: int
     functions: FunctionCalls
-    between: Calls
+    between: CallerSums
     tree: CallTree
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Seen:
+class _TracedEvents:
     """The events of the threads that the tracer saw, n of them: their rows, threads, labels, and how they nest."""
 
     rows: Int32s
@@ -116,23 +135,23 @@ class _Seen:
     is_frame: Bools
 
 
-def python_calls(host: Host, most_nodes: int, devices: Callable[[], Sequence[Spans]]) -> PythonCalls | None:
+def find_python_calls(host: Host, most_nodes: int, devices: Callable[[], Sequence[DeviceSpans]]) -> PythonCalls | None:
     """The calls of a host; None: the tracer saw none. ``devices``: what they ran. The tree has at most about twice
     ``most_nodes`` nodes. CaptureError: times do not add up in 64 bits."""
     events = host.raw
-    origins = event_origins(events)
+    origins = find_event_origins(events)
     lines = [line for line in origins.lines if (origins.origin[line.first : line.last] == Origin.PYTHON).any()]
     if not lines:
         return None
-    names, kinds, label_of = _labels(events, origins, step_kinds(host))
-    seen = _seen(host, lines, label_of, kinds)
-    frame = nearest(np.arange(len(seen.rows)), seen.parent, seen.is_frame)
-    ran, above, ran_ps = _ran_elsewhere(host, origins, seen)
-    run = _run(host, lines, seen, devices())
-    idle_ps = _idle(seen, frame, names, run)
-    tree = _tree(seen, idle_ps, len(lines), ran, above, ran_ps, label_of, len(names))
-    functions = _functions(host, seen, frame, above, ran_ps, names, run, idle_ps)
-    outside = sums_by(np.where(frame < 0, seen.thread, -1), seen.self_ps, len(lines), TIMES)
+    names, kinds, label_of = _label_calls(events, origins, name_step_kinds(host))
+    seen = _collect_seen(host, lines, label_of, kinds)
+    frame = find_nearest_wanted(np.arange(len(seen.rows)), seen.parent, seen.is_frame)
+    ran, above, ran_ps = _find_work_elsewhere(host, origins, seen)
+    run = _find_run(host, lines, seen, devices())
+    idle_ps = _measure_idle(seen, frame, names, run)
+    tree = _build_tree(seen, idle_ps, len(lines), ran, above, ran_ps, label_of, len(names))
+    functions = _sum_functions(host, seen, frame, above, ran_ps, names, run, idle_ps)
+    outside = sum_by(np.where(frame < 0, seen.thread, -1), seen.self_ps, len(lines), TIMES)
     return PythonCalls(
         events.host,
         names,
@@ -142,31 +161,31 @@ def python_calls(host: Host, most_nodes: int, devices: Callable[[], Sequence[Spa
         outside.tolist(),
         run.end_ps - run.begin_ps,
         functions,
-        _between(seen, frame),
+        _sum_calls_between(seen, frame),
         tree.bounded(most_nodes),
     )
 
 
-def step_kinds(host: Host) -> dict[str, str]:
+def name_step_kinds(host: Host) -> dict[str, str]:
     """By the name of a marker of a step, the name without the number, if several differ in nothing else."""
     marked = host.source_of_steps(AUTO).marked
     names = {host.events.names[meta] for meta in np.unique(host.events.meta[marked]).tolist()}
     names.update(name for name in host.events.names if name.startswith(STEP))
-    kinds = {name: _without_number(name) for name in names}
+    kinds = {name: _strip_number(name) for name in names}
     count = Counter(kinds.values())
     return {name: kind for name, kind in kinds.items() if kind and count[kind] > 1}
 
 
-def _without_number(name: str) -> str:
+def _strip_number(name: str) -> str:
     number = _NUMBER.match(name[::-1])
     return name if number is None else name[: len(name) - number.end()]
 
 
-def _labels(events: HostEvents, origins: EventOrigins, folded: dict[str, str]) -> tuple[list[str], UInt8s, Int64s]:
+def _label_calls(events: HostEvents, origins: EventOrigins, folded: dict[str, str]) -> tuple[list[str], UInt8s, Int64s]:
     """Names and kinds of what is called, and the label of each event; devices are KERNEL. ``folded``: names that count
     as another."""
     numbers: dict[str, int] = {}
-    shown = (folded.get(name) or without_address(name) for name in events.names)
+    shown = (folded.get(name) or strip_address(name) for name in events.names)
     of_meta = np.array([numbers.setdefault(name, len(numbers)) for name in shown], np.int64)
     kind = np.where(origins.origin == Origin.NONE, KERNEL, _KIND_OF_ORIGIN[origins.origin]).astype(np.int64)
     keys, label = np.unique(of_meta[events.meta] * len(KINDS) + kind, return_inverse=True)
@@ -178,7 +197,7 @@ def _labels(events: HostEvents, origins: EventOrigins, folded: dict[str, str]) -
     )
 
 
-def _seen(host: Host, lines: list[Line], label_of: Int64s, kinds: UInt8s) -> _Seen:
+def _collect_seen(host: Host, lines: list[Line], label_of: Int64s, kinds: UInt8s) -> _TracedEvents:
     events = host.raw
     rows = np.concatenate([np.arange(line.first, line.last, dtype=np.int32) for line in lines])
     thread = np.repeat(np.arange(len(lines)), [line.last - line.first for line in lines])
@@ -187,14 +206,14 @@ def _seen(host: Host, lines: list[Line], label_of: Int64s, kinds: UInt8s) -> _Se
     rows, thread = rows[~beside], thread[~beside]
     start, duration = events.start_ps[rows], np.maximum(events.duration_ps[rows], 0)
     counts = np.bincount(thread, minlength=len(lines)).astype(np.int64)
-    of_lines = line_rows(counts, np.cumsum(counts) - counts)
-    depth, parent, self_ps = nest(start, duration, None, of_lines, host.workers, events.slack_ps)
+    of_lines = number_lines(counts, np.cumsum(counts) - counts)
+    depth, parent, self_ps = nest_events(start, duration, None, of_lines, host.workers, events.slack_ps)
     label = label_of[rows]
-    return _Seen(rows, thread, label, parent, depth, duration, self_ps, kinds[label] == FUNCTION)
+    return _TracedEvents(rows, thread, label, parent, depth, duration, self_ps, kinds[label] == FUNCTION)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Run:
+class _TracedRun:
     """When the run of a host is. ``runs_steps``: by thread; ``self_ps``: by event of ``seen``, in the run."""
 
     begin_ps: int
@@ -203,33 +222,33 @@ class _Run:
     self_ps: Int64s
 
 
-def _run(host: Host, lines: list[Line], seen: _Seen, ran: Sequence[Spans]) -> _Run:
+def _find_run(host: Host, lines: list[Line], seen: _TracedEvents, ran: Sequence[DeviceSpans]) -> _TracedRun:
     """Time beyond the run is cut off, so that shares of it are right."""
     causes = host.causes_from(AUTO)
-    begin, end = run_window(host, AUTO, ran)
+    begin, end = find_run_window(host, AUTO, ran)
     drivers = {line.number for line, role in zip(causes.lines, causes.role, strict=True) if role == DRIVER}
     start = host.raw.start_ps[seen.rows]
     counts = np.bincount(seen.thread, minlength=len(lines)).astype(np.int64)
-    of_lines = line_rows(counts, np.cumsum(counts) - counts)
-    first, duration = _within(start, seen.duration_ps, begin, end)
-    _, _, self_ps = nest(first, duration, None, of_lines, host.workers, host.raw.slack_ps)
-    return _Run(begin, end, np.array([line.number in drivers for line in lines], np.bool_), self_ps)
+    of_lines = number_lines(counts, np.cumsum(counts) - counts)
+    first, duration = _clip_spans(start, seen.duration_ps, begin, end)
+    _, _, self_ps = nest_events(first, duration, None, of_lines, host.workers, host.raw.slack_ps)
+    return _TracedRun(begin, end, np.array([line.number in drivers for line in lines], np.bool_), self_ps)
 
 
-def _within(start_ps: Int64s, duration_ps: Int64s, begin_ps: int, end_ps: int) -> tuple[Int64s, Int64s]:
+def _clip_spans(start_ps: Int64s, duration_ps: Int64s, begin_ps: int, end_ps: int) -> tuple[Int64s, Int64s]:
     """Starts and durations of what lies in a stretch of time."""
     first = np.clip(start_ps, begin_ps, end_ps)
-    return first, np.clip(ends_of(start_ps, duration_ps), begin_ps, end_ps) - first
+    return first, np.clip(add_durations(start_ps, duration_ps), begin_ps, end_ps) - first
 
 
-def _idle(seen: _Seen, frame: Int64s, names: list[str], run: _Run) -> Int64s:
+def _measure_idle(seen: _TracedEvents, frame: Int64s, names: list[str], run: _TracedRun) -> Int64s:
     """By event, its own time if its thread runs no steps and does nothing in it."""
     idle = np.array([is_idle(name) for name in names], np.bool_)
     resting = (frame >= 0) & ~run.runs_steps[seen.thread] & idle[seen.label[frame]]
     return np.where(resting, seen.self_ps, 0)
 
 
-def _ran_elsewhere(host: Host, origins: EventOrigins, seen: _Seen) -> tuple[Int32s, Int64s, Int64s]:
+def _find_work_elsewhere(host: Host, origins: EventOrigins, seen: _TracedEvents) -> tuple[Int32s, Int64s, Int64s]:
     """What ran on devices, and ops on threads that the tracer did not see: its rows, the place in ``seen`` of the event
     that led to each, -1: none, and its time."""
     events = host.raw
@@ -250,13 +269,13 @@ def _ran_elsewhere(host: Host, origins: EventOrigins, seen: _Seen) -> tuple[Int3
     if len(ran):
         marks = (place >= 0).view(np.uint8)
         host.forest.graph.nearest_above(np.ascontiguousarray(marks), 1, ran, above)
-    above = scheduled_by(events, ran, above, place >= 0)
+    above = find_schedulers(events, ran, above, place >= 0)
     led = np.where(above >= 0, place[above], -1)
     return ran, led, np.maximum(events.duration_ps[ran], 0)
 
 
-def _tree(
-    seen: _Seen,
+def _build_tree(
+    seen: _TracedEvents,
     idle_ps: Int64s,
     threads: int,
     ran: Int32s,
@@ -272,17 +291,24 @@ def _tree(
     label = np.concatenate([labels + np.arange(threads), seen.label])
     own = np.zeros((threads + n, 2), np.int64)
     own[threads:, THREAD_PS] = seen.self_ps - idle_ps
-    tree, node = call_tree(parent.astype(np.int64), depth, label, own)
+    tree, node = build_call_tree(parent.astype(np.int64), depth, label, own)
     amounts = np.zeros((len(ran), 2), np.int64)
     amounts[:, DEVICE_PS] = ran_ps
-    return with_leaves(tree, np.where(above < 0, -1, node[above + threads]), label_of[ran], amounts)
+    return add_leaves(tree, np.where(above < 0, -1, node[above + threads]), label_of[ran], amounts)
 
 
-def _functions(
-    host: Host, seen: _Seen, frame: Int64s, above: Int64s, ran_ps: Int64s, names: list[str], run: _Run, idle_ps: Int64s
+def _sum_functions(
+    host: Host,
+    seen: _TracedEvents,
+    frame: Int64s,
+    above: Int64s,
+    ran_ps: Int64s,
+    names: list[str],
+    run: _TracedRun,
+    idle_ps: Int64s,
 ) -> FunctionCalls:
     waiting = np.array([waits_for_device(name) for name in names], np.bool_)
-    waits = nearest(np.arange(len(frame)), seen.parent, seen.is_frame | waiting[seen.label])
+    waits = find_nearest_wanted(np.arange(len(frame)), seen.parent, seen.is_frame | waiting[seen.label])
     in_one = frame >= 0
     waited = in_one & waiting[seen.label[waits]]
     frames = np.flatnonzero(seen.is_frame)
@@ -293,9 +319,9 @@ def _functions(
     of = of_frame[frame]
 
     def summed(chosen: Bools, times: Int64s = seen.self_ps) -> Int64s:
-        return sums_by(np.where(chosen, of, -1), times, len(keys), TIMES)
+        return sum_by(np.where(chosen, of, -1), times, len(keys), TIMES)
 
-    device = sums_by(np.where(above < 0, -1, of[above]), ran_ps, len(keys), TIMES)
+    device = sum_by(np.where(above < 0, -1, of[above]), ran_ps, len(keys), TIMES)
     return FunctionCalls(
         keys // base,
         keys % base,
@@ -303,35 +329,324 @@ def _functions(
         summed(in_one),
         summed(in_one & run.runs_steps[seen.thread], run.self_ps),
         summed(in_one, idle_ps),
-        _covered(host, seen, frames, place.reshape(-1), len(keys)),
-        np.where(run.runs_steps[keys // base], _covered(host, seen, frames, place.reshape(-1), len(keys), run), 0),
+        _measure_covered(host, seen, frames, place.reshape(-1), len(keys)),
+        np.where(
+            run.runs_steps[keys // base], _measure_covered(host, seen, frames, place.reshape(-1), len(keys), run), 0
+        ),
         summed(in_one & ~seen.is_frame),
         summed(waited),
         device,
     )
 
 
-def _covered(host: Host, seen: _Seen, frames: Int64s, place: Int64s, count: int, within: _Run | None = None) -> Int64s:
+def _measure_covered(
+    host: Host, seen: _TracedEvents, frames: Int64s, place: Int64s, count: int, within: _TracedRun | None = None
+) -> Int64s:
     """By function of a thread, the time during which any of its calls lasts: they are nested like events of a line.
     ``within``: the run that counts."""
     order = np.argsort(place, kind="stable")
     rows = seen.rows[frames[order]]
     start, duration = host.raw.start_ps[rows], np.maximum(host.raw.duration_ps[rows], 0)
     if within is not None:
-        start, duration = _within(start, duration, within.begin_ps, within.end_ps)
+        start, duration = _clip_spans(start, duration, within.begin_ps, within.end_ps)
     counts = np.bincount(place, minlength=count).astype(np.int64)
-    of_lines = line_rows(counts, np.cumsum(counts) - counts)
-    _, _, own = nest(start, duration, None, of_lines, host.workers)
-    return sums_by(place[order], own, count, TIMES)
+    of_lines = number_lines(counts, np.cumsum(counts) - counts)
+    _, _, own = nest_events(start, duration, None, of_lines, host.workers)
+    return sum_by(place[order], own, count, TIMES)
 
 
-def _between(seen: _Seen, frame: Int64s) -> Calls:
+def _sum_calls_between(seen: _TracedEvents, frame: Int64s) -> CallerSums:
     frames = np.flatnonzero(seen.is_frame)
     up = seen.parent[frames]
     caller = np.where(up < 0, -1, np.append(frame, -1)[up])
     labels = np.append(seen.label, -1)
     base = int(seen.label.max()) + 2
     keys, place = np.unique((labels[caller] + 1) * base + seen.label[frames], return_inverse=True)
-    sums = sums_by(place.reshape(-1), seen.duration_ps[frames], len(keys), TIMES)
+    sums = sum_by(place.reshape(-1), seen.duration_ps[frames], len(keys), TIMES)
     calls = np.bincount(place.reshape(-1), minlength=len(keys)).astype(np.int64)
-    return Calls(keys // base - 1, keys % base, calls, sums)
+    return CallerSums(keys // base - 1, keys % base, calls, sums)
+
+
+ALL: Final = "all threads"
+_NO_CALLER: Final = "null: no function calls it"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FunctionRows:
+    """A row a function: those that take most of the run first; ``label``: its frame as recorded. ``window_ps``: of the
+    runs of all hosts."""
+
+    label: list[str]
+    threads: Int64s
+    calls: Int64s
+    self_ps: Int64s
+    run_ps: Int64s
+    idle_ps: Int64s
+    total_ps: Int64s
+    run_total_ps: Int64s
+    native_ps: Int64s
+    waited_ps: Int64s
+    device_ps: Int64s
+    window_ps: int
+
+
+def _make_frame_columns() -> tuple[Column, ...]:
+    return (
+        Text("function", "name of the function", lambda rows: [parse_frame(name).function for name in rows.label]),
+        Text("file", "file that defines it; of a compiled function its module; null: PyTorch's profiler records no "
+             "module of compiled functions", lambda rows: [parse_frame(name).file or None for name in rows.label]),
+        Count("line", "line at which it begins; null: it is compiled",
+              lambda rows: [parse_frame(name).line for name in rows.label]),
+    )  # fmt: skip
+
+
+_AMOUNTS: Final = (
+    Count("calls", "calls that the tracer recorded"),
+    Picoseconds("self_ps", "time in which it is the innermost function"),
+    Picoseconds("run_ps", "part of self_ps on threads that run the steps, in the run"),
+    Picoseconds("idle_ps", "part of self_ps in which threads that run no steps only wait: for a lock, a queue, a "
+                "connection or a time"),
+    Picoseconds("total_ps", "time during which a thread is in it; a call within a call counts once"),
+    Picoseconds("native_ps", "part of self_ps in what frameworks, ops and annotations recorded"),
+    Picoseconds("waited_ps", "part of self_ps in which it waits for a device, as far as recorded"),
+    Picoseconds("device_ps", "sum of the durations of kernels, of programs of TPUs, and of ops on other threads, whose "
+                "nearest function it is"),
+)  # fmt: skip
+
+
+def _divide_by_window(amount: str) -> Any:
+    return lambda rows: getattr(rows, amount) / max(rows.window_ps, 1)
+
+
+_FUNCTIONS = TableSchema(
+    "functions",
+    "a function, over all threads and hosts: those that take most of the run first, waits of other threads last",
+    (
+        *_make_frame_columns(),
+        Count("threads", "threads that call it"),
+        *_AMOUNTS[:3],
+        Share("self_share", "run_ps / window_ps of the figures: its share of the run", _divide_by_window("run_ps")),
+        *_AMOUNTS[3:5],
+        Share(
+            "total_share",
+            "part of the run in which a thread that runs the steps is in it; of several such threads their sum",
+            _divide_by_window("run_total_ps"),
+        ),
+        *_AMOUNTS[5:],
+    ),
+    derived=True,
+)
+_THREAD_FUNCTIONS = TableSchema(
+    "thread_functions",
+    "a function on a thread",
+    (
+        Text("host", "host of the thread", lambda rows: [rows.host] * len(rows.label)),
+        Text("thread", "name of the thread"),
+        *_make_frame_columns(),
+        *_AMOUNTS,
+    ),
+    derived=True,
+)
+_STACKS = TableSchema(
+    "stacks",
+    "a stack of calls: a node of a tree in preorder, children with most time first; equal stacks are one",
+    (
+        Count("node", "number of the row", lambda rows: np.arange(len(rows.tree))),
+        Count("parent", "node of the stack without its last call; null: the root",
+              lambda rows: [None, *rows.tree.parent[1:].tolist()]),
+        Count("depth", "calls around it, with its thread", lambda rows: rows.tree.depth),
+        Text("kind", f"what is called: one of {', '.join(KINDS)}", lambda rows: [KINDS[kind] for kind in rows.kind]),
+        Text("name", "function, or name of the event", lambda rows: rows.names),
+        String("source", "file and line of a function; null: it has none", lambda rows: rows.sources),
+        Count("calls", "calls; of rest, those directly in its parent; of a thread 1"),
+        Picoseconds("self_ps", "time on the thread less what is called, and less idle_ps; it adds up to total_ps of "
+                    "the root"),
+        Picoseconds("total_ps", "time on the thread, with all below"),
+        Share("share", "total_ps / total_ps of the root", lambda rows: rows.total_ps / max(int(rows.total_ps[0]), 1)),
+        Picoseconds("device_ps", "time of kernels, of programs of TPUs, and of ops on other threads, that it led to, "
+                    "with all below"),
+    ),
+    derived=True,
+)  # fmt: skip
+_THREADS = TableSchema(
+    "threads",
+    "a thread on which the tracer recorded a call",
+    (
+        Text("host", "host of the thread"),
+        Text("thread", "name of the thread"),
+        Text("role", "steps: it marks steps or launches work; other: it does neither"),
+        Count("calls", "calls that the tracer recorded"),
+        Picoseconds("python_ps", "time during which it has a call of Python"),
+        Picoseconds("idle_ps", "part of python_ps in which it only waits, if it runs no steps"),
+        Picoseconds("outside_ps", "time of its events that lie in no call of Python"),
+    ),
+    derived=True,
+)
+_CALLS = TableSchema(
+    "calls",
+    "a function that calls another, over all threads and hosts, longest first",
+    (
+        Text("caller", f"function that calls; {_NO_CALLER}", lambda rows: [_format_name(name) for name in rows.caller]),
+        String("caller_source", f"its file and line; {_NO_CALLER}, or it is unknown",
+               lambda rows: [name and format_source(name) for name in rows.caller]),
+        Text("callee", "function that is called", lambda rows: [_format_name(name) for name in rows.callee]),
+        String("callee_source", "its file and line; null: it is unknown",
+               lambda rows: [format_source(name) for name in rows.callee]),
+        Count("calls", "calls of the second from the first, also through events that are not functions"),
+        Picoseconds("total_ps", "sum of the durations of these calls"),
+    ),
+    derived=True,
+)  # fmt: skip
+TABLES: Final = {one.name: one for one in (_FUNCTIONS, _STACKS, _THREADS, _THREAD_FUNCTIONS, _CALLS)}
+
+
+def _format_name(name: str | None) -> str | None:
+    return None if name is None else parse_frame(name).function
+
+
+def format_source(name: str) -> str | None:
+    """``file:line`` of a frame; of a compiled function its module; None: it has neither."""
+    frame = parse_frame(name)
+    return f"{frame.file}:{frame.line}" if frame.line is not None else frame.file or None
+
+
+def describe_function(name: str, hosts: Sequence[PythonCalls]) -> str:
+    """A function and its file and line, or if these are not recorded those of the function that calls it longest."""
+    frame, rows = parse_frame(name), make_call_rows(hosts)
+    if frame.line is not None:
+        return f"{frame.function} ({format_source(name)})"
+    callers = (one for one, callee in zip(rows.caller, rows.callee, strict=True) if callee == name)
+    caller = next(callers, None)
+    if caller is None or parse_frame(caller).line is None:
+        return frame.function
+    return f"{frame.function} in {parse_frame(caller).function} ({format_source(caller)})"
+
+
+def make_function_rows(hosts: Sequence[PythonCalls]) -> FunctionRows:
+    """Over all threads and hosts. CaptureError: times do not add up in 64 bits."""
+    numbers: dict[str, int] = {}
+    row = np.concatenate([np.zeros(0, np.int64), *(
+        np.array([numbers.setdefault(host.names[one], len(numbers)) for one in host.functions.label.tolist()], np.int64)
+        for host in hosts
+    )])  # fmt: skip
+
+    def summed(name: str) -> Int64s:
+        parts = [np.zeros(0, np.int64), *(getattr(host.functions, name) for host in hosts)]
+        return sum_by(row, np.concatenate(parts), len(numbers))
+
+    amounts = {name: summed(name) for name in (*(column.name for column in _AMOUNTS), "run_total_ps")}
+    labels = list(numbers)
+    works = amounts["self_ps"] - amounts["idle_ps"]
+    keys = (np.array(labels, object), -amounts["total_ps"], -amounts["self_ps"], -works, -amounts["run_ps"])
+    order = np.lexsort(keys) if labels else np.zeros(0, np.int64)
+    threads = np.bincount(row, minlength=len(numbers)).astype(np.int64)
+    return FunctionRows(
+        [labels[one] for one in order.tolist()],
+        threads[order],
+        **{name: values[order] for name, values in amounts.items()},
+        window_ps=sum(host.window_ps for host in hosts),
+    )
+
+
+def make_thread_function_rows(hosts: Sequence[PythonCalls]) -> Iterator[SimpleNamespace]:
+    """By host, thread after thread, most self time first."""
+    for host in hosts:
+        functions = host.functions
+        order = np.lexsort((functions.label, -functions.self_ps, functions.thread))
+        yield SimpleNamespace(
+            host=host.host,
+            thread=[host.threads[one] for one in functions.thread[order].tolist()],
+            label=[host.names[one] for one in functions.label[order].tolist()],
+            **{column.name: getattr(functions, column.name)[order] for column in _AMOUNTS},
+        )
+
+
+def make_thread_rows(hosts: Sequence[PythonCalls]) -> SimpleNamespace:
+    """A row a thread, in the order of the capture."""
+    rows = SimpleNamespace(host=[], thread=[], role=[], calls=[], python_ps=[], idle_ps=[], outside_ps=[])
+    for host in hosts:
+        count = len(host.threads)
+        rows.host += [host.host] * count
+        rows.thread += host.threads
+        rows.role += ["steps" if one else "other" for one in host.runs_steps]
+        of = host.functions
+        for name, values in (("calls", of.calls), ("python_ps", of.self_ps), ("idle_ps", of.idle_ps)):
+            getattr(rows, name).extend(sum_by(of.thread, values, count, TIMES).tolist())
+        rows.outside_ps += host.outside_ps
+    return rows
+
+
+def make_call_rows(hosts: Sequence[PythonCalls]) -> SimpleNamespace:
+    """Calls between functions of all hosts, longest first."""
+    sums: dict[tuple[str | None, str], list[int]] = {}
+    for host in hosts:
+        of = host.between
+        rows = zip(of.caller.tolist(), of.callee.tolist(), of.calls.tolist(), of.total_ps.tolist(), strict=True)
+        for caller, callee, calls, total in rows:
+            amounts = sums.setdefault((None if caller < 0 else host.names[caller], host.names[callee]), [0, 0])
+            amounts[0] += calls
+            amounts[1] += total
+    order = sorted(sums.items(), key=lambda one: (-one[1][1], -one[1][0], one[0][0] or "", one[0][1]))
+    return SimpleNamespace(
+        caller=[pair[0] for pair, _ in order],
+        callee=[pair[1] for pair, _ in order],
+        calls=[amounts[0] for _, amounts in order],
+        total_ps=[amounts[1] for _, amounts in order],
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StackRows:
+    """The stacks of all hosts below one root, in preorder."""
+
+    tree: PreorderTree
+    kind: list[int]
+    names: list[str]
+    sources: list[str | None]
+    calls: Int64s
+    self_ps: Int64s
+    total_ps: Int64s
+    device_ps: Int64s
+
+
+def make_stack_rows(hosts: Sequence[PythonCalls]) -> StackRows:
+    """Nodes are few: the tree of each host is bounded."""
+    growth = GrowingTree(ALL)
+    sources: list[str | None] = [None]
+    parts = [(np.zeros(1, np.int64), np.zeros((1, 2), np.int64), np.zeros((1, 2), np.int64))]
+    for host in hosts:
+        tree, shift = host.tree, len(growth)
+        for node, label in zip(tree.parent.tolist(), tree.label.tolist(), strict=True):
+            kind, name, source = _describe_node(host, label, len(hosts) > 1)
+            growth.added(node + shift if node >= 0 else 0, kind, name)
+            sources.append(source)
+        parts.append((tree.calls, tree.own, tree.total))
+    calls, own, total = (np.concatenate(part) for part in zip(*parts, strict=True))
+    roots = np.flatnonzero(np.array(growth.parent) == 0)
+    total[0] = [sum_exactly(column, TIMES) for column in total[roots].T]
+    calls[0] = calls[roots].sum()
+    laid = lay_out(growth, total[:, THREAD_PS], total[:, DEVICE_PS].astype(np.float64))
+    order = laid.grown
+    return StackRows(
+        laid,
+        laid.kind.tolist(),
+        laid.name,
+        [sources[one] for one in order.tolist()],
+        calls[order],
+        own[order, THREAD_PS],
+        total[order, THREAD_PS],
+        total[order, DEVICE_PS],
+    )
+
+
+def _describe_node(host: PythonCalls, label: int, several: bool) -> tuple[int, str, str | None]:
+    """Kind, name and source of a node."""
+    if label == LEFT_OUT:
+        return REST, "(smaller)", None
+    if label >= len(host.names):
+        thread = host.threads[label - len(host.names)]
+        return THREAD, f"{host.host} {thread}" if several else thread, None
+    name = host.names[label]
+    if host.kinds[label] == FUNCTION:
+        return FUNCTION, parse_frame(name).function, format_source(name)
+    return int(host.kinds[label]), name, None

@@ -1,40 +1,91 @@
-"""Steps out of line: which steps take much longer than the others of their host, and what took longer in them.
+"""Slow steps: which steps take much longer than the others of their host, and what took longer in them.
 
-Steps are compared with those of their name that run the same program most of the time. A step is out of line if it
-takes longer than their median by more than five times the median deviation from it, and by more than a tenth. What
-differs is the time by name within its span, compared with the median of the steps that are in line. It is that of the
-thread or device on which it takes longest: what several take at once would be more than the step. Ops, frames
-of Python and other events count for their self time, annotations for all of theirs. What takes as long in more than a
-tenth of the steps in line explains nothing.
+Steps are compared with those of their name that run the same program most of the time. A step is an outlier if it takes
+longer than their median by more than five times the median deviation from it, and by more than a tenth. What differs is
+the time by name within its span, compared with the median of the steps that are not outliers. It is that of the thread
+or device on which it takes longest: what several take at once would be more than the step. Ops, frames of Python and
+other events count for their self time, annotations for all of theirs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import numpy as np
 
 from fastprof._native import records
 from fastprof._native.kernels import nesting_lines
-from fastprof.derive.causes.step_programs import main_programs
 from fastprof.derive.devices.device_events import OP_LINES
-from fastprof.derive.steps.database import StepDatabase
-from fastprof.derive.steps.device_steps import is_derived
-from fastprof.derive.steps.event_origin import MARKER, is_thread, kinds_by_category
+from fastprof.derive.steps.device_steps import MODULE_LINES, is_derived
+from fastprof.derive.steps.event_origin import MARKER, NameKind, classify_name, is_thread, kinds_by_category
 from fastprof.derive.steps.grouping import Groups
-from fastprof.derive.steps.step_figures import core_breakdown, fitted
+from fastprof.derive.steps.step_database import OWN_CATEGORIES, StepDatabase
+from fastprof.derive.steps.step_figures import break_down_cores, fit_parts
 from fastprof.derive.steps.step_source import StepSource
-from fastprof.derive.steps.step_time import OWN_CATEGORIES
-from fastprof.derive.steps.traceme_names import NameKind, kind_of_name
-from fastprof.schema.array_rows import ArrayRows
-from fastprof.schema.array_types import Bools, Int64s
-from fastprof.schema.time_sums import ends_of
+from fastprof.schema.columns import ArrayRows, Bools, Int32s, Int64s, add_durations
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents, Line
-from fastprof.wording import step_categories
-from fastprof.wording.patterns import pattern_of
-from fastprof.wording.quantities import counted, time_text
+from fastprof.wording import quantities
+from fastprof.wording.patterns import compile_late
+from fastprof.wording.quantities import count_noun, format_time
+
+PROGRAM_STATS: Final = ("program_id", "hlo_module")
+NO_PROGRAM: Final = -1
+
+
+def find_main_programs(groups: Groups, steps: Int64s) -> Int64s:
+    """Beside each step, given by its group, a number that steps of the same main program share. NO_PROGRAM: none is
+    recorded of it."""
+    events = groups.events
+    rows, program = _find_programs(events)
+    order = np.argsort(steps, kind="stable")
+    found = np.full(len(steps), NO_PROGRAM, np.int64)
+    if not len(rows) or not len(steps):
+        return found
+    group = groups.group_id[rows].astype(np.int64)
+    place = np.minimum(np.searchsorted(steps[order], group), len(steps) - 1)
+    ours = steps[order][place] == group
+    known, program = np.unique(program[ours], return_inverse=True)
+    pairs, pair = np.unique(place[ours] * max(len(known), 1) + program.reshape(-1), return_inverse=True)
+    time = np.zeros(len(pairs), np.int64)
+    np.add.at(time, pair.reshape(-1), events.duration_ps[rows[ours]])
+    step, program = np.divmod(pairs, max(len(known), 1))
+    longest_last = np.lexsort((time, step))
+    found[order[step[longest_last]]] = program[longest_last]
+    return found
+
+
+def _find_programs(events: HostEvents) -> tuple[Int64s, Int64s]:
+    """Rows that show which program runs, and its number: executions of programs on TPUs, else events that record the id
+    of their program, else its name. Threads count if no device records any."""
+    modules = [line for line in events.lines if line.name in MODULE_LINES and not is_derived(line)]
+    if any(line.last > line.first for line in modules):
+        rows = np.concatenate([np.arange(line.first, line.last, dtype=np.int64) for line in modules])
+        return rows, _number_texts(events.meta[rows].astype(np.int64), events.names.__getitem__)
+    rows, program = _select_devices(events, *events.ints("program_id"))
+    if len(rows):
+        return rows, program
+    rows, number = _select_devices(events, *events.texts("hlo_module"))
+    return rows, _number_texts(number, events.text)
+
+
+def _select_devices(events: HostEvents, rows: Int32s, values: Int64s) -> tuple[Int64s, Int64s]:
+    lines = [line for line in events.lines if not is_thread(line) and not is_derived(line)]
+    bounds = np.array([(line.first, line.last) for line in lines], np.int64).reshape(-1, 2)
+    there = np.searchsorted(rows, bounds)
+    ours = np.concatenate([np.zeros(0, np.int64), *(np.arange(*pair) for pair in there.tolist())]).astype(np.int64)
+    keep = ours if len(ours) else np.arange(len(rows))
+    return rows[keep].astype(np.int64), values[keep].astype(np.int64)
+
+
+def _number_texts(numbers: Int64s, text: Callable[[int], str]) -> Int64s:
+    """Numbers of texts, the same for equal texts."""
+    known, place = np.unique(numbers, return_inverse=True)
+    first: dict[str, int] = {}
+    same = np.array([first.setdefault(text(one), one) for one in known.tolist()], np.int64)
+    return same[place.reshape(-1)]
+
 
 KINDS: Final = ("category", "op", "annotation", "python", "event")
 """Kinds of what takes longer: a category of step time, an op of a framework or device, an annotation of a user, a frame
@@ -52,10 +103,10 @@ _MOST_COMPARED: Final = 32
 """Number of steps out of line, the longest, that are compared by name, and of the steps in line beside them."""
 _MOST_STEPS: Final = 64
 """An event that lasts longer than this many of the longest step encloses steps."""
-_WAIT: Final = pattern_of(
+_WAIT: Final = compile_late(
     r"^\$.* (block_until_ready|try_to_block|synchronize)$|wait for completion|::Await|^Wait for |BlockHostUntil"
 )
-_NUMBER: Final = pattern_of(r"(?:^|[ #])\d+$")
+_NUMBER: Final = compile_late(r"(?:^|[ #])\d+$")
 _OF_NAME: Final = {
     NameKind.PYTHON: _PYTHON, NameKind.OP: _OP, NameKind.INPUT: _OP, NameKind.CALLBACK: _OP,
     NameKind.UNKNOWN: _ANNOTATION, NameKind.ANNOTATION: _ANNOTATION, MARKER: _ANNOTATION,
@@ -112,58 +163,58 @@ class SlowSteps:
         here = np.flatnonzero(rows.step == rows.step[at])
         more = (rows.time_ps - rows.usual_ps)[here]
         kinds = [KINDS[kind] for kind in rows.kind[here].tolist()]
-        first = explanation(kinds, more.tolist(), int(excess[at]))
+        first = choose_explanation(kinds, more.tolist(), int(excess[at]))
         place = None if first is None else int(here[first])
         why = ""
         if place is not None and self.names[place] is not None:
-            what, kind = in_words(KINDS[int(rows.kind[place])], str(self.names[place])), int(rows.kind[place])
-            why = f": {what} takes {time_text(int(rows.time_ps[place] - rows.usual_ps[place]))} more than usual"
+            what, kind = format_slow_kind(KINDS[int(rows.kind[place])], str(self.names[place])), int(rows.kind[place])
+            why = f": {what} takes {format_time(int(rows.time_ps[place] - rows.usual_ps[place]))} more than usual"
             of_category = here[(rows.kind[here] == _CATEGORY) & (2 * more >= excess[at])]
             if kind != _CATEGORY and len(of_category) and (category := self.names[of_category[0]]) not in _SAY_NOTHING:
-                why += f" ({step_categories.in_words(category)})"
-        steps, name = counted(self.count, "step is", "steps are"), label[int(rows.step[at])]
+                why += f" ({quantities.format_step_category(category)})"
+        steps, name = count_noun(self.count, "step is", "steps are"), label[int(rows.step[at])]
         return (
-            f"{steps} out of line. The longest beyond the median is {name_of_step(name)}, which takes "
-            f"{time_text(int(rows.duration_ps[at]))} instead of {time_text(int(rows.median_ps[at]))}{why}."
+            f"{steps} out of line. The longest beyond the median is {name_step(name)}, which takes "
+            f"{format_time(int(rows.duration_ps[at]))} instead of {format_time(int(rows.median_ps[at]))}{why}."
         )
 
 
-def in_words(kind: str, what: str) -> str:
+def format_slow_kind(kind: str, what: str) -> str:
     """Return what took longer as the subject of a sentence."""
     if kind == "category":
-        return f'the category "{step_categories.in_words(what)}"'
+        return f'the category "{quantities.format_step_category(what)}"'
     return f"{_WORDS[kind]} {what.lstrip('$')}"
 
 
-def name_of_step(name: str) -> str:
+def name_step(name: str) -> str:
     """The name for sentences: some markers have only a number."""
     return f"step {name}" if name.isdigit() else name
 
 
-def explanation(kinds: Sequence[str], more_ps: Sequence[int], excess_ps: int) -> int | None:
+def choose_explanation(kinds: Sequence[str], more_ps: Sequence[int], excess_ps: int) -> int | None:
     """Which of the things that took longer in a step explains it best: of those that take at least half of what the
     step takes beyond the median, the one that says most. None: nothing does. ``kinds``: names of KINDS."""
     enough = [place for place, more in enumerate(more_ps) if 2 * more >= excess_ps]
     return min(enough, key=lambda place: _SAY_MOST.index(kinds[place]), default=None)
 
 
-def slow_steps(made_from: StepSource, database: StepDatabase) -> SlowSteps:
+def find_slow_steps(made_from: StepSource, database: StepDatabase) -> SlowSteps:
     """Return the steps out of line of a host, each compared with the complete steps that are called as it is and run
     the same program."""
     groups, events = made_from.groups, made_from.groups.events
-    begin, end = _spans(database)
-    kinds = _alike(groups, database)
+    begin, end = _find_step_spans(database)
+    kinds = _number_alike(groups, database)
     parts: list[Differences] = []
     fit = np.flatnonzero(database.complete & (end > begin))
     fit = fit[np.argsort(kinds[fit], kind="stable")]
     for steps in np.split(fit, np.flatnonzero(np.diff(kinds[fit])) + 1):
-        out, median = out_of_line((end - begin)[steps])
+        out, median = find_outliers((end - begin)[steps])
         if out.any():
-            parts.append(_of_categories(database, steps, out, (end - begin)[steps[out]], median))
-            late, usual = _compared(steps, out, end - begin)
-            times = _times(events, np.sort(np.concatenate([late, usual])), begin, end, made_from.marked)
-            parts.append(_of_names(times, late, usual, end - begin, median))
-    every = _in_order(Differences.joined(parts))
+            parts.append(_compare_categories(database, steps, out, (end - begin)[steps[out]], median))
+            late, usual = _select_compared(steps, out, end - begin)
+            times = _sum_times_by_name(events, np.sort(np.concatenate([late, usual])), begin, end, made_from.marked)
+            parts.append(_compare_names(times, late, usual, end - begin, median))
+    every = _sort_rows(Differences.joined(parts))
     names = [
         None if name < 0 else OWN_CATEGORIES[name].name if kind == _CATEGORY else events.names[name]
         for kind, name in zip(every.kind.tolist(), every.name.tolist(), strict=True)
@@ -171,11 +222,11 @@ def slow_steps(made_from: StepSource, database: StepDatabase) -> SlowSteps:
     return SlowSteps(every, names)
 
 
-def _alike(groups: Groups, database: StepDatabase) -> Int64s:
+def _number_alike(groups: Groups, database: StepDatabase) -> Int64s:
     """Beside each step, the number of its kind: of its name without its number, and the program that it runs most."""
     title = {label: _NUMBER.sub("", label) for label in set(database.label)}
     number = {one: place for place, one in enumerate(sorted(set(title.values())))}
-    programs = main_programs(groups, database.step)
+    programs = find_main_programs(groups, database.step)
     programs = programs - programs.min(initial=0)
     of_title = np.array([number[title[label]] for label in database.label], np.int64)
     both = of_title * (programs.max(initial=0) + 1) + programs
@@ -183,18 +234,18 @@ def _alike(groups: Groups, database: StepDatabase) -> Int64s:
     return kinds
 
 
-def out_of_line(duration: Int64s) -> tuple[Bools, int]:
+def find_outliers(duration: Int64s) -> tuple[Bools, int]:
     """Which of some steps are out of line, and their median (the lower of two)."""
     if len(duration) < LEAST_STEPS:
         return np.zeros(len(duration), np.bool_), 0
-    median = _median(duration)
-    deviation = _median(np.abs(duration - median))
+    median = _compute_median(duration)
+    deviation = _compute_median(np.abs(duration - median))
     excess = duration - median
     found = (excess > _DEVIATIONS * deviation) & (excess > median // _TENTH)
     return found & (2 * int(found.sum()) < len(found)), median
 
 
-def _compared(steps: Int64s, out: Bools, duration: Int64s) -> tuple[Int64s, Int64s]:
+def _select_compared(steps: Int64s, out: Bools, duration: Int64s) -> tuple[Int64s, Int64s]:
     """The longest of the steps out of line, and some of those in line, spread over all of them."""
     late, usual = steps[out], steps[~out]
     late = late[np.argsort(-duration[late], kind="stable")[:_MOST_COMPARED]]
@@ -202,7 +253,7 @@ def _compared(steps: Int64s, out: Bools, duration: Int64s) -> tuple[Int64s, Int6
     return late, usual[places]
 
 
-def _median(values: Int64s) -> int:
+def _compute_median(values: Int64s) -> int:
     return int(np.sort(values)[_middle(len(values))])
 
 
@@ -215,20 +266,22 @@ def _ninth_decile(count: int) -> int:
     return count - 1 - count // 10
 
 
-def _spans(database: StepDatabase) -> tuple[Int64s, Int64s]:
+def _find_step_spans(database: StepDatabase) -> tuple[Int64s, Int64s]:
     """From the first begin to the last end of each step on the cores of its host; equal where none took part."""
     there = database.present
     some = there.any(axis=1)
     begin = np.where(there, database.begin_ps, np.iinfo(np.int64).max).min(axis=1, initial=np.iinfo(np.int64).max)
-    end = np.where(there, ends_of(database.begin_ps, database.duration_ps), np.iinfo(np.int64).min)
+    end = np.where(there, add_durations(database.begin_ps, database.duration_ps), np.iinfo(np.int64).min)
     last = end.max(axis=1, initial=np.iinfo(np.int64).min)
     return np.where(some, begin, 0), np.where(some, last, 0)
 
 
-def _of_categories(database: StepDatabase, steps: Int64s, out: Bools, duration: Int64s, median: int) -> Differences:
+def _compare_categories(
+    database: StepDatabase, steps: Int64s, out: Bools, duration: Int64s, median: int
+) -> Differences:
     """The category that takes most time beyond its median, on the core on which the step took longest."""
     core = np.where(database.present[steps], database.duration_ps[steps], -1).argmax(axis=1)
-    times = fitted(core_breakdown(database)[steps, core], database.duration_ps[steps, core])
+    times = fit_parts(break_down_cores(database)[steps, core], database.duration_ps[steps, core])
     ordered = np.sort(times[~out], axis=0)
     usual, most_usual = ordered[_middle(len(ordered))], ordered[_ninth_decile(len(ordered))]
     late = times[out]
@@ -236,14 +289,14 @@ def _of_categories(database: StepDatabase, steps: Int64s, out: Bools, duration: 
     most = beyond.argmax(axis=1)
     time = late[np.arange(len(late)), most]
     name = np.where(beyond.any(axis=1), most, -1)
-    return _rows(steps[out], duration, median, np.full(len(late), _CATEGORY), name, time, usual[most])
+    return _make_rows(steps[out], duration, median, np.full(len(late), _CATEGORY), name, time, usual[most])
 
 
 # ---- time by name
 
 
 @dataclass(frozen=True, slots=True)
-class _Times:
+class _NameTimes:
     """Time by name and step, where there is any, in order of names. ``meta``: the first row of metadata with that
     name."""
 
@@ -253,26 +306,26 @@ class _Times:
     time_ps: Int64s
 
 
-def _times(events: HostEvents, steps: Int64s, begin: Int64s, end: Int64s, marked: Int64s) -> _Times:
+def _sum_times_by_name(events: HostEvents, steps: Int64s, begin: Int64s, end: Int64s, marked: Int64s) -> _NameTimes:
     """Of some steps, by name, on the line on which it takes longest."""
     order = steps[np.argsort(begin[steps], kind="stable")]
     begin, end = begin[order], end[order]
     lines = [line for line in events.lines if line.last > line.first and (is_thread(line) or _runs_ops(line))]
-    rows, first_of_line = _rows_within(events, lines, begin, end)
-    start, stop = events.start_ps[rows], ends_of(events.start_ps[rows], events.duration_ps[rows])
-    parent = _parents(start, stop - start, first_of_line)
-    event, place = _met(start, stop, begin, np.maximum.accumulate(end))
+    rows, first_of_line = _find_rows_within(events, lines, begin, end)
+    start, stop = events.start_ps[rows], add_durations(events.start_ps[rows], events.duration_ps[rows])
+    parent = _find_parents(start, stop - start, first_of_line)
+    event, place = _find_meetings(start, stop, begin, np.maximum.accumulate(end))
     part = np.minimum(stop[event], end[place]) - np.maximum(start[event], begin[place])
-    own = _own(part, event, place, parent, len(order))
+    own = _subtract_children(part, event, place, parent, len(order))
     device = np.repeat([not is_thread(line) for line in lines], np.diff(first_of_line)).astype(np.bool_)
     meta = events.meta[rows].astype(np.int64) % len(events.names)  # -1: the last name, which is empty
-    kind = _kinds(events, rows, meta, device)
+    kind = _classify_events(events, rows, meta, device)
     kind[np.isin(rows, marked)] = -1
     again = (parent >= 0) & (meta == meta[np.maximum(parent, 0)])
     time = np.where(kind[event] == _ANNOTATION, np.where(again[event], 0, part), own)
     counts = (time > 0) & (kind[event] >= 0)
     event, place, time = event[counts], place[counts], time[counts]
-    name = kind[event] * (len(events.names) + 1) + _first_of_name(events, meta)[event] + 1  # 0: it has no name
+    name = kind[event] * (len(events.names) + 1) + _find_first_of_name(events, meta)[event] + 1  # 0: it has no name
     on_line = np.repeat(np.arange(len(lines)), np.diff(first_of_line))[event]
     keys, number = np.unique((name * len(order) + place) * len(lines) + on_line, return_inverse=True)
     total = np.zeros(len(keys), np.int64)
@@ -282,10 +335,10 @@ def _times(events: HostEvents, steps: Int64s, begin: Int64s, end: Int64s, marked
     keys, total = keys[first], np.maximum.reduceat(total, first) if len(first) else total
     name, place = np.divmod(keys, len(order))
     kind, name = np.divmod(name, len(events.names) + 1)
-    return _Times(name - 1, kind, order[place], total)
+    return _NameTimes(name - 1, kind, order[place], total)
 
 
-def _own(part: Int64s, event: Int64s, place: Int64s, parent: Int64s, steps: int) -> Int64s:
+def _subtract_children(part: Int64s, event: Int64s, place: Int64s, parent: Int64s, steps: int) -> Int64s:
     """The part of each pair of event and step that no event directly inside of it covers."""
     key, own = event * steps + place, part.copy()
     inside = np.flatnonzero(parent[event] >= 0)
@@ -298,7 +351,7 @@ def _own(part: Int64s, event: Int64s, place: Int64s, parent: Int64s, steps: int)
     return np.maximum(own, 0)
 
 
-def _rows_within(events: HostEvents, lines: list[Line], begin: Int64s, end: Int64s) -> tuple[Int64s, Int64s]:
+def _find_rows_within(events: HostEvents, lines: list[Line], begin: Int64s, end: Int64s) -> tuple[Int64s, Int64s]:
     """The rows of lines that may meet any of some spans, and the places at which lines begin among them. Events that
     last much longer than the spans are left out."""
     longest = _MOST_STEPS * int((end - begin).max(initial=0))
@@ -307,7 +360,7 @@ def _rows_within(events: HostEvents, lines: list[Line], begin: Int64s, end: Int6
         here = slice(line.first, line.last)
         start, duration = events.start_ps[here], events.duration_ps[here]
         lasts = duration <= longest
-        ends = ends_of(start, duration)
+        ends = add_durations(start, duration)
         if not lasts.all():
             ends[~lasts] = np.iinfo(np.int64).min
         reached = np.maximum.accumulate(ends, out=ends)
@@ -326,7 +379,7 @@ def _runs_ops(line: Line) -> bool:
     return line.plane.kind in ("TPU", "SPARSECORE") and line.name in OP_LINES
 
 
-def _parents(start: Int64s, duration: Int64s, first_of_line: Int64s) -> Int64s:
+def _find_parents(start: Int64s, duration: Int64s, first_of_line: Int64s) -> Int64s:
     """The innermost event of the line that encloses each, -1: none does."""
     lines = np.zeros(len(first_of_line) - 1, records.LINE_ROWS)
     lines["first"], lines["last"] = first_of_line[:-1], first_of_line[1:]
@@ -336,7 +389,7 @@ def _parents(start: Int64s, duration: Int64s, first_of_line: Int64s) -> Int64s:
     return parent
 
 
-def _met(start: Int64s, stop: Int64s, begin: Int64s, end: Int64s) -> tuple[Int64s, Int64s]:
+def _find_meetings(start: Int64s, stop: Int64s, begin: Int64s, end: Int64s) -> tuple[Int64s, Int64s]:
     """Pairs of an event and a span that it meets, in order; spans are in order of time."""
     low = np.searchsorted(end, start, side="right")
     high = np.searchsorted(begin, stop, side="left")
@@ -346,11 +399,11 @@ def _met(start: Int64s, stop: Int64s, begin: Int64s, end: Int64s) -> tuple[Int64
     return event, place
 
 
-def _kinds(events: HostEvents, rows: Int64s, meta: Int64s, device: Bools) -> Int64s:
+def _classify_events(events: HostEvents, rows: Int64s, meta: Int64s, device: Bools) -> Int64s:
     """The kind of each event; -1: a marker of steps, or waiting for what takes the time."""
     used, number = np.unique(meta, return_inverse=True)
     of_category = kinds_by_category(events)
-    by_name = np.array([_kind(events.names[one], of_category[one]) for one in used.tolist()], np.int64)
+    by_name = np.array([_classify_name(events.names[one], of_category[one]) for one in used.tolist()], np.int64)
     kind = np.where(device, _OP, by_name[number.reshape(-1)])
     for stat, value in (("hlo_op", _OP), ("step_num", -1)):
         kind[np.isin(rows, events.stat(stat).rows)] = value
@@ -358,11 +411,11 @@ def _kinds(events: HostEvents, rows: Int64s, meta: Int64s, device: Bools) -> Int
     return kind
 
 
-def _kind(name: str, of_category: int) -> int:
-    return -1 if _WAIT.search(name) else _OF_NAME.get(of_category or kind_of_name(name), _EVENT)
+def _classify_name(name: str, of_category: int) -> int:
+    return -1 if _WAIT.search(name) else _OF_NAME.get(of_category or classify_name(name), _EVENT)
 
 
-def _first_of_name(events: HostEvents, meta: Int64s) -> Int64s:
+def _find_first_of_name(events: HostEvents, meta: Int64s) -> Int64s:
     """Beside each row of metadata, the first one that has its name."""
     first: dict[str, int] = {}
     used = np.unique(meta).tolist()
@@ -372,19 +425,24 @@ def _first_of_name(events: HostEvents, meta: Int64s) -> Int64s:
     return table[meta]
 
 
-def _of_names(times: _Times, late: Int64s, usual: Int64s, duration: Int64s, median: int) -> Differences:
+def _compare_names(times: _NameTimes, late: Int64s, usual: Int64s, duration: Int64s, median: int) -> Differences:
     """Of each step out of line and each kind, the name that takes most time beyond its usual time."""
-    expected, most_usual = _usual(times, usual, _middle(len(usual))), _usual(times, usual, _ninth_decile(len(usual)))
+    expected, most_usual = (
+        _find_usual_times(times, usual, _middle(len(usual))),
+        _find_usual_times(times, usual, _ninth_decile(len(usual))),
+    )
     rows = np.flatnonzero(np.isin(times.step, late) & (times.time_ps > most_usual) & (times.time_ps > expected))
     difference = times.time_ps[rows] - expected[rows]
     rows = rows[np.lexsort((-difference, times.kind[rows], times.step[rows]))]
     step, kind = times.step[rows], times.kind[rows]
     first = np.append(True, (step[1:] != step[:-1]) | (kind[1:] != kind[:-1]))[: len(rows)]
     rows, step = rows[first], step[first]
-    return _rows(step, duration[step], median, times.kind[rows], times.meta[rows], times.time_ps[rows], expected[rows])
+    return _make_rows(
+        step, duration[step], median, times.kind[rows], times.meta[rows], times.time_ps[rows], expected[rows]
+    )
 
 
-def _usual(times: _Times, steps: Int64s, place: int) -> Int64s:
+def _find_usual_times(times: _NameTimes, steps: Int64s, place: int) -> Int64s:
     """Return beside each time the one at a place among the name's times in some steps, in ascending order; it is 0 in
     steps that lack the name."""
     fresh = np.append(True, (times.kind[1:] != times.kind[:-1]) | (times.meta[1:] != times.meta[:-1]))[
@@ -405,7 +463,7 @@ def _usual(times: _Times, steps: Int64s, place: int) -> Int64s:
 # ---- rows
 
 
-def _rows(
+def _make_rows(
     step: Int64s, duration: Int64s, median: int, kind: Int64s, name: Int64s, time: Int64s, usual: Int64s
 ) -> Differences:
     more = time > usual
@@ -420,5 +478,5 @@ def _rows(
     )
 
 
-def _in_order(rows: Differences) -> Differences:
+def _sort_rows(rows: Differences) -> Differences:
     return rows[np.lexsort((rows.kind, rows.usual_ps - rows.time_ps, rows.step))]

@@ -18,9 +18,9 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from fastprof.derive.communication.communication_sums import narrow_column
 from fastprof.derive.communication.flights import NO_BYTES, Flights
-from fastprof.derive.communication.narrow_columns import narrowed
-from fastprof.schema.array_types import Bools, Int32s, Int64s
+from fastprof.schema.columns import Bools, Int32s, Int64s
 from fastprof.schema.value_classes import dataclass
 
 MOST_BYTES = 600 << 20
@@ -38,7 +38,7 @@ _WAITS: Final = 10
 """Times as long as the shortest op that ends a flight takes one that waited."""
 
 
-class Arrived(NamedTuple):
+class DeviceArrivals(NamedTuple):
     """Those of one device, by begin on the clock of its ops. ``group``: of the step in which it begins, -1: none; begin
     and end are by the host's clock, the duration by the core's. ``blocks``: nothing else goes on until it ends, so that
     its end shows when the last device came. ``bytes``: NO_BYTES: unknown. ``waited``: something else goes on, but the
@@ -55,7 +55,7 @@ class Arrived(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Arrivals:
+class HostArrivals:
     """Those of a host, by op, group, device and begin, if it is known which devices belong together. There are many, so
     that each column has the narrowest type that holds it. ``group``: place among ``groups``; ``device``: place among
     the host's; ``team``: the group of devices in which the device takes part; ``beyond_ps``: the time from begin to end
@@ -80,7 +80,7 @@ class Arrivals:
     def __len__(self) -> int:
         return len(self.op)
 
-    def without_rows(self) -> Arrivals:
+    def without_rows(self) -> HostArrivals:
         """What else is known."""
         none: dict[str, Any] = dict.fromkeys((*_BY_ROW, "groups"), _NONE)
         return replace(self, **none)
@@ -92,44 +92,46 @@ _BY_ROW: Final = (
 )  # fmt: skip
 
 
-def arrived(flights: Flights, chosen: Int64s, group: Int64s, *, is_gpu: bool) -> Arrived:
+def find_device_arrivals(flights: Flights, chosen: Int64s, group: Int64s, *, is_gpu: bool) -> DeviceArrivals:
     """``chosen``: flights of operations whose devices wait for each other, by begin; ``group``: of these."""
     duration_ps = flights.end_ps[chosen] - flights.begin_ps[chosen]
     blocks = np.full(len(chosen), True) if is_gpu else ~flights.aloft[chosen]
     times = (flights.clock_begin_ps[chosen], flights.clock_end_ps[chosen], duration_ps)
-    return Arrived(flights.op[chosen], group, *times, blocks, flights.bytes[chosen], _waited(flights)[chosen])
+    return DeviceArrivals(
+        flights.op[chosen], group, *times, blocks, flights.bytes[chosen], _has_waited(flights)[chosen]
+    )
 
 
-def _waited(flights: Flights) -> Bools:
+def _has_waited(flights: Flights) -> Bools:
     """Whether the op that ends a flight waited for it: it took much longer than the shortest such op of the core, which
     only looks whether the flight is over. On TPUs that takes 1 to 4 ns."""
     ends = flights.done_ps[flights.done_ps > 0]
     return flights.done_ps > _WAITS * int(ends.min()) if len(ends) else np.zeros(len(flights), np.bool_)
 
 
-def arrivals(parts: Sequence[Arrived], teams: Sequence[Int64s], *, sized: bool) -> Arrivals:
+def join_arrivals(parts: Sequence[DeviceArrivals], teams: Sequence[Int64s], *, sized: bool) -> HostArrivals:
     """Of all devices of a host. ``teams``: of the rows of each device, -1: unknown; ``sized``: whether bytes matter."""
-    each = [Arrived(*(np.zeros(0, kind) for kind in _TYPES)), *parts]
+    each = [DeviceArrivals(*(np.zeros(0, kind) for kind in _TYPES)), *parts]
     op, group, begin, end, duration, blocks, size, waited = (
         np.concatenate(column) for column in zip(*each, strict=True)
     )
     device = np.repeat(np.arange(len(parts)), [len(part.op) for part in parts])
     team = np.concatenate([np.zeros(0, np.int64), *teams])
     groups, group = np.unique(group, return_inverse=True)
-    op, group, device, team = (narrowed(column) for column in (op, group.reshape(-1), device, team))
+    op, group, device, team = (narrow_column(column) for column in (op, group.reshape(-1), device, team))
     rows = np.lexsort((begin, device, group, op))
     rows = rows[team[rows] >= 0]
     size = size if sized and (size != NO_BYTES).any() else size[:0]
-    return Arrivals(
+    return HostArrivals(
         op=op[rows],
         group=group[rows],
         device=device[rows],
         team=team[rows],
         begin_ps=begin[rows],
-        duration_ps=narrowed(duration)[rows],
-        beyond_ps=narrowed(end - begin - duration)[rows],
+        duration_ps=narrow_column(duration)[rows],
+        beyond_ps=narrow_column(end - begin - duration)[rows],
         blocks=blocks[rows],
-        bytes=narrowed(size[rows] if len(size) else size),
+        bytes=narrow_column(size[rows] if len(size) else size),
         groups=groups,
         grouped=len(team) - len(rows),
         waited=waited[rows] if waited.any() else waited[:0],
@@ -142,12 +144,12 @@ _TYPES: Final = ("i4", "i8", "i8", "i8", "i8", "?", "i8", "?")
 # ---- sessions of many hosts
 
 
-def share(hosts: int, devices: int) -> int:
+def limit_rows(hosts: int, devices: int) -> int:
     """How many rows each of ``hosts`` hosts keeps that has ``devices`` devices, about."""
     return max(MOST_BYTES // (_ROW_BYTES + _PAIR_BYTES // max(devices, 1)) // max(hosts, 1), 1)
 
 
-def of_middle_steps(every: Arrivals, complete: Int64s, most: int) -> Arrivals:
+def keep_middle_steps(every: HostArrivals, complete: Int64s, most: int) -> HostArrivals:
     """All, if there are at most ``most``; else those of the middle steps. ``complete``: groups of steps that are in the
     capture entirely: only if there are not enough of them, others count."""
     if len(every) <= most:
@@ -160,14 +162,14 @@ def of_middle_steps(every: Arrivals, complete: Int64s, most: int) -> Arrivals:
     steps = entire if len(entire) >= FEWEST_STEPS else steps
     steps = steps[np.argsort(begin[steps], kind="stable")]
     chosen = np.zeros(len(every.groups), np.bool_)
-    chosen[steps[_middle(count[steps], most)]] = True
+    chosen[steps[_find_middle(count[steps], most)]] = True
     rows = np.flatnonzero(chosen[every.group])
     columns = {name: getattr(every, name) for name in _BY_ROW}
     columns = {name: column[rows] if len(column) else column for name, column in columns.items()}
     return replace(every, **columns, of_steps=len(steps))
 
 
-def _middle(count: Int64s, most: int) -> slice:
+def _find_middle(count: Int64s, most: int) -> slice:
     """The longest stretch around the middle with at most ``most`` rows, but at least FEWEST_STEPS."""
     upto = np.append(0, np.cumsum(count))
     size = np.arange(1, len(count) + 1)
@@ -186,7 +188,7 @@ class KeptSteps(NamedTuple):
     steps: npt.NDArray[Any]
 
 
-def compared_steps(kept: Sequence[KeptSteps], shift: Int64s | None = None) -> Int64s | None:
+def choose_compared_steps(kept: Sequence[KeptSteps], shift: Int64s | None = None) -> Int64s | None:
     """The steps whose arrivals nearly all hosts kept. None: hosts kept all. ``shift``: by host, what its numbers of
     steps are moved by."""
     if all(one.of_steps is None for one in kept):

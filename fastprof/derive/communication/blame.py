@@ -15,10 +15,15 @@ from typing import Final
 
 import numpy as np
 
-from fastprof.derive.communication.clock_fit import Attended, median_of_others
-from fastprof.derive.communication.clocks import Clocks, gaps, last_rows
-from fastprof.derive.ops.tables import sums_by
-from fastprof.schema.array_types import Bools, Int64s
+from fastprof.derive.communication.clocks import (
+    Clocks,
+    MeetingRows,
+    find_last_rows,
+    find_median_of_others,
+    measure_gaps,
+)
+from fastprof.derive.ops.op_table import sum_by
+from fastprof.schema.columns import Bools, Int64s
 from fastprof.schema.value_classes import dataclass
 
 LEAST_SHARE: Final = 0.01
@@ -34,7 +39,7 @@ host that the path cannot avoid, as its links are slow, is slower and quicker by
 
 
 @dataclass(frozen=True, slots=True)
-class Path:
+class MeetingPath:
     """The critical path of a part. ``time_ps = work_ps + transfer_ps``; ``named``: the host that delays the others, -1:
     no single one; ``next_ps``: the largest excess of any other; ``before_ps``: what is saved beside saved_ps if that
     host delays others before the first meeting as usual; ``hosts``, ``meetings``: of the path, in order."""
@@ -66,24 +71,24 @@ class Blame:
     excess_ps: Int64s
     saved_ps: Int64s
     steps: Int64s
-    paths: Sequence[Path]
-    rows: Attended
+    paths: Sequence[MeetingPath]
+    rows: MeetingRows
     work: Int64s
     wait: Int64s
 
 
-def blame(clocks: Clocks, step: Int64s) -> Blame:
+def assign_blame(clocks: Clocks, step: Int64s) -> Blame:
     """``step``: of each meeting, -1: none."""
     rows, count = clocks.rows, len(clocks.known)
-    seen = _Seen(rows)
+    seen = _MeetingLinks(rows)
     sums = {name: np.zeros(count, np.int64) for name in ("on_path", "excess", "net", "saved", "steps")}
-    paths = [_path(part, seen, step, clocks, sums) for part in np.unique(clocks.fit.part[rows.host]).tolist()]
+    paths = [_walk_path(part, seen, step, clocks, sums) for part in np.unique(clocks.fit.part[rows.host]).tolist()]
     last = seen.last[seen.last >= 0]
     return Blame(
         meetings=np.bincount(rows.host, minlength=count),
         last_count=np.bincount(rows.host[last], minlength=count),
-        waited_ps=sums_by(rows.host, seen.wait, count, "times of waiting"),
-        caused_alone_ps=sums_by(rows.host[last], (seen.ahead * (seen.many - 1))[rows.meeting[last]], count),
+        waited_ps=sum_by(rows.host, seen.wait, count, "times of waiting"),
+        caused_alone_ps=sum_by(rows.host[last], (seen.ahead * (seen.many - 1))[rows.meeting[last]], count),
         on_path_ps=sums["on_path"],
         excess_ps=sums["excess"],
         saved_ps=sums["saved"],
@@ -95,26 +100,26 @@ def blame(clocks: Clocks, step: Int64s) -> Blame:
     )
 
 
-class _Seen:
+class _MeetingLinks:
     """What rows show. ``previous``: the row of the host's last meeting that had ended, -1: none; ``work``: from that
     end to the begin, -1: unknown. By meeting: ``last``, the row that came last; ``ahead``: by how much it came after
     the next to last; ``many``: hosts; by row ``usual``: the median work of the others."""
 
-    def __init__(self, rows: Attended) -> None:
+    def __init__(self, rows: MeetingRows) -> None:
         count = int(rows.meeting.max()) + 1 if len(rows) else 0
-        self.rows, self.last = rows, last_rows(rows, count)
-        self.previous = _previous(rows)
+        self.rows, self.last = rows, find_last_rows(rows, count)
+        self.previous = _find_previous(rows)
         has = self.previous >= 0
         self.work = np.where(has, rows.begin_ps - rows.end_ps[self.previous], -1)
         last_begin = rows.begin_ps[self.last]
         self.wait = last_begin[rows.meeting] - rows.begin_ps
         self.many = np.bincount(rows.meeting, minlength=count)
-        self.ahead = gaps(rows, self.last)
+        self.ahead = measure_gaps(rows, self.last)
         self.usual = np.zeros(len(rows), np.int64)
-        self.usual[has] = median_of_others(rows.meeting[has], self.work[has])
+        self.usual[has] = find_median_of_others(rows.meeting[has], self.work[has])
 
 
-def _previous(rows: Attended) -> Int64s:
+def _find_previous(rows: MeetingRows) -> Int64s:
     order = np.lexsort((rows.begin_ps, rows.end_ps, rows.host))
     previous = np.full(len(rows), -1, np.int64)
     bounds = np.flatnonzero(np.diff(rows.host[order], prepend=-1, append=-1))
@@ -126,45 +131,45 @@ def _previous(rows: Attended) -> Int64s:
     return previous
 
 
-def _path(part: int, seen: _Seen, step: Int64s, clocks: Clocks, sums: dict[str, Int64s]) -> Path:
+def _walk_path(part: int, seen: _MeetingLinks, step: Int64s, clocks: Clocks, sums: dict[str, Int64s]) -> MeetingPath:
     """Walks the critical path of a part, and adds to the sums of its hosts."""
     rows = seen.rows
-    top = _last_end(rows, (clocks.fit.part == part)[rows.host])
-    left, arrived = _walk(seen, top)
+    top = _find_last_end(rows, (clocks.fit.part == part)[rows.host])
+    left, arrived = _walk_back(seen, top)
     transfer = int((rows.end_ps[left] - rows.begin_ps[arrived]).sum())
     path = arrived[:-1]  # nothing is known of the work before the first meeting
     work, meeting, host = seen.work[path], rows.meeting[path], rows.host[path]
     net = work - seen.usual[path]
     excess = np.maximum(net, 0)
     count = len(clocks.known)
-    sums["on_path"] += sums_by(host, work, count)
-    sums["excess"] += sums_by(host, excess, count)
+    sums["on_path"] += sum_by(host, work, count)
+    sums["excess"] += sum_by(host, excess, count)
     np.add.at(sums["net"], host, net)
     saved = np.minimum(excess, seen.ahead[meeting])
-    sums["saved"] += sums_by(host, saved, count)
-    sums["steps"] += _distinct_steps(host[excess > 0], meeting[excess > 0], step, count)
+    sums["saved"] += sum_by(host, saved, count)
+    sums["steps"] += _count_steps(host[excess > 0], meeting[excess > 0], step, count)
     hosts = clocks.fit.part == part
     time = int(rows.end_ps[top] - rows.begin_ps[arrived[-1]])
     error = int(clocks.fit.error_ps[hosts].max())
-    named, following = _named(np.where(hosts, sums["excess"], -1), sums["net"], sums["steps"], time, error)
+    named, following = _choose_host(np.where(hosts, sums["excess"], -1), sums["net"], sums["steps"], time, error)
     begins = named == rows.host[arrived[-1]]
-    before = min(_middle(saved[host == named]), int(seen.ahead[rows.meeting[arrived[-1]]])) if begins else 0
+    before = min(_get_median(saved[host == named]), int(seen.ahead[rows.meeting[arrived[-1]]])) if begins else 0
     order = (rows.host[arrived[::-1]].tolist(), rows.meeting[arrived[::-1]].tolist())
-    return Path(part, time, int(work.sum()), transfer, named, following, before, *order)
+    return MeetingPath(part, time, int(work.sum()), transfer, named, following, before, *order)
 
 
-def _middle(values: Int64s) -> int:
+def _get_median(values: Int64s) -> int:
     """The median, the upper one of two."""
     return int(np.sort(values)[len(values) // 2])
 
 
-def _last_end(rows: Attended, mine: Bools) -> int:
+def _find_last_end(rows: MeetingRows, mine: Bools) -> int:
     """The row that ends last of some, of several the one of the first host."""
     at = np.flatnonzero(mine & (rows.end_ps == rows.end_ps[mine].max()))
     return int(at[np.argmin(rows.host[at])])
 
 
-def _walk(seen: _Seen, top: int) -> tuple[Int64s, Int64s]:
+def _walk_back(seen: _MeetingLinks, top: int) -> tuple[Int64s, Int64s]:
     """From the last end back: the row by which the path leaves each meeting, and the row that came last to it."""
     left, arrived, visited, row = [], [], set[int](), top
     while row >= 0:
@@ -178,14 +183,14 @@ def _walk(seen: _Seen, top: int) -> tuple[Int64s, Int64s]:
     return np.array(left), np.array(arrived)
 
 
-def _distinct_steps(host: Int64s, meeting: Int64s, step: Int64s, count: int) -> Int64s:
+def _count_steps(host: Int64s, meeting: Int64s, step: Int64s, count: int) -> Int64s:
     """How many steps each host is in; meetings outside of steps count by themselves."""
     of = np.where(step[meeting] >= 0, step[meeting], -1 - meeting)
     pairs = np.unique(np.column_stack([host, of]), axis=0)
     return np.bincount(pairs[:, 0], minlength=count)
 
 
-def _named(excess: Int64s, net: Int64s, steps: Int64s, time_ps: int, error_ps: int) -> tuple[int, int]:
+def _choose_host(excess: Int64s, net: Int64s, steps: Int64s, time_ps: int, error_ps: int) -> tuple[int, int]:
     """The host to name, -1: none; and the next largest excess."""
     order = np.argsort(-excess, kind="stable")
     first, most = int(order[0]), int(excess[order[0]])

@@ -1,4 +1,5 @@
-"""Communication in words: what it costs and what may help, who is late, and why there may be nothing."""
+"""Communication in words: what it costs and what may help, who is late, which clocks are not known, and why there may
+be nothing."""
 
 from __future__ import annotations
 
@@ -8,14 +9,103 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from fastprof.derive.communication.communication_tables import total_of
+from fastprof.derive.communication.blame import Blame, MeetingPath
+from fastprof.derive.communication.clocks import Clocks
+from fastprof.derive.communication.communication_sums import StepCosts
+from fastprof.derive.communication.communication_tables import sum_column
 from fastprof.derive.communication.host_communication import HostCommunication
 from fastprof.derive.communication.meetings import Meetings
-from fastprof.derive.communication.step_sums import StepCosts
-from fastprof.derive.devices.communication_kinds import BETWEEN_DEVICES, WITH_HOST, Kind
+from fastprof.derive.devices.communication_kinds import BETWEEN_DEVICES, WITH_HOST, CommunicationKind
 from fastprof.derive.devices.nothing_ran import NothingRan
-from fastprof.schema.array_types import Int64s
-from fastprof.wording.quantities import counted, measured, moment_text, shortened
+from fastprof.schema.columns import Int64s
+from fastprof.wording.quantities import count_noun, format_measure, format_moment, shorten_name
+
+ALONE = "no host met another in a collective"
+HIDDEN = "hosts met only in asynchronous collectives, which may be over long before a host looks"
+CONTRADICTORY = "hosts do not count their collectives alike, so that their clocks are not known"
+
+
+def find_main_path(found: Blame | None) -> MeetingPath | None:
+    """The path of the part that a host delays, or the longest."""
+    every = [] if found is None else found.paths
+    return max(every, key=lambda one: (one.named >= 0, one.time_ps), default=None)
+
+
+def explain_nobody(seen: Clocks | None, path: MeetingPath | None, blame: pa.Table) -> str:
+    """Why no host is named."""
+    if seen is None:
+        return ALONE
+    if path is None:
+        return HIDDEN if seen.known.any() else CONTRADICTORY
+    rows = [row for row in blame.to_pylist() if row["part"] == path.part]
+    first = rows[0]
+    text = f"no single host delays the others: the largest excess is that of {first['host']}, {_get_excess(first)}"
+    return f"{text}, the next {format_moment(path.next_ps)}"
+
+
+def describe_delay(blame: pa.Table, host: str, before_ps: int) -> str:
+    """What a host delays: its excess, what others have, and what is saved at most. ``before_ps``: see blame.Path."""
+    rows = blame.to_pylist()
+    row = next(one for one in rows if one["host"] == host)
+    others = [one["excess_ps"] for one in rows if one["part"] == row["part"] and one["host"] != host]
+    most = max(others, default=0)
+    beside = f"{row['excess_ps'] / most:.1f} times that of the next host" if most else "as no other host does"
+    more = f", and by {format_moment(before_ps)} more if it is as late before the first meeting" if before_ps else ""
+    return (
+        f"On the critical path it works {_get_excess(row)} longer than the median of the others, {beside}, in "
+        f"{count_noun(row['steps'], 'step', 'steps')}. Without that the run is shorter by at most "
+        f"{format_moment(row['saved_ps'])}{more}"
+    )
+
+
+def measure_saving(blame: pa.Table, host: str) -> tuple[int, bool]:
+    """What is saved if a host works no longer than the median; and whether that is only a bound, because some meetings
+    are not attended by all hosts. Each meeting has one last host."""
+    rows = blame.to_pylist()
+    row = next(one for one in rows if one["host"] == host)
+    part = [one for one in rows if one["part"] == row["part"]]
+    meetings = sum(one["last_count"] for one in part)
+    return int(row["saved_ps"]), any(one["meetings"] < meetings for one in part)
+
+
+def _get_excess(row: dict[str, object]) -> str:
+    share = row["excess_share"]
+    of = f" ({format_measure(float(str(share)), 'share')} of the path)" if share is not None else ""
+    return f"{format_moment(int(str(row['excess_ps'])))}{of}"
+
+
+def list_clock_remarks(
+    names: Sequence[str], seen: Clocks | None, found: Blame | None, blame: pa.Table, missing: str
+) -> Iterator[tuple[str, str]]:
+    """Severity and text. ``missing``: see describe_missing_ranks."""
+    if seen is None:
+        return
+    yield from _describe_unknown(seen)
+    for host in np.flatnonzero(seen.shift).tolist():
+        steps = count_noun(abs(int(seen.shift[host])), "step", "steps")
+        way = "later" if seen.shift[host] > 0 else "earlier"
+        yield "info", f"Collectives of {names[host]} meet those that other hosts number {steps} {way}."
+    path = None if missing else find_main_path(found)
+    if path is not None and path.named >= 0:
+        name = names[path.named]
+        text = f"{name} delays the other hosts. {describe_delay(blame, name, path.before_ps)}"
+        yield "recommendation", f"{text}: see whether it has more work."
+    elif path is not None:
+        text = explain_nobody(seen, path, blame)
+        yield "info", f"{text[0].upper()}{text[1:]}."
+
+
+def _describe_unknown(seen: Clocks) -> Iterator[tuple[str, str]]:
+    there = seen.fit.part >= 0
+    count = int(np.count_nonzero(there & ~seen.known))
+    if count:
+        text = (
+            f"The clocks of {count_noun(count, 'host', 'hosts')} that met in collectives are not known: in "
+            "more than 1 % "
+            "of their meetings, one was done before another began, so that they do not count their collectives alike."
+        )
+        yield "warning", text
+
 
 COSTLY_SHARE: Final = 0.05
 """Share of what devices recorded from which on exposed communication is worth a recommendation."""
@@ -53,7 +143,7 @@ _FEWER_BYTES: Final = "keep more in the device's memory, compute it again instea
 _WITHIN: Final = "start it earlier, or move less between the memories of the device"
 
 
-def why_nothing(hosts: Sequence[HostCommunication]) -> str | None:
+def explain_nothing(hosts: Sequence[HostCommunication]) -> str | None:
     """Why there is nothing to report of any device; None: there is something."""
     if any(host.devices for host in hosts):
         return None
@@ -62,7 +152,7 @@ def why_nothing(hosts: Sequence[HostCommunication]) -> str | None:
     return NO_DEVICES if all(host.hardware == "CPU_ONLY" for host in hosts) else NO_EVENTS
 
 
-def remarks(
+def list_remarks(
     hosts: Sequence[HostCommunication],
     tables: Mapping[str, pa.Table],
     costs: StepCosts | None,
@@ -74,8 +164,8 @@ def remarks(
     that come last show it."""
     uncounted = sum(host.uncounted_collectives for host in hosts)
     if uncounted:
-        yield "info", _UNCOUNTED.format(_collectives(uncounted))
-    nothing = why_nothing(hosts)
+        yield "info", _UNCOUNTED.format(_format_collectives(uncounted))
+    nothing = explain_nothing(hosts)
     if nothing is not None:
         yield "warning", type(nothing)(nothing[0].upper() + nothing[1:] + ".")
         return
@@ -83,29 +173,29 @@ def remarks(
         if not uncounted:
             yield "info", "Nothing communicates: no collective, copy or feed ran on any device."
         return
-    missing, waiting = ranks_missing(hosts), waiting_share(tables["kinds"], costs, found)
-    who = who or list(_stragglers(tables["stragglers"], missing))
-    hide = _costs(tables, costs, _OF_TORCH if any(host.of_torch for host in hosts) else _OVERLAP, waiting)
+    missing, waiting = describe_missing_ranks(hosts), measure_waiting_share(tables["kinds"], costs, found)
+    who = who or list(_describe_stragglers(tables["stragglers"], missing))
+    hide = _describe_costs(tables, costs, _OF_TORCH if any(host.of_torch for host in hosts) else _OVERLAP, waiting)
     yield from (*who, *hide) if waiting >= MOSTLY else (*hide, *who)
-    yield from _unmatched(found)
+    yield from _describe_unmatched(found)
     if missing and len(found):
         yield "info", f"{missing}: which one is the last of all is not known."
 
 
-def steps_left_out(hosts: Sequence[HostCommunication], steps: Int64s | None) -> Iterator[Remark]:
+def describe_left_out(hosts: Sequence[HostCommunication], steps: Int64s | None) -> Iterator[Remark]:
     """``steps``: those that are compared; None: all are."""
     if steps is None:
         return
     every = max(host.arrivals.of_steps or 0 for host in hosts)
     text = f"The session has {len(hosts):,} hosts: who waits for whom is"
     if len(steps):
-        text += f" found from {len(steps):,} of {counted(every, 'step', 'steps')}, those in the middle."
+        text += f" found from {len(steps):,} of {count_noun(every, 'step', 'steps')}, those in the middle."
     else:
         text += " not known, because collectives of many hosts are compared in steps, and they have none in common."
     yield "info", text
 
 
-def waiting_share(kinds: pa.Table, costs: StepCosts | None, found: Meetings) -> float:
+def measure_waiting_share(kinds: pa.Table, costs: StepCosts | None, found: Meetings) -> float:
     """The part of what is exchanged between devices and not hidden that is waiting for the last device of meetings. Of
     some compared steps, if the others are like them."""
     rows = zip(kinds["scope"].to_pylist(), kinds["exposed_ps"].to_pylist(), strict=True)
@@ -116,10 +206,12 @@ def waiting_share(kinds: pa.Table, costs: StepCosts | None, found: Meetings) -> 
     return float(waited / exposed) if exposed else 0.0
 
 
-def _costs(tables: Mapping[str, pa.Table], costs: StepCosts | None, overlap: str, waiting: float) -> Iterator[Remark]:
-    """``overlap``: how to hide what is exchanged between devices; ``waiting``: see waiting_share."""
+def _describe_costs(
+    tables: Mapping[str, pa.Table], costs: StepCosts | None, overlap: str, waiting: float
+) -> Iterator[Remark]:
+    """``overlap``: how to hide what is exchanged between devices; ``waiting``: see measure_waiting_share."""
     devices, kinds, ops = tables["devices"], tables["kinds"], tables["operations"]
-    recorded, exposed = (total_of(devices, name) for name in ("duration_ps", "exposed_ps"))
+    recorded, exposed = (sum_column(devices, name) for name in ("duration_ps", "exposed_ps"))
     if not recorded or exposed < COSTLY_SHARE * recorded:
         return
     kind, op = kinds["kind"][0].as_py(), ops["name"][0].as_py()
@@ -131,87 +223,92 @@ def _costs(tables: Mapping[str, pa.Table], costs: StepCosts | None, overlap: str
     gain = ""
     if costs is not None and costs.gain >= COSTLY_SHARE:
         gain = (
-            f" If compute hid it all, steps would take {moment_text(costs.if_hidden_ps)} instead of "
-            f"{moment_text(costs.time_ps)}."
+            f" If compute hid it all, steps would take {format_moment(costs.if_hidden_ps)} instead of "
+            f"{format_moment(costs.time_ps)}."
         )
     hide = f"To hide it, {advice}."
     if scope == BETWEEN_DEVICES and waiting >= MOSTLY:
         hide = (
-            f"{measured(min(waiting, 1.0), 'share')} of what collectives take is waiting for the last device, and "
+            f"{format_measure(min(waiting, 1.0), 'share')} of what collectives take is waiting for the last "
+            "device, and "
             f"stays if they are hidden. To hide the rest, {advice}."
         )
-    if kind in _COPIES and copies_fill(devices, kinds):
-        in_flight, compute = (total_of(devices, name) / recorded for name in ("communication_ps", "compute_ps"))
+    if kind in _COPIES and is_filled_by_copies(devices, kinds):
+        in_flight, compute = (sum_column(devices, name) / recorded for name in ("communication_ps", "compute_ps"))
         hide = (
-            f"Communication is in flight for {measured(in_flight, 'share')} of the time and compute takes "
-            f"{measured(compute, 'share')}, so that no compute can hide the copies. Move fewer bytes: {_FEWER_BYTES}."
+            f"Communication is in flight for {format_measure(in_flight, 'share')} of the time and compute takes "
+            f"{format_measure(compute, 'share')}, so that no compute can hide the copies. Move fewer bytes: "
+            f"{_FEWER_BYTES}."
         )
     text = (
         f"{100 * exposed / recorded:.1f} % of the time that devices recorded goes to communication that no compute "
-        f"hides, most to the kind {kind}. The op that costs most is {op}, {moment_text(of_op)} over all "
+        f"hides, most to the kind {kind}. The op that costs most is {op}, {format_moment(of_op)} over all "
         f"devices.{gain} {hide}"
     )
     yield "recommendation", text
 
 
-def copies_fill(devices: pa.Table, kinds: pa.Table) -> bool:
+def is_filled_by_copies(devices: pa.Table, kinds: pa.Table) -> bool:
     """Whether copies between host and device are in flight nearly all of the time, or far longer than devices compute:
     no compute can hide them then. Copies of several kinds may be hidden at once, so that the least time counts in which
     any is in flight."""
     rows = [row for row in kinds.to_pylist() if row["kind"] in _COPIES]
     in_flight = sum(row["exposed_ps"] for row in rows) + max((row["hidden_ps"] for row in rows), default=0)
-    duration, compute = (total_of(devices, name) for name in ("duration_ps", "compute_ps"))
+    duration, compute = (sum_column(devices, name) for name in ("duration_ps", "compute_ps"))
     return bool(rows) and (10 * in_flight >= 9 * duration or in_flight >= _FAR_LONGER * compute)
 
 
-_COPIES: Final = (Kind.HOST_TO_DEVICE_COPY.title, Kind.DEVICE_TO_HOST_COPY.title)
+_COPIES: Final = (CommunicationKind.HOST_TO_DEVICE_COPY.title, CommunicationKind.DEVICE_TO_HOST_COPY.title)
 _FAR_LONGER: Final = 10
 
 
-def ranks_missing(hosts: Sequence[HostCommunication]) -> str:
+def describe_missing_ranks(hosts: Sequence[HostCommunication]) -> str:
     """How many of the program's ranks are recorded, in words; "": all, or it is not known."""
     count = max((host.rank_count or 0 for host in hosts), default=0)
     return f"{len(hosts)} of {count:,} ranks are recorded" if len(hosts) < count else ""
 
 
-def _stragglers(waits: pa.Table, missing: str) -> Iterator[Remark]:
-    """``missing``: see ranks_missing."""
+def _describe_stragglers(waits: pa.Table, missing: str) -> Iterator[Remark]:
+    """``missing``: see describe_missing_ranks."""
     if len(waits) < 2 or missing:
         return
     joined, last = int(waits["meetings"][0].as_py()), int(waits["last_count"][0].as_py())
     caused, late = int(waits["caused_ps"][0].as_py()), waits["late_ps"][0].as_py()
     if joined < FEWEST_MEETINGS or last <= LAST_SHARE * joined or not (caused or late):
         return
-    cost = f"which wait {moment_text(caused)} for it"
+    cost = f"which wait {format_moment(caused)} for it"
     if not caused:
-        cost = f"{moment_text(late // joined)} after the first on average"
+        cost = f"{format_moment(late // joined)} after the first on average"
     text = (
         f"{waits['device'][0].as_py()} of {waits['host'][0].as_py()} comes last to {last:,} of its "
-        f"{_collectives(joined)} with other devices, {cost}: see whether it has more work than they, or waits for "
+        f"{_format_collectives(joined)} with other devices, {cost}: see whether it has more work than they, "
+        "or waits for "
         "input."
     )
     yield "recommendation", text
 
 
-def _unmatched(found: Meetings) -> Iterator[Remark]:
+def _describe_unmatched(found: Meetings) -> Iterator[Remark]:
     if found.grouped:
         text = (
-            f"Of {_collectives(found.grouped)} among several groups of devices it is not known which devices belong "
+            f"Of {_format_collectives(found.grouped)} among several groups of devices it is not known which "
+            "devices belong "
             "together, so that meetings leave them out: the capture has no device assignment of their program, or does "
             "not number its devices as that does."
         )
         yield "info", text
     if found.apart:
         text = (
-            f"{_collectives(found.apart)} that would belong together by their order or kind did not run at the same "
+            f"{_format_collectives(found.apart)} that would belong together by their order or kind did not "
+            "run at the same "
             "time, so that meetings leave them out."
         )
         yield "info", text
-    unknown = next((one for one in found.operations if one.kind is Kind.OTHER_COLLECTIVE), None)
+    unknown = next((one for one in found.operations if one.kind is CommunicationKind.OTHER_COLLECTIVE), None)
     if unknown is not None and len(found.attendance.meetings) > 1:
         text = (
             "Meetings leave out collectives of an unknown kind, because it is not known whether they wait for each "
-            f"other: the name {shortened(unknown.name)} does not show the kind."
+            f"other: the name {shorten_name(unknown.name)} does not show the kind."
         )
         yield "info", text
     has_collectives = any(one.kind.meets for one in found.operations)
@@ -219,5 +316,5 @@ def _unmatched(found: Meetings) -> Iterator[Remark]:
         yield "info", "Of each collective one device was captured: who waits for whom is not known."
 
 
-def _collectives(count: int) -> str:
-    return counted(count, "collective", "collectives")
+def _format_collectives(count: int) -> str:
+    return count_noun(count, "collective", "collectives")

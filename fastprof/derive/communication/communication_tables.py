@@ -1,4 +1,5 @@
-"""The tables of communication: each column, and how it follows from what was kept of all hosts."""
+"""The tables of communication: each column, and how it follows from what was kept of all hosts. Also those of hosts
+that meet: how their clocks differ, and who makes whom wait; and that of links between devices."""
 
 from __future__ import annotations
 
@@ -11,33 +12,286 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from fastprof.derive.communication.flights import NO_BYTES, WHAT, Operation, Sums
-from fastprof.derive.communication.host_communication import Device, HostCommunication
+from fastprof.derive.communication.blame import Blame
+from fastprof.derive.communication.clocks import Clocks
+from fastprof.derive.communication.collectives import NO_PAYLOAD, Payload, parse_payload
+from fastprof.derive.communication.communication_sums import (
+    HostStepSums,
+    MergedOperations,
+    OperationSums,
+    StepNumbers,
+    measure_if_hidden,
+    unpack_spans,
+)
+from fastprof.derive.communication.device_links import HostDeviceNames, list_links, measure_rates
+from fastprof.derive.communication.flights import NO_BYTES, WHAT, Operation, SpanSums
+from fastprof.derive.communication.host_communication import CommunicatingDevice, HostCommunication
 from fastprof.derive.communication.meetings import Meetings
-from fastprof.derive.communication.operation_sums import Merged, OfOperations
-from fastprof.derive.communication.payload import NO_PAYLOAD, Payload, payload
-from fastprof.derive.communication.step_numbers import StepNumbers
-from fastprof.derive.communication.step_sums import Spans, if_hidden, spans_of
 from fastprof.derive.devices.communication_kinds import BETWEEN_DEVICES, KINDS, SCOPES, WITH_HOST, WITHIN_DEVICE
-from fastprof.derive.ops.tables import exact_sum, sums_by
-from fastprof.schema.array_types import Float64s, Int64s
-from fastprof.schema.arrow_columns import shares, texts
-from fastprof.schema.column_kinds import Bytes, Count, Flag, Kind, Picoseconds, Share, Text
-from fastprof.schema.tables import Column, Formula, TableSchema
+from fastprof.derive.ops.op_table import sum_by, sum_exactly
+from fastprof.derive.steps.event_graph import number_keys
+from fastprof.schema.columns import Float64s, Int64s
+from fastprof.schema.tables import (
+    Bytes,
+    Column,
+    Count,
+    Flag,
+    Formula,
+    Kind,
+    Number,
+    Picoseconds,
+    Share,
+    TableSchema,
+    Text,
+    divide_or_null,
+    encode_texts,
+)
+from fastprof.wording.quantities import count_noun
+
+_MET_HOST: Final = Text(
+    "host", "host, named after the file of its capture", lambda rows: encode_texts(rows.names, rows.host)
+)
+_PART: Final = Count("part", "number of the part: hosts that met in collectives, directly or through others; clocks of "
+                     "different parts are not compared", lambda rows: rows.part)  # fmt: skip
 
 
-def total_of(table: pa.Table, column: str) -> int:
+def _make_clock_column(kind: Kind, name: str, description: str) -> Column:
+    """A column of clocks, null: it is not known."""
+    return kind(name, f"{description}; null: the clock is not known", lambda rows: getattr(rows, name),
+                lambda rows: ~rows.known)  # fmt: skip
+
+
+_CLOCKS: Final = TableSchema(
+    "clocks",
+    "a host that met others in collectives, and its clock against that of the reference of its part, by the ends of "
+    "the collectives: nobody is done before the last one has begun, and all are done at nearly the same time",
+    (
+        _MET_HOST,
+        _PART,
+        Text("reference", "host whose clock the others of the part are compared with",
+             lambda rows: encode_texts(rows.names, rows.reference)),
+        _make_clock_column(Picoseconds, "offset_ps",
+                           "time to add to the host's times to have those of the reference, at at_ps"),
+        _make_clock_column(Picoseconds, "at_ps", "time of the host, in the middle of its part's meetings"),
+        _make_clock_column(Number, "drift_ppm",
+                           "what the host's clock gains on the reference, in millionths; 0: too small to "
+               "see, or too few meetings"),
+        _make_clock_column(Picoseconds, "error_ps",
+                           "standard error of the offset, at the worst of the host's meetings; with fewer "
+               "than 8 meetings bound_ps. That a host is always done later than others is not seen, and not in it"),
+        Picoseconds("bound_ps", "most that the offset can be off, because nobody is done before the last has begun, "
+                    "widened by three residual_ps; null: no such meetings, or the clock is not known",
+                    lambda rows: rows.bound_ps, lambda rows: ~rows.known | (rows.bound_ps < 0)),
+        Count("meetings", "meetings of the host with other hosts, in collectives that nothing else hides, or for whose "
+              "end it waited",
+              lambda rows: rows.meetings),
+        _make_clock_column(Picoseconds, "residual_ps", "standard deviation of the ends of the host, after the fit"),
+        Count("violated", "of the meetings, those that this host left before another one came, by more than three "
+              "residual_ps, or with fewer than 8 meetings at all. If more than 1 % of a part's are, its hosts do not "
+              "count collectives alike, and no clock of the part is known", lambda rows: rows.violated),
+        Count("step_shift", "added to the numbers of the host's steps, because its collectives meet others only then",
+              lambda rows: rows.step_shift),
+        Picoseconds("ntp_error_ps", "how far the host is off if it is put where it recorded to have started; null: "
+                    "that is not recorded, or the clock is not known", lambda rows: rows.ntp_error_ps),
+    ),
+    derived=True,
+)  # fmt: skip
+_BLAME: Final = TableSchema(
+    "blame",
+    "a host that met others in collectives, by what it delays, the most first",
+    (
+        _MET_HOST,
+        _PART,
+        Count("meetings", "meetings of the host with other hosts", lambda rows: rows.meetings),
+        Count("last_count", "meetings to which the host came last", lambda rows: rows.last_count),
+        Picoseconds("waited_ps", "time that the host waited for the last one, summed over meetings",
+                    lambda rows: rows.waited_ps),
+        Picoseconds("caused_alone_ps", "time that the other hosts would have waited less, had this one come together "
+                    "with the next to last one", lambda rows: rows.caused_alone_ps),
+        Picoseconds("on_path_ps", "work of the host on the critical path: time between its collectives, where the path "
+                    "goes through it", lambda rows: rows.on_path_ps),
+        Picoseconds("excess_ps", "of on_path_ps, time beyond the median of the others at each meeting: what it delays "
+                    "others, even those that then make others wait. Less than this is saved, as others may be late too",
+                    lambda rows: rows.excess_ps),
+        Share("excess_share", "excess_ps / time of the critical path of the part", lambda rows: divide_or_null(
+            rows.excess_ps, rows.path_ps)),
+        Picoseconds("saved_ps", "most time that is saved if the host works no longer than the median, each "
+                    "time until the next to last host comes", lambda rows: rows.saved_ps),
+        Count("steps", "steps in which the host has an excess on the path", lambda rows: rows.steps),
+    ),
+    derived=True,
+)  # fmt: skip
+_HOST_STEPS: Final = TableSchema(
+    "host_steps",
+    "a step of a host that met others in collectives",
+    (
+        Count("step", "number of the step, as in meetings; null: meetings outside of steps", lambda rows: rows.step,
+              lambda rows: rows.step < 0),
+        _MET_HOST,
+        Count("meetings", "meetings of the host in the step", lambda rows: rows.meetings),
+        Picoseconds("work_ps", "time from each collective to the next, in which the host works",
+                    lambda rows: rows.work_ps),
+        Picoseconds("waited_ps", "time that the host waited for the last one, summed over meetings",
+                    lambda rows: rows.waited_ps),
+        Picoseconds("beyond_ps", "work_ps beyond the median of the hosts in the step; 0: it is below",
+                    lambda rows: rows.beyond_ps),
+    ),
+    derived=True,
+)  # fmt: skip
+CLOCK_TABLES: Final = {table.name: table for table in (_CLOCKS, _BLAME, _HOST_STEPS)}
+
+
+def make_clocks(names: Sequence[str], seen: Clocks | None, starts_unix_ns: Sequence[int | None]) -> pa.Table:
+    """A row per host that met another."""
+    if seen is None:
+        return _CLOCKS.empty()
+    host = np.flatnonzero(seen.fit.part >= 0)
+    errors = seen.ntp_error_ps(starts_unix_ns)
+    return _CLOCKS.of(SimpleNamespace(
+        names=names,
+        host=host,
+        **{name: getattr(seen.fit, name)[host] for name in
+           ("part", "reference", "offset_ps", "at_ps", "error_ps", "bound_ps", "residual_ps")},
+        drift_ppm=seen.fit.drift[host] * 1e6,
+        known=seen.known[host],
+        meetings=seen.meetings[host],
+        violated=seen.violated[host],
+        step_shift=seen.shift[host],
+        ntp_error_ps=[errors[one] for one in host.tolist()],
+    ))  # fmt: skip
+
+
+def make_blame(names: Sequence[str], seen: Clocks | None, found: Blame | None) -> pa.Table:
+    if seen is None or found is None:
+        return _BLAME.empty()
+    host = np.flatnonzero(found.meetings)
+    host = host[np.lexsort((-found.on_path_ps[host], -found.excess_ps[host]))]
+    path = np.zeros(max(seen.parts, 1), np.int64)
+    for one in found.paths:
+        path[one.part] = one.time_ps
+    columns = ("meetings", "last_count", "waited_ps", "caused_alone_ps", "on_path_ps", "excess_ps", "saved_ps", "steps")
+    return _BLAME.of(SimpleNamespace(
+        names=names,
+        host=host,
+        part=seen.fit.part[host],
+        path_ps=path[seen.fit.part[host]],
+        **{name: getattr(found, name)[host] for name in columns},
+    ))  # fmt: skip
+
+
+def make_host_steps(
+    names: Sequence[str], found: Blame | None, step: Int64s, numbers: Callable[[Int64s], Int64s]
+) -> pa.Table:
+    """``step``: of each meeting; ``numbers``: those of steps."""
+    if found is None or not len(found.rows):
+        return _HOST_STEPS.empty()
+    rows = found.rows
+    cell, count = number_keys([step[rows.meeting], rows.host])
+    host, of = np.zeros(count, np.int64), np.zeros(count, np.int64)
+    host[cell], of[cell] = rows.host, step[rows.meeting]
+    work = sum_by(cell, np.maximum(found.work, 0), count)
+    order = np.lexsort((work, of))
+    many = np.unique(of[order], return_index=True, return_counts=True)
+    usual = work[order][many[1] + (many[2] - 1) // 2]
+    beyond = np.maximum(work - usual[np.searchsorted(many[0], of)], 0)
+    shown = np.lexsort((host, of))
+    return _HOST_STEPS.of(SimpleNamespace(
+        names=names,
+        host=host[shown],
+        step=numbers(of[shown]),
+        meetings=np.bincount(cell, minlength=count)[shown],
+        work_ps=work[shown],
+        waited_ps=sum_by(cell, found.wait, count)[shown],
+        beyond_ps=beyond[shown],
+    ))  # fmt: skip
+
+
+_LinkRate: Final = Kind(pa.float64(), "bytes/s")
+
+
+def _make_end_column(name: str, description: str, of_end: Formula) -> Column:
+    return Text(
+        name, description, lambda rows: encode_texts([of_end(one) for one in rows.ends], getattr(rows, name[:6]))
+    )
+
+
+def _make_known_column(kind: Kind, name: str, description: str) -> Column:
+    """A column that is null if it is negative, or NaN."""
+    return kind(name, description, lambda rows: getattr(rows, name), lambda rows: ~(getattr(rows, name) >= 0))
+
+
+LINKS: Final = TableSchema(
+    "links",
+    "a device that sends to another one, by a kind of communication, slowest first. Only kinds whose devices are "
+    "recorded: collective-permute, send and recv, copies between devices. The way between the two devices is not "
+    "recorded, and may be over others",
+    (
+        _make_end_column("source",
+                         "device that sends, as host: device; core N: the TPU core of this number in the system, and "
+             "rank N: a rank of the program, which is not captured or has several devices", lambda one: one[0]),
+        _make_end_column("target", "device that receives, likewise", lambda one: one[0]),
+        _make_end_column("source_host", "host of source; null: not captured", lambda one: one[1]),
+        _make_end_column("target_host", "host of target; null: not captured", lambda one: one[1]),
+        Text("kind", "kind of communication: collective-permute; send and recv; copy between devices",
+             lambda rows: encode_texts([kind.title for kind in KINDS], rows.kind)),
+        Text("measured_by", "end that recorded the figures: target, if that is captured and records them, else source",
+             lambda rows: encode_texts(["source", "target"], rows.by_target)),
+        Count("occurrences", "operations that sent from source to target", lambda rows: rows.occurrences),
+        _make_known_column(Bytes, "bytes", "bytes that they sent; null: unknown for one of them"),
+        Picoseconds("time_ps", "time in flight of these operations on the device that measured_by names, summed. It "
+                    "includes waiting for the other device, and of a permute what the device sends itself: all devices "
+                    "run it at once", lambda rows: rows.time_ps),
+        _make_known_column(_LinkRate, "bytes_per_s",
+                           "bytes / time_ps; null: bytes are unknown, or the operations took no time"),
+        _make_known_column(_LinkRate, "best_bytes_per_s",
+                           "the same of the fastest operation, which waited least; null: its bytes are "
+               "unknown, or it took no time. For instructions, it is the shortest execution of each"),
+    ),
+    derived=True,
+)  # fmt: skip
+
+
+def make_links(kept: Sequence[HostCommunication]) -> pa.Table:
+    hosts = [HostDeviceNames(one.host, [device.plane for device in one.devices]) for one in kept]
+    found = list_links(hosts, [one.links for one in kept])
+    ends: list[tuple[str, Any]] = [
+        (f"{hosts[host].name}: {name}" if host >= 0 else name, hosts[host].name if host >= 0 else None)
+        for host, name in found.ends
+    ]
+    return LINKS.of(SimpleNamespace(
+        **(found._asdict() | {"ends": ends}),
+        bytes_per_s=measure_rates(found.bytes, found.time_ps),
+        best_bytes_per_s=measure_rates(found.best_bytes, found.best_ps),
+    ))  # fmt: skip
+
+
+def list_link_remarks(kept: Sequence[HostCommunication]) -> Iterator[tuple[str, str]]:
+    """Severity and text: between which devices bytes moved may not be known."""
+    unknown, left_out = sum(one.links.unknown for one in kept), sum(one.links.left_out for one in kept)
+    if unknown:
+        many = count_noun(unknown, "permute, send, recv or copy", "permutes, sends, recvs and copies")
+        text = (
+            f"Between which devices {many} moved bytes is not known, so that the table links leaves them out: it takes "
+            "pairs of devices in the instruction and the device assignment of its program, or a rank or a GPU that the "
+            "event records."
+        )
+        yield "info", text
+    if left_out:
+        yield "info", f"Links are many: the table has the slowest of each host, and lacks {left_out:,} others."
+
+
+def sum_column(table: pa.Table, column: str) -> int:
     """The sum of integers without nulls; that of several devices may exceed 64 bits."""
     return sum(np.asarray(table[column]).tolist())
 
 
-def _table_of(name: str, row: str, *columns: Column) -> TableSchema:
+def _make_schema(name: str, row: str, *columns: Column) -> TableSchema:
     """A column without a formula is the field of the rows that has its name; if it may be null, negative numbers and
     NaN are."""
-    return TableSchema(name, row, tuple(one if one.of else _field(one) for one in columns), derived=True)
+    return TableSchema(name, row, tuple(one if one.of else _fill_formula(one) for one in columns), derived=True)
 
 
-def _field(column: Column) -> Column:
+def _fill_formula(column: Column) -> Column:
     of = attrgetter(column.name)
     return replace(column, of=of, null=(lambda rows: ~(of(rows) >= 0)) if column.nullable else None)
 
@@ -45,37 +299,37 @@ def _field(column: Column) -> Column:
 # ---- devices
 
 
-Devices = Sequence[tuple[str, Device]]
+Devices = Sequence[tuple[str, CommunicatingDevice]]
 """Of all hosts, each with the name of its host, in the order of their numbers."""
 
 
-def devices_of(kept: Sequence[HostCommunication]) -> Devices:
+def list_devices(kept: Sequence[HostCommunication]) -> Devices:
     return [(host.host, device) for host in kept for device in host.devices]
 
 
-def _of_device(of: Callable[[str, Device], str]) -> Formula:
-    return lambda rows: texts([of(host, device) for host, device in rows.devices], rows.device)
+def _make_device_formula(of: Callable[[str, CommunicatingDevice], str]) -> Formula:
+    return lambda rows: encode_texts([of(host, device) for host, device in rows.devices], rows.device)
 
 
-def _exposed(scope: str) -> Formula:
+def _make_exposed_formula(scope: str) -> Formula:
     return lambda rows: rows.exposed_in[scope]
 
 
-_HOST = Text("host", "host, named after the file of its capture", _of_device(lambda host, _: host))
+_HOST = Text("host", "host, named after the file of its capture", _make_device_formula(lambda host, _: host))
 _DEVICE = Text("device", "plane of the device: a TensorCore, a SparseCore or a GPU",
-               _of_device(lambda _, device: device.plane))  # fmt: skip
+               _make_device_formula(lambda _, device: device.plane))  # fmt: skip
 _CORE = Text("core_name", "name of the device as in the analysis steps, host:ordinal; of a GPU, its plane",
-             _of_device(lambda _, device: device.name))  # fmt: skip
+             _make_device_formula(lambda _, device: device.name))  # fmt: skip
 _SPARSE = Flag("sparse_core", "whether the device is a SparseCore",
                lambda rows: np.array([device.sparse for _, device in rows.devices])[rows.device])  # fmt: skip
 _KIND = Text("kind", "kind of communication: " + "; ".join(kind.title for kind in KINDS),
-             lambda rows: texts([kind.title for kind in KINDS], rows.kind))  # fmt: skip
+             lambda rows: encode_texts([kind.title for kind in KINDS], rows.kind))  # fmt: skip
 _SCOPE = Text("scope", "where the data move: " + ", ".join(SCOPES),
-              lambda rows: texts([kind.scope for kind in KINDS], rows.kind))  # fmt: skip
+              lambda rows: encode_texts([kind.scope for kind in KINDS], rows.kind))  # fmt: skip
 _STEP = Count("step", "number of the step, as in the analysis steps; null: not in a step that all hosts have")
 
 
-def _split(span: str) -> tuple[Column, ...]:
+def _make_split_columns(span: str) -> tuple[Column, ...]:
     """Time of a device over ``span``, and what it was spent on."""
     return (
         Picoseconds("duration_ps", f"time of {span} = compute_ps + exposed_ps + idle_ps"),
@@ -86,44 +340,46 @@ def _split(span: str) -> tuple[Column, ...]:
         Picoseconds("exposed_ps", "time in which communication is in flight while the device does not compute"),
         Picoseconds("idle_ps", "time in which no communication is in flight and the device does not compute"),
         Share("exposed_share", "exposed_ps / duration_ps; null: the duration is 0",
-              lambda rows: shares(rows.exposed_ps, rows.duration_ps)),
+              lambda rows: divide_or_null(rows.exposed_ps, rows.duration_ps)),
         Share("hidden_share", "hidden_ps / communication_ps; null: no communication",
-              lambda rows: shares(rows.hidden_ps, rows.communication_ps)),
+              lambda rows: divide_or_null(rows.hidden_ps, rows.communication_ps)),
         Picoseconds("exposed_between_devices_ps", "exposed_ps of communication between devices",
-                    _exposed(BETWEEN_DEVICES)),
-        Picoseconds("exposed_with_host_ps", "exposed_ps of communication with the host", _exposed(WITH_HOST)),
+                    _make_exposed_formula(BETWEEN_DEVICES)),
+        Picoseconds("exposed_with_host_ps", "exposed_ps of communication with the host",
+                    _make_exposed_formula(WITH_HOST)),
         Picoseconds("exposed_within_device_ps", "exposed_ps of communication within the device",
-                    _exposed(WITHIN_DEVICE)),
+                    _make_exposed_formula(WITHIN_DEVICE)),
         Picoseconds("if_hidden_ps", "duration_ps if all communication were hidden: duration_ps - exposed_ps, but at "
-                    "least communication_ps", if_hidden),
+                    "least communication_ps", measure_if_hidden),
     )  # fmt: skip
 
 
-_STEPS = _table_of(
+_STEPS = _make_schema(
     "steps", "a step on a device; without steps, everything that the device recorded",
     _STEP,
     Text("name", "name of the step; null: the row is everything that the device recorded",
-         lambda rows: texts(rows.names, np.arange(len(rows.names)))),
+         lambda rows: encode_texts(rows.names, np.arange(len(rows.names)))),
     _HOST,
     _DEVICE,
     _CORE,
     _SPARSE,
     Flag("complete", "whether the step is entirely in the capture, as far as known"),
     Picoseconds("start_ps", "start of the step, on the clock of the device's ops", attrgetter("begin_ps")),
-    *_split("the step on the device (on TPUs as in the analysis steps, on GPUs by the events of each GPU)"),
+    *_make_split_columns("the step on the device (on TPUs as in the analysis steps, on GPUs by the events "
+                         "of each GPU)"),
 )  # fmt: skip
-_DEVICES = _table_of(
+_DEVICES = _make_schema(
     "devices", "a device, with everything that it recorded",
     _HOST,
     _DEVICE,
     _CORE,
     _SPARSE,
     Count("step_count", "steps of the device", lambda rows: [device.step_count for _, device in rows.devices]),
-    *_split("the capture, from the device's first to its last op"),
+    *_make_split_columns("the capture, from the device's first to its last op"),
 )  # fmt: skip
 
 
-class StepSpans:
+class LateStepSums:
     """The steps of the devices of all hosts, taken out of what hosts kept when a table is made of them."""
 
     def __init__(self, kept: Sequence[HostCommunication], numbers: Sequence[StepNumbers], devices: Devices) -> None:
@@ -134,38 +390,38 @@ class StepSpans:
             if one.steps is not None
         ]
 
-    def taken_out(self) -> Iterator[tuple[Spans, Int64s, Int64s]]:
+    def taken_out(self) -> Iterator[tuple[HostStepSums, Int64s, Int64s]]:
         """Of each host the spans, the numbers of their devices, and of their steps."""
         first = 0
         for kept, numbers, count in self._hosts:
-            found = spans_of(kept)
+            found = unpack_spans(kept)
             yield found, first + found.device, numbers.of(found.group)
             first += count
 
 
-def steps(every: StepSpans) -> pa.Table:
+def make_steps(every: LateStepSums) -> pa.Table:
     parts = list(every.taken_out())
-    return _STEPS.of(_rows(
+    return _STEPS.of(_join_rows(
         every.devices,
-        _concatenated(device for _, device, _ in parts),
+        _concatenate_parts(device for _, device, _ in parts),
         [spans.sums for spans, _, _ in parts],
-        step=_concatenated(step for _, _, step in parts),
+        step=_concatenate_parts(step for _, _, step in parts),
         names=[name for spans, _, _ in parts for name in spans.names],
         complete=np.concatenate([np.zeros(0, np.bool_), *(spans.complete for spans, _, _ in parts)]),
     ))  # fmt: skip
 
 
-def devices(kept: Sequence[HostCommunication], each: Devices) -> pa.Table:
-    return _DEVICES.of(_rows(each, np.arange(len(each)), [one.whole for one in kept]))
+def make_devices(kept: Sequence[HostCommunication], each: Devices) -> pa.Table:
+    return _DEVICES.of(_join_rows(each, np.arange(len(each)), [one.whole for one in kept]))
 
 
-def _rows(devices: Devices, device: Int64s, sums: Sequence[Sums], **rest: Any) -> Any:
+def _join_rows(devices: Devices, device: Int64s, sums: Sequence[SpanSums], **rest: Any) -> Any:
     """Spans of all hosts together: tables are built once, not once a host."""
     return SimpleNamespace(
         devices=devices,
         device=device,
-        exposed_in={scope: _concatenated(_exposed_in(scope, one) for one in sums) for scope in SCOPES},
-        **{name: _concatenated(getattr(one, name) for one in sums) for name in _FIGURES},
+        exposed_in={scope: _concatenate_parts(_sum_exposed_in(scope, one) for one in sums) for scope in SCOPES},
+        **{name: _concatenate_parts(getattr(one, name) for one in sums) for name in _FIGURES},
         **rest,
     )
 
@@ -175,7 +431,7 @@ _FIGURES: Final = (
 )  # fmt: skip
 
 
-def _exposed_in(scope: str, sums: Sums) -> Int64s:
+def _sum_exposed_in(scope: str, sums: SpanSums) -> Int64s:
     return np.asarray(sums.kind_exposed_ps[:, _IN_SCOPE[scope][sums.kinds]].sum(axis=1))
 
 
@@ -185,7 +441,7 @@ _IN_SCOPE: Final = {scope: np.array([kind.scope == scope for kind in KINDS]) for
 # ---- kinds
 
 
-def _of_kind(span: str) -> tuple[Column, ...]:
+def _make_kind_columns(span: str) -> tuple[Column, ...]:
     return (
         Picoseconds("time_ps", f"time of {span} in which the kind is in flight"),
         Picoseconds("hidden_ps", f"time of {span} in which the kind is in flight while the device computes"),
@@ -195,24 +451,24 @@ def _of_kind(span: str) -> tuple[Column, ...]:
     )  # fmt: skip
 
 
-_KINDS = _table_of(
+_KINDS = _make_schema(
     "kinds", "a kind of communication, over all devices and everything that they recorded",
     _KIND,
     _SCOPE,
     Count("device_count", "devices with this kind"),
     Count("occurrences", "operations of this kind, counted on each device"),
-    *_of_kind("all devices together"),
+    *_make_kind_columns("all devices together"),
     Share("exposed_share", "exposed_ps / time that all devices recorded; null: that time is 0",
-          lambda rows: shares(rows.exposed_ps, rows.recorded)),
+          lambda rows: divide_or_null(rows.exposed_ps, rows.recorded)),
     Bytes("moved_bytes", "bytes that the operations of this kind moved; null: unknown for one of the operations"),
 )  # fmt: skip
-_STEP_KINDS = _table_of(
+_STEP_KINDS = _make_schema(
     "step_kinds", "a kind of communication in a step on a device, with the steps of the table steps",
-    _STEP, _HOST, _DEVICE, _KIND, _SCOPE, *_of_kind("the step"),
+    _STEP, _HOST, _DEVICE, _KIND, _SCOPE, *_make_kind_columns("the step"),
 )  # fmt: skip
 
 
-def step_kinds(every: StepSpans) -> pa.Table:
+def make_step_kinds(every: LateStepSums) -> pa.Table:
     """The kinds of communication in each span."""
     of: dict[str, list[Int64s]] = {name: [] for name in _OF_KIND}
     for spans, device, step in every.taken_out():
@@ -222,21 +478,23 @@ def step_kinds(every: StepSpans) -> pa.Table:
                    sums.kind_exposed_ps[at])  # fmt: skip
         for parts, column in zip(of.values(), columns, strict=True):
             parts.append(column)
-    found = {name: _concatenated(parts) for name, parts in of.items()}
+    found = {name: _concatenate_parts(parts) for name, parts in of.items()}
     return _STEP_KINDS.of(SimpleNamespace(devices=every.devices, **found))
 
 
 _OF_KIND: Final = ("step", "device", "kind", "time_ps", "hidden_ps", "exposed_ps")
 
 
-def kinds(kept: Sequence[HostCommunication], operations: pa.Table) -> pa.Table:
+def make_kinds(kept: Sequence[HostCommunication], operations: pa.Table) -> pa.Table:
     """By kind, the most exposed first."""
     count = len(KINDS)
     wholes = [one.whole for one in kept]
-    seen = np.bincount(_concatenated(one.whole.kinds[np.nonzero(one.has_kind)[1]] for one in kept), minlength=count)
-    of_device = _concatenated(np.tile(one.kinds, len(one.begin_ps)) for one in wholes)
+    seen = np.bincount(
+        _concatenate_parts(one.whole.kinds[np.nonzero(one.has_kind)[1]] for one in kept), minlength=count
+    )
+    of_device = _concatenate_parts(np.tile(one.kinds, len(one.begin_ps)) for one in wholes)
     time, hidden, exposed = (
-        sums_by(of_device, _concatenated(getattr(one, name).ravel() for one in wholes), count, WHAT)
+        sum_by(of_device, _concatenate_parts(getattr(one, name).ravel() for one in wholes), count, WHAT)
         for name in ("kind_ps", "kind_hidden_ps", "kind_exposed_ps")
     )
     recorded = sum(duration for one in wholes for duration in one.duration_ps.tolist())  # maybe more than 64 bits
@@ -244,8 +502,8 @@ def kinds(kept: Sequence[HostCommunication], operations: pa.Table) -> pa.Table:
     kind = np.array([place[name] for name in operations["kind"].to_pylist()], np.int64)
     sizes: list[int | None] = operations["moved_bytes"].to_pylist()
     unknown = np.bincount(kind[[size is None for size in sizes]], minlength=count) > 0
-    moved = sums_by(kind, np.array([size or 0 for size in sizes], np.int64), count, "the bytes of communication")
-    done = sums_by(kind, np.asarray(operations["occurrences"]), count)
+    moved = sum_by(kind, np.array([size or 0 for size in sizes], np.int64), count, "the bytes of communication")
+    done = sum_by(kind, np.asarray(operations["occurrences"]), count)
     rows = np.flatnonzero((seen > 0) | (done > 0))
     rows = rows[np.argsort(-exposed[rows], kind="stable")]
     return _KINDS.of(SimpleNamespace(
@@ -263,22 +521,22 @@ def kinds(kept: Sequence[HostCommunication], operations: pa.Table) -> pa.Table:
 # ---- operations
 
 
-def _text(of: Formula) -> Formula:
+def _make_text_formula(of: Formula) -> Formula:
     """A text of each operation; "" is unknown."""
-    return lambda rows: texts([of(one) or None for one in rows.each], rows.place)
+    return lambda rows: encode_texts([of(one) or None for one in rows.each], rows.place)
 
 
 _Rate = Kind(pa.float64(), "bytes/s")
-_OPERATIONS = _table_of(
+_OPERATIONS = _make_schema(
     "operations", "an op that communicates, over all devices, most exposed time first",
     Count("program_id", "id of the program, uint64 as two's complement; 0: no program"),
     Text("name", "name of the instruction, of an asynchronous operation the one that starts it; on GPUs without "
          "programs the kernel or copy, with its framework op",
-         lambda rows: texts([op.name for op, _ in rows.each], rows.place)),
+         lambda rows: encode_texts([op.name for op, _ in rows.each], rows.place)),
     _KIND,
     _SCOPE,
     Text("framework_op", "framework op that the instruction comes from; null: unknown",
-         _text(lambda one: one[0].framework_op)),
+         _make_text_formula(lambda one: one[0].framework_op)),
     Count("device_count", "devices that ran the op"),
     Count("occurrences", "executions of the op, on all devices", attrgetter("count")),
     Picoseconds("total_ps", "time in flight: for an asynchronous operation from the start of its first op to the end "
@@ -292,9 +550,9 @@ _OPERATIONS = _table_of(
     Picoseconds("hidden_ps", "time in flight during which the device computes"),
     Picoseconds("exposed_ps", "time in which the device does not compute and waits for this op"),
     Share("exposed_share", "exposed_ps / exposed_ps of all operations; null: nothing is exposed",
-          lambda rows: shares(rows.exposed_ps, exact_sum(rows.exposed_ps))),
+          lambda rows: divide_or_null(rows.exposed_ps, sum_exactly(rows.exposed_ps))),
     Text("replica_groups", "devices that take part, as the program lists them, or pairs of source and target; null: no "
-         "such list, or unknown", _text(lambda one: one[1].groups)),
+         "such list, or unknown", _make_text_formula(lambda one: one[1].groups)),
     Count("group_size", "devices of the largest group; null: unknown, or all devices",
           lambda rows: [rows.each[row][1].size for row in rows.place.tolist()]),
     Bytes("payload_bytes", "bytes of an execution, without padding: the buffer of an all-reduce, the result of an "
@@ -307,24 +565,24 @@ _OPERATIONS = _table_of(
           "1 for others; null: bytes or n are unknown"),
     _Rate("best_bus_bytes_per_s", "bus bandwidth of the shortest execution, which waited least; null: bytes or n are "
           "unknown, or executions differ in size"),
-    Text("text", "full text of the instruction; null: unknown", _text(lambda one: one[0].text)),
+    Text("text", "full text of the instruction; null: unknown", _make_text_formula(lambda one: one[0].text)),
 )  # fmt: skip
 
 
-def operations(ran: OfOperations, every: Merged) -> pa.Table:
+def make_operations(ran: OperationSums, every: MergedOperations) -> pa.Table:
     """Over all devices, the most exposed first. ``ran``: of those of all hosts, which are ``every``."""
     if not len(ran.op):
         return _OPERATIONS.empty()
     ops = [every.every[one] for one in ran.op.tolist()]
-    sums = {name: getattr(ran, name).astype(np.int64) for name in OfOperations.__slots__}
+    sums = {name: getattr(ran, name).astype(np.int64) for name in OperationSums.__slots__}
     order = np.lexsort((-sums["time_ps"], -sums["exposed_ps"]))
-    payloads = [payload(one.kind, one.text) if one.text else NO_PAYLOAD for one in ops]
+    payloads = [parse_payload(one.kind, one.text) if one.text else NO_PAYLOAD for one in ops]
     payloads = [
         replace(shape, size=one.group_size) if one.group_size else shape
         for shape, one in zip(payloads, ops, strict=True)
     ]
-    size, moved = _sizes(payloads, sums.pop("bytes"), sums["count"])
-    columns = sums | _rates(ops, payloads, size, moved, sums["time_ps"], sums["min_ps"]) | {
+    size, moved = _measure_sizes(payloads, sums.pop("bytes"), sums["count"])
+    columns = sums | _measure_rates(ops, payloads, size, moved, sums["time_ps"], sums["min_ps"]) | {
         "program_id": np.array([one.program_id for one in ops], np.int64),
         "kind": np.array([one.kind.number for one in ops]),
         "device_count": sums["devices"],
@@ -338,7 +596,7 @@ def operations(ran: OfOperations, every: Merged) -> pa.Table:
 _MOST_BYTES = 2**62
 
 
-def _sizes(payloads: Sequence[Payload], recorded: Int64s, count: Int64s) -> tuple[Int64s, Int64s]:
+def _measure_sizes(payloads: Sequence[Payload], recorded: Int64s, count: Int64s) -> tuple[Int64s, Int64s]:
     """Bytes of an occurrence, and of all: as ``recorded`` by events, maybe of several sizes, else by instructions.
     NO_BYTES: unknown."""
     unknown = recorded == NO_BYTES
@@ -347,7 +605,7 @@ def _sizes(payloads: Sequence[Payload], recorded: Int64s, count: Int64s) -> tupl
     return np.where(unknown, each, recorded // np.maximum(count, 1)), np.where(unknown, most, recorded)
 
 
-def _rates(
+def _measure_rates(
     ops: Sequence[Operation], payloads: Sequence[Payload], size: Int64s, moved: Int64s, time: Int64s, least: Int64s
 ) -> dict[str, Float64s]:
     """Bytes per second; NaN: unknown."""
@@ -367,25 +625,25 @@ def _rates(
 # ---- meetings
 
 
-def _of_op(of: Formula) -> Formula:
-    return lambda rows: texts([of(one) for one in rows.operations], rows.op)
+def _make_op_formula(of: Formula) -> Formula:
+    return lambda rows: encode_texts([of(one) for one in rows.operations], rows.op)
 
 
-_MEETINGS = _table_of(
+_MEETINGS = _make_schema(
     "meetings", "a collective operation in which several devices took part together",
     _STEP,
     Count("number", "number of the execution of the op in the step, or in the capture if it has no steps: from 0, or "
           "up to -1, the last one, if captures of devices start at different times"),
     Count("program_id", "id of the op's program, uint64 as two's complement",
           lambda rows: np.array([one.program_id for one in rows.operations], np.int64)[rows.op]),
-    Text("name", "name of the op, as in operations", _of_op(lambda one: one.name)),
-    Text("kind", _KIND.description, _of_op(lambda one: one.kind.title)),
+    Text("name", "name of the op, as in operations", _make_op_formula(lambda one: one.name)),
+    Text("kind", _KIND.description, _make_op_formula(lambda one: one.kind.title)),
     Count("host_count", "hosts with devices that took part"),
     Count("device_count", "captured devices that took part"),
     Text("first_device", "device that started first, as host: device; null: of several hosts whose clocks do not show "
-         "it", lambda rows: texts(rows.names, rows.first)),
+         "it", lambda rows: encode_texts(rows.names, rows.first)),
     Text("last_device", "device that started last, as host: device; of several hosts whose clocks do not show it the "
-         "device that took the shortest; null: unknown", lambda rows: texts(rows.names, rows.last)),
+         "device that took the shortest; null: unknown", lambda rows: encode_texts(rows.names, rows.last)),
     Picoseconds("skew_ps", "time between the starts of the first and the last device, on the clock of their host, or "
                 "of several hosts on that of their reference; null: their clocks do not show who was last"),
     Picoseconds("shortest_ps", "shortest time of any device: what the operation takes when all devices have arrived"),
@@ -393,7 +651,7 @@ _MEETINGS = _table_of(
     Picoseconds("wait_ps", "sum over devices of the time beyond shortest_ps, spent waiting for the last device; null: "
                 "the operation is asynchronous, so it may end late for other reasons"),
 )  # fmt: skip
-_STRAGGLERS = _table_of(
+_STRAGGLERS = _make_schema(
     "stragglers", "a device that took part in meetings, the one that others waited for most first",
     _HOST,
     _DEVICE,
@@ -411,17 +669,17 @@ TABLES: Final = {
 }
 
 
-def meetings(devices: Devices, found: Meetings, step: Int64s) -> pa.Table:
+def make_meetings(devices: Devices, found: Meetings, step: Int64s) -> pa.Table:
     """``step``: the number of the step of each meeting, -1: none."""
     names = [*(f"{host}: {device.plane}" for host, device in devices), None]
     return _MEETINGS.of(SimpleNamespace(names=names, **vars(found) | {"step": step}))
 
 
-def stragglers(devices: Devices, found: Meetings) -> pa.Table:
+def make_stragglers(devices: Devices, found: Meetings) -> pa.Table:
     """The devices that took part, those that others wait for most first."""
     attended, count = found.attendance, len(devices)
     came_last = found.last >= 0
-    caused = sums_by(found.last[came_last], np.maximum(found.wait_ps[came_last], 0), count)
+    caused = sum_by(found.last[came_last], np.maximum(found.wait_ps[came_last], 0), count)
     last = np.bincount(found.last[came_last], minlength=count)
     rows = np.flatnonzero(attended.meetings)
     rows = rows[np.lexsort((-last[rows], -caused[rows]))]
@@ -436,5 +694,5 @@ def stragglers(devices: Devices, found: Meetings) -> pa.Table:
     ))  # fmt: skip
 
 
-def _concatenated(parts: Iterable[Int64s]) -> Int64s:
+def _concatenate_parts(parts: Iterable[Int64s]) -> Int64s:
     return np.concatenate([np.zeros(0, np.int64), *parts])

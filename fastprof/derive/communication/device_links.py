@@ -18,21 +18,19 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from fastprof.decode.plane_kinds import device_of
+from fastprof.decode.plane_kinds import find_device_of_plane
+from fastprof.derive.communication.collectives import Assignments, parse_payload
+from fastprof.derive.communication.communication_sums import Column, OperationSums, narrow_column
 from fastprof.derive.communication.flights import NO_BYTES, Direct, Flights, Operation
-from fastprof.derive.communication.narrow_columns import Column, narrowed
-from fastprof.derive.communication.operation_sums import OfOperations
-from fastprof.derive.communication.payload import payload
-from fastprof.derive.communication.teams import Assignments
-from fastprof.derive.devices.communication_kinds import Kind
-from fastprof.derive.ops.stat_values import distinct_rows
-from fastprof.derive.ops.tables import sums_by
-from fastprof.hlo.shape_reader import read_expression
-from fastprof.schema.array_types import Bools, Int64s
+from fastprof.derive.devices.communication_kinds import CommunicationKind
+from fastprof.derive.ops.op_table import sum_by
+from fastprof.derive.ops.stat_columns import number_distinct_rows
+from fastprof.hlo.shapes import read_expression
+from fastprof.schema.columns import Bools, Int64s
 from fastprof.schema.value_classes import dataclass
-from fastprof.wording.patterns import pattern_of
+from fastprof.wording.patterns import compile_late
 
-OF_LINKS: Final = (Kind.COLLECTIVE_PERMUTE, Kind.SEND_RECV, Kind.PEER_COPY)
+OF_LINKS: Final = (CommunicationKind.COLLECTIVE_PERMUTE, CommunicationKind.SEND_RECV, CommunicationKind.PEER_COPY)
 """Kinds of communication between two devices."""
 SYSTEM, HERE, RANK = range(3)
 """How the other device is numbered: among the cores of the system, the GPUs of the host, or the program's ranks."""
@@ -40,14 +38,14 @@ MOST_LINKS: Final = 1 << 20
 """Of all hosts together; each keeps its share of them, the slowest, but at least as many as FEWEST_LINKS."""
 FEWEST_LINKS: Final = 32
 
-_PAIRS: Final = pattern_of(r'source_target_pairs="?(\{\s*(?:\{\s*\d{1,9}\s*,\s*\d{1,9}\s*\}\s*(?:,\s*)?)*\})')
+_PAIRS: Final = compile_late(r'source_target_pairs="?(\{\s*(?:\{\s*\d{1,9}\s*,\s*\d{1,9}\s*\}\s*(?:,\s*)?)*\})')
 """A space matches in one way only, so that a text that ends otherwise fails at once."""
-_NUMBER: Final = pattern_of(r"\d+")
-_CHANNEL: Final = pattern_of(r"\bchannel_id=(\d+)")
+_NUMBER: Final = compile_late(r"\d+")
+_CHANNEL: Final = compile_late(r"\bchannel_id=(\d+)")
 _MOST_BYTES: Final = 2**62
 
 
-class Sent(NamedTuple):
+class DeviceLinks(NamedTuple):
     """What a device exchanged with others, a row per other device, direction, kind, and maybe op. ``best_bytes``,
     ``best_ps``: of the execution that moved its bytes fastest. Bytes: NO_BYTES: unknown."""
 
@@ -87,7 +85,7 @@ class HostLinks:
         return len(self.device)
 
 
-def direct_links(flights: Flights, direct: Direct, kind_of_op: Column) -> Sent:
+def list_direct_links(flights: Flights, direct: Direct, kind_of_op: Column) -> DeviceLinks:
     """Of flights that record their other end, a row each: they are of different sizes."""
     at = direct.flight
     kind = kind_of_op[flights.op[at]].astype(np.int64) if len(at) else np.zeros(0, np.int64)
@@ -96,13 +94,13 @@ def direct_links(flights: Flights, direct: Direct, kind_of_op: Column) -> Sent:
     time, size = (flights.end_ps - flights.begin_ps)[at], flights.bytes[at]
     numbering = np.where(direct.is_rank[linked], RANK, HERE)
     sends = direct.sends[linked].astype(np.int64)
-    every = Sent(direct.peer[linked], numbering, sends, kind, np.ones(len(at), np.int64), time, size, size, time)
-    return Sent(*_grouped(every, [every.peer, every.numbering, every.sends, every.kind]))
+    every = DeviceLinks(direct.peer[linked], numbering, sends, kind, np.ones(len(at), np.int64), time, size, size, time)
+    return DeviceLinks(*_group_links(every, [every.peer, every.numbering, every.sends, every.kind]))
 
 
-def host_links(
-    direct: Sequence[Sent],
-    of_devices: Sequence[OfOperations],
+def list_host_links(
+    direct: Sequence[DeviceLinks],
+    of_devices: Sequence[OperationSums],
     operations: Sequence[Operation],
     assignments: Assignments,
     *,
@@ -111,57 +109,59 @@ def host_links(
     session_hosts: int,
 ) -> HostLinks:
     """``direct``, ``of_devices``: of each device; ``operations``: by number."""
-    parts: list[tuple[int, Sent]] = [(place, one) for place, one in enumerate(direct) if len(one.peer)]
+    parts: list[tuple[int, DeviceLinks]] = [(place, one) for place, one in enumerate(direct) if len(one.peer)]
     unknown = -sum(int(one.occurrences.sum()) for _, one in parts)
     for number, one in enumerate(operations):
         if one.kind not in OF_LINKS:
             continue
-        read, layout = _pairs(one.text), assignments.layout(one.program_id)
+        read, layout = _parse_pairs(one.text), assignments.layout(one.program_id)
         for place, ran in enumerate(of_devices):
             for row in np.flatnonzero(ran.op == number).tolist():
-                others = _others(read, layout, assignments.id_of(place))
+                others = _find_others(read, layout, assignments.id_of(place))
                 if others is None:
                     unknown += int(ran.count[row])
                 elif others:
-                    parts.append((place, _of_operation(one, ran, row, others, HERE if is_gpu else SYSTEM)))
+                    parts.append((place, _list_operation_links(one, ran, row, others, HERE if is_gpu else SYSTEM)))
     device = np.repeat([place for place, _ in parts], [len(one.peer) for _, one in parts]).astype(np.int64)
     none = [np.zeros(0, np.int64)]
-    every = Sent(*(np.concatenate(none + [getattr(one, name) for _, one in parts]) for name in Sent._fields))
+    every = DeviceLinks(
+        *(np.concatenate(none + [getattr(one, name) for _, one in parts]) for name in DeviceLinks._fields)
+    )
     if len(of_devices) > 1:
         device = np.where(every.numbering == RANK, -1, device)
-    device, *columns = _grouped(every, [device, every.peer, every.numbering, every.sends, every.kind], device)
-    kept = _slowest(Sent(*columns), max(MOST_LINKS // max(session_hosts, 1), FEWEST_LINKS))
-    named = {name: narrowed(column[kept]) for name, column in zip(Sent._fields, columns, strict=True)}
+    device, *columns = _group_links(every, [device, every.peer, every.numbering, every.sends, every.kind], device)
+    kept = _select_slowest(DeviceLinks(*columns), max(MOST_LINKS // max(session_hosts, 1), FEWEST_LINKS))
+    named = {name: narrow_column(column[kept]) for name, column in zip(DeviceLinks._fields, columns, strict=True)}
     ids = [assignments.id_of(place) for place in range(len(of_devices))]
     return HostLinks(
-        device=narrowed(device[kept]),
+        device=narrow_column(device[kept]),
         **(named | {"sends": named["sends"].astype(np.bool_)}),
-        ids=narrowed(np.array([-1 if is_gpu or one is None else one for one in ids], np.int64)),
+        ids=narrow_column(np.array([-1 if is_gpu or one is None else one for one in ids], np.int64)),
         rank=-1 if rank is None else rank,
         unknown=max(unknown, 0),
         left_out=len(device) - len(kept),
     )
 
 
-def _of_operation(
-    one: Operation, ran: OfOperations, row: int, others: Sequence[tuple[int, bool]], numbering: int
-) -> Sent:
+def _list_operation_links(
+    one: Operation, ran: OperationSums, row: int, others: Sequence[tuple[int, bool]], numbering: int
+) -> DeviceLinks:
     """What a device exchanged in the executions of an instruction."""
     count, time, least = (int(column[row]) for column in (ran.count, ran.time_ps, ran.min_ps))
-    size = payload(one.kind, one.text).bytes
+    size = parse_payload(one.kind, one.text).bytes
     known = size is not None and size * count <= _MOST_BYTES
     each, total = (size, size * count) if known and size is not None else (NO_BYTES, NO_BYTES)
     peer, sends = zip(*others, strict=True)
     values = (numbering, one.kind.number, count, time, total, each, least)
     numbers, kind, *rest = (np.full(len(others), value, np.int64) for value in values)
-    return Sent(np.array(peer, np.int64), numbers, np.array(sends, np.int64), kind, *rest)
+    return DeviceLinks(np.array(peer, np.int64), numbers, np.array(sends, np.int64), kind, *rest)
 
 
-def _grouped(every: Sent, keys: Sequence[Int64s], *more: Int64s) -> list[Int64s]:
+def _group_links(every: DeviceLinks, keys: Sequence[Int64s], *more: Int64s) -> list[Int64s]:
     """A row per key; ``more``: columns before those of ``every``, which keys have."""
     if not len(every.peer):
         return [*more, *every]
-    first, number = distinct_rows(keys)
+    first, number = number_distinct_rows(keys)
     count = len(first)
     with np.errstate(divide="ignore", invalid="ignore"):
         rate = np.where((every.best_bytes >= 0) & (every.best_ps > 0), every.best_bytes / every.best_ps, -1.0)
@@ -171,37 +171,39 @@ def _grouped(every: Sent, keys: Sequence[Int64s], *more: Int64s) -> list[Int64s]
     lacks |= np.bincount(number, np.maximum(every.bytes, 0), count) > _MOST_BYTES
     size = np.where(lacks[number], 0, every.bytes)
     sums = {
-        "occurrences": sums_by(number, every.occurrences, count),
-        "time_ps": sums_by(number, every.time_ps, count, "times of communication"),
-        "bytes": np.where(lacks, NO_BYTES, sums_by(number, size, count, "bytes between devices")),
+        "occurrences": sum_by(number, every.occurrences, count),
+        "time_ps": sum_by(number, every.time_ps, count, "times of communication"),
+        "bytes": np.where(lacks, NO_BYTES, sum_by(number, size, count, "bytes between devices")),
     }
-    rest = {name: getattr(every, name)[best] for name in Sent._fields if name not in sums}
+    rest = {name: getattr(every, name)[best] for name in DeviceLinks._fields if name not in sums}
     return [*(column[best] for column in more), *every._replace(**sums, **rest)]
 
 
-def rates(moved: Int64s, time_ps: Int64s) -> Column:
+def measure_rates(moved: Int64s, time_ps: Int64s) -> Column:
     """Bytes per second; NaN: bytes are unknown, or there is no time."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where((moved < 0) | (time_ps <= 0), np.nan, moved / time_ps * 1e12)
 
 
-def slowest_first(moved: Int64s, time_ps: Int64s) -> Int64s:
+def sort_by_rate(moved: Int64s, time_ps: Int64s) -> Int64s:
     """The order of links: by bandwidth, those whose bandwidth is unknown last, by time."""
-    rate = rates(moved, time_ps)
+    rate = measure_rates(moved, time_ps)
     return np.lexsort((-time_ps, np.where(np.isnan(rate), np.inf, rate)))
 
 
-def _slowest(every: Sent, most: int) -> Int64s:
+def _select_slowest(every: DeviceLinks, most: int) -> Int64s:
     """Rows in their order."""
     if len(every.peer) <= most:
         return np.arange(len(every.peer))
-    return np.sort(slowest_first(every.bytes, every.time_ps)[:most])
+    return np.sort(sort_by_rate(every.bytes, every.time_ps)[:most])
 
 
 # ---- whom an instruction names
 
 
-def _others(read: _Pairs | None, layout: Int64s | None, own: int | None) -> list[tuple[int, bool]] | None:
+def _find_others(
+    read: _InstructionPairs | None, layout: Int64s | None, own: int | None
+) -> list[tuple[int, bool]] | None:
     """Ids of the devices at the other ends of a device's links, and whether these receive; None: unknown."""
     if read is None or layout is None or own is None:
         return None
@@ -217,7 +219,7 @@ def _others(read: _Pairs | None, layout: Int64s | None, own: int | None) -> list
     return [(int(ids[other]), sends) for other, sends in ends if other != number and other < len(ids)]
 
 
-class _Pairs(NamedTuple):
+class _InstructionPairs(NamedTuple):
     """``sends``, ``receives``: which end of a pair runs the instruction; of a permute, both do."""
 
     source: Int64s
@@ -228,7 +230,7 @@ class _Pairs(NamedTuple):
 
 
 @lru_cache(64)
-def _pairs(text: str) -> _Pairs | None:
+def _parse_pairs(text: str) -> _InstructionPairs | None:
     """None: the instruction records none."""
     read = read_expression(text)
     listed = _PAIRS.search(read.attributes) if read is not None else None
@@ -237,13 +239,15 @@ def _pairs(text: str) -> _Pairs | None:
     source, target = np.array([int(one) for one in _NUMBER.findall(listed[1])], np.int64).reshape(-1, 2).T
     channel = _CHANNEL.search(read.attributes)
     crosses = channel is not None and int(channel[1]) > 0
-    return _Pairs(source, target, crosses, not read.opcode.startswith("recv"), not read.opcode.startswith("send"))
+    return _InstructionPairs(
+        source, target, crosses, not read.opcode.startswith("recv"), not read.opcode.startswith("send")
+    )
 
 
 # ---- all hosts
 
 
-class Links(NamedTuple):
+class SessionLinks(NamedTuple):
     """Of all hosts, slowest first, a row per pair of devices and kind. ``source``, ``target``: places among ``ends``;
     ``by_target``: the device that receives recorded it."""
 
@@ -259,18 +263,18 @@ class Links(NamedTuple):
     best_ps: Int64s
 
 
-class HostDevicesNamed(NamedTuple):
+class HostDeviceNames(NamedTuple):
     """A host, and the planes of its devices."""
 
     name: str
     planes: list[str]
 
 
-def links(hosts: Sequence[HostDevicesNamed], kept: Sequence[HostLinks]) -> Links:
-    ends = _Ends(hosts, kept)
+def list_links(hosts: Sequence[HostDeviceNames], kept: Sequence[HostLinks]) -> SessionLinks:
+    ends = _LinkEnds(hosts, kept)
     host = np.repeat(np.arange(len(kept)), [len(one) for one in kept])
     of = {name: np.concatenate([np.zeros(0, np.int64), *(getattr(one, name) for one in kept)]).astype(np.int64)
-          for name in ("device", *Sent._fields)}  # fmt: skip
+          for name in ("device", *DeviceLinks._fields)}  # fmt: skip
     own = ends.own(host, of["device"], of["numbering"])
     other = ends.others(host, of["peer"], of["numbering"])
     sends = of["sends"] > 0
@@ -282,16 +286,18 @@ def links(hosts: Sequence[HostDevicesNamed], kept: Sequence[HostLinks]) -> Links
         ordered = column[order]
         fresh[1:] |= ordered[1:] != ordered[:-1]
     rows = order[fresh]
-    rows = rows[slowest_first(of["bytes"][rows], of["time_ps"][rows])]
+    rows = rows[sort_by_rate(of["bytes"][rows], of["time_ps"][rows])]
     columns = (of[name][rows] for name in ("occurrences", "time_ps", "bytes", "best_bytes", "best_ps"))
-    return Links(ends.known, source[rows], target[rows], of["kind"][rows], (~sends[rows]).astype(np.int64), *columns)
+    return SessionLinks(
+        ends.known, source[rows], target[rows], of["kind"][rows], (~sends[rows]).astype(np.int64), *columns
+    )
 
 
-class _Ends:
+class _LinkEnds:
     """Devices at the ends of links, numbered as they are met: a captured device, or a number that is all that is known.
     ``known``: host, -1: it is not captured, and name."""
 
-    def __init__(self, hosts: Sequence[HostDevicesNamed], kept: Sequence[HostLinks]) -> None:
+    def __init__(self, hosts: Sequence[HostDeviceNames], kept: Sequence[HostLinks]) -> None:
         self._hosts, self._rank = hosts, [one.rank for one in kept]
         self._ids = [one.ids.tolist() for one in kept]
         self.known: list[tuple[int, str]] = []
@@ -323,7 +329,9 @@ class _Ends:
         if numbering == RANK:
             return self._of_rank(peer)
         if numbering == HERE:
-            places = [i for i, name in enumerate(self._hosts[host].planes) if device_of(name) == ("GPU", peer)]
+            places = [
+                i for i, name in enumerate(self._hosts[host].planes) if find_device_of_plane(name) == ("GPU", peer)
+            ]
             if places:
                 return self._device(host, places[0])
             return self._place((HERE, host, peer), host, f"/device:GPU:{peer}")

@@ -10,11 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from fastprof._native.communication_kernels import SUM_KINDS, overlaps
-from fastprof.derive.devices.communication_kinds import KINDS, Kind
-from fastprof.derive.ops.tables import sums_by
-from fastprof.derive.steps import stretches
-from fastprof.derive.steps.stretches import STRETCH as STRETCH
-from fastprof.schema.array_types import Bools, Int32s, Int64s, Records
+from fastprof.derive.devices.communication_kinds import KINDS, CommunicationKind
+from fastprof.derive.ops.op_table import sum_by
+from fastprof.derive.steps import spans
+from fastprof.derive.steps.spans import STRETCH as STRETCH
+from fastprof.schema.columns import Bools, Int32s, Int64s, Records
 from fastprof.schema.value_classes import dataclass
 
 TRANSFER: Final = np.dtype(
@@ -35,7 +35,7 @@ class Operation:
 
     program_id: int
     name: str
-    kind: Kind
+    kind: CommunicationKind
     text: str
     framework_op: str
     group_size: int = 0
@@ -107,7 +107,7 @@ class CoreActivity:
 
 
 @dataclass(frozen=True, slots=True)
-class Sums:
+class SpanSums:
     """A row per span of time. ``duration_ps = compute_ps + exposed_ps + idle_ps``, to the picosecond.
 
     The last three are by the ``kinds`` that occur, [spans, kinds]: time in which something of the kind was under way,
@@ -124,10 +124,10 @@ class Sums:
     kind_hidden_ps: Int64s
     kind_exposed_ps: Int64s
 
-    def rows(self, chosen: slice) -> Sums:
+    def rows(self, chosen: slice) -> SpanSums:
         """Of some spans."""
         by_span = (getattr(self, name)[chosen] for name in self.__slots__ if name != "kinds")
-        return Sums(self.kinds, *by_span)
+        return SpanSums(self.kinds, *by_span)
 
     @property
     def hidden_ps(self) -> Int64s:
@@ -138,12 +138,12 @@ class Sums:
         return self.duration_ps - self.compute_ps - self.exposed_ps
 
 
-def measured(
+def measure_spans(
     activity: CoreActivity, kind_of_op: Int32s, begin_ps: Int64s, duration_ps: Int64s
-) -> tuple[Sums, Int64s, Int64s]:
+) -> tuple[SpanSums, Int64s, Int64s]:
     """The sums of some spans of time, which may overlap; and the exposed and the hidden time of each flight, over all
     of the capture. ``kind_of_op``: numbers of kinds, by operation."""
-    transfers, flight = _transfers(activity, kind_of_op)
+    transfers, flight = _list_transfers(activity, kind_of_op)
     kinds, place = np.unique(transfers["kind"], return_inverse=True)
     transfers["kind"] = place.reshape(-1)
     times, place = np.unique(np.concatenate([begin_ps, begin_ps + duration_ps]), return_inverse=True)
@@ -155,13 +155,13 @@ def measured(
     count = len(activity.flights)
     hides = activity.flights.aloft[flight] == (transfers["rank"] >= len(KINDS))
     return (
-        Sums(kinds.astype(np.int64), begin_ps, duration_ps, *within[:, :SUM_KINDS].T, *by_kind),
-        sums_by(flight, transfers["exposed"], count, WHAT),
-        sums_by(flight[hides], transfers["hidden"][hides], count, WHAT),
+        SpanSums(kinds.astype(np.int64), begin_ps, duration_ps, *within[:, :SUM_KINDS].T, *by_kind),
+        sum_by(flight, transfers["exposed"], count, WHAT),
+        sum_by(flight[hides], transfers["hidden"][hides], count, WHAT),
     )
 
 
-def _transfers(activity: CoreActivity, kind_of_op: Int32s) -> tuple[Records, Int64s]:
+def _list_transfers(activity: CoreActivity, kind_of_op: Int32s) -> tuple[Records, Int64s]:
     """What to measure, as TRANSFER by begin, and the flight of each: stretches in which the core stands still for a
     flight, which are blamed first, and flights that are aloft."""
     flights, stood = activity.flights, activity.stood
@@ -176,14 +176,14 @@ def _transfers(activity: CoreActivity, kind_of_op: Int32s) -> tuple[Records, Int
     return transfers[order], flight[order]
 
 
-def in_order(work: Records) -> Records:
+def merge_work(work: Records) -> Records:
     """Stretches of work, ascending and disjoint."""
     if not len(work) or (work["begin"][1:] >= work["end"][:-1]).all():
         return work
-    return as_stretches(*stretches.union(work["begin"], work["end"] - work["begin"]))
+    return make_stretches(*spans.merge_spans(work["begin"], work["end"] - work["begin"]))
 
 
-def as_stretches(begin: Int64s, end: Int64s, row: npt.NDArray[Any] | int = -1) -> Records:
+def make_stretches(begin: Int64s, end: Int64s, row: npt.NDArray[Any] | int = -1) -> Records:
     spans = np.zeros(len(begin), STRETCH)
     spans["begin"], spans["end"], spans["row"] = begin, end, row
     return spans

@@ -1,76 +1,308 @@
-"""Communication of a GPU: kernels of collectives and copies, each aloft while kernels on other streams compute."""
+"""Communication of a GPU: kernels of collectives and copies, each aloft while kernels on other streams compute; and
+collectives that host threads run, on the device that waits for them.
+
+Which collective a kernel runs does not follow from its name alone. Many builds of NCCL run everything in one
+kernel: all of ten kernels may be called ``ncclKernel_SendRecv``, though four of them are all_to_all. What calls the
+library says it::
+
+    nccl:all_to_all        |------------------|    an annotation; gloo:…, c10d::allgather_ likewise
+      record_param_comms     |------------|
+        cudaLaunchKernel        |--|
+    GPU                              |---- ncclKernel_SendRecv… ----|
+
+Arguments of ``record_param_comms`` say it too, and what is sent; newer versions copy them to the kernel.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from fastprof._native import records
+from fastprof._native.grouping import parents
 from fastprof._native.op_kernels import extent
-from fastprof.derive.communication import torch_collectives
+from fastprof.derive.communication.collectives import MOST_DEVICES
 from fastprof.derive.communication.flights import (
     NO_BYTES,
-    STRETCH,
     CoreActivity,
     Direct,
     Flights,
     Operation,
     Operations,
-    as_stretches,
+    make_stretches,
 )
-from fastprof.derive.communication.host_flights import with_host_collectives
-from fastprof.derive.communication.kernel_kinds import kind_of_call, kind_of_kernel
-from fastprof.derive.communication.torch_collectives import NOT_NAMED
-from fastprof.derive.devices.communication_kinds import Kind
-from fastprof.derive.devices.device_events import joined
-from fastprof.derive.ops.kernel_names import num_bytes
-from fastprof.derive.ops.stat_values import distinct_rows
-from fastprof.derive.ops.tables import span_ps
-from fastprof.derive.steps import stretches
+from fastprof.derive.devices.communication_kinds import (
+    OF_CATEGORY,
+    CommunicationKind,
+    find_collective_kind,
+    parse_kind,
+    split_opcode,
+)
+from fastprof.derive.devices.device_events import join_arrays
+from fastprof.derive.devices.op_names import ARGUMENTS, RECORD, is_kineto
+from fastprof.derive.ops.gpu_kernels import classify_copy, parse_copy_bytes
+from fastprof.derive.ops.launches import find_launchers
+from fastprof.derive.ops.op_table import compute_span
+from fastprof.derive.ops.stat_columns import join_stat_values, number_distinct_rows
+from fastprof.derive.ops.torch_work import TorchCall, sum_argument_bytes
+from fastprof.derive.steps import spans
 from fastprof.derive.steps.device_steps import is_derived
-from fastprof.derive.steps.host_collectives import collectives_of_only_gpu
-from fastprof.schema.array_types import Bools, Int32s, Int64s
-from fastprof.tables.host_events import HostEvents, Plane
-from fastprof.wording.patterns import pattern_of
+from fastprof.derive.steps.spans import STRETCH
+from fastprof.derive.steps.step_database import EventType
+from fastprof.derive.steps.step_events import classify_gpu_name, find_only_gpu_collectives
+from fastprof.schema.columns import Bools, Int32s, Int64s, add_durations
+from fastprof.tables.host_events import HOST_THREADS, HostEvents, Plane, compute_once
+from fastprof.wording.patterns import compile_late
 
 if TYPE_CHECKING:
     from fastprof.derive.ops.gpu_ops import GpuOp, GpuOpEvents
-    from fastprof.hlo.modules import Modules
+    from fastprof.hlo.programs import Modules
 
-EVENT_STATS: Final = ("memcpy_details", *torch_collectives.STATS)
+
+_COPIES: Final = {
+    "copy (H2D)": CommunicationKind.HOST_TO_DEVICE_COPY,
+    "copy (D2H)": CommunicationKind.DEVICE_TO_HOST_COPY,
+    "copy (D2D)": CommunicationKind.LOCAL_COPY,
+    "copy (P2P)": CommunicationKind.PEER_COPY,
+    "copy": CommunicationKind.LOCAL_COPY,
+}
+"""By category of device ops; copies that do not record their direction are within the device."""
+
+
+def classify_kernel(name: str, category: str) -> CommunicationKind | None:
+    """What a kernel or copy of a GPU is; None: it computes. ``category``: of its op, "" without one: if the name of a
+    copy does not have its direction, that of its launch may."""
+    base = split_opcode(category)[0]
+    known = OF_CATEGORY.get(base)
+    if known is None and (collective := find_collective_kind(name)) is not None:
+        return collective
+    way = category if category.startswith("copy (") else classify_copy(name)
+    return known or _COPIES.get(way)
+
+
+def classify_call(name: str) -> CommunicationKind:
+    """What a call of a library of collectives runs: ``nccl:all_reduce``, ``c10d::allgather_``."""
+    lowered = name.lower().rpartition(":")[2]
+    return CommunicationKind.SEND_RECV if lowered.startswith(("send", "recv")) else parse_kind(lowered)
+
+
+_CALL: Final = compile_late(r"(?:\w*ccl|gloo|mpi|ucc):\w+|c10d::\w+", re.ASCII)
+NOT_NAMED: Final = -1
+
+
+COLLECTIVE_STATS: Final = (
+    "Collective name",
+    "In msg nelems",
+    "Out msg nelems",
+    "dtype",
+    "Src Rank",
+    "Dst Rank",
+    "Group size",
+)
+"""What process groups record of a collective; the ranks, of a send or a recv only, are numbers in the program."""
+_NAMED, _SENT, _RECEIVED, _TYPE, _SOURCE, _TARGET, _GROUP_SIZE = COLLECTIVE_STATS
+_SIZES: Final = {
+    "complexdouble": 16, "double": 8, "long": 8, "uint64": 8, "complexfloat": 8, "float": 4, "int": 4, "uint32": 4,
+    "complexhalf": 4, "qint32": 4, "half": 2, "bfloat16": 2, "short": 2, "uint16": 2, "byte": 1, "char": 1, "bool": 1,
+    "qint8": 1, "quint8": 1,
+}  # fmt: skip
+"""Bytes of an element, by its type."""
+_MOST_ELEMENTS: Final = 1 << 59
+
+
+def is_collective(events: HostEvents) -> Bools:
+    """By row of event metadata, whether kernels of this name are collectives."""
+    return np.array([classify_gpu_name(name) == EventType.DEVICE_COLLECTIVES for name in events.names], bool)
+
+
+@compute_once
+def _is_call(events: HostEvents) -> Bools:
+    """Return by row of event metadata whether it is the call of a collective."""
+    return np.array([_CALL.fullmatch(name) is not None for name in events.names], bool)
+
+
+@compute_once
+def _is_record(events: HostEvents) -> Bools:
+    """Return by row of event metadata whether it holds the arguments of a collective."""
+    return np.array([name == RECORD for name in events.names], bool)
+
+
+def find_collective_calls(events: HostEvents, rows: Int64s) -> Int64s:
+    """By row the event metadata of the call of a collective around its launch, NOT_NAMED for all that is none."""
+    above = _find_above(events, rows, _is_call(events))
+    return np.where(above < 0, NOT_NAMED, events.meta[above])
+
+
+def find_collective_arguments(events: HostEvents, rows: Int64s) -> Int64s:
+    """By row the event with the arguments of a collective: the kernel itself, or the record around its launch; -1:
+    there is none."""
+    if _TYPE not in events.stats or not len(events.texts(_TYPE)[0]):
+        return np.full(len(rows), -1, np.int64)
+    found = _find_above(events, rows, _is_record(events))
+    own = np.isin(rows, events.texts(_TYPE)[0]) & is_collective(events)[events.meta[rows]]
+    return np.where(own, rows, found)
+
+
+def read_collective_names(events: HostEvents, arguments: Int64s) -> Int64s:
+    """Beside rows of arguments the number of the text of the collective's name; -1: not recorded."""
+    if _NAMED not in events.stats:
+        return np.full(len(arguments), -1, np.int64)
+    return np.where(arguments < 0, -1, join_stat_values(*events.texts(_NAMED), np.maximum(arguments, 0)))
+
+
+def read_payload_bytes(events: HostEvents, arguments: Int64s) -> Int64s:
+    """Beside rows of arguments the bytes of a collective; NO_BYTES: not recorded. Of an all-gather they are what each
+    device receives, of all others what it sends."""
+    found = np.full(len(arguments), NO_BYTES, np.int64)
+    at = np.flatnonzero(arguments >= 0)
+    if not len(at):
+        return found
+    rows = arguments[at]
+    sent, received = (join_stat_values(*events.ints(name), rows) for name in (_SENT, _RECEIVED))
+    types, named = join_stat_values(*events.texts(_TYPE), rows), read_collective_names(events, rows)
+    sizes = {number: _get_type_size(events.text(number)) for number in np.unique(types[types >= 0]).tolist()} | {-1: 0}
+    gathers = {number: _is_gathering(events.text(number)) for number in np.unique(named[named >= 0]).tolist()} | {
+        -1: False
+    }
+    elements = np.where([gathers[number] for number in named.tolist()], received, sent)
+    size = np.array([sizes[number] for number in types.tolist()], np.int64)
+    known = (elements >= 0) & (elements < _MOST_ELEMENTS) & (size > 0)
+    found[at] = np.where(known, np.where(known, elements, 0) * size, NO_BYTES)
+    return found
+
+
+def read_group_sizes(events: HostEvents, arguments: Int64s) -> Int64s:
+    """Beside rows of arguments how many devices take part in a collective; 0: not recorded."""
+    if _GROUP_SIZE not in events.stats:
+        return np.zeros(len(arguments), np.int64)
+    size = np.where(arguments < 0, 0, join_stat_values(*events.ints(_GROUP_SIZE), np.maximum(arguments, 0)))
+    return np.where((size > 0) & (size <= MOST_DEVICES), size, 0)
+
+
+def read_other_ranks(events: HostEvents, arguments: Int64s) -> tuple[Int64s, Bools]:
+    """Beside rows of arguments the rank that a send or a recv names, -1: none, and whether it receives."""
+    rows = np.maximum(arguments, 0)
+    source, target = (
+        np.where(arguments < 0, -1, join_stat_values(*events.ints(name), rows))
+        if name in events.stats
+        else rows * 0 - 1
+        for name in (_SOURCE, _TARGET)
+    )
+    return np.where(target >= 0, target, source), target >= 0
+
+
+def _get_type_size(type_name: str) -> int:
+    """0: unknown."""
+    lowered = type_name.lower()
+    return 1 if lowered.startswith(("float8", "float4_")) else _SIZES.get(lowered, 0)
+
+
+def _is_gathering(collective: str) -> bool:
+    return "allgather" in collective.lower().replace("_", "")
+
+
+@compute_once
+def _find_parents(events: HostEvents) -> Int32s:
+    """Return by row the enclosing event of its thread; -1: none."""
+    plane, parent = events.plane_named(HOST_THREADS), np.full(len(events), -1, np.int32)
+    lines = plane.lines if plane is not None else ()
+    bounds = np.array([(line.first, line.last) for line in lines], np.int64).reshape(-1, 2)
+    parents(events.start_ps, events.duration_ps, None, np.zeros((0, 3), np.int64), bounds, parent, events.slack_ps)
+    return parent
+
+
+def _find_above(events: HostEvents, rows: Int64s, wanted: Bools) -> Int64s:
+    """By row of a collective the nearest event around its launch that is wanted, by metadata; -1: none."""
+    found = np.full(len(rows), -1, np.int64)
+    if events.plane_named(HOST_THREADS) is None or not wanted.any() or not is_kineto(events):
+        return found
+    at = np.flatnonzero(is_collective(events)[events.meta[rows]])
+    if not len(at):
+        return found
+    parent = _find_parents(events)
+    above = find_launchers(events, rows[at])
+    while (further := (above >= 0) & ~wanted[events.meta[above]]).any():
+        above[further] = parent[above[further]]
+    found[at] = above
+    return found
+
+
+_KEEPS_SIZE: Final = (
+    CommunicationKind.ALL_REDUCE,
+    CommunicationKind.ALL_TO_ALL,
+    CommunicationKind.BROADCAST,
+    CommunicationKind.REDUCE,
+    CommunicationKind.SEND_RECV,
+)
+"""Kinds whose payload is what the call is given."""
+
+
+def add_host_collectives(
+    events: HostEvents, activity: CoreActivity, rows: Int64s, operations: Operations
+) -> CoreActivity:
+    """Add collectives of the host to what its only device did."""
+    names = {meta: events.names[meta] for meta in np.unique(events.meta[rows]).tolist()}
+    kinds = {meta: classify_call(name) for meta, name in names.items()}
+    ops = {meta: operations.number(Operation(0, name, kinds[meta], "", "")) for meta, name in names.items()}
+    op = np.array([ops[meta] for meta in events.meta[rows].tolist()], np.int32)
+    start, duration = events.start_ps[rows], np.maximum(events.duration_ps[rows], 0)
+    end = add_durations(start, duration)
+    aloft, done = np.ones(len(rows), np.bool_), np.zeros(len(rows), np.int64)
+    more = Flights(op, start, end, start, end, duration, aloft, _measure_bytes(events, rows), done)
+    both = (np.concatenate([getattr(one, name) for one in (activity.flights, more)]) for name in Flights.__slots__)
+    begin_ps, end_ps = min(activity.begin_ps, int(start.min())), max(activity.end_ps, int(end.max()))
+    return replace(activity, flights=Flights(*both), begin_ps=begin_ps, end_ps=end_ps)
+
+
+def _measure_bytes(events: HostEvents, rows: Int64s) -> Int64s:
+    """Return the bytes of each collective by the shapes of its arguments; NO_BYTES if these are not recorded."""
+    columns = [join_stat_values(*events.texts(name), rows) for name in ARGUMENTS[:3]]
+    first, place = number_distinct_rows([*columns, events.meta[rows].astype(np.int64)])
+    found = []
+    for at in first.tolist():
+        name = events.names[events.meta[rows[at]]]
+        dims, old, types = (int(column[at]) for column in columns)
+        shapes, kinds = (events.text(one) if one >= 0 else "" for one in (max(dims, old), types))
+        size = sum_argument_bytes(TorchCall(name, shapes, kinds, "")) if classify_call(name) in _KEEPS_SIZE else 0
+        found.append(size or NO_BYTES)
+    return np.array(found, np.int64)[place]
+
+
+EVENT_STATS: Final = ("memcpy_details", *COLLECTIVE_STATS)
 """Stats that are read beyond those of ops."""
 
-_DESTINATION: Final = pattern_of(r"(?:^|\s)dest:(\d{1,9})(?!\d)", re.ASCII)
+_DESTINATION: Final = compile_late(r"(?:^|\s)dest:(\d{1,9})(?!\d)", re.ASCII)
 
 
-def activities(
+def find_gpu_flights(
     events: HostEvents, planes: Sequence[Plane], modules: Modules, operations: Operations
 ) -> list[CoreActivity | None]:
     """What each GPU did; None: nothing."""
-    from fastprof.derive.ops import gpu  # it takes long to import
+    from fastprof.derive.ops import gpu_attribution  # it takes long to import
 
-    found = gpu.op_events(events, modules)
-    each = [_activity(events, plane, found, operations) for plane in planes]
-    rows = collectives_of_only_gpu(events)
-    return [one and with_host_collectives(events, one, rows, operations) for one in each] if len(rows) else each
+    found = gpu_attribution.find_op_events(events, modules)
+    each = [_find_flights(events, plane, found, operations) for plane in planes]
+    rows = find_only_gpu_collectives(events)
+    return [one and add_host_collectives(events, one, rows, operations) for one in each] if len(rows) else each
 
 
-def _activity(events: HostEvents, plane: Plane, found: GpuOpEvents, operations: Operations) -> CoreActivity | None:
+def _find_flights(events: HostEvents, plane: Plane, found: GpuOpEvents, operations: Operations) -> CoreActivity | None:
     lines = [line for line in plane.lines if not is_derived(line) and line.last > line.first]
     if not lines:
         return None
-    rows = joined([np.arange(line.first, line.last) for line in lines])
+    rows = join_arrays([np.arange(line.first, line.last) for line in lines])
     start, duration = events.start_ps[rows], np.maximum(events.duration_ps[rows], 0)
     span = extent(start, duration)
     begin, end = span if span is not None else (int(start.min()), 2**63 - 1)
-    span_ps(events.host, plane.name, begin, end)
-    op, moved, other = _operations_of(events, plane, rows, found, operations)
+    compute_span(events.host, plane.name, begin, end)
+    op, moved, other = _find_operations(events, plane, rows, found, operations)
     moves = op >= 0
     took = np.minimum(duration, (2**63 - 1) - np.maximum(start, 0))  # no end exceeds 64 bits
-    work = as_stretches(*stretches.union(start[~moves], took[~moves]))
+    work = make_stretches(*spans.merge_spans(start[~moves], took[~moves]))
     first, last, wait = start[moves], (start + took)[moves], took[moves]
     none = np.zeros(len(first), np.int64)
     flights = Flights(op[moves], first, last, first, last, wait, moves[moves], moved[moves], none)
@@ -80,54 +312,55 @@ def _activity(events: HostEvents, plane: Plane, found: GpuOpEvents, operations: 
     return CoreActivity(work, np.zeros(0, STRETCH), flights, begin, end, direct)
 
 
-def _operations_of(
+def _find_operations(
     events: HostEvents, plane: Plane, rows: Int64s, found: GpuOpEvents, operations: Operations
 ) -> tuple[Int32s, Int64s, Direct]:
     """The operation of each event, -1: it computes; the bytes that it records, and the device at its other end. Looks
     once at each kernel with its op and the call of a collective that launched it."""
-    called = torch_collectives.collective_calls(events, rows)
-    arguments = torch_collectives.collective_arguments(events, rows)
-    named = torch_collectives.collective_names(events, arguments)
-    sizes = torch_collectives.group_sizes(events, arguments)
-    moved, elsewhere, target, way = _copies(events, plane, rows)
-    first, place = distinct_rows([found.op[rows], events.meta[rows], called, named, sizes, way])
+    called = find_collective_calls(events, rows)
+    arguments = find_collective_arguments(events, rows)
+    named = read_collective_names(events, arguments)
+    sizes = read_group_sizes(events, arguments)
+    moved, elsewhere, target, way = _read_copies(events, plane, rows)
+    first, place = number_distinct_rows([found.op[rows], events.meta[rows], called, named, sizes, way])
     of_pair, to_peer = (np.full(len(first), -1, np.int32) for _ in range(2))
     for at, row in enumerate(first.tolist()):
         number = int(found.op[rows[row]])
         op = found.ops[number] if number >= 0 else None
         kernel = events.names[events.meta[rows[row]]]
-        kind = kind_of_kernel(kernel, op.category if op is not None else "")
-        if kind is Kind.LOCAL_COPY:  # names of copies may lack the direction
+        kind = classify_kernel(kernel, op.category if op is not None else "")
+        if kind is CommunicationKind.LOCAL_COPY:  # names of copies may lack the direction
             kind = _WAYS[int(way[row])][1]
         if kind is not None and (called[row] != NOT_NAMED or named[row] >= 0):
             recorded = events.text(int(named[row])) if named[row] >= 0 else ""
             call = events.names[called[row]] if called[row] != NOT_NAMED else recorded
-            said = kind_of_call(recorded or call)
-            kind = kind if said is Kind.OTHER_COLLECTIVE else said  # of several that were called at once
+            said = classify_call(recorded or call)
+            kind = kind if said is CommunicationKind.OTHER_COLLECTIVE else said  # of several that were called at once
             of_pair[at] = operations.number(Operation(0, call, kind, kernel, call, int(sizes[row])))
         elif kind is not None:
-            of_pair[at] = to_peer[at] = operations.number(_operation(kernel, op, kind))
-        if kind is Kind.LOCAL_COPY:
-            to_peer[at] = operations.number(_operation(kernel, op, Kind.PEER_COPY))
-    moved = np.where(moved == NO_BYTES, torch_collectives.payload_bytes(events, arguments), moved)
-    rank, receives = torch_collectives.other_ranks(events, arguments)
+            of_pair[at] = to_peer[at] = operations.number(_make_operation(kernel, op, kind))
+        if kind is CommunicationKind.LOCAL_COPY:
+            to_peer[at] = operations.number(_make_operation(kernel, op, CommunicationKind.PEER_COPY))
+    moved = np.where(moved == NO_BYTES, read_payload_bytes(events, arguments), moved)
+    rank, receives = read_other_ranks(events, arguments)
     other = Direct(rows, np.where(rank >= 0, rank, target), receives | (rank < 0), rank >= 0)
     return np.where(elsewhere, to_peer[place], of_pair[place]), np.where(of_pair[place] >= 0, moved, NO_BYTES), other
 
 
-def _operation(kernel: str, op: GpuOp | None, kind: Kind) -> Operation:
+def _make_operation(kernel: str, op: GpuOp | None, kind: CommunicationKind) -> Operation:
     if op is None:
         return Operation(0, kernel, kind, "", "")
     return Operation(op.program_id, op.name, kind, op.long_name, op.provenance)
 
 
 _WAYS: Final = (
-    ("", Kind.LOCAL_COPY), ("kind:HtoD", Kind.HOST_TO_DEVICE_COPY), ("kind:DtoH", Kind.DEVICE_TO_HOST_COPY)
+    ("", CommunicationKind.LOCAL_COPY), ("kind:HtoD", CommunicationKind.HOST_TO_DEVICE_COPY),
+    ("kind:DtoH", CommunicationKind.DEVICE_TO_HOST_COPY)
 )  # fmt: skip
 """How details of copies begin that leave or reach the device."""
 
 
-def _copies(events: HostEvents, plane: Plane, rows: Int64s) -> tuple[Int64s, Bools, Int64s, Int64s]:
+def _read_copies(events: HostEvents, plane: Plane, rows: Int64s) -> tuple[Int64s, Bools, Int64s, Int64s]:
     """Return for copies their bytes, NO_BYTES if not recorded, whether they go to another device, its number
     among those of the host, -1: unknown, and the place of their direction in _WAYS."""
     moved, elsewhere = np.full(len(rows), NO_BYTES, np.int64), np.zeros(len(rows), np.bool_)
@@ -137,8 +370,8 @@ def _copies(events: HostEvents, plane: Plane, rows: Int64s) -> tuple[Int64s, Boo
     if len(has):
         distinct, inverse = np.unique(details.value[has], return_inverse=True)
         texts, inverse = events.all_texts(distinct), inverse.reshape(-1)
-        targets = [_target(text, plane) for text in texts]
-        moved[has] = np.array([num_bytes(text) or NO_BYTES for text in texts], np.int64)[inverse]
+        targets = [_parse_target(text, plane) for text in texts]
+        moved[has] = np.array([parse_copy_bytes(text) or NO_BYTES for text in texts], np.int64)[inverse]
         elsewhere[has] = np.array([one >= 0 for one in targets], np.bool_)[inverse]
         counted = [_OTHER_NUMBERS not in text for text in texts]
         target[has] = np.where(counted, np.array(targets, np.int64), -1)[inverse]
@@ -151,7 +384,7 @@ _OTHER_NUMBERS: Final = "kind:Unknown"
 """Details of copies that count devices of ROCm, processors among them, not as planes do."""
 
 
-def _target(details: str, plane: Plane) -> int:
+def _parse_target(details: str, plane: Plane) -> int:
     """The device that a copy goes to; -1: it does not leave this one."""
     found = _DESTINATION.search(details)
     away = found is not None and plane.ordinal is not None and int(found[1]) != plane.ordinal

@@ -1,8 +1,14 @@
-"""The communication of one host's devices: what is kept of it when its events are gone."""
+"""The communication of one host's devices: what is kept of it when its events are gone. And what the devices of a host
+ran, as spans of time by kind: TensorCores, GPUs, or the host's threads.
+
+A copy or a collective that is in flight while a core does nothing counts like an op that waits for it, so that sums are
+those of the analysis communication. The threads of a host without devices that run what XLA compiled, or ops of
+TensorFlow or PyTorch that belong to no input pipeline, are one device, ``CPU``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -11,37 +17,155 @@ import numpy as np
 
 from fastprof import hlo
 from fastprof.decode.workers import Workers
-from fastprof.derive.communication import activities, gpu_flights, tpu_flights
-from fastprof.derive.communication.arrivals import Arrivals, Arrived, arrivals, arrived, of_middle_steps, share
-from fastprof.derive.communication.device_links import HostLinks, Sent, direct_links, host_links
-from fastprof.derive.communication.flights import CoreActivity, Operation, Sums, measured
-from fastprof.derive.communication.narrow_columns import Compressed
-from fastprof.derive.communication.operation_sums import HostOperations, OfOperations
-from fastprof.derive.communication.payload import NO_PAYLOAD, payload
-from fastprof.derive.communication.ranks import rank_count, rank_of, zero_ns
-from fastprof.derive.communication.step_sums import CostsOfSteps, DeviceSteps, joined, kept_spans
-from fastprof.derive.communication.teams import Assignments, device_ids
-from fastprof.derive.devices.device_count import HostDevices
-from fastprof.derive.devices.kineto_categories import is_kineto
-from fastprof.derive.ops import tpu
+from fastprof.derive.communication import gpu_flights, tpu_flights
+from fastprof.derive.communication.arrivals import (
+    DeviceArrivals,
+    HostArrivals,
+    find_device_arrivals,
+    join_arrivals,
+    keep_middle_steps,
+    limit_rows,
+)
+from fastprof.derive.communication.collectives import (
+    NO_PAYLOAD,
+    Assignments,
+    list_device_ids,
+    parse_payload,
+    read_rank,
+    read_rank_count,
+    read_zero_ns,
+)
+from fastprof.derive.communication.communication_sums import (
+    CompressedColumns,
+    DeviceStepSums,
+    HostOperations,
+    HostStepCosts,
+    OperationSums,
+    compress_spans,
+    join_sums,
+)
+from fastprof.derive.communication.device_links import DeviceLinks, HostLinks, list_direct_links, list_host_links
+from fastprof.derive.communication.flights import CoreActivity, Operation, Operations, SpanSums, measure_spans
+from fastprof.derive.devices.device_events import list_op_events
+from fastprof.derive.devices.op_names import is_kineto
+from fastprof.derive.devices.run_environment import HostDevices
+from fastprof.derive.ops import tpu_cores
 from fastprof.derive.ops.device_ops import GPU_STATS
-from fastprof.derive.steps.database import SPARSE_CORE_IDS, StepDatabase
-from fastprof.derive.steps.host_collectives import collectives_of_only_gpu, host_collectives
-from fastprof.derive.steps.marked_spans import markers
-from fastprof.derive.steps.step_time import longest
-from fastprof.schema.array_types import Bools, Int32s, Int64s
-from fastprof.schema.time_sums import ends_of
+from fastprof.derive.ops.device_time import (
+    COMPUTE,
+    DeviceEvents,
+    DeviceSpans,
+    Transfer,
+    find_thread_spans,
+    make_span_records,
+    make_transfer,
+    read_row_times,
+)
+from fastprof.derive.steps.device_steps import is_derived
+from fastprof.derive.steps.grouping import find_step_markers
+from fastprof.derive.steps.step_database import SPARSE_CORE_IDS, StepDatabase, select_longest_markers
+from fastprof.derive.steps.step_events import find_host_collectives, find_only_gpu_collectives
+from fastprof.schema.columns import Bools, Int32s, Int64s, add_durations
 from fastprof.schema.value_classes import dataclass
-from fastprof.tables.host_events import HostEvents, Plane
+from fastprof.tables.host_events import HostEvents, Plane, compute_once
 
 if TYPE_CHECKING:
+    from fastprof.derive.steps.event_graph import EventForest
     from fastprof.derive.steps.grouping import Groups
-    from fastprof.hlo.modules import Modules
+    from fastprof.hlo.programs import Modules
+
+
+Activities = tuple[Operations, list[CoreActivity | None]]
+"""The operations of the devices, which nobody adds to; and beside the devices what each did, None: it has no ops."""
+
+
+def get_core_activities(events: HostEvents, planes: Sequence[Plane], workers: Workers) -> Activities:
+    """Of TensorCores and SparseCores, the latter last."""
+    count = sum(plane.kind == "TPU" for plane in planes)
+    known, found = _get_tensor_core_activities(events, workers)
+    cores = [found[plane.number] for plane in planes[:count]]
+    if count == len(planes):
+        return known, cores
+    operations = known.copy()
+    return operations, cores + tpu_flights.find_tpu_flights(events, planes[count:], operations, workers)
+
+
+@compute_once
+def _get_tensor_core_activities(
+    events: HostEvents, workers: Workers
+) -> tuple[Operations, dict[int, CoreActivity | None]]:
+    """By number of their planes."""
+    planes = sorted(events.planes_of("TPU"), key=lambda plane: plane.xplane_id)
+    operations = Operations()
+    found = tpu_flights.find_tpu_flights(events, planes, operations, workers)
+    return operations, {plane.number: did for plane, did in zip(planes, found, strict=True)}
+
+
+@compute_once
+def get_gpu_activities(events: HostEvents, modules: Modules) -> Activities:
+    """Of GPUs, in the order of their planes."""
+    operations = Operations()
+    return operations, gpu_flights.find_gpu_flights(events, events.planes_of("GPU"), modules, operations)
+
+
+def list_device_spans(
+    events: HostEvents, modules: Modules, forest: EventForest, workers: Workers, computes: Callable[[str], bool]
+) -> list[DeviceSpans]:
+    """What the devices of a host ran; those that ran nothing are left out. ``computes``: of the name of an op of
+    TensorFlow, whether it computes, where the threads are the device."""
+    gpus, cores = events.planes_of("GPU"), events.planes_of("TPU")
+    if not gpus and not cores:
+        return find_thread_spans(events, forest, computes)
+    if cores:
+        operations, found = get_core_activities(events, cores, workers)
+        own = [_get_core_spans(events, plane) for plane in cores]
+    else:
+        operations, found = get_gpu_activities(events, modules)
+        own = [read_row_times(events, _find_gpu_rows(plane)) for plane in gpus]
+    transfers = [make_transfer(one.name, one.kind) for one in operations.known]
+    devices = zip(cores or gpus, found, own, strict=True)
+    return [_get_activity_spans(plane, did, transfers, its) for plane, did, its in devices if did is not None]
+
+
+def _find_gpu_rows(plane: Plane) -> Int32s:
+    lines = [line for line in plane.lines if not is_derived(line)]
+    return np.concatenate(
+        [np.zeros(0, np.int32), *(np.arange(line.first, line.last, dtype=np.int32) for line in lines)]
+    )
+
+
+def _get_core_spans(events: HostEvents, plane: Plane) -> DeviceEvents:
+    found = list_op_events(events, plane)
+    return DeviceEvents(found.rows, found.start_ps, add_durations(found.start_ps, found.duration_ps))
+
+
+def _get_activity_spans(
+    plane: Plane, did: CoreActivity, transfers: Sequence[Transfer], own: DeviceEvents
+) -> DeviceSpans:
+    """A device waits first for the transfer at which it stands, then for those in flight."""
+    flights = did.flights
+    aloft = np.flatnonzero(flights.aloft & (flights.end_ps > flights.begin_ps))
+    stood = flights.op[did.stood["row"]] if len(did.stood) else np.zeros(0, np.int32)
+    op = np.concatenate([stood, flights.op[aloft]])
+    kinds = np.array([one.kind for one in transfers] or [0], np.int32)
+    rank = 2 * kinds[op]
+    rank[len(stood) :] += 1
+    spans = np.concatenate(
+        [
+            make_span_records(did.work["begin"], did.work["end"], 2 * COMPUTE, 0),
+            make_span_records(did.stood["begin"], did.stood["end"], rank[: len(stood)], op[: len(stood)] + 1),
+            make_span_records(flights.begin_ps[aloft], flights.end_ps[aloft], rank[len(stood) :], op[len(stood) :] + 1),
+        ]
+    )
+    return DeviceSpans(plane.name, plane, spans, transfers, own)
+
 
 EVENT_STATS: Final = tuple(
-    dict.fromkeys((*tpu.EVENT_STATS, *tpu_flights.EVENT_STATS, *GPU_STATS, *gpu_flights.EVENT_STATS))
+    dict.fromkeys((*tpu_cores.EVENT_STATS, *tpu_flights.EVENT_STATS, *GPU_STATS, *gpu_flights.EVENT_STATS))
 )
-METADATA_STATS: Final = tuple(dict.fromkeys((*tpu_flights.METADATA_STATS, *tpu.METADATA_STATS, *hlo.METADATA_STATS)))
+METADATA_STATS: Final = tuple(
+    dict.fromkeys((*tpu_flights.METADATA_STATS, *tpu_cores.METADATA_STATS, *hlo.METADATA_STATS))
+)
 """Stats that are read, beside the plane stat core_details."""
 
 _MOST_ID: Final = 2**31 - 1
@@ -49,7 +173,7 @@ _MOST_ID: Final = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Device:
+class CommunicatingDevice:
     """A TensorCore, a SparseCore or a GPU. ``plane``, ``name``: of its plane, and as in the analysis steps."""
 
     plane: str
@@ -67,14 +191,14 @@ class HostCommunication:
     host: str
     hardware: str
     present: HostDevices
-    devices: tuple[Device, ...]
+    devices: tuple[CommunicatingDevice, ...]
     operations: HostOperations
-    of_operations: OfOperations
-    whole: Sums
+    of_operations: OperationSums
+    whole: SpanSums
     has_kind: Bools
-    costs: CostsOfSteps
-    steps: Compressed | None
-    arrivals: Arrivals
+    costs: HostStepCosts
+    steps: CompressedColumns | None
+    arrivals: HostArrivals
     links: HostLinks
     of_torch: bool = False
     """PyTorch's profiler recorded it."""
@@ -91,11 +215,11 @@ class HostCommunication:
         return replace(self, arrivals=self.arrivals.without_rows(), costs=_NO_COSTS, of_operations=_NO_OPERATIONS)
 
 
-_NO_COSTS: Final = CostsOfSteps.none()
-_NO_OPERATIONS: Final = OfOperations.none()
+_NO_COSTS: Final = HostStepCosts.none()
+_NO_OPERATIONS: Final = OperationSums.none()
 
 
-class _Windows(NamedTuple):
+class _StepWindows(NamedTuple):
     """The steps of one device."""
 
     name: str
@@ -105,18 +229,18 @@ class _Windows(NamedTuple):
     duration_ps: Int64s = np.zeros(0, np.int64)
 
 
-class _OnDevice(NamedTuple):
+class _DeviceMeasures(NamedTuple):
     """What is kept of one device, before those of a host are put together."""
 
-    device: Device
-    steps: DeviceSteps
-    whole: Sums
-    operations: OfOperations
-    arrived: Arrived
-    direct: Sent
+    device: CommunicatingDevice
+    steps: DeviceStepSums
+    whole: SpanSums
+    operations: OperationSums
+    arrived: DeviceArrivals
+    direct: DeviceLinks
 
 
-def host_communication(
+def measure_host_communication(
     events: HostEvents,
     hardware: str,
     modules: Modules,
@@ -128,86 +252,90 @@ def host_communication(
 ) -> HostCommunication:
     """``names``: of steps, by group; None: sums of steps are not kept. ``session_hosts``: if there are
     many, arrivals of the middle steps are kept only."""
-    planes = device_planes(events, hardware)
+    planes = list_device_planes(events, hardware)
     is_gpu = hardware == "GPU"
-    operations, found = activities.of_gpus(events, modules) if is_gpu else activities.of_cores(events, planes, workers)
+    operations, found = get_gpu_activities(events, modules) if is_gpu else get_core_activities(events, planes, workers)
     kind_of_op = np.array([one.kind.number for one in operations.known], np.int32)
     meets = np.array([one.kind.meets for one in operations.known], np.bool_)
     active = [(place, plane, did) for place, (plane, did) in enumerate(zip(planes, found, strict=True)) if did]
-    on_host = collectives_of_only_gpu(events)
-    windows = partial(_with_collectives, events, groups, on_host)
+    on_host = find_only_gpu_collectives(events)
+    windows = partial(_extend_windows, events, groups, on_host)
     jobs = [
-        partial(_on_device, plane, activity, kind_of_op, meets, windows(_windows(steps, groups, place, plane)))
+        partial(
+            _measure_device, plane, activity, kind_of_op, meets, windows(_find_windows(steps, groups, place, plane))
+        )
         for place, plane, activity in active
     ]
-    each: list[_OnDevice] = workers.run(None, jobs)
-    ids = device_ids([plane for _, plane, _ in active])
+    each: list[_DeviceMeasures] = workers.run(None, jobs)
+    ids = list_device_ids([plane for _, plane, _ in active])
     assignments = Assignments(modules, ids, all_here=is_gpu)
-    teams = _teams([one.operations.op for one in each], assignments, operations.known)
+    teams = _find_teams([one.operations.op for one in each], assignments, operations.known)
     of_rows = [team[np.searchsorted(one.operations.op, one.arrived.op)] for one, team in zip(each, teams, strict=True)]
     of_torch = is_kineto(events)
-    every = arrivals([one.arrived for one in each], of_rows, sized=of_torch)
+    every = join_arrivals([one.arrived for one in each], of_rows, sized=of_torch)
     of_steps = [one.steps for one in each]
-    whole = joined([one.whole for one in each])
+    whole = join_sums([one.whole for one in each])
     return HostCommunication(
         host=events.host,
         hardware=hardware,
         present=HostDevices.of(events),
         devices=tuple(one.device for one in each),
         operations=HostOperations.of(operations.known),
-        of_operations=OfOperations.joined([one.operations for one in each]),
+        of_operations=OperationSums.joined([one.operations for one in each]),
         whole=whole,
         has_kind=np.array([np.isin(whole.kinds, one.whole.kinds) for one in each]).reshape(len(each), len(whole.kinds)),
-        costs=CostsOfSteps.of(of_steps),
-        steps=None if names is None else kept_spans(of_steps, names),
-        arrivals=of_middle_steps(every, _complete(of_steps), share(session_hosts, len(each))),
-        links=host_links(
+        costs=HostStepCosts.of(of_steps),
+        steps=None if names is None else compress_spans(of_steps, names),
+        arrivals=keep_middle_steps(every, _find_complete_groups(of_steps), limit_rows(session_hosts, len(each))),
+        links=list_host_links(
             [one.direct for one in each],
             [one.operations for one in each],
             operations.known,
             assignments,
             is_gpu=is_gpu,
-            rank=rank_of(events),
+            rank=read_rank(events),
             session_hosts=session_hosts,
         ),
         of_torch=of_torch,
-        zero_ns=zero_ns(events),
-        rank_count=rank_count(events),
+        zero_ns=read_zero_ns(events),
+        rank_count=read_rank_count(events),
         start_unix_ns=events.start_unix_ns,
-        uncounted_collectives=len(host_collectives(events)) - len(on_host),
+        uncounted_collectives=len(find_host_collectives(events)) - len(on_host),
     )
 
 
-def _on_device(plane: Plane, activity: CoreActivity, kind_of_op: Int32s, meets: Bools, windows: _Windows) -> _OnDevice:
+def _measure_device(
+    plane: Plane, activity: CoreActivity, kind_of_op: Int32s, meets: Bools, windows: _StepWindows
+) -> _DeviceMeasures:
     begin_ps = np.append(windows.begin_ps, activity.begin_ps)
     duration_ps = np.append(windows.duration_ps, activity.end_ps - activity.begin_ps)
-    sums, exposed_ps, hidden_ps = measured(activity, kind_of_op, begin_ps, duration_ps)
+    sums, exposed_ps, hidden_ps = measure_spans(activity, kind_of_op, begin_ps, duration_ps)
     whole = sums.rows(slice(-1, None))
-    steps = DeviceSteps(sums.rows(slice(0, -1)), windows.group, windows.complete)
+    steps = DeviceStepSums(sums.rows(slice(0, -1)), windows.group, windows.complete)
     if not len(windows.group):
-        steps = DeviceSteps(whole, np.full(1, -1, np.int64), np.ones(1, np.bool_))
+        steps = DeviceStepSums(whole, np.full(1, -1, np.int64), np.ones(1, np.bool_))
     flights = activity.flights
     chosen = np.flatnonzero(meets[flights.op])
     chosen = chosen[np.argsort(flights.begin_ps[chosen], kind="stable")]
-    group = _groups_at(flights.begin_ps[chosen], windows)
-    return _OnDevice(
-        Device(plane.name, windows.name, plane.kind == "SPARSECORE", len(windows.group)),
+    group = _find_groups_at(flights.begin_ps[chosen], windows)
+    return _DeviceMeasures(
+        CommunicatingDevice(plane.name, windows.name, plane.kind == "SPARSECORE", len(windows.group)),
         steps,
         whole,
-        OfOperations.of(flights, exposed_ps, hidden_ps),
-        arrived(flights, chosen, group, is_gpu=plane.kind == "GPU"),
-        direct_links(flights, activity.direct, kind_of_op),
+        OperationSums.of(flights, exposed_ps, hidden_ps),
+        find_device_arrivals(flights, chosen, group, is_gpu=plane.kind == "GPU"),
+        list_direct_links(flights, activity.direct, kind_of_op),
     )
 
 
-def _complete(devices: Sequence[DeviceSteps]) -> Int64s:
+def _find_complete_groups(devices: Sequence[DeviceStepSums]) -> Int64s:
     """The groups of the steps that are complete on all devices that have them."""
     group = np.concatenate([np.zeros(0, np.int64), *(device.group for device in devices)])
     complete = np.concatenate([np.zeros(0, np.bool_), *(device.complete for device in devices)])
     return np.setdiff1d(group, group[~complete])
 
 
-def _teams(ran_on: Sequence[Int64s], assignments: Assignments, operations: Sequence[Operation]) -> list[Int64s]:
+def _find_teams(ran_on: Sequence[Int64s], assignments: Assignments, operations: Sequence[Operation]) -> list[Int64s]:
     """Of each device, beside the operations that it ran, the group of devices in which it takes part, 0 if there is
     only one; -1: unknown. Only devices that ran an operation are looked up in its groups."""
     ends = np.cumsum([len(ran) for ran in ran_on], dtype=np.int64)
@@ -218,66 +346,68 @@ def _teams(ran_on: Sequence[Int64s], assignments: Assignments, operations: Seque
     ran, first = np.unique(op[order], return_index=True)
     for number, rows in zip(ran.tolist(), np.split(order, first)[1:], strict=True):
         one = operations[number]
-        shape = payload(one.kind, one.text) if one.kind.meets and one.text else NO_PAYLOAD
+        shape = parse_payload(one.kind, one.text) if one.kind.meets and one.text else NO_PAYLOAD
         if shape.count is not None and shape.count > 1:
             team[rows] = assignments.teams(one.program_id, shape, device[rows])
     return np.split(team, ends)[:-1]
 
 
-def device_planes(events: HostEvents, hardware: str) -> list[Plane]:
+def list_device_planes(events: HostEvents, hardware: str) -> list[Plane]:
     """GPUs; cores of TPUs in the order of the cores of steps: by id, SparseCores last."""
     if hardware == "GPU":
         return events.planes_of("GPU")
     if hardware != "TPU":
         return []
     planes = [plane for plane in events.planes if plane.kind in ("TPU", "SPARSECORE")]
-    planes.sort(key=_core_id)
-    if any(not 0 <= _core_id(plane) <= _MOST_ID for plane in planes):
+    planes.sort(key=_get_core_id)
+    if any(not 0 <= _get_core_id(plane) <= _MOST_ID for plane in planes):
         planes.sort(key=lambda plane: plane.kind == "SPARSECORE")
     return planes
 
 
-def _core_id(plane: Plane) -> int:
+def _get_core_id(plane: Plane) -> int:
     return plane.xplane_id + (SPARSE_CORE_IDS if plane.kind == "SPARSECORE" else 0)
 
 
-def _windows(steps: StepDatabase, groups: Groups, place: int, plane: Plane) -> _Windows:
+def _find_windows(steps: StepDatabase, groups: Groups, place: int, plane: Plane) -> _StepWindows:
     """The steps that a device took part in: of a GPU the longest run of each step's events on it."""
     if plane.kind == "GPU":
         own = groups.device_steps.get(plane.number)
         if own is None:
-            return _Windows(plane.name)
-        spans = longest(own.markers)
+            return _StepWindows(plane.name)
+        spans = select_longest_markers(own.markers)
         rows = np.minimum(np.searchsorted(steps.step, spans.group), max(len(steps) - 1, 0))
         known = steps.step[rows] == spans.group if len(steps) else np.zeros(len(spans), np.bool_)
         group, complete, spans = spans.group[known].astype(np.int64), steps.complete[rows[known]], spans[known]
-        return _Windows(plane.name, group, complete, spans.start_ps, spans.duration_ps)
+        return _StepWindows(plane.name, group, complete, spans.start_ps, spans.duration_ps)
     if len(steps.cores) <= place:
-        return _Windows(plane.name)
+        return _StepWindows(plane.name)
     rows = np.flatnonzero(steps.present[:, place])
     begin, duration = steps.begin_ps[rows, place], np.maximum(steps.duration_ps[rows, place], 0)
-    return _Windows(steps.cores.name[place], steps.step[rows], steps.complete[rows], begin, duration)
+    return _StepWindows(steps.cores.name[place], steps.step[rows], steps.complete[rows], begin, duration)
 
 
-def _with_collectives(events: HostEvents, groups: Groups, rows: Int64s, windows: _Windows) -> _Windows:
+def _extend_windows(events: HostEvents, groups: Groups, rows: Int64s, windows: _StepWindows) -> _StepWindows:
     """Extend each step to the end of the host's collectives, ``rows``, that begin before the next step."""
     if not len(rows) or not len(windows.group):
         return windows
     begin, duration, group = windows.begin_ps, windows.duration_ps.copy(), windows.group
     order = np.argsort(begin, kind="stable")
     last = order[-1]
-    marker_end = int(markers(events, groups, np.unique(group))[1][np.searchsorted(np.unique(group), group[last])])
+    marker_end = int(
+        find_step_markers(events, groups, np.unique(group))[1][np.searchsorted(np.unique(group), group[last])]
+    )
     until = np.append(begin[order[1:]], max(int(begin[last] + duration[last]), marker_end))
     start = events.start_ps[rows]
     step = np.searchsorted(begin[order], start, side="right") - 1
     within = (step >= 0) & (start < until[step])
-    end = np.minimum(ends_of(start, np.maximum(events.duration_ps[rows], 0)), until[step])
+    end = np.minimum(add_durations(start, np.maximum(events.duration_ps[rows], 0)), until[step])
     place = order[step[within]]
     np.maximum.at(duration, place, end[within] - begin[place])
     return windows._replace(duration_ps=duration)
 
 
-def _groups_at(times: Int64s, windows: _Windows) -> Int64s:
+def _find_groups_at(times: Int64s, windows: _StepWindows) -> Int64s:
     """The group of the step in which each time lies: the one that began last; -1: none."""
     if not len(windows.group):
         return np.full(len(times), -1, np.int64)

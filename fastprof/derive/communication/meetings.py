@@ -4,27 +4,467 @@ Occurrences of an op with the same number belong together: on each device they a
 steps, over the capture. They count only if all devices have begun before any is done, on the clock of their host,
 because nobody is done before the last one has come. To find what belongs together, clocks of different hosts are
 compared only if these are ranks of PyTorch whose traces count from Unix epoch: there, what goes on at once belongs
-together; see ranks. Who came last of several hosts follows from their clocks, as far as the meetings show these.
+together (collectives.py). Who came last of several hosts follows from their clocks, as far as the meetings show these.
+
+The arrivals of all hosts are read some ops at a time, so that what is computed of them takes little memory. Many are in
+a temporary file:
+
+    hosts are put together        each batch, in order of ops      a block is read from the pieces that have some of it:
+    as they are read              and steps, is cut into pieces    some ops, or some steps of an op
+    ┌ h0 h1 h2 ┐ ┌ h3 h4 h5 ┐     [op 0, 1][op 2][op 3 to 9]       [op 0, 1] of h0 h1 h2 and of h3 h4 h5
+    └          ┘ └          ┘     [op 0][op 1, 2][op 3 to 9]       [op 2]    of h0 h1 h2 and of h3 h4 h5  ...
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import field
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from fastprof.derive.communication.clock_fit import Attended
-from fastprof.derive.communication.clocks import Clocks, Encounters, clocks, gaps, last_rows, step_shifts
-from fastprof.derive.communication.flights import Operation
+from fastprof.derive.communication.arrivals import HostArrivals, KeptSteps, choose_compared_steps
+from fastprof.derive.communication.clocks import (
+    Clocks,
+    HostMeetings,
+    MeetingRows,
+    compare_clocks,
+    find_last_rows,
+    find_step_shifts,
+    measure_gaps,
+)
+from fastprof.derive.communication.collectives import find_offsets_ps, match_concurrent
+from fastprof.derive.communication.communication_sums import MergedOperations, StepNumbers, narrow_column
+from fastprof.derive.communication.flights import NO_BYTES, Operation
 from fastprof.derive.communication.host_communication import HostCommunication
-from fastprof.derive.communication.matching import Block, Met, joined, matched, of_meetings
-from fastprof.derive.communication.operation_sums import Merged
-from fastprof.derive.communication.ranks import at_once, offsets_ps
-from fastprof.derive.communication.session_arrivals import SessionArrivals
-from fastprof.derive.ops.tables import sums_by
-from fastprof.schema.array_types import Int32s, Int64s
+from fastprof.derive.devices.communication_kinds import CommunicationKind
+from fastprof.derive.ops.op_table import sum_by
+from fastprof.derive.steps.event_graph import number_keys
+from fastprof.schema.columns import Bools, Int32s, Int64s
+from fastprof.schema.value_classes import dataclass
+from fastprof.tables.host_spill import Stored
+
+
+@dataclass(frozen=True, slots=True)
+class Occurrences:
+    """Rows of one device, op and step follow each other, by begin. ``device``: number among those of all hosts;
+    ``op``: among the operations of all; ``step``: -1: none; ``size``: only of ranks of PyTorch, else empty;
+    ``waited``: empty if none is."""
+
+    host: Int32s
+    device: Int32s
+    op: Int32s
+    team: Int32s
+    step: Int64s
+    begin_ps: Int64s
+    end_ps: Int64s
+    duration_ps: Int64s
+    blocks: Bools
+    size: Int64s
+    waited: Bools = field(default_factory=lambda: np.zeros(0, np.bool_))
+
+    def take(self, rows: Int64s | Bools | slice) -> Occurrences:
+        columns = (getattr(self, name) for name in self.__slots__)
+        return Occurrences(*(column[rows] if len(column) else column for column in columns))
+
+    def __len__(self) -> int:
+        return len(self.op)
+
+
+@dataclass(frozen=True, slots=True)
+class MatchedRows:
+    """``rows``: the occurrences that met, by meeting, host and device. ``first``, ``number``: of each meeting its first
+    row, and the number of its occurrences. ``first_of_pair``: the first row of each pair of a meeting and a host.
+    ``apart``: how many have the number of others, but were not at the same time."""
+
+    rows: Occurrences
+    first: Int64s
+    number: Int64s
+    first_of_pair: Int64s
+    apart: int
+
+
+def match_occurrences(found: Occurrences) -> MatchedRows:
+    """Numbers count from the first occurrence, or, if more belong together then, from the last, which is -1: some
+    devices may be captured later."""
+    # without steps, occurrences on one host cannot be paired with those on another
+    host = np.where(found.step < 0, found.host, -1)
+    series, many = join_keys([found.op, found.team, found.step, host])
+    number, from_last = _number_occurrences(found)
+    grouped = _Grouped(found, *join_keys([series, number]))
+    if (number - from_last != (number - from_last)[:1]).any():  # else both numbers pair the same
+        other = _Grouped(found, *join_keys([series, from_last]))
+        late = other.agreed(series, many) > grouped.agreed(series, many)
+        if late.any():
+            number = np.where(late[series], from_last, number)
+            grouped = _Grouped(found, *join_keys([series, number]))
+    several = grouped.many > 1
+    return grouped.met(found, number, several & grouped.together, several & ~grouped.together)
+
+
+def group_meetings(found: Occurrences, meeting: Int64s) -> MatchedRows:
+    """The same, if it is known what belongs together. ``meeting``: the number of each occurrence's, from 0."""
+    grouped = _Grouped(found, meeting, int(meeting.max(initial=-1)) + 1)
+    return grouped.met(found, _number_occurrences(found)[0], grouped.many > 1, grouped.many == 1)
+
+
+class _Grouped:
+    """Occurrences by meeting, host and device. ``order``: their rows; ``first``, ``many``: of each meeting the first of
+    these, and how many there are; ``together``: whether, on each host, all devices have begun before any is done."""
+
+    def __init__(self, found: Occurrences, meeting: Int64s, count: int) -> None:
+        self.order = np.argsort(meeting.astype(np.uint16) if count <= FEW else meeting, kind="stable")
+        fresh = _find_changes(meeting[self.order])
+        self.first = np.flatnonzero(fresh)
+        self.many = np.diff(np.append(self.first, len(self.order)))
+        pairs = np.flatnonzero(fresh | _find_changes(found.host[self.order]))
+        apart = _find_most(found.begin_ps[self.order], pairs) > _find_least(found.end_ps[self.order], pairs)
+        self.together = np.ones(len(self.first), np.bool_)
+        self.together[np.searchsorted(self.first, pairs[apart], side="right") - 1] = False
+
+    def agreed(self, series: Int64s, count: int) -> Int64s:
+        """How many occurrences of each series meet others."""
+        met = np.where(self.together & (self.many > 1), self.many, 0)
+        return sum_by(series[self.order[self.first]], met, count)
+
+    def met(self, found: Occurrences, number: Int64s, chosen: Bools, apart: Bools) -> MatchedRows:
+        many = self.many[chosen]
+        rows = found.take(self.order if chosen.all() else self.order[np.repeat(chosen, self.many)])
+        first = np.cumsum(many) - many
+        fresh = _find_changes(rows.host)
+        fresh[first] = True
+        of_first = number[self.order[self.first[chosen]]]
+        return MatchedRows(rows, first, of_first, np.flatnonzero(fresh), int(self.many[apart].sum()))
+
+
+FEW: Final = 1 << 16
+"""Up to this limit, numbers are sorted digit by digit."""
+
+
+def _number_occurrences(found: Occurrences) -> tuple[Int64s, Int64s]:
+    """The number of each occurrence of its op on its device, in its step, counted from the first and from the last."""
+    first = np.flatnonzero(_find_changes(found.device) | _find_changes(found.op) | _find_changes(found.step))
+    many = np.diff(np.append(first, len(found)))
+    from_first = np.arange(len(found)) - np.repeat(first, many)
+    return from_first, from_first - np.repeat(many, many)
+
+
+def _find_changes(values: npt.NDArray[Any]) -> Bools:
+    """Where each stretch of equal values begins."""
+    fresh = np.ones(len(values), np.bool_)
+    np.not_equal(values[1:], values[:-1], out=fresh[1:])
+    return fresh
+
+
+def join_keys(columns: Sequence[Int64s | Int32s]) -> tuple[Int64s, int]:
+    """A number for each row, equal for equal values; some may be unused. And a bound of the numbers."""
+    place, count = _encode_column(columns[0])
+    for column in columns[1:]:
+        number, many = _encode_column(column)
+        if many > 1:
+            place, count = _encode_column(place * many + number)
+    return place, count
+
+
+def _encode_column(values: Int64s | Int32s) -> tuple[Int64s, int]:
+    """A number for each value, equal for equal ones, and a bound of the numbers, of the order of their count."""
+    if not len(values):
+        return values.astype(np.int64), 0
+    least, most = int(values.min()), int(values.max())
+    if most - least < 4 * len(values):
+        return values.astype(np.int64) - least, most - least + 1
+    number, count = number_keys([values.astype(np.int64)])
+    return number.astype(np.int64), count
+
+
+# ---- what meetings were
+
+
+class MeetingBlock:
+    """Meetings of a block. By meeting: ``op``, ``team``, ``step``, ``number``, ``host_count``, ``device_count``,
+    ``begin_ps``, when the first device came; ``first``, ``last``: numbers of devices, -1: unknown; ``skew_ps``,
+    ``wait_ps``: -1: unknown. ``blocks``: nothing else hides it. ``of_hosts``: of meetings of several hosts."""
+
+    def __init__(self, met: MatchedRows) -> None:
+        rows, first = met.rows, met.first
+        self.op, self.team, self.step, self.number = rows.op[first], rows.team[first], rows.step[first], met.number
+        self.device_count = np.diff(np.append(first, len(rows)))
+        self.host_count = np.diff(np.append(np.searchsorted(met.first_of_pair, first), len(met.first_of_pair)))
+        self.begin_ps, last_begin = _find_least(rows.begin_ps, first), _find_most(rows.begin_ps, first)
+        self.shortest_ps, self.longest_ps = _find_least(rows.duration_ps, first), _find_most(rows.duration_ps, first)
+        hidden = np.searchsorted(first, np.flatnonzero(~rows.blocks), side="right") - 1
+        self.blocks = np.ones(len(first), np.bool_)
+        self.blocks[hidden] = False
+        alone = self.host_count == 1
+        meeting = np.repeat(np.arange(len(first)), self.device_count)
+        waited = rows.duration_ps - self.shortest_ps[meeting]
+        shortest = rows.device[_find_first_where(waited == 0, first)]
+        self.first = np.where(alone, rows.device[_find_first_where(rows.begin_ps == self.begin_ps[meeting], first)], -1)
+        last = rows.device[_find_first_where(rows.begin_ps == last_begin[meeting], first)]
+        self.last = np.where(alone, last, np.where(self.blocks, shortest, -1))
+        self.skew_ps = np.where(alone, last_begin - self.begin_ps, -1)
+        self.wait_ps = np.where(self.blocks, sum_by(meeting, waited, len(first), "times of waiting"), -1)
+        self.of_hosts = MeetingHosts(met, meeting, ~alone)
+        self.device = rows.device
+        self.late_ps = np.where(alone[meeting], rows.begin_ps - self.begin_ps[meeting], -1)
+        self.waited_ps = np.where(self.blocks[meeting], waited, 0)
+
+
+class MeetingHosts:
+    """A row per host at a meeting of several, by meeting and host. ``begin_ps``: when the last of its devices began;
+    ``end_ps``: when the first was done; ``first``, ``last``: devices; ``first_begin_ps``: when the first began;
+    ``shows``: the device that was done first waited until then."""
+
+    def __init__(self, met: MatchedRows, meeting: Int64s, several: Bools) -> None:
+        rows, pairs = met.rows, met.first_of_pair
+        if not several.any():
+            rows, pairs, meeting = rows.take(slice(0, 0)), pairs[:0], meeting[:0]
+        begin, first_begin, end = (
+            _find_most(rows.begin_ps, pairs),
+            _find_least(rows.begin_ps, pairs),
+            _find_least(rows.end_ps, pairs),
+        )
+        many = np.diff(np.append(pairs, len(rows)))
+        last = rows.device[_find_first_where(rows.begin_ps == np.repeat(begin, many), pairs)]
+        first = rows.device[_find_first_where(rows.begin_ps == np.repeat(first_begin, many), pairs)]
+        chosen = several[meeting[pairs]] if len(pairs) else np.zeros(0, np.bool_)
+        self.meeting, self.host = meeting[pairs][chosen], rows.host[pairs][chosen]
+        self.begin_ps, self.first_begin_ps, self.end_ps = begin[chosen], first_begin[chosen], end[chosen]
+        self.first, self.last = first[chosen], last[chosen]
+        done = _find_first_where(rows.end_ps == np.repeat(end, many), pairs)
+        shows = rows.blocks[done] | rows.waited[done] if len(rows.waited) else rows.blocks[done]
+        self.shows = shows[chosen]
+
+
+def _find_least(values: Int64s, first: Int64s) -> Int64s:
+    """Of each stretch; ``first``: where they begin."""
+    return np.minimum.reduceat(values, first) if len(first) else values[:0]
+
+
+def _find_most(values: Int64s, first: Int64s) -> Int64s:
+    return np.maximum.reduceat(values, first) if len(first) else values[:0]
+
+
+def _find_first_where(wanted: Bools, first: Int64s) -> Int64s:
+    """The first row of each stretch for which a condition holds, as it does for one."""
+    rows = np.flatnonzero(wanted)
+    return rows[np.searchsorted(rows, first)]
+
+
+MOST_ROWS: Final = 1 << 19
+"""Of a batch or a block, unless a single host or a single step of one op has more."""
+_PIECE_ROWS: Final = 1 << 15
+_Rows = dict[str, npt.NDArray[Any]]
+
+
+class _ArrivalPiece(NamedTuple):
+    """``ops``, ``steps``: the first and the last of its ``rows``."""
+
+    ops: tuple[int, int]
+    steps: tuple[int, int]
+    rows: _Rows | Stored[_Rows]
+
+    def has(self, ops: slice, steps: tuple[int, int]) -> bool:
+        """Whether there may be rows of these ops and steps."""
+        return (
+            self.ops[0] < ops.stop
+            and self.ops[1] >= ops.start
+            and self.steps[0] <= steps[1]
+            and self.steps[1] >= steps[0]
+        )
+
+    def read(self) -> _Rows:
+        return self.rows.value() if isinstance(self.rows, Stored) else self.rows
+
+
+class SessionArrivals:
+    """Those of hosts, one after the other."""
+
+    def __init__(self) -> None:
+        self._batch: list[_Rows] = []
+        self._in_batch = self._hosts = self._devices = 0
+        self._pieces: list[_ArrivalPiece] = []
+        self._many = np.zeros(0, np.int64)
+        self._kept_steps: list[KeptSteps] = []
+        self._sized = self._any_waited = False
+
+    def add(self, one: HostCommunication, arrivals: HostArrivals, places: Int64s, numbers: StepNumbers) -> None:
+        """``places``: of the operations of the host among those of all. Raises UnreadableError if the disk has no room
+        for the arrivals."""
+        step = numbers.of(arrivals.groups)
+        op = places[arrivals.op] if len(arrivals) else np.zeros(0, np.int64)
+        rows = {
+            "host": np.full(len(arrivals), self._hosts, np.int32),
+            "device": arrivals.device.astype(np.int32) + np.int32(self._devices),
+            "op": op,
+            "team": arrivals.team,
+            "step": step[arrivals.group],
+            "begin_ps": arrivals.begin_ps,
+            "duration_ps": arrivals.duration_ps,
+            "beyond_ps": arrivals.beyond_ps,
+            "blocks": arrivals.blocks,
+            "size": _choose_sizes(one, arrivals),
+            "waited": arrivals.waited if len(arrivals.waited) else np.zeros(len(arrivals), np.bool_),
+        }
+        self._sized |= len(arrivals.bytes) > 0
+        self._any_waited |= len(arrivals.waited) > 0
+        self._kept_steps.append(KeptSteps(arrivals.of_steps, narrow_column(np.unique(rows["step"]))))
+        self._many = _add_counts(self._many, op)
+        self._hosts += 1
+        self._devices += len(one.devices)
+        self._batch.append(rows)
+        self._in_batch += len(arrivals)
+        if self._in_batch >= MOST_ROWS:
+            self._put_aside()
+
+    def compared(self, shift: Int64s | None = None) -> Int64s | None:
+        """The steps that are compared; None: all. ``shift``: by host, what its numbers of steps are moved by."""
+        return choose_compared_steps(self._kept_steps, shift)
+
+    def blocks(self, shift: Int64s | None = None) -> Iterator[Occurrences]:
+        """All of some ops, or of some steps of an op. Of an op and a step, rows are by host, device and begin; those of
+        no step are last."""
+        compared = self.compared(shift)
+        for ops in _cut_blocks(self._many):
+            for steps in self._parts(ops, shift, compared):
+                found = self._read(ops, steps, shift, compared)
+                if len(found):
+                    yield found
+
+    def all_at_once(self) -> Occurrences:
+        """By device, op, step and begin, with sizes: of all-to-all none, because ranks differ."""
+        found = self._read(slice(0, len(self._many)), _ALL, None, self.compared())
+        return found.take(np.lexsort((found.begin_ps, found.step, found.op, found.device)))
+
+    def _put_aside(self) -> None:
+        self._pieces += [one._replace(rows=Stored(one.read())) for one in self._cut_batch()]
+
+    def _cut_batch(self) -> Iterator[_ArrivalPiece]:
+        """The pieces of the hosts since the last batch."""
+        batch, self._batch, self._in_batch = self._batch, [], 0
+        if not batch:
+            return
+        rows = {name: _narrow_piece(np.concatenate([one[name] for one in batch])) for name in batch[0]}
+        key, count = join_keys([rows["op"], rows["step"]])
+        order = np.argsort(key.astype(np.uint16) if count <= FEW else key, kind="stable")
+        ends = np.flatnonzero(np.diff(key[order], append=-1)) + 1
+        first = 0
+        for end in ends.tolist():
+            if end - first >= _PIECE_ROWS or end == len(order):
+                some = {name: column[order[first:end]] for name, column in rows.items()}
+                yield _ArrivalPiece(_find_bounds(some["op"]), _find_bounds(some["step"]), some)
+                first = end
+
+    def _every(self) -> list[_ArrivalPiece]:
+        """All pieces. The only batch of a session stays in memory."""
+        if self._pieces:
+            self._put_aside()
+        else:
+            self._pieces = [*self._cut_batch()]
+        return self._pieces
+
+    def _parts(self, ops: slice, shift: Int64s | None, compared: Int64s | None) -> list[tuple[int, int]]:
+        """The first and the last step of each block of these ops: all, unless they are too many."""
+        if int(self._many[ops].sum()) <= MOST_ROWS:
+            return [_ALL]
+        known, many = np.zeros(0, np.int64), np.zeros(0, np.int64)
+        for piece in self._every():
+            if piece.has(ops, _ALL):
+                step = self._chosen(piece.read(), ops, _ALL, shift, compared)["step"]
+                own, count = np.unique(step, return_counts=True)
+                known, before = np.union1d(known, own), known
+                more = np.zeros(len(known), np.int64)
+                more[np.searchsorted(known, before)] = many
+                more[np.searchsorted(known, own)] += count
+                many = more
+        return [(int(known[part.start]), int(known[part.stop - 1])) for part in _cut_blocks(many)]
+
+    def _read(self, ops: slice, steps: tuple[int, int], shift: Int64s | None, compared: Int64s | None) -> Occurrences:
+        moved = (0, 0) if shift is None else (min(int(shift.min()), 0), max(int(shift.max()), 0))
+        near = (steps[0] - moved[1], steps[1] - moved[0])
+        parts = [
+            self._chosen(piece.read(), ops, steps, shift, compared) for piece in self._every() if piece.has(ops, near)
+        ]
+        of = {
+            name: np.concatenate([np.zeros(0, kind), *(part.pop(name) for part in parts)])
+            for name, kind in _TYPES.items()
+        }
+        found = Occurrences(
+            host=of["host"],
+            device=of["device"],
+            op=of["op"],
+            team=of["team"],
+            step=of["step"],
+            begin_ps=of["begin_ps"],
+            end_ps=of["begin_ps"] + of["duration_ps"] + of["beyond_ps"],
+            duration_ps=of["duration_ps"],
+            blocks=of["blocks"],
+            size=of["size"] if self._sized else of["size"][:0],
+            waited=of["waited"] if self._any_waited else of["waited"][:0],
+        )
+        stepless = np.flatnonzero(found.step < 0)
+        if not len(stepless):
+            return found
+        of_none = found.take(stepless)
+        last = stepless[np.lexsort((of_none.begin_ps, of_none.op, of_none.device))]
+        return found.take(np.concatenate([np.flatnonzero(found.step >= 0), last]))
+
+    def _chosen(
+        self, rows: _Rows, ops: slice, steps: tuple[int, int], shift: Int64s | None, compared: Int64s | None
+    ) -> _Rows:
+        """Those of a piece that are compared, of these ops and steps, with steps by their numbers after the shift."""
+        step = rows["step"].astype(np.int64)
+        if shift is not None:
+            step += np.where(step >= 0, shift[rows["host"]], 0)
+        wanted = (rows["op"] >= ops.start) & (rows["op"] < ops.stop) & (step >= steps[0]) & (step <= steps[1])
+        if compared is not None:
+            wanted &= np.isin(step, compared)
+        rows = rows | {"step": step}
+        if not wanted.all():
+            rows = {name: column[wanted] for name, column in rows.items()}
+        return {name: rows[name].astype(kind, copy=False) for name, kind in _TYPES.items()}
+
+
+_ALL: Final = (-1 << 62, 1 << 62)
+_TYPES: Final = {
+    "host": np.int32, "device": np.int32, "op": np.int32, "team": np.int32, "step": np.int64, "begin_ps": np.int64,
+    "duration_ps": np.int64, "beyond_ps": np.int64, "blocks": np.bool_, "size": np.int64, "waited": np.bool_,
+}  # fmt: skip
+
+
+def _choose_sizes(one: HostCommunication, arrivals: HostArrivals) -> Int64s:
+    """NO_BYTES: not known, or different on each rank."""
+    if not len(arrivals.bytes):
+        return np.full(len(arrivals), NO_BYTES, np.int64)
+    even = one.operations.kind != CommunicationKind.ALL_TO_ALL.number
+    return np.where(even[arrivals.op], arrivals.bytes, NO_BYTES)
+
+
+def _add_counts(many: Int64s, op: Int64s) -> Int64s:
+    own = np.bincount(op, minlength=len(many))
+    own[: len(many)] += many
+    return own
+
+
+def _narrow_piece(column: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    return column if column.dtype == np.bool_ else narrow_column(column)
+
+
+def _find_bounds(values: npt.NDArray[Any]) -> tuple[int, int]:
+    return int(values.min()), int(values.max())
+
+
+def _cut_blocks(many: Int64s) -> Iterator[slice]:
+    """Stretches with at most MOST_ROWS together, or of one."""
+    first, total = 0, 0
+    for place, one in enumerate(many.tolist()):
+        if total and total + one > MOST_ROWS:
+            yield slice(first, place)
+            first, total = place, 0
+        total += one
+    if total:
+        yield slice(first, len(many))
 
 
 class Attendance:
@@ -35,22 +475,22 @@ class Attendance:
         self.meetings, self.late_ps, self.waited_ps = np.zeros((3, devices), np.int64)
         self._unknown = np.zeros(devices, np.bool_)
 
-    def add(self, block: Block) -> None:
+    def add(self, block: MeetingBlock) -> None:
         count = len(self.meetings)
         late_ps = np.maximum(block.late_ps, 0)
         self.meetings += np.bincount(block.device, minlength=count)
-        self.late_ps = _added(self.late_ps, block.device, late_ps)
-        self.waited_ps = _added(self.waited_ps, block.device, block.waited_ps)
+        self.late_ps = _add_sums(self.late_ps, block.device, late_ps)
+        self.waited_ps = _add_sums(self.waited_ps, block.device, block.waited_ps)
         self._unknown[block.device[block.late_ps < 0]] = True
 
     def done(self) -> None:
         self.late_ps[self._unknown] = -1
 
 
-def _added(sums: Int64s, device: Int32s, values: Int64s) -> Int64s:
+def _add_sums(sums: Int64s, device: Int32s, values: Int64s) -> Int64s:
     """The sums with these; values are not negative, so that sums that do not fit into 64 bits are an error."""
     places = np.arange(len(sums), dtype=np.int32)
-    return sums_by(np.concatenate([places, device]), np.concatenate([sums, values]), len(sums))
+    return sum_by(np.concatenate([places, device]), np.concatenate([sums, values]), len(sums))
 
 
 _COLUMNS: Final = {
@@ -71,7 +511,12 @@ class Meetings:
     whose members are not known; ``compared``: the steps that they are of, None: all."""
 
     def __init__(
-        self, operations: list[Operation], found: Iterable[Met], devices: int, grouped: int, compared: Int64s | None
+        self,
+        operations: list[Operation],
+        found: Iterable[MatchedRows],
+        devices: int,
+        grouped: int,
+        compared: Int64s | None,
     ) -> None:
         self.operations, self.grouped, self.apart, self.compared = operations, grouped, 0, compared
         self.attendance = Attendance(devices)
@@ -80,7 +525,7 @@ class Meetings:
         many = 0
         for met in found:
             self.apart += met.apart
-            block = Block(met)
+            block = MeetingBlock(met)
             self.attendance.add(block)
             for name, parts in columns.items():
                 parts.append(getattr(block, name).astype(_COLUMNS[name], copy=False))
@@ -96,16 +541,16 @@ class Meetings:
         self.shortest_ps, self.longest_ps = of["shortest_ps"][order], of["longest_ps"][order]
         self.first, self.last = of["first"][order], of["last"][order]
         self.skew_ps, self.wait_ps = of["skew_ps"][order], of["wait_ps"][order]
-        series, _ = joined([self.op, of["team"][order], self.number])
-        self._hosts = _Hosts({name: np.concatenate(of_hosts.pop(name)) for name in _OF_HOSTS}, order)
+        series, _ = join_keys([self.op, of["team"][order], self.number])
+        self._hosts = _SharedMeetings({name: np.concatenate(of_hosts.pop(name)) for name in _OF_HOSTS}, order)
         attended = self._hosts.attended
         blocks = of["blocks"][order]
         if blocks.all():
-            self.encounters = Encounters(attended, self.step, series)
+            self.encounters = HostMeetings(attended, self.step, series)
         else:
             rows = attended.take(self._hosts.shows)
             rows = rows.take((np.bincount(rows.meeting, minlength=len(blocks)) > 1)[rows.meeting])
-            self.encounters = Encounters(rows, self.step, series, attended, blocks)
+            self.encounters = HostMeetings(rows, self.step, series, attended, blocks)
 
     def __len__(self) -> int:
         return len(self.op)
@@ -118,14 +563,14 @@ class Meetings:
         begin = seen.fit.corrected(each.attended.host, each.attended.begin_ps)
         begin_of_first = seen.fit.corrected(each.attended.host, each.first_begin_ps)
         error = np.where(seen.known & (seen.fit.error_ps >= 0), seen.fit.error_ps, _UNSURE)[each.attended.host]
-        error = _most(each.attended.meeting, error, len(self))
+        error = _reduce_most(each.attended.meeting, error, len(self))
         last, sure = each.ahead(begin, error)
         self.last[sure] = each.last[last]
-        self.skew_ps[sure] = begin[last] - _least(each.attended.meeting, begin_of_first, len(self))[sure]
+        self.skew_ps[sure] = begin[last] - _reduce_least(each.attended.meeting, begin_of_first, len(self))[sure]
         first, sure = each.ahead(-begin_of_first, error)
         self.first[sure] = each.first[first]
         apart = (seen.fit.part >= 0) & (seen.fit.error_ps >= 0) & ~seen.known
-        apart_in = _most(each.attended.meeting, apart[each.attended.host].astype(np.int64), len(self)) > 0
+        apart_in = _reduce_most(each.attended.meeting, apart[each.attended.host].astype(np.int64), len(self)) > 0
         self.first[apart_in], self.last[apart_in] = -1, -1
         del self._hosts, self.encounters
 
@@ -134,7 +579,7 @@ _UNSURE: Final = 2**59
 """An error that no gap exceeds."""
 
 
-class _Hosts:
+class _SharedMeetings:
     """The hosts of meetings of several. ``first``, ``last``, ``first_begin_ps``, ``shows``: as in OfHosts."""
 
     def __init__(self, of: dict[str, npt.NDArray[Any]], order: Int64s) -> None:
@@ -148,41 +593,41 @@ class _Hosts:
         taken = {name: of.pop(name)[rows] for name in [*of]}  # one by one, because there are many
         self.first, self.last, self.first_begin_ps = taken["first"], taken["last"], taken["first_begin_ps"]
         self.shows = taken["shows"]
-        self.attended = Attended(meeting, taken["host"].astype(np.int64), taken["begin_ps"], taken["end_ps"])
+        self.attended = MeetingRows(meeting, taken["host"].astype(np.int64), taken["begin_ps"], taken["end_ps"])
 
     def ahead(self, time_ps: Int64s, error_ps: Int64s) -> tuple[Int64s, Int64s]:
         """The rows that are later than all others of their meetings by more than four errors, and these meetings."""
-        rows = Attended(self.attended.meeting, self.attended.host, time_ps, time_ps)
-        last = last_rows(rows, len(error_ps))
-        gap = gaps(rows, last)
+        rows = MeetingRows(self.attended.meeting, self.attended.host, time_ps, time_ps)
+        last = find_last_rows(rows, len(error_ps))
+        gap = measure_gaps(rows, last)
         sure = np.flatnonzero((last >= 0) & (error_ps < _UNSURE) & (gap > 4 * np.clip(error_ps, 0, _UNSURE)))
         return last[sure], sure
 
 
-def meetings(
+def find_meetings(
     kept: Sequence[HostCommunication],
-    operations: Merged,
+    operations: MergedOperations,
     arrivals: SessionArrivals,
     shift: Int64s | None = None,
 ) -> Meetings:
-    ranks = _of_ranks(arrivals, kept)
-    found = map(matched, arrivals.blocks(shift)) if ranks is None else [ranks]
+    ranks = _match_ranks(arrivals, kept)
+    found = map(match_occurrences, arrivals.blocks(shift)) if ranks is None else [ranks]
     devices = sum(len(one.devices) for one in kept)
     grouped = sum(one.arrivals.grouped for one in kept)
     return Meetings(operations.every, found, devices, grouped, arrivals.compared(shift))
 
 
-def compared(
-    kept: Sequence[HostCommunication], operations: Merged, arrivals: SessionArrivals
+def compare_hosts(
+    kept: Sequence[HostCommunication], operations: MergedOperations, arrivals: SessionArrivals
 ) -> tuple[Meetings, Clocks | None]:
     """The meetings, and the clocks of the hosts; None: no host met another. The hosts in ``kept`` need not have their
     arrivals."""
-    found, names = meetings(kept, operations, arrivals), [one.host for one in kept]
-    seen = clocks(found.encounters, names) if len(found.encounters.rows) else None
-    shift = step_shifts(found.encounters, seen) if seen is not None else np.zeros(0, np.int64)
+    found, names = find_meetings(kept, operations, arrivals), [one.host for one in kept]
+    seen = compare_clocks(found.encounters, names) if len(found.encounters.rows) else None
+    shift = find_step_shifts(found.encounters, seen) if seen is not None else np.zeros(0, np.int64)
     if seen is not None and shift.any():
-        other = meetings(kept, operations, arrivals, shift)
-        known = clocks(other.encounters, names, shift)
+        other = find_meetings(kept, operations, arrivals, shift)
+        known = compare_clocks(other.encounters, names, shift)
         if np.count_nonzero(known.doubtful) < np.count_nonzero(seen.doubtful):
             found, seen = other, known
     if seen is not None:
@@ -190,30 +635,30 @@ def compared(
     return found, seen
 
 
-def _of_ranks(arrivals: SessionArrivals, kept: Sequence[HostCommunication]) -> Met | None:
+def _match_ranks(arrivals: SessionArrivals, kept: Sequence[HostCommunication]) -> MatchedRows | None:
     """Of ranks that count from one moment. None: they do not, or their clocks disagree, as less than half of the
     collectives have others at once."""
-    offsets = offsets_ps([one.zero_ns for one in kept])
+    offsets = find_offsets_ps([one.zero_ns for one in kept])
     if offsets is None or not all(one.of_torch for one in kept):
         return None
     found = arrivals.all_at_once()
     if not len(found):
         return None
     shift = np.array(offsets, np.int64)[found.host]
-    series, _ = joined([found.op, found.team, found.size])
-    met = at_once(series, found.device, found.begin_ps + shift, found.end_ps + shift)
+    series, _ = join_keys([found.op, found.team, found.size])
+    met = match_concurrent(series, found.device, found.begin_ps + shift, found.end_ps + shift)
     if 2 * np.count_nonzero((np.bincount(met) > 1)[met]) < len(found):
         return None
-    return of_meetings(found, met)
+    return group_meetings(found, met)
 
 
-def _least(place: Int64s, values: Int64s, count: int) -> Int64s:
+def _reduce_least(place: Int64s, values: Int64s, count: int) -> Int64s:
     least = np.full(count, 2**63 - 1)
     np.minimum.at(least, place, values)
     return least
 
 
-def _most(place: Int64s, values: Int64s, count: int) -> Int64s:
+def _reduce_most(place: Int64s, values: Int64s, count: int) -> Int64s:
     most = np.full(count, -(2**63))
     np.maximum.at(most, place, values)
     return most

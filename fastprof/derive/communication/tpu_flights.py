@@ -19,23 +19,15 @@ import numpy.typing as npt
 from fastprof._native import records
 from fastprof._native.communication_kernels import innermost_stretches
 from fastprof._native.op_kernels import extent
-from fastprof.decode.nesting import line_rows
+from fastprof.decode.nesting import number_lines
 from fastprof.decode.workers import Workers
-from fastprof.derive.communication.flights import (
-    NO_BYTES,
-    STRETCH,
-    CoreActivity,
-    Flights,
-    Operation,
-    Operations,
-    in_order,
-)
-from fastprof.derive.devices.communication_kinds import DONE, START, Part, kind_of
-from fastprof.derive.devices.device_events import OP_LINES, OpEvents, joined, op_events, order_of_starts
-from fastprof.derive.ops.async_ops import ASYNC_LINE, before_each, part_before
-from fastprof.derive.ops.tables import span_ps, sums_by
-from fastprof.schema.array_types import Bools, Int32s, Int64s, Records, UInt8s
-from fastprof.schema.ascending_rows import values_at
+from fastprof.derive.communication.flights import NO_BYTES, CoreActivity, Flights, Operation, Operations, merge_work
+from fastprof.derive.devices.communication_kinds import DONE, START, Part, find_communication
+from fastprof.derive.devices.device_events import OP_LINES, OpEvents, join_arrays, list_op_events, sort_op_events
+from fastprof.derive.ops.launches import ASYNC_LINE, find_latest_begin, find_part_before
+from fastprof.derive.ops.op_table import compute_span, sum_by
+from fastprof.derive.steps.spans import STRETCH
+from fastprof.schema.columns import Bools, Int32s, Int64s, Records, UInt8s, take_rows
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents, Plane
 
@@ -48,53 +40,55 @@ _INTEGERS = (records.INT64, records.UINT64)
 _TEXTS = (records.STR, records.REF)
 
 
-def activities(
+def find_tpu_flights(
     events: HostEvents, planes: Sequence[Plane], operations: Operations, workers: Workers
 ) -> list[CoreActivity | None]:
     """What each core did; None: it has no ops."""
-    ops = workers.run(None, [partial(op_events, events, plane) for plane in planes])
-    recorded = Recorded(events)
+    ops = workers.run(None, [partial(list_op_events, events, plane) for plane in planes])
+    recorded = CoreMetadata(events)
     known = [  # one after the other, so that operations are numbered alike each time
-        instructions(recorded, _distinct(found.meta), _distinct(_aside(events, plane)[1]), operations)
+        read_instructions(
+            recorded, _find_distinct(found.meta), _find_distinct(_find_async_records(events, plane)[1]), operations
+        )
         for plane, found in zip(planes, ops, strict=True)
     ]
-    return workers.run(None, [partial(_activity, events, *one) for one in zip(planes, ops, known, strict=True)])
+    return workers.run(None, [partial(_find_flights, events, *one) for one in zip(planes, ops, known, strict=True)])
 
 
-def _activity(events: HostEvents, plane: Plane, found: OpEvents, known: Instructions) -> CoreActivity | None:
+def _find_flights(events: HostEvents, plane: Plane, found: OpEvents, known: Instructions) -> CoreActivity | None:
     if not len(found):
         return None
-    order, lines = _in_time_order(events, plane, found)
+    order, lines = _sort_by_time(events, plane, found)
     instruction = known.place(found.meta)
     start, duration, marks = found.start_ps[order], found.duration_ps[order], known.mark[instruction[order]]
     work, others = (np.frombuffer(part, STRETCH) for part in innermost_stretches(start, duration, marks, lines))
     chosen = np.flatnonzero(marks == COMMUNICATES)
-    chosen_ops = _ops(events, found, order[chosen], instruction, known)
-    flights, flight_of_op = _flights(events, plane, found, chosen_ops, known)
+    chosen_ops = _find_ops(events, found, order[chosen], instruction, known)
+    flights, flight_of_op = _pair_flights(events, plane, found, chosen_ops, known)
     stood = others.copy()
     stood["row"] = flight_of_op[np.searchsorted(chosen, others["row"])]
-    wait = sums_by(stood["row"], stood["end"] - stood["begin"], len(flights), "times of waiting")
-    begin, end = _extent(start, duration)
-    span_ps(events.host, plane.name, begin, end)
-    return CoreActivity(in_order(work), stood, replace(flights, wait_ps=wait), begin, end)
+    wait = sum_by(stood["row"], stood["end"] - stood["begin"], len(flights), "times of waiting")
+    begin, end = _find_extent(start, duration)
+    compute_span(events.host, plane.name, begin, end)
+    return CoreActivity(merge_work(work), stood, replace(flights, wait_ps=wait), begin, end)
 
 
-def _extent(start: Int64s, duration: Int64s) -> tuple[int, int]:
+def _find_extent(start: Int64s, duration: Int64s) -> tuple[int, int]:
     """The last end is at most the last picosecond that 64 bits can hold."""
     span = extent(start, duration)
     return span if span is not None else (int(start.min()), 2**63 - 1)
 
 
-def _in_time_order(events: HostEvents, plane: Plane, found: OpEvents) -> tuple[Int64s, Records]:
+def _sort_by_time(events: HostEvents, plane: Plane, found: OpEvents) -> tuple[Int64s, Records]:
     """The op events of each line by start, longer first, and where the lines are."""
     counts = [line.last - line.first for line in plane.lines if line.name in OP_LINES and line.last > line.first]
-    lines = line_rows(np.array(counts, np.int64), np.zeros(len(counts), np.int64))
+    lines = number_lines(np.array(counts, np.int64), np.zeros(len(counts), np.int64))
     line = np.repeat(np.arange(len(counts)), counts)
     start, duration = found.start_ps, found.duration_ps
     later = (start[1:] > start[:-1]) | (start[1:] == start[:-1]) & (duration[1:] <= duration[:-1])
     if (later | (line[1:] != line[:-1])).all():
         return np.arange(len(found)), lines
-    order = order_of_starts(events, plane)
+    order = sort_op_events(events, plane)
     if len(lines) == 1:
         begins, lasts = start[order], duration[order]
         if not ((begins[1:] == begins[:-1]) & (lasts[1:] > lasts[:-1])).any():
@@ -105,15 +99,15 @@ def _in_time_order(events: HostEvents, plane: Plane, found: OpEvents) -> tuple[I
 # ---- flights
 
 
-def _aside(events: HostEvents, plane: Plane) -> tuple[Int64s, Int32s]:
+def _find_async_records(events: HostEvents, plane: Plane) -> tuple[Int64s, Int32s]:
     """Rows and metadata of the plane's records of asynchronous ops."""
     lines = [line for line in plane.lines if line.name == ASYNC_LINE and line.last > line.first]
-    rows = joined([np.zeros(0, np.int64), *(np.arange(line.first, line.last) for line in lines)])
+    rows = join_arrays([np.zeros(0, np.int64), *(np.arange(line.first, line.last) for line in lines)])
     return rows, events.meta[rows]
 
 
 @dataclass(frozen=True, slots=True)
-class _Ops:
+class _CommunicationOps:
     """Ops that communicate: their instructions and their events, on the core's clock and on the host's."""
 
     instruction: Int64s
@@ -125,7 +119,7 @@ class _Ops:
 
 
 @dataclass(frozen=True, slots=True)
-class _Aloft:
+class _AsyncRecords:
     """The records of the line of asynchronous ops, on the host's clock and on the core's; and the places of the ops
     that start and end them, -1: unknown."""
 
@@ -138,20 +132,22 @@ class _Aloft:
     done: Int64s
 
 
-def _ops(events: HostEvents, found: OpEvents, chosen: Int64s, instruction: Int64s, known: Instructions) -> _Ops:
+def _find_ops(
+    events: HostEvents, found: OpEvents, chosen: Int64s, instruction: Int64s, known: Instructions
+) -> _CommunicationOps:
     rows, own, begin = found.rows[chosen].astype(np.intp), instruction[chosen], found.start_ps[chosen]
     clock = events.start_ps[rows]
     clock_end = clock + np.maximum(events.duration_ps[rows], 0)
-    return _Ops(own, known.role[own], begin, begin + found.duration_ps[chosen], clock, clock_end)
+    return _CommunicationOps(own, known.role[own], begin, begin + found.duration_ps[chosen], clock, clock_end)
 
 
-def _flights(
-    events: HostEvents, plane: Plane, found: OpEvents, ops: _Ops, known: Instructions
+def _pair_flights(
+    events: HostEvents, plane: Plane, found: OpEvents, ops: _CommunicationOps, known: Instructions
 ) -> tuple[Flights, Int64s]:
     """The flights of a core, and the number of that of each of its ``ops`` that communicate."""
     count = len(ops.instruction)
-    start = _pairs(ops, known)
-    aloft = _aloft(events, plane, found, ops, known)
+    start = _pair_ops(ops, known)
+    aloft = _read_aloft(events, plane, found, ops, known)
     # the line of asynchronous ops has pairs that ops do not record: in loops one iteration ends what another starts
     paired = (aloft.start >= 0) & (aloft.done >= 0)
     taken = np.zeros(count, np.bool_)
@@ -163,45 +159,49 @@ def _flights(
     number[heads] = np.arange(len(heads))
     number[start >= 0] = number[start[start >= 0]]
     times = [column[heads] for column in (ops.begin, ops.end, ops.clock_begin, ops.clock_end)]
-    alone = _flights_of(known.op[ops.instruction[heads]], times, np.zeros(len(heads), np.bool_))
+    alone = _make_flights(known.op[ops.instruction[heads]], times, np.zeros(len(heads), np.bool_))
     ended = np.flatnonzero(start >= 0)
     alone.end_ps[number[ended]], alone.clock_end_ps[number[ended]] = ops.end[ended], ops.clock_end[ended]
     alone.aloft[number[ended]] = True
     alone.done_ps[number[ended]] = ops.end[ended] - ops.begin[ended]
-    return _with_aloft(alone, number, aloft, known), number
+    return _add_aloft(alone, number, aloft, known), number
 
 
-def _flights_of(op: Int32s, times: Sequence[Int64s], aloft: Bools) -> Flights:
+def _make_flights(op: Int32s, times: Sequence[Int64s], aloft: Bools) -> Flights:
     """``times``: begin and end, on the core's clock and on the host's."""
     begin, end, clock_begin, clock_end = times
     wait, moved = np.zeros(len(op), np.int64), np.full(len(op), NO_BYTES, np.int64)
     return Flights(op, begin, end, clock_begin, clock_end, wait, aloft, moved, wait.copy())
 
 
-def _pairs(ops: _Ops, known: Instructions) -> Int64s:
+def _pair_ops(ops: _CommunicationOps, known: Instructions) -> Int64s:
     """For each op the place of the one that starts what it ends; -1: it ends nothing, or its start is unknown."""
     start = np.full(len(ops.instruction), -1, np.int64)
     both = np.flatnonzero((ops.role == START) | (ops.role == DONE))
-    before = before_each(known.start_key[ops.instruction[both]], ops.begin[both], ops.role[both] == START)
+    before = find_latest_begin(known.start_key[ops.instruction[both]], ops.begin[both], ops.role[both] == START)
     start[both[before >= 0]] = both[before[before >= 0]]
     return start
 
 
-def _aloft(events: HostEvents, plane: Plane, found: OpEvents, ops: _Ops, known: Instructions) -> _Aloft:
-    rows, meta = _aside(events, plane)
+def _read_aloft(
+    events: HostEvents, plane: Plane, found: OpEvents, ops: _CommunicationOps, known: Instructions
+) -> _AsyncRecords:
+    rows, meta = _find_async_records(events, plane)
     own = known.place(meta)
     communicates = known.mark[own] == COMMUNICATES
     rows, own = rows[communicates], own[communicates]
     begin = events.start_ps[rows]
     end = begin + np.maximum(events.duration_ps[rows], 0)
     starts, dones = np.flatnonzero(ops.role == START), np.flatnonzero(ops.role == DONE)
-    start = places_of((known.key[ops.instruction[starts]], ops.clock_begin[starts]), (known.key[own], begin))
-    done = places_of((known.key[ops.instruction[dones]], ops.clock_end[dones]), (_named(events, rows, own, known), end))
-    own_begin, own_end = _own_clock(events, found, np.concatenate([begin, end])).reshape(2, -1)
-    return _Aloft(own, begin, end, own_begin, own_end, np.append(starts, -1)[start], np.append(dones, -1)[done])
+    start = find_places((known.key[ops.instruction[starts]], ops.clock_begin[starts]), (known.key[own], begin))
+    done = find_places(
+        (known.key[ops.instruction[dones]], ops.clock_end[dones]), (_find_named(events, rows, own, known), end)
+    )
+    own_begin, own_end = _convert_to_core_clock(events, found, np.concatenate([begin, end])).reshape(2, -1)
+    return _AsyncRecords(own, begin, end, own_begin, own_end, np.append(starts, -1)[start], np.append(dones, -1)[done])
 
 
-def _named(events: HostEvents, rows: Int64s, instruction: Int64s, known: Instructions) -> Int64s:
+def _find_named(events: HostEvents, rows: Int64s, instruction: Int64s, known: Instructions) -> Int64s:
     """The key of the op that ends each, by its stat hlo_op; -1: not recorded."""
     at, numbers = events.texts("hlo_op")
     place = np.minimum(np.searchsorted(at, rows), max(len(at) - 1, 0))
@@ -220,13 +220,13 @@ def _named(events: HostEvents, rows: Int64s, instruction: Int64s, known: Instruc
     return key
 
 
-def _own_clock(events: HostEvents, found: OpEvents, time: Int64s) -> Int64s:
+def _convert_to_core_clock(events: HostEvents, found: OpEvents, time: Int64s) -> Int64s:
     """Times of the host on the core's own clock: each as far behind the last begin or end of an op as on the host's,
     but not beyond the next one."""
     if not len(time):
         return time
-    start = values_at(events.start_ps, found.rows)
-    clock = np.concatenate([start, start + np.maximum(values_at(events.duration_ps, found.rows), 0)])
+    start = take_rows(events.start_ps, found.rows)
+    clock = np.concatenate([start, start + np.maximum(take_rows(events.duration_ps, found.rows), 0)])
     own = np.concatenate([found.start_ps, found.start_ps + found.duration_ps])
     if np.array_equal(clock, own):
         return time
@@ -238,13 +238,13 @@ def _own_clock(events: HostEvents, found: OpEvents, time: Int64s) -> Int64s:
     return np.asarray(np.where(last + 1 < len(own), np.minimum(shifted, own[after]), shifted))
 
 
-def _with_aloft(flights: Flights, number: Int64s, aloft: _Aloft, known: Instructions) -> Flights:
+def _add_aloft(flights: Flights, number: Int64s, aloft: _AsyncRecords, known: Instructions) -> Flights:
     """Adds what the line of asynchronous ops records of flights that lack their start or their end, and flights of no
     op."""
     open_ = ~flights.aloft
-    started = np.flatnonzero(_of_open(aloft.start, number, open_))
+    started = np.flatnonzero(_select_open(aloft.start, number, open_))
     open_[number[aloft.start[started]]] = False
-    ended = np.flatnonzero(_of_open(aloft.done, number, open_))
+    ended = np.flatnonzero(_select_open(aloft.done, number, open_))
     place = number[aloft.start[started]]
     flights.end_ps[place], flights.clock_end_ps[place] = aloft.end[started], aloft.clock_end[started]
     flights.aloft[place] = True
@@ -258,20 +258,20 @@ def _with_aloft(flights: Flights, number: Int64s, aloft: _Aloft, known: Instruct
     if not len(rows):
         return flights
     begin, end, *clock = (column[rows] for column in (aloft.begin, aloft.end, aloft.clock_begin, aloft.clock_end))
-    others = _flights_of(known.op[aloft.instruction[rows]], (begin, np.maximum(end, begin), *clock), rows >= 0)
+    others = _make_flights(known.op[aloft.instruction[rows]], (begin, np.maximum(end, begin), *clock), rows >= 0)
     return Flights(*(
         np.concatenate([getattr(flights, name), getattr(others, name)]) for name in Flights.__slots__
     ))  # fmt: skip
 
 
-def _of_open(places: Int64s, number: Int64s, open_: Bools) -> Bools:
+def _select_open(places: Int64s, number: Int64s, open_: Bools) -> Bools:
     """Which places are of flights that are not known to be aloft yet."""
     known = places >= 0
     known[known] = open_[number[places[known]]]
     return known
 
 
-def places_of(known: tuple[Int64s, Int64s], wanted: tuple[Int64s, Int64s]) -> Int64s:
+def find_places(known: tuple[Int64s, Int64s], wanted: tuple[Int64s, Int64s]) -> Int64s:
     """For each wanted pair of numbers its first row among the known ones; -1: none."""
     if not len(known[0]) or not len(wanted[0]):
         return np.full(len(wanted[0]), -1, np.int64)
@@ -288,7 +288,7 @@ def places_of(known: tuple[Int64s, Int64s], wanted: tuple[Int64s, Int64s]) -> In
 # ---- instructions
 
 
-class Recorded:
+class CoreMetadata:
     """Stats of event metadata, by row of metadata. ``is_op``: as op statistics have it."""
 
     def __init__(self, events: HostEvents) -> None:
@@ -332,14 +332,14 @@ class Instructions:
         return np.asarray(places[meta + 1], np.int64)
 
 
-def _distinct(meta: Int32s) -> Int32s:
+def _find_distinct(meta: Int32s) -> Int32s:
     first = np.full(int(meta.max(initial=-1)) + 2, len(meta), np.int64)  # 0: of -1
     first[meta[::-1] + 1] = np.arange(len(meta) - 1, -1, -1)
     values = np.flatnonzero(first < len(meta))
     return (values[np.argsort(first[values], kind="stable")] - 1).astype(meta.dtype)
 
 
-def instructions(recorded: Recorded, met: Int32s, aside: Int32s, operations: Operations) -> Instructions:
+def read_instructions(recorded: CoreMetadata, met: Int32s, aside: Int32s, operations: Operations) -> Instructions:
     """``met``: rows of metadata on the op lines of a core; ``aside``: those of its asynchronous ops, which count only
     if they communicate; -1: none."""
     rows = np.union1d(met[met >= 0], aside[aside >= 0]).astype(np.int64)
@@ -358,32 +358,32 @@ def instructions(recorded: Recorded, met: Int32s, aside: Int32s, operations: Ope
     places = np.flatnonzero(works | np.isin(rows, aside))
     candidates = rows[places]
     events, categories = recorded.events, recorded.category[candidates]
-    category_of = {number: _text(events, number) for number in np.unique(categories).tolist()}
-    may = {number for number, text in category_of.items() if not text or kind_of(text, "", "") is not None}
+    category_of = {number: _read_text(events, number) for number in np.unique(categories).tolist()}
+    may = {number for number, text in category_of.items() if not text or find_communication(text, "", "") is not None}
     columns = (places, candidates, categories, recorded.framework_op[candidates])
     for place, row, category, framework_op in zip(*(column.tolist() for column in columns), strict=True):
         if category not in may:
             continue
         name = (events.display_names[row] or events.names[row]).removeprefix("%")
         text = events.names[row] if events.display_names[row] else ""
-        part, starts = _part(category_of[category], text, name)
+        part, starts = _classify_op(category_of[category], text, name)
         if part is None:
             continue
         program = int(found.program[place])
-        one = Operation(program, name, part.kind, text, _text(events, framework_op))
+        one = Operation(program, name, part.kind, text, _read_text(events, framework_op))
         found.mark[place], found.role[place], found.op[place] = COMMUNICATES, part.role, operations.number(one)
         found.key[place], found.start_key[place] = found.key_of(program, name), found.key_of(program, starts)
     return found
 
 
-def _text(events: HostEvents, number: int) -> str:
+def _read_text(events: HostEvents, number: int) -> str:
     return "" if number < 0 else events.text(number)
 
 
 @lru_cache(1 << 15)
-def _part(category: str, text: str, name: str) -> tuple[Part | None, str]:
+def _classify_op(category: str, text: str, name: str) -> tuple[Part | None, str]:
     """What an op is, and the name of the op that starts what this one starts or ends."""
-    part = kind_of(category, text, name)
+    part = find_communication(category, text, name)
     if part is None or part.role != DONE:
         return part, name
-    return part, part_before(name, text)
+    return part, find_part_before(name, text)

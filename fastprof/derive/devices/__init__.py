@@ -1,7 +1,6 @@
 """Devices: what is known of a device: its peaks, its environment, the names and the clock of its ops?"""
 
 __all__ = [
-    "chosen_peaks", "collective_kernels", "communication_kinds", "device_count", "device_events", "devices",
-    "framework", "gpu_vendor", "kernel_launch", "kineto_categories", "nothing_ran", "op_names", "precision",
-    "run_environment", "tensor_cores", "tracer_levels", "unit_samples",
+    "communication_kinds", "device_events", "device_peaks", "gpu_kernels", "nothing_ran", "op_names",
+    "run_environment",
 ]  # fmt: skip

@@ -1,17 +1,15 @@
-"""Which ops communicate, their kinds, and whether they are an entire operation, its start or its end.
-
-The kind of a TPU op follows from its category, such as ``all-reduce`` or ``all-gather-start``; of asynchronous ops in
-other categories from its instruction. On GPUs it follows from the category of a kernel's instruction, else from the
-name of the kernel or copy.
-"""
+"""Which ops and kernels communicate, their kinds, and whether they are an entire operation, its start or its end."""
 
 from __future__ import annotations
 
+import re
 from enum import Enum
+from functools import lru_cache
 from typing import Final, NamedTuple
 
-from fastprof.derive.devices.op_names import without_serial
-from fastprof.hlo.shape_reader import Expression, read_expression
+from fastprof.derive.devices.op_names import drop_serial
+from fastprof.hlo.shapes import Expression, read_expression
+from fastprof.wording.patterns import compile_late
 
 BETWEEN_DEVICES: Final = "between devices"
 WITH_HOST: Final = "with the host"
@@ -24,7 +22,7 @@ HOST_SPACE: Final = 5
 WHOLE, START, DONE = range(3)
 
 
-class Kind(Enum):
+class CommunicationKind(Enum):
     """Kinds of communication, with their titles. If several are exposed at once, the first is blamed. ``meets``: those
     that take part wait for each other, so that nobody is done before the last has come."""
 
@@ -53,27 +51,27 @@ class Kind(Enum):
         self.number = len(type(self).__members__)
 
 
-KINDS: Final = tuple(Kind)
+KINDS: Final = tuple(CommunicationKind)
 """By number."""
 
 OF_CATEGORY: Final = {
-    "all-reduce": Kind.ALL_REDUCE,
-    "all-reduce fusion": Kind.ALL_REDUCE,
-    "all-reduce-scatter fusion": Kind.REDUCE_SCATTER,
-    "reduce-scatter": Kind.REDUCE_SCATTER,
-    "all-gather": Kind.ALL_GATHER,
-    "all-to-all": Kind.ALL_TO_ALL,
-    "ragged-all-to-all": Kind.ALL_TO_ALL,
-    "collective-broadcast": Kind.BROADCAST,
-    "collective-permute": Kind.COLLECTIVE_PERMUTE,
-    "send": Kind.SEND_RECV,
-    "recv": Kind.SEND_RECV,
-    "host send": Kind.HOST_SEND_RECV,
-    "host recv": Kind.HOST_SEND_RECV,
-    "infeed": Kind.INFEED,
-    "sparsecorev0 infeed": Kind.INFEED,
-    "outfeed": Kind.OUTFEED,
-    "sparsecorev0 outfeed": Kind.OUTFEED,
+    "all-reduce": CommunicationKind.ALL_REDUCE,
+    "all-reduce fusion": CommunicationKind.ALL_REDUCE,
+    "all-reduce-scatter fusion": CommunicationKind.REDUCE_SCATTER,
+    "reduce-scatter": CommunicationKind.REDUCE_SCATTER,
+    "all-gather": CommunicationKind.ALL_GATHER,
+    "all-to-all": CommunicationKind.ALL_TO_ALL,
+    "ragged-all-to-all": CommunicationKind.ALL_TO_ALL,
+    "collective-broadcast": CommunicationKind.BROADCAST,
+    "collective-permute": CommunicationKind.COLLECTIVE_PERMUTE,
+    "send": CommunicationKind.SEND_RECV,
+    "recv": CommunicationKind.SEND_RECV,
+    "host send": CommunicationKind.HOST_SEND_RECV,
+    "host recv": CommunicationKind.HOST_SEND_RECV,
+    "infeed": CommunicationKind.INFEED,
+    "sparsecorev0 infeed": CommunicationKind.INFEED,
+    "outfeed": CommunicationKind.OUTFEED,
+    "sparsecorev0 outfeed": CommunicationKind.OUTFEED,
 }
 _STARTS: Final = frozenset({"send", "recv", "host send", "host recv"})
 """Their ends are other ops, though their names have no ``-start``."""
@@ -87,24 +85,24 @@ _ENDINGS: Final = (("-start", START), ("-done", DONE), ("-update", WHOLE))
 class Part(NamedTuple):
     """An op that communicates: its kind, and whether it is all of the operation, its start or its end."""
 
-    kind: Kind
+    kind: CommunicationKind
     role: int
 
 
-def kind_of(category: str, text: str, name: str) -> Part | None:
+def find_communication(category: str, text: str, name: str) -> Part | None:
     """What an HLO instruction is, given its category, its text (``%name = shape opcode(…``; "": unknown) and its name;
     None: it computes."""
-    base, role = split(category or _without_serial(name))
+    base, role = split_opcode(category or _drop_name_serial(name))
     known = OF_CATEGORY.get(base)
     if known is not None:
         return Part(known, START if role == WHOLE and base in _STARTS else role)
     if base not in ("async", "copy") or role == WHOLE:
-        return None if base not in _MOVES or role == WHOLE else Part(Kind.LOCAL_COPY, role)
+        return None if base not in _MOVES or role == WHOLE else Part(CommunicationKind.LOCAL_COPY, role)
     read = read_expression(text)
-    return Part(_of_asynchronous(base, read, name), role)
+    return Part(_find_async_kind(base, read, name), role)
 
 
-def split(opcode: str) -> tuple[str, int]:
+def split_opcode(opcode: str) -> tuple[str, int]:
     """A category or opcode without its ending, and what the ending says: WHOLE, START or DONE."""
     for ending, role in _ENDINGS:
         if opcode.endswith(ending):
@@ -112,32 +110,133 @@ def split(opcode: str) -> tuple[str, int]:
     return opcode, WHOLE
 
 
-def _without_serial(name: str) -> str:
-    return without_serial(name.removeprefix("%"))
+def _drop_name_serial(name: str) -> str:
+    return drop_serial(name.removeprefix("%"))
 
 
-def _of_asynchronous(base: str, read: Expression | None, name: str) -> Kind:
+def _find_async_kind(base: str, read: Expression | None, name: str) -> CommunicationKind:
     """``base``: copy, or async; the text, else the name, has the opcode."""
-    opcode = split(read.opcode)[0] if read is not None else base
+    opcode = split_opcode(read.opcode)[0] if read is not None else base
     if opcode == "async":
-        opcode = split(_without_serial(name))[0]
+        opcode = split_opcode(_drop_name_serial(name))[0]
     if opcode in OF_CATEGORY:
         return OF_CATEGORY[opcode]
     if opcode in _MOVES:
-        return _of_copy(read)
-    return Kind.OFFLOAD
+        return _find_copy_kind(read)
+    return CommunicationKind.OFFLOAD
 
 
-def _of_copy(read: Expression | None) -> Kind:
+def _find_copy_kind(read: Expression | None) -> CommunicationKind:
     """By the memory spaces of what is read and what is written. The tuple that stands for a copy has what is written
     first, that of other moves their operands."""
     if read is None:
-        return Kind.LOCAL_COPY
+        return CommunicationKind.LOCAL_COPY
     done = read.opcode.endswith("-done")
     leaves = read.operands[0].leaves if done and read.operands else read.output.leaves
     at_host = {leaf.index[0]: leaf.array.memory_space == HOST_SPACE for leaf in reversed(leaves) if leaf.index}
     first, second = at_host.get(0), at_host.get(1)
     if first is None or second is None or first == second:
-        return Kind.LOCAL_COPY
+        return CommunicationKind.LOCAL_COPY
     to_host = first if read.opcode.startswith("copy") else second
-    return Kind.DEVICE_TO_HOST_COPY if to_host else Kind.HOST_TO_DEVICE_COPY
+    return CommunicationKind.DEVICE_TO_HOST_COPY if to_host else CommunicationKind.HOST_TO_DEVICE_COPY
+
+
+_KINDS: Final = (
+    ("all_?reduce|cross_device_reduce|userbuffers.*_sum_inplace", CommunicationKind.ALL_REDUCE),
+    ("reduce_?scatter", CommunicationKind.REDUCE_SCATTER),
+    ("all_?gather", CommunicationKind.ALL_GATHER),
+    ("all_?(?:to|2)_?all", CommunicationKind.ALL_TO_ALL),
+    ("broadcast", CommunicationKind.BROADCAST),
+    ("send_?recv", CommunicationKind.SEND_RECV),
+    ("reduce", CommunicationKind.REDUCE),
+)
+"""Patterns of function words, by kind; the first match counts."""
+
+_ONLY_COLLECTIVES: Final = compile_late(
+    "nccl|rccl|msccl|(?:one)?ccl(?:_|$)|hccl|hcom|nvshmem|rocshmem|ishmem|k?userbuffers"
+)
+"""How functions or namespaces of libraries begin that only communicate: NCCL, RCCL, MSCCL and MSCCL++, oneCCL, HCCL of
+Ascend and of Gaudi, shared memory of several devices, user buffers of Transformer Engine."""
+
+_EXPERTS: Final = frozenset(
+    ("ep", "deep_ep", "hybrid_ep", "mori", "pplx", "uccl", "intranode", "internode", "internode_ll", "moe_comm",
+     "mnnvl_throughput", "moe_alltoall")
+)  # fmt: skip
+"""Namespaces of libraries that send tokens to experts on other devices and fetch the results, among them DeepEP, MORI,
+Perplexity's kernels, UCCL and TensorRT-LLM."""
+_TO_EXPERTS: Final = compile_late("(?:^|_)(?:dispatch(?!_layout)|combine|notify)")
+_EXPERTS_IN_WORDS: Final = compile_late("A2A|(?:^|_)a2a(?:_|$)|^Ep(?:Dispatch|Combine)")
+
+_AMONG_DEVICES: Final = compile_late(
+    "(?<!block_)(?<!warp_)(?<!wave_)(?<!wavefront_)(?<!group_)(?<!thread_)(?<!cta_)(?<!cluster_)(?<!lane_)(?<!quad_)"
+    "(?:all_?reduce|all_?gather|all_?(?:to|2)_?all|(?:^|_)reduce_?scatter|cross_device|multimem)"
+)
+_MAY: Final = compile_late(
+    "ccl|hcom|shmem|userbuffers|reduce|gather|all.{0,4}all|scatter|cross_device|multimem|symmetric|dispatch|combine|"
+    "notify|a2a",
+    re.IGNORECASE,
+)
+"""A quick test that every collective passes, and few other kernels."""
+_WORD_ENDS: Final = compile_late(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|(?<=[A-Za-z])(?=2[A-Za-z])|(?<=l2)")
+_MANGLED: Final = compile_late(r"_ZN?[KVr]*L?(?=\d)")
+_LENGTH: Final = compile_late(r"\d{1,3}")
+_MOST: Final = 4_096
+"""Characters that are looked at: names of templates may have many thousands."""
+
+
+@lru_cache(1 << 15)
+def find_collective_kind(kernel: str) -> CommunicationKind | None:
+    """Return the communication kind of a kernel, or None if the kernel computes."""
+    if not _MAY.search(kernel, 0, _MOST):
+        return None
+    *path, function = _split_kernel_name(kernel[:_MOST])
+    words = _split_words(function)
+    within = "/".join(path).lower()
+    if _ONLY_COLLECTIVES.match(words) or any(map(_ONLY_COLLECTIVES.match, within.split("/"))):
+        return parse_kind(words)
+    if not _EXPERTS.isdisjoint(within.split("/")) and _TO_EXPERTS.search(words):
+        return CommunicationKind.ALL_TO_ALL
+    if _EXPERTS_IN_WORDS.search(function):
+        return CommunicationKind.ALL_TO_ALL
+    if _AMONG_DEVICES.search(words) or "symmetric_memory" in within:
+        return parse_kind(words)
+    return None
+
+
+def parse_kind(name: str) -> CommunicationKind:
+    """Return the kind that a collective's name contains."""
+    words = _split_words(name)
+    return next((kind for pattern, kind in _KINDS if re.search(pattern, words)), CommunicationKind.OTHER_COLLECTIVE)
+
+
+def _split_words(name: str) -> str:
+    """Return the name in lower case, with ``_`` between words."""
+    return _WORD_ENDS.sub("_", name).replace("__", "_").lower()
+
+
+def _split_kernel_name(kernel: str) -> list[str]:
+    """Return the namespaces and the function of a kernel name."""
+    if begin := _MANGLED.match(kernel):
+        return _demangle_name(kernel, begin.end())
+    plain, depth = [], 0
+    for character in kernel.replace("(anonymous namespace)", "").removesuffix(".kd"):
+        if character == "<":
+            depth += 1
+        elif character == ">":
+            depth = max(depth - 1, 0)
+        elif depth == 0:
+            if character == "(":
+                break
+            plain.append(character)
+    return "".join(plain).strip().rpartition(" ")[2].split("::")
+
+
+def _demangle_name(kernel: str, at: int) -> list[str]:
+    """Return the namespaces and the function of a mangled C++ name; the first length is at ``at``."""
+    parts = []
+    while length := _LENGTH.match(kernel, at):
+        at = length.end() + int(length[0])
+        parts.append(kernel[length.end() : at])
+        if kernel[at : at + 1] == "L":  # it has internal linkage
+            at += 1
+    return parts

@@ -1,20 +1,79 @@
-"""The framework, name and type of an op, from the name of an event.
-
-TensorFlow writes ``name:Type``, tf.data ``Iterator::…``, JAX ``path/primitive:primitive[parameters]``, drivers
-``MEMCPYHtoD``. Follows the rules of TSL's ParseTfOpFullname.
-"""
+"""What the name or category of an event says: framework, op name and type, and PyTorch's kinds of events."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from enum import IntEnum
 from typing import Final, NamedTuple
 
-from fastprof.wording.patterns import pattern_of
+import numpy as np
+
+from fastprof.decode.span_stats import has_tfprof_profile, read_recorded_environment
+from fastprof.schema.columns import Bools
+from fastprof.tables import host_reader
+from fastprof.tables.host_events import HostEvents, compute_once
+from fastprof.wording.patterns import compile_late
+
+OPS: Final = frozenset({"cpu_op", "operator"})
+"""Ops of PyTorch, and of 2021 its annotations too."""
+ANNOTATIONS: Final = frozenset({"user_annotation"})
+GPU_ANNOTATIONS: Final = frozenset({"_user_annotation"})
+"""What a stream runs of an annotation of a thread: from its first kernel to its last."""
+PYTHON: Final = frozenset({"python_function"})
+MEMORY: Final = frozenset({"cpu_instant_event"})
+CALLS: Final = host_reader.CALLS
+STEP: Final = "ProfilerStep#"
+"""How the annotation of a step begins; its number follows."""
+LOADERS: Final = ("enumerate(DataLoader)#", "enumerate(DataPipe)#")
+"""How annotations begin in which the program waits for its next batch."""
+COLLECTIVES: Final = ("gloo:", "nccl:", "mpi:", "ucc:", "xccl:", "hccl:")
+"""How ops begin that communicate; what they do follows."""
+
+ARGUMENTS: Final = ("Input Dims", "Input dims", "Input type", "Concrete Inputs")
+"""Stats of ops: shapes of their arguments, which files of 2021 write small, types of these, and other arguments."""
+
+
+@compute_once
+def has_category(events: HostEvents, categories: frozenset[str]) -> Bools:
+    """By row of event metadata, whether the category is one of these; the last is that of events without any."""
+    found: Bools = host_reader.is_of_category(events, categories)
+    return found
+
+
+@compute_once
+def is_op(events: HostEvents) -> Bools:
+    """By row of event metadata, whether it is an op of PyTorch: no marker of a step, and no other annotation that old
+    files write as an op."""
+    named = np.array([not name.startswith((STEP, "enumerate(", "Optimizer.")) for name in events.names], bool)
+    found: Bools = has_category(events, OPS) & named
+    return found
+
+
+RECORD: Final = "record_param_comms"
+"""What process groups write to record the arguments of a collective: an event in that of its op."""
+_OF_GROUPS: Final = "c10d::"
+
+
+@compute_once
+def may_launch(events: HostEvents) -> Bools:
+    """By row of event metadata, whether it is an op that what a GPU runs belongs to: a record of arguments is none if
+    ops of collectives, which newer versions have, are recorded around it."""
+    is_record = np.array([name == RECORD for name in events.names], bool)
+    if not is_record.any() or not any(name.startswith(_OF_GROUPS) for name in events.names):
+        return is_op(events)
+    found: Bools = is_op(events) & ~is_record
+    return found
+
+
+def is_kineto(events: HostEvents) -> bool:
+    """Whether events have categories of PyTorch's profiler."""
+    return bool(has_category(events, OPS | CALLS | PYTHON | ANNOTATIONS).any())
+
 
 PYTHON_FRAME: Final = "$"
 """How names of the Python tracer's events begin: ``$file.py:12 function``."""
-_KINETO_FRAME = pattern_of(r".+\(\d{1,9}\): .+|<built-in (?:function|method) .+>|nn\.Module: .+", re.DOTALL)
+_KINETO_FRAME = compile_late(r".+\(\d{1,9}\): .+|<built-in (?:function|method) .+>|nn\.Module: .+", re.DOTALL)
 """PyTorch's profiler: ``file.py(12): function``, ``<built-in function len>``, ``nn.Module: Linear_3``."""
 
 
@@ -50,24 +109,24 @@ _COPIES = (
     ("memcpydtod", Framework.MEMCPY_D2D, "MemcpyDToD"),
     ("memcpyhtoh", Framework.MEMCPY_H2H, "MemcpyHToH"),
 )
-_TF_NAME = pattern_of(r"[A-Za-z0-9.][A-Za-z0-9_./>-]*")
-_TF_TYPE = pattern_of(r"[A-Z_][a-zA-Z0-9_]*")
-_JAX_TYPE = pattern_of(r"[a-z_][a-z0-9_]*(\[.*\])?", re.DOTALL)
-_SERIAL = pattern_of(r"\d+|clone|remat\d*")
-_TRAILING_NUMBER = pattern_of(r"\s*[+-]?\d+\s*", re.ASCII)
+_TF_NAME = compile_late(r"[A-Za-z0-9.][A-Za-z0-9_./>-]*")
+_TF_TYPE = compile_late(r"[A-Z_][a-zA-Z0-9_]*")
+_JAX_TYPE = compile_late(r"[a-z_][a-z0-9_]*(\[.*\])?", re.DOTALL)
+_SERIAL = compile_late(r"\d+|clone|remat\d*")
+_TRAILING_NUMBER = compile_late(r"\s*[+-]?\d+\s*", re.ASCII)
 DATASET = "Dataset"
 
 
-def parse(full_name: str) -> TfOp:
+def parse_op_name(full_name: str) -> TfOp:
     """The op of a full name, as an event or a stat ``tf_op`` has it."""
     name, colon, kind = full_name.partition(":")
     if not colon:
-        return _copy(full_name)
+        return _parse_copy(full_name)
     if name == "Iterator":
         return TfOp(Framework.TF_DATA, full_name, DATASET)
     if _TF_NAME.fullmatch(name) and _TF_TYPE.fullmatch(kind):
         return TfOp(Framework.TENSORFLOW, name, kind)
-    primitive = kind or _type_of(name)
+    primitive = kind or _get_type(name)
     if _JAX_TYPE.fullmatch(primitive):
         return TfOp(Framework.JAX, name, primitive.partition("[")[0])
     if not kind:
@@ -75,7 +134,7 @@ def parse(full_name: str) -> TfOp:
     return TfOp(Framework.UNKNOWN, full_name, "")
 
 
-def _copy(full_name: str) -> TfOp:
+def _parse_copy(full_name: str) -> TfOp:
     if full_name[:6].lower() == "memcpy":
         start = full_name[:10].lower()
         for prefix, framework, kind in _COPIES:
@@ -84,17 +143,56 @@ def _copy(full_name: str) -> TfOp:
     return TfOp(Framework.UNKNOWN, full_name, "")
 
 
-def _type_of(name: str) -> str:
+def _get_type(name: str) -> str:
     """The last component of a path, without a trailing number: ``scope/MatMul_1`` is a MatMul."""
     last = name.rpartition("/")[2]
     stem, bar, number = last.rpartition("_")
     return stem if bar and _TRAILING_NUMBER.fullmatch(number) else last
 
 
-def without_serial(name: str) -> str:
+def drop_serial(name: str) -> str:
     """The name of an instruction without what XLA appends to those of copies: ``copy-start.3.clone`` is
     ``copy-start``. Takes time in proportion to the name, which may be damage of a megabyte."""
     end = len(name)
     while (dot := name.rfind(".", 0, end)) >= 0 and _SERIAL.fullmatch(name, dot + 1, end):
         end = dot
     return name[:end]
+
+
+JAX, TENSORFLOW, PYTORCH, UNKNOWN = "JAX", "TensorFlow", "PyTorch", "unknown"
+TENSORFLOW_1: Final = "TensorFlow 1"
+"""Of files that only it writes; it has another profiler than TensorFlow 2."""
+FRAMEWORKS: Final = (JAX, TENSORFLOW, TENSORFLOW_1, PYTORCH, UNKNOWN)
+
+_NAMES: Final = {
+    PYTORCH: compile_late(r"^aten::|^ProfilerStep#|torch_xla|torch/|^SyncTensorsGraph|^autograd::|XLAGraphExecutor"),
+    JAX: compile_late(r"^PjitFunction|^jit_|^jit\(|/jit\(|^pmap_|\(jax\.Array\)"),
+    TENSORFLOW: compile_late(
+        r"^EagerExecute|^EagerLocalExecute|^EagerKernelExecute|^ExecutorState::Process|^FunctionRun|^TFE_Py|^SessionRun"
+        r"|^cluster_\d|__inference_|^TfOpRun|^TraceContext|^KernelAndDeviceFunc|tensorflow::|^RunMetadata$"
+    ),
+}
+
+
+def find_framework(names: Iterable[str]) -> str:
+    """The framework by the names of events, lines and ops of a capture."""
+    every = list(dict.fromkeys(names))
+    for framework, pattern in _NAMES.items():
+        if any(pattern.search(name) for name in every):
+            return framework
+    return UNKNOWN
+
+
+@compute_once
+def find_host_framework(events: HostEvents) -> str:
+    """The framework by all names in the events of a host, or by what only one profiler writes."""
+    if has_tfprof_profile(events.capture) or read_recorded_environment(events.capture).get(
+        "transcribed_from", ""
+    ).startswith(TENSORFLOW_1):
+        return TENSORFLOW_1
+    return PYTORCH if is_kineto(events) else find_framework(events.names)
+
+
+def choose_framework(frameworks: Iterable[str]) -> str:
+    """The framework of a session, from those of its hosts: the first that is known."""
+    return next((one for one in frameworks if one != UNKNOWN), UNKNOWN)

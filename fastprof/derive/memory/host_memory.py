@@ -10,30 +10,40 @@ import numpy as np
 import numpy.typing as npt
 
 from fastprof.decode.workers import Workers
-from fastprof.derive.memory.alive import (
+from fastprof.derive.memory.allocation_history import (
+    OpGrowth,
+    OpLifetimes,
+    StepRows,
+    find_allocating_sites,
+    find_breaks,
+    find_steps,
+    get_matches,
+    get_moved_bytes,
+    list_step_rows,
+    measure_lifetimes,
+)
+from fastprof.derive.memory.heap_state import (
     HELD_BEFORE_FREED_LATER,
     HELD_THROUGHOUT,
+    FreeChunks,
     LiveGroups,
     LiveSets,
-    live_sets,
+    RequestFits,
+    find_live_sets,
 )
-from fastprof.derive.memory.fragmentation import Fits, Fragmentation
-from fastprof.derive.memory.matching import allocating_site, breaks, matches, moved_bytes
 from fastprof.derive.memory.memory_events import (
     FREE,
     HEAP,
     STACK,
     MemoryEvents,
-    added,
-    first_of_most,
-    peaks,
-    snapshots_at,
+    add_exactly,
+    find_first_largest,
+    find_peaks,
+    find_snapshots_at,
 )
-from fastprof.derive.memory.op_memory import Growth, OpLifetimes, lifetime_ps
-from fastprof.derive.memory.over_time import StepRows, step_of, step_rows
-from fastprof.derive.ops.tables import sums_by
-from fastprof.derive.steps.database import StepDatabase
-from fastprof.schema.array_types import Bools, Int32s, Int64s
+from fastprof.derive.ops.op_table import sum_by
+from fastprof.derive.steps.step_database import StepDatabase
+from fastprof.schema.columns import Bools, Int32s, Int64s
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents
 
@@ -73,7 +83,7 @@ class ModuleRuns:
         return self.names[self.name[row]], int(start[row])
 
 
-def module_runs(events: HostEvents) -> ModuleRuns:
+def list_module_runs(events: HostEvents) -> ModuleRuns:
     """All events of the lines of modules of a host's TPUs, SparseCores among them."""
     planes = [plane for plane in events.planes if plane.name.startswith(f"{_DEVICE}TPU:")]
     lines = [(i, line) for i, plane in enumerate(planes) for line in plane.lines if line.name == _MODULE_LINE]
@@ -114,21 +124,21 @@ class MemorySteps:
         start, duration = database.begin_ps[rows, core], database.duration_ps[rows, core]
         order = np.lexsort((rows, start))
         start, duration = start[order], duration[order]
-        return cls(database.number[rows][order], start, added(start, duration, _AMOUNTS))
+        return cls(database.number[rows][order], start, add_exactly(start, duration, _AMOUNTS))
 
     def __len__(self) -> int:
         return len(self.number)
 
     def at(self, time_ps: Int64s) -> tuple[Int64s, Bools]:
         """The step at each time, and whether there is one."""
-        place = step_of(self.start_ps, self.end_ps, time_ps)
+        place = find_steps(self.start_ps, self.end_ps, time_ps)
         known = place >= 0
         number: Int64s = np.append(self.number, 0).take(place, mode="wrap")
         return number, known
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class AboutHost:
+class HostOutline:
     """What is small of a host. ``hardware``: GPU, TPU or CPU_ONLY; ``begin_ps``, ``end_ps``: of the capture;
     ``threads``: how many may compute; ``chosen``: only what happened within ``steps`` is reported, though events are
     kept of all times; ``of_torch``: PyTorch's profiler recorded it; ``of_runs``: TensorFlow 1 did; ``device_bytes``:
@@ -151,7 +161,7 @@ class AboutHost:
 class HostMemory:
     """What is recorded of one host. ``modules``: runs of programs."""
 
-    about: AboutHost
+    about: HostOutline
     events: MemoryEvents
     modules: ModuleRuns
 
@@ -194,33 +204,33 @@ class MemoryFigures:
         of a request that might have fitted; None: of none."""
         events, steps, workers = memory.events, memory.about.steps, Workers(memory.about.threads)
         self.memory = memory
-        self.at = None if at_ps is None else snapshots_at(events, at_ps)
+        self.at = None if at_ps is None else find_snapshots_at(events, at_ps)
         short_ps = min(short_lived_us * US, 2**63 - 1)
-        self.matches = matches(events)
-        for needed in (moved_bytes, breaks, lifetime_ps):  # several tasks need them
+        self.matches = get_matches(events)
+        for needed in (get_moved_bytes, find_breaks, measure_lifetimes):  # several tasks need them
             needed(events)
         first: list[Callable[[], Any]] = [
-            lambda: step_rows(events, steps.start_ps, steps.end_ps, short_ps),
+            lambda: list_step_rows(events, steps.start_ps, steps.end_ps, short_ps),
             memory.step_of_events,
         ]
         self.windows: StepRows
         self.step: tuple[Int64s, Bools]
         self.windows, self.step = workers.run(None, first)
         self.shown = self.step[1] if memory.about.chosen else None
-        self.peak, self.peak_ps = _peaks(memory, self.windows)
-        self.fragmentation: Fragmentation
+        self.peak, self.peak_ps = _find_peaks(memory, self.windows)
+        self.fragmentation: FreeChunks
         self.ops: OpLifetimes
-        self.growth: Growth
+        self.growth: OpGrowth
         self.active: LiveSets
         self.active_at: LiveSets | None
         self.site: Int32s
         tasks: list[Callable[[], Any]] = [
-            lambda: Fragmentation(events, workers),
+            lambda: FreeChunks(events, workers),
             lambda: OpLifetimes(events, short_ps, self.shown),
-            lambda: Growth(events, np.sort(steps.end_ps)),
-            lambda: live_sets(events, self.peak),
-            lambda: None if self.at is None else live_sets(events, self.at),
-            lambda: allocating_site(events),
+            lambda: OpGrowth(events, np.sort(steps.end_ps)),
+            lambda: find_live_sets(events, self.peak),
+            lambda: None if self.at is None else find_live_sets(events, self.at),
+            lambda: find_allocating_sites(events),
         ]
         results = workers.run(None, tasks)
         self.fragmentation, self.ops, self.growth, self.active, self.active_at, self.site = results
@@ -230,10 +240,10 @@ class MemoryFigures:
         self.groups = LiveGroups(self.active.rows, events.sites)
         size, chunks = request_bytes, self.fragmentation
         limits = (self.limit_known, self.limit_bytes - self.in_use_bytes)
-        self.fits = None if size is None else Fits(events, chunks, size, limits, self.shown)
+        self.fits = None if size is None else RequestFits(events, chunks, size, limits, self.shown)
 
     @property
-    def about(self) -> AboutHost:
+    def about(self) -> HostOutline:
         return self.memory.about
 
     @property
@@ -261,19 +271,19 @@ class MemoryFigures:
         return np.asarray(values[self.peak] * (self.peak >= 0))
 
 
-def _peaks(memory: HostMemory, windows: StepRows) -> tuple[Int64s, Int64s]:
+def _find_peaks(memory: HostMemory, windows: StepRows) -> tuple[Int64s, Int64s]:
     """[k] the event of each allocator's first peak, and its time. In chosen steps, memory in use as they began counts
     too."""
     events, steps = memory.events, memory.about.steps
     if not memory.about.chosen:
-        peak = peaks(events)
+        peak = find_peaks(events)
         return peak, events.start_ps[peak]
     peak, some = windows.highest, windows.highest >= 0
     begin = np.append(steps.start_ps, 0)[windows.highest_window]
     return peak, np.where(some, np.maximum(events.start_ps[peak], begin), -1)
 
 
-def tightest(host: MemoryFigures) -> Int64s:
+def find_tightest(host: MemoryFigures) -> Int64s:
     """[k] the event after which most free memory is in chunks too small for the largest allocation that follows, -1:
     none is, as far as known."""
     chunk, bounds = host.fragmentation, host.events.bounds
@@ -281,13 +291,13 @@ def tightest(host: MemoryFigures) -> Int64s:
         column if host.shown is None else np.where(host.shown, column, -1)
         for column in (chunk.too_small_most, chunk.too_small_least)
     )
-    tightest_most, tightest_least = first_of_most(most, bounds), first_of_most(least, bounds)
+    tightest_most, tightest_least = find_first_largest(most, bounds), find_first_largest(least, bounds)
     some = (tightest_least >= 0) & (least[tightest_least] > 0)
     worst = np.where(some, tightest_least, tightest_most)
     return np.where((worst >= 0) & (most[worst] <= 0), -1, worst)
 
 
-def kept_out(host: MemoryFigures) -> Bools:
+def find_kept_out(host: MemoryFigures) -> Bools:
     """[n] moments when enough was free for the largest allocation that follows, and no chunk was large enough; not of
     allocators that take more from the device instead."""
     chunk = host.fragmentation
@@ -297,9 +307,9 @@ def kept_out(host: MemoryFigures) -> Bools:
     return known & (wanted > 0) & (free >= wanted) & (chunk.largest_free_high < wanted) & (chunk.too_small_least >= 0)
 
 
-def held_before(host: MemoryFigures) -> Int64s:
+def measure_held_before(host: MemoryFigures) -> Int64s:
     """[k] what was in use at the peak and already before the capture."""
     rows = host.active.rows
     before = (rows.source == HELD_BEFORE_FREED_LATER) | (rows.source == HELD_THROUGHOUT)
     before &= rows.total_bytes >= 0
-    return sums_by(rows.allocator[before], rows.total_bytes[before], len(host.peak), _AMOUNTS)
+    return sum_by(rows.allocator[before], rows.total_bytes[before], len(host.peak), _AMOUNTS)

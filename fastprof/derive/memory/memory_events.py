@@ -2,35 +2,230 @@
 
 Allocators record an event MemoryAllocation or MemoryDeallocation on the thread that asked, with how much memory is in
 use and free right after it. TensorFlow's BFC allocator (``bytes_allocated`` is what is in use, ``bytes_available`` the
-rest of its limit) and those of TPUs do. PyTorch's are in torch_memory.py.
+rest of its limit) and those of TPUs do.
+
+PyTorch's caching allocators are recorded as instants ``[memory]``, which Kineto writes with profile_memory. Each has
+``Bytes``, below 0 for a free, the address, the device, and what the allocator holds after it. Unlike other allocators,
+what is "free" is not what the device has left but what the allocator keeps for later: Total Reserved less Total
+Allocated. What it may use is all of the device. ``[OutOfMemory]`` does not count: that memory was not given.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from fastprof._native import records
-from fastprof._native.grouping import key_numbers
+from fastprof._native.grouping import key_numbers, parents
 from fastprof._native.memory_kernels import stat_beside
 from fastprof.decode.workers import Workers
-from fastprof.derive.memory import torch_memory
-from fastprof.derive.memory.sites import Sites
+from fastprof.derive.devices import op_names
 from fastprof.errors import CaptureError
-from fastprof.schema.array_types import Int32s, Int64s
-from fastprof.tables.event_stats import Stat
-from fastprof.tables.host_events import HOST_THREADS, HostEvents
-from fastprof.tables.once import KeptValues
+from fastprof.schema.columns import Bools, Int32s, Int64s
+from fastprof.tables.host_events import HOST_THREADS, HostEvents, KeptValues, Stat, join_stat
+from fastprof.wording.patterns import compile_late
+
+_NO_NAME = ("", "(null)")
+"""What profilers write for a missing text."""
+_NUMBER = compile_late(r"(?<![A-Z0-9])[0-9]+(?![0-9A-Za-z])", re.ASCII)
+"""A number at the end of a word, as in layer_12 and layer12; not those in Conv2D and ConcatV2."""
+
+
+class SiteNames(NamedTuple):
+    """By site, as users see them; None: not known."""
+
+    op_name: list[str | None]
+    region_type: list[str | None]
+    data_type: list[str | None]
+    shape: list[str | None]
+
+
+@dataclass(frozen=True, eq=False)
+class Sites:
+    """Distinct sites, by number: texts and numbers of data types as they are recorded, None where they are not."""
+
+    op: list[str | None]
+    region: list[str | None]
+    shape: list[str | None]
+    data_type: list[int | None]
+
+    def __len__(self) -> int:
+        return len(self.op)
+
+    @cached_property
+    def names(self) -> SiteNames:
+        types = {number: format_data_type(number) for number in set(self.data_type) - {None, INVALID}}
+        named: list[str | None] = [None if number is None else types.get(number) for number in self.data_type]
+        return SiteNames(_make_names(self.op), _make_names(self.region), named, _make_names(self.shape))
+
+    @cached_property
+    def _ops(self) -> tuple[list[str | None], Int32s]:
+        place: dict[str | None, int] = {}
+        number = [place.setdefault(name, len(place)) for name in self.names.op_name]
+        return list(place), np.array(number, np.int32)
+
+    @property
+    def op_names(self) -> list[str | None]:
+        """The distinct names of ops; None, if it is among them, for ops that are unknown."""
+        return self._ops[0]
+
+    @cached_property
+    def like_names(self) -> list[str | None]:
+        """``op_names``, numbers at the ends of words replaced by *."""
+        return [None if name is None else _NUMBER.sub("*", name) for name in self.op_names]
+
+    @property
+    def op_number(self) -> Int32s:
+        """The place of each site's op in ``op_names``."""
+        return self._ops[1]
+
+
+def _make_names(texts: Sequence[str | None]) -> list[str | None]:
+    return [None if text in _NO_NAME else text for text in texts]
+
+
+INVALID = 0
+_NAMES = {
+    INVALID: "INVALID",
+    1: "float",
+    2: "double",
+    3: "int32",
+    4: "uint8",
+    5: "int16",
+    6: "int8",
+    7: "string",
+    8: "complex64",
+    9: "int64",
+    10: "bool",
+    11: "qint8",
+    12: "quint8",
+    13: "qint32",
+    14: "bfloat16",
+    15: "qint16",
+    16: "quint16",
+    17: "uint16",
+    18: "complex128",
+    19: "half",
+    20: "resource",
+    21: "variant",
+    22: "uint32",
+    23: "uint64",
+    24: "float8_e5m2",
+    25: "float8_e4m3fn",
+    26: "float8_e4m3fnuz",
+    27: "float8_e4m3b11fnuz",
+    28: "float8_e5m2fnuz",
+    29: "int4",
+    30: "uint4",
+}
+_REFERENCE = 100
+"""Larger numbers are references: to the type of the number less this."""
+
+
+def format_data_type(number: int | None) -> str:
+    """TensorFlow's name of the type; empty: none is recorded. Only 32 bits of the number count."""
+    if number is None:
+        return ""
+    number = (number + 2**31) % 2**32 - 2**31
+    return f"{_format_plain_type(number - _REFERENCE)}_ref" if number > _REFERENCE else _format_plain_type(number)
+
+
+def _format_plain_type(number: int) -> str:
+    return _NAMES.get(number) or f"unknown dtype enum ({number})"
+
+
+TORCH_EVENT: Final = "[memory]"
+TORCH_STATS: Final = ("Bytes", "Addr", "Device Type", "Device Id", "Total Allocated", "Total Reserved", "Ev Idx")
+_CPU: Final = 0
+"""The Device Type of the host's memory."""
+
+
+def has_torch_memory(events: HostEvents) -> bool:
+    """Whether the host has such instants."""
+    return TORCH_EVENT in events.names and op_names.is_kineto(events)
+
+
+def find_torch_rows(events: HostEvents) -> tuple[Int32s, Bools]:
+    """The rows of allocations and frees on the host's threads, and which of them are allocations."""
+    plane = events.plane_named(HOST_THREADS)
+    if plane is None or not has_torch_memory(events):
+        return np.zeros(0, np.int32), np.zeros(0, np.bool_)
+    named = np.array([name == TORCH_EVENT for name in events.names], np.bool_)
+    rows = plane.first + np.flatnonzero(named[events.meta[plane.first : plane.last]])
+    has, size = join_stat(rows, *events.ints("Bytes"))
+    changes = has & (size != 0)
+    return rows[changes].astype(np.int32), size[changes] > 0
+
+
+def read_torch_allocators(events: HostEvents, rows: Int32s) -> tuple[list[str], Int32s]:
+    """The names of allocators, CPU and GPU_0, sorted, and the number of each row's."""
+    _, kind = join_stat(rows, *events.ints("Device Type"))
+    _, device = join_stat(rows, *events.ints("Device Id"))
+    keys, number = np.unique(np.stack([kind, np.maximum(device, 0)], axis=1), axis=0, return_inverse=True)
+    found = ["CPU" if kind == _CPU else f"GPU_{device}" for kind, device in keys.tolist()]
+    names = sorted(set(found))
+    place = {name: i for i, name in enumerate(names)}
+    return names, np.array([place[name] for name in found], np.int32)[number.reshape(-1)]
+
+
+def read_device_sizes(events: HostEvents) -> dict[str, int]:
+    """Return by allocator the memory of its GPU, if recorded. PyTorch counts the devices that it sees, ROCm's events
+    all of the machine: if no plane has the number of an allocator, the place among planes counts."""
+    recorded = [(plane.ordinal, plane.stats.get("memory_size")) for plane in events.planes_of("GPU")]
+    sizes = {f"GPU_{number}": size for number, size in recorded}
+    by_place = {f"GPU_{place}": size for place, (_, size) in enumerate(recorded)}
+    return {name: size for name, size in (by_place | sizes).items() if isinstance(size, int) and size > 0}
+
+
+def sort_torch_rows(events: HostEvents, rows: Int32s, allocator: Int32s) -> Int64s:
+    """By allocator, then time, then the number that the profiler gave: threads write instants of one moment."""
+    _, place = join_stat(rows, *events.ints("Ev Idx"))
+    order: Int64s = np.lexsort((place, events.start_ps[rows], allocator))
+    return order
+
+
+def read_torch_amounts(events: HostEvents, rows: Int32s) -> dict[str, tuple[Bools, Int64s]]:
+    """Columns of MemoryEvents: whether each row has the value, and the value."""
+    has_size, size = join_stat(rows, *events.ints("Bytes"))
+    has_total, total = join_stat(rows, *events.ints("Total Allocated"))
+    has_reserved, reserved = join_stat(rows, *events.ints("Total Reserved"))
+    kept = has_total & has_reserved & (reserved > 0)
+    return {
+        "address": join_stat(rows, *events.ints("Addr")),
+        "allocation_bytes": (has_size, np.abs(size)),
+        "heap_bytes": (has_total, total),
+        "free_bytes": (kept, np.where(kept, reserved - total, 0)),
+    }
+
+
+def read_torch_sites(events: HostEvents, rows: Int32s) -> tuple[Int32s, Sites]:
+    """The number of each row's site, the op around it on its thread; and the distinct ones."""
+    ops = op_names.is_op(events)
+    parent = np.full(len(events), -1, np.int32)
+    plane = events.plane_named(HOST_THREADS)
+    lines = [] if plane is None else [(line.first, line.last) for line in plane.lines]
+    bounds = np.array(lines, np.int64).reshape(-1, 2)
+    parents(events.start_ps, events.duration_ps, None, np.zeros((0, 3), np.int64), bounds, parent, events.slack_ps)
+    above = parent[rows]
+    while (further := (above >= 0) & ~ops[events.meta[above]]).any():
+        above[further] = parent[above[further]]
+    meta = np.where(above < 0, -1, events.meta[above])
+    distinct, number = np.unique(meta, return_inverse=True)
+    names: list[str | None] = [None if one < 0 else events.names[one] for one in distinct.tolist()]
+    nothing: list[str | None] = [None] * len(names)
+    return number.astype(np.int32), Sites(names, nothing, nothing, [None] * len(names))
+
 
 Bits = npt.NDArray[np.uint16]
 
 ALLOCATION_EVENT, FREE_EVENT = "MemoryAllocation", "MemoryDeallocation"
-EVENTS = (ALLOCATION_EVENT, FREE_EVENT, torch_memory.EVENT)
+EVENTS = (ALLOCATION_EVENT, FREE_EVENT, TORCH_EVENT)
 ADDRESS, REQUESTED, ALLOCATION, STACK, HEAP, FREE, LIFETIME_PEAK, FRAGMENTATION, DATA_TYPE = (1 << i for i in range(9))
 """Bits of ``recorded`` and of ``unsigned``."""
 
@@ -47,7 +242,7 @@ NUMBERS = {
 _ALLOCATOR = ("allocator_name", "device_ordinal", "index_on_host")
 """What names the allocator: the first of these that the event has."""
 _SITE = ("tf_op", "region_type", "shape", "data_type")
-STATS = (*_ALLOCATOR, *(name for name, _ in NUMBERS.values()), "fragmentation", *_SITE, *torch_memory.STATS)
+STATS = (*_ALLOCATOR, *(name for name, _ in NUMBERS.values()), "fragmentation", *_SITE, *TORCH_STATS)
 """What is read of events; group_id comes from the groups of the host."""
 
 
@@ -137,7 +332,7 @@ class MemoryEvents:
         """Stack and heap right after each event. CaptureError: they exceed 64 bits."""
         if not self.stack_bytes.any():
             return self.heap_bytes
-        return added(self.stack_bytes, self.heap_bytes, "bytes_reserved and bytes_allocated of an event")
+        return add_exactly(self.stack_bytes, self.heap_bytes, "bytes_reserved and bytes_allocated of an event")
 
     @cached_property
     def ranked_in_use(self) -> Int64s:
@@ -146,7 +341,7 @@ class MemoryEvents:
         return self.in_use_bytes if known.all() else np.where(known, self.in_use_bytes, np.iinfo(np.int64).min)
 
 
-def added(one: Int64s, other: Int64s, what: str) -> Int64s:
+def add_exactly(one: Int64s, other: Int64s, what: str) -> Int64s:
     """Sums. CaptureError: one exceeds 64 bits."""
     total = one + other
     if (((one ^ total) & (other ^ total)) < 0).any():
@@ -154,26 +349,28 @@ def added(one: Int64s, other: Int64s, what: str) -> Int64s:
     return total
 
 
-def memory_events(events: HostEvents, group_id: Int32s | None = None, workers: Workers | None = None) -> MemoryEvents:
+def read_memory_events(
+    events: HostEvents, group_id: Int32s | None = None, workers: Workers | None = None
+) -> MemoryEvents:
     """Those of the plane of the host's threads. ``group_id``: the group of each row of ``events``, -1: none; it may be
     given later, by ``in_groups``."""
-    if torch_memory.has_torch_memory(events):
-        return _of_torch(events, group_id)
-    rows, is_allocation = _rows(events)
+    if has_torch_memory(events):
+        return _read_torch_events(events, group_id)
+    rows, is_allocation = _find_rows(events)
     start = events.start_ps[rows]
-    names, allocator = _allocators(events, rows, workers or Workers(1))
-    order = _order(start, allocator, len(names))
+    names, allocator = _read_allocators(events, rows, workers or Workers(1))
+    order = _sort_rows(start, allocator, len(names))
     place = np.empty(len(order), np.int32)
     place[order] = np.arange(len(order), dtype=np.int32)
     reader = StatReader(events, rows, place, workers or Workers(1))
-    site_number, sites = _sites(events, reader)  # first: its columns are not kept
+    site_number, sites = _read_sites(events, reader)  # first: its columns are not kept
     numbers: dict[str, Any] = {
         column: (reader.integers if bit == ADDRESS else reader.sizes)(stat, bit)
         for column, (stat, bit) in NUMBERS.items()
     }
     fragmentation = reader.doubles("fragmentation", FRAGMENTATION)
     reader.run()
-    lines, bases, line = _lines(events, rows)
+    lines, bases, line = _find_lines(events, rows)
     counts = np.bincount(allocator, minlength=len(names))
     return MemoryEvents(
         host=events.host,
@@ -195,20 +392,20 @@ def memory_events(events: HostEvents, group_id: Int32s | None = None, workers: W
     )
 
 
-def _of_torch(events: HostEvents, group_id: Int32s | None) -> MemoryEvents:
-    rows, is_allocation = torch_memory.rows_of_memory(events)
-    names, allocator = torch_memory.allocators(events, rows)
-    order = torch_memory.order_of_records(events, rows, allocator)
+def _read_torch_events(events: HostEvents, group_id: Int32s | None) -> MemoryEvents:
+    rows, is_allocation = find_torch_rows(events)
+    names, allocator = read_torch_allocators(events, rows)
+    order = sort_torch_rows(events, rows, allocator)
     rows, is_allocation = rows[order], is_allocation[order]
-    known = torch_memory.amounts(events, rows)
+    known = read_torch_amounts(events, rows)
     recorded = np.zeros(len(rows), np.uint16)
     for column, (has, _) in known.items():
         recorded[has] |= NUMBERS[column][1]
     numbers: dict[str, Any] = {column: np.zeros(len(rows), np.int64) for column in NUMBERS}
     numbers |= {column: np.where(has, values, 0) for column, (has, values) in known.items()}
-    site, sites = torch_memory.sites(events, rows)
+    site, sites = read_torch_sites(events, rows)
     ascending = np.argsort(rows)
-    lines, bases, line = _lines(events, rows[ascending])
+    lines, bases, line = _find_lines(events, rows[ascending])
     of_row = np.empty(len(rows), np.int32)
     of_row[ascending] = line
     return MemoryEvents(
@@ -231,7 +428,7 @@ def _of_torch(events: HostEvents, group_id: Int32s | None) -> MemoryEvents:
     )
 
 
-def _rows(events: HostEvents) -> tuple[Int32s, npt.NDArray[np.bool_]]:
+def _find_rows(events: HostEvents) -> tuple[Int32s, npt.NDArray[np.bool_]]:
     """The rows of the events, ascending, and which of them are allocations."""
     plane = events.plane_named(HOST_THREADS)
     if plane is None or plane.first == plane.last:
@@ -244,7 +441,7 @@ def _rows(events: HostEvents) -> tuple[Int32s, npt.NDArray[np.bool_]]:
     return (rows + plane.first).astype(np.int32), found[rows] == 2
 
 
-def _order(start: Int64s, allocator: Int32s, count: int) -> Int64s:
+def _sort_rows(start: Int64s, allocator: Int32s, count: int) -> Int64s:
     """By allocator, then time; what is equal stays in order. Each line is in order already, which sorting makes use
     of."""
     order: Int64s = np.argsort(start, kind="stable")
@@ -254,7 +451,7 @@ def _order(start: Int64s, allocator: Int32s, count: int) -> Int64s:
     return order
 
 
-def _lines(events: HostEvents, rows: Int32s) -> tuple[list[str], Int64s, Int32s]:
+def _find_lines(events: HostEvents, rows: Int32s) -> tuple[list[str], Int64s, Int32s]:
     """Names and starts of the lines that hold any of the rows, which ascend, and the line of each row."""
     every = sorted((line for line in events.lines if line.first < line.last), key=lambda line: line.first)
     counts = np.diff(np.searchsorted(rows, [line.first for line in every]), append=len(rows))
@@ -263,7 +460,7 @@ def _lines(events: HostEvents, rows: Int32s) -> tuple[list[str], Int64s, Int32s]
     return [line.name for line, _ in used], np.array([line.base_ps for line, _ in used], np.int64), number
 
 
-def _allocators(events: HostEvents, rows: Int32s, workers: Workers) -> tuple[list[str], Int32s]:
+def _read_allocators(events: HostEvents, rows: Int32s, workers: Workers) -> tuple[list[str], Int32s]:
     """The names of allocators, sorted, and the number of each event's."""
     reader = StatReader(events, rows, np.arange(len(rows), dtype=np.int32), workers)
     there = [name for name in _ALLOCATOR if len(events.stat(name))]
@@ -271,7 +468,7 @@ def _allocators(events: HostEvents, rows: Int32s, workers: Workers) -> tuple[lis
         return [""] * bool(len(rows)), np.zeros(len(rows), np.int32)
     columns = [reader.texts(name) if name == _ALLOCATOR[0] else reader.integers(name, 0, NOT_THERE) for name in there]
     reader.run()
-    number, first = _numbered(columns)
+    number, first = _number_rows(columns)
     found = []
     for recorded in zip(*(column[first].tolist() for column in columns), strict=True):
         name, value = next(((name, at) for name, at in zip(there, recorded, strict=True) if at != NOT_THERE), (None, 0))
@@ -281,17 +478,17 @@ def _allocators(events: HostEvents, rows: Int32s, workers: Workers) -> tuple[lis
     return names, np.array([place[name] for name in found], np.int32)[number]
 
 
-def _sites(events: HostEvents, reader: StatReader) -> tuple[Int32s, Sites]:
+def _read_sites(events: HostEvents, reader: StatReader) -> tuple[Int32s, Sites]:
     """The site of each event, and the distinct ones."""
     columns = [reader.texts(name) for name in _SITE[:3]] + [reader.integers(_SITE[3], DATA_TYPE, NOT_THERE)]
     reader.run()
-    number, first = _numbered(columns)
-    op, region, shape = (_texts(events, column[first]) for column in columns[:3])
+    number, first = _number_rows(columns)
+    op, region, shape = (_read_texts(events, column[first]) for column in columns[:3])
     types = [None if value == NOT_THERE else value for value in columns[3][first].tolist()]
     return number, Sites(op, region, shape, types)
 
 
-def _texts(events: HostEvents, numbers: Int64s) -> list[str | None]:
+def _read_texts(events: HostEvents, numbers: Int64s) -> list[str | None]:
     there = numbers != NOT_THERE
     found: list[str | None] = [None] * len(numbers)
     for at, text in zip(np.flatnonzero(there).tolist(), events.all_texts(numbers[there]), strict=True):
@@ -299,7 +496,7 @@ def _texts(events: HostEvents, numbers: Int64s) -> list[str | None]:
     return found
 
 
-def _numbered(columns: list[Int64s]) -> tuple[Int32s, Int64s]:
+def _number_rows(columns: list[Int64s]) -> tuple[Int32s, Int64s]:
     """The number of each row among the distinct ones, in the order in which they are met, and where each is first."""
     number = np.empty(len(columns[0]), np.int32)
     count = key_numbers(columns, number)
@@ -307,22 +504,22 @@ def _numbered(columns: list[Int64s]) -> tuple[Int32s, Int64s]:
     return number, first
 
 
-def peaks(events: MemoryEvents) -> Int64s:
+def find_peaks(events: MemoryEvents) -> Int64s:
     """[allocators] the first event after which most is in use, as far as known."""
-    return first_of_most(events.ranked_in_use, events.bounds)
+    return find_first_largest(events.ranked_in_use, events.bounds)
 
 
-def highest_fragmentation(events: MemoryEvents, shown: npt.NDArray[np.bool_] | None = None) -> Int64s:
+def find_highest_fragmentation(events: MemoryEvents, shown: npt.NDArray[np.bool_] | None = None) -> Int64s:
     """[allocators] the first event after which memory is most fragmented; -1: the allocator records none.
     ``shown``: those that count, None: all."""
     if not len(events):
         return np.zeros(0, np.int64)
     recorded = events.has(FRAGMENTATION) if shown is None else events.has(FRAGMENTATION) & shown
-    found = first_of_most(np.where(recorded, events.fragmentation, -np.inf), events.bounds)
+    found = find_first_largest(np.where(recorded, events.fragmentation, -np.inf), events.bounds)
     return np.where(recorded[found], found, -1)
 
 
-def first_of_most(values: npt.NDArray[np.generic], bounds: Int64s) -> Int64s:
+def find_first_largest(values: npt.NDArray[np.generic], bounds: Int64s) -> Int64s:
     """[allocators] the first place of the largest of each one's values."""
     if len(bounds) < 2:
         return np.zeros(0, np.int64)
@@ -347,7 +544,7 @@ def count_before(events: MemoryEvents, time_ps: Int64s, *, at: bool, which: slic
     return low
 
 
-def snapshots_at(events: MemoryEvents, time_ps: int) -> Int64s:
+def find_snapshots_at(events: MemoryEvents, time_ps: int) -> Int64s:
     """[allocators] the last event at or before a time, -1: there is none."""
     ends = count_before(events, np.array([time_ps], np.int64), at=True)[:, 0]
     return np.where(ends > events.bounds[:-1], ends - 1, -1)

@@ -1,15 +1,418 @@
-"""The memory profile in words: leaks, fragmentation, churn, exhaustion, requests, and why there may be nothing."""
+"""The memory profile in words: leaks, fragmentation, churn, exhaustion, requests, and why there may be nothing.
+Sentences about the allocators of one host have weights, so that the heaviest of all hosts can be said."""
 
 from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from fastprof.derive.memory.alive import REASONS
-from fastprof.derive.memory.host_memory import AboutHost
-from fastprof.derive.memory.memory_cases import MOST_ALLOCATORS, Case, HostCases, Worst
-from fastprof.wording.quantities import counted, moment_text
+import numpy as np
+import numpy.typing as npt
+
+from fastprof.derive.memory import allocation_history
+from fastprof.derive.memory.heap_state import (
+    FROM_DEVICE,
+    NO,
+    OPEN,
+    REASONS,
+    YES,
+    RequestFits,
+    measure_not_taken,
+    measure_wasted,
+)
+from fastprof.derive.memory.host_memory import HostOutline, MemoryFigures, find_kept_out, measure_held_before
+from fastprof.derive.memory.memory_events import FREE, LIFETIME_PEAK, find_first_largest
+from fastprof.schema.columns import Int64s
+from fastprof.wording.quantities import count_noun, format_moment, format_size
+
+LEAK_STEPS: Final = 4
+"""Fewest steps of growth that look like a leak."""
+LEAK_SHARE: Final = 0.001
+"""Least growth over all steps, as a share of the allocator's peak, that is reported."""
+FAR_STEPS: Final = 100_000
+"""An allocator that is full only after more steps than this is not reported."""
+WASTED_SHARE, BEFORE_SHARE, STACK_SHARE = 0.1, 0.5, 0.5
+"""Least shares of a peak that are reported as never asked for, held before the capture, or stack."""
+CHURN_COUNT, CHURN_SHARE = 1_000, 0.5
+"""Fewest short-lived allocations, and their least share of all of an allocator, that are reported."""
+FULL_SHARE: Final = 0.95
+"""Share of its limit at which an allocator is nearly exhausted."""
+MANY: Final = 1_000
+"""Cases of a host that are counted."""
+MOST_ALLOCATORS: Final = 4
+"""Allocators with a remark on --request: those with the largest peaks."""
+
+_NEVER_ASKED_FOR: Final = (
+    "was never asked for: chunks are larger than requests, which are rounded up, and large chunks not always split. "
+    "The column wasted_bytes of the table active has whose."
+)
+_BEFORE: Final = (
+    "was allocated before the capture, as weights are as a rule, so its use is unknown: capture the start of the "
+    "program to see it."
+)
+
+
+class Case(NamedTuple):
+    """A sentence: what stands before the name of the allocator and after it. ``weight``: importance; ``peak_bytes``: in
+    use at the allocator's peak, 0: unknown; ``op``: that it is about; ``until_full``: see _describe_until_full."""
+
+    weight: float
+    allocator: str
+    before: str
+    after: str
+    peak_bytes: int = 0
+    op: str = ""
+    until_full: str = ""
+
+    def text(self, host: str | None) -> str:
+        """``host``: named beside the allocator; None: there is only one."""
+        return f"{self.before}{self.allocator}{'' if host is None else f' of {host}'}{self.after}"
+
+
+class Worst(NamedTuple):
+    """The heaviest case of a kind, None: there is none. ``weights``: of all, heaviest first."""
+
+    case: Case | None
+    weights: list[float]
+
+
+class HostCases:
+    """``peak_bytes``: the largest of all allocators. ``leaks``: heaviest first. ``of_peaks``: parts of peaks that were
+    never asked for, held before the capture, or stack. ``lost``: events without a counterpart. ``reasons``: allocators
+    by place in REASONS. ``requests``: of the allocators with the largest peaks, ``request_count``: of all.
+    ``growing``: allocators that take more from the device; its case is about the heaviest, "" if nothing is known."""
+
+    def __init__(self, host: MemoryFigures) -> None:
+        self.peak_bytes = int(_get_peaks(host).max(initial=0))
+        self.leaks = _find_leaks(host)
+        self.exhausted = _find_worst(host, _measure_exhausted(host), _describe_exhausted)
+        self.kept_out = _find_kept_out(host)
+        self.of_peaks = [_find_part(host, *kind) for kind in _PARTS]
+        self.churn = _find_churning(host)
+        self.lost = sum(
+            int(host.within(host.matches.fate == kind).sum())
+            for kind in (allocation_history.REPLACED, allocation_history.ALLOCATION_LOST)
+        )
+        self.reasons: list[int] = np.bincount(host.active.reason, minlength=len(REASONS)).tolist()
+        self.growing = _find_growing(host)
+        self.requests, self.request_count = _describe_requests(host)
+
+
+def _get_peaks(host: MemoryFigures) -> Int64s:
+    """[k] in use at the peak, 0 without one."""
+    return host.at_peak(host.in_use_bytes)
+
+
+def _sort_heaviest(weights: npt.NDArray[Any], places: npt.NDArray[Any]) -> list[int]:
+    """Of some places those with a weight above 0, heaviest first."""
+    places = places[weights[places] > 0]
+    found: list[int] = places[np.argsort(-weights[places], kind="stable")][:MANY].tolist()
+    return found
+
+
+def _find_worst(
+    host: MemoryFigures,
+    weights: npt.NDArray[Any],
+    sentence: Callable[[MemoryFigures, int, float], tuple[str, str]],
+    places: npt.NDArray[Any] | None = None,
+) -> Worst:
+    """``weights``: by allocator; ``places``: the allocators that count, None: all."""
+    heaviest = _sort_heaviest(weights, np.arange(len(weights)) if places is None else places)
+    if not heaviest:
+        return Worst(None, [])
+    first, weight = heaviest[0], float(weights[heaviest[0]])
+    case = Case(weight, host.allocator_name(first), *sentence(host, first, weight))
+    return Worst(case, [float(weights[place]) for place in heaviest])
+
+
+def _format_size(size: Any) -> str:
+    return format_size(int(size))
+
+
+def _format_moment(time_ps: Any) -> str:
+    return format_moment(int(time_ps))
+
+
+# ---- leaks
+
+
+def _find_leaks(host: MemoryFigures) -> list[Case]:
+    grown = host.growth
+    peak = host.in_use_bytes[host.peak][grown.allocator]
+    rows = grown.grows_steadily & (grown.step_count >= LEAK_STEPS) & (grown.growth_bytes > LEAK_SHARE * peak)
+    amounts = grown.growth_bytes * rows
+    return [_describe_leak(host, row, float(amounts[row])) for row in _sort_heaviest(amounts, np.arange(len(rows)))]
+
+
+def _describe_leak(host: MemoryFigures, row: int, weight: float) -> Case:
+    grown, op, until_full = host.growth, host.op_name(int(host.growth.op[row])), _describe_until_full(host, row)
+    allocator = int(grown.allocator[row])
+    after = (
+        f": {_format_size(grown.growth_bytes[row])} more at the end of the last of {int(grown.step_count[row])} "
+        f"steps than of the first, and never less from step to step, as a leak does{until_full}."
+    )
+    name, peak = host.allocator_name(allocator), int(_get_peaks(host)[allocator])
+    return Case(weight, name, f"{op} holds more and more memory of ", after, peak, op, until_full)
+
+
+def _describe_until_full(host: MemoryFigures, row: int) -> str:
+    """After how many more steps the peak of a step reaches the allocator's limit, at this pace; and what runs outside
+    of steps, if that needs more."""
+    allocator = int(host.growth.allocator[row])
+    pace, last = float(host.growth.growth_per_step_bytes[row]), int(host.windows.last_peak[allocator])
+    left_bytes = host.limit_bytes - host.in_use_bytes
+    if pace <= 0 or last < 0 or not host.limit_known[last] or left_bytes[last] / pace > FAR_STEPS:
+        return ""
+    in_use, free = int(host.in_use_bytes[last]), int(left_bytes[last])
+    sentence = (
+        f"; at this pace the peak of a step, {format_size(in_use)} in the last one, reaches the "
+        f"{format_size(in_use + free)} that the allocator may use after {int(max(free, 0) / pace):,} more steps"
+    )
+    peak, peak_ps = int(host.peak[allocator]), int(host.peak_ps[allocator])
+    if host.in_use_bytes[peak] <= in_use or host.about.steps.at(host.peak_ps[allocator : allocator + 1])[1][0]:
+        return sentence
+    sentence += (
+        f". What runs outside of steps may fail sooner: it had {_format_size(host.in_use_bytes[peak])} in use at "
+        f"{format_moment(peak_ps)}"
+    )
+    if peak_ps >= host.about.steps.end_ps.max() and host.limit_known[peak]:  # after all growth
+        sentence += f", which fits for {int(max(int(left_bytes[peak]), 0) / pace):,} more steps"
+    return sentence
+
+
+# ---- little left
+
+
+def _measure_exhausted(host: MemoryFigures) -> npt.NDArray[Any]:
+    """[k] the share of its limit that an allocator has in use at its peak, 0 if it is not nearly exhausted."""
+    in_use, limit = host.in_use_bytes[host.peak], host.limit_bytes[host.peak]
+    known = (host.peak >= 0) & host.in_use_known[host.peak] & host.limit_known[host.peak]
+    known &= (in_use > 0) & (limit >= in_use)
+    share = np.where(known, in_use / np.maximum(limit.astype(np.float64), 1), 0.0)
+    return np.where(share >= FULL_SHARE, share, 0.0)
+
+
+def _describe_exhausted(host: MemoryFigures, allocator: int, share: float) -> tuple[str, str]:
+    i = int(host.peak[allocator])
+    return "", (
+        f" is nearly exhausted: at its peak, at {_format_moment(host.peak_ps[allocator])}, "
+        f"{100 * share:.1f} % of the {format_size(int(host.limit_bytes[i]))} that it may "
+        "use were in use. The table active has what was alive then. Requests that failed are not recorded: "
+        "--request shows when their size would have fitted."
+    )
+
+
+def _find_kept_out(host: MemoryFigures) -> Worst:
+    """The worst moment of each allocator at which no chunk was large enough."""
+    amounts = np.where(find_kept_out(host), host.events.free_bytes, 0)
+    heaviest = _sort_heaviest(amounts, find_first_largest(amounts, host.events.bounds))
+    if not heaviest:
+        return Worst(None, [])
+    i = heaviest[0]
+    case = Case(float(amounts[i]), host.allocator_name(int(host.allocator[i])), *_describe_kept_out(host, i))
+    return Worst(case, [float(amounts[place]) for place in heaviest])
+
+
+def _describe_kept_out(host: MemoryFigures, i: int) -> tuple[str, str]:
+    events, chunk = host.events, host.fragmentation
+    wanted = int(chunk.next_largest[i])
+    return f"At {_format_moment(events.start_ps[i])} {_format_size(events.free_bytes[i])} of ", (
+        f" were free, but no chunk held the "
+        f"{_format_size(chunk.next_largest_bytes[i])} that "
+        f"{host.op_name(int(events.sites.op_number[events.site[wanted]]))} "
+        f"asked for at {_format_moment(events.start_ps[wanted])}: the largest had at most "
+        f"{_format_size(chunk.largest_free_high[i])}. Such fragmentation ends in out-of-memory errors; "
+        "allocate what lives "
+        "long first, or let the driver join chunks (TF_GPU_ALLOCATOR=cuda_malloc_async, "
+        "XLA_PYTHON_CLIENT_ALLOCATOR=cuda_async)."
+    )
+
+
+# ---- parts of peaks
+
+
+def _find_part(
+    host: MemoryFigures,
+    amounts_of: Callable[[MemoryFigures], Int64s],
+    least: float,
+    cause: Callable[[MemoryFigures, int], str],
+) -> Worst:
+    in_use, amounts = _get_peaks(host).astype(np.float64), amounts_of(host)
+
+    def sentence(host: MemoryFigures, allocator: int, weight: float) -> tuple[str, str]:
+        share = int(amounts[allocator]) / weight
+        return f"{100 * share:.0f} % of the memory in use at the peak of ", f" {cause(host, allocator)}"
+
+    return _find_worst(host, in_use, sentence, np.flatnonzero((amounts > 0) & (amounts >= least * in_use)))
+
+
+def _measure_wasted(host: MemoryFigures) -> Int64s:
+    return measure_wasted(host.active.rows, len(host.peak))[0]
+
+
+def _measure_stack(host: MemoryFigures) -> Int64s:
+    return host.at_peak(host.events.stack_bytes)
+
+
+def _describe_stack(host: MemoryFigures, allocator: int) -> str:
+    """What the stack is, which program ran, and that the lifetime peak may lack it."""
+    number, at = host.events.allocators[allocator], int(host.peak_ps[allocator])
+    sentence = "is the stack: what the runtime reserves for compiled programs, whose ops this profile does not record."
+    run = host.memory.modules.at(f"{host.about.hardware}:{number}", at)
+    if run is not None:
+        name, start = run
+        sentence += (
+            f" {name} ran then." if start <= at else f" The next program to run was {name}, at {format_moment(start)}."
+        )
+    events = host.events.of_allocator(allocator)
+    lifetime = int(host.events.lifetime_peak_bytes[events].max())
+    if host.events.has(LIFETIME_PEAK)[events].any() and lifetime < host.in_use_bytes[host.peak[allocator]]:
+        sentence += f" The lifetime peak, {format_size(lifetime)}, counts the heap alone."
+    return sentence
+
+
+_PARTS: Final = (
+    (_measure_wasted, WASTED_SHARE, lambda *_: _NEVER_ASKED_FOR),
+    (measure_held_before, BEFORE_SHARE, lambda *_: _BEFORE),
+    (_measure_stack, STACK_SHARE, _describe_stack),
+)
+"""The bytes of a part by allocator, their least share that is reported, and why."""
+
+
+# ---- churn, growth
+
+
+def _find_churning(host: MemoryFigures) -> Worst:
+    short = np.zeros(len(host.events.allocators), np.int64)
+    np.add.at(short, host.ops.allocator, host.ops.short_lived_count)
+    every = host.counts(host.events.is_allocation)
+    return _find_worst(
+        host, short, _describe_churn, np.flatnonzero((short >= CHURN_COUNT) & (short >= CHURN_SHARE * every))
+    )
+
+
+def _describe_churn(host: MemoryFigures, allocator: int, short: float) -> tuple[str, str]:
+    ops = host.ops
+    mine = np.flatnonzero(ops.allocator == allocator)
+    most = int(mine[ops.short_lived_count[mine].argmax()])
+    return f"{int(short):,} of {int(ops.count[mine].sum()):,} allocations of ", (
+        f" are freed soon after; {host.op_name(int(ops.op[most]))} has most of these, "
+        f"{int(ops.short_lived_count[most]):,}. See the table ops."
+    )
+
+
+def _find_growing(host: MemoryFigures) -> Worst:
+    last = (host.events.bounds[1:] - 1)[host.fragmentation.grows].tolist()
+    weights = sorted((float(host.events.heap_bytes[i]) for i in last), reverse=True)
+    if not last:
+        return Worst(None, [])
+    i = max(last, key=lambda place: float(host.events.heap_bytes[place]))
+    return Worst(Case(weights[0], host.allocator_name(int(host.allocator[i])), *_measure_taken(host, i)), weights)
+
+
+def _measure_taken(host: MemoryFigures, i: int) -> tuple[str, str]:
+    """What an allocator has taken at its last event."""
+    low, high = int(host.fragmentation.taken_low[i]), int(host.fragmentation.taken_high[i])
+    if low < 0 or not host.events.has(FREE)[i]:
+        return "", ""
+    limit = int(host.events.heap_bytes[i]) + int(host.events.free_bytes[i])
+    return ": ", f" has taken {_format_range(low, high)} by its last event, of the {format_size(limit)} that it may"
+
+
+def _format_range(low: int, high: int) -> str:
+    return format_size(high) if format_size(low) == format_size(high) else f"{format_size(low)} to {format_size(high)}"
+
+
+# ---- requests
+
+_WOULD = {
+    NO: "would not have fitted",
+    YES: "would have fitted",
+    OPEN: "may have fitted",
+    FROM_DEVICE: "would have fitted, if the device had as much left,",
+}
+_FITS = ((YES, "it fits"), (FROM_DEVICE, "it fits if the device has it"), (NO, "it does not fit"), (OPEN, "it may fit"))
+
+
+def _describe_requests(host: MemoryFigures) -> tuple[list[Case], int]:
+    """Whether a request of the size of --request would have fitted in the allocators with the largest peaks, and how
+    many have one."""
+    fits = host.fits
+    if fits is None:
+        return [], 0
+    with_peak = [number for number, peak in enumerate(host.peak.tolist()) if peak >= 0]
+    sizes = host.in_use_bytes[host.peak].tolist()
+    largest = sorted(with_peak, key=lambda number: -sizes[number])[:MOST_ALLOCATORS]
+    return [_describe_request(host, fits, number, sizes[number]) for number in largest], len(with_peak)
+
+
+def _describe_request(host: MemoryFigures, fits: RequestFits, allocator: int, in_use_bytes: int) -> Case:
+    peak, capacity = int(host.peak[allocator]), int(host.limit_bytes[host.peak[allocator]])
+    if host.limit_known[peak] and capacity < fits.size:
+        before, after = "is more than all that ", f" may use, {format_size(capacity)}."
+    else:
+        before = f"{_WOULD[int(fits.answer[peak])]} in "
+        after = f" at its peak, at {_format_moment(host.peak_ps[allocator])}{_describe_chunks(host, peak)}."
+        after += (
+            f"{_describe_when_asked(host, fits, allocator)}{_describe_over_time(fits, allocator)} See "
+            "the table request."
+        )
+    name = host.allocator_name(allocator)
+    return Case(float(in_use_bytes), name, f"A request of {format_size(fits.size)} {before}", after, in_use_bytes)
+
+
+def _describe_when_asked(host: MemoryFigures, fits: RequestFits, allocator: int) -> str:
+    at = -1 if host.at is None else int(host.at[allocator])
+    if at < 0:
+        return ""
+    return f" At the time asked for it {_WOULD[int(fits.answer[at])].removesuffix(',')}{_describe_chunks(host, at)}."
+
+
+def _describe_chunks(host: MemoryFigures, i: int) -> str:
+    """What was free after an event, and the sizes of its chunks."""
+    chunk = host.fragmentation
+    if not host.events.has(FREE)[i]:
+        return ", as far as known: the allocator does not record what is free"
+    free, low, high = (
+        int(column[i]) for column in (host.events.free_bytes, chunk.largest_free_low, chunk.largest_free_high)
+    )
+    if host.about.of_torch:
+        return f": {format_size(free)} were free of what it keeps, and it takes more of the device as it is needed"
+    text = f": {format_size(free)} were free"
+    if chunk.grows[host.allocator[i]]:
+        left = int(measure_not_taken(host.events, chunk)[i])
+        return f"{text}, {f'at least {format_size(left)}' if left >= 0 else 'some'} of it not yet taken from the device"
+    if low < 0 or high < 0:
+        return f"{text}, in chunks of unknown size"
+    return f"{text}, the largest chunk had {_format_range(low, high)}"
+
+
+def _describe_over_time(fits: RequestFits, allocator: int) -> str:
+    """For how much of the time between the snapshots, and from when never again."""
+    mine = np.flatnonzero(fits.allocator == allocator)
+    answer, start = fits.answer[fits.first[mine]], fits.start_ps[mine]
+    lengths = (fits.end_ps[mine] - start).astype(np.float64)
+    total = float(lengths.sum())
+    if not total > 0:
+        return ""
+    parts = [
+        f"{words} for {_format_percent(float(lengths[answer == kind].sum()) / total)}"
+        for kind, words in _FITS
+        if (answer == kind).any()
+    ]
+    sentence = f" From the first snapshot to the last {', '.join(parts)} of the time"
+    if answer[-1] == NO and len(mine) > 1:
+        sentence += f", no more from {format_moment(int(start[-1]))} on"
+    return sentence + "."
+
+
+def _format_percent(share: float) -> str:
+    """Only 0 and 1 are written as 0.0 % and 100.0 %."""
+    if 0 < share < 0.0005:
+        return "less than 0.1 %"
+    return "more than 99.9 %" if 0.9995 < share < 1 else f"{100 * share:.1f} %"
+
 
 SMALL_SHARE: Final = 0.01
 """Peaks below this share of the largest peak of all hosts are not reported."""
@@ -48,8 +451,8 @@ Remark = tuple[str, str]
 """Severity, as notices have it, and a sentence."""
 
 
-class Lacking(NamedTuple):
-    """What says why a host has no events of allocators; as of AboutHost."""
+class EventlessHost(NamedTuple):
+    """What says why a host has no events of allocators; as of HostOutline."""
 
     of_torch: bool
     of_runs: bool
@@ -57,7 +460,7 @@ class Lacking(NamedTuple):
     has_host_plane: bool
 
 
-def none_there(hosts: Collection[Lacking]) -> Remark:
+def explain_none(hosts: Collection[EventlessHost]) -> Remark:
     """Why there is nothing, and what to switch on."""
     if any(host.of_torch for host in hosts):
         return "info", f"No memory profile: {_OF_TORCH}"
@@ -71,26 +474,26 @@ def none_there(hosts: Collection[Lacking]) -> Remark:
     return "info", f"No memory profile: {NOT_RECORDED}. {_HOW[kind]}"
 
 
-class Remarks:
+class MemoryRemarks:
     """What is worth saying of hosts that are added one after the other. Of each are kept numbers; sentences only of
     those that may be said."""
 
     def __init__(self, at_ps: int | None) -> None:
         self._at_ps = at_ps
         self._hosts, self._peak_bytes = 0, 0
-        self._leaks: dict[str, _Leaks] = {}
-        self._exhausted, self._kept_out, self._churn, self._growing = (_Heaviest() for _ in range(4))
-        self._of_peaks: list[_Heaviest] = []
-        self._outside: tuple[int, AboutHost | None] = 0, None
+        self._leaks: dict[str, _OpLeaks] = {}
+        self._exhausted, self._kept_out, self._churn, self._growing = (_HeaviestCase() for _ in range(4))
+        self._of_peaks: list[_HeaviestCase] = []
+        self._outside: tuple[int, HostOutline | None] = 0, None
         self._requests: list[tuple[str, Case]] = []
         self._request_count, self._lost = 0, 0
         self._reasons = [0] * len(REASONS)
 
-    def add(self, about: AboutHost, cases: HostCases) -> None:
+    def add(self, about: HostOutline, cases: HostCases) -> None:
         name = about.host
         self._peak_bytes = max(self._peak_bytes, cases.peak_bytes)
         for number, case in enumerate(cases.leaks):
-            self._leaks.setdefault(case.op, _Leaks()).add(self._hosts, number, case)
+            self._leaks.setdefault(case.op, _OpLeaks()).add(self._hosts, number, case)
         self._exhausted.add(name, cases.exhausted)
         self._kept_out.add(name, cases.kept_out)
         if self._at_ps is not None and not about.begin_ps <= self._at_ps <= about.end_ps:
@@ -99,7 +502,7 @@ class Remarks:
         requests = [*self._requests, *((name, case) for case in cases.requests)]
         self._requests = sorted(requests, key=lambda one: -one[1].peak_bytes)[:MOST_ALLOCATORS]
         self._request_count += cases.request_count
-        self._of_peaks = self._of_peaks or [_Heaviest() for _ in cases.of_peaks]
+        self._of_peaks = self._of_peaks or [_HeaviestCase() for _ in cases.of_peaks]
         for every, worst in zip(self._of_peaks, cases.of_peaks, strict=True):
             every.add(name, worst)
         self._churn.add(name, cases.churn)
@@ -114,14 +517,14 @@ class Remarks:
         yield from self._of_leaks(leaks_of, least)
         yield from self._exhausted.remark("recommendation", several)
         yield from self._kept_out.remark("recommendation", several)
-        yield from _outside(*self._outside, self._at_ps, several)
+        yield from _describe_outside(*self._outside, self._at_ps, several)
         yield from self._of_requests(several)
         for every in self._of_peaks:
             yield from every.remark("info", several, least)
         yield from self._churn.remark("info", several)
-        yield from _lost(self._lost)
-        yield from _inexact(self._reasons)
-        yield from _growing(self._growing, several)
+        yield from _describe_lost(self._lost)
+        yield from _describe_inexact(self._reasons)
+        yield from _describe_growing(self._growing, several)
 
     def _of_leaks(self, leaks_of: Callable[[int], tuple[str, list[Case]]], least: float) -> Iterator[Remark]:
         """An op that leaks on several allocators is reported once; on small allocators only if it fills them."""
@@ -129,18 +532,18 @@ class Remarks:
         for _, host, number, count in by_op[:MOST_OPS]:
             name, cases = leaks_of(host)
             text = cases[number].text(name if self._hosts > 1 else None)
-            yield "recommendation", f"{text}{_others(count - 1)} See the table growth."
+            yield "recommendation", f"{text}{_format_others(count - 1)} See the table growth."
 
     def _of_requests(self, several: bool) -> Iterator[Remark]:
         """Whether a request of the size of --request would have fitted, in the allocators with the largest peaks."""
         for name, case in self._requests:
             yield "info", case.text(name if several else None)
         if self._request_count > MOST_ALLOCATORS:
-            more = counted(self._request_count - MOST_ALLOCATORS, "more allocator", "more allocators")
+            more = count_noun(self._request_count - MOST_ALLOCATORS, "more allocator", "more allocators")
             yield "info", f"The table request has {more}."
 
 
-class _Heaviest:
+class _HeaviestCase:
     """The heaviest case of a kind, and the weights of all."""
 
     def __init__(self) -> None:
@@ -157,10 +560,10 @@ class _Heaviest:
         if self.first is not None and self.first[1].weight >= least:
             name, case = self.first
             count = sum(weight >= least for weight in self.weights)
-            yield severity, case.text(name if several else None) + _others(count - 1)
+            yield severity, case.text(name if several else None) + _format_others(count - 1)
 
 
-class _Leaks:
+class _OpLeaks:
     """Of an op, in the order of the hosts. ``_peak_bytes``: in use at the peak of the allocator, above any if the op
     fills it."""
 
@@ -182,21 +585,21 @@ class _Leaks:
         return -self._weight[at], self._host[at], self._number[at], len(some)
 
 
-def _others(count: int) -> str:
-    return f" The same goes for {counted(count, 'other allocator', 'other allocators')}." if count else ""
+def _format_others(count: int) -> str:
+    return f" The same goes for {count_noun(count, 'other allocator', 'other allocators')}." if count else ""
 
 
-def _outside(count: int, first: AboutHost | None, at_ps: int | None, several: bool) -> Iterator[Remark]:
+def _describe_outside(count: int, first: HostOutline | None, at_ps: int | None, several: bool) -> Iterator[Remark]:
     if first is not None and at_ps is not None:
-        of = f" of {counted(count, 'host', 'hosts')}" if several else ""
+        of = f" of {count_noun(count, 'host', 'hosts')}" if several else ""
         yield (
             "warning",
-            f"The time asked for, {moment_text(at_ps)}, is outside of the capture{of}: "
-            f"{first.host} was captured from {moment_text(first.begin_ps)} to {moment_text(first.end_ps)}.",
+            f"The time asked for, {format_moment(at_ps)}, is outside of the capture{of}: "
+            f"{first.host} was captured from {format_moment(first.begin_ps)} to {format_moment(first.end_ps)}.",
         )
 
 
-def _lost(lost: int) -> Iterator[Remark]:
+def _describe_lost(lost: int) -> Iterator[Remark]:
     if lost:
         of = "1 allocation or free has" if lost == 1 else f"{lost:,} allocations and frees have"
         yield (
@@ -206,18 +609,18 @@ def _lost(lost: int) -> Iterator[Remark]:
         )
 
 
-def _inexact(reasons: Sequence[int]) -> Iterator[Remark]:
+def _describe_inexact(reasons: Sequence[int]) -> Iterator[Remark]:
     """Peaks that are known only in part."""
     for reason, count in zip(REASONS, reasons, strict=True):
         if reason is not None and count:
-            which = counted(count, "allocator", "allocators")
+            which = count_noun(count, "allocator", "allocators")
             yield "info", f"What is alive at the peak of {which} does not add up to the memory in use: {reason}."
 
 
-def _growing(every: _Heaviest, several: bool) -> Iterator[Remark]:
+def _describe_growing(every: _HeaviestCase, several: bool) -> Iterator[Remark]:
     if every.first is not None:
         name, case = every.first
-        many = counted(len(every.weights), "allocator takes", "allocators take")
+        many = count_noun(len(every.weights), "allocator takes", "allocators take")
         taken = case.text(name if several else None) if case.before else ""
         yield (
             "info",

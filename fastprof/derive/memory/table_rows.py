@@ -15,9 +15,8 @@ import pyarrow as pa
 
 from fastprof.derive.memory.host_memory import MemoryFigures
 from fastprof.derive.memory.memory_events import NUMBERS, MemoryEvents
-from fastprof.schema.array_types import Int64s
-from fastprof.schema.column_kinds import Text
-from fastprof.schema.tables import Column, Formula, Need, TableSchema
+from fastprof.schema.columns import Int64s
+from fastprof.schema.tables import Column, Formula, Need, TableSchema, Text
 
 Numbers = npt.NDArray[Any]
 """Masked arrays among them: masked values are null."""
@@ -26,24 +25,24 @@ Numbers = npt.NDArray[Any]
 SIZED: Final = Need("peak_bytes", "no size of an allocation is recorded")
 
 
-class Texts(NamedTuple):
+class TextCells(NamedTuple):
     """``values[at[i]]`` in row i; null if the value is None, or ``at`` is -1."""
 
     values: Sequence[str | None]
     at: Numbers
 
 
-def known(values: Numbers, which: Numbers) -> Numbers:
+def mask_unknown(values: Numbers, which: Numbers) -> Numbers:
     """The values, null unless marked."""
     return values if which.all() else np.ma.masked_array(values, ~which)
 
 
-def not_negative(sizes: Numbers) -> Numbers:
-    return known(sizes, sizes >= 0)
+def mask_negative(sizes: Numbers) -> Numbers:
+    return mask_unknown(sizes, sizes >= 0)
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class HostMemoryRows:
     """Rows of one host. ``allocator``: number of each row's allocator; ``at``: the event that each is about, -1: none;
     ``site``: what its memory is for, -1: unknown; ``found``: what else the rows are made from; ``before``: snapshots of
     the hosts before this one."""
@@ -61,14 +60,14 @@ class Rows:
 
     def in_use(self, at: Any) -> Numbers:
         """Memory in use after some events, -1: none."""
-        return known(self.host.in_use_bytes[at], self.host.in_use_known[at] & _some(at))
+        return mask_unknown(self.host.in_use_bytes[at], self.host.in_use_known[at] & _is_some(at))
 
     def step(self, at: Any, which: Any = True) -> Numbers:
         """The step at the time of some events."""
         step, in_step = self.host.step
-        return known(step[at], in_step[at] & which)
+        return mask_unknown(step[at], in_step[at] & which)
 
-    def following(self, before: int) -> Rows:
+    def following(self, before: int) -> HostMemoryRows:
         """The same rows, after ``before`` snapshots of other hosts."""
         return replace(self, before=before)
 
@@ -82,20 +81,20 @@ class Rows:
 
     def _field(self, column: Column) -> Numbers:
         values: Numbers = getattr(self.found, column.name)
-        return not_negative(values) if column.nullable else values
+        return mask_negative(values) if column.nullable else values
 
 
-class StoredRows(NamedTuple):
+class StoredMemoryRows(NamedTuple):
     """Rows of one host without its events: their columns, as formulas give them."""
 
     allocator: Numbers
     columns: Mapping[str, Any]
 
     @classmethod
-    def of(cls, schema: TableSchema, rows: Rows) -> StoredRows:
+    def of(cls, schema: TableSchema, rows: HostMemoryRows) -> StoredMemoryRows:
         return cls(rows.allocator, {column.name: rows.column(column) for column in schema.columns})
 
-    def following(self, before: int) -> StoredRows:
+    def following(self, before: int) -> StoredMemoryRows:
         return self._replace(columns={**self.columns, FIRST_SNAPSHOT: self.columns[FIRST_SNAPSHOT] + before})
 
     def amounts(self, name: str) -> Int64s:
@@ -106,28 +105,28 @@ class StoredRows(NamedTuple):
         return self.columns[column.name]
 
 
-def recorded(column: str, at: Formula = attrgetter("at")) -> Formula:
+def make_recorded_formula(column: str, at: Formula = attrgetter("at")) -> Formula:
     """A figure of each row's event, null if the event does not record it. ``at``: the events."""
     bit = NUMBERS[column][1]
 
-    def of(rows: Rows) -> Numbers:
+    def of(rows: HostMemoryRows) -> Numbers:
         events = at(rows)
         has = (rows.events.recorded[events] & bit) != 0
-        return known(getattr(rows.events, column)[events], has & _some(events))
+        return mask_unknown(getattr(rows.events, column)[events], has & _is_some(events))
 
     return of
 
 
-def _some(at: Any) -> Any:
+def _is_some(at: Any) -> Any:
     """Which of some events exist; -1: none."""
     return isinstance(at, slice) or at >= 0
 
 
-def fragmentation(rows: Rows, at: Any = None) -> Numbers:
+def get_fragmentation(rows: HostMemoryRows, at: Any = None) -> Numbers:
     """After the event of each row, or after other events ``at``."""
     at = rows.at if at is None else at
     numbers = rows.events.fragmentation[at]
-    return known(numbers, np.isfinite(numbers) & _some(at))
+    return mask_unknown(numbers, np.isfinite(numbers) & _is_some(at))
 
 
 FIRST_SNAPSHOT: Final = "first_snapshot"
@@ -137,24 +136,24 @@ NONE: Final = "null: not recorded"
 STEP: Final = "null: no step at that time"
 WHOSE = (
     Text("host", "host, named after the file of its capture",
-         lambda rows: Texts([rows.host.about.host], np.zeros(len(rows.allocator), np.int32))),
+         lambda rows: TextCells([rows.host.about.host], np.zeros(len(rows.allocator), np.int32))),
     Text("allocator", "name of the allocator (allocator_name), or the number of the device (device_ordinal, "
-         "index_on_host)", lambda rows: Texts(rows.host.memory.names, rows.allocator)),
+         "index_on_host)", lambda rows: TextCells(rows.host.memory.names, rows.allocator)),
 )  # fmt: skip
 WHAT = (
     Text("op_name", f"op that requested the memory (tf_op); {NONE}",
-         lambda rows: Texts(rows.events.sites.names[0], rows.site)),
+         lambda rows: TextCells(rows.events.sites.names[0], rows.site)),
     Text("region_type", f"purpose of the memory, such as temp, output, persist/dynamic; {NONE}",
-         lambda rows: Texts(rows.events.sites.names.region_type, rows.site)),
+         lambda rows: TextCells(rows.events.sites.names.region_type, rows.site)),
     Text("data_type", f"type of the tensor's elements; {NONE}",
-         lambda rows: Texts(rows.events.sites.names.data_type, rows.site)),
-    Text("shape", f"shape of the tensor; {NONE}", lambda rows: Texts(rows.events.sites.names.shape, rows.site)),
+         lambda rows: TextCells(rows.events.sites.names.data_type, rows.site)),
+    Text("shape", f"shape of the tensor; {NONE}", lambda rows: TextCells(rows.events.sites.names.shape, rows.site)),
 )  # fmt: skip
 
 
-def table(
+def build_table(
     schema: TableSchema,
-    parts: Sequence[Rows | StoredRows],
+    parts: Sequence[HostMemoryRows | StoredMemoryRows],
     order: Numbers | None = None,
     texts: Mapping[str, Iterable[Sequence[str | None]]] = MappingProxyType({}),
 ) -> pa.Table:
@@ -163,26 +162,26 @@ def table(
     numbered before those of the rows, so that tables with the same ones can follow one another."""
     if not parts:
         return schema.empty()
-    arrays = [_column(column, parts, order, texts.get(column.name, ())) for column in schema.columns]
+    arrays = [_build_column(column, parts, order, texts.get(column.name, ())) for column in schema.columns]
     fields = [column.field(array.type) for column, array in zip(schema.columns, arrays, strict=True)]
     return pa.Table.from_arrays(arrays, schema=pa.schema(fields))
 
 
-def _column(
+def _build_column(
     column: Column,
-    parts: Sequence[Rows | StoredRows],
+    parts: Sequence[HostMemoryRows | StoredMemoryRows],
     order: Numbers | None,
     texts: Iterable[Sequence[str | None]],
 ) -> pa.Array:
     pieces: list[Any] = [rows.column(column) for rows in parts]
-    if isinstance(pieces[0], Texts):
-        return _texts(pieces, order, texts)
+    if isinstance(pieces[0], TextCells):
+        return _join_texts(pieces, order, texts)
     values = pieces[0] if len(pieces) == 1 else np.ma.concatenate(pieces)  # type: ignore[no-untyped-call]
     return pa.array(values if order is None else values[order], column.type)
 
 
-def _texts(
-    pieces: Sequence[Texts], order: Numbers | None, before: Iterable[Sequence[str | None]]
+def _join_texts(
+    pieces: Sequence[TextCells], order: Numbers | None, before: Iterable[Sequence[str | None]]
 ) -> pa.DictionaryArray:
     """Numbers of texts are as narrow as possible: there are few texts, and any number of rows."""
     place: dict[str, int] = {}

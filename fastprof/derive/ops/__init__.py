@@ -1,10 +1,9 @@
 """Ops: which ops ran, how long, and how much work was it?"""
 
 __all__ = [
-    "async_ops", "autograd", "call_tree", "ceilings", "combine", "device_ops", "device_time", "duty_cycle",
-    "elementwise", "framework", "gpu", "gpu_ops", "host_ops", "impossible_events", "kept_ops", "kernel_names",
-    "kernel_rows", "launches", "line_times", "lost_records", "memory_accesses", "nodes", "op_columns", "op_groups",
-    "op_marks", "op_remarks", "ranking", "record_checks", "roofline", "roofline_tables", "roofline_totals",
-    "sparse_core", "stat_values", "step_ops", "streams", "tables", "tf_functions", "threads_as_device",
-    "torch_arguments", "torch_calls", "torch_passes", "tpu", "transfers", "tree", "unit_use",
+    "device_ops", "device_time", "framework", "gpu_attribution", "gpu_kernels", "gpu_ops", "host_op_stats",
+    "host_ops", "kernel_fusion", "launches", "line_times", "longest_path", "op_columns", "op_flags", "op_nodes",
+    "op_profile_tables", "op_table", "op_trees", "op_work", "record_checks", "roofline_model", "roofline_tables",
+    "scope_trees", "stat_columns", "stream_events", "stream_sums", "torch_calls", "torch_work", "tpu_cores",
+    "training_passes", "unit_use",
 ]  # fmt: skip

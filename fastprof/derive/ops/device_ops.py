@@ -1,12 +1,13 @@
-"""The ops of a host's devices, and of a session's: what every analysis of ops starts from, so that all agree.
+"""Ops of a host's devices and of a session's: what every analysis of ops starts from, so that all agree.
 
 Devices are the TensorCores of TPUs, or else GPUs, or else, if a host has neither, the threads that ran what XLA
-compiled for the CPU.
+compiled for the CPU. Remarks are the sentences on these ops that every analysis of them shows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -15,26 +16,45 @@ import numpy as np
 import numpy.typing as npt
 
 from fastprof import hlo
-from fastprof.derive.devices.chosen_peaks import NOTHING, Chosen, with_chosen
-from fastprof.derive.devices.device_count import NO_DEVICES, HostDevices
 from fastprof.derive.devices.device_events import OP_LINES
-from fastprof.derive.devices.devices import COMPUTE, HBM, Peaks, likely_peaks, peaks, with_published, with_remedy
-from fastprof.derive.devices.kineto_categories import ARGUMENTS
-from fastprof.derive.ops import tpu
-from fastprof.derive.ops.combine import combined, combined_once
-from fastprof.derive.ops.sparse_core import SparseCores
-from fastprof.derive.ops.tables import Ops, is_work
-from fastprof.derive.ops.transfers import placed
-from fastprof.derive.ops.work_sources import with_work_of_programs
-from fastprof.derive.steps.forest import STATS as FOREST_STATS
+from fastprof.derive.devices.device_peaks import (
+    COMPUTE,
+    HBM,
+    NOTHING,
+    ChosenPeaks,
+    Peaks,
+    add_published_peaks,
+    add_remedy,
+    apply_chosen_peaks,
+    find_peaks,
+    guess_peaks,
+)
+from fastprof.derive.devices.nothing_ran import NothingRan
+from fastprof.derive.devices.op_names import ARGUMENTS
+from fastprof.derive.devices.run_environment import NO_DEVICES, HostDevices
+from fastprof.derive.ops import tpu_cores
+from fastprof.derive.ops.op_flags import is_container
+from fastprof.derive.ops.op_table import Ops, OpTable, is_work, merge_ops, merge_ops_once
+from fastprof.derive.ops.op_work import fill_missing_work, place_unknown_bytes
+from fastprof.derive.ops.roofline_model import (
+    MOST_UNKNOWN,
+    find_unknown_work,
+    list_ceilings,
+    measure_efficiency,
+    measure_self_share,
+)
+from fastprof.derive.ops.tpu_cores import SparseCores
+from fastprof.derive.steps.event_graph import STATS as FOREST_STATS
+from fastprof.schema.columns import Int64s
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HOST_THREADS
 from fastprof.tables.needs import Needs
 
 if TYPE_CHECKING:
     from fastprof.decode.workers import Workers
-    from fastprof.hlo.modules import Modules
+    from fastprof.hlo.programs import Modules
     from fastprof.tables.host_events import HostEvents, Plane
+
 
 GPU_STATS: Final = (
     "hlo_op", "hlo_module", "program_id", "tf_op", "annotation", "correlation_id", "cuda_graph_node_id",
@@ -42,8 +62,8 @@ GPU_STATS: Final = (
 )  # fmt: skip
 """The stats of events that ops of GPUs are read from."""
 READS: Final = Needs(
-    stats=(*tpu.EVENT_STATS, "hlo_op", "program_id"),
-    metadata_stats=tuple(dict.fromkeys((*tpu.METADATA_STATS, *hlo.METADATA_STATS))),
+    stats=(*tpu_cores.EVENT_STATS, "hlo_op", "program_id"),
+    metadata_stats=tuple(dict.fromkeys((*tpu_cores.METADATA_STATS, *hlo.METADATA_STATS))),
     stats_with_gpus=(*GPU_STATS, *FOREST_STATS),
 )
 
@@ -115,7 +135,7 @@ class DeviceFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class OpsOfHosts:
+class MergedDeviceOps:
     """The ops of the devices of several hosts that follow each other, for that of each. ``titles``: of the first host
     that has the program."""
 
@@ -124,7 +144,7 @@ class OpsOfHosts:
     hosts: tuple[DeviceFacts, ...]
 
     @classmethod
-    def of(cls, parts: Sequence[HostDeviceOps | OpsOfHosts], shared: dict[Any, Any]) -> OpsOfHosts:
+    def of(cls, parts: Sequence[HostDeviceOps | MergedDeviceOps], shared: dict[Any, Any]) -> MergedDeviceOps:
         """``shared``: what was made of these hosts before."""
         known: dict[Any, Any] = {}
 
@@ -136,45 +156,45 @@ class OpsOfHosts:
             for part in parts
             for one in part.hosts
         ]
-        return cls(combined_once([part.ops for part in parts], shared), _first_titles(parts), tuple(hosts))
+        return cls(merge_ops_once([part.ops for part in parts], shared), _merge_titles(parts), tuple(hosts))
 
 
-def _first_titles(parts: Sequence[HostDeviceOps | OpsOfHosts]) -> dict[int, str]:
+def _merge_titles(parts: Sequence[HostDeviceOps | MergedDeviceOps]) -> dict[int, str]:
     """By program id; of the first host that has it."""
     return {number: title for part in reversed(parts) for number, title in part.titles.items()}
 
 
-def device_planes(events: HostEvents) -> list[Plane]:
+def list_device_planes(events: HostEvents) -> list[Plane]:
     """TensorCores, or else GPUs, or else the threads of the host if they ran compiled programs."""
-    return events.planes_of("TPU") or events.planes_of("GPU") or _threads(events)
+    return events.planes_of("TPU") or events.planes_of("GPU") or _list_program_threads(events)
 
 
-def _threads(events: HostEvents) -> list[Plane]:
+def _list_program_threads(events: HostEvents) -> list[Plane]:
     """The threads of the host, if any of them ran instructions of compiled programs."""
     at, _ = events.texts("hlo_op")
     planes = [plane for plane in events.planes if plane.name == HOST_THREADS]
     return [plane for plane in planes if np.diff(np.searchsorted(at, [plane.first, plane.last]))[0]]
 
 
-def host_device_ops(host: OpHost) -> HostDeviceOps:
-    planes = device_planes(host.raw)
-    by_device = _by_device(host, planes)
+def sum_host_device_ops(host: OpHost) -> HostDeviceOps:
+    planes = list_device_planes(host.raw)
+    by_device = _sum_ops_by_device(host, planes)
     host.modules.look_into()
     titles = {number: title for number in host.modules.program_ids if (title := host.modules.title(number))}
     return HostDeviceOps(
         host.name,
-        _hardware(planes),
-        combined(by_device) if by_device else Ops.none(),
+        _get_hardware(planes),
+        merge_ops(by_device) if by_device else Ops.none(),
         tuple((plane.name, ops) for plane, ops in zip(planes, by_device, strict=True)),
-        peaks(planes) if _hardware(planes) != CPU_ONLY else None,
+        find_peaks(planes) if _get_hardware(planes) != CPU_ONLY else None,
         titles,
-        (*host.modules.problems, *_untimed(host.raw, planes), *_odd_figures(host.raw, planes)),
+        (*host.modules.problems, *_describe_untimed(host.raw, planes), *_describe_odd_figures(host.raw, planes)),
         HostDevices.of(host.raw),
-        likely_peaks(planes, host.raw.names) if _hardware(planes) == "GPU" else None,
+        guess_peaks(planes, host.raw.names) if _get_hardware(planes) == "GPU" else None,
     )
 
 
-def _untimed(events: HostEvents, planes: Sequence[Plane]) -> Iterator[str]:
+def _describe_untimed(events: HostEvents, planes: Sequence[Plane]) -> Iterator[str]:
     """Events on lines of ops that are not counted, in words."""
     for plane in planes:
         lines = [line for line in plane.lines if plane.kind != "TPU" or line.name in OP_LINES]
@@ -186,57 +206,60 @@ def _untimed(events: HostEvents, planes: Sequence[Plane]) -> Iterator[str]:
             )
 
 
-def _odd_figures(events: HostEvents, planes: Sequence[Plane]) -> Iterator[str]:
+def _describe_odd_figures(events: HostEvents, planes: Sequence[Plane]) -> Iterator[str]:
     """Recorded figures that cannot be true, and so count as not recorded."""
     if not planes or planes[0].name == HOST_THREADS:
         return
     if planes[0].kind != "TPU":
-        yield from _odd_work(sum(int((events.ints(stat)[1] < 0).sum()) for stat in ("flops", "bytes_accessed")))
+        yield from _describe_odd_work(
+            sum(int((events.ints(stat)[1] < 0).sum()) for stat in ("flops", "bytes_accessed"))
+        )
         return
     work = (events.meta_stat(stat).numbers for stat in ("flops", "model_flops", "bytes_accessed"))
-    yield from _odd_work(sum(int((~is_work(numbers)).sum()) for numbers in work))
+    yield from _describe_odd_work(sum(int((~is_work(numbers)).sum()) for numbers in work))
     times = sum(int((events.ints(stat)[1] < 0).sum()) for stat in ("min_duration_ps", "dma_stall_duration_ps"))
     if times:
         yield (
-            f"a time below 0 is recorded {_times(times)} (min_duration_ps, dma_stall_duration_ps): it counts as not "
+            f"a time below 0 is recorded {_format_times(times)} (min_duration_ps, dma_stall_duration_ps): "
+            "it counts as not "
             "recorded"
         )
     ratios = events.stat("Time Scale Multiplier").numbers
-    odd = int((~((ratios >= 0) & (ratios <= tpu.MOST_TIMES))).sum())
+    odd = int((~((ratios >= 0) & (ratios <= tpu_cores.MOST_TIMES))).sum())
     if odd:
-        yield f"an impossible ratio of clocks is recorded {_times(odd)} (Time Scale Multiplier): it counts as 1"
+        yield f"an impossible ratio of clocks is recorded {_format_times(odd)} (Time Scale Multiplier): it counts as 1"
 
 
-def _odd_work(count: int) -> Iterator[str]:
+def _describe_odd_work(count: int) -> Iterator[str]:
     if count:
-        yield f"impossible work, below 0 or beyond measure, is recorded {_times(count)}: it counts as not known"
+        yield f"impossible work, below 0 or beyond measure, is recorded {_format_times(count)}: it counts as not known"
 
 
-def _times(count: int) -> str:
+def _format_times(count: int) -> str:
     return "once" if count == 1 else f"{count:,} times"
 
 
-def _hardware(planes: Sequence[Plane]) -> str:
+def _get_hardware(planes: Sequence[Plane]) -> str:
     return planes[0].kind or CPU_ONLY if planes and planes[0].name != HOST_THREADS else CPU_ONLY
 
 
-def _by_device(host: OpHost, planes: Sequence[Plane]) -> list[Ops]:
+def _sum_ops_by_device(host: OpHost, planes: Sequence[Plane]) -> list[Ops]:
     """The ops of each device."""
     if not planes:
         return []
     if planes[0].kind == "TPU":
-        cores = host.workers.run(None, [partial(tpu.core_ops, host.raw, plane) for plane in planes])
+        cores = host.workers.run(None, [partial(tpu_cores.sum_core_ops, host.raw, plane) for plane in planes])
         return [
-            replace(ops, table=placed(with_work_of_programs(ops.table, host.modules, on_tpu=True)))
+            replace(ops, table=place_unknown_bytes(fill_missing_work(ops.table, host.modules, on_tpu=True)))
             for ops in SparseCores(host.raw).children_of(planes, cores)
         ]
     if planes[0].name == HOST_THREADS:
-        from fastprof.derive.ops import cpu  # it takes long to import, as gpu does
+        from fastprof.derive.ops import host_ops  # it takes long to import, as gpu does
 
-        return [cpu.plane_ops(host.raw, host.modules, plane)[0] for plane in planes]
-    from fastprof.derive.ops import gpu
+        return [host_ops.sum_cpu_ops(host.raw, host.modules, plane)[0] for plane in planes]
+    from fastprof.derive.ops import gpu_attribution
 
-    return gpu.device_ops(host.events, host.is_eager, host.modules)
+    return gpu_attribution.sum_gpu_ops(host.events, host.is_eager, host.modules)
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,12 +275,12 @@ class SessionOps:
     hosts: tuple[DeviceFacts, ...]
 
     @classmethod
-    def of(cls, parts: Sequence[HostDeviceOps | OpsOfHosts], chosen: Chosen = NOTHING) -> SessionOps:
+    def of(cls, parts: Sequence[HostDeviceOps | MergedDeviceOps], chosen: ChosenPeaks = NOTHING) -> SessionOps:
         hosts = tuple(host for part in parts for host in part.hosts)
-        best, ran = _own_peaks(hosts), any(host.has_ops for host in hosts)
-        final = best if best is None and not ran else with_chosen(best and with_published(best), chosen)
-        ops = combined([part.ops for part in parts])
-        return cls(ops, final and with_remedy(final), _first_titles(parts), hosts)
+        best, ran = _find_common_peaks(hosts), any(host.has_ops for host in hosts)
+        final = best if best is None and not ran else apply_chosen_peaks(best and add_published_peaks(best), chosen)
+        ops = merge_ops([part.ops for part in parts])
+        return cls(ops, final and add_remedy(final), _merge_titles(parts), hosts)
 
     @property
     def hardware(self) -> str:
@@ -269,7 +292,7 @@ class SessionOps:
         return self.titles.get(program_id)
 
 
-def _own_peaks(hosts: Sequence[DeviceFacts]) -> Peaks | None:
+def _find_common_peaks(hosts: Sequence[DeviceFacts]) -> Peaks | None:
     """Of the device that all hosts have: as the first host records them, and what it leaves out as others do."""
     known = [host.best_peaks for host in hosts if host.best_peaks is not None]
     if not known:
@@ -289,12 +312,165 @@ def _own_peaks(hosts: Sequence[DeviceFacts]) -> Peaks | None:
     bandwidths = tuple(next((rate for rate in rates if rate), 0.0) for rates in every)
     reasons = computing.reasons if any(one.bandwidths_gb_per_s[HBM] for one in known) else known[0].reasons
     found = replace(computing, bandwidths_gb_per_s=bandwidths, reasons=reasons)
-    return replace(found, reasons=(*found.reasons, *_at_odds(known)))
+    return replace(found, reasons=(*found.reasons, *_describe_differing_peaks(known)))
 
 
-def _at_odds(known: Sequence[Peaks]) -> Iterator[str]:
+def _describe_differing_peaks(known: Sequence[Peaks]) -> Iterator[str]:
     """That hosts record different peaks of the same device."""
     for what, place in (("arithmetic", COMPUTE), ("HBM", HBM)):
         figures = {one.peak(place) for one in known} - {0.0}
         if len(figures) > 1:
             yield f"hosts record different peaks of {what} for {known[0].name}: those of the first host are used"
+
+
+Remark = tuple[str, str]
+"""Severity, as notices have it, and a sentence."""
+
+NO_PROGRAMS: Final = "The capture carries no compiled programs: ops are known from their events only."
+KERNEL_NAME: Final = "kernel name"
+"""What the names of such ways begin with in gpu_attribution.py."""
+
+_REASONS_NAMED: Final = 3
+_UNKNOWN_NAMED: Final = 2
+_OPS_NAMED: Final = 3
+_LONGEST_NAME: Final = 60
+
+
+def list_remarks(devices: SessionOps) -> Iterator[Remark]:
+    if not len(devices.ops.table):
+        yield "warning", f"No ops: {explain_no_ops(devices)}."
+    yield from remark_on_programs(devices)
+    yield from remark_on_attribution(devices.ops.table)
+    yield from remark_on_unknown_products(devices.ops.table)
+    if devices.ops.overlapped_ps:
+        yield (
+            "info",
+            "Ops ran on several lines (streams or threads) of a device at once: their times add up to more than the "
+            "time in which it was busy. Shares are of that sum and idle time.",
+        )
+    if devices.peaks is not None:
+        yield from remark_on_unknown_peaks(devices.ops.table)
+    yield from remark_on_excess_work(devices)
+    for reason in devices.peaks.reasons if devices.peaks else ():
+        yield "info", f"On peaks: {reason}."
+
+
+def remark_on_programs(devices: SessionOps) -> Iterator[Remark]:
+    """Whether the capture carries programs, and what of them or of the ops' events cannot be read."""
+    if len(devices.ops.table) and not devices.titles:
+        yield "info", NO_PROGRAMS
+    yield from remark_on_problems((host.name, host.problems) for host in devices.hosts)
+
+
+def remark_on_problems(of_hosts: Iterable[tuple[str, Sequence[str]]]) -> Iterator[Remark]:
+    for host, texts in of_hosts:
+        for text in texts:
+            yield "warning", f"{host}: {text}."
+
+
+def explain_no_ops(devices: SessionOps) -> str:
+    """In words, as the end of a sentence."""
+    if not devices.hosts:
+        return "no host is selected"
+    if not devices.ops.parts:
+        return NothingRan("the capture has no planes of devices, and no thread ran ops of compiled programs")
+    return NothingRan("no op of the devices is recorded")
+
+
+def remark_on_attribution(table: OpTable) -> Iterator[Remark]:
+    """How much of the ops' time is of unknown ops, or of ops known by the names of kernels alone."""
+    yield from remark_on_unattributed(table)
+    by_name = np.array([one.startswith(KERNEL_NAME) for one in table.attribution], bool)
+    named_ps, total = sum(table.self_ps[by_name].tolist()), sum(table.self_ps.tolist())
+    if by_name.any():
+        share = f"{100 * named_ps / total:.1f} % of the time of devices" if total else "What ran on devices"
+        yield (
+            "info",
+            f"{share} belongs to ops only by the names of kernels. XLA lets fusions that are alike share a kernel: the "
+            "time of all of them is then with one, so that its occurrences, source line and layer may be another's.",
+        )
+
+
+def remark_on_unattributed(table: OpTable) -> Iterator[Remark]:
+    """How much of the ops' time is of events whose op is unknown, and why."""
+    time, total = _sum_time_by_reason(table.unattributed, table.self_ps), int(table.self_ps.sum())
+    if not time:
+        return
+    share = _format_device_share(sum(time.values()), total)
+    yield "info", f"{share} is listed by kernel or copy, not by op. Why:\n" + "\n".join(_list_reasons(time, total))
+
+
+def _sum_time_by_reason(reasons: Iterable[str], self_ps: Int64s) -> Counter[str]:
+    time: Counter[str] = Counter()
+    for reason, time_ps in zip(reasons, self_ps.tolist(), strict=True):
+        if reason:
+            time[reason] += time_ps
+    return time
+
+
+def _format_device_share(part: int, total: int) -> str:
+    return f"{100 * part / total:.1f} % of the time of devices" if total else "What ran on devices"
+
+
+def _list_reasons(time: Counter[str], total: int) -> Iterator[str]:
+    """The reasons of most time, a line each."""
+    for reason, self_ps in time.most_common(_REASONS_NAMED):
+        yield f"{reason} ({100 * self_ps / total:.1f} %)" if total else reason
+    if len(time) > _REASONS_NAMED:
+        yield f"{len(time) - _REASONS_NAMED} other reasons"
+
+
+def remark_on_unknown_peaks(table: OpTable) -> Iterator[Remark]:
+    """Why shares of peaks are unknown, if they are."""
+    parts = zip(("arithmetic", "memory traffic"), find_unknown_work(table), strict=True)
+    large = [
+        (name, share, chosen) for name, chosen in parts if (share := measure_self_share(table, chosen)) > MOST_UNKNOWN
+    ]
+    if not large:
+        return
+    words = " and ".join(f"the {name} of {100 * share:.1f} %" for name, share, _ in large)
+    chosen = np.logical_or.reduce([one for *_, one in large])
+    order = np.argsort(-np.where(chosen, table.self_ps, -1), kind="stable")[:_UNKNOWN_NAMED].tolist()
+    names = ", ".join(_shorten_op_name(table.name[row]) for row in order if chosen[row])
+    yield "warning", f"Shares of the peaks are unknown: {words} of op time is not known (most of it: {names})."
+
+
+def remark_on_unknown_products(table: OpTable) -> Iterator[Remark]:
+    """Why the work of products of PyTorch is not known."""
+    time = _sum_time_by_reason(table.no_work, table.self_ps)
+    if time:
+        lines = "\n".join(_list_reasons(time, int(table.self_ps.sum())))
+        yield "info", f"The work of some products is not known. Why:\n{lines}"
+
+
+def remark_on_excess_work(devices: SessionOps) -> Iterator[Remark]:
+    """Which ops are recorded to have done more than the device can. Work of ops that hold others is that of these."""
+    table, beneath = devices.ops.table, list_ceilings(devices.peaks)
+    used = np.nan_to_num(measure_efficiency(table, beneath).utilisation)
+    used[is_container(table)] = 0.0
+    most = used.max(axis=1, initial=0.0)
+    over = np.flatnonzero(most > 1)
+    if not len(over):
+        return
+    longest = over[np.argsort(-table.self_ps[over], kind="stable")][:_OPS_NAMED].tolist()
+    nearest = used.argmax(axis=1)
+    names = ", ".join(f"{_shorten_op_name(table.name[row])} ({_format_multiple(most[row])} the peak of "
+                      f"{beneath[nearest[row]].name})"
+                      for row in longest)  # fmt: skip
+    count = "1 op seems" if len(over) == 1 else f"{len(over):,} ops seem"
+    which = "" if len(over) == 1 else ", of most time" if len(over) > len(longest) else ""
+    yield (
+        "warning",
+        f"{count} to have done more than the device can{which}: {names}. The recorded work or the peak is wrong, or "
+        "the work goes on after they end.",
+    )
+
+
+def _format_multiple(many: float) -> str:
+    return f"{many:,.2f} x" if many < 100 else f"{many:,.0f} x"
+
+
+def _shorten_op_name(name: str) -> str:
+    """The name of an op for a sentence: names of template kernels are very long."""
+    half = _LONGEST_NAME // 2
+    return name if len(name) <= _LONGEST_NAME else f"{name[:half]}\u2026{name[-half + 1 :]}"

@@ -8,12 +8,11 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from fastprof.derive.devices.op_names import Framework, parse
-from fastprof.derive.ops.ceilings import unknown
-from fastprof.derive.ops.combine import merged
-from fastprof.derive.ops.kernel_names import MEMSET
-from fastprof.derive.ops.tables import OpTable
-from fastprof.schema.array_types import Int64s
+from fastprof.derive.devices.op_names import Framework, parse_op_name
+from fastprof.derive.ops.gpu_kernels import MEMSET
+from fastprof.derive.ops.op_table import OpTable, merge_tables
+from fastprof.derive.ops.roofline_model import find_unknown_work
+from fastprof.schema.columns import Int64s
 
 UNKNOWN = "Unknown"
 """The type of an op that records neither a type nor a category."""
@@ -22,25 +21,25 @@ CUSTOM_CALL = "custom-call"
 """The category of calls to code that XLA did not compile."""
 
 
-def by_framework_op(table: OpTable, untyped: Sequence[str] | None = None) -> OpTable:
+def group_by_framework_op(table: OpTable, untyped: Sequence[str] | None = None) -> OpTable:
     """A row for each framework op, in the order in which they are met. Times, work and occurrences add up; it is eager
     if one of its device ops is. A device op without provenance stands for itself.
 
     ``untyped``: by device op, the type of a framework op that records none, as those of TPUs often do; default: the
     category of the first of its device ops.
     """
-    row, names, types = framework_rows(table, untyped)
-    return replace(merged([table], row, [(0, name) for name in names]), category=types)
+    row, names, types = number_framework_ops(table, untyped)
+    return replace(merge_tables([table], row, [(0, name) for name in names]), category=types)
 
 
-def framework_rows(table: OpTable, untyped: Sequence[str] | None = None) -> tuple[Int64s, list[str], list[str]]:
-    """By device op the row of ``by_framework_op``, and names and types of these rows."""
+def number_framework_ops(table: OpTable, untyped: Sequence[str] | None = None) -> tuple[Int64s, list[str], list[str]]:
+    """By device op the row of ``group_by_framework_op``, and names and types of these rows."""
     instead = table.category if untyped is None else untyped
     found: dict[tuple[int, str], int] = {}
     types: list[str] = []
     row = np.zeros(len(table), np.int64)
     for i, (name, provenance) in enumerate(zip(table.name, table.provenance, strict=True)):
-        op = parse(provenance) if provenance else None
+        op = parse_op_name(provenance) if provenance else None
         key = (0, name if op is None else op.name)
         row[i] = found.setdefault(key, len(found))
         if row[i] == len(types):
@@ -50,29 +49,29 @@ def framework_rows(table: OpTable, untyped: Sequence[str] | None = None) -> tupl
     return row, [name for _, name in found], types
 
 
-def without_work(table: OpTable) -> npt.NDArray[np.bool_]:
+def find_ops_without_work(table: OpTable) -> npt.NDArray[np.bool_]:
     """Device ops that took time and whose work is not known: calls of libraries that do not record it, and ops and
     kernels whose work neither the capture nor a program records."""
     calls = np.array(table.category, object) == CUSTOM_CALL
-    calls |= np.logical_and(*unknown(table))
+    calls |= np.logical_and(*find_unknown_work(table))
     bare: npt.NDArray[np.bool_] = (table.flops == 0) & (table.model_flops == 0) & (table.bytes_accessed == 0)
     return np.asarray(bare & calls & (table.self_ps > 0))
 
 
-def names_without_work(table: OpTable) -> set[str]:
+def list_names_without_work(table: OpTable) -> set[str]:
     """Names of framework ops with any such device op: their work is not known."""
-    rows = np.flatnonzero(without_work(table)).tolist()
-    return {framework_name(table.provenance[row]) or table.name[row] for row in rows}
+    rows = np.flatnonzero(find_ops_without_work(table)).tolist()
+    return {parse_framework_name(table.provenance[row]) or table.name[row] for row in rows}
 
 
-def framework_name(provenance: str) -> str | None:
+def parse_framework_name(provenance: str) -> str | None:
     """The name of the framework op that a device op comes from; None: not known."""
-    return parse(provenance).name if provenance else None
+    return parse_op_name(provenance).name if provenance else None
 
 
 def is_training_op(name: str, kind: str) -> bool:
     """Whether an op is one of backpropagation: of TensorFlow's gradients, or of JAX's transposition."""
-    framework = parse(f"{name}:{kind}").framework if kind else Framework.UNKNOWN
+    framework = parse_op_name(f"{name}:{kind}").framework if kind else Framework.UNKNOWN
     scopes = name.split("/")
     if framework is Framework.TENSORFLOW:
         return any(scope == "gradient_tape" or scope.startswith("gradients") for scope in scopes[:-1])

@@ -1,29 +1,36 @@
-"""The ops of GPUs that their own events name: the instruction of a compiled program, or the op of a framework, that
-each kernel belongs to.
+"""Ops that events name: the instruction of a program, or the framework op, that a GPU event runs or a call launches.
 
 A kernel's op is what its stats ``program_id`` and ``hlo_op`` name (of several names the last), if the capture carries
-that program; else what its stat ``tf_op`` names, together with the kernel's own name.
+that program; else what its stat ``tf_op`` names, together with the kernel's own name. TensorFlow's CUDA tracer writes
+annotations, ``scope/MatMul:MatMul#shape=(f32[2])#``; several are joined by ``::``, the innermost last. XLA's have
+``hlo_op=…,hlo_module=…,program_id=…`` between the ``#``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from fastprof.derive.devices.op_names import parse
-from fastprof.derive.ops.kernel_names import DETAILS_OF_MEMORY, KERNEL_DETAILS, copy_category
-from fastprof.derive.ops.stat_values import Numbers, distinct, distinct_rows
+from fastprof.derive.devices.op_names import Framework, is_kineto, may_launch, parse_op_name
+from fastprof.derive.ops.gpu_kernels import DETAILS_OF_MEMORY, KERNEL_DETAILS, NO_OPS, classify_copy
+from fastprof.derive.ops.stat_columns import (
+    Numbers,
+    find_stat_places,
+    join_stat_values,
+    number_distinct,
+    number_distinct_rows,
+)
 from fastprof.derive.steps.device_steps import is_derived
-from fastprof.hlo.modules import Found, Modules
+from fastprof.hlo.programs import Found, Modules
 from fastprof.hlo.work import NOTHING, Cost, Counting
-from fastprof.schema.array_types import Bools, Int32s, Int64s
+from fastprof.schema.columns import Bools, Int32s, Int64s
 from fastprof.schema.value_classes import dataclass
-from fastprof.tables.host_events import HostEvents, Line, Plane
-from fastprof.tables.once import once
+from fastprof.tables.host_events import HostEvents, Line, Plane, compute_once
+from fastprof.wording.patterns import compile_late
 
 UNKNOWN_TYPE: Final = "unknown"
 """Category of an op of a framework whose type is not recorded."""
@@ -68,7 +75,7 @@ class OpList:
 @dataclass(frozen=True, slots=True)
 class GpuOpEvents:
     """``op``: by row of the host's events the place of its op in ``ops``; -1: none. ``is_hlo``: by op, whether it is an
-    instruction of a program. ``way``: by row, how its op is known, see attribution.py."""
+    instruction of a program. ``way``: by row, how its op is known, see gpu_attribution.py."""
 
     ops: list[GpuOp]
     op: Int32s
@@ -80,16 +87,16 @@ class GpuOpEvents:
         return self.ops[number].device_cost
 
 
-def op_lines(plane: Plane) -> list[Line]:
+def list_op_lines(plane: Plane) -> list[Line]:
     """The lines with events that a GPU recorded."""
     return [line for line in plane.lines if not is_derived(line) and line.last > line.first]
 
 
-def on_op_lines(events: HostEvents) -> Bools:
+def mark_op_line_events(events: HostEvents) -> Bools:
     """Which events are on such lines of GPUs."""
     wanted = np.zeros(len(events), bool)
     for plane in events.planes_of("GPU"):
-        for line in op_lines(plane):
+        for line in list_op_lines(plane):
             wanted[line.first : line.last] = True
     return wanted
 
@@ -97,75 +104,75 @@ def on_op_lines(events: HostEvents) -> Bools:
 def is_kernel(events: HostEvents) -> Bools:
     """Return a mask of the kernel events: all GPU stream events except memory copies and fills. Copies with recorded
     launch dimensions are kernels, as on ROCm."""
-    of_memory = np.array([bool(copy_category(name)) for name in events.names] + [False], bool)
+    of_memory = np.array([bool(classify_copy(name)) for name in events.names] + [False], bool)
     moves = of_memory[events.meta]
     for stat in DETAILS_OF_MEMORY:
         if stat in events.stats:
             moves[events.texts(stat)[0]] = True
     if KERNEL_DETAILS in events.stats:
         moves[events.texts(KERNEL_DETAILS)[0]] = False
-    found: Bools = on_op_lines(events) & ~moves
+    found: Bools = mark_op_line_events(events) & ~moves
     return found
 
 
-@once
-def named_op_events(events: HostEvents, modules: Modules) -> GpuOpEvents:
+@compute_once
+def find_named_op_events(events: HostEvents, modules: Modules) -> GpuOpEvents:
     """The op of each event of a GPU that names a known one: those that XProf counts."""
-    wanted = on_op_lines(events)
+    wanted = mark_op_line_events(events)
     found = OpList()
     op = np.full(len(events), -1, np.int32)
-    compiled = _of_programs(events, wanted, modules, found, op)
-    _of_frameworks(events, wanted & ~compiled, found, op)
+    compiled = _add_program_ops(events, wanted, modules, found, op)
+    _add_framework_ops(events, wanted & ~compiled, found, op)
     is_hlo = np.array([one.is_hlo for one in found.ops], bool)
     return GpuOpEvents(found.ops, op, is_hlo, np.zeros(len(events), np.uint8))
 
 
-def _of_programs(events: HostEvents, wanted: Bools, modules: Modules, found: OpList, op: Int32s) -> Bools:
+def _add_program_ops(events: HostEvents, wanted: Bools, modules: Modules, found: OpList, op: Int32s) -> Bools:
     """Adds the instructions that events ran, and writes the events' ops. Returns which events name an instruction,
     whether it is known or not."""
-    rows = _naming(events, wanted)
+    rows = _select_naming_events(events, wanted)
     names_one = np.zeros(len(events), bool)
     names_one[rows] = True
-    rows = rows[programs(events)[0][rows]]
-    keys, key = instruction_keys(events, rows)
-    ops = [-1 if one is None else found.add(one) for one in described_by_programs(keys, modules)]
+    rows = rows[read_program_ids(events)[0][rows]]
+    keys, key = number_instruction_keys(events, rows)
+    ops = [-1 if one is None else found.add(one) for one in find_program_ops(keys, modules)]
     op[rows] = np.array(ops, np.int32)[key]
     return names_one
 
 
-def _naming(events: HostEvents, wanted: Bools) -> Numbers:
+def _select_naming_events(events: HostEvents, wanted: Bools) -> Numbers:
     """The rows of events that name an instruction."""
-    rows, numbers = _in(wanted, *events.texts("hlo_op"))
-    texts, text = distinct(numbers)
+    rows, numbers = _select_wanted(wanted, *events.texts("hlo_op"))
+    texts, text = number_distinct(numbers)
     named: Numbers = rows[np.array([bool(one) for one in events.all_texts(texts)], bool)[text]]
     return named
 
 
-def named_programs(events: HostEvents, modules: Modules) -> list[int]:
-    """The ids of programs with instructions that ``named_op_events`` finds, which takes far longer: it has their costs,
-    too."""
-    rows = _naming(events, on_op_lines(events))
+def list_named_programs(events: HostEvents, modules: Modules) -> list[int]:
+    """The ids of programs with instructions that ``find_named_op_events`` finds, which takes far longer: it has their
+    costs, too."""
+    rows = _select_naming_events(events, mark_op_line_events(events))
     names: dict[int, list[str]] = {}
-    for program_id, name in instruction_keys(events, rows[programs(events)[0][rows]])[0]:
+    for program_id, name in number_instruction_keys(events, rows[read_program_ids(events)[0][rows]])[0]:
         names.setdefault(program_id, []).append(name)
     read = {program_id: modules.module(program_id) for program_id in names}
     return [one for one, module in read.items() if module is not None and bool((module.find(names[one]) >= 0).any())]
 
 
-def instruction_keys(events: HostEvents, rows: Numbers) -> tuple[list[tuple[int, str]], Int32s]:
+def number_instruction_keys(events: HostEvents, rows: Numbers) -> tuple[list[tuple[int, str]], Int32s]:
     """The instructions that these events name, each as the id of its program and its name; and the place of that of
     each event among them."""
     at, numbers = events.texts("hlo_op")
-    program = programs(events)[1][rows]
-    first, pair = distinct_rows([program, numbers[np.searchsorted(at, rows)]])
+    program = read_program_ids(events)[1][rows]
+    first, pair = number_distinct_rows([program, numbers[np.searchsorted(at, rows)]])
     names = events.all_texts(numbers[np.searchsorted(at, rows[first])])
     places: dict[tuple[int, str], int] = {}
-    keys = zip(program[first].tolist(), map(last_name, names), strict=True)
+    keys = zip(program[first].tolist(), map(take_last_name, names), strict=True)
     place = np.array([places.setdefault(key, len(places)) for key in keys], np.int32)
     return list(places), place[pair]
 
 
-def described_by_programs(
+def find_program_ops(
     keys: list[tuple[int, str]], modules: Modules, counting: Counting | None = None
 ) -> list[GpuOp | None]:
     """The instructions of programs; None: there is no such program or instruction."""
@@ -174,31 +181,31 @@ def described_by_programs(
     for place, (program_id, _) in enumerate(keys):
         of_program.setdefault(program_id, []).append(place)
     for program_id, places in of_program.items():
-        found = instructions(modules, program_id, [keys[place][1] for place in places], counting)
+        found = find_instructions(modules, program_id, [keys[place][1] for place in places], counting)
         for place, one in zip(places, found, strict=True):
             ops[place] = one
     return ops
 
 
-def last_name(hlo_op: str) -> str:
+def take_last_name(hlo_op: str) -> str:
     """Of several names of instructions the last."""
     return hlo_op.split("::")[-1]
 
 
-def instructions(
+def find_instructions(
     modules: Modules, program_id: int, names: list[str], counting: Counting | None = None
 ) -> list[GpuOp | None]:
     """The instructions of a program as ops; None: there is no such program or instruction."""
     found = modules.find(program_id, names, counting)
-    return [None if one is None else _op_of(program_id, one) for one in found]
+    return [None if one is None else _make_op(program_id, one) for one in found]
 
 
-def _op_of(program_id: int, one: Found) -> GpuOp:
+def _make_op(program_id: int, one: Found) -> GpuOp:
     known = (one.name, one.category, one.framework_op, one.cost, one.long_name, one.deduplicated_name, one.source)
     return GpuOp(program_id, *known, is_hlo=True, device_cost=one.device_cost)
 
 
-def described(ops: Sequence[GpuOp]) -> dict[str, list[Any]]:
+def make_description_columns(ops: Sequence[GpuOp]) -> dict[str, list[Any]]:
     """The columns of an OpTable that say what ops are, without their names."""
     names = ("program_id", "category", "provenance", "long_name", "deduplicated_name")
     columns = {name: [getattr(one, name) for one in ops] for name in names}
@@ -206,7 +213,7 @@ def described(ops: Sequence[GpuOp]) -> dict[str, list[Any]]:
     return columns | {name: [one.source[place] for one in ops] for place, name in enumerate(source)}
 
 
-def programs(events: HostEvents) -> tuple[Bools, Int64s]:
+def read_program_ids(events: HostEvents) -> tuple[Bools, Int64s]:
     """By row, whether an event records its program, and which."""
     rows, values = events.ints("program_id")
     present = np.zeros(len(events), bool)
@@ -216,32 +223,143 @@ def programs(events: HostEvents) -> tuple[Bools, Int64s]:
     return present, program
 
 
-def _of_frameworks(events: HostEvents, wanted: Bools, found: OpList, op: Int32s) -> None:
+def _add_framework_ops(events: HostEvents, wanted: Bools, found: OpList, op: Int32s) -> None:
     """Adds the ops of frameworks that other events ran, one for each op and kernel, and writes the events' ops."""
-    rows, numbers = _in(wanted, *events.texts("tf_op"))
-    texts, text = distinct(numbers)
+    rows, numbers = _select_wanted(wanted, *events.texts("tf_op"))
+    texts, text = number_distinct(numbers)
     full_names = events.all_texts(texts)
     kernels = len(events.names)
-    pairs, pair = distinct(text.astype(np.int64) * kernels + events.meta[rows] % kernels)
+    pairs, pair = number_distinct(text.astype(np.int64) * kernels + events.meta[rows] % kernels)
     op_of_pair = np.full(len(pairs), -1, np.int32)
     for i, one in enumerate(pairs.tolist()):
         full_name = full_names[one // kernels]
         if full_name:
-            op_of_pair[i] = found.add(framework_op(full_name, events.names[one % kernels]))
+            op_of_pair[i] = found.add(make_framework_op(full_name, events.names[one % kernels]))
     op[rows] = op_of_pair[pair]
 
 
-def framework_op(full_name: str, kernel: str) -> GpuOp:
+def make_framework_op(full_name: str, kernel: str) -> GpuOp:
     """The op of a framework together with a kernel that it ran."""
-    parsed = parse(full_name)
+    parsed = parse_op_name(full_name)
     return GpuOp(0, f"{parsed.name}/{kernel}", parsed.type or UNKNOWN_TYPE, full_name, NOTHING)
 
 
-def torch_op(name: str, kernel: str) -> GpuOp:
+def make_torch_op(name: str, kernel: str) -> GpuOp:
     """The op of PyTorch together with a kernel that it ran: its name is its type, too."""
     return GpuOp(0, f"{name}/{kernel}", name, name, NOTHING)
 
 
-def _in(wanted: Bools, rows: Numbers, values: Numbers) -> tuple[Numbers, Numbers]:
+def _select_wanted(wanted: Bools, rows: Numbers, values: Numbers) -> tuple[Numbers, Numbers]:
     keep = wanted[rows]
     return rows[keep], values[keep]
+
+
+TEXTS: Final = ("hlo_op", "hlo_module", "tf_op", "annotation")
+_OF_XLA = compile_late(r"[#,](hlo_op|hlo_module|program_id)=([^,#]*)")
+_DETAILS = compile_late(r"#[^#]*(?:#|$)")
+_LARGEST = 1 << 64
+
+
+@dataclass(frozen=True, slots=True)
+class OpReference:
+    """What an event names. ``hlo_op``, ``module``, ``tf_op``, ``torch_op``: "" if not named."""
+
+    hlo_op: str = ""
+    program_id: int | None = None
+    module: str = ""
+    tf_op: str = ""
+    torch_op: str = ""
+    from_annotation: bool = False
+
+    @property
+    def names_op(self) -> bool:
+        return bool(self.hlo_op or self.tf_op or self.torch_op)
+
+    @property
+    def names_program(self) -> bool:
+        return self.program_id is not None or bool(self.module)
+
+
+def parse_annotation(text: str) -> OpReference:
+    """What an annotation names; of several ops the innermost."""
+    of_xla = dict(_OF_XLA.findall(text))
+    parts = [part.rstrip("#") for part in _DETAILS.sub("#", text).split("::")]
+    names = [name for name in parts if name and name.partition(":")[0] not in ("XlaModule", "Thunk", "XlaOp")]
+    typed = [name for name in names if ":" in name]
+    program = of_xla.get("program_id", "")
+    known = program.isascii() and program.isdigit() and len(program) <= 20 and int(program) < _LARGEST
+    return OpReference(
+        take_last_name(of_xla.get("hlo_op", "")),
+        _convert_to_signed(int(program)) if known else None,
+        of_xla.get("hlo_module", ""),
+        (typed or names or [""])[-1],
+        from_annotation=True,
+    )
+
+
+def _convert_to_signed(value: int) -> int:
+    return value - _LARGEST if value >> 63 else value
+
+
+@dataclass(slots=True)
+class OpReferences:
+    """Reads references off events, each distinct one once."""
+
+    events: HostEvents
+    each: list[OpReference] = field(default_factory=list)
+    _numbers: dict[OpReference, int] = field(default_factory=dict)
+
+    def of_rows(self, rows: Int64s, *, by_name: bool = False) -> npt.NDArray[np.int32]:
+        """The places in ``each`` of what these events refer to; -1: nothing. ``by_name``: their names count too."""
+        if not len(rows):
+            return np.zeros(0, np.int32)
+        columns = [join_stat_values(*self.events.texts(name), rows) for name in TEXTS]
+        at, programs = self.events.ints("program_id")
+        columns += [find_stat_places(at, rows)[0], join_stat_values(at, programs, rows, 0)]
+        columns.append(self._names_at(rows) if by_name else np.full(len(rows), -1, np.int64))
+        first, number = number_distinct_rows(columns)
+        places = [self._number(*(int(column[at]) for column in columns)) for at in first.tolist()]
+        return np.array(places, np.int32)[number]
+
+    def possible(self) -> Bools:
+        """By row, whether an event has any stat that may name something, or the name of an op of TensorFlow, or is an
+        op of PyTorch."""
+        named = self._names_op()[self.events.meta]
+        for stat in TEXTS:
+            named[self.events.texts(stat)[0]] = True
+        return named
+
+    def _names_at(self, rows: Int64s) -> Int64s:
+        """The metadata of events that are named as ops of TensorFlow, or are ops of PyTorch."""
+        metas = self.events.meta[rows].astype(np.int64)
+        return np.where(self._names_op()[metas], metas, -1)
+
+    def _names_op(self) -> Bools:
+        """By row of metadata."""
+        if is_kineto(self.events):
+            return may_launch(self.events)
+        return np.array([_is_tensorflow(name) for name in self.events.names], bool)
+
+    def _number(self, hlo: int, module: int, tf_op: int, annotation: int, has: int, program: int, name: int) -> int:
+        op, of_module, framework_op, annotated = (
+            "" if number < 0 else self.events.text(number) for number in (hlo, module, tf_op, annotation)
+        )
+        framework_op = "" if framework_op in NO_OPS else framework_op
+        reference = OpReference(take_last_name(op), program if has else None, of_module, framework_op)
+        if not reference.names_op:
+            other = parse_annotation(annotated)
+            reference = other if other.names_op or (other.names_program and not reference.names_program) else reference
+        if not reference.names_op and name >= 0:
+            own = self.events.names[name]
+            of_torch = is_kineto(self.events)
+            reference = replace(reference, tf_op="" if of_torch else own, torch_op=own if of_torch else "")
+        if not reference.names_op and not reference.names_program:
+            return -1
+        place = self._numbers.setdefault(reference, len(self.each))
+        if place == len(self.each):
+            self.each.append(reference)
+        return place
+
+
+def _is_tensorflow(name: str) -> bool:
+    return ":" in name and parse_op_name(name).framework is Framework.TENSORFLOW

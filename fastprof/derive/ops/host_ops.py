@@ -1,9 +1,10 @@
 """Ops of a host's threads: what the names of their events say ran, how often and how long.
 
 An op is an event of plane /host:CPU whose name parses as one (derive/devices/op_names.py), a stage of an input
-pipeline, or the op that a stat tf_op names; if there is no device, also the instruction of a compiled program that
-a stat hlo_op names. In traces of PyTorch the category of an event says whether it is an op, and its name is the op's.
-Time nests within a thread; a thread's total is at least the span of its ops, and what no op covers is idle.
+pipeline, or the op that a stat tf_op names; if there is no device, also the instruction of a compiled program that a
+stat hlo_op names. In traces of PyTorch the category of an event says whether it is an op, and its name is the op's.
+Time nests within a thread; a thread's total is at least the span of its ops, and what no op covers is idle. Threads
+that ran what XLA compiled for the CPU are the lines of one device. XProf does not show these.
 """
 
 from __future__ import annotations
@@ -17,13 +18,17 @@ import numpy.typing as npt
 
 from fastprof._native.op_kernels import host_ops_sum
 from fastprof.decode.workers import Workers
-from fastprof.derive.devices.kineto_categories import is_kineto, is_op
-from fastprof.derive.devices.op_names import Framework, parse
-from fastprof.derive.ops.stat_values import stat_beside
-from fastprof.derive.ops.tables import Ops, OpTable, exact_sum, least_by, sums_by
+from fastprof.derive.devices.op_names import Framework, is_kineto, is_op, parse_op_name
+from fastprof.derive.ops.gpu_ops import GpuOp, find_program_ops, make_description_columns, number_instruction_keys
+from fastprof.derive.ops.line_times import LineTimes, measure_line_times
+from fastprof.derive.ops.op_table import Ops, OpTable, find_minimum_by, sum_by, sum_exactly, summarize_by
+from fastprof.derive.ops.op_work import fill_missing_work
+from fastprof.derive.ops.stat_columns import join_stat_values
 from fastprof.derive.steps.device_steps import is_derived
 from fastprof.errors import CaptureError
-from fastprof.schema.array_types import Int32s, Int64s, Records
+from fastprof.hlo.programs import Modules
+from fastprof.hlo.work import GENERAL, NOTHING
+from fastprof.schema.columns import Int32s, Int64s, Records
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HOST_THREADS, HostEvents, Plane
 
@@ -49,7 +54,7 @@ _Key = tuple[int, str, str]
 """Stage id or 0, name, type."""
 
 
-class _Registry:
+class _OpRegistry:
     """The ops met so far: a number for each (id, name, type)."""
 
     def __init__(self) -> None:
@@ -60,7 +65,7 @@ class _Registry:
 
     def number_of(self, full_name: str, *, known: bool) -> int:
         """Of the op that a name means; -1: none. ``known``: only ops of frameworks count."""
-        op = parse(full_name)
+        op = parse_op_name(full_name)
         if known and op.framework is Framework.UNKNOWN:
             return -1
         return self.number(0, op.name, op.type)
@@ -86,10 +91,10 @@ class ThreadOps:
         self.lines = [] if plane is None else [line for line in plane.lines if not is_derived(line)]
         if plane is None or not self.lines:
             return
-        ops = _Registry()
-        op_of_meta = _ops_of_names(events, plane, ops)
-        stages, self._named = _stages(events, plane, ops), _named_by_stats(events, plane, ops)
-        self._beside = _instructions(events, plane, ops, op_of_meta, self._named)
+        ops = _OpRegistry()
+        op_of_meta = _match_names(events, plane, ops)
+        stages, self._named = _find_stages(events, plane, ops), _find_named_by_stats(events, plane, ops)
+        self._beside = _add_instructions(events, plane, ops, op_of_meta, self._named)
         self.keys = list(ops.numbers)
         eager = np.ascontiguousarray(is_eager, np.uint8)
         self._given = (events.start_ps, events.duration_ps, events.meta, op_of_meta, eager, stages)
@@ -135,7 +140,7 @@ class ThreadOps:
         of_lines = np.zeros(len(self.lines), OP_LINE)
         of_lines["first"] = [line.first for line in self.lines]
         of_lines["last"] = [line.last for line in self.lines]
-        shares = _shares(of_lines, self._workers.threads)
+        shares = _divide_lines(of_lines, self._workers.threads)
         sums = [np.zeros(len(self.keys), OP_SUM) for _ in shares]
         kernel = partial(host_ops_sum, *self._given, beside, self._enqueues, stacked)
         tasks = [partial(kernel, of_lines[a:b], out) for (a, b), out in zip(shares, sums, strict=True)]
@@ -143,10 +148,10 @@ class ThreadOps:
             self._workers.run(None, tasks)
         except OverflowError as error:
             raise CaptureError("the durations of ops do not add up in 64 bits") from error
-        return _ops(self.keys, sums, of_lines), int(of_lines["lost"].sum())
+        return _build_host_ops(self.keys, sums, of_lines), int(of_lines["lost"].sum())
 
 
-def host_ops(events: HostEvents, is_eager: npt.NDArray[Any], workers: Workers) -> HostOps:
+def sum_host_ops(events: HostEvents, is_eager: npt.NDArray[Any], workers: Workers) -> HostOps:
     """``is_eager``: by row. CaptureError: times do not add up in 64 bits."""
     threads = ThreadOps(events, is_eager, workers)
     if not threads.lines:
@@ -157,7 +162,7 @@ def host_ops(events: HostEvents, is_eager: npt.NDArray[Any], workers: Workers) -
     return HostOps(ops, crossing)
 
 
-def _ops_of_names(events: HostEvents, plane: Plane, ops: _Registry) -> npt.NDArray[np.int32]:
+def _match_names(events: HostEvents, plane: Plane, ops: _OpRegistry) -> npt.NDArray[np.int32]:
     """By row of metadata: the op that its name stands for, or -1."""
     found = np.full(len(events.names), -1, np.int32)
     rows = np.flatnonzero(events.meta_plane == plane.number)
@@ -170,61 +175,61 @@ def _ops_of_names(events: HostEvents, plane: Plane, ops: _Registry) -> npt.NDArr
     return found
 
 
-def _within(plane: Plane, rows: Int32s, values: Int64s) -> tuple[Int32s, Int64s]:
+def _select_plane_rows(plane: Plane, rows: Int32s, values: Int64s) -> tuple[Int32s, Int64s]:
     """The events of a plane that have a stat, and its values."""
     mine = slice(*np.searchsorted(rows, [plane.first, plane.last]).tolist())
     return rows[mine], values[mine]
 
 
-def _pairs(rows: Int32s, ops: npt.NDArray[Any] | list[int]) -> Records:
+def _make_pairs(rows: Int32s, ops: npt.NDArray[Any] | list[int]) -> Records:
     """Events and their ops."""
     pairs = np.zeros(len(rows), ROW_OP)
     pairs["row"], pairs["op"] = rows, ops
     return pairs
 
 
-def _by_text(events: HostEvents, rows: Int32s, numbers: Int64s, op_of: Callable[[str], int]) -> Records:
+def _match_texts(events: HostEvents, rows: Int32s, numbers: Int64s, op_of: Callable[[str], int]) -> Records:
     """Events with the ops that their texts stand for, -1: the text is empty."""
     distinct, inverse = np.unique(numbers, return_inverse=True)
     ops = np.array([op_of(text) if text else -1 for text in events.all_texts(distinct)], np.int64)
-    return _pairs(rows, ops[inverse] if len(ops) else -np.ones(len(rows), np.int64))
+    return _make_pairs(rows, ops[inverse] if len(ops) else -np.ones(len(rows), np.int64))
 
 
-def _stages(events: HostEvents, plane: Plane, ops: _Registry) -> Records:
+def _find_stages(events: HostEvents, plane: Plane, ops: _OpRegistry) -> Records:
     """The events that are stages of input pipelines, with their op: one for each id whose category is known."""
-    rows, ids = _within(plane, *events.ints("_ipl_stage_id"))
-    category = stat_beside(*events.texts("_ipl_stage_cat"), rows)
+    rows, ids = _select_plane_rows(plane, *events.ints("_ipl_stage_id"))
+    category = join_stat_values(*events.texts("_ipl_stage_cat"), rows)
     known = (category >= 0) & np.array([bool(events.names[meta]) for meta in events.meta[rows].tolist()], bool)
     op_of_id: dict[int, int] = {}
     for i in np.flatnonzero(known).tolist():
         if (stage := int(ids[i])) not in op_of_id:
             kind = events.text(int(category[i]))
             op_of_id[stage] = ops.number(stage, events.names[events.meta[rows[i]]], kind)
-    return _pairs(rows, [op_of_id.get(stage, -1) for stage in ids.tolist()])
+    return _make_pairs(rows, [op_of_id.get(stage, -1) for stage in ids.tolist()])
 
 
-def _named_by_stats(events: HostEvents, plane: Plane, ops: _Registry) -> Records:
+def _find_named_by_stats(events: HostEvents, plane: Plane, ops: _OpRegistry) -> Records:
     """The events with a stat tf_op, with the op that it names."""
-    rows, numbers = _within(plane, *events.texts("tf_op"))
-    return _by_text(events, rows, numbers, partial(ops.number_of, known=False))
+    rows, numbers = _select_plane_rows(plane, *events.texts("tf_op"))
+    return _match_texts(events, rows, numbers, partial(ops.number_of, known=False))
 
 
-def _instructions(
-    events: HostEvents, plane: Plane, ops: _Registry, op_of_meta: npt.NDArray[np.int32], named: Records
+def _add_instructions(
+    events: HostEvents, plane: Plane, ops: _OpRegistry, op_of_meta: npt.NDArray[np.int32], named: Records
 ) -> Records:
     """Those that are ``named``, and on a host without devices the instructions that are not another op."""
     if events.planes_of("TPU") or events.planes_of("GPU"):
         return named
-    rows, numbers = _within(plane, *events.texts("hlo_op"))
+    rows, numbers = _select_plane_rows(plane, *events.texts("hlo_op"))
     only = ~np.isin(rows, named["row"]) & (op_of_meta[events.meta[rows]] < 0)
     if not only.any():
         return named
-    instructions = _by_text(events, rows[only], numbers[only], lambda text: ops.number(0, text, XLA_OP))
+    instructions = _match_texts(events, rows[only], numbers[only], lambda text: ops.number(0, text, XLA_OP))
     together = np.concatenate([named, instructions])
     return together[np.argsort(together["row"], kind="stable")]
 
 
-def _shares(lines: Records, threads: int) -> list[tuple[int, int]]:
+def _divide_lines(lines: Records, threads: int) -> list[tuple[int, int]]:
     """Lines divided in ``threads`` groups of about as many events each."""
     done = np.cumsum(lines["last"] - lines["first"])
     edges = np.searchsorted(done, np.arange(1, threads) * (int(done[-1]) / threads)) + 1
@@ -232,7 +237,7 @@ def _shares(lines: Records, threads: int) -> list[tuple[int, int]]:
     return list(zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True))
 
 
-def _ops(keys: list[_Key], sums: list[Records], lines: Records) -> Ops:
+def _build_host_ops(keys: list[_Key], sums: list[Records], lines: Records) -> Ops:
     """A row for each (id, name), in the order in which they were met; the type is that of the first that has one."""
     number = np.concatenate([np.flatnonzero(part["met"]) for part in sums])
     met = np.concatenate([part[part["met"] > 0] for part in sums])
@@ -251,17 +256,45 @@ def _ops(keys: list[_Key], sums: list[Records], lines: Records) -> Ops:
         [name for _, name in found],
         program_id=[stage for stage, _ in found],
         category=kinds,
-        occurrences=sums_by(row, met["occurrences"], count),
-        time_ps=sums_by(row, met["time"], count),
-        self_ps=sums_by(row, met["self_time"], count),
-        min_ps=least_by(row, met["shortest"], count),
+        occurrences=sum_by(row, met["occurrences"], count),
+        time_ps=sum_by(row, met["time"], count),
+        self_ps=sum_by(row, met["self_time"], count),
+        min_ps=find_minimum_by(row, met["shortest"], count),
         is_eager=np.bincount(row, met["eager"], count) > 0,
     )
     return Ops(
         table,
-        total_ps=exact_sum(np.maximum(lines["self_time"], lines["span"])),
-        op_ps=exact_sum(lines["self_time"]),
-        infeed_enqueue_ps=exact_sum(lines["enqueue"]),
-        infeed_enqueue_start_diff_ps=exact_sum(lines["enqueue_start"]),
+        total_ps=sum_exactly(np.maximum(lines["self_time"], lines["span"])),
+        op_ps=sum_exactly(lines["self_time"]),
+        infeed_enqueue_ps=sum_exactly(lines["enqueue"]),
+        infeed_enqueue_start_diff_ps=sum_exactly(lines["enqueue_start"]),
         parts=len(lines),
     )
+
+
+CPU_EVENT_STATS: Final = ("hlo_op", "program_id")
+
+
+def _select_instruction_rows(events: HostEvents, plane: Plane) -> Int32s:
+    """The plane's events that name an instruction."""
+    at, _ = events.texts("hlo_op")
+    return at[slice(*np.searchsorted(at, [plane.first, plane.last]).tolist())]
+
+
+def sum_cpu_ops(events: HostEvents, modules: Modules, plane: Plane) -> tuple[Ops, LineTimes, Int32s]:
+    """The ops that a host's threads ran, their events, and beside these the row of each one's op."""
+    times = measure_line_times(events, plane.lines, _select_instruction_rows(events, plane))
+    keys, op = number_instruction_keys(events, times.rows)
+    found = find_program_ops(keys, modules, GENERAL)
+    ops = [one or GpuOp(*key, "", "", NOTHING) for key, one in zip(keys, found, strict=True)]
+    time = summarize_by(op, times.duration_ps, len(keys))
+    table = OpTable.of(
+        [name for _, name in keys],
+        occurrences=time["count"].copy(),
+        time_ps=time["total"].copy(),
+        min_ps=time["minimum"].copy(),
+        self_ps=sum_by(op, times.self_ps, len(keys)),
+        cores=np.ones(len(keys), np.int32),
+        **make_description_columns(ops),
+    )
+    return times.ops(fill_missing_work(table, modules), times.span_ps), times, op

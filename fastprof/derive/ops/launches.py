@@ -1,19 +1,33 @@
-"""Calls of the host that launched what a GPU ran, and what enclosed these calls on their threads."""
+"""What started what: host calls and the GPU events that they launched, starts and ends of asynchronous ops.
+
+A GPU event begins after the call that launched it, and ends before a later call returns that waits for the device::
+
+     host   |launch|        |==wait for device==|
+     GPU             |==kernel==|
+
+Asynchronous ops are recorded in parts: one op starts what others update and another one ends. The first operand of a
+part is the part before it: ``%copy-done.3 = f32[8] copy-done(%copy-start.3)``.
+"""
 
 from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 from fastprof._native.grouping import parents
-from fastprof.derive.ops.references import References
-from fastprof.derive.ops.stat_values import stat_places
-from fastprof.derive.steps.thread_pools import regions
-from fastprof.schema.array_types import Bools, Int32s, Int64s
+from fastprof.derive.ops.gpu_ops import OpReferences
+from fastprof.derive.ops.stat_columns import find_stat_places
+from fastprof.derive.steps.spans import find_pool_regions
+from fastprof.hlo.shapes import read_expression
+from fastprof.schema.columns import Bools, Int32s, Int64s, add_durations
 from fastprof.schema.value_classes import dataclass
-from fastprof.tables.host_events import HostEvents
-from fastprof.tables.launch_links import CORRELATION, OP_ID
-from fastprof.tables.once import once
+from fastprof.tables.host_events import HostEvents, compute_once
+from fastprof.tables.host_reader import CORRELATION, OP_ID
+from fastprof.wording.patterns import compile_late
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,17 +55,17 @@ class _Correlated:
     times: Int64s
 
 
-@once
-def _correlated(events: HostEvents, stat: str) -> _Correlated:
+@compute_once
+def _read_correlated(events: HostEvents, stat: str) -> _Correlated:
     at, ids = events.ints(stat)
-    on_gpu = _on_gpus(events, at)
+    on_gpu = _mark_gpu_rows(events, at)
     calls, call_ids = at[~on_gpu], ids[~on_gpu]
     order = np.argsort(call_ids, kind="stable")
     launched, times = np.unique(ids[on_gpu], return_counts=True)
     return _Correlated(at, ids, calls[order], call_ids[order], launched, times)
 
 
-def _on_gpus(events: HostEvents, rows: Int32s) -> Bools:
+def _mark_gpu_rows(events: HostEvents, rows: Int32s) -> Bools:
     """Return which of these ascending rows are of GPUs."""
     on_gpu = np.zeros(len(rows), bool)
     for plane in events.planes_of("GPU"):
@@ -60,41 +74,41 @@ def _on_gpus(events: HostEvents, rows: Int32s) -> Bools:
     return on_gpu
 
 
-def launches(events: HostEvents, rows: Int64s) -> Launches:
+def find_launches(events: HostEvents, rows: Int64s) -> Launches:
     """The last event of the host that has the same correlation id."""
-    known = _correlated(events, CORRELATION)
-    has, place = stat_places(known.rows, rows)
+    known = _read_correlated(events, CORRELATION)
+    has, place = find_stat_places(known.rows, rows)
     wanted = known.ids[place]
     row, (shared, before) = np.full(len(rows), -1, np.int32), np.zeros((2, len(rows)), bool)
-    row[has] = calls_of(events, wanted)
+    row[has] = find_calls(events, wanted)
     shared[has] = known.times[np.searchsorted(known.launched, wanted)] > 1
     before[has] = (wanted > 0) & (wanted < known.call_ids[:1].max(initial=0))
     return Launches(has, row, shared, before)
 
 
-def launchers(events: HostEvents, rows: Int64s) -> Int32s:
+def find_launchers(events: HostEvents, rows: Int64s) -> Int32s:
     """The call that launched each row or, if no call is recorded, the op that the row names by its id; -1: neither."""
-    row = launches(events, rows).row
+    row = find_launches(events, rows).row
     if OP_ID in events.stats:
-        has, place = stat_places(events.ints(OP_ID)[0], rows)
-        row[has] = np.where(row[has] < 0, calls_of(events, events.ints(OP_ID)[1][place], OP_ID), row[has])
+        has, place = find_stat_places(events.ints(OP_ID)[0], rows)
+        row[has] = np.where(row[has] < 0, find_calls(events, events.ints(OP_ID)[1][place], OP_ID), row[has])
     return row
 
 
-@once
-def known_calls(events: HostEvents) -> tuple[Int32s, Int32s]:
+@compute_once
+def find_known_calls(events: HostEvents) -> tuple[Int32s, Int32s]:
     """Return the rows of GPUs with a known call, and the rows of these calls. Calls whose id several have are left out,
     as after a restart of the profiler."""
     none = np.zeros(0, np.int32)
     if not any(plane.last > plane.first for plane in events.planes_of("GPU")):
         return none, none
-    known = _correlated(events, CORRELATION)
+    known = _read_correlated(events, CORRELATION)
     if not len(known.launched) or not len(known.calls):
         return none, none
     repeats = known.call_ids[1:] == known.call_ids[:-1]
     alone = ~(np.append(False, repeats) | np.append(repeats, False)) & (known.call_ids != 0)
     calls, ids = known.calls[alone], known.call_ids[alone]
-    on_gpu = _on_gpus(events, known.rows)
+    on_gpu = _mark_gpu_rows(events, known.rows)
     rows, wanted = known.rows[on_gpu], known.ids[on_gpu]
     place = np.searchsorted(ids, wanted)
     has = place < len(ids)
@@ -104,12 +118,12 @@ def known_calls(events: HostEvents) -> tuple[Int32s, Int32s]:
 
 def has_launches(events: HostEvents) -> bool:
     """Return whether the call is recorded that launched anything that GPUs ran."""
-    return len(known_calls(events)[0]) > 0
+    return len(find_known_calls(events)[0]) > 0
 
 
-def calls_of(events: HostEvents, ids: Int64s, stat: str = CORRELATION) -> Int32s:
+def find_calls(events: HostEvents, ids: Int64s, stat: str = CORRELATION) -> Int32s:
     """The last event of the host that has each id in this stat; -1: none has it."""
-    known = _correlated(events, stat)
+    known = _read_correlated(events, stat)
     after = np.searchsorted(known.call_ids, ids, side="right") - 1
     called = after >= 0
     called[called] = known.call_ids[after[called]] == ids[called]
@@ -118,11 +132,11 @@ def calls_of(events: HostEvents, ids: Int64s, stat: str = CORRELATION) -> Int32s
     return row
 
 
-def enclosing(events: HostEvents, rows: Int32s, references: References) -> Int32s:
+def find_enclosing_reference(events: HostEvents, rows: Int32s, references: OpReferences) -> Int32s:
     """The nearest event above each of these on its thread that may refer to an op; -1: none."""
     if not len(rows):
         return rows
-    parent = _parents(events, rows)
+    parent = _find_parents(events, rows)
     above = parent[rows]
     none = len(events)
     up = np.where(references.possible(), np.arange(none, dtype=np.int32), parent)
@@ -136,7 +150,7 @@ def enclosing(events: HostEvents, rows: Int32s, references: References) -> Int32
     return np.where((above < 0) | (found == none), -1, found).astype(np.int32)
 
 
-def _parents(events: HostEvents, rows: Int32s) -> Int32s:
+def _find_parents(events: HostEvents, rows: Int32s) -> Int32s:
     """What encloses each event of the threads that these rows are of."""
     parent = np.full(len(events), -1, np.int32)
     bounds = np.array([(line.first, line.last) for line in events.lines if line.last > line.first], np.int64)
@@ -148,5 +162,65 @@ def _parents(events: HostEvents, rows: Int32s) -> Int32s:
         apart = np.zeros(len(events), np.uint8)
         apart[at[values != 0]] = 1
     share = np.ascontiguousarray(bounds[line])
-    parents(events.start_ps, events.duration_ps, apart, regions(events), share, parent, events.slack_ps)
+    parents(events.start_ps, events.duration_ps, apart, find_pool_regions(events), share, parent, events.slack_ps)
     return parent
+
+
+_WAITS: Final = compile_late(r"^(cuda|hip)DeviceSynchronize$|^cuCtxSynchronize$", re.ASCII)
+
+
+def measure_start_before_call(events: HostEvents) -> tuple[Int32s, Int64s]:
+    """Return the rows of GPUs with a known call, and by how much each begins before it: negative if after."""
+    rows, calls = find_known_calls(events)
+    return rows, events.start_ps[calls] - events.start_ps[rows]
+
+
+def measure_end_after_wait(events: HostEvents) -> tuple[Int32s, Int64s]:
+    """Return the rows of a GPU that a later call waited for, and by how much each ends after that call returned:
+    negative if before. Of several GPUs, calls do not record which they wait for."""
+    rows, calls = find_known_calls(events)
+    used = [plane for plane in events.planes_of("GPU") if plane.last > plane.first]
+    metas = [meta for meta, name in enumerate(events.names) if _WAITS.search(name)] if len(used) == 1 else []
+    waits = np.flatnonzero(np.isin(events.meta, metas)) if metas and len(rows) else rows[:0]
+    if not len(waits):
+        return rows[:0], np.zeros(0, np.int64)
+    waits = waits[np.argsort(events.start_ps[waits], kind="stable")]
+    place = np.searchsorted(events.start_ps[waits], events.start_ps[calls], side="right")
+    waited = place < len(waits)
+    rows, wait = rows[waited], waits[place[waited]]
+    ends = add_durations(events.start_ps[rows], np.maximum(events.duration_ps[rows], 0))
+    return rows, ends - add_durations(events.start_ps[wait], np.maximum(events.duration_ps[wait], 0))
+
+
+START, UPDATE, DONE = "-start", "-update", "-done"
+PARTS: Final = (START, UPDATE, DONE)
+"""The ends of opcodes of parts."""
+ASYNC_LINE: Final = "Async XLA Ops"
+"""The line on which a core records the time from start to end."""
+_PLAIN: Final = ("send", "recv")
+"""Ops that start something though their names have no ``-start``."""
+
+
+@lru_cache(1 << 15)
+def find_part_before(name: str, text: str) -> str:
+    """The name of the op that starts what another one updates or ends: its operand, else made from its own name; "":
+    it has neither."""
+    read = read_expression(text) if text else None
+    if read is not None and read.operands:
+        return read.operands[0].name
+    for ending in (DONE, UPDATE):
+        before, found, serial = name.rpartition(ending)
+        if found:
+            return before + ("" if before in _PLAIN else START) + serial
+    return ""
+
+
+def find_latest_begin(key: Int64s, time: Int64s, begins: Bools) -> Int64s:
+    """For each row that begins nothing the row that begins it: the latest of its key, unless another row that begins
+    nothing is between them; -1: none."""
+    order = np.lexsort((time, key))
+    after, before = order[1:], order[:-1]
+    pairs = ~begins[after] & begins[before] & (key[after] == key[before])
+    found = np.full(len(key), -1, np.int64)
+    found[after[pairs]] = before[pairs]
+    return found

@@ -1,23 +1,31 @@
-"""Time on lines of a device, such as the streams of a GPU or the threads of a host: own time of events that nest, and
-time in which any line was busy."""
+"""Time on lines of a device: own time of events that nest, time in which any line was busy, duty cycle of chips.
+
+Lines are the streams of a GPU, the op lines of a TPU core or the threads of a host. A TPU chip is active while the
+innermost op on the line XLA Ops or Sparse Core Ops of any of its cores is one that works, not one that only waits for
+the host or for another core. Its span goes from the first to the last event of these lines and of the lines of
+modules. A GPU is active while a kernel or a copy runs on any of its streams, and its span goes from the first to the
+last of them. busy is the active time of all chips, idle the rest of their spans.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 
-from fastprof._native.op_kernels import extent, self_times
-from fastprof.decode.nesting import line_rows
-from fastprof.derive.ops.tables import (
-    Ops,
-    OpTable,
-    exact_sum,
-    span_ps,
-)
-from fastprof.schema.array_types import Int32s, Int64s
+from fastprof._native import records
+from fastprof._native.op_kernels import extent, innermost_time, self_times
+from fastprof.decode.nesting import number_lines
+from fastprof.decode.workers import Workers
+from fastprof.derive.ops.op_table import Ops, OpTable, compute_span, sum_exactly
+from fastprof.derive.steps.device_steps import is_derived, read_core_details
+from fastprof.derive.steps.step_database import OFF_DUTY
+from fastprof.schema.columns import Bools, Int32s, Int64s
 from fastprof.schema.value_classes import dataclass
-from fastprof.tables.host_events import HostEvents, Line, Plane
+from fastprof.tables.host_events import HostEvents, Line, Plane, Stat
 
 _LATEST = np.iinfo(np.int64).max
 Spans = tuple[Int64s, Int64s]
@@ -41,11 +49,11 @@ class LineTimes:
 
     def ops(self, table: OpTable, span: int) -> Ops:
         """The ops of the device, which was observed for ``span`` ps."""
-        op_ps = exact_sum(table.self_ps)
+        op_ps = sum_exactly(table.self_ps)
         return Ops(table, total_ps=max(self.busy_ps, span), op_ps=op_ps, overlapped_ps=op_ps - self.busy_ps)
 
 
-def line_times(events: HostEvents, lines: Sequence[Line], wanted: Int32s | None = None) -> LineTimes:
+def measure_line_times(events: HostEvents, lines: Sequence[Line], wanted: Int32s | None = None) -> LineTimes:
     """The times of these lines' events; ``wanted``: of these rows only, which ascend. CaptureError: the times of a
     device span more than 64 bits can count."""
     lines = sorted(lines, key=lambda line: line.first)
@@ -57,27 +65,27 @@ def line_times(events: HostEvents, lines: Sequence[Line], wanted: Int32s | None 
     start, duration = events.start_ps[rows], np.maximum(events.duration_ps[rows], 0)
     counts = np.array([len(part) for part in parts], np.int64)
     own = np.empty_like(start)
-    self_times(start, duration, line_rows(counts, np.cumsum(counts) - counts), own, None)
+    self_times(start, duration, number_lines(counts, np.cumsum(counts) - counts), own, None)
     end = np.where(start > _LATEST - duration, _LATEST, start + duration)
-    span = spanned_ps(events, lines[0].plane, [(start, duration)]) if lines else 0
-    return LineTimes(rows, start, duration, own, covered(start, end), span)
+    span = measure_span(events, lines[0].plane, [(start, duration)]) if lines else 0
+    return LineTimes(rows, start, duration, own, measure_union(start, end), span)
 
 
-def spans_of(events: HostEvents, lines: Sequence[Line]) -> list[Spans]:
+def list_line_spans(events: HostEvents, lines: Sequence[Line]) -> list[Spans]:
     """The recorded times of each line's events."""
     return [(events.start_ps[line.first : line.last], events.duration_ps[line.first : line.last]) for line in lines]
 
 
-def spanned_ps(events: HostEvents, plane: Plane, spans: Sequence[Spans]) -> int:
+def measure_span(events: HostEvents, plane: Plane, spans: Sequence[Spans]) -> int:
     """From the first begin to the last end of events of a plane; 0: there are none. CaptureError: 64 bits cannot count
     it."""
-    extents = [_extent(start, duration) for start, duration in spans if len(start)]
+    extents = [_find_extent(start, duration) for start, duration in spans if len(start)]
     if not extents:
         return 0
-    return span_ps(events.host, plane.name, min(begin for begin, _ in extents), max(end for _, end in extents))
+    return compute_span(events.host, plane.name, min(begin for begin, _ in extents), max(end for _, end in extents))
 
 
-def _extent(start: Int64s, duration: Int64s) -> tuple[int, int]:
+def _find_extent(start: Int64s, duration: Int64s) -> tuple[int, int]:
     """First begin and last end, exactly: if an end overflows, in Python's integers."""
     in_64_bits = extent(start, duration)
     if in_64_bits is not None:
@@ -86,7 +94,7 @@ def _extent(start: Int64s, duration: Int64s) -> tuple[int, int]:
     return int(start.min()), max(ends)
 
 
-def covered(begin: Int64s, end: Int64s) -> int:
+def measure_union(begin: Int64s, end: Int64s) -> int:
     """The length of the union of intervals, in any order."""
     if not len(begin):
         return 0
@@ -96,3 +104,131 @@ def covered(begin: Int64s, end: Int64s) -> int:
     reached = np.maximum.accumulate(end)
     first = np.concatenate([begin[:1], np.maximum(begin[1:], reached[:-1])])
     return int(np.maximum(end - first, 0).sum())
+
+
+Marks = npt.NDArray[np.uint8]
+
+TENSOR_CORE_OPS: Final = "XLA Ops"
+OP_LINES: Final = (TENSOR_CORE_OPS, "Sparse Core Ops")
+MODULE_LINES: Final = ("XLA Modules", "Sparse Core Modules")
+EVENT_STATS: Final = ("flops", "model_flops", "uses_ici")
+METADATA_STATS: Final = ("hlo_category", "flops", "model_flops", "uses_ici")
+"""What is read for this, beside the plane stat core_details."""
+
+_WORKS, _UNKNOWN = 1, 2
+_WORK: Final = ("flops", "model_flops", "uses_ici")
+
+
+@dataclass(frozen=True, slots=True)
+class DutyCycle:
+    """Picoseconds of all chips. The sure figures count custom calls of TensorCores that record no work as idle."""
+
+    chips: int = 0
+    busy_ps: int = 0
+    idle_ps: int = 0
+    sure_busy_ps: int = 0
+    sure_idle_ps: int = 0
+
+    def __add__(self, other: DutyCycle) -> DutyCycle:
+        return DutyCycle(*(getattr(self, name) + getattr(other, name) for name in self.__slots__))
+
+
+def find_recorded_work(stat: Stat, name: str) -> Bools:
+    """By value of a stat: whether it says that work was done, which is flops other than 0, or use of the links between
+    chips."""
+    numbers = np.nan_to_num(stat.numbers)
+    return numbers > 0 if name == "uses_ici" else numbers != 0
+
+
+def measure_duty_cycle(
+    events: HostEvents, workers: Workers, is_work: Callable[[Stat, str], Bools] = find_recorded_work
+) -> DutyCycle:
+    """The duty cycle of the chips of a host: of its TPUs, else of its GPUs; no chips if it has neither."""
+    if not events.planes_of("TPU"):
+        return sum((_measure_gpu(events, plane) for plane in events.planes_of("GPU")), DutyCycle())
+    chips: dict[tuple[str, int], list[Line]] = {}
+    for plane in events.planes_of("TPU") + events.planes_of("SPARSECORE"):
+        lines = [line for line in plane.lines if line.name in OP_LINES + MODULE_LINES and line.last > line.first]
+        if lines:
+            chips.setdefault(_identify_chip(plane), []).extend(lines)
+    if not chips:
+        return DutyCycle()
+    marks = _mark_events(events, is_work)
+    for line in (line for lines in chips.values() for line in lines if line.name in OP_LINES[1:]):
+        marks[line.first : line.last] = marks[line.first : line.last] > 0  # all ops of SparseCores work
+    return sum((_measure_chip(events, lines, marks, workers) for lines in chips.values()), DutyCycle())
+
+
+def _identify_chip(plane: Plane) -> tuple[str, int]:
+    """What identifies the chip of a core on its host; a core that is not described is a chip of its own."""
+    details = read_core_details(plane.stats)
+    return ("plane", plane.number) if details is None else ("chip", details.local_chip_id)
+
+
+def _measure_chip(events: HostEvents, lines: list[Line], marks: Marks, workers: Workers) -> DutyCycle:
+    """The duty cycle of one chip, whose lines of ops and modules these are. ``marks``: by row of events."""
+    span = measure_span(events, lines[0].plane, list_line_spans(events, lines))
+    ops = [line for line in lines if line.name in OP_LINES]
+    vague = any(bool((marks[line.first : line.last] == _UNKNOWN).any()) for line in ops)
+    kinds = [_WORKS, _WORKS | _UNKNOWN] if vague else [_WORKS]
+    active = workers.run(None, [partial(_measure_active_time, events, ops, marks, kind) for kind in kinds])
+    sure, busy = active[0], active[-1]
+    return DutyCycle(1, busy, span - busy, sure, span - sure)
+
+
+def _measure_active_time(events: HostEvents, lines: list[Line], marks: Marks, kinds: int) -> int:
+    """How long an event of these kinds is the innermost op of any of the lines."""
+    rows = np.zeros(len(lines), records.LINE_ROWS)
+    rows["first"], rows["last"] = [line.first for line in lines], [line.last for line in lines]
+    return innermost_time(events.start_ps, events.duration_ps, marks, kinds, rows)
+
+
+def _measure_gpu(events: HostEvents, plane: Plane) -> DutyCycle:
+    """The duty cycle of one GPU; lines that profilers compute from the others do not count."""
+    lines = [line for line in plane.lines if line.last > line.first and not is_derived(line)]
+    if not lines:
+        return DutyCycle()
+    spans = list_line_spans(events, lines)
+    span = measure_span(events, plane, spans)
+    begin, duration = (np.concatenate(column) for column in zip(*spans, strict=True))
+    begin = begin - begin.min()  # all of this fits now, wherever it began
+    busy = measure_union(begin, begin + np.maximum(duration, 0))
+    return DutyCycle(1, busy, span - busy, busy, span - busy)
+
+
+def _match_categories(events: HostEvents, wanted: frozenset[str]) -> Bools:
+    found = np.zeros(len(events.names), bool)
+    category = events.meta_stat("hlo_category").of_kinds((records.STR, records.REF))
+    numbers, inverse = np.unique(category.value, return_inverse=True)
+    matches = np.array([events.text(number) in wanted for number in numbers.tolist()], bool)
+    if len(matches):
+        found[category.rows] = matches[inverse]
+    return found
+
+
+def _mark_events(events: HostEvents, is_work: Callable[[Stat, str], Bools]) -> Marks:
+    """By row of events: 0 if it only waits, _UNKNOWN of a custom call that records neither flops nor traffic between
+    chips, else _WORKS. What an event records counts, else what its metadata does."""
+    waits, calls = _match_categories(events, frozenset(OFF_DUTY)), _match_categories(events, frozenset({"custom-call"}))
+    of_meta = {name: np.zeros(len(events.names), bool) for name in _WORK}
+    for name, works in of_meta.items():
+        stat = events.meta_stat(name)
+        works[stat.rows] = is_work(stat, name)
+    marks = _combine_marks(waits, calls, np.logical_or.reduce(list(of_meta.values())))[events.meta]
+    own = {name: events.stat(name) for name in _WORK}
+    rows = np.unique(np.concatenate([stat.rows for stat in own.values()]))
+    if len(rows):
+        meta = events.meta[rows]
+        worked = np.zeros(len(rows), bool)
+        for name, stat in own.items():
+            works = of_meta[name][meta]
+            works[np.searchsorted(rows, stat.rows)] = is_work(stat, name)
+            worked |= works
+        marks[rows] = _combine_marks(waits[meta], calls[meta], worked)
+    return marks
+
+
+def _combine_marks(waits: Bools, calls: Bools, worked: Bools) -> Marks:
+    marks = np.where(calls & ~worked, _UNKNOWN, _WORKS).astype(np.uint8)
+    marks[waits] = 0
+    return marks

@@ -1,25 +1,40 @@
-"""Columns that the tables of op statistics, HLO statistics and the roofline share, with their formulas."""
+"""Columns that tables of op statistics, HLO statistics and the roofline share, with their formulas; groups of ops."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from operator import attrgetter
 from types import SimpleNamespace
-from typing import Any, Final
+from typing import Any, Final, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from fastprof.derive.ops.ceilings import known_bytes, known_flops
-from fastprof.derive.ops.framework import framework_name
-from fastprof.derive.ops.roofline import MEMORIES, Memory, divided, moved_bytes
-from fastprof.derive.ops.tables import FROM_CAPTURE, FROM_HLO, FROM_SHAPES, SPARSE_CORE, TENSOR_CORE, Ops, OpTable
-from fastprof.derive.ops.transfers import waits
-from fastprof.schema.array_types import Bools, Float64s
-from fastprof.schema.column_kinds import Count, Flag, Kind, Number, Picoseconds, Share, Text
-from fastprof.schema.tables import Column, Formula, TableSchema
+from fastprof.derive.ops.framework import parse_framework_name
+from fastprof.derive.ops.op_table import (
+    FROM_CAPTURE,
+    FROM_HLO,
+    FROM_SHAPES,
+    SPARSE_CORE,
+    TENSOR_CORE,
+    Ops,
+    OpTable,
+    sum_by,
+)
+from fastprof.derive.ops.op_work import count_transfers_once, mark_transfers
+from fastprof.derive.ops.roofline_model import (
+    MEMORIES,
+    RooflineMemory,
+    get_known_bytes,
+    get_known_flops,
+    list_moved_bytes,
+    ratio_or_zero,
+)
+from fastprof.schema.columns import Bools, Float64s, Int64s
+from fastprof.schema.tables import Column, Count, Flag, Formula, Kind, Number, Picoseconds, Share, TableSchema, Text
 
 Amount: Final = Kind(pa.float64(), "bytes")
 Flops: Final = Kind(pa.float64(), "flop")
@@ -47,30 +62,30 @@ class OpRows(SimpleNamespace):
     @cached_property
     def flops(self) -> Float64s:
         """NaN: unknown."""
-        return np.where(known_flops(self.table), self.table.flops, np.nan)
+        return np.where(get_known_flops(self.table), self.table.flops, np.nan)
 
     @cached_property
     def model_flops(self) -> Float64s:
-        known = known_flops(self.table) | (self.table.model_flops > 0)
+        known = get_known_flops(self.table) | (self.table.model_flops > 0)
         return np.where(known, self.table.model_flops, np.nan)
 
     @cached_property
     def bytes(self) -> Float64s:
-        return np.where(known_bytes(self.table), self.table.bytes_accessed, np.nan)
+        return np.where(get_known_bytes(self.table), self.table.bytes_accessed, np.nan)
 
     @cached_property
     def memory(self) -> dict[str, Float64s]:
         """Bytes of each memory, by ``Memory.column``."""
-        is_known = known_bytes(self.table)
-        return {column: np.where(is_known, size, np.nan) for column, size in moved_bytes(self.table).items()}
+        is_known = get_known_bytes(self.table)
+        return {column: np.where(is_known, size, np.nan) for column, size in list_moved_bytes(self.table).items()}
 
     @cached_property
     def waits(self) -> Bools:
-        return waits(self.table)
+        return mark_transfers(self.table)
 
 
-def sparse_core_schema(*columns: Column) -> TableSchema:
-    """The table of ``sparse_core_rows``."""
+def make_sparse_core_schema(*columns: Column) -> TableSchema:
+    """The table of ``list_sparse_core_rows``."""
     parent = Words("parent", "op of the TensorCore that waits for the instruction", attrgetter("parent"))
     row = (
         "an instruction that SparseCores ran on behalf of an op of a TensorCore, whose time does not include it; "
@@ -79,7 +94,7 @@ def sparse_core_schema(*columns: Column) -> TableSchema:
     return TableSchema("sparse_core_ops", row, (parent, *columns), derived=True)
 
 
-def sparse_core_rows(ops: Ops, title: Title) -> OpRows:
+def list_sparse_core_rows(ops: Ops, title: Title) -> OpRows:
     """What SparseCores ran on behalf of ops of TensorCores, the longest first."""
     children = OpTable.empty() if ops.children is None else ops.children
     parent = np.empty(0, np.int32) if ops.parent is None else ops.parent
@@ -88,59 +103,59 @@ def sparse_core_rows(ops: Ops, title: Title) -> OpRows:
     return OpRows(table=children.take(order), title=title, parent=names)
 
 
-def known(values: npt.NDArray[Any]) -> pa.Array:
+def mask_unknown(values: npt.NDArray[Any]) -> pa.Array:
     """Doubles, null if they are NaN."""
     return pa.array(values.astype(np.float64), from_pandas=True)
 
 
-def texts(name: str) -> Formula:
+def make_text_formula(name: str) -> Formula:
     """A column of texts of the ops, null if they are empty."""
     of = attrgetter(f"table.{name}")
     return lambda rows: [text or None for text in of(rows)]
 
 
-def per_s(amount: Float64s, time_ps: npt.NDArray[Any]) -> pa.Array:
+def divide_per_second(amount: Float64s, time_ps: npt.NDArray[Any]) -> pa.Array:
     """Amounts per second; null if either is unknown or the time is 0."""
-    return known(np.where(time_ps > 0, divided(amount * 1e12, time_ps), np.nan))
+    return mask_unknown(np.where(time_ps > 0, ratio_or_zero(amount * 1e12, time_ps), np.nan))
 
 
-def per(amount: Float64s, by: Float64s) -> pa.Array:
+def divide_known(amount: Float64s, by: Float64s) -> pa.Array:
     """Null if either is unknown or ``by`` is 0."""
-    return known(np.where(by > 0, divided(amount, by), np.nan))
+    return mask_unknown(np.where(by > 0, ratio_or_zero(amount, by), np.nan))
 
 
-def rank(rows: Any) -> npt.NDArray[Any]:
+def number_rows(rows: Any) -> npt.NDArray[Any]:
     return np.arange(1, len(rows.table) + 1)
 
 
-def _share(name: str) -> Formula:
+def _make_share_formula(name: str) -> Formula:
     of = attrgetter(f"ranked.{name}")
-    return lambda rows: known(of(rows))
+    return lambda rows: mask_unknown(of(rows))
 
 
-def known_programs(numbers: npt.ArrayLike) -> pa.Array:
+def mask_unknown_programs(numbers: npt.ArrayLike) -> pa.Array:
     """Ids of programs, null if no program is known."""
     numbers = np.asarray(numbers, np.int64)
     return pa.array(numbers, mask=numbers == 0)
 
 
-def _titles(rows: Any) -> list[str | None]:
+def _list_titles(rows: Any) -> list[str | None]:
     numbers = rows.table.program_id
     titles = {number: rows.title(number) for number in np.unique(numbers).tolist()}
     return [titles[number] for number in numbers.tolist()]
 
 
-def _not_on_tpu(rows: Any) -> Bools:
+def _is_not_on_tpu(rows: Any) -> Bools:
     elsewhere: Bools = rows.table.core_type == 0
     return elsewhere
 
 
-def _source_lines(rows: Any) -> list[str | None]:
+def _format_source_lines(rows: Any) -> list[str | None]:
     pairs = zip(rows.table.source_file, rows.table.source_line.tolist(), strict=True)
     return [None if not file else f"{file}:{line}" if line >= 0 else file for file, line in pairs]
 
 
-def _codes(name: str, words: dict[int, str]) -> Formula:
+def _make_code_formula(name: str, words: dict[int, str]) -> Formula:
     of = attrgetter(f"table.{name}")
     return lambda rows: [words.get(code) for code in of(rows).tolist()]
 
@@ -148,8 +163,8 @@ def _codes(name: str, words: dict[int, str]) -> Formula:
 # ---- what an op is
 
 PROGRAM_ID: Final = Count("program_id", "id of the program, uint64 as two's complement; null: no program is known",
-                          lambda rows: known_programs(rows.table.program_id))  # fmt: skip
-PROGRAM: Final = Text("program", "name of the program; null: the capture does not contain the program", _titles)
+                          lambda rows: mask_unknown_programs(rows.table.program_id))  # fmt: skip
+PROGRAM: Final = Text("program", "name of the program; null: the capture does not contain the program", _list_titles)
 CATEGORY: Final = Text("category", "category of the instruction", attrgetter("table.category"))
 NAME: Final = Words("name", "name of the instruction", attrgetter("table.name"))
 SIMILAR: Final = ("program", "self_ps")
@@ -159,12 +174,16 @@ IDENTITY: Final = (
     PROGRAM,
     CATEGORY,
     NAME,
-    Text("core_type", "TensorCore or SparseCore; null: the device is not a TPU", _codes("core_type", CORE_TYPES)),
+    Text(
+        "core_type",
+        "TensorCore or SparseCore; null: the device is not a TPU",
+        _make_code_formula("core_type", CORE_TYPES),
+    ),
 )
 FRAMEWORK_OP: Final = Words("framework_op", "framework op from which the instruction was compiled; null: unknown",
-                            lambda rows: [framework_name(text) for text in rows.table.provenance])  # fmt: skip
-SOURCE: Final = Words("source", "file:line of the program's source; null: unknown", _source_lines)
-EXPRESSION: Final = Words("expression", "full text of the instruction; null: unknown", texts("long_name"))
+                            lambda rows: [parse_framework_name(text) for text in rows.table.provenance])  # fmt: skip
+SOURCE: Final = Words("source", "file:line of the program's source; null: unknown", _format_source_lines)
+EXPRESSION: Final = Words("expression", "full text of the instruction; null: unknown", make_text_formula("long_name"))
 IS_EAGER: Final = Flag("is_eager", "whether any occurrence was executed eagerly, outside compiled functions",
                        attrgetter("table.is_eager"))  # fmt: skip
 CORES: Final = Count("cores", "number of cores or devices that ran the op", attrgetter("table.cores"))
@@ -188,20 +207,20 @@ COUNTS: Final = (
 SELF_TIMES: Final = (
     SELF,
     Share("self_share", "self_ps / self time of all ops and idle time; null: there is no such time",
-          _share("self_share")),
+          _make_share_formula("self_share")),
     Share("cumulative_self_share", "sum of self_share of this row and all rows above; null: self_share is null",
-          _share("cumulative_self_share")),
+          _make_share_formula("cumulative_self_share")),
     Share("busy_share", "self_ps / self time of all ops; null: the row is idle time, or no op took any time",
-          _share("busy_share")),
+          _make_share_formula("busy_share")),
 )  # fmt: skip
 MIN: Final = Picoseconds("min_ps", "shortest occurrence, by the host's clock; null: the device is not a TPU",
-                         attrgetter("table.min_ps"), _not_on_tpu)  # fmt: skip
+                         attrgetter("table.min_ps"), _is_not_on_tpu)  # fmt: skip
 TIMES: Final = (*COUNTS, MIN, *SELF_TIMES)
 ON_TPUS: Final = (
     Picoseconds("normalized_ps", "total_ps at the nominal clock; null: the device is not a TPU",
-                attrgetter("table.normalized_ps"), _not_on_tpu),
+                attrgetter("table.normalized_ps"), _is_not_on_tpu),
     Picoseconds("dma_stall_ps", "time that the op waited for memory transfers; null: the device is not a TPU",
-                attrgetter("table.dma_stall_ps"), _not_on_tpu),
+                attrgetter("table.dma_stall_ps"), _is_not_on_tpu),
 )  # fmt: skip
 ENERGY: Final = Kind(pa.float64(), "joules")(
     "energy_joules", "energy that the op used; null: the device did not record it", attrgetter("table.energy_j"),
@@ -216,45 +235,142 @@ _WAITS: Final = ", or the op is, starts or awaits a transfer that is not at the 
 
 AMOUNTS: Final = (
     Flops("flops", f"floating point operations that the device did; {_UNKNOWN}",
-          lambda rows: known(rows.flops / rows.steps)),
+          lambda rows: mask_unknown(rows.flops / rows.steps)),
     Flops("model_flops", f"floating point operations that the model requires; {_UNKNOWN}",
-          lambda rows: known(rows.model_flops / rows.steps)),
+          lambda rows: mask_unknown(rows.model_flops / rows.steps)),
     Amount("accessed_bytes", f"bytes read and written; in a sum, the bytes of a transfer count once; {_UNKNOWN}",
-           lambda rows: known(rows.bytes / rows.steps)),
+           lambda rows: mask_unknown(rows.bytes / rows.steps)),
 )  # fmt: skip
 WORK: Final = (
     *AMOUNTS,
     Text("flops_source", f"source of flops: {_SOURCES}; {_UNKNOWN}",
-         _codes("flops_source", SOURCES)),
+         _make_code_formula("flops_source", SOURCES)),
     Text("bytes_source", f"source of accessed_bytes: {_SOURCES}; {_UNKNOWN}",
-         _codes("bytes_source", SOURCES)),
+         _make_code_formula("bytes_source", SOURCES)),
 )  # fmt: skip
 RATES: Final = (
     FlopRate("flops_per_s", f"flops / total_ps; {_UNKNOWN}, or total_ps is 0",
-             lambda rows: per_s(rows.flops, rows.table.time_ps)),
+             lambda rows: divide_per_second(rows.flops, rows.table.time_ps)),
     FlopRate("model_flops_per_s", f"model_flops / total_ps; {_UNKNOWN}, or total_ps is 0",
-             lambda rows: per_s(rows.model_flops, rows.table.time_ps)),
+             lambda rows: divide_per_second(rows.model_flops, rows.table.time_ps)),
     ByteRate("bytes_per_s", f"accessed_bytes / total_ps; {_UNKNOWN}, or total_ps is 0{_WAITS}",
-             lambda rows: per_s(np.where(rows.waits, np.nan, rows.bytes), rows.table.time_ps)),
+             lambda rows: divide_per_second(np.where(rows.waits, np.nan, rows.bytes), rows.table.time_ps)),
     Number("flops_per_byte", f"flops / accessed_bytes; {_UNKNOWN}, or accessed_bytes is 0",
-           lambda rows: per(rows.flops, rows.bytes)),
+           lambda rows: divide_known(rows.flops, rows.bytes)),
 )  # fmt: skip
 
 
-def _memory_columns(memory: Memory) -> tuple[Column, ...]:
+def _make_memory_columns(memory: RooflineMemory) -> tuple[Column, ...]:
     """Bytes and rate of one memory."""
     name, every = memory.column, ", or all bytes if the op's memories are unknown" if memory.column == "hbm" else ""
     return (
         Amount(f"{name}_bytes", f"bytes of {memory.name}{every}; null: accessed_bytes is null",
-               lambda rows: known(rows.memory[name] / rows.steps)),
+               lambda rows: mask_unknown(rows.memory[name] / rows.steps)),
         ByteRate(f"{name}_bytes_per_s", f"{name}_bytes / total_ps; null: accessed_bytes is null, or total_ps is "
-                 f"0{_WAITS}", lambda rows: per_s(np.where(rows.waits, np.nan, rows.memory[name]), rows.table.time_ps)),
+                 f"0{_WAITS}",
+                 lambda rows: divide_per_second(np.where(rows.waits, np.nan, rows.memory[name]), rows.table.time_ps)),
     )  # fmt: skip
 
 
-MEMORY: Final = tuple(column for memory in MEMORIES for column in _memory_columns(memory))
+MEMORY: Final = tuple(column for memory in MEMORIES for column in _make_memory_columns(memory))
 BOUND_BY: Final = Text(
     "bound_by", "resource that the op used nearest to its peak: Compute, HBM, or a memory of the TPU and a direction; "
     f"null: the work of the op or the peaks of the device are unknown, or the op did no work{_WAITS}",
     attrgetter("efficiency.bound_by"),
+)  # fmt: skip
+
+
+K = TypeVar("K", bound=Hashable)
+
+
+@dataclass(frozen=True, eq=False)
+class OpGroups(Generic[K]):
+    """``keys``: of the groups, largest self time first, then as they are met; ``group``: the place of the group of each
+    op."""
+
+    keys: list[K]
+    group: Int64s
+    ops: Ops
+
+    @property
+    def table(self) -> OpTable:
+        return self.ops.table
+
+    @cached_property
+    def knows_flops(self) -> Bools:
+        return get_known_flops(self.table)
+
+    @cached_property
+    def knows_bytes(self) -> Bools:
+        return get_known_bytes(self.table)
+
+    @cached_property
+    def flops(self) -> Float64s:
+        return self.known_sums(self.table.flops, self.knows_flops)
+
+    @cached_property
+    def bytes(self) -> Float64s:
+        return self.known_sums(count_transfers_once(self.table).bytes_accessed, self.knows_bytes)
+
+    def sums(self, values: Int64s) -> Int64s:
+        return sum_by(self.group, values, len(self.keys))
+
+    def self_ps(self, chosen: Bools) -> Int64s:
+        """Self time of the chosen ops of each group."""
+        return self.sums(np.where(chosen, self.table.self_ps, 0))
+
+    def known_sums(self, amount: Float64s, is_known: npt.NDArray[np.bool_]) -> Float64s:
+        """NaN for groups in which no op's amount is known."""
+        count = len(self.keys)
+        sums = np.bincount(self.group, np.where(is_known, amount, 0.0), count)
+        return np.where(np.bincount(self.group, is_known, count) > 0, sums, np.nan)
+
+
+def group_ops(ops: Ops, keys: Sequence[K]) -> OpGroups[K]:
+    """``keys``: that of the group of each op."""
+    numbers: dict[K, int] = {}
+    place = np.array([numbers.setdefault(key, len(numbers)) for key in keys], np.int64)
+    self_ps = sum_by(place, ops.table.self_ps, len(numbers))
+    order = np.argsort(-self_ps, kind="stable")
+    rank = np.empty_like(order)
+    rank[order] = np.arange(len(order))
+    names = list(numbers)
+    return OpGroups([names[one] for one in order.tolist()], rank[place], ops)
+
+
+def take_key(place: int) -> Formula:
+    """A part of the key of each group."""
+    return lambda groups: [one[place] for one in groups.keys]
+
+
+def _divide_group_share(part: Int64s, total: int) -> pa.Array:
+    return mask_unknown(part / total if total > 0 else np.full(len(part), np.nan))
+
+
+GROUP_TIMES: Final = (
+    Count("op_count", "number of ops", lambda groups: np.bincount(groups.group, minlength=len(groups.keys))),
+    Count("occurrences", "number of times that the ops ran; on GPUs the number of their kernels",
+          lambda groups: groups.sums(groups.table.occurrences)),
+    Count("executions", "number of executions of the ops; on GPUs an execution is one or more kernels",
+          lambda groups: groups.sums(groups.table.executions)),
+    Picoseconds("self_ps", "sum of the self times of the ops", lambda groups: groups.sums(groups.table.self_ps)),
+    Share("self_share", "self_ps / self time of all ops and idle time; null: there is no such time",
+          lambda groups: _divide_group_share(groups.sums(groups.table.self_ps), groups.ops.shared_ps)),
+    Share("busy_share", "self_ps / self time of all ops; null: no op took any time",
+          lambda groups: _divide_group_share(groups.sums(groups.table.self_ps), groups.ops.op_ps)),
+)  # fmt: skip
+GROUP_BYTES: Final = Amount(
+    "accessed_bytes", "sum of the known bytes of ops, where the bytes of a transfer count once; null: none are known",
+    lambda groups: mask_unknown(groups.bytes),
+)  # fmt: skip
+GROUP_WORK: Final = (
+    Flops("flops", "sum of the known flops of ops; null: none are known", lambda groups: mask_unknown(groups.flops)),
+    GROUP_BYTES,
+    FlopRate("flops_per_s", "flops / self time of the ops whose flops are known; null: no flops are known, or these "
+             "ops took no time", lambda groups: divide_per_second(groups.flops, groups.self_ps(groups.knows_flops))),
+    ByteRate("bytes_per_s", "accessed_bytes / self time of the ops whose bytes are known; null: no bytes are known, "
+             "or these ops took no time",
+             lambda groups: divide_per_second(groups.bytes, groups.self_ps(groups.knows_bytes))),
+    Picoseconds("unknown_work_ps", "self time of ops with neither known flops nor known bytes",
+                lambda groups: groups.self_ps(~(groups.knows_flops | groups.knows_bytes))),
 )  # fmt: skip

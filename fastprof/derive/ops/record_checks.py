@@ -1,38 +1,378 @@
-"""Missing and wrong records of a host, and their remedies.
+"""Missing, wrong and impossible records of a host, and their remedies.
 
 Checks compare records with each other: launches with kernels, listed GPUs with activity, errors of the profiler with
 what it recorded, events with their streams, and clocks with the order of launch and kernel.
+
+Impossible events are left out of analyses, and ``import_log`` names them. A stream runs one event after the other, so
+an event that lasts beyond later ones of its stream has a wrong end::
+
+    stream  |=kernel=| |=kernel=| |=kernel=|
+                 |====== wrong end ===================...
+
+An event far outside the time that all other events of the host take has a wrong begin: the call that launched it, and
+what waited for it, would have been recorded, too. So has a single event long before the call that launched it; if
+many are, the clocks of host and GPU differ.
+
+Work is lost if a call starts it and its records are missing. A call and what it starts have one correlation id. A
+call in a stream capture starts nothing, and of a call of the runtime and the call of the driver inside it, one has
+the id of the work.
 """
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
 from fastprof.decode.import_log import LogRow
-from fastprof.decode.plane_kinds import device_of, device_word, several
-from fastprof.decode.task_environment import XPROF
-from fastprof.derive.devices.kineto_categories import is_kineto
-from fastprof.derive.ops import impossible_events, lost_records
-from fastprof.derive.ops.call_order import after_waits, before_calls
-from fastprof.derive.ops.lost_records import Lost
-from fastprof.schema.time_sums import ends_of
+from fastprof.decode.plane_kinds import find_device_of_plane, get_device_word, pluralise_device
+from fastprof.decode.span_stats import XPROF
+from fastprof.derive.devices.communication_kinds import find_collective_kind
+from fastprof.derive.devices.op_names import is_kineto
+from fastprof.derive.ops.launches import measure_end_after_wait, measure_start_before_call
+from fastprof.derive.steps.device_steps import is_derived
+from fastprof.schema.columns import Bools, Int64s, add_durations
 from fastprof.schema.value_classes import dataclass
-from fastprof.tables.once import once
-from fastprof.wording.patterns import pattern_of
-from fastprof.wording.quantities import counted, few, shortened, time_text
+from fastprof.tables.host_events import COUNTER_LINE, HostEvents, Line, compute_once, join_stat
+from fastprof.wording.patterns import compile_late
+from fastprof.wording.quantities import count_noun, format_time, list_few, shorten_name
 
-if TYPE_CHECKING:
-    from fastprof.tables.host_events import HostEvents
+IMPOSSIBLE_EVENT_STATS: Final = ("correlation_id",)
+_SHARE: Final = 0.1
+"""Of the events of a stream, at most this share has wrong ends; else the line does not run in order."""
+_LEAST: Final = 2
+"""An event that outlasts fewer later ones may have been started early, before its stream was free."""
+_FAR: Final = 0.2
+"""An event is far from the others if the time between is longer than this share of their time."""
+_MOST_FAR: Final = 3
+"""More events far from the others are work."""
+_EARLY_EVENT_PS: Final = 1_000_000_000
+"""An event this long before its launch, or after a call that waited for it, has wrong times, unless more than this
+share of all events have."""
+_MOST_EARLY: Final = 0.01
 
-STATS: Final = lost_records.STATS
-_OF_DEVICES: Final = pattern_of(r"CUPTI|CUDA|ROCM|ROCPROF|ROCTRACER|HIP|GPU|TPU|device tracer|activity buffer")
-_NO_DEVICE: Final = pattern_of(r"(?i)no[_ ]device|no cuda-capable|not find (any )?gpu")
+
+@dataclass(frozen=True, slots=True)
+class ImpossibleEvent:
+    """An event that is left out. ``why``: the contradiction; ``row``: in the events as they were read;
+    ``correlation``: its correlation id, 0: none."""
+
+    name: str
+    start_ps: int
+    duration_ps: int
+    why: str
+    row: int
+    correlation: int = 0
+
+
+def drop_impossible_events(events: HostEvents, *, entire: bool) -> HostEvents:
+    """Return the events without those of GPUs that contradict others, which it notes. ``entire``: all events of the
+    host were read, so that one is known to be far from the others."""
+    lines = [line for plane in events.planes_of("GPU") for line in plane.lines if _is_gpu_stream(line)]
+    found = [one for line in lines for one in _find_outlasting(events, line)]
+    if IMPOSSIBLE_EVENT_STATS[0] in events.stats:
+        found += _find_out_of_order(events, {one.row for one in found})
+    if entire:
+        found += _find_far(events, lines, {one.row for one in found})
+    if not found:
+        return events
+    keep = np.ones(len(events), bool)
+    keep[[one.row for one in found]] = False
+    sound = events.subset(keep)
+    sound.untimed = dict(events.untimed)
+    for line in events.lines:
+        if lost := sum(line.first <= one.row < line.last for one in found):
+            sound.untimed[line.line_id] = sound.untimed.get(line.line_id, 0) + lost
+    sound.impossible = tuple(found)
+    _log_impossible_events(events, found)
+    return sound
+
+
+def describe_impossible_events(found: tuple[ImpossibleEvent, ...]) -> str:
+    """Return the sentence on events that are left out, one or more."""
+    first = max(found, key=lambda one: one.duration_ps)
+    are = "device event is" if len(found) == 1 else "device events are"
+    names = list(dict.fromkeys(shorten_name(one.name) for one in found))
+    named = f" ({list_few(names, 3)})" if len(names) > 1 else ""
+    return (
+        f"{len(found):,} {are} impossible and not counted{named}: {shorten_name(first.name)} begins at "
+        f"{format_time(first.start_ps)} and lasts {format_time(first.duration_ps)}, but {first.why}"
+    )
+
+
+def _log_impossible_events(events: HostEvents, found: list[ImpossibleEvent]) -> None:
+    text = describe_impossible_events(tuple(found))
+    row = LogRow("data_loss", "impossible_time", len(found), None, events.capture.path, text)
+    events.capture.log.take([row])  # once, however often the host is read
+
+
+def _is_gpu_stream(line: Line) -> bool:
+    return not line.is_derived and line.name != COUNTER_LINE and line.last > line.first
+
+
+def _find_outlasting(events: HostEvents, line: Line) -> Iterator[ImpossibleEvent]:
+    """Yield the events of a stream with wrong ends."""
+    start = events.start_ps[line.first : line.last]
+    end = add_durations(start, np.maximum(events.duration_ps[line.first : line.last], 0)) - events.slack_ps
+    if not (end[:-1] > start[1:]).any():
+        return
+    wrong, outlasted, stream_end = _find_wrong_ends(start, end)
+    for place, count in zip(wrong.tolist(), outlasted.tolist(), strict=True):
+        row = line.first + place
+        name = events.names[events.meta[row]]
+        # a collective on a line of several queues may run beside all that computes, but not beyond
+        if end[place] <= stream_end and find_collective_kind(name) is not None:
+            continue
+        runs = count_noun(count, "later event of its stream runs", "later events of its stream run")
+        yield _make_impossible_event(events, row, f"{runs} meanwhile")
+
+
+def _find_wrong_ends(start: Int64s, end: Int64s) -> tuple[Int64s, Int64s, int]:
+    """Return the places of events that outlast several later ones and are longer than the others, how many they
+    outlast, and the last end of the others. There are none if the line does not run in order without them. Kernels may
+    begin before the one before them ends, but end in order."""
+    earliest = np.minimum.accumulate(end[::-1])[::-1]  # of each event and the later ones
+    outlasts = np.append(end[:-1] > earliest[1:], False)
+    others = ~outlasts
+    stream_end = int(end[others].max())
+    places = np.flatnonzero(outlasts)
+    if len(places) > max(1, _SHARE * len(start)):
+        return places[:0], places[:0], stream_end
+    ended, begun = (np.searchsorted(times[others], at[places]) for times, at in ((end, end), (start, start)))
+    count = ended - begun
+    length = end - start
+    is_wrong = (count >= _LEAST) & (length[places] > length[others].max())
+    beyond = end[places].astype(np.float64) - stream_end  # times of damaged captures may exceed 64 bits
+    is_wrong |= (count > 0) & (beyond > stream_end - float(start[0]))
+    return places[is_wrong], count[is_wrong], stream_end
+
+
+def _find_out_of_order(events: HostEvents, known: set[int]) -> list[ImpossibleEvent]:
+    """Return the few events that begin long before the calls that launched them, or end long after a call that waited
+    for them. If there are many, clocks differ."""
+    found: dict[int, str] = {}
+    for (rows, late), why in (
+        (measure_start_before_call(events), "the call that launched it begins {} later"),
+        (measure_end_after_wait(events), "a call that waited for it returned {} before its end"),
+    ):
+        wrong = np.flatnonzero(late > _EARLY_EVENT_PS)
+        if len(wrong) <= max(1, _MOST_EARLY * len(rows)):
+            pairs = zip(rows[wrong].tolist(), late[wrong].tolist(), strict=True)
+            found |= {row: why.format(format_time(ps)) for row, ps in pairs if row not in known}
+    return [_make_impossible_event(events, row, why) for row, why in found.items()]
+
+
+def _find_far(events: HostEvents, streams: list[Line], known: set[int]) -> list[ImpossibleEvent]:
+    """Return the first or last few events of GPUs if nothing else is near them in time."""
+    rows = np.concatenate([np.arange(line.first, line.last) for line in streams] or [np.zeros(0, np.int64)])
+    rows = rows[~np.isin(rows, list(known))] if known else rows
+    if len(rows) < 3:
+        return []
+    start = events.start_ps[rows]
+    order = np.argsort(start, kind="stable") if len(streams) > 1 else np.arange(len(rows))
+    begins = start[order]
+    ends = np.maximum.accumulate(add_durations(begins, np.maximum(events.duration_ps[rows[order]], 0)))
+    apart = begins[1:] - ends[:-1]
+    middle = len(apart) // 2
+    edges = {*range(min(_MOST_FAR, middle)), *range(max(len(apart) - _MOST_FAR, middle), len(apart))}
+    span = int(ends[-1] - begins[0])
+    wide = [at for at in sorted(edges) if apart[at] > _FAR * (span - int(apart[at]))]
+    extent = _find_extent_of_threads(events) if wide else None
+    if extent is None:
+        return []
+    for at in wide:
+        first = at < middle
+        far = order[: at + 1] if first else order[at + 1 :]
+        begin = min(extent[0], int(begins[at + 1] if first else begins[0]))
+        end = max(extent[1], int(ends[-1] if first else ends[at]))
+        gap = begin - int(ends[at]) if first else int(begins[at + 1]) - end
+        if gap > max(_FAR * (end - begin), _EARLY_EVENT_PS) and not _were_launched(events, rows[far]):
+            where = f"everything else of the host is from {format_time(begin)} to {format_time(end)}"
+            return [_make_impossible_event(events, int(row), where) for row in rows[far].tolist()]
+    return []
+
+
+def _were_launched(events: HostEvents, rows: Int64s) -> bool:
+    """Return whether calls before these events launched any of them."""
+    if IMPOSSIBLE_EVENT_STATS[0] not in events.stats:
+        return False
+    known, early = measure_start_before_call(events)
+    return bool(np.isin(rows, known[early <= 0]).any())
+
+
+def _find_extent_of_threads(events: HostEvents) -> tuple[int, int] | None:
+    """Return the first begin and the last end of the events of the host's threads; None: there are none."""
+    lines = [line for line in events.lines if line.plane.kind != "GPU" and line.name != COUNTER_LINE]
+    lines = [line for line in lines if line.last > line.first]
+    if not lines:
+        return None
+    ends = [
+        add_durations(events.start_ps[rows], np.maximum(events.duration_ps[rows], 0)).max()
+        for rows in (slice(line.first, line.last) for line in lines)
+    ]
+    return min(int(events.start_ps[line.first]) for line in lines), int(max(ends))
+
+
+def _make_impossible_event(events: HostEvents, row: int, why: str) -> ImpossibleEvent:
+    name = events.names[events.meta[row]]
+    id_ = 0
+    if IMPOSSIBLE_EVENT_STATS[0] in events.stats:
+        has, ids = join_stat(np.array([row]), *events.ints(IMPOSSIBLE_EVENT_STATS[0]))
+        id_ = int(ids[0]) if has[0] else 0
+    return ImpossibleEvent(name, int(events.start_ps[row]), int(events.duration_ps[row]), why, row, id_)
+
+
+LOST_RECORD_STATS: Final = ("correlation_id",)
+_KERNELS: Final = compile_late(r"launch\w*kernel|kernel\w*launch|graph\w*launch|launch\w*graph|^(cu|hip)launch\b", re.I)
+_COPIES: Final = compile_late(r"^(cu|cuda|hip)mem(cpy|set)", re.I)
+_BEGINS: Final = compile_late(r"(begin|start)\w*capture", re.I)
+_ENDS: Final = compile_late(r"end\w*capture", re.I)
+
+MOST_KERNELS: Final = 0.01
+"""If more of the launches of kernels have no record, what devices do is unknown."""
+MOST_COPIES: Final = 0.25
+"""The limit for copies and sets. It is higher: a copy of 0 bytes, or within the host, starts no GPU work."""
+
+
+@dataclass(frozen=True, slots=True)
+class LostRecords:
+    """``launches``, ``copies``: calls that start kernels or graphs, and copies or sets; ``lost_launches``,
+    ``lost_copies``: those of them whose work is not recorded; ``calls``: names of these calls, the most frequent first;
+    ``times_ps``: when they began, ascending; ``recorded``: events of GPUs in the capture; ``at_end``: whether all calls
+    before them have their work, as if a buffer became full."""
+
+    launches: int
+    copies: int
+    lost_launches: int
+    lost_copies: int
+    calls: tuple[str, ...]
+    times_ps: Int64s
+    recorded: int
+    at_end: bool = False
+
+    @property
+    def matters(self) -> bool:
+        """Whether so much is lost that figures of devices do not hold."""
+        of_kernels = self.lost_launches > MOST_KERNELS * self.launches
+        return of_kernels or self.lost_copies > MOST_COPIES * self.copies
+
+    def in_words(self) -> str:
+        """Return how many calls lack their work, which share, and when."""
+        parts = []
+        for lost, every, what in (
+            (self.lost_launches, self.launches, ("launch", "launches", "kernel")),
+            (self.lost_copies, self.copies, ("copy or set", "copies and sets", "record")),
+        ):
+            if lost:
+                one, more, record = what
+                have = "has" if lost == 1 else "have"
+                of = count_noun(every, one, more)
+                parts.append(f"{lost:,} of {of} {have} no {record} ({100 * lost / every:.3g} %)")
+        first, last = format_time(int(self.times_ps[0])), format_time(int(self.times_ps[-1]))
+        when = f"at {first}" if first == last else f"from {first} to {last}"
+        none = ": no activity of a device is recorded" if not self.recorded else ""
+        none = f": nothing that was launched after {first} is recorded" if self.at_end else none
+        return f"{' and '.join(parts)}{none}; calls {when}: {list_few(self.calls, 3)}"
+
+
+NOTHING_LOST: Final = LostRecords(0, 0, 0, 0, (), np.zeros(0, np.int64), 0)
+
+
+@compute_once
+def find_lost_records(events: HostEvents) -> LostRecords:
+    """Return the calls whose work is not recorded; none are known to be lost if as much work has no id."""
+    at, ids = events.ints("correlation_id")
+    if not len(at):
+        return NOTHING_LOST
+    recorded, of_gpu = 0, np.zeros(len(at), np.bool_)
+    for plane in events.planes_of("GPU"):
+        of_gpu[slice(*np.searchsorted(at, [plane.first, plane.last]).tolist())] = True
+        lines = (line for line in plane.lines if not is_derived(line) and line.name != COUNTER_LINE)
+        recorded += sum(line.last - line.first for line in lines)
+    rows, wanted = at[~of_gpu].astype(np.int64), ids[~of_gpu]
+    kinds = _classify_calls(events)[events.meta[rows]]
+    starts = (kinds != 0) & (wanted != 0)
+    rows, wanted, kinds = rows[starts], wanted[starts], kinds[starts]
+    if not len(rows) or len(events.planes_of("GPU")) < sum(
+        find_device_of_plane(name)[0] == "GPU" for name in events.plane_names
+    ):
+        return NOTHING_LOST  # or planes of GPUs were not read
+    present = np.concatenate([ids[of_gpu], np.array([one.correlation for one in events.impossible], np.int64)])
+    lost = ~np.isin(wanted, present) & ~_is_captured(events, rows)
+    counts, lost = _drop_nested_calls(events, rows, lost)
+    without_id = recorded - int(np.count_nonzero(ids[of_gpu])) + _count_untimed(events)
+    if np.count_nonzero(lost) <= without_id:
+        lost = np.zeros(len(rows), np.bool_)
+    of_kernels = kinds == 1
+    begins = events.start_ps[rows]
+    at_end = bool(lost.any()) and bool((~lost).any()) and int(begins[lost].min()) > int(begins[~lost].max())
+    names = Counter(events.names[meta] for meta in events.meta[rows[lost]].tolist())
+    return LostRecords(
+        int(np.count_nonzero(of_kernels & counts)),
+        int(np.count_nonzero(~of_kernels & counts)),
+        int(np.count_nonzero(of_kernels & lost)),
+        int(np.count_nonzero(~of_kernels & lost)),
+        tuple(name for name, _ in names.most_common()),
+        np.sort(begins[lost]),
+        recorded + len(events.impossible),
+        at_end,
+    )
+
+
+def _count_untimed(events: HostEvents) -> int:
+    """Return how many events of the file were left out because they have no time: they are not lost."""
+    rows = events.capture.log.rows()
+    return sum(row.count for row in rows if row.code == "bad_time" and row.path == events.capture.path)
+
+
+def _classify_calls(events: HostEvents) -> Int64s:
+    """By row of event metadata: 1 for calls that launch, 2 for calls that copy or set, else 0."""
+    return np.array(
+        [1 if _KERNELS.search(name) else 2 if _COPIES.match(name) else 0 for name in events.names], np.int64
+    )
+
+
+def _is_captured(events: HostEvents, rows: Int64s) -> Bools:
+    """Whether each call is made while its thread captures a stream."""
+    begins, ends = (_select_named_rows(events, pattern) for pattern in (_BEGINS, _ENDS))
+    if not len(begins):
+        return np.zeros(len(rows), np.bool_)
+    begun = np.append(-1, begins)[np.searchsorted(begins, rows)]
+    ended = np.append(-1, ends)[np.searchsorted(ends, rows)]
+    firsts = np.array([line.first for line in events.lines if line.last > line.first])
+    line_first = firsts[np.searchsorted(firsts, rows, side="right") - 1]
+    found: Bools = (begun > ended) & (begun >= line_first)
+    return found
+
+
+def _select_named_rows(events: HostEvents, pattern: re.Pattern[str]) -> Int64s:
+    metas = [meta for meta, name in enumerate(events.names) if pattern.search(name)]
+    return np.flatnonzero(np.isin(events.meta, metas)) if metas else np.zeros(0, np.int64)
+
+
+def _drop_nested_calls(events: HostEvents, rows: Int64s, lost: Bools) -> tuple[Bools, Bools]:
+    """Return which calls count, and which of them are lost: of two calls, one inside the other, the outer counts, and
+    is lost if both are."""
+    begin = events.start_ps[rows]
+    end = add_durations(begin, np.maximum(events.duration_ps[rows], 0))
+    firsts = np.array([line.first for line in events.lines if line.last > line.first])
+    line = np.searchsorted(firsts, rows, side="right")
+    differs = events.meta[rows[1:]] != events.meta[rows[:-1]]
+    inner = np.append(False, (line[1:] == line[:-1]) & (end[1:] <= end[:-1]) & differs)
+    outer = np.append(inner[1:], False)
+    lost = lost & ~inner & ~(outer & ~np.append(lost[1:], True))
+    return ~inner, lost
+
+
+RECORD_STATS: Final = LOST_RECORD_STATS
+_OF_DEVICES: Final = compile_late(r"CUPTI|CUDA|ROCM|ROCPROF|ROCTRACER|HIP|GPU|TPU|device tracer|activity buffer")
+_NO_DEVICE: Final = compile_late(r"(?i)no[_ ]device|no cuda-capable|not find (any )?gpu")
 """A machine without devices has nothing to record."""
-_DROPPED: Final = pattern_of(r"(?i)drop|overflow|buffer.*(full|exhaust)|out of (buffer|space)|lost|exceed|truncat")
+_DROPPED: Final = compile_late(r"(?i)drop|overflow|buffer.*(full|exhaust)|out of (buffer|space)|lost|exceed|truncat")
 _MOST_IN_TRACE: Final = 1_000_000
 """XProf leaves out events beyond these when it writes a trace as JSON."""
 _EARLY_SHARE: Final = 0.01
@@ -89,14 +429,15 @@ class HostRecords:
     has_gpu_events: bool
 
 
-@once
-def records_of(events: HostEvents) -> HostRecords:
-    """Check the records of a host. Adds rows to ``import_log``. Reads ``STATS`` and planes of host and devices."""
-    from fastprof.derive.ops.gpu_ops import on_op_lines  # it takes long to import
+@compute_once
+def check_records(events: HostEvents) -> HostRecords:
+    """Check the records of a host. Adds rows to ``import_log``. Reads ``RECORD_STATS`` and planes of host and
+    devices."""
+    from fastprof.derive.ops.gpu_ops import mark_op_line_events  # it takes long to import
 
-    has_gpu_events = bool(on_op_lines(events).any()) or bool(events.impossible)
+    has_gpu_events = bool(mark_op_line_events(events).any()) or bool(events.impossible)
     recorded = has_gpu_events or _has_tpu_events(events)
-    flaws = tuple(_flaws(events, recorded))
+    flaws = tuple(_find_flaws(events, recorded))
     rows = [LogRow("data_loss", one.code, 1, None, events.capture.path, one.text) for one in flaws]
     events.capture.log.take(rows)
     return HostRecords(events.host, flaws, recorded, has_gpu_events)
@@ -105,27 +446,30 @@ def records_of(events: HostEvents) -> HostRecords:
 def _has_tpu_events(events: HostEvents) -> bool:
     """Return whether TPUs have events; those of planes that were not read count as having some."""
     read = {plane.name: plane.last > plane.first for plane in events.planes}
-    return any(read.get(name, True) for name in events.plane_names if device_of(name)[0] == "TPU")
+    return any(read.get(name, True) for name in events.plane_names if find_device_of_plane(name)[0] == "TPU")
 
 
-def _flaws(events: HostEvents, recorded: bool) -> Iterator[Flaw]:
-    lost, gpus = lost_records.lost_records(events), events.planes_of("GPU")
+def _find_flaws(events: HostEvents, recorded: bool) -> Iterator[Flaw]:
+    lost, gpus = find_lost_records(events), events.planes_of("GPU")
     errors = [one for one in (*events.capture.errors, *events.capture.warnings) if _is_loss(one, recorded)]
     if errors:
-        yield Flaw(PROFILER_ERROR, f"the profiler recorded: {few(errors, 3)}", _FIX_ERROR, not recorded)
+        yield Flaw(PROFILER_ERROR, f"the profiler recorded: {list_few(errors, 3)}", _FIX_ERROR, not recorded)
     if lost.matters:
         yield Flaw("lost_records", lost.in_words(), _KEEP_PROFILER, True)
     elif gpus and not recorded and not errors and _has_threads(events):
-        word = device_word(plane.name for plane in gpus)
-        one, more = f"{word} is listed, but its activity was", f"{several(word)} are listed, but their activity was"
-        listed = counted(len(gpus), one, more)
+        word = get_device_word(plane.name for plane in gpus)
+        one, more = (
+            f"{word} is listed, but its activity was",
+            f"{pluralise_device(word)} are listed, but their activity was",
+        )
+        listed = count_noun(len(gpus), one, more)
         activity = "CUDA" if word == "GPU" else word if word in _ACTIVITIES else "PrivateUse1"
         remedy = (_ENABLE_ACTIVITY if is_kineto(events) else _ENABLE_DEVICE).format(word, activity)
         yield Flaw("no_device_activity", f"{listed} not recorded, nor any call that starts work on it", remedy, True)
     if events.impossible:
-        text = impossible_events.in_words(events.impossible)
+        text = describe_impossible_events(events.impossible)
         yield Flaw("impossible_time", text, _RECORD_AGAIN, False)
-    if text := _wrong_clocks(events):
+    if text := _describe_wrong_clocks(events):
         yield Flaw("clocks_differ", text, _CLOCKS, False)
     recorded_events = sum(line.event_count for line in events.lines)
     if events.transcribed_from == XPROF and recorded_events == _MOST_IN_TRACE:
@@ -143,20 +487,20 @@ def _has_threads(events: HostEvents) -> bool:
     return any(line.last > line.first for plane in events.planes for line in plane.lines)
 
 
-def _wrong_clocks(events: HostEvents) -> str:
+def _describe_wrong_clocks(events: HostEvents) -> str:
     """Return the sentence on clocks of host and device that differ, or nothing."""
     for (rows, wrong_ps), what in (
-        (before_calls(events), "begin before the calls that launched them"),
-        (after_waits(events), "end after calls that waited for them"),
+        (measure_start_before_call(events), "begin before the calls that launched them"),
+        (measure_end_after_wait(events), "end after calls that waited for them"),
     ):
         count = int(np.count_nonzero(wrong_ps > max(events.slack_ps, 0)))
         if count > _EARLY_SHARE * len(rows) and wrong_ps.max() >= _EARLY_PS:
-            name = shortened(events.names[events.meta[rows[int(np.argmax(wrong_ps))]]])
-            return f"{count:,} of {len(rows):,} device events {what}, {name} by {time_text(int(wrong_ps.max()))}"
+            name = shorten_name(events.names[events.meta[rows[int(np.argmax(wrong_ps))]]])
+            return f"{count:,} of {len(rows):,} device events {what}, {name} by {format_time(int(wrong_ps.max()))}"
     return ""
 
 
-def all_flaws(hosts: Sequence[HostRecords]) -> list[Flaw]:
+def list_flaws(hosts: Sequence[HostRecords]) -> list[Flaw]:
     """Return the flaws of all hosts, those that hide devices first. Of several hosts, a flaw of one kind is returned
     once, with the first of its hosts and how many others have it."""
     alike: dict[tuple[bool, str, str], list[tuple[str, Flaw]]] = {}
@@ -168,29 +512,31 @@ def all_flaws(hosts: Sequence[HostRecords]) -> list[Flaw]:
         host, flaw = of_kind[0]
         others = len(of_kind) - 1
         also = (
-            f"; so {'has' if others == 1 else 'have'} {counted(others, 'other host', 'other hosts')}" if others else ""
+            f"; so {'has' if others == 1 else 'have'} {count_noun(others, 'other host', 'other hosts')}"
+            if others
+            else ""
         )
         found.append(flaw if len(hosts) <= 1 else replace(flaw, text=f"{host}: {flaw.text}{also}"))
     return found
 
 
-def why_unknown(hosts: Iterable[HostRecords]) -> str | None:
+def explain_missing_records(hosts: Iterable[HostRecords]) -> str | None:
     """Return why nothing is known of devices if their records are missing; None: no host shows that they are."""
     hosts = list(hosts)
     if any(one.recorded for one in hosts):
         return None
-    return next((flaw.text for flaw in all_flaws(hosts) if flaw.hides_devices), None)
+    return next((flaw.text for flaw in list_flaws(hosts) if flaw.hides_devices), None)
 
 
-def sound_extent(events: HostEvents) -> tuple[int, int] | None:
+def find_extent(events: HostEvents) -> tuple[int, int] | None:
     """Return the first begin and the last end of the events; None: there are none."""
     if not len(events):
         return None
-    ends = ends_of(events.start_ps, np.maximum(events.duration_ps, 0))
+    ends = add_durations(events.start_ps, np.maximum(events.duration_ps, 0))
     return int(events.start_ps.min()), int(ends.max())
 
 
-def lost_records_of(events: HostEvents) -> Lost | None:
+def find_relevant_losses(events: HostEvents) -> LostRecords | None:
     """Return the calls whose work is not recorded, if devices are not known to idle meanwhile."""
-    lost = lost_records.lost_records(events)
+    lost = find_lost_records(events)
     return lost if lost.matters else None

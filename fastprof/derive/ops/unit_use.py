@@ -10,16 +10,14 @@ import numpy as np
 
 from fastprof._native.records import DOUBLE
 from fastprof.decode.plane_kinds import DEVICE_PLANES
-from fastprof.derive.devices.device_count import HostDevices
-from fastprof.derive.devices.device_events import OP_LINES
-from fastprof.derive.devices.unit_samples import STATS, HeldValues, UnitUse, leaves, unit_samples
-from fastprof.derive.ops.tables import sums_by
-from fastprof.schema.array_types import Float64s, Int64s
+from fastprof.derive.devices.device_events import OP_LINES, STATS, HeldValues, UnitUse, find_leaves, list_unit_samples
+from fastprof.derive.devices.run_environment import HostDevices
+from fastprof.derive.ops.op_table import sum_by
+from fastprof.schema.columns import Float64s, Int64s
 from fastprof.schema.value_classes import dataclass
-from fastprof.tables.event_stats import Stat
-from fastprof.tables.host_events import HostEvents, Line, Plane, beside
+from fastprof.tables.host_events import HostEvents, Line, Plane, Stat, join_stat
+from fastprof.tables.host_reader import COUNTER, PROFILER_RANGE
 from fastprof.tables.needs import Needs
-from fastprof.tables.range_counters import COUNTER, PROFILER_RANGE
 
 PROGRAM, RANGE = "program", "range"
 COUNTER_STATS: Final = (
@@ -33,7 +31,7 @@ Key = tuple[str, ...]
 
 
 @dataclass(slots=True)
-class Sums:
+class UnitSums:
     """What one unit did over the spans of one row."""
 
     known_ps: int = 0
@@ -43,7 +41,7 @@ class Sums:
     samples: int = 0
     total: float = 0.0
 
-    def add(self, other: Sums) -> None:
+    def add(self, other: UnitSums) -> None:
         self.known_ps += other.known_ps
         self.high_ps += other.high_ps
         self.integral += other.integral
@@ -81,14 +79,14 @@ class HostUnits:
 
     host: str
     present: HostDevices
-    devices: dict[Key, Sums] = field(default_factory=dict)
-    programs: dict[Key, Sums] = field(default_factory=dict)
-    ops: dict[Key, Sums] = field(default_factory=dict)
+    devices: dict[Key, UnitSums] = field(default_factory=dict)
+    programs: dict[Key, UnitSums] = field(default_factory=dict)
+    ops: dict[Key, UnitSums] = field(default_factory=dict)
     counters: CounterValues | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Spans:
+class _KeyedSpans:
     """Spans of time, and the number of each one's key."""
 
     begin: Int64s
@@ -97,63 +95,65 @@ class _Spans:
     keys: Sequence[Key]
 
 
-def host_units(entire: HostEvents, chosen: HostEvents) -> HostUnits:
+def measure_host_units(entire: HostEvents, chosen: HostEvents) -> HostUnits:
     """``entire``: all events that were read with NEEDS; ``chosen``: those whose programs and ops are listed."""
     found = HostUnits(entire.host, HostDevices.of(entire))
     by_name = {(plane.name, plane.xplane_id): plane for plane in chosen.planes}
     for plane in entire.planes:
-        samples = unit_samples(entire, plane)
+        samples = list_unit_samples(entire, plane)
         if not samples:
             continue
         mine = by_name[plane.name, plane.xplane_id]
-        spans = [(found.programs, _programs(chosen, mine)), (found.ops, _ops(chosen, mine))]
+        spans = [(found.programs, _list_program_spans(chosen, mine)), (found.ops, _list_op_spans(chosen, mine))]
         for one in samples:
             held = HeldValues(one)
-            found.devices[plane.name, one.stat, one.unit] = _sums(held.all_of_it(), np.zeros(1, np.int64), 1)[0]
+            found.devices[plane.name, one.stat, one.unit] = _sum_units(held.all_of_it(), np.zeros(1, np.int64), 1)[0]
             for sums, of in spans:
-                by_key = _sums(held.over(of.begin, of.end), of.key, len(of.keys))
+                by_key = _sum_units(held.over(of.begin, of.end), of.key, len(of.keys))
                 for key, used in zip(of.keys, by_key, strict=True):
                     if used.known_ps or used.samples:
-                        sums.setdefault((*key, one.stat, one.unit), Sums()).add(used)
-    found.counters = _of_ranges(entire) if len(entire.stat(PROFILER_RANGE)) else _counters(entire)
+                        sums.setdefault((*key, one.stat, one.unit), UnitSums()).add(used)
+    found.counters = _read_range_counters(entire) if len(entire.stat(PROFILER_RANGE)) else _read_counters(entire)
     return found
 
 
-def _sums(use: UnitUse, key: Int64s, count: int) -> list[Sums]:
+def _sum_units(use: UnitUse, key: Int64s, count: int) -> list[UnitSums]:
     """By key."""
-    known, high, samples = (sums_by(key, one, count, _WHAT) for one in (use.known_ps, use.high_ps, use.samples))
+    known, high, samples = (sum_by(key, one, count, _WHAT) for one in (use.known_ps, use.high_ps, use.samples))
     real = [np.bincount(key, weights=values, minlength=count) for values in (use.integral, use.total)]
     peak = np.full(count, -1, np.int64)
     np.maximum.at(peak, key, use.peak)
     columns = (known, high, real[0], peak, samples, real[1])
-    return [Sums(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]
+    return [UnitSums(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]
 
 
-def _title(events: HostEvents, meta: int) -> str:
+def _get_title(events: HostEvents, meta: int) -> str:
     return events.display_names[meta] or events.names[meta]
 
 
-def _times(events: HostEvents, line: Line) -> tuple[Int64s, Int64s]:
+def _read_line_times(events: HostEvents, line: Line) -> tuple[Int64s, Int64s]:
     start = events.start_ps[line.first : line.last]
     return start, np.maximum(events.duration_ps[line.first : line.last], 0)
 
 
-def _programs(events: HostEvents, plane: Plane) -> _Spans:
+def _list_program_spans(events: HostEvents, plane: Plane) -> _KeyedSpans:
     """Executions of programs, and ranges of instructions of kernels."""
     begin, end, number = [], [], []
     keys: dict[Key, int] = {}
     for line in plane.lines:
         if line.name in _RANGES:
-            start, duration = _times(events, line)
+            start, duration = _read_line_times(events, line)
             metas, which = np.unique(events.meta[line.first : line.last], return_inverse=True)
-            named = [keys.setdefault((_RANGES[line.name], _title(events, meta)), len(keys)) for meta in metas.tolist()]
+            named = [
+                keys.setdefault((_RANGES[line.name], _get_title(events, meta)), len(keys)) for meta in metas.tolist()
+            ]
             begin.append(start)
             end.append(start + duration)
             number.append(np.array(named, np.int64)[which])
-    return _joined(begin, end, number, list(keys))
+    return _join_spans(begin, end, number, list(keys))
 
 
-def _ops(events: HostEvents, plane: Plane) -> _Spans:
+def _list_op_spans(events: HostEvents, plane: Plane) -> _KeyedSpans:
     """Ops that enclose no others, with the programs in whose executions they start."""
     modules = [line for line in plane.lines if line.name == "XLA Modules"]
     begin, end, number = [], [], []
@@ -161,43 +161,43 @@ def _ops(events: HostEvents, plane: Plane) -> _Spans:
     for line in plane.lines:
         if line.name not in OP_LINES or line.first == line.last:
             continue
-        start, duration = _times(events, line)
-        keep = np.flatnonzero(leaves(start, duration))
+        start, duration = _read_line_times(events, line)
+        keep = np.flatnonzero(find_leaves(start, duration))
         start, duration, meta = start[keep], duration[keep], events.meta[line.first : line.last][keep]
-        program = _program_at(events, modules, start)
+        program = _find_program_at(events, modules, start)
         pairs, which = np.unique(np.stack([program, meta.astype(np.int64)]), axis=1, return_inverse=True)
         named = [
-            keys.setdefault((_title(events, one) if one >= 0 else "", _title(events, op)), len(keys))
+            keys.setdefault((_get_title(events, one) if one >= 0 else "", _get_title(events, op)), len(keys))
             for one, op in zip(*pairs.tolist(), strict=True)
         ]
         begin.append(start)
         end.append(start + duration)
         number.append(np.array(named, np.int64)[which.ravel()])
-    return _joined(begin, end, number, list(keys))
+    return _join_spans(begin, end, number, list(keys))
 
 
-def _program_at(events: HostEvents, modules: Sequence[Line], time: Int64s) -> Int64s:
+def _find_program_at(events: HostEvents, modules: Sequence[Line], time: Int64s) -> Int64s:
     """The metadata of the program that ran at each time, -1: none."""
     found = np.full(len(time), -1, np.int64)
     for line in modules:
         if line.last > line.first:
-            start, duration = _times(events, line)
+            start, duration = _read_line_times(events, line)
             place = np.searchsorted(start, time, side="right") - 1
             inside = (place >= 0) & (time < start[place] + duration[place])
             found[inside] = events.meta[line.first : line.last][place[inside]]
     return found
 
 
-def _joined(begin: list[Int64s], end: list[Int64s], number: list[Int64s], keys: list[Key]) -> _Spans:
+def _join_spans(begin: list[Int64s], end: list[Int64s], number: list[Int64s], keys: list[Key]) -> _KeyedSpans:
     nothing = np.zeros(0, np.int64)
     starts, ends, numbers = (np.concatenate([nothing, *parts]) for parts in (begin, end, number))
-    return _Spans(starts, ends, numbers, keys)
+    return _KeyedSpans(starts, ends, numbers, keys)
 
 
 # ---- counters
 
 
-def _counters(events: HostEvents) -> CounterValues:
+def _read_counters(events: HostEvents) -> CounterValues:
     """Values of counters by id, as XProf's ``perf_counters`` lists them."""
     rows, value = events.ints("counter_value")
     pool: dict[str, int] = {}
@@ -211,15 +211,15 @@ def _counters(events: HostEvents) -> CounterValues:
     def beside_rows(stat: str) -> Int64s:
         having, numbers = events.texts(stat)
         used, number = np.unique(numbers, return_inverse=True)
-        has, found = beside(rows, having, numbered(events.all_texts(used))[number])
+        has, found = join_stat(rows, having, numbered(events.all_texts(used))[number])
         return np.where(has, found, -1)
 
-    has_number, number = beside(rows, *events.ints("performance_counter_id"))
+    has_number, number = join_stat(rows, *events.ints("performance_counter_id"))
     return CounterValues(
         device=numbered([line.plane.name for line in lines])[place],
         line=numbered([line.display_name or line.name for line in lines])[place],
         sample=np.array([line.xline_id for line in lines], np.int64)[place],
-        name=numbered([_title(events, meta) for meta in metas.tolist()])[which],
+        name=numbered([_get_title(events, meta) for meta in metas.tolist()])[which],
         number=np.where(has_number, number, -1),
         value=np.maximum(value, -1),
         real=np.full(len(rows), np.nan),
@@ -229,20 +229,22 @@ def _counters(events: HostEvents) -> CounterValues:
     )
 
 
-def _of_ranges(events: HostEvents) -> CounterValues:
+def _read_range_counters(events: HostEvents) -> CounterValues:
     """Values of the counters that PyTorch records of ranges, range after range."""
     names = [name for name in events.stats if name.startswith(COUNTER)]
     stats = [events.stats[name] for name in names]
     rows = np.concatenate([np.zeros(0, np.int64), *(stat.rows for stat in stats)]).astype(np.int64)
     order = np.argsort(rows, kind="stable")
     rows, counter = rows[order], np.repeat(np.arange(len(names)), [len(stat) for stat in stats])[order]
-    value, real = (np.concatenate([np.zeros(0), *parts])[order] for parts in zip(*map(_numbers, stats), strict=True))
+    value, real = (
+        np.concatenate([np.zeros(0), *parts])[order] for parts in zip(*map(_split_numbers, stats), strict=True)
+    )
     lines = [line for line in events.lines if line.last > line.first]
     first = np.array([line.first for line in lines], np.int64)
     place = np.searchsorted(first, rows, side="right") - 1
     metas, which = np.unique(events.meta[rows], return_inverse=True)
     texts = [line.plane.name for line in lines]
-    kernels = [_title(events, meta) for meta in metas.tolist()]
+    kernels = [_get_title(events, meta) for meta in metas.tolist()]
     ranges = events.ints(PROFILER_RANGE)[0]
     none = np.full(len(rows), -1, np.int64)
     return CounterValues(
@@ -259,7 +261,7 @@ def _of_ranges(events: HostEvents) -> CounterValues:
     )
 
 
-def _numbers(stat: Stat) -> tuple[Int64s, Float64s]:
+def _split_numbers(stat: Stat) -> tuple[Int64s, Float64s]:
     """The values that are integers, else -1; and the others, else NaN."""
     numbers, is_double = stat.numbers, stat.kind == DOUBLE
     is_whole = ~is_double | (np.abs(numbers) < _MOST_EXACT) & (numbers == np.trunc(numbers))

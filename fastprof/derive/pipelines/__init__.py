@@ -1,6 +1,6 @@
 """Input pipelines: which tf.data iterators produced an element, and where did its time go?"""
 
 __all__ = [
-    "host_lines", "input_ops", "iterator_events", "iterator_kinds", "iterators", "kept_pipelines", "pipeline_tables",
-    "pipeline_verdicts", "pipelines_of_hosts", "reading", "step_waits", "what_if",
+    "input_ops", "iterator_events", "iterators", "pipeline_tables", "pipelines_of_hosts", "recorded_pipelines",
+    "stages",
 ]  # fmt: skip

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fastprof.derive.devices.op_names import DATASET
-from fastprof.derive.ops.tables import Ops
+from fastprof.derive.ops.op_table import Ops
 from fastprof.schema.value_classes import dataclass
 
 ENQUEUE: Final = "Enqueue"
@@ -35,7 +35,7 @@ _AHEAD: Final = ("::MemoryReader", "::MemoryWriter", "::Interleave", "::Prefetch
 """Stages that, further out, make a reader read ahead of requests; XProf's list."""
 
 
-def input_category(op_category: str, name: str) -> str | None:
+def find_input_category(op_category: str, name: str) -> str | None:
     """What an input op does; None: it is no input op."""
     if op_category.startswith(INFEED_ENQUEUE) or op_category == COPY_TO_DEVICE:
         return ENQUEUE
@@ -69,10 +69,10 @@ class InputOps:
         return self.self_of(DEMANDED_READ, ADVANCED_READ, PREPROCESSING) > 0
 
 
-def input_ops(host: Ops) -> InputOps:
+def list_input_ops(host: Ops) -> InputOps:
     """The input ops among the ops of hosts."""
     table = host.table
-    found = [input_category(category, name) for category, name in zip(table.category, table.name, strict=True)]
+    found = [find_input_category(category, name) for category, name in zip(table.category, table.name, strict=True)]
     rows = [row for row, what in enumerate(found) if what is not None]
     self_ps = table.self_ps
     rows.sort(key=lambda row: (-int(self_ps[row]), table.name[row], int(table.program_id[row])))
@@ -103,7 +103,7 @@ class InputTime:
         return (self.enqueue_ps, self.demanded_read_ps, self.advanced_read_ps, self.preprocessing_ps, self.other_ps)
 
 
-def input_time(ops: InputOps, enqueue_share: float) -> InputTime:
+def divide_input_time(ops: InputOps, enqueue_share: float) -> InputTime:
     """How input time divides. ``enqueue_share``: the part of the time that the host spends on enqueuing, 0 to 1.
 
     Enqueuing takes the time of its ops, so that all other work for input takes ``(1 - share) / share`` of that; it is
@@ -118,7 +118,7 @@ def input_time(ops: InputOps, enqueue_share: float) -> InputTime:
     return InputTime(float(enqueue), read, ahead, prepared, max(0.0, rest - read - ahead - prepared))
 
 
-def enqueue_share(host: Ops) -> float | None:
+def measure_enqueue_share(host: Ops) -> float | None:
     """The part of the time between infeed enqueues that enqueuing takes; None: no two were seen in a row."""
     between = host.infeed_enqueue_start_diff_ps
     return host.infeed_enqueue_ps / between if between > 0 else None

@@ -1,8 +1,5 @@
-"""The input pipelines of a host, from its events: the exact reading, and what is kept of it.
-
-Ids are taken as recorded, all 64 bits of them. An iterator event belongs to the iterator around it on its line,
-whatever lies between, else to the one that took its element, else to the one that made the context in which it ran.
-"""
+"""The input pipelines of a host, from its events: the exact reading, the iterators of each pipeline as a tree, and what
+is saved of both."""
 
 from __future__ import annotations
 
@@ -12,48 +9,168 @@ import numpy as np
 
 from fastprof._native import records
 from fastprof._native.kernels import nesting_lines
+from fastprof._native.pipeline_kernels import preorder
 from fastprof.decode.workers import Workers
-from fastprof.derive.ops.tables import sums_by
-from fastprof.derive.pipelines.element_links import Askers, askers
-from fastprof.derive.pipelines.host_lines import (
+from fastprof.derive.ops.op_table import sum_by
+from fastprof.derive.pipelines.iterator_events import (
+    ATTRIBUTES,
     CONSUME,
     EXECUTOR,
     FUNCTION,
+    INTEGERS,
     ITERATES,
     NAMED,
     READ,
+    Askers,
     HostLines,
-    is_root,
-    role_of,
-)
-from fastprof.derive.pipelines.iterator_events import (
-    ATTRIBUTES,
-    INTEGERS,
     IteratorEvents,
+    find_askers,
+    find_role,
     is_integer,
-    iterator_events,
-    recorded_attributes,
+    is_root,
+    read_attributes,
+    read_iterator_events,
 )
-from fastprof.derive.pipelines.iterator_kinds import is_asynchronous, own_parts, short_name
-from fastprof.derive.pipelines.iterator_tree import number_of, parents_by_id, tree_of
-from fastprof.derive.pipelines.reading import (
+from fastprof.derive.pipelines.recorded_pipelines import (
     FILE_READ,
     GENERATOR,
     ITERATOR,
     TAKING,
     USER_FUNCTION,
+    InputPipelines,
+    IteratorRecords,
     Iterators,
-    Reading,
-    calls_of,
-    nothing_read,
-    pipelines_of,
-    walk,
+    IteratorTree,
+    PipelineReading,
+    find_own_parts,
+    is_asynchronous,
+    list_pipelines,
+    make_calls,
+    make_empty_reading,
+    shorten_iterator_name,
+    walk_calls,
 )
-from fastprof.derive.steps.links import first_of, numbered
-from fastprof.schema.array_types import Bools, Int32s, Int64s, Records
-from fastprof.schema.ascending_rows import rows_within
+from fastprof.derive.steps.event_graph import find_first_rows, number_keys
+from fastprof.schema.columns import Bools, Float64s, Int32s, Int64s, Records, find_rows_within
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HOST_THREADS, HostEvents
+
+
+def find_numbers(ids: Int64s, wanted: Int64s) -> Int32s:
+    """The place of each wanted id among distinct ids, -1: none."""
+    number, count = number_keys([np.concatenate([ids, wanted])])
+    place = np.full(count, -1, np.int32)
+    place[number[: len(ids)]] = np.arange(len(ids), dtype=np.int32)
+    return np.asarray(place[number[len(ids) :]])
+
+
+def find_parents_by_id(iterator_id: Int64s, parent_id: Int64s, has_parent: Bools) -> Int32s:
+    """The number of the iterator that each one names as its parent; -1: none, or it has no events."""
+    parent = np.where(has_parent, find_numbers(iterator_id, parent_id), -1).astype(np.int32)
+    parent[parent == np.arange(len(parent))] = -1
+    return parent
+
+
+def build_tree(
+    parent: Int32s, pipelines: InputPipelines, call_pipeline: Int32s, records: IteratorRecords
+) -> IteratorTree:
+    """``parent``: by iterator. Iterators that a call reached are below its root if no way leads up to it."""
+    up = parent.copy()
+    up[pipelines.root] = -1
+    order, depth = np.empty(len(up), np.int32), np.empty(len(up), np.int32)
+    count = preorder(up, pipelines.root, order, depth)
+    order, depth = order[:count], depth[:count]
+    pipeline = np.full(len(up), -1, np.int32)
+    begins = np.flatnonzero(depth == 0)
+    pipeline[order] = np.repeat(np.arange(len(begins), dtype=np.int32), np.diff(np.append(begins, count)))
+    of_record = call_pipeline[records.call]
+    strays = _find_strays(pipeline, of_record, records.iterator)
+    columns = [
+        np.concatenate([pipeline[order], strays[0]]),
+        np.concatenate([order, strays[1]]),
+        np.concatenate([up[order], pipelines.root[strays[0]]]),
+        np.concatenate([depth, np.ones(len(strays[0]), np.int32)]),
+    ]
+    rows = np.argsort(columns[0], kind="stable")
+    return IteratorTree(*(column[rows].astype(np.int32) for column in columns))
+
+
+def _find_strays(pipeline: Int32s, of_record: Int32s, iterator: Int32s) -> tuple[Int32s, Int32s]:
+    """Pairs of a pipeline and an iterator that its calls reached outside of its tree."""
+    apart = pipeline[iterator] != of_record
+    pairs = np.unique(of_record[apart].astype(np.int64) << 32 | iterator[apart])
+    return (pairs >> 32).astype(np.int32), (pairs & 0xFFFFFFFF).astype(np.int32)
+
+
+def find_tree_rows(tree: IteratorTree, pipeline: Int32s, iterator: Int32s) -> Int64s:
+    """The row of the tree of each iterator of a pipeline; -1: none."""
+    if not len(tree.iterator):
+        return np.full(len(iterator), -1, np.int64)
+    count = int(max(tree.iterator.max(), iterator.max(initial=0))) + 1
+    keys, wanted = (
+        at.astype(np.int64) * count + of for at, of in ((tree.pipeline, tree.iterator), (pipeline, iterator))
+    )
+    order = np.argsort(keys, kind="stable")
+    keys = keys[order]
+    place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+    return np.where((keys[place] == wanted) & (iterator >= 0), order[place], -1)
+
+
+class Subtrees:
+    """``up``: the row of the parent, -1: none. ``end``: the row after the last one below. ``stage``: the row of the
+    nearest asynchronous iterator above, not itself; -1: none. All by row of the tree."""
+
+    def __init__(self, tree: IteratorTree, asynchronous: Bools) -> None:
+        """``asynchronous``: by row of the tree."""
+        self.up = find_tree_rows(tree, tree.pipeline, tree.parent)
+        self.end = _find_subtree_ends(tree.depth.astype(np.int64), self.up)
+        self.stage = _number_stages(self.up, asynchronous)
+
+    def sums(self, values: Float64s) -> Float64s:
+        """For each row the sum over itself and all rows below in the same stage."""
+        order = np.lexsort((np.arange(len(values)), self.stage))
+        before = np.concatenate([[0.0], np.cumsum(values[order])])
+        place = np.empty(len(values), np.int64)
+        place[order] = np.arange(len(values))
+        size = (
+            len(values) + 1
+        )  # in the order of stage, then row: the first row of each stage that is not before its end
+        keys = (self.stage[order] + 1) * size + order
+        ends = np.searchsorted(keys, (self.stage + 1) * size + self.end)
+        return np.asarray(before[ends] - before[place])
+
+
+def _find_subtree_ends(depth: Int64s, up: Int64s) -> Int64s:
+    """A subtree ends where the next row of its depth begins, if that has the same parent, else with its parent's."""
+    count = len(depth)
+    order = np.lexsort((np.arange(count), depth))
+    following = np.full(count + 1, count, np.int64)
+    same = depth[order[1:]] == depth[order[:-1]]
+    following[order[:-1][same]] = order[1:][same]
+    above = np.append(up, -1)
+    is_last = (following == count) | (above[np.minimum(following, count)] != above)
+    is_last[:count] &= up >= 0  # the next tree follows upon a root
+    pointer = np.where(is_last, np.where(above >= 0, above, count), np.arange(count + 1))
+    return following[_follow_pointers(pointer)][:count]
+
+
+def _number_stages(up: Int64s, asynchronous: Bools) -> Int64s:
+    count = len(up)
+    above = np.where(up >= 0, up, count)
+    pointer = np.append(np.where(asynchronous, np.arange(count), above), count)
+    stage = _follow_pointers(pointer)[above]
+    return np.where(stage == count, -1, stage)
+
+
+def _follow_pointers(pointer: Int64s) -> Int64s:
+    """Where each pointer leads in the end: a place that points to itself."""
+    for _ in range(len(pointer).bit_length()):
+        further = pointer[pointer]
+        if (further == pointer).all():
+            break
+        pointer = further
+    return pointer
+
 
 STATS = ("id", "parent_id", "element_id", "_a", "_pt", "_p", "_ct", "_c", "_pid", *ATTRIBUTES)
 """The stats of events that pipelines are read from."""
@@ -64,81 +181,85 @@ ACTIVITY = np.dtype([("start", "i8"), ("end", "i8"), ("event", "i4"), ("part", "
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class KeptPipelines:
+class RecordedPipelines:
     """What is kept of a host. ``recorded_host``: its name in the capture; ``unidentified``: iterator events without an
     id of their iterator; ``call_rows``: rows of the HostEvents, of the calls of ``exact``."""
 
     host: str
     recorded_host: str | None
-    exact: Reading
+    exact: PipelineReading
     iterator_event_count: int
     unidentified: int
     call_rows: Int32s
 
-    def in_groups(self, group_id: Int32s) -> KeptPipelines:
+    def in_groups(self, group_id: Int32s) -> RecordedPipelines:
         """The same with the groups of the calls; ``group_id``: by row of the HostEvents, -1: none."""
         calls = replace(self.exact.calls, group_id=group_id[self.call_rows])
         return replace(self, exact=replace(self.exact, calls=calls))
 
 
-def call_events(lines: HostLines, events: IteratorEvents, wanted: Bools | None) -> tuple[Int64s, Int32s]:
+def find_calls(lines: HostLines, events: IteratorEvents, wanted: Bools | None) -> tuple[Int64s, Int32s]:
     """The iterator events with names of roots, which programs call, in the order of the capture: their numbers, and
-    their rows in the HostEvents. ``wanted``: as in ``keep_pipelines``."""
+    their rows in the HostEvents. ``wanted``: as in ``read_pipelines``."""
     roots = np.flatnonzero(events.origins.is_root[events.origin])
     rows: Int32s = lines.rows[lines.iterator_rows[roots]] + np.int32(lines.first)
     return (roots, rows) if wanted is None else (roots[wanted[rows]], rows[wanted[rows]])
 
 
-def keep_pipelines(events: HostEvents, workers: Workers, wanted: Bools | None = None) -> KeptPipelines:
+def read_pipelines(events: HostEvents, workers: Workers, wanted: Bools | None = None) -> RecordedPipelines:
     """The pipelines of a host. ``wanted``: by row of the events, which of them may be calls; None: all. The groups of
     calls are set later, by ``in_groups``. Raises CaptureError: durations do not add up in 64 bits."""
     recorded_host = events.capture.hostnames[0] if events.capture.hostnames else None
     if not any(map(is_root, events.names)):
-        count, unidentified = _uncalled(events)
-        return KeptPipelines(events.host, recorded_host, nothing_read(), count, unidentified, np.zeros(0, np.int32))
+        count, unidentified = _count_uncalled(events)
+        return RecordedPipelines(
+            events.host, recorded_host, make_empty_reading(), count, unidentified, np.zeros(0, np.int32)
+        )
     lines = HostLines(events, workers)
-    found = iterator_events(lines, kept=False)
+    found = read_iterator_events(lines, kept=False)
     identified = found.origins.is_identified[found.origin]
     is_iterator = np.zeros(len(lines), np.bool_)
     is_iterator[lines.iterator_rows[identified]] = True
     nearest = np.append(lines.nearest(is_iterator), np.int32(-1))
     owner: Int32s = lines.number[nearest]
-    asked = askers(lines, found, owner)
+    asked = find_askers(lines, found, owner)
     owners = Owners(lines, owner, asked)
-    ran = functions(lines, owners)
-    iterators, iterator = _iterators(lines, found, identified, ran)
-    roots, root_rows = call_events(lines, found, wanted)
+    ran = find_functions(lines, owners)
+    iterators, iterator = _read_iterators(lines, found, identified, ran)
+    roots, root_rows = find_calls(lines, found, wanted)
     known = np.flatnonzero(identified[roots])
-    went_on = activities(lines, owners, ran)
-    exact, order = _reading(found, asked.parent, iterator, iterators, went_on, roots[known])
+    went_on = list_iterator_activities(lines, owners, ran)
+    exact, order = _make_reading(found, asked.parent, iterator, iterators, went_on, roots[known])
     unidentified = int((~identified).sum())
-    return KeptPipelines(events.host, recorded_host, exact, len(found), unidentified, root_rows[known[order]])
+    return RecordedPipelines(events.host, recorded_host, exact, len(found), unidentified, root_rows[known[order]])
 
 
-def _uncalled(events: HostEvents) -> tuple[int, int]:
+def _count_uncalled(events: HostEvents) -> tuple[int, int]:
     """How many iterator events a host has that calls no pipeline, and how many of them have no id of their iterator."""
-    role = np.array([role_of(name) for name in events.names], np.uint8)
+    role = np.array([find_role(name) for name in events.names], np.uint8)
     plane = events.plane_named(HOST_THREADS)
     if plane is None or not (role & ITERATES).any():
         return 0, 0
     count = int(np.count_nonzero((role & ITERATES)[events.meta[plane.first : plane.last]]))
     ids = events.stat("id").of_kinds(INTEGERS).rows
-    ids = ids[rows_within(ids, plane.first, plane.last)]
+    ids = ids[find_rows_within(ids, plane.first, plane.last)]
     identified = np.count_nonzero((role & NAMED)[events.meta[ids]])
     return count, count - int(identified)
 
 
-def _iterators(lines: HostLines, events: IteratorEvents, identified: Bools, ran: Functions) -> tuple[Iterators, Int32s]:
+def _read_iterators(
+    lines: HostLines, events: IteratorEvents, identified: Bools, ran: Functions
+) -> tuple[Iterators, Int32s]:
     """The iterators, and the iterator of each event, -1: unknown."""
     origins = events.origins
     known = np.flatnonzero(origins.is_identified)
     of_origin = np.full(len(origins), -1, np.int32)
-    of_origin[known], count = numbered([origins.iterator_id[known]])
-    first = known[first_of(of_origin[known], count)]
+    of_origin[known], count = number_keys([origins.iterator_id[known]])
+    first = known[find_first_rows(of_origin[known], count)]
     iterator = of_origin[events.origin]
     own = iterator[identified]
     has_parent = is_integer(origins.parent_kind[first])
-    shorts = [short_name(name) for name in origins.names]
+    shorts = [shorten_iterator_name(name) for name in origins.names]
     places = origins.name[first]
     found = Iterators(
         origins.iterator_id[first],
@@ -150,15 +271,15 @@ def _iterators(lines: HostLines, events: IteratorEvents, identified: Bools, ran:
         np.array([is_asynchronous(name) for name in shorts], np.bool_)[places],
         np.where(origins.is_generator[first], GENERATOR, ITERATOR).astype(np.uint8),
         np.bincount(own, minlength=count),
-        sums_by(own, np.maximum(events.duration_ps[identified], 0), count, _TIMES),
-        sums_by(own, _self_times(lines, lines.iterator_rows[identified]), count, _TIMES),
-        _function_times(lines, events, iterator, ran, origins.iterator_id[first]),
-        recorded_attributes(lines, iterator, count),
+        sum_by(own, np.maximum(events.duration_ps[identified], 0), count, _TIMES),
+        sum_by(own, _measure_self_times(lines, lines.iterator_rows[identified]), count, _TIMES),
+        _measure_function_times(lines, events, iterator, ran, origins.iterator_id[first]),
+        read_attributes(lines, iterator, count),
     )
     return found, iterator
 
 
-def _self_times(lines: HostLines, rows: Int32s) -> Int64s:
+def _measure_self_times(lines: HostLines, rows: Int32s) -> Int64s:
     """By event: its duration less the time of the iterator events inside it on its line."""
     own = np.zeros(len(lines.bounds), records.LINE_ROWS)
     own["first"], own["last"] = np.searchsorted(rows, lines.bounds[:, 0]), np.searchsorted(rows, lines.bounds[:, 1])
@@ -170,7 +291,9 @@ def _self_times(lines: HostLines, rows: Int32s) -> Int64s:
     return self_time
 
 
-def _function_times(lines: HostLines, events: IteratorEvents, iterator: Int32s, ran: Functions, ids: Int64s) -> Int64s:
+def _measure_function_times(
+    lines: HostLines, events: IteratorEvents, iterator: Int32s, ran: Functions, ids: Int64s
+) -> Int64s:
     """By iterator: how long its user functions ran, each by itself. A function whose element nobody took belongs to the
     parent of an iterator event that was made along with it."""
     time = ran.end_ps - lines.start_ps[ran.rows]
@@ -180,37 +303,39 @@ def _function_times(lines: HostLines, events: IteratorEvents, iterator: Int32s, 
     asked = np.flatnonzero(~waited & (ran.made >= 0))
     origin = events.origin[ran.made[asked]]
     known = is_integer(events.origins.parent_kind[origin])
-    own[asked[known]] = number_of(ids, events.origins.parent_id[origin[known]])
+    own[asked[known]] = find_numbers(ids, events.origins.parent_id[origin[known]])
     keep = (own >= 0) & ran.is_outer & (time > 0)
-    return sums_by(own[keep], time[keep], len(ids), _TIMES)
+    return sum_by(own[keep], time[keep], len(ids), _TIMES)
 
 
-def _reading(
+def _make_reading(
     events: IteratorEvents, parent: Int32s, iterator: Int32s, iterators: Iterators, went_on: Records, roots: Int64s
-) -> tuple[Reading, Int64s]:
+) -> tuple[PipelineReading, Int64s]:
     """``parent``: the event that asked for each, ``iterator``: of each; ``roots``: the events of calls, in the order of
     the capture. Also which of them each call is."""
     is_device = np.zeros(len(iterators), np.bool_)
-    asking = parents_by_id(iterators.iterator_id, iterators.parent_id, iterators.has_parent)
+    asking = find_parents_by_id(iterators.iterator_id, iterators.parent_id, iterators.has_parent)
     generators = asking[iterators.kind == GENERATOR]
     is_device[generators[generators >= 0]] = True
     start, longest = events.start_ps[roots], np.iinfo(np.int64).max - np.maximum(events.start_ps[roots], 0)
     duration = np.minimum(np.maximum(events.duration_ps[roots], 0), longest)  # no end exceeds 64 bits
     by_start = np.argsort(start, kind="stable")
-    pipelines, of_call = pipelines_of(iterator[roots[by_start]], is_device)
+    pipelines, of_call = list_pipelines(iterator[roots[by_start]], is_device)
     pipeline = np.empty_like(of_call)
     pipeline[by_start] = of_call
     order = np.lexsort((start, -duration, pipeline))
     called: Int32s = roots[order].astype(np.int32)
     pipeline = pipeline[order]
     columns = (events.start_ps, events.duration_ps, parent, iterator)
-    ran, segments, parts = walk(columns, own_parts(iterators.name, iterators.is_async), went_on, called, pipeline)
-    calls = calls_of(pipeline, start[order], duration[order], np.full(len(called), -1, np.int32), ran)
-    tree = tree_of(_askers_by_iterator(asking, parent, iterator), pipelines, pipeline, ran)
-    return Reading(iterators, pipelines, calls, ran, tree, segments, parts), order
+    ran, segments, parts = walk_calls(
+        columns, find_own_parts(iterators.name, iterators.is_async), went_on, called, pipeline
+    )
+    calls = make_calls(pipeline, start[order], duration[order], np.full(len(called), -1, np.int32), ran)
+    tree = build_tree(_find_askers_by_iterator(asking, parent, iterator), pipelines, pipeline, ran)
+    return PipelineReading(iterators, pipelines, calls, ran, tree, segments, parts), order
 
 
-def _askers_by_iterator(asking: Int32s, parent: Int32s, iterator: Int32s) -> Int32s:
+def _find_askers_by_iterator(asking: Int32s, parent: Int32s, iterator: Int32s) -> Int32s:
     """The iterator that takes elements from each: the one that it names, else that of the event which asked for its
     first event."""
     lost = np.append(asking < 0, False)  # the last for -1
@@ -269,12 +394,12 @@ class Owners:
         return event, made
 
 
-def functions(lines: HostLines, owners: Owners) -> Functions:
+def find_functions(lines: HostLines, owners: Owners) -> Functions:
     """The user functions that ran, and for how long."""
     rows = lines.having(FUNCTION)
     event, made = owners.of(rows)
     end = lines.start_ps[rows] + np.maximum(lines.duration_ps[rows], 0)
-    executors, of_function = _executors(lines, rows)
+    executors, of_function = _find_executors(lines, rows)
     ran = lines.all_starts[executors] + np.maximum(lines.all_durations[executors], 0)
     np.maximum.at(end, of_function, ran)
     is_outer = np.ones(len(rows), np.bool_)
@@ -286,41 +411,41 @@ def functions(lines: HostLines, owners: Owners) -> Functions:
     return Functions(rows, event, made, end, is_outer, executors, of_function)
 
 
-def _executors(lines: HostLines, functions_at: Int32s) -> tuple[Int32s, Int64s]:
+def _find_executors(lines: HostLines, functions_at: Int32s) -> tuple[Int32s, Int64s]:
     """The executors that worked for functions, and the function of each, by the id of its run."""
     runs = lines.all_having(EXECUTOR, "id").of_kinds(INTEGERS)
     if not len(runs) or not len(functions_at):
         return runs.rows[:0], np.zeros(0, np.int64)
     kind, run = lines.beside("id", functions_at)
     known = np.flatnonzero(is_integer(kind))
-    number, count = numbered([np.concatenate([run[known], runs.value])])
+    number, count = number_keys([np.concatenate([run[known], runs.value])])
     function = np.full(count, -1, np.int64)
     function[number[: len(known)][::-1]] = known[::-1]  # the first function of an id
     worked_for = function[number[len(known) :]]
     return runs.rows[worked_for >= 0], worked_for[worked_for >= 0]
 
 
-def activities(lines: HostLines, owners: Owners, ran: Functions) -> Records:
+def list_iterator_activities(lines: HostLines, owners: Owners, ran: Functions) -> Records:
     """What went on during iterator events, by event, then start."""
     takes = lines.having(CONSUME)
     reads = lines.having(READ)
     end = [lines.start_ps[rows] + np.maximum(lines.duration_ps[rows], 0) for rows in (reads, takes)]
     every = np.concatenate([
-        _packed(lines.start_ps[ran.rows], ran.end_ps, ran.event, USER_FUNCTION),
-        _packed(lines.start_ps[reads], end[0], _reads_of(lines, owners, ran, reads), FILE_READ),
-        _packed(lines.start_ps[takes], end[1], owners.of(takes)[0], TAKING),
+        _pack_activities(lines.start_ps[ran.rows], ran.end_ps, ran.event, USER_FUNCTION),
+        _pack_activities(lines.start_ps[reads], end[0], _find_reads(lines, owners, ran, reads), FILE_READ),
+        _pack_activities(lines.start_ps[takes], end[1], owners.of(takes)[0], TAKING),
     ])  # fmt: skip
     return np.ascontiguousarray(every[np.lexsort((every["start"], every["event"]))])
 
 
-def _packed(start: Int64s, end: Int64s, event: Int32s, part: int) -> Records:
+def _pack_activities(start: Int64s, end: Int64s, event: Int32s, part: int) -> Records:
     keep = (event >= 0) & (end > start)
     rows = np.zeros(int(keep.sum()), ACTIVITY)
     rows["start"], rows["end"], rows["event"], rows["part"] = start[keep], end[keep], event[keep], part
     return rows
 
 
-def _reads_of(lines: HostLines, owners: Owners, ran: Functions, reads: Int32s) -> Int32s:
+def _find_reads(lines: HostLines, owners: Owners, ran: Functions, reads: Int32s) -> Int32s:
     """The iterator event of ops that read files: by their line, else by the function that they are part of."""
     event, _ = owners.of(reads)
     lost = np.flatnonzero(event < 0)

@@ -1,41 +1,201 @@
-"""The tables of the analysis tf_data: each column, and how it follows from the pipelines of a host."""
+"""The tables of the analysis tf_data: each column, how it follows from a host's pipelines, and the part of each step
+that its pipelines take."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from fastprof.derive.ops.tables import exact_sum
-from fastprof.derive.pipelines.iterator_kinds import Helps, is_true, suggestion
-from fastprof.derive.pipelines.iterator_tree import rows_of
-from fastprof.derive.pipelines.pipeline_sums import Bottlenecks, CallSums, IteratorSums, alike
-from fastprof.derive.pipelines.reading import FILE_READ, GENERATOR, PARTS, Reading, SelfParts, Value, nothing_read
-from fastprof.derive.pipelines.stages import recorded_numbers
-from fastprof.derive.pipelines.step_waits import Steps, StepWaits, no_steps, outside, step_waits, waited
-from fastprof.derive.pipelines.what_if import PARALLEL, TWICE, WhatIf, what_if, worded
-from fastprof.schema.array_types import Int64s
-from fastprof.schema.arrow_columns import shares, texts
-from fastprof.schema.column_kinds import Count, Flag, Picoseconds, Share, Text
-from fastprof.schema.tables import Column, Formula, TableSchema
+from fastprof.derive.ops.op_table import sum_exactly
+from fastprof.derive.pipelines.iterators import find_tree_rows
+from fastprof.derive.pipelines.recorded_pipelines import (
+    FILE_READ,
+    GENERATOR,
+    PARTS,
+    Helps,
+    PipelineReading,
+    SelfParts,
+    Value,
+    is_true,
+    make_empty_reading,
+    suggest_change,
+)
+from fastprof.derive.pipelines.stages import (
+    PARALLEL,
+    TWICE,
+    Bottlenecks,
+    CallSums,
+    IteratorSums,
+    WhatIf,
+    describe_predictions,
+    find_alike,
+    predict_changes,
+    read_numbers,
+)
+from fastprof.derive.steps.spans import measure_covered_time, merge_spans
+from fastprof.schema.columns import Int64s
+from fastprof.schema.tables import (
+    Column,
+    Count,
+    Flag,
+    Formula,
+    Picoseconds,
+    Share,
+    TableSchema,
+    Text,
+    divide_or_null,
+    encode_texts,
+)
+from fastprof.schema.value_classes import dataclass
+
+if TYPE_CHECKING:
+    from fastprof.derive.pipelines.recorded_pipelines import Calls
+    from fastprof.derive.steps.step_database import StepDatabase
+
+
+MOST_PAIRS: Final = 1 << 19
+"""Pipelines times steps beyond which calls that run ahead are not looked for in each step."""
+_LEAST: Final = 64  # steps that a pipeline counts for: each takes its own look
+
+
+@dataclass(frozen=True, slots=True)
+class StepSpans:
+    """The steps of a host: the group of events of each, ascending, its number, time and name. ``of_devices``: they come
+    from the events of devices."""
+
+    group: Int64s
+    number: Int64s
+    begin_ps: Int64s
+    duration_ps: Int64s
+    label: list[str]
+    of_devices: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class StepWaits:
+    """By step, then pipeline, if a call is of the step or runs in it. ``step``: row of Steps. ``ahead_ps``: -1
+    throughout unless ``ahead_known``: there are too many steps and pipelines."""
+
+    step: Int64s
+    pipeline: Int64s
+    count: Int64s
+    wait_ps: Int64s
+    ahead_ps: Int64s
+    ahead_known: bool = True
+
+
+def make_no_steps(*, of_devices: bool = False) -> StepSpans:
+    none = np.zeros(0, np.int64)
+    return StepSpans(none, none, none, none, [], of_devices)
+
+
+def find_step_spans(database: StepDatabase) -> StepSpans:
+    """When each step ran on the first core that took part in it."""
+    rows = np.arange(len(database))
+    if not len(rows) or not database.present.shape[1]:
+        return make_no_steps()
+    core = database.present.argmax(axis=1)
+    begin, duration = database.begin_ps[rows, core], database.duration_ps[rows, core]
+    of_devices = database.hardware != "CPU_ONLY"
+    return StepSpans(database.step, database.number, begin, duration, database.label, of_devices)
+
+
+def measure_step_waits(calls: Calls, steps: StepSpans) -> StepWaits:
+    pipelines = int(calls.pipeline.max(initial=-1)) + 1
+    step = _find_step(calls, steps)
+    key = step * max(pipelines, 1) + calls.pipeline
+    waits, of_pair, count = np.unique(key[step >= 0], return_inverse=True, return_counts=True)
+    wait_ps = _measure_covered(calls, steps, step, of_pair, waits // max(pipelines, 1))
+    ahead = _find_calls_ahead(calls, steps, pipelines)
+    if ahead is None:
+        return StepWaits(waits // pipelines, waits % pipelines, count, wait_ps, np.full(len(waits), -1), False)
+    keys = np.union1d(waits, ahead[0])
+    filled_in = np.zeros((3, len(keys)), np.int64)
+    at = np.searchsorted(keys, waits)
+    filled_in[0, at], filled_in[1, at] = count, wait_ps
+    filled_in[2, np.searchsorted(keys, ahead[0])] = ahead[1]
+    return StepWaits(keys // max(pipelines, 1), keys % max(pipelines, 1), *filled_in)
+
+
+def measure_waits(calls: Calls, steps: StepSpans) -> Int64s:
+    """The time of each step in which it waits for a call of any pipeline."""
+    step = _find_step(calls, steps)
+    waits = np.zeros(len(steps.group), np.int64)
+    some, of_step = np.unique(step[step >= 0], return_inverse=True)
+    waits[some] = _measure_covered(calls, steps, step, of_step, some)
+    return waits
+
+
+def is_outside_steps(calls: Calls, steps: StepSpans) -> npt.NDArray[np.bool_]:
+    """Whether each call overlaps no step at all."""
+    stretches = merge_spans(steps.begin_ps, steps.duration_ps)
+    return np.asarray(measure_covered_time(stretches, calls.start_ps, calls.duration_ps) == 0)
+
+
+def _find_step(calls: Calls, steps: StepSpans) -> Int64s:
+    """The step whose group each call is of; -1: none."""
+    if not len(steps.group):
+        return np.full(len(calls.group_id), -1, np.int64)
+    place = np.minimum(np.searchsorted(steps.group, calls.group_id), len(steps.group) - 1)
+    return np.where(steps.group[place] == calls.group_id, place, -1)
+
+
+def _measure_covered(calls: Calls, steps: StepSpans, step: Int64s, of_set: Int64s, step_of_set: Int64s) -> Int64s:
+    """How much of its step each set of calls covers: on a clock that runs through the sets' steps one after another.
+    ``of_set``: the set of each call that has a ``step``."""
+    rows = np.flatnonzero(step >= 0)
+    at = step[rows]
+    duration = np.maximum(steps.duration_ps[step_of_set], 0)
+    sum_exactly(duration, "the durations of steps")
+    base = np.concatenate([[0], np.cumsum(duration)])[:-1]
+    length = np.maximum(steps.duration_ps[at], 0)
+    begin = np.clip(calls.start_ps[rows] - steps.begin_ps[at], 0, length)
+    end = np.clip(calls.start_ps[rows] + calls.duration_ps[rows] - steps.begin_ps[at], 0, length)
+    return measure_covered_time(merge_spans(base[of_set] + begin, end - begin), base, duration)
+
+
+def _find_calls_ahead(calls: Calls, steps: StepSpans, pipelines: int) -> tuple[Int64s, Int64s] | None:
+    """Pairs of a step and a pipeline as step * pipelines + pipeline, ascending, and the time in which calls of no group
+    run during it; None: too many pairs."""
+    rows = np.flatnonzero(calls.group_id < 0)
+    keys, times = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+    if not len(steps.group):
+        return keys[0], times[0]
+    of_none = np.unique(calls.pipeline[rows])
+    if len(of_none) * max(len(steps.group), _LEAST) > MOST_PAIRS:
+        return None
+    bounds = np.searchsorted(calls.pipeline[rows], np.append(of_none, pipelines))
+    for pipeline, first, last in zip(of_none.tolist(), bounds[:-1], bounds[1:], strict=True):
+        here = rows[first:last]
+        stretches = merge_spans(calls.start_ps[here], calls.duration_ps[here])
+        time = measure_covered_time(stretches, steps.begin_ps, np.maximum(steps.duration_ps, 0))
+        some = np.flatnonzero(time)
+        keys.append(some * pipelines + pipeline)
+        times.append(time[some])
+    key, time = np.concatenate(keys), np.concatenate(times)
+    order = np.argsort(key, kind="stable")
+    return key[order], time[order]
+
 
 _PS_PER_US = 1_000_000
 _MOST = 2**63 - 1
 
 
-@dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True)
 class HostPipelines:
     """The pipelines of one host, and what is computed of them. ``slow_us``, ``parallel``: parameters of the
     analysis."""
 
     host: str
-    reading: Reading
-    steps: Steps
+    reading: PipelineReading
+    steps: StepSpans
     slow_us: int
     parallel: int
 
@@ -57,11 +217,11 @@ class HostPipelines:
 
     @cached_property
     def what_if(self) -> WhatIf:
-        return what_if(self.reading, self.calls, self.sums, self.parallel)
+        return predict_changes(self.reading, self.calls, self.sums, self.parallel)
 
     @cached_property
     def waits(self) -> StepWaits:
-        return step_waits(self.reading.calls, self.steps)
+        return measure_step_waits(self.reading.calls, self.steps)
 
     @cached_property
     def ids(self) -> list[str]:
@@ -75,11 +235,11 @@ class HostPipelines:
         parts, known, helps = reading.parts, iterators.attributes, _Helps(self)
         read = parts.part == FILE_READ
         reading_ps = np.zeros(len(tree.iterator) + 1, np.int64)
-        reading_ps[rows_of(tree, parts.pipeline[read], parts.iterator[read])] = parts.time_ps[read]
+        reading_ps[find_tree_rows(tree, parts.pipeline[read], parts.iterator[read])] = parts.time_ps[read]
         suggestions: list[str | None] = []
         for row in self.bottlenecks.of_pipeline.tolist():
             number = int(tree.iterator[row]) if row >= 0 else -1
-            suggestions.append(None if row < 0 else suggestion(
+            suggestions.append(None if row < 0 else suggest_change(
                 iterators.name[number],
                 iterators.long_name[number],
                 {name: known[name][number] for name in ("parallelism", "autotune") if name in known},
@@ -91,14 +251,14 @@ class HostPipelines:
 
     @cached_property
     def in_steps(self) -> InSteps:
-        return _in_steps(self.reading, self.steps, self.waits)
+        return _measure_in_steps(self.reading, self.steps, self.waits)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "sums"}
 
     def without_calls(self) -> HostPipelines:
         """The same without rows of calls, records and steps."""
-        nothing, steps = nothing_read(), no_steps(of_devices=self.steps.of_devices)
+        nothing, steps = make_empty_reading(), make_no_steps(of_devices=self.steps.of_devices)
         reading = replace(self.reading, calls=nothing.calls, records=nothing.records)
         found = HostPipelines(self.host, reading, steps, self.slow_us, self.parallel)
         names = ("calls", "what_if", "suggestions", "in_steps")
@@ -123,7 +283,7 @@ class InSteps(NamedTuple):
     ahead_known: bool
 
 
-def _in_steps(reading: Reading, steps: Steps, waits: StepWaits) -> InSteps:
+def _measure_in_steps(reading: PipelineReading, steps: StepSpans, waits: StepWaits) -> InSteps:
     count, durations = len(reading.pipelines), np.maximum(steps.duration_ps, 0)
     called = len(reading.calls) > 0
     total = int(durations.sum())
@@ -132,11 +292,11 @@ def _in_steps(reading: Reading, steps: Steps, waits: StepWaits) -> InSteps:
         rows = np.flatnonzero(waits.pipeline == pipeline)
         return int(waits.wait_ps[rows].sum()) / total if total and waits.count[rows].any() else None
 
-    away = reading.calls.pipeline[outside(reading.calls, steps)]
+    away = reading.calls.pipeline[is_outside_steps(reading.calls, steps)]
     return InSteps(
         len(steps.group),
-        exact_sum(durations, "the durations of steps") if called else 0,
-        int(waited(reading.calls, steps).sum()) if called else 0,
+        sum_exactly(durations, "the durations of steps") if called else 0,
+        int(measure_waits(reading.calls, steps).sum()) if called else 0,
         bool(waits.count.any()),
         bool(waits.wait_ps.any()),
         np.bincount(away, minlength=count).tolist(),
@@ -150,7 +310,7 @@ class _Helps:
 
     def __init__(self, host: HostPipelines) -> None:
         found, tree = host.what_if, host.reading.tree
-        self._like, self._pipeline = alike(host.reading), tree.pipeline
+        self._like, self._pipeline = find_alike(host.reading), tree.pipeline
         known, several = found.then_ps >= 0, found.change == PARALLEL
         row = self._like[found.tree_row]
         self._of = {
@@ -176,7 +336,7 @@ class _Helps:
 # ---- rows of the tables
 
 
-@dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class _Rows:
     """Rows of a table about one host. ``pipeline``, ``iterator``: of each row, -1: none; ``columns``: an object with
     further columns of the table, each by its name."""
@@ -190,14 +350,14 @@ class _Rows:
         return getattr(self.columns, name)
 
     @property
-    def reading(self) -> Reading:
+    def reading(self) -> PipelineReading:
         return self.host.reading
 
     def ids(self, iterator: npt.NDArray[Any]) -> pa.Array:
-        return texts([*self.host.ids, None], iterator)
+        return encode_texts([*self.host.ids, None], iterator)
 
     def long_names(self, iterator: npt.NDArray[Any]) -> pa.Array:
-        return texts([*self.reading.iterators.long_name, None], iterator)
+        return encode_texts([*self.reading.iterators.long_name, None], iterator)
 
     def roots(self) -> npt.NDArray[Any]:
         return self.reading.pipelines.root
@@ -213,16 +373,16 @@ class _Rows:
 
     def of_iterator(self) -> Int64s:
         """The critical time of the iterator of each row, over all calls."""
-        return np.append(self.host.sums.critical_ps, 0)[rows_of(self.reading.tree, self.pipeline, self.iterator)]
+        return np.append(self.host.sums.critical_ps, 0)[find_tree_rows(self.reading.tree, self.pipeline, self.iterator)]
 
 
-def rows_of_host(host: HostPipelines) -> dict[str, _Rows]:
+def list_rows(host: HostPipelines) -> dict[str, _Rows]:
     """The rows of each table."""
     reading, tree, records, calls = host.reading, host.reading.tree, host.reading.records, host.reading.calls
     of_pipeline, of_call = host.bottlenecks.of_pipeline, host.bottlenecks.of_call
     parts, segments, changed = reading.parts, reading.segments, host.what_if.tree_row
     some = np.flatnonzero(of_pipeline >= 0)
-    of_part = rows_of(tree, parts.pipeline, parts.iterator)
+    of_part = find_tree_rows(tree, parts.pipeline, parts.iterator)
     critical = np.append(host.sums.critical_ps, 0)[of_part]
     order = np.lexsort((parts.part, -parts.time_ps, of_part, -critical, parts.pipeline))
     return {
@@ -243,27 +403,27 @@ def rows_of_host(host: HostPipelines) -> dict[str, _Rows]:
 # ---- columns
 
 
-def _marked(count: int, places: Int64s) -> npt.NDArray[np.bool_]:
+def _mark_places(count: int, places: Int64s) -> npt.NDArray[np.bool_]:
     """Which of ``count`` rows are at these places; -1: none."""
     marks = np.zeros(count, np.bool_)
     marks[places[places >= 0]] = True
     return marks
 
 
-def _size(value: Value) -> int | None:
+def _get_size(value: Value) -> int | None:
     return value if isinstance(value, int) and 0 <= value <= _MOST else None
 
 
-def _recorded(name: str, convert: Callable[[Value], int | None] = _size) -> Formula:
+def _make_recorded_column(name: str, convert: Callable[[Value], int | None] = _get_size) -> Formula:
     return lambda rows: rows.recorded(name, convert)
 
 
-def _of_root(name: str, description: str) -> Column:
-    return Count(name, description, lambda rows: recorded_numbers(rows.reading, name)[rows.roots()],
-                 lambda rows: recorded_numbers(rows.reading, name)[rows.roots()] == 0)  # fmt: skip
+def _make_root_column(name: str, description: str) -> Column:
+    return Count(name, description, lambda rows: read_numbers(rows.reading, name)[rows.roots()],
+                 lambda rows: read_numbers(rows.reading, name)[rows.roots()] == 0)  # fmt: skip
 
 
-def _step_of_call(rows: _Rows) -> pa.Array:
+def _get_call_step(rows: _Rows) -> pa.Array:
     """Null: the call belongs to no step."""
     steps, group = rows.host.steps.group, rows.reading.calls.group_id
     at = np.searchsorted(steps, group)
@@ -271,22 +431,22 @@ def _step_of_call(rows: _Rows) -> pa.Array:
     return pa.array(np.append(rows.host.steps.number, -1)[at], mask=~of_step | (group < 0))
 
 
-def _no_prediction(rows: _Rows) -> npt.NDArray[np.bool_]:
+def _explain_no_prediction(rows: _Rows) -> npt.NDArray[np.bool_]:
     return np.asarray(rows.then_ps < 0)
 
 
-def _no_iterator(rows: _Rows) -> npt.NDArray[np.bool_]:
+def _lacks_iterator(rows: _Rows) -> npt.NDArray[np.bool_]:
     return rows.iterator < 0
 
 
 _HOST: Final = Text("host", "host, named after the file of its capture",
-                    lambda rows: texts([rows.host.host], np.zeros(len(rows.pipeline), np.int64)))  # fmt: skip
+                    lambda rows: encode_texts([rows.host.host], np.zeros(len(rows.pipeline), np.int64)))  # fmt: skip
 _PIPELINE: Final = Text("pipeline", "input pipeline, Host:k or Device:k, numbered on each host by first call",
-                        lambda rows: texts(rows.reading.pipelines.name, rows.pipeline))  # fmt: skip
+                        lambda rows: encode_texts(rows.reading.pipelines.name, rows.pipeline))  # fmt: skip
 _ITERATOR: Final = Text("iterator_id", "id of the iterator, as recorded",
                         lambda rows: rows.ids(rows.iterator))  # fmt: skip
 _NAME: Final = Text("name", "what the iterator does: the last part of its long name",
-                    lambda rows: texts([*rows.reading.iterators.name, None], rows.iterator))  # fmt: skip
+                    lambda rows: encode_texts([*rows.reading.iterators.name, None], rows.iterator))  # fmt: skip
 _LONG_NAME: Final = Text("long_name", "full name of the iterator: the names of its consumers, then its name",
                          lambda rows: rows.long_names(rows.iterator))  # fmt: skip
 
@@ -295,7 +455,7 @@ _NO_TIME: Final = "null: the calls took no time"
 _NOT_APPLICABLE: Final = "null: the change does not apply"
 
 
-def _bottleneck(what: str) -> tuple[Column, ...]:
+def _make_bottleneck_column(what: str) -> tuple[Column, ...]:
     return (
         Text("bottleneck_id", f"iterator with the largest critical time {what}; {_NO_TIME}", _ITERATOR.of),
         Text("bottleneck_name", f"name of the bottleneck; {_NO_TIME}", _NAME.of),
@@ -307,7 +467,7 @@ _TABLES: Final = (
         _HOST,
         _PIPELINE,
         Text("kind", "host, or device: a pipeline that copies elements to a device in advance",
-             lambda rows: texts(["host", "device"], rows.reading.pipelines.is_device.astype(np.int64))),
+             lambda rows: encode_texts(["host", "device"], rows.reading.pipelines.is_device.astype(np.int64))),
         Text("root_id", "id of the iterator that the program calls", lambda rows: rows.ids(rows.roots())),
         Text("name", "long name of the iterator that the program calls", lambda rows: rows.long_names(rows.roots())),
         Count("call_count", "calls of the pipeline; each returns an element, usually a batch", lambda rows: rows.count),
@@ -322,17 +482,19 @@ _TABLES: Final = (
         Picoseconds("total_ps", "sum of the durations of the calls"),
         Picoseconds("between_calls_ps", "time between the first call and the last in which no call ran",
                     lambda rows: rows.between_ps),
-        _of_root("cpu_budget", "cores that the pipeline uses: all of the host, unless the program sets another number; "
+        _make_root_column("cpu_budget",
+                          "cores that the pipeline uses: all of the host, unless the program sets another number; "
                  "null: not recorded"),
-        _of_root("threadpool_size", "threads of the pipeline's own pool, which run its functions; null: it has no "
+        _make_root_column("threadpool_size",
+                          "threads of the pipeline's own pool, which run its functions; null: it has no "
                  "pool, or the number is not recorded"),
-        *_bottleneck("over all calls, with similar iterators counted together"),
+        *_make_bottleneck_column("over all calls, with similar iterators counted together"),
         Text("bottleneck_long_name", f"long name of the bottleneck; {_NO_TIME}", _LONG_NAME.of),
         Picoseconds("bottleneck_ps", "critical time of the bottleneck and similar iterators / call_count, rounded "
                     f"down; {_NO_TIME}", lambda rows: rows.host.bottlenecks.critical_ps // np.maximum(
-                        rows.count, 1), _no_iterator),
+                        rows.count, 1), _lacks_iterator),
         Share("bottleneck_share", f"critical time of the bottleneck and similar iterators / total_ps; {_NO_TIME}",
-              lambda rows: rows.host.bottlenecks.critical_ps / np.maximum(rows.total_ps, 1), _no_iterator),
+              lambda rows: rows.host.bottlenecks.critical_ps / np.maximum(rows.total_ps, 1), _lacks_iterator),
         Count("bottleneck_call_count", "calls that have the same bottleneck, or a similar iterator as bottleneck",
               lambda rows: rows.host.bottlenecks.calls),
     ), derived=True),
@@ -354,11 +516,11 @@ _TABLES: Final = (
         Picoseconds("critical_ps", "critical time: the time that all calls waited for the iterator itself. The "
                     "critical times of all iterators add up to the time of all calls"),
         Share("critical_share", "critical_ps / time of all calls; null: the time of all calls is 0",
-              lambda rows: shares(rows.critical_ps, rows.host.calls.total_ps[rows.pipeline])),
+              lambda rows: divide_or_null(rows.critical_ps, rows.host.calls.total_ps[rows.pipeline])),
         Flag("is_blocking", "whether a call waited for the iterator, or for work that it takes part in",
              lambda rows: rows.blocking),
         Flag("is_bottleneck", "whether the iterator is the bottleneck of the pipeline",
-             lambda rows: _marked(len(rows.iterator), rows.host.bottlenecks.of_pipeline)),
+             lambda rows: _mark_places(len(rows.iterator), rows.host.bottlenecks.of_pipeline)),
         Count("event_count", "all events of the iterator on the host, in calls or not",
               lambda rows: rows.reading.iterators.event_count[rows.iterator]),
         Picoseconds("event_self_ps", "duration of all events of the iterator, minus the time of iterators inside them",
@@ -366,15 +528,16 @@ _TABLES: Final = (
         Picoseconds("function_ps", "time of user functions that the iterator ran, each counted in full",
                     lambda rows: rows.reading.iterators.event_function_ps[rows.iterator]),
         Count("parallelism", "calls that the iterator runs at the same time, as last recorded; null: not recorded",
-              _recorded("parallelism")),
+              _make_recorded_column("parallelism")),
         Count("buffer_size", "elements that the iterator's buffer can hold, as last recorded; null: not recorded",
-              _recorded("buffer_size")),
+              _make_recorded_column("buffer_size")),
         Flag("autotune", "whether the framework chooses the parallelism or buffer size itself; null: not recorded",
-             _recorded("autotune", is_true)),
+             _make_recorded_column("autotune", is_true)),
         Flag("deterministic", "whether the iterator keeps the order of elements; null: not recorded",
-             _recorded("deterministic", is_true)),
-        Count("cycle_length", "inputs that the iterator reads in turn; null: not recorded", _recorded("cycle_length")),
-        Count("batch_size", "elements of a batch; null: not recorded", _recorded("batch_size")),
+             _make_recorded_column("deterministic", is_true)),
+        Count("cycle_length", "inputs that the iterator reads in turn; null: not recorded",
+              _make_recorded_column("cycle_length")),
+        Count("batch_size", "elements of a batch; null: not recorded", _make_recorded_column("batch_size")),
     ), derived=True),
     TableSchema("critical_path", "a period of the slowest call of a pipeline, in order of time", (
         _HOST,
@@ -401,7 +564,7 @@ _TABLES: Final = (
         Picoseconds("max_call_ps", "duration of the slowest call of the pipeline",
                     lambda rows: rows.host.calls.most_ps[rows.pipeline]),
         Text("suggestion", "how to make the bottleneck faster",
-             lambda rows: texts(rows.host.suggestions, rows.pipeline)),
+             lambda rows: encode_texts(rows.host.suggestions, rows.pipeline)),
     ), derived=True),
     TableSchema("self_time", "a part of the critical time of an iterator, longest first", (
         _HOST,
@@ -409,22 +572,22 @@ _TABLES: Final = (
         _ITERATOR,
         _NAME,
         Text("part", "what the time was spent on: file read, user function, taking from the buffer, waiting for a "
-             "buffer, other", lambda rows: texts(PARTS, rows.part.astype(np.int64))),
+             "buffer, other", lambda rows: encode_texts(PARTS, rows.part.astype(np.int64))),
         Picoseconds("time_ps", "time of the part, over all calls"),
         Share("share", "time_ps / critical time of the iterator; null: the critical time is 0",
-              lambda rows: shares(rows.time_ps, rows.of_iterator())),
+              lambda rows: divide_or_null(rows.time_ps, rows.of_iterator())),
     ), derived=True),
     TableSchema("step_waits", "a pipeline in a step of its host", (
         _HOST,
         Count("step", "number of the step, as in the analysis steps; if hosts number a step differently, the "
               "number on this host",
               lambda rows: rows.host.steps.number[rows.step]),
-        Text("step_name", "name of the step", lambda rows: texts(rows.host.steps.label, rows.step)),
+        Text("step_name", "name of the step", lambda rows: encode_texts(rows.host.steps.label, rows.step)),
         _PIPELINE,
         Count("call_count", "calls that belong to the step, on any thread", lambda rows: rows.count),
         Picoseconds("wait_ps", "time of the step in which a call that belongs to it ran"),
         Share("wait_share", "wait_ps / duration of the step; null: the duration is 0",
-              lambda rows: shares(rows.wait_ps, np.maximum(rows.host.steps.duration_ps[rows.step], 0))),
+              lambda rows: divide_or_null(rows.wait_ps, np.maximum(rows.host.steps.duration_ps[rows.step], 0))),
         Picoseconds("ahead_ps", "time of the step in which a call that belongs to no step ran, such as on a thread "
                     "that runs ahead; null: too many steps and pipelines to compute it", lambda rows: rows.ahead_ps,
                     lambda rows: rows.ahead_ps < 0),
@@ -436,37 +599,37 @@ _TABLES: Final = (
         _ITERATOR,
         _NAME,
         Text("change", "twice as fast; prefetched: the iterator runs ahead of its consumer; parallel by n", lambda rows:
-             texts(["twice as fast", "prefetched", f"parallel by {rows.host.parallel:,}"], rows.change)),
+             encode_texts(["twice as fast", "prefetched", f"parallel by {rows.host.parallel:,}"], rows.change)),
         Picoseconds("now_ps", "time per batch now: mean duration of a call + mean time between calls; null: the "
                     "pipeline was called once", lambda rows: rows.now_ps, lambda rows: rows.now_ps < 0),
         Picoseconds("then_ps", "time per batch after the change, if all threads compute; the limit of cores counts if "
-                    f"cpu_budget is known; {_NOT_APPLICABLE}", lambda rows: rows.then_ps, _no_prediction),
+                    f"cpu_budget is known; {_NOT_APPLICABLE}", lambda rows: rows.then_ps, _explain_no_prediction),
         Picoseconds("least_then_ps", "time per batch after the change, if threads wait instead of computing, for "
                     f"storage or other hosts, so that cores do not limit it; {_NOT_APPLICABLE}",
-                    lambda rows: rows.least_ps, _no_prediction),
+                    lambda rows: rows.least_ps, _explain_no_prediction),
         Picoseconds("saved_ps", f"now_ps - then_ps; {_NOT_APPLICABLE}", lambda rows: rows.now_ps - rows.then_ps,
-                    _no_prediction),
+                    _explain_no_prediction),
         Column("speedup", pa.float64(), f"now_ps / then_ps; {_NOT_APPLICABLE}, or then_ps is 0", True,
-               of=lambda rows: shares(rows.now_ps, np.maximum(rows.then_ps, 0))),
+               of=lambda rows: divide_or_null(rows.now_ps, np.maximum(rows.then_ps, 0))),
         Count("iterator_count", "iterators that change together, which differ only in the number of an input",
               lambda rows: rows.alike),
         Text("assumption", "what the prediction assumes, or why there is no prediction",
-             lambda rows: texts(*worded(rows.host.what_if, rows.host.parallel))),
+             lambda rows: encode_texts(*describe_predictions(rows.host.what_if, rows.host.parallel))),
     ), derived=True),
     TableSchema("calls", "a call of a pipeline, slowest first", (
         _HOST,
         _PIPELINE,
         Count("rank", "place among the calls of the pipeline, from 0: the slowest",
               lambda rows: np.arange(len(rows.pipeline)) - rows.reading.pipelines.first[rows.pipeline]),
-        Count("step", "step that the call belongs to, numbered as in step_waits; null: no step", _step_of_call),
+        Count("step", "step that the call belongs to, numbered as in step_waits; null: no step", _get_call_step),
         Picoseconds("start_ps", "start of the call, from the start of the host's capture"),
         Picoseconds("duration_ps", "duration of the call: the time that the program waited"),
         Flag("is_slow", "whether the call took longer than slow_call_us",
              lambda rows: rows.duration_ps > rows.host.slow_us * _PS_PER_US),
-        *_bottleneck("of the call"),
+        *_make_bottleneck_column("of the call"),
         Picoseconds("bottleneck_ps", f"critical time of the bottleneck in the call; {_NO_TIME}",
                     lambda rows: np.append(rows.reading.records.critical_ps, 0)[rows.host.bottlenecks.of_call],
-                    _no_iterator),
+                    _lacks_iterator),
     ), derived=True),
     TableSchema("call_iterators", "an iterator in a call; consumers come before their inputs", (
         _HOST,
@@ -483,7 +646,7 @@ _TABLES: Final = (
         Count("call_count", "events of the iterator in the call", lambda rows: rows.count),
         Flag("is_blocking", "whether the call waited for the iterator, or for work that it takes part in"),
         Flag("is_bottleneck", "whether the iterator has the largest critical time of the call",
-             lambda rows: _marked(len(rows.reading.records), rows.host.bottlenecks.of_call)),
+             lambda rows: _mark_places(len(rows.reading.records), rows.host.bottlenecks.of_call)),
     ), derived=True),
 )  # fmt: skip
 TABLES: Final = {table.name: table for table in _TABLES}

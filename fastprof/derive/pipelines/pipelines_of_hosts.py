@@ -1,11 +1,311 @@
-"""What is known of the pipelines of many hosts after one look at each."""
+"""The pipelines of many hosts after one look at each, and the report on them in sentences: which are slow, why, and
+what to do about it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Final, NamedTuple
 
-from fastprof.derive.pipelines.kept_pipelines import KeptPipelinesOfHost, PipelineTotals
+import numpy as np
+import pyarrow as pa
+
+from fastprof.derive.pipelines.pipeline_tables import LARGE, TABLES, HostPipelines, InSteps, list_rows
+from fastprof.derive.pipelines.recorded_pipelines import FILE_READ, USER_FUNCTION, WAITING
+from fastprof.derive.pipelines.stages import AHEAD, PARALLEL, TWICE, describe_cores
+from fastprof.tables.host_spill import MadeTogether, SetAside, Stored, StoredByName, StoredTable
+
+WORTH_SAYING: Final = 1.05
+"""The least speedup of a batch for a change to be named, or drawn."""
+PACE: Final = 1.02
+"""The program sets the pace of a batch that takes no longer than this times its own time between calls."""
+HARDLY: Final = 0.01
+"""Share of step time below which waiting for input is not worth a recommendation."""
+MAINLY: Final = 0.5
+"""Least share of an iterator's time that is reported as its main activity."""
+
+NO_ITERATORS: Final = (
+    "no events of tf.data iterators. TensorFlow records them on the host from host_tracer_level=2 on, which is its "
+    "default, while a pipeline is read: profile several batches. Input that is not read with tf.data leaves none"
+)
+NO_CALLS: Final = (
+    "events of tf.data iterators, but no call of the program for an element of a pipeline: profile for longer, with "
+    "several batches in the capture"
+)
+NO_CHOSEN_CALLS: Final = "events of tf.data iterators, but no call of a pipeline belongs to the selected steps"
+_UNITS: Final = ((10**12, "s"), (10**9, "ms"), (10**6, "µs"), (10**3, "ns"), (1, "ps"))
+_PARTS: Final = {
+    FILE_READ: "reading files",
+    USER_FUNCTION: "in its function",
+    WAITING: "waiting for its buffer to fill",
+}
+
+
+class Change(NamedTuple):
+    """The change worth trying first, in words: a prefetch or calls in parallel, if they save at least half as much as
+    the best change; else faster code. Then the time per batch before and after; ``least_ps``: after it, if threads wait
+    rather than compute; ``cores``: of the host, 0: not recorded; ``between_ps``: that the program takes itself."""
+
+    words: str
+    now_ps: int
+    then_ps: int
+    least_ps: int
+    cores: int
+    between_ps: int
+
+    def text(self) -> str:
+        """What it would make of a batch."""
+        faster = f" ({self.now_ps / self.then_ps:,.2g} times as fast)" if self.then_ps else ""
+        sentence = (
+            f"A batch takes {format_three_digits(self.now_ps)}; with {self.words}, "
+            f"{format_three_digits(self.then_ps)}{faster}"
+        )
+        if self.least_ps < self.then_ps:
+            waiting = f"{format_three_digits(self.least_ps)} if they wait for something else"
+            return f"{sentence} if threads compute, as {describe_cores(self.cores)} there for it, and {waiting}."
+        if self.then_ps <= PACE * self.between_ps:
+            return f"{sentence}: then the program sets the pace, and not its input."
+        return f"{sentence}."
+
+
+def format_three_digits(ps: int) -> str:
+    """A time in a unit that suits, to three digits."""
+    size, unit = next((one for one in _UNITS if ps >= one[0]), _UNITS[-1])
+    value = ps / size
+    return f"{value:,.{max(0, 3 - len(str(int(value)))) if size > 1 else 0}f} {unit}"
+
+
+def find_best_change(host: HostPipelines, pipeline: int) -> Change | None:
+    """The change of a pipeline worth trying first; None: it makes no batch a twentieth faster. Of changes that save
+    about as much, the one goes first that takes least: a prefetch, then calls in parallel. Faster code takes most: it
+    goes first where it saves more than twice as much as these."""
+    found = host.what_if
+    rows = np.flatnonzero((host.reading.tree.pipeline[found.tree_row] == pipeline) & found.helps)
+    rows = rows[found.now_ps[rows] >= WORTH_SAYING * found.then_ps[rows]]
+    if not len(rows):
+        return None
+    is_setting = found.change[rows] != TWICE
+    saved = found.saved_ps[rows]
+    if 2 * int(saved[is_setting].max(initial=0)) >= int(saved.max()):
+        rows = rows[is_setting]
+    ties = rows[found.then_ps[rows] <= int(found.then_ps[rows].min()) * 1.01]
+
+    def effort(row: int) -> tuple[int, int, int]:
+        effort = {AHEAD: 0, PARALLEL: 1}.get(int(found.change[row]), 2)
+        return effort, int(found.then_ps[row]), int(found.least_ps[row])
+
+    row = min(ties.tolist(), key=effort)
+    now, then, least = (int(column[row]) for column in (found.now_ps, found.then_ps, found.least_ps))
+    name = host.reading.iterators.name[int(host.reading.tree.iterator[found.tree_row[row]])]
+    words = {AHEAD: f"a prefetch after {name}", PARALLEL: f"{name} in parallel by {host.parallel:,}"}
+    between = int(host.calls.between_ps[pipeline]) // max(int(host.calls.count[pipeline]) - 1, 1)
+    text = words.get(int(found.change[row]), f"{name} twice as fast")
+    return Change(text, now, then, least, int(found.cores[row]), between)
+
+
+def describe_pipeline(host: HostPipelines, pipeline: int, *, several_hosts: bool) -> str:
+    """What is slow about a pipeline, and what to do about it."""
+    calls, names = host.calls, host.reading.pipelines.name
+    count, slow, total = (int(column[pipeline]) for column in (calls.count, calls.slow, calls.total_ps))
+    of = f" of {host.host}" if several_hosts else ""
+    long = (
+        f"{slow:,} of {count:,} calls take more than {host.slow_us:,} µs, "
+        f"{format_three_digits(total // count)} on average"
+    )
+    long = long if count > 1 else f"its only call takes {format_three_digits(total)}"
+    name, waits = f"{names[pipeline]}{of}", measure_step_share(host, pipeline)
+    if is_outside(host, pipeline):
+        when = "outside of all steps: the capture does not record whether the program waits for that."
+        return f"{name}: {long}, {when}{_describe_bottleneck(host, pipeline)}"
+    if waits is not None and waits < HARDLY:
+        hardly = f"but steps wait only {100 * waits:,.1f} % of their time for it."
+        return f"{name}: {long}, {hardly}{_describe_bottleneck(host, pipeline)}"
+    sentence = f"{name} is slow: {long}"
+    sentence += "." if waits is None else f"; steps wait {100 * waits:,.1f} % of their time for it."
+    sentence += _describe_bottleneck(host, pipeline)
+    if host.suggestions[pipeline]:
+        sentence += f" {host.suggestions[pipeline]}"
+    change = find_best_change(host, pipeline)
+    return sentence if change is None else f"{sentence} {change.text()}"
+
+
+def _describe_bottleneck(host: HostPipelines, pipeline: int) -> str:
+    """What takes most of a call, with a space before; "": it takes no time."""
+    row, total = int(host.bottlenecks.of_pipeline[pipeline]), int(host.calls.total_ps[pipeline])
+    if row < 0 or not total:
+        return ""
+    iterator = int(host.reading.tree.iterator[row])
+    share = int(host.bottlenecks.critical_ps[pipeline]) / total
+    name = host.reading.iterators.name[iterator]
+    return f" {100 * share:.0f} % of a call is {name}{_find_main_work(host, pipeline, iterator)}."
+
+
+def is_outside(host: HostPipelines, pipeline: int) -> bool:
+    """Whether all calls of a pipeline run outside of the steps that there are."""
+    return host.in_steps.step_count > 0 and host.in_steps.outside[pipeline] == int(host.calls.count[pipeline])
+
+
+def measure_step_share(host: HostPipelines, pipeline: int) -> float | None:
+    """The share of the time of the host's steps in which calls of the pipeline ran that belong to them; None: there are
+    no steps, or no call belongs to one."""
+    return host.in_steps.shares[pipeline]
+
+
+def _find_main_work(host: HostPipelines, pipeline: int, iterator: int) -> str:
+    """What the iterator spends at least half of its time on, if it is one of the things that have a name."""
+    parts = host.reading.parts
+    rows = np.flatnonzero((parts.pipeline == pipeline) & (parts.iterator == iterator))
+    if not len(rows):
+        return ""
+    row = int(rows[parts.time_ps[rows].argmax()])
+    words = _PARTS.get(int(parts.part[row]))
+    whole = int(parts.time_ps[rows].sum())
+    return f", mostly {words}" if words and int(parts.time_ps[row]) >= MAINLY * whole else ""
+
+
+_MANY: Final = 1 << 16
+"""Records of calls of several hosts whose large tables are in memory."""
+
+
+_NO_CALLS: Final = InSteps(0, 0, 0, has_calls=False, waits=False, outside=[], shares=[], ahead_known=True)
+
+
+class PipelineTotals(NamedTuple):
+    """Numbers of a host. ``pipelines``, ``iterators``, ``calls``, ``slow_calls``: how many; ``most_ps``: of a call;
+    ``in_steps``: see InSteps; ``of_devices``: whether steps come from events of devices; ``predicted``, ``helps``:
+    whether anything is predicted of a change, and any change helps; ``cores``: that predictions rest on; ``slow``: the
+    pipelines with slow calls: whether all calls are outside of steps, the time of calls below 0, the number of the
+    pipeline and of its calls."""
+
+    pipelines: int
+    iterators: int
+    calls: int
+    slow_calls: int
+    most_ps: int
+    in_steps: InSteps
+    of_devices: bool
+    predicted: bool
+    helps: bool
+    cores: list[int]
+    slow: list[tuple[bool, int, int, int]]
+
+    @classmethod
+    def of(cls, host: HostPipelines) -> PipelineTotals:
+        if not host.call_count:
+            return cls(0, 0, 0, 0, 0, _NO_CALLS, False, False, False, [], [])
+        calls, predicted = host.calls, bool((host.what_if.then_ps >= 0).any())
+        return cls(
+            len(host.reading.pipelines),
+            len(host.reading.tree.iterator),
+            host.call_count,
+            int(calls.slow.sum()),
+            int(calls.most_ps.max(initial=0)),
+            host.in_steps,
+            host.steps.of_devices,
+            predicted,
+            bool(host.what_if.helps.any()),
+            [number for number in np.unique(host.what_if.cores).tolist() if number] if predicted else [],
+            [
+                (bool(is_outside(host, pipeline)), -int(calls.total_ps[pipeline]), pipeline, int(calls.count[pipeline]))
+                for pipeline in np.flatnonzero(calls.slow).tolist()
+            ],
+        )
+
+
+class KeptPipelinesOfHost(SetAside[HostPipelines]):
+    """``event_count``: events of iterators; ``unidentified``: those without an id; ``chosen``: only some steps are
+    selected."""
+
+    def __init__(self, found: HostPipelines, event_count: int, unidentified: int, *, chosen: bool) -> None:
+        self.event_count, self.unidentified, self.chosen = event_count, unidentified, chosen
+        self.record_count = len(found.reading.records)
+        self._totals: PipelineTotals | None = None
+        self._summary: Stored[HostPipelines] | None = None
+        self._tables: StoredByName[pa.Table] | None = None
+        super().__init__(found, is_large=self.record_count > 0)
+
+    @property
+    def totals(self) -> PipelineTotals:
+        with self._guard:
+            if self._totals is None:
+                self._totals = PipelineTotals.of(self.value())
+            return self._totals
+
+    def pipelines(self) -> HostPipelines:
+        """Those of the host, without its calls if they are set aside."""
+        with self._guard:
+            return self.value() if self._summary is None else self._summary.value()
+
+    def table(self, name: str) -> pa.Table:
+        """The host's rows of a table that is not large."""
+        with self._guard:
+            stored = self._tables
+        return _make_host_table(self.value(), name) if stored is None else stored.value(name)
+
+    def summarize(self) -> None:
+        if self._summary is None:
+            found, _ = self.value(), self.totals
+            self._tables = StoredByName({name: _make_host_table(found, name) for name in TABLES if name not in LARGE})
+            self._summary = Stored(found.without_calls())
+
+
+def _make_host_table(host: HostPipelines, name: str) -> pa.Table:
+    rows = list_rows(host)[name]
+    return TABLES[name].of(rows) if len(rows.pipeline) else TABLES[name].empty()
+
+
+def make_pipeline_tables(
+    hosts: Sequence[KeptPipelinesOfHost], record_count: int, *, several: bool
+) -> dict[str, Callable[[], pa.Table]]:
+    """What makes each of TABLES. ``hosts``: those with pipelines; ``record_count``: of all; ``several``: whether there
+    are other hosts, with pipelines or without."""
+    large = _LargeTables(hosts, record_count)
+    made: dict[str, Callable[[str], pa.Table]] = dict.fromkeys(LARGE, large.table)
+    made["bottlenecks"] = partial(_sort_largest_first, hosts, "total_ps")
+    if several:
+        made["what_if"] = partial(_sort_largest_first, hosts, "saved_ps")
+    return {name: partial(made.get(name, partial(_make_small_table, hosts)), name) for name in TABLES}
+
+
+def _sort_largest_first(hosts: Sequence[KeptPipelinesOfHost], amount: str, name: str) -> pa.Table:
+    found = _make_small_table(hosts, name)
+    if found.num_rows < 2:  # the rest would import pyarrow.compute
+        return found
+    amounts = found[amount].fill_null(-1) if found[amount].null_count else found[amount]
+    return found.take(pa.array(np.argsort(-np.asarray(amounts), kind="stable")))
+
+
+def _make_small_table(hosts: Sequence[KeptPipelinesOfHost], name: str) -> pa.Table:
+    return _join_parts(name, [host.table(name) for host in hosts])
+
+
+def _join_parts(name: str, parts: Sequence[pa.Table]) -> pa.Table:
+    some = [part for part in parts if part.num_rows]
+    return pa.concat_tables(some).unify_dictionaries().combine_chunks() if some else TABLES[name].empty()
+
+
+class _LargeTables:
+    """Of many records, all of them are made at the first use of one, host by host, and are in a temporary file."""
+
+    def __init__(self, hosts: Sequence[KeptPipelinesOfHost], record_count: int) -> None:
+        self._hosts, self._record_count = hosts, record_count
+        self._of_many = MadeTogether(partial(_list_spilled, hosts))
+
+    def table(self, name: str) -> pa.Table:
+        hosts = self._hosts
+        if len(hosts) < 2 or self._record_count <= _MANY:
+            return _join_parts(name, [_make_host_table(host.value(), name) for host in hosts])
+        return self._of_many.table(name)
+
+
+def _list_spilled(hosts: Sequence[KeptPipelinesOfHost]) -> dict[str, pa.Table]:
+    made = {name: StoredTable() for name in LARGE}
+    for host in hosts:
+        found = host.value()
+        for name in LARGE:
+            made[name].append(_make_host_table(found, name))
+    return {name: one.table() if len(one) else TABLES[name].empty() for name, one in made.items()}
+
 
 MOST: Final = 5
 """Slow pipelines that are known by their hosts."""

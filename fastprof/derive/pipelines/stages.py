@@ -1,29 +1,127 @@
-"""The stages of pipelines: what works at the same time, and how long each takes for a batch.
-
-Asynchronous iterators cut a pipeline into stages: the program with the iterators on its own thread, and below each
-asynchronous iterator those that run on its thread, with the functions that it runs itself, some at a time. The longest
-stage sets the pace. Times are doubles of picoseconds a batch, exact up to two hours.
-
-An iterator that runs k calls at a time has k elements ready at most. Whoever takes B > k of them in a burst, and does
-something else between bursts, waits for the rest (``late``).
-
-Where the number of cores is recorded, the time of all stages together takes its share of each, if threads compute. They
-may wait instead, for storage or another host: a capture does not record which.
-"""
+"""Sums over pipeline calls, the stages that work at the same time, and the time per batch if one iterator were twice as
+fast, ran ahead, or ran in parallel."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
+from copy import copy
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+import numpy.typing as npt
 
-from fastprof.derive.pipelines.iterator_kinds import Kind, kind_of
-from fastprof.derive.pipelines.iterator_tree import Subtrees
-from fastprof.schema.array_types import Bools, Float64s, Int64s
+from fastprof.derive.ops.op_table import sum_by
+from fastprof.derive.pipelines.iterators import Subtrees, find_tree_rows
+from fastprof.derive.pipelines.recorded_pipelines import GENERATOR, IteratorKind, find_iterator_kind
+from fastprof.derive.steps.step_database import PERCENTILES
+from fastprof.schema.columns import Bools, Float64s, Int64s
+from fastprof.schema.value_classes import dataclass
+from fastprof.wording.patterns import compile_late
 
 if TYPE_CHECKING:
-    from fastprof.derive.pipelines.pipeline_sums import CallSums, IteratorSums
-    from fastprof.derive.pipelines.reading import Reading
+    from fastprof.derive.pipelines.recorded_pipelines import Calls, InputPipelines, PipelineReading
+
+
+_INPUT = compile_late(r"\[\d+\]", re.ASCII)
+_WHAT = "the times of the calls of a pipeline"
+
+
+class CallSums:
+    """By pipeline. ``between_ps``: from its first call to the end of its last, time in which none of them ran."""
+
+    def __init__(self, pipelines: InputPipelines, calls: Calls, slow_ps: int) -> None:
+        """``slow_ps``: calls that take longer are slow."""
+        first, self.count = pipelines.first[:-1], np.diff(pipelines.first)
+        size, last = len(first), np.maximum(pipelines.first[1:] - 1, 0)
+        self.slow = np.bincount(calls.pipeline[calls.duration_ps > slow_ps], minlength=size)
+        self.total_ps = sum_by(calls.pipeline, calls.duration_ps, size, _WHAT)
+        self.between_ps = measure_between_calls(calls, size)
+        self.least_ps = calls.duration_ps[last]
+        self.most_ps = calls.duration_ps[first]
+        self.percentiles_ps = {
+            percent: calls.duration_ps[last - np.maximum((10 * percent * self.count + 999) // 1000 - 1, 0)]
+            for percent in PERCENTILES
+        }
+        """By nearest rank, as everywhere (time_spread.rank); calls are slowest first, so it counts from the end."""
+
+
+class IteratorSums:
+    """By row of the tree: over all calls of its pipeline. ``calls``: in how many of them it ran; ``tree_row``: of each
+    record."""
+
+    def __init__(self, reading: PipelineReading) -> None:
+        records, size = reading.records, len(reading.tree.iterator)
+        row = find_tree_rows(reading.tree, reading.calls.pipeline[records.call], records.iterator)
+        self.total_ps = sum_by(row, records.total_ps, size, _WHAT)
+        self.self_ps = sum_by(row, records.self_ps, size, _WHAT)
+        self.critical_ps = sum_by(row, records.critical_ps, size, _WHAT)
+        self.count = sum_by(row, records.count, size)
+        self.calls = np.bincount(row[row >= 0], minlength=size)
+        self.blocking = np.bincount(row[records.is_blocking & (row >= 0)], minlength=size) > 0
+        self.tree_row = row
+
+
+class Bottlenecks:
+    """``of_call``: by call, the record of the largest critical time. ``of_pipeline``: by pipeline, the row of the tree
+    of the largest over all calls, where iterators that are alike count together: the largest of them. -1: there is no
+    critical time. Of equal ones the one nearest to the program. ``critical_ps``: by pipeline, of that one and those
+    like it; ``calls``: how many of its calls have one of them for bottleneck."""
+
+    def __init__(self, reading: PipelineReading, sums: IteratorSums) -> None:
+        calls, records, tree, count = reading.calls, reading.records, reading.tree, len(reading.pipelines)
+        self.of_call = find_largest(records.call, records.critical_ps, len(calls.pipeline))
+        like = find_alike(reading)
+        together = sum_by(like, sums.critical_ps, len(like), _WHAT)
+        most = find_largest(tree.pipeline, together, count)
+        of_it = (like == most[tree.pipeline]) & (most[tree.pipeline] >= 0)
+        self.of_pipeline = find_largest(tree.pipeline, np.where(of_it, sums.critical_ps, 0), count)
+        row = np.append(sums.tree_row, -1)[self.of_call]
+        same = (row >= 0) & (np.append(like, -2)[row] == most[calls.pipeline])
+        self.critical_ps = np.append(together, 0)[most]
+        self.calls = np.bincount(calls.pipeline[same], minlength=count)
+
+    def without_calls(self) -> Bottlenecks:
+        found = copy(self)
+        found.of_call = self.of_call[:0].copy()
+        return found
+
+
+def measure_between_calls(calls: Calls, size: int) -> Int64s:
+    """For each of ``size`` pipelines, the time from its first call to its last in which none of them ran."""
+    order = np.lexsort((calls.start_ps, calls.pipeline))
+    pipeline, start = calls.pipeline[order], calls.start_ps[order]
+    end = start + calls.duration_ps[order]
+    if len(order) < 2:
+        return np.zeros(size, np.int64)
+    ends, place = np.unique(end, return_inverse=True)
+    reached = np.maximum.accumulate(pipeline.astype(np.int64) * len(ends) + place)
+    gap = start[1:] - ends[reached[:-1] % len(ends)]
+    gap[pipeline[1:] != pipeline[:-1]] = 0
+    return sum_by(pipeline[1:], np.maximum(gap, 0), size, _WHAT)
+
+
+def find_alike(reading: PipelineReading) -> Int64s:
+    """By row of the tree, the first row of its pipeline that differs from it only in which of several inputs it is
+    (``Interleave[1]::TFRecord``, ``Interleave[2]::TFRecord``): what a program sets up in one place."""
+    tree = reading.tree
+    numbers: dict[str, int] = {}
+    longs = reading.iterators.long_name
+    of_name = {long: numbers.setdefault(_INPUT.sub("", long), len(numbers)) for long in dict.fromkeys(longs)}
+    name = [of_name[long] for long in longs]
+    key = tree.pipeline.astype(np.int64) * max(len(numbers), 1) + np.array(name, np.int64)[tree.iterator]
+    _, first, of_key = np.unique(key, return_index=True, return_inverse=True)
+    return np.asarray(first[of_key])
+
+
+def find_largest(group: npt.NDArray[np.int32], values: Int64s, groups: int) -> Int64s:
+    """The row of the largest value above 0 of each group, the first of equal ones; -1: none. ``group`` ascends."""
+    most = np.zeros(groups, np.int64)
+    np.maximum.at(most, group, values)
+    rows = np.flatnonzero((values == most[group]) & (values > 0))
+    row = np.full(groups, -1, np.int64)
+    row[group[rows[::-1]]] = rows[::-1]
+    return row
 
 
 WAITED: Final = 0.05
@@ -36,7 +134,7 @@ class Stages:
     which takes from pipeline p.
 
     By row: ``batches``: it puts batches together; ``stage``: where it runs; ``work``: its time; ``each``: how often it
-    runs for a batch; ``late``: what its consumer waits for it in a burst.
+    runs for a batch; ``measure_burst_wait``: what its consumer waits for it in a burst.
     By stage: ``base``: time of the iterators on its thread, and of the program; ``function``: of the functions that it
     runs, ``at_a_time``: how many of them at a time, 0: not recorded; ``bursts``: waiting for what is late; ``least``:
     the assumed time of a stage that is waited for and whose work was not seen; ``time``: all in all.
@@ -44,40 +142,40 @@ class Stages:
     functions, 0: not recorded.
     """
 
-    def __init__(self, reading: Reading, calls: CallSums, sums: IteratorSums) -> None:
+    def __init__(self, reading: PipelineReading, calls: CallSums, sums: IteratorSums) -> None:
         tree, size, programs = reading.tree, len(reading.tree.iterator), len(calls.count)
         names = [reading.iterators.name[number] for number in tree.iterator.tolist()]
         pipeline, none = tree.pipeline.astype(np.int64), np.zeros(programs)
-        self.kind = np.array([kind_of(name) for name in names], np.int64)
+        self.kind = np.array([find_iterator_kind(name) for name in names], np.int64)
         self.batches = np.array([name.startswith(("Batch", "PaddedBatch")) for name in names], np.bool_)
         self.asynchronous = reading.iterators.is_async[tree.iterator]
         self.trees = Subtrees(tree, self.asynchronous)
         self.stage: Int64s = np.where(self.trees.stage >= 0, self.trees.stage, size + pipeline)
         self.pipeline: Int64s = np.concatenate([pipeline, np.arange(programs)])
-        self.cores = recorded_numbers(reading, "cpu_budget")[reading.pipelines.root]
-        self.threads = recorded_numbers(reading, "threadpool_size")[reading.pipelines.root]
+        self.cores = read_numbers(reading, "cpu_budget")[reading.pipelines.root]
+        self.threads = read_numbers(reading, "threadpool_size")[reading.pipelines.root]
         outside = calls.between_ps / np.maximum(calls.count - 1, 1)
         self.now: Float64s = calls.total_ps / np.maximum(calls.count, 1) + outside
         critical = sums.critical_ps / np.maximum(calls.count, 1)[pipeline]
 
-        at_once = recorded_numbers(reading, "parallelism")[tree.iterator]
+        at_once = read_numbers(reading, "parallelism")[tree.iterator]
         self.at_a_time = np.append(np.where(self.asynchronous, at_once, 0), none.astype(np.int64))
-        work, function, self.each = _work(reading, calls, sums, self.trees, self.stage)
+        work, function, self.each = _sum_work(reading, calls, sums, self.trees, self.stage)
         work = np.where(self.asynchronous, 0.0, np.where(self.stage < size, work, critical))
         function = np.append(np.where(self.asynchronous & (self.at_a_time[:size] > 0), function, 0.0), none)
         base = np.bincount(self.stage, work, size + programs) + np.append(np.zeros(size), outside)
-        kinds = np.append(self.kind, np.full(programs, Kind.OTHER))
-        time = busy(kinds, base, function, self.at_a_time)
+        kinds = np.append(self.kind, np.full(programs, IteratorKind.OTHER))
+        time = measure_stage_time(kinds, base, function, self.at_a_time)
         fits = np.minimum(1.0, self.now[self.pipeline] / np.maximum(time, 1e-30))  # batches do come at this pace
         self.base, self.function, self.work = base * fits, function * fits, work * fits[self.stage]
 
-        behind = late(self.kind, self.base[:size], self.function[:size], self.at_a_time[:size], self.each)
+        behind = measure_burst_wait(self.kind, self.base[:size], self.function[:size], self.at_a_time[:size], self.each)
         self.late: Float64s = np.where(self.asynchronous, behind, 0.0)
         self.bursts = np.asarray(np.bincount(self.stage, self.late, size + programs), np.float64)
         waited = self.asynchronous & (critical >= WAITED * self.now[pipeline]) & (critical > 0)
-        unseen = waited & _unseen(reading, self.trees, self.kind, self.function[:size])
+        unseen = waited & _has_unseen_work(reading, self.trees, self.kind, self.function[:size])
         self.least = np.append(np.where(unseen, self.now[pipeline], 0.0), none)
-        time = busy(kinds, self.base, self.function, self.at_a_time) + self.bursts
+        time = measure_stage_time(kinds, self.base, self.function, self.at_a_time) + self.bursts
         self.time: Float64s = np.maximum(time, self.least)
 
     @property
@@ -87,8 +185,8 @@ class Stages:
     @property
     def unseen(self) -> Bools:
         """By row: it runs a function on threads of its own for an unknown time."""
-        silent = (self.kind == Kind.PARALLEL) & (self.function[: self.rows] == 0)
-        return np.asarray(silent | (self.kind == Kind.SERVICE))
+        silent = (self.kind == IteratorKind.PARALLEL) & (self.function[: self.rows] == 0)
+        return np.asarray(silent | (self.kind == IteratorKind.SERVICE))
 
     def now_of(self, rows: Int64s) -> Float64s:
         return self.now[self.pipeline[rows]]
@@ -132,11 +230,13 @@ class Stages:
         has ready at most; None: as many as it makes at a time."""
         is_program = changed >= self.rows
         row = np.where(is_program, 0, changed)
-        kind = np.where(is_program, Kind.OTHER, self.kind[row])
-        own = np.maximum(busy(kind, base, function, at_a_time, ready) + bursts, self.least[changed])
+        kind = np.where(is_program, IteratorKind.OTHER, self.kind[row])
+        own = np.maximum(measure_stage_time(kind, base, function, at_a_time, ready) + bursts, self.least[changed])
         consumer = np.where(is_program, changed, self.stage[row])
-        before = late(kind, self.base[changed], self.function[changed], self.at_a_time[changed], self.each[row])
-        after = late(kind, base, function, at_a_time, self.each[row], ready)
+        before = measure_burst_wait(
+            kind, self.base[changed], self.function[changed], self.at_a_time[changed], self.each[row]
+        )
+        after = measure_burst_wait(kind, base, function, at_a_time, self.each[row], ready)
         of_consumer = np.where(is_program, own, self.time[consumer] - before + after)
         others = self._others(rows, changed, consumer)
         pace = np.maximum.reduce([others, self.time[changed], self.time[consumer]])
@@ -160,17 +260,19 @@ class Stages:
         return longest
 
 
-def busy(kind: Int64s, base: Float64s, function: Float64s, at_a_time: Int64s, ready: Int64s | None = None) -> Float64s:
+def measure_stage_time(
+    kind: Int64s, base: Float64s, function: Float64s, at_a_time: Int64s, ready: Int64s | None = None
+) -> Float64s:
     """How long a stage works: its thread, and its functions, which replace the thread while their input is read.
     ``ready``: how many have a place, where that is more than run ``at_a_time``."""
     several = np.maximum(at_a_time, 1)
     places = several if ready is None else np.maximum(ready, 1)
     functions = np.maximum((base + function) / places, function / several)
-    reads = kind == Kind.PARALLEL_INTERLEAVING
+    reads = kind == IteratorKind.PARALLEL_INTERLEAVING
     return np.where(reads, base / several, np.maximum(base, np.where(function > 0, functions, 0.0)))
 
 
-def late(
+def measure_burst_wait(
     kind: Int64s,
     base: Float64s,
     function: Float64s,
@@ -188,11 +290,11 @@ def late(
     rounds = missing * np.maximum((one_input + one_function) / places, one_function / several)
     rounds += (several - 1) * one_input
     waits = np.maximum(missing * one_input + one_function, rounds)
-    return np.where((kind == Kind.PARALLEL) & (function > 0) & (missing > 0), waits, 0.0)
+    return np.where((kind == IteratorKind.PARALLEL) & (function > 0) & (missing > 0), waits, 0.0)
 
 
-def _work(
-    reading: Reading, calls: CallSums, sums: IteratorSums, trees: Subtrees, stage: Int64s
+def _sum_work(
+    reading: PipelineReading, calls: CallSums, sums: IteratorSums, trees: Subtrees, stage: Int64s
 ) -> tuple[Float64s, Float64s, Float64s]:
     """By row, for a batch, over all events of the host: self time, time of functions, and how often it runs."""
     tree, iterators = reading.tree, reading.iterators
@@ -208,16 +310,255 @@ def _work(
     return own, iterators.event_function_ps[tree.iterator] / below, events / batches
 
 
-def _unseen(reading: Reading, trees: Subtrees, kind: Int64s, function: Float64s) -> Bools:
+def _has_unseen_work(reading: PipelineReading, trees: Subtrees, kind: Int64s, function: Float64s) -> Bools:
     """Whether the work of each row on threads of its own, or its input, left no events."""
     feeds = np.zeros(len(kind) + 1, np.bool_)
     feeds[trees.up[reading.iterators.event_count[reading.tree.iterator] > 0]] = True
-    return np.asarray((kind == Kind.SERVICE) | (kind == Kind.PARALLEL) & (function == 0) | ~feeds[:-1])
+    return np.asarray((kind == IteratorKind.SERVICE) | (kind == IteratorKind.PARALLEL) & (function == 0) | ~feeds[:-1])
 
 
-def recorded_numbers(reading: Reading, attribute: str) -> Int64s:
+def read_numbers(reading: PipelineReading, attribute: str) -> Int64s:
     """An attribute by iterator, if it is a number above 0; 0: not recorded."""
     values = reading.iterators.attributes.get(attribute)
     if values is None:
         return np.zeros(len(reading.iterators), np.int64)
     return np.array([value if isinstance(value, int) and 0 < value < 1 << 31 else 0 for value in values], np.int64)
+
+
+TWICE, AHEAD, PARALLEL = range(3)
+"""The changes."""
+WORTH: Final = 0.01
+"""Part of a batch that a change must save to be proposed, or shown to people."""
+
+ASSUMPTIONS: Final = (
+    "exact: nothing runs ahead in this pipeline, so its times add up",
+    "the longest of the stages that work at the same time sets the pace",
+    "it runs on a thread of its own, with a buffer of a batch or more",
+    "{n} calls of its function at a time, on inputs that come one after another",
+    "{t} calls of its function at a time, as many as its thread pool has threads",
+    "{n} batches are put together at a time, of elements that come one after another",
+    "{n} inputs are read at a time; storage keeps up",
+    "{n} at a time instead of {k}",
+    "none: it runs ahead already",
+    "none: it hands over what others have made, and has no work of its own",
+    "none: it runs {k} at a time already",
+    "none: it runs in parallel already; how many at a time is not recorded",
+    "none: it fetches what the host's pipeline makes",
+    "none: how long its own work takes is not recorded",
+    "none: there was a single call, so the time between calls is unknown",
+)
+(
+    SERIAL, STAGES, OWN_THREAD, FUNCTIONS, POOL, BATCHES, INPUTS, MORE, IS_AHEAD, NO_WORK, ENOUGH, UNRECORDED, OF_HOST,
+    UNSEEN, SINGLE,
+) = range(len(ASSUMPTIONS))  # fmt: skip
+"""The basis of a prediction, or why there is none: numbers of ASSUMPTIONS."""
+
+
+@dataclass(frozen=True, slots=True)
+class WhatIf:
+    """A row for each change of each iterator that works, or whose inputs work, or that is waited for; the one that
+    saves most first. ``tree_row``: of the iterator; ``now_ps``: -1: unknown, of a single call; ``then_ps``: on the
+    cores of the host, ``least_ps``: if threads wait rather than compute, -1: the change does not apply; ``at_a_time``:
+    calls that it runs now, 0: not recorded; ``cores``, ``threads``: of its pipeline, 0: not recorded; ``alike``:
+    iterators that change together. Times are per batch."""
+
+    tree_row: Int64s
+    change: Int64s
+    now_ps: Int64s
+    then_ps: Int64s
+    least_ps: Int64s
+    assumption: Int64s
+    at_a_time: Int64s
+    cores: Int64s
+    threads: Int64s
+    alike: Int64s
+
+    @property
+    def saved_ps(self) -> Int64s:
+        """What each saves of a batch; 0 where it does not apply."""
+        return np.where(self.then_ps < 0, 0, self.now_ps - self.then_ps)
+
+    @property
+    def helps(self) -> Bools:
+        """Whether it saves enough to be proposed."""
+        return np.asarray(self.saved_ps >= np.maximum(self.now_ps * WORTH, 1.0))
+
+
+_IN_PARALLEL: Final = (IteratorKind.FUNCTION, IteratorKind.SOURCE, IteratorKind.INTERLEAVING)
+"""Kinds of iterators that tf.data can run in parallel, or read in parallel."""
+
+Leaves = tuple[Float64s, Float64s]
+"""By row, of an iterator and its inputs as far as they are of one stage: time a batch, and waiting for what is late."""
+
+Prediction = tuple[Float64s, Int64s, Float64s]
+"""Time per batch, NaN where the change does not apply; the number of the assumption; and time per batch of the program
+alone where other threads that compute leave it a share of the cores, 0 where that is as it was."""
+
+
+def describe_predictions(found: WhatIf, parallel: int) -> tuple[list[str], Int64s]:
+    """The basis of each row, or why there is no prediction, in words: the texts, and the text of each row."""
+    is_known = found.then_ps >= 0
+    bound = is_known & (found.then_ps > found.least_ps)
+    state = np.select([~is_known | (found.assumption == SERIAL), found.cores == 0, bound], [0, 1, 2], 3)
+    keys = np.stack([found.assumption, found.at_a_time, found.threads, found.cores, state])
+    distinct, of_row = np.unique(keys, axis=1, return_inverse=True)
+    texts = [
+        (ASSUMPTIONS[number] + _CORES[state]).format(n=parallel, k=k, t=threads, cores=describe_cores(cores))
+        for number, k, threads, cores, state in distinct.T.tolist()
+    ]
+    return texts, of_row.reshape(-1)
+
+
+_CORES: Final = (
+    "",
+    "; there are cores for all of it",
+    "; {cores} not enough, if threads compute",
+    "; {cores} enough",
+)
+
+
+def describe_cores(count: int) -> str:
+    """As a sentence begins on them."""
+    return "1 core is" if count == 1 else f"{count:,} cores are"
+
+
+def predict_changes(reading: PipelineReading, calls: CallSums, sums: IteratorSums, parallel: int) -> WhatIf:
+    """``parallel``: at how many a time iterators run in the last change."""
+    if not len(reading.tree.iterator):
+        return WhatIf(*(np.zeros(0, np.int64) for _ in range(10)))
+    stages = Stages(reading, calls, sums)
+    like, together = _find_alike_rows(reading, stages)
+    leaves = together(stages.trees.sums(stages.work)), together(stages.trees.sums(stages.late))
+    stages.work, stages.each = together(stages.work), together(stages.each)
+    fetches = reading.iterators.kind[reading.tree.iterator] == GENERATOR
+    counts = stages.asynchronous & ((sums.critical_ps > 0) | (stages.time[: stages.rows] > 0))
+    works, any_works = counts | (stages.work > 0), counts | (leaves[0] + leaves[1] > 0)
+    gains = np.where(stages.kind == IteratorKind.FUNCTION, works, any_works & np.isin(stages.kind, _IN_PARALLEL))
+    gains |= counts
+    rows = (stages.kind != IteratorKind.WRAPPER) & (like == np.arange(len(like)))
+    of_change = [np.flatnonzero(rows & some) for some in (works, any_works, gains)]
+    twice, ahead, several = of_change
+    found = [
+        _predict_twice_as_fast(stages, twice),
+        _predict_ahead(stages, ahead, leaves),
+        _predict_parallel(stages, several, leaves, parallel, fetches[several]),
+    ]
+    least, assumption, program = (np.concatenate(part) for part in zip(*found, strict=True))
+    change, row = np.repeat(np.arange(3), [len(rows) for rows in of_change]), np.concatenate(of_change)
+    now, pipeline = stages.now_of(row), stages.pipeline[row]
+    single = calls.count[pipeline] < 2
+    least = np.where(single, np.nan, least)
+    less = np.where(stages.asynchronous[row], stages.function[row], stages.work[row]) / 2
+    then = stages.on_cores(row, np.maximum(least, program), np.where(change == TWICE, less, 0.0))
+    found_ps = [_round_ps(np.minimum(time, now)) for time in (then, least)]
+    now_ps = np.where(single, -1, _round_ps(now))
+    saved = np.where(found_ps[0] < 0, -1, now_ps - found_ps[0])
+    order = np.lexsort((change, row, -saved))
+    columns = (row, change, now_ps, *found_ps, np.where(single, SINGLE, assumption))
+    alike = np.bincount(like, minlength=len(like))
+    of_row = (stages.at_a_time[row], stages.cores[pipeline], stages.threads[pipeline], alike[row])
+    return WhatIf(*(column[order] for column in (*columns, *of_row)))
+
+
+def _round_ps(times: Float64s) -> Int64s:
+    """Whole picoseconds, as far as 64 bits hold them; -1: NaN."""
+    most = 2.0**63 - 1024  # the last double below
+    return np.where(np.isnan(times), -1.0, np.rint(np.minimum(times, most))).astype(np.int64)
+
+
+def _find_alike_rows(reading: PipelineReading, stages: Stages) -> tuple[Int64s, Callable[[Float64s], Float64s]]:
+    """By row, the first of those of one stage that are alike, which change together; and how to add up over them.
+    Asynchronous ones are stages themselves."""
+    key = np.where(
+        stages.asynchronous, -1 - np.arange(stages.rows), find_alike(reading) * (stages.stage.max() + 1) + stages.stage
+    )
+    _, first, of_key = np.unique(key, return_index=True, return_inverse=True)
+    like = first[of_key]
+    return like, lambda values: np.asarray(np.bincount(like, values, len(like)), np.float64)
+
+
+def _predict_twice_as_fast(stages: Stages, rows: Int64s) -> Prediction:
+    behind, stage = stages.asynchronous[rows], stages.stage[rows]
+    changed = np.where(behind, rows, stage)
+    base = stages.base[changed] - stages.work[rows] / 2
+    function = np.where(behind, stages.function[rows] / 2, stages.function[changed])
+    then = stages.predicted(rows, changed, base, function, stages.at_a_time[changed], stages.bursts[changed])
+    runs_ahead = np.zeros(len(stages.now), np.bool_)
+    runs_ahead[stages.pipeline[: stages.rows][stages.asynchronous]] = True
+    why = np.where(runs_ahead[stages.pipeline[rows]], STAGES, SERIAL)
+    unknown = behind & (stages.function[rows] == 0)
+    reason = np.where(stages.unseen[rows], UNSEEN, NO_WORK)
+    return np.where(unknown, np.nan, then), np.where(unknown, reason, why), np.zeros(len(rows))
+
+
+def _predict_ahead(stages: Stages, rows: Int64s, leaves: Leaves) -> Prediction:
+    then = _predict_without(stages, rows, leaves, leaves[0][rows] + leaves[1][rows], np.zeros(len(rows)))
+    above = stages.trees.up[rows]
+    buffered = (above >= 0) & (stages.kind[above] == IteratorKind.BUFFER)
+    done = stages.asynchronous[rows] | buffered
+    return np.where(done, np.nan, then), np.where(done, IS_AHEAD, OWN_THREAD), np.zeros(len(rows))
+
+
+def _predict_without(stages: Stages, rows: Int64s, leaves: Leaves, time: Float64s, waits: Float64s) -> Float64s:
+    """The time per batch if what ``leaves`` the stage of each row became one of this ``time``, which its consumer
+    ``waits`` for where it is late."""
+    stage = stages.stage[rows]
+    base = np.maximum(stages.base[stage] - leaves[0][rows], 0.0)
+    bursts = np.maximum(stages.bursts[stage] - leaves[1][rows], 0.0) + waits
+    return stages.predicted(rows, stage, base, stages.function[stage], stages.at_a_time[stage], bursts, time)
+
+
+def _predict_parallel(stages: Stages, rows: Int64s, leaves: Leaves, parallel: int, fetches: Bools) -> Prediction:
+    """``fetches``: what brings elements from the host's pipeline."""
+    kind, each = stages.kind[rows], stages.each[rows]
+    whole = leaves[0][rows] + leaves[1][rows]
+    function = kind == IteratorKind.FUNCTION
+    ready = np.full(len(rows), parallel, np.int64)
+    many, pooled = _fit_in_pool(stages, rows, ready)
+    many = np.where(function, many, ready)
+    own = np.where(function, stages.work[rows], 0.0)
+    made = np.where(function, IteratorKind.PARALLEL, IteratorKind.PARALLEL_INTERLEAVING)
+    time = measure_stage_time(made, whole - own, own, many, ready)
+    several = time * np.maximum(1.0 - parallel / np.maximum(each, 1.0), 0.0)
+    waits = np.where(function, measure_burst_wait(made, whole - own, own, many, each, ready), several)
+    then = _predict_without(stages, rows, leaves, time, waits)
+    why = np.select([~function, pooled, stages.batches[rows]], [INPUTS, POOL, BATCHES], FUNCTIONS)
+    program = stages.rows + stages.pipeline[rows]
+    alone = np.where(stages.stage[rows] < stages.rows, stages.time[program], stages.base[program] - whole + waits)
+    ahead = np.where(stages.stage[rows] < stages.rows, 1.0, np.minimum(1.0, ready / np.maximum(each, 1.0)))
+    once = np.ones(len(rows), np.int64)
+    alone += stages.crowding(rows, np.where(function, own, whole) * ahead, once, many)
+    behind = stages.asynchronous[rows]
+    found = (then, why, np.where(stages.cores[stages.pipeline[rows]] > 0, alone, 0.0))
+    of_itself = _predict_more_at_a_time(stages, rows, parallel)
+    then, why, alone = (np.where(behind, itself, one) for itself, one in zip(of_itself, found, strict=True))
+    return np.where(fetches, np.nan, then), np.where(fetches, OF_HOST, why), alone
+
+
+def _predict_more_at_a_time(stages: Stages, rows: Int64s, parallel: int) -> Prediction:
+    """Of asynchronous iterators: ``parallel`` at a time, not as many as now."""
+    known = stages.at_a_time[rows]
+    ready = np.full(len(rows), parallel, np.int64)
+    many, pooled = _fit_in_pool(stages, rows, ready)
+    pooled &= stages.kind[rows] == IteratorKind.PARALLEL
+    many = np.where(pooled, np.maximum(many, known), ready)
+    figures = (stages.base[rows], stages.function[rows], many, stages.bursts[rows])
+    then = stages.predicted(rows, rows, *figures, ready=ready)
+    buffers = ~np.isin(
+        stages.kind[rows], (IteratorKind.PARALLEL, IteratorKind.PARALLEL_INTERLEAVING, IteratorKind.SERVICE)
+    )
+    reason = np.select(
+        [buffers, known >= parallel, known == 0, stages.unseen[rows], pooled],
+        [NO_WORK, ENOUGH, UNRECORDED, UNSEEN, POOL],
+        MORE,
+    )
+    alone = stages.crowding(rows, stages.function[rows], known, many)
+    alone = np.where(alone > 0, stages.time[stages.rows + stages.pipeline[rows]] + alone, 0.0)
+    return np.where((reason == MORE) | (reason == POOL), then, np.nan), reason, alone
+
+
+def _fit_in_pool(stages: Stages, rows: Int64s, wanted: Int64s) -> tuple[Int64s, Bools]:
+    """How many of the functions ``wanted`` at a time the pipeline's pool of threads runs, and whether that is fewer."""
+    threads = stages.threads[stages.pipeline[rows]]
+    fewer = (threads > 0) & (threads < wanted)
+    return np.where(fewer, threads, wanted), fewer

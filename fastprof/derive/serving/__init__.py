@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from fastprof.tables.host_events import HostEvents
 
-__all__ = ["breakdown", "host_rows", "of_host", "parameters", "requests", "session", "summaries"]
+__all__ = ["breakdown", "host_serving", "requests", "summaries"]
 
 BATCHING = "BatchingSessionRun"
 REQUESTS = ((BATCHING,), ("TfrtModelRun",), ("ServingModelRun",), ("SessionRun", "RunGraph"))

@@ -16,15 +16,24 @@ import numpy as np
 import numpy.typing as npt
 
 from fastprof._native.step_kernels import EVENT_TYPES, step_time
-from fastprof.derive.serving.host_rows import NONE, HostRows, Links, greatest, least
-from fastprof.derive.serving.requests import PADDING, SCHEDULE, Batches, GroupLinks, Requests
+from fastprof.derive.serving.requests import (
+    NONE,
+    PADDING,
+    SCHEDULE,
+    Batches,
+    GroupLinks,
+    HostRows,
+    NumberLinks,
+    Requests,
+    reduce_greatest,
+    reduce_least,
+)
 from fastprof.derive.steps.device_steps import is_derived
-from fastprof.derive.steps.step_time import EventType
-from fastprof.schema.array_rows import ArrayRows
-from fastprof.schema.array_types import Int32s, Int64s
+from fastprof.derive.steps.step_database import EventType
+from fastprof.schema.columns import ArrayRows, Int32s, Int64s
 from fastprof.schema.value_classes import dataclass
-from fastprof.tables.host_events import Line, beside
-from fastprof.wording.patterns import pattern_of
+from fastprof.tables.host_events import Line, join_stat
+from fastprof.wording.patterns import compile_late
 
 READS = ("ReadHbm", "TransferD2HRequest")
 WRITES = ("WriteHbm", "TransferH2DRequest", "TransferPreprocessedH2DRequest")
@@ -38,7 +47,7 @@ EXECUTES = (
 LAUNCHES = ("DoEnqueueProgram", "DoEnqueueContinuationProgram")
 CALLBACKS = ("CompleteCallbacks",)
 MODULES_LINE = "XLA Modules"
-_COPY = pattern_of(r"(?:memcpy|copy)(?P<source>h|d|host|device)(?:to|2)(?P<target>h|d|host|device)\b", re.IGNORECASE)
+_COPY = compile_late(r"(?:memcpy|copy)(?P<source>h|d|host|device)(?:to|2)(?P<target>h|d|host|device)\b", re.IGNORECASE)
 
 COMPUTE = EventType.DEVICE_COMPUTE_32
 _COPIES = {("h", "d"): EventType.HOST_TO_DEVICE, ("d", "h"): EventType.DEVICE_TO_HOST}
@@ -56,8 +65,8 @@ PARTS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Spans(ArrayRows):
-    """Pieces of time, each of an owner: a group, or the place of a request. ``type``: as in steps/step_time.py."""
+class OwnedSpans(ArrayRows):
+    """Pieces of time, each of an owner: a group, or the place of a request. ``type``: as in steps/step_database.py."""
 
     owner: Int64s
     type: npt.NDArray[np.uint8]
@@ -65,7 +74,7 @@ class Spans(ArrayRows):
     end: Int64s
 
     @classmethod
-    def of(cls, kind: int, owner: Int64s | Int32s, begin: Int64s, end: Int64s) -> Spans:
+    def of(cls, kind: int, owner: Int64s | Int32s, begin: Int64s, end: Int64s) -> OwnedSpans:
         return cls(owner.astype(np.int64), np.full(len(owner), kind, np.uint8), begin, end)
 
 
@@ -80,7 +89,7 @@ Stamps = dict[str, Int64s]
 """By stage, when it was reached in each group; NONE: it was not."""
 
 
-class Timed(NamedTuple):
+class TimedRequests(NamedTuple):
     """Requests with their times. ``delay``: until its first batch began, 0 without batches; ``parts``:
     int64[requests, 8] in ps, in the order of PARTS."""
 
@@ -89,41 +98,41 @@ class Timed(NamedTuple):
     parts: Int64s
 
 
-def tpu_spans(rows: HostRows) -> Spans:
+def list_tpu_spans(rows: HostRows) -> OwnedSpans:
     """Transfers to and from TPUs, and programs on them, owned by their groups."""
     every = (
         (EventType.DEVICE_TO_HOST, rows.grouped(*READS)),
         (EventType.HOST_TO_DEVICE, rows.grouped(*WRITES)),
-        (COMPUTE, modules(rows)),
+        (COMPUTE, list_programs(rows)),
     )
-    return Spans.joined([
-        *(Spans.of(kind, rows.group[found], rows.start(found), rows.end(found)) for kind, found in every),
-        _transfers(rows, TO_DEVICE, EventType.HOST_TO_DEVICE),
-        _transfers(rows, FROM_DEVICE, EventType.DEVICE_TO_HOST),
+    return OwnedSpans.joined([
+        *(OwnedSpans.of(kind, rows.group[found], rows.start(found), rows.end(found)) for kind, found in every),
+        _list_transfers(rows, TO_DEVICE, EventType.HOST_TO_DEVICE),
+        _list_transfers(rows, FROM_DEVICE, EventType.DEVICE_TO_HOST),
     ])  # fmt: skip
 
 
-def gpu_spans(rows: HostRows) -> Spans:
+def list_gpu_spans(rows: HostRows) -> OwnedSpans:
     """Kernels and copies of GPUs, owned by their groups. Copies within a device count as what it computes."""
     events = rows.events
-    found = _on_lines(rows, "GPU", lambda line: not is_derived(line))
+    found = _find_line_rows(rows, "GPU", lambda line: not is_derived(line))
     metas, place = np.unique(events.meta[found], return_inverse=True)
-    types = np.array([_type_of_gpu_event(events.names[meta]) for meta in metas.tolist()], np.uint8)
-    return Spans(rows.group[found].astype(np.int64), types[place], rows.start(found), rows.end(found))
+    types = np.array([_get_gpu_event_type(events.names[meta]) for meta in metas.tolist()], np.uint8)
+    return OwnedSpans(rows.group[found].astype(np.int64), types[place], rows.start(found), rows.end(found))
 
 
-def _type_of_gpu_event(name: str) -> int:
+def _get_gpu_event_type(name: str) -> int:
     copy = _COPY.match(name)
     ends = (copy["source"][0].lower(), copy["target"][0].lower()) if copy else ("", "")
     return _COPIES.get(ends, COMPUTE)
 
 
-def modules(rows: HostRows) -> Int64s:
+def list_programs(rows: HostRows) -> Int64s:
     """Rows of the programs that ran on TPUs, of those in a group."""
-    return _on_lines(rows, "TPU", lambda line: line.name == MODULES_LINE)
+    return _find_line_rows(rows, "TPU", lambda line: line.name == MODULES_LINE)
 
 
-def _on_lines(rows: HostRows, kind: str, wanted: Callable[[Line], bool]) -> Int64s:
+def _find_line_rows(rows: HostRows, kind: str, wanted: Callable[[Line], bool]) -> Int64s:
     """The rows of lines of devices, of those in a group."""
     lines = [line for plane in rows.events.planes_of(kind) for line in plane.lines if wanted(line)]
     found = np.concatenate([np.zeros(0, np.int64), *(np.arange(line.first, line.last) for line in lines)])
@@ -131,102 +140,104 @@ def _on_lines(rows: HostRows, kind: str, wanted: Callable[[Line], bool]) -> Int6
     return grouped
 
 
-def _transfers(rows: HostRows, issue: str, kind: int) -> Spans:
+def _list_transfers(rows: HostRows, issue: str, kind: int) -> OwnedSpans:
     """From an issue event to the last event of the same ``_c`` that marks the end and began later."""
     issued, done = rows.grouped(issue), rows.grouped(f"{issue}=>Done")
     contexts = rows.events.ints("_c")
-    has_issue, issue_id = beside(issued, *contexts)
-    has_done, done_id = beside(done, *contexts)
-    issued, issue_id = _last_of_each(issued[has_issue], issue_id[has_issue])
+    has_issue, issue_id = join_stat(issued, *contexts)
+    has_done, done_id = join_stat(done, *contexts)
+    issued, issue_id = _find_last_of_each(issued[has_issue], issue_id[has_issue])
     done, done_id = done[has_done], done_id[has_done]
-    has, at = beside(done_id, issue_id, np.arange(len(issue_id)))
+    has, at = join_stat(done_id, issue_id, np.arange(len(issue_id)))
     done, at = done[has], at[has]
     later = rows.start(issued[at]) < rows.start(done)
-    done, at = _last_of_each(done[later], at[later])
+    done, at = _find_last_of_each(done[later], at[later])
     begun = issued[at]
-    return Spans.of(kind, rows.group[begun], rows.start(begun), rows.end(done))
+    return OwnedSpans.of(kind, rows.group[begun], rows.start(begun), rows.end(done))
 
 
-def _last_of_each(rows: Int64s, ids: Int64s) -> tuple[Int64s, Int64s]:
+def _find_last_of_each(rows: Int64s, ids: Int64s) -> tuple[Int64s, Int64s]:
     distinct, last = np.unique(ids[::-1], return_index=True)
     return rows[::-1][last], distinct
 
 
-def stage_marks(rows: HostRows) -> StageMarks:
+def list_stage_marks(rows: HostRows) -> StageMarks:
     """The events that mark a stage, of those in a group: name by name, then in the order of the capture."""
     found = {stage: rows.grouped(*names) for stage, names in STAGES.items()}
     return {stage: (rows.group[at].astype(np.int64), rows.start(at)) for stage, at in found.items()}
 
 
-def stamps(marks: StageMarks, count: int) -> Stamps:
+def find_stamps(marks: StageMarks, count: int) -> Stamps:
     """The earliest of each in a group, of callbacks the latest."""
-    extreme = {"callback": greatest}
-    return {stage: extreme.get(stage, least)(start, group, count) for stage, (group, start) in marks.items()}
+    extreme = {"callback": reduce_greatest}
+    return {stage: extreme.get(stage, reduce_least)(start, group, count) for stage, (group, start) in marks.items()}
 
 
-def timed(requests: Requests, batches: Batches, device: Spans, when: Stamps, links: GroupLinks) -> Timed:
+def time_requests(
+    requests: Requests, batches: Batches, device: OwnedSpans, when: Stamps, links: GroupLinks
+) -> TimedRequests:
     """The parts of each request; it lasts until its last batch does, where that is later."""
     place, batch = requests.batches.of_each(np.arange(len(requests)))
-    first = least(batches.begin[batch], place, len(requests))
-    last = greatest(batches.end[batch], place, len(requests))
-    requests, delay = in_batches(requests, first, last)
-    spans = parts(requests, device, when, links)
-    return Timed(requests, delay, part_times(spans[spans.end > spans.begin], len(requests)))
+    first = reduce_least(batches.begin[batch], place, len(requests))
+    last = reduce_greatest(batches.end[batch], place, len(requests))
+    requests, delay = stretch_requests(requests, first, last)
+    spans = list_parts(requests, device, when, links)
+    return TimedRequests(requests, delay, sum_parts(spans[spans.end > spans.begin], len(requests)))
 
 
-def in_batches(requests: Requests, begin: Int64s, end: Int64s) -> tuple[Requests, Int64s]:
+def stretch_requests(requests: Requests, begin: Int64s, end: Int64s) -> tuple[Requests, Int64s]:
     """The requests, which last at least until their batches end, and how long each waits for them to begin. ``begin``,
     ``end``: of the batches of each request, NONE where it has none."""
     delay = np.where(begin != NONE, begin - requests.begin, 0)
     return replace(requests, end=np.maximum(requests.end, end)), delay
 
 
-def part_times(spans: Spans, count: int) -> Int64s:
+def sum_parts(spans: OwnedSpans, count: int) -> Int64s:
     """int64[requests, 8] in ps, in the order of PARTS."""
-    times: Int64s = flattened(spans, count)[:, list(PARTS)]
+    times: Int64s = flatten_spans(spans, count)[:, list(PARTS)]
     return times
 
 
-def parts(requests: Requests, device: Spans, when: Stamps, links: GroupLinks) -> Spans:
+def list_parts(requests: Requests, device: OwnedSpans, when: Stamps, links: GroupLinks) -> OwnedSpans:
     """The pieces of time that requests are made of, owned by the requests; some have no length."""
-    sources, request = _sources(requests, links)
-    owners = Links.of(sources, request, links.count)
+    sources, request = _find_sources(requests, links)
+    owners = NumberLinks.of(sources, request, links.count)
     place, owner = owners.of_each(device.owner)
     spans = replace(device[place], owner=owner)
     count = len(requests)
     execute, launch = when["execute"][sources], when["launch"][sources]
     ran = (execute != NONE) & (launch != NONE)
-    first_execute = least(execute, request, count)
-    callback = greatest(when["callback"][sources], request, count)
+    first_execute = reduce_least(execute, request, count)
+    callback = reduce_greatest(when["callback"][sources], request, count)
     compute = spans.type == COMPUTE
-    callback = np.where(callback != NONE, callback, greatest(spans.end[compute], spans.owner[compute], count))
-    schedule = least(when["schedule"][sources], request, count)
-    concat = least(when["concat"][sources], request, count)
+    callback = np.where(callback != NONE, callback, reduce_greatest(spans.end[compute], spans.owner[compute], count))
+    schedule = reduce_least(when["schedule"][sources], request, count)
+    concat = reduce_least(when["concat"][sources], request, count)
     all_of = np.arange(count)
-    return Spans.joined([
+    return OwnedSpans.joined([
         spans,
-        _between(EventType.HOST_RUNTIME, request[ran], execute[ran], launch[ran]),
-        _between(EventType.HOST_PREPROCESS, all_of, requests.begin, first_execute),
-        _between(EventType.HOST_POSTPROCESS, all_of, callback, requests.end),
-        _between(EventType.HOST_BATCH_FORMATION, all_of, schedule, concat),
+        _make_spans(EventType.HOST_RUNTIME, request[ran], execute[ran], launch[ran]),
+        _make_spans(EventType.HOST_PREPROCESS, all_of, requests.begin, first_execute),
+        _make_spans(EventType.HOST_POSTPROCESS, all_of, callback, requests.end),
+        _make_spans(EventType.HOST_BATCH_FORMATION, all_of, schedule, concat),
     ])  # fmt: skip
 
 
-def _sources(requests: Requests, links: GroupLinks) -> tuple[Int64s, Int64s]:
+def _find_sources(requests: Requests, links: GroupLinks) -> tuple[Int64s, Int64s]:
     """The groups of each request, its own and those it led to, and the request's place."""
     request, led = links.children.of_each(requests.group)
     own = np.arange(len(requests))
     return np.concatenate([requests.group, led]), np.concatenate([own, request])
 
 
-def _between(kind: int, owner: Int64s, begin: Int64s, end: Int64s) -> Spans:
+def _make_spans(kind: int, owner: Int64s, begin: Int64s, end: Int64s) -> OwnedSpans:
     """Where both ends are known; of no length where they are the wrong way round."""
     known = (begin != NONE) & (end != NONE)
     begin, end = begin[known], end[known]
-    return Spans.of(kind, owner[known], begin, np.maximum(begin, end))
+    return OwnedSpans.of(kind, owner[known], begin, np.maximum(begin, end))
 
 
-def flattened(spans: Spans, count: int) -> Int64s:
+def flatten_spans(spans: OwnedSpans, count: int) -> Int64s:
     """Time by type of each owner, int64[count, 18], no piece of it counted twice."""
     totals = np.zeros((count, EVENT_TYPES), np.int64)
     seen = np.zeros((count, EVENT_TYPES), np.uint8)

@@ -1,18 +1,127 @@
-"""Which groups of a host are requests or batches, their models, and when each began and ended."""
+"""Requests and batches of a host: the groups that are ones, their models, begin and end, and the tensors they move."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import field
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from fastprof._native import records
 from fastprof.derive.serving import BATCHES, REQUESTS, SERVER_REQUEST, SERVER_ROOT, USER_ROOT
-from fastprof.derive.serving.host_rows import HostRows, Links
+from fastprof.derive.steps.event_graph import CODES
 from fastprof.derive.steps.grouping import Groups
-from fastprof.schema.array_rows import ArrayRows
-from fastprof.schema.array_types import Int64s
+from fastprof.schema.columns import ArrayRows, Int64s
 from fastprof.schema.value_classes import dataclass
-from fastprof.tables.host_events import HostEvents, beside
+from fastprof.tables.host_events import HOST_THREADS, HostEvents, join_stat
+
+AnyInts = npt.NDArray[Any]
+NONE = int(np.iinfo(np.int64).min)
+"""No time, no number."""
+
+
+class HostRows:
+    """The events of the threads of a host. Rows are those of ``events``."""
+
+    def __init__(self, events: HostEvents, groups: Groups) -> None:
+        plane = events.plane_named(HOST_THREADS)
+        self.events = events
+        self.first, self.last = (plane.first, plane.last) if plane is not None else (0, 0)
+        self.group = groups.group_id
+        self._types = groups.types[self.first : self.last]
+        self._present = CODES.keys() & set(events.names)
+        self._rows: dict[str, Int64s] = {}
+
+    def all(self, *names: str) -> Int64s:
+        """Rows of these types, type by type."""
+        for name in names:
+            if name not in self._rows:
+                here = np.flatnonzero(self._types == CODES[name]) if name in self._present else np.zeros(0, np.int64)
+                self._rows[name] = here + self.first
+        return np.concatenate([np.zeros(0, np.int64), *(self._rows[name] for name in names)])
+
+    def grouped(self, *names: str) -> Int64s:
+        """Those of them that are in a group."""
+        rows = self.all(*names)
+        return rows[self.group[rows] >= 0]
+
+    def start(self, rows: Int64s) -> Int64s:
+        return self.events.start_ps[rows]
+
+    def end(self, rows: Int64s) -> Int64s:
+        """Not before the start, and not later than 64 bits go."""
+        start, duration = self.events.start_ps[rows], np.maximum(self.events.duration_ps[rows], 0)
+        latest = np.iinfo(np.int64).max
+        end: Int64s = start + np.minimum(duration, latest - np.maximum(start, 0))
+        return end
+
+
+@dataclass(frozen=True, slots=True)
+class NumberLinks(ArrayRows):
+    """Pairs of numbers, a row a number: those that go with number i are ``others[bounds[i]:bounds[i + 1]]``."""
+
+    bounds: Int64s = field(metadata={"none": np.zeros(1, np.int64)})
+    others: Int64s
+
+    @classmethod
+    def of(cls, numbers: AnyInts, others: AnyInts, count: int) -> NumberLinks:
+        """Of numbers below ``count``; others ascend, and a pair that comes twice is one."""
+        order = np.lexsort((others, numbers))
+        numbers, others = numbers[order].astype(np.int64), others[order].astype(np.int64)
+        if len(numbers):
+            fresh = np.append(True, (numbers[1:] != numbers[:-1]) | (others[1:] != others[:-1]))
+            numbers, others = numbers[fresh], others[fresh]
+        return cls(_count_bounds(np.bincount(numbers, minlength=count)), others)
+
+    @classmethod
+    def joined(cls, parts: Sequence[NumberLinks]) -> NumberLinks:
+        counts = [np.diff(part.bounds) for part in parts]
+        return cls(_count_bounds(np.concatenate(counts)), np.concatenate([part.others for part in parts]))
+
+    def __len__(self) -> int:
+        return len(self.bounds) - 1
+
+    def __getitem__(self, numbers: Any) -> NumberLinks:
+        count = np.diff(self.bounds)[numbers]
+        return NumberLinks(_count_bounds(count), self.of_each(np.arange(len(self))[numbers])[1])
+
+    def of_each(self, numbers: Int64s) -> tuple[Int64s, Int64s]:
+        """What goes with each of the numbers: the place in ``numbers``, and the other."""
+        count = self.bounds[numbers + 1] - self.bounds[numbers]
+        place = np.repeat(np.arange(len(numbers)), count)
+        within = np.arange(len(place)) - np.repeat(np.cumsum(count) - count, count)
+        return place, self.others[self.bounds[numbers][place] + within]
+
+    def first(self, numbers: Int64s) -> Int64s:
+        """The least that goes with each of the numbers; -1: none does."""
+        begin = self.bounds[numbers]
+        has = self.bounds[numbers + 1] > begin
+        padded = np.append(self.others, -1)
+        return np.where(has, padded[np.where(has, begin, len(self.others))], -1)
+
+
+def _count_bounds(counts: Int64s) -> Int64s:
+    return np.concatenate([[0], np.cumsum(counts)])
+
+
+def reduce_least(values: Int64s, at: AnyInts, count: int) -> Int64s:
+    """The least of the values at each place; NONE where there is none. Values that are NONE do not count."""
+    found = np.full(count, np.iinfo(np.int64).max, np.int64)
+    known = values != NONE
+    np.minimum.at(found, at[known], values[known])
+    found[found == np.iinfo(np.int64).max] = NONE
+    return found
+
+
+def reduce_greatest(values: Int64s, at: AnyInts, count: int) -> Int64s:
+    """The greatest of the values at each place; NONE where there is none."""
+    found = np.full(count, NONE, np.int64)
+    np.maximum.at(found, at, values)
+    return found
+
 
 PADDING = ("ConcatInputTensors", "OrbaxServing::ConcatInputBuffers", "MergeInputTensors", "BrainSessionRun")
 SCHEDULE = ("ScheduleWithSplit", "ScheduleWithoutSplit", "ScheduleWithEagerSplit", "ASBSQueue::Schedule")
@@ -32,7 +141,7 @@ class Requests(ArrayRows):
     begin: Int64s
     end: Int64s
     size: Int64s
-    batches: Links
+    batches: NumberLinks
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,53 +154,53 @@ class Batches(ArrayRows):
     end: Int64s
     padding: Int64s
     padded_size: Int64s
-    requests: Links
+    requests: NumberLinks
     first_request: Int64s
-    related: Links
+    related: NumberLinks
 
 
 @dataclass(frozen=True, slots=True)
 class GroupLinks:
     """Groups by the groups that led to them. ``count``: of groups."""
 
-    children: Links
-    parents: Links
+    children: NumberLinks
+    parents: NumberLinks
     count: int
 
     @classmethod
     def of(cls, groups: Groups) -> GroupLinks:
         led, followed, count = groups.parents, groups.children, groups.count
-        return cls(Links.of(led, followed, count), Links.of(followed, led, count), count)
+        return cls(NumberLinks.of(led, followed, count), NumberLinks.of(followed, led, count), count)
 
 
-def find(rows: HostRows, links: GroupLinks) -> tuple[Requests, Batches, list[str]]:
+def find_requests(rows: HostRows, links: GroupLinks) -> tuple[Requests, Batches, list[str]]:
     """The requests and batches of a host, and its models."""
     batch_rows = rows.grouped(*BATCHES)
     is_batch = np.zeros(links.count, bool)
     is_batch[rows.group[batch_rows]] = True
     kind = next((names for names in REQUESTS if len(rows.all(*names))), REQUESTS[-1])
-    standard, roots = rows.grouped(*kind), _user_roots(rows)
+    standard, roots = rows.grouped(*kind), _find_user_roots(rows)
     candidates = np.concatenate([standard, roots])
     rooted = np.arange(len(candidates)) >= len(standard)
     free = ~is_batch[rows.group[candidates]]
     group, first = np.unique(rows.group[candidates[free]], return_index=True)
     order = np.argsort(first)
     group, rooted = group[order].astype(np.int64), rooted[free][first[order]]
-    model_of_group, names = _models_of_groups(rows, roots, links.count)
+    model_of_group, names = _find_group_models(rows, roots, links.count)
     model = np.full(len(group), NO_MODEL, np.int64)
-    model[~rooted] = _standard_models(group[~rooted], model_of_group, links, kind == REQUESTS[0])
-    model[rooted] = _root_models(group[rooted], model_of_group, links)
-    model, models = _numbered_models(group, rooted, model, model_of_group, links, names)
-    begin, end = _spans(rows, group, links.count)
-    size = _last_of_group(rows, SCHEDULE, "batching_input_task_size", links.count)[group]
+    model[~rooted] = _find_standard_models(group[~rooted], model_of_group, links, kind == REQUESTS[0])
+    model[rooted] = _find_root_models(group[rooted], model_of_group, links)
+    model, models = _number_root_models(group, rooted, model, model_of_group, links, names)
+    begin, end = _find_group_spans(rows, group, links.count)
+    size = _find_last_of_group(rows, SCHEDULE, "batching_input_task_size", links.count)[group]
     kept = end > begin
     group = group[kept]
-    batch = _batches(rows, batch_rows, group, links)
-    to_batch = _related(links.children, group, batch.group, links.count)
+    batch = _read_batches(rows, batch_rows, group, links)
+    to_batch = _find_related(links.children, group, batch.group, links.count)
     return Requests(group, model[kept], begin[kept], end[kept], size[kept], to_batch), batch, models
 
 
-def _user_roots(rows: HostRows) -> Int64s:
+def _find_user_roots(rows: HostRows) -> Int64s:
     """Roots of groups that are requests because their server marks them."""
     root_rows, level = rows.events.ints("_r")
     mine = (root_rows >= rows.first) & (root_rows < rows.last) & (rows.group[root_rows] >= 0)
@@ -106,31 +215,31 @@ def _user_roots(rows: HostRows) -> Int64s:
     return found
 
 
-def _models_of_groups(rows: HostRows, roots: Int64s, count: int) -> tuple[Int64s, list[str]]:
+def _find_group_models(rows: HostRows, roots: Int64s, count: int) -> tuple[Int64s, list[str]]:
     """The model of each group: a place in the list, NO_MODEL where no event of the group names one."""
     stat = rows.events.stat("model_id")
-    numbers, names = _model_names(rows.events, stat.kind, stat.value)
+    numbers, names = _list_model_names(rows.events, stat.kind, stat.value)
     runs = np.concatenate([rows.grouped(*MODEL_RUNS), roots])
-    has, number = beside(runs, stat.rows, numbers)
+    has, number = join_stat(runs, stat.rows, numbers)
     model = np.full(count, NO_MODEL, np.int64)
     model[rows.group[runs[has]]] = number[has]
     return model, names
 
 
-def _model_names(events: HostEvents, kinds: npt.NDArray[np.uint8], values: Int64s) -> tuple[Int64s, list[str]]:
+def _list_model_names(events: HostEvents, kinds: npt.NDArray[np.uint8], values: Int64s) -> tuple[Int64s, list[str]]:
     """The names of models, and the place of each value among them; the empty name is none."""
     names: dict[str, int] = {}
     numbers = np.full(len(values), NO_MODEL, np.int64)
     for kind in np.unique(kinds).tolist():
         of_kind = np.flatnonzero(kinds == kind)
         distinct, place = np.unique(values[of_kind], return_inverse=True)
-        texts = [_model_name(events, kind, value) for value in distinct.tolist()]
+        texts = [_read_model_name(events, kind, value) for value in distinct.tolist()]
         known = [names.setdefault(text, len(names)) if text else NO_MODEL for text in texts]
         numbers[of_kind] = np.array(known, np.int64)[place]
     return numbers, list(names)
 
 
-def _model_name(events: HostEvents, kind: int, value: int) -> str:
+def _read_model_name(events: HostEvents, kind: int, value: int) -> str:
     if kind in (records.STR, records.REF):
         return events.text(value)
     if kind == records.DOUBLE:
@@ -138,14 +247,14 @@ def _model_name(events: HostEvents, kind: int, value: int) -> str:
     return str(value % 2**64 if kind == records.UINT64 else value)
 
 
-def _standard_models(group: Int64s, model_of_group: Int64s, links: GroupLinks, batching: bool) -> Int64s:
+def _find_standard_models(group: Int64s, model_of_group: Int64s, links: GroupLinks, batching: bool) -> Int64s:
     if not batching:
         return model_of_group[group]
     child = links.children.first(group)
     return np.where(child >= 0, np.append(model_of_group, UNKNOWN)[child], UNKNOWN)
 
 
-def _root_models(group: Int64s, model_of_group: Int64s, links: GroupLinks) -> Int64s:
+def _find_root_models(group: Int64s, model_of_group: Int64s, links: GroupLinks) -> Int64s:
     """The group's own model, else the one that all groups it led to have, as far as they have one."""
     place, child = links.children.of_each(group)
     model = model_of_group[child]
@@ -159,7 +268,7 @@ def _root_models(group: Int64s, model_of_group: Int64s, links: GroupLinks) -> In
     return np.where(own >= 0, own, common)
 
 
-def _numbered_models(
+def _number_root_models(
     group: Int64s,
     rooted: npt.NDArray[np.bool_],
     model: Int64s,
@@ -181,7 +290,7 @@ def _numbered_models(
     return renamed, [names[number] for number in ordered.tolist()]
 
 
-def _spans(rows: HostRows, group: Int64s, count: int) -> tuple[Int64s, Int64s]:
+def _find_group_spans(rows: HostRows, group: Int64s, count: int) -> tuple[Int64s, Int64s]:
     """From the first to the last event of each group on the host's threads."""
     if not len(group):
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
@@ -197,38 +306,38 @@ def _spans(rows: HostRows, group: Int64s, count: int) -> tuple[Int64s, Int64s]:
     return begin, end
 
 
-def _last_of_group(rows: HostRows, names: tuple[str, ...], stat: str, count: int) -> Int64s:
+def _find_last_of_group(rows: HostRows, names: tuple[str, ...], stat: str, count: int) -> Int64s:
     """An integer stat of events of these types by group: the last one's; 0 where none has it."""
     found = rows.grouped(*names)
     stat_rows, values = rows.events.ints(stat)
-    has, value = beside(found, stat_rows, values)
+    has, value = join_stat(found, stat_rows, values)
     of_group = np.zeros(count, np.int64)
     of_group[rows.group[found[has]]] = value[has]
     return of_group
 
 
-def _batches(rows: HostRows, batch_rows: Int64s, requests: Int64s, links: GroupLinks) -> Batches:
+def _read_batches(rows: HostRows, batch_rows: Int64s, requests: Int64s, links: GroupLinks) -> Batches:
     distinct, last = np.unique(rows.group[batch_rows[::-1]], return_index=True)
     group, at = distinct.astype(np.int64), batch_rows[::-1][last]
-    padding, padded_size = _padding(rows, links.count)
+    padding, padded_size = _read_padding(rows, links.count)
     return Batches(
         group,
         rows.start(at),
         rows.end(at),
         padding[group],
         padded_size[group],
-        _related(links.parents, group, requests, links.count),
+        _find_related(links.parents, group, requests, links.count),
         links.parents.first(group),
-        Links.of(*links.parents.of_each(group), len(group)),
+        NumberLinks.of(*links.parents.of_each(group), len(group)),
     )
 
 
-def _padding(rows: HostRows, count: int) -> tuple[Int64s, Int64s]:
+def _read_padding(rows: HostRows, count: int) -> tuple[Int64s, Int64s]:
     """Padding and size of each batch, of the last event that has both."""
     found = rows.grouped(*PADDING)
     amounts, sizes = rows.events.ints("padding_amount"), rows.events.ints("batch_size_after_padding")
-    has_amount, amount = beside(found, *amounts)
-    has_size, size = beside(found, *sizes)
+    has_amount, amount = join_stat(found, *amounts)
+    has_size, size = join_stat(found, *sizes)
     both = has_amount & has_size
     padding, padded_size = np.zeros((2, count), np.int64)
     padding[rows.group[found[both]]] = amount[both]
@@ -236,12 +345,76 @@ def _padding(rows: HostRows, count: int) -> tuple[Int64s, Int64s]:
     return padding, padded_size
 
 
-def _related(links: Links, group: Int64s, others: Int64s, count: int) -> Links:
+def _find_related(links: NumberLinks, group: Int64s, others: Int64s, count: int) -> NumberLinks:
     """What each of the groups is linked with, of the groups ``others``, by their place there; by ascending group."""
     place = np.full(count + 1, -1, np.int64)
     place[others] = np.arange(len(others))
     mine, other = links.of_each(group)
     known = place[other] >= 0
     mine, other = mine[known], other[known]
-    related = Links.of(mine, other, len(group))
-    return Links(related.bounds, place[related.others])
+    related = NumberLinks.of(mine, other, len(group))
+    return NumberLinks(related.bounds, place[related.others])
+
+
+MOVES = ("Linearize", "Delinearize", "TransferBufferFromDevice-FastPath")
+DESCRIPTION = ("shape", "layout")
+
+Pattern = tuple[str, ...]
+"""What a request or batch moves: ``name shape layout`` of each event, sorted."""
+
+
+@dataclass(frozen=True, slots=True)
+class TensorMoves:
+    """A pattern of each request or batch that moves tensors. ``owner``: place among the requests, or of a batch, behind
+    them; ``time_ps``: of all its moves; ``pattern``: place in ``patterns``."""
+
+    owner: Int64s
+    pattern: Int64s
+    time_ps: Int64s
+    patterns: list[Pattern]
+
+
+def find_tensors(rows: HostRows, requests: Requests, batches: Batches, group_count: int) -> TensorMoves:
+    """The moves of a host. An owner is left out where the shape or layout of one of its moves is not recorded."""
+    owner_of_group = np.full(group_count, -1, np.int64)
+    owner_of_group[batches.group] = len(requests) + np.arange(len(batches))
+    owner_of_group[requests.group] = np.arange(len(requests))
+    found = rows.grouped(*MOVES)
+    owner = owner_of_group[rows.group[found]]
+    found, owner = found[owner >= 0], owner[owner >= 0]
+    known, rank, texts = _describe_moves(rows, found)
+    count = len(requests) + len(batches)
+    time_ps, incomplete = np.zeros(count, np.int64), np.zeros(count, bool)
+    np.add.at(time_ps, owner, np.maximum(rows.events.duration_ps[found], 0))
+    incomplete[owner[~known]] = True
+    keep = ~incomplete[owner]
+    owner, rank = owner[keep], rank[keep]
+    order = np.lexsort((rank, owner))
+    owner, rank = owner[order], rank[order]
+    owners, begin = np.unique(owner, return_index=True)
+    bounds = [*begin.tolist(), len(owner)]
+    numbers: dict[bytes, int] = {}
+    pattern = [numbers.setdefault(rank[a:b].tobytes(), len(numbers)) for a, b in pairwise(bounds)]
+    patterns = [tuple(texts[i] for i in np.frombuffer(key, np.int64).tolist()) for key in numbers]
+    return TensorMoves(owners, np.array(pattern, np.int64), time_ps[owners], patterns)
+
+
+def _describe_moves(rows: HostRows, found: Int64s) -> tuple[npt.NDArray[np.bool_], Int64s, list[str]]:
+    """Whether shape and layout of each move are known, the rank of its description, and the descriptions, sorted."""
+    columns = [rows.events.meta[found].astype(np.int64)]
+    known = np.ones(len(found), bool)
+    for stat in DESCRIPTION:
+        stat_rows, numbers = rows.events.texts(stat)
+        has, number = join_stat(found, stat_rows, numbers)
+        known &= has
+        columns.append(number)
+    distinct, place = np.unique(np.stack(columns, axis=1)[known], axis=0, return_inverse=True)
+    texts = [
+        f"{rows.events.names[meta]} {rows.events.text(shape)} {rows.events.text(layout)}"
+        for meta, shape, layout in distinct.tolist()
+    ]
+    ordered = sorted(set(texts))
+    ranks = {text: i for i, text in enumerate(ordered)}
+    rank = np.zeros(len(found), np.int64)
+    rank[known] = np.array([ranks[text] for text in texts], np.int64)[place.ravel()]
+    return known, rank, ordered

@@ -10,16 +10,15 @@ import numpy as np
 import pyarrow as pa
 
 from fastprof.derive.serving import PERCENTILES, TENSOR_PERCENTILES, percentile_name
-from fastprof.derive.steps.time_spread import rank
-from fastprof.schema.array_types import Int64s
-from fastprof.schema.column_kinds import Count, Picoseconds, Share, Text
-from fastprof.schema.tables import Column, Formula, TableSchema
+from fastprof.derive.steps.step_database import locate_percentile
+from fastprof.schema.columns import Int64s
+from fastprof.schema.tables import Column, Count, Formula, Picoseconds, Share, TableSchema, Text
 from fastprof.schema.value_classes import dataclass
-from fastprof.tables.host_events import beside
+from fastprof.tables.host_events import join_stat
 
 if TYPE_CHECKING:
-    from fastprof.derive.serving.host_rows import Links
-    from fastprof.derive.serving.session import BatchColumns, MoveColumns, RequestColumns, Session
+    from fastprof.derive.serving.host_serving import BatchColumns, MoveColumns, RequestColumns, SessionServing
+    from fastprof.derive.serving.requests import NumberLinks
 
 PARTS = (
     ("host_preprocess", "time from the start of the request to the first program handed to the device"),
@@ -38,7 +37,7 @@ PARTS = (
 class OfModel:
     """A model, None: none is named, with its requests, batches and tensor moves, shortest first."""
 
-    session: Session
+    session: SessionServing
     model: str | None
     requests: RequestColumns
     batches: BatchColumns
@@ -56,7 +55,7 @@ class OfModel:
         return np.sort(self.moves.time_ps)
 
 
-def by_model(session: Session) -> list[OfModel]:
+def group_by_model(session: SessionServing) -> list[OfModel]:
     """The models by name; last, if there are any, the requests and batches that name none."""
 
     def of(name: str | None, number: int) -> OfModel:
@@ -69,62 +68,62 @@ def by_model(session: Session) -> list[OfModel]:
     return [*found, rest] if len(rest.requests) or len(rest.batches) else found
 
 
-def total(values: Int64s) -> int:
+def sum_exactly(values: Int64s) -> int:
     """The sum, also where it passes 64 bits."""
     return (int((values >> 32).sum()) << 32) + int((values & 0xFFFFFFFF).sum())
 
 
-def mean(values: Int64s) -> int | None:
-    return total(values) // len(values) if len(values) else None
+def average_times(values: Int64s) -> int | None:
+    return sum_exactly(values) // len(values) if len(values) else None
 
 
-def at_percentile(ascending: Int64s, percent: float) -> int:
+def find_percentile(ascending: Int64s, percent: float) -> int:
     """The least value that ``percent`` % of the values do not exceed."""
-    return int(ascending[rank(percent, len(ascending))])
+    return int(ascending[locate_percentile(percent, len(ascending))])
 
 
-def per_second(begin: Int64s, end: Int64s) -> float | None:
+def measure_rate(begin: Int64s, end: Int64s) -> float | None:
     """How many there were in each second between the first begin and the last end; None: no time passed."""
     span = int(end.max()) - int(begin.min()) if len(begin) else 0
     return len(begin) / (span / 1e12) if span > 0 else None
 
 
-def figures(session: Session) -> dict[str, Any]:
+def make_figures(session: SessionServing) -> dict[str, Any]:
     """Of all models together; None where there are no requests, or took no time."""
     found, times = session.requests, session.requests.latency
-    at = {f"{percentile_name(p)}_latency_ps": at_percentile(times, p) if len(times) else None for p in PERCENTILES}
+    at = {f"{percentile_name(p)}_latency_ps": find_percentile(times, p) if len(times) else None for p in PERCENTILES}
     return {
         "request_count": len(times),
         "batch_count": len(session.batches),
         "model_count": len(session.models),
-        "requests_per_second": per_second(found.begin, found.end),
-        "mean_latency_ps": mean(times),
+        "requests_per_second": measure_rate(found.begin, found.end),
+        "mean_latency_ps": average_times(times),
         "max_latency_ps": int(times[-1]) if len(times) else None,
         **at,
     }
 
 
-def efficiency(padded_size: int, padding: int) -> float | None:
+def measure_efficiency(padded_size: int, padding: int) -> float | None:
     """The share of a batch that is not padding; None where sizes are not recorded, or make no sense."""
     return (padded_size - padding) / padded_size if 0 <= padding <= padded_size and padded_size else None
 
 
-def _mean_number(values: Int64s) -> float | None:
-    return total(values) / len(values) if len(values) else None
+def _average_number(values: Int64s) -> float | None:
+    return sum_exactly(values) / len(values) if len(values) else None
 
 
-def other(requests: RequestColumns) -> Int64s:
+def get_other_time(requests: RequestColumns) -> Int64s:
     """What is left of the latency without the parts."""
     left: Int64s = requests.latency - requests.parts.sum(axis=1)
     return left
 
 
-def batch_rows(requests: RequestColumns, batches: BatchColumns) -> tuple[Int64s, Int64s]:
+def pair_requests_batches(requests: RequestColumns, batches: BatchColumns) -> tuple[Int64s, Int64s]:
     """Each request with each of its batches: their rows."""
     request, ids = requests.others.of_each(np.arange(len(requests)))
     key = batches.host << 32 | batches.id
     order = np.argsort(key)
-    has, at = beside(requests.host[request] << 32 | ids, key[order], order)
+    has, at = join_stat(requests.host[request] << 32 | ids, key[order], order)
     return request[has], at[has]
 
 
@@ -137,17 +136,17 @@ class _Part(NamedTuple):
     latency_ps: int
 
     def share(self) -> float | None:
-        spent = total(self.times)
+        spent = sum_exactly(self.times)
         return spent / self.latency_ps if 0 <= spent <= self.latency_ps and self.latency_ps else None
 
 
-def _parts(of: Sequence[OfModel]) -> list[_Part]:
+def _list_model_parts(of: Sequence[OfModel]) -> list[_Part]:
     names = [*(name for name, _ in PARTS), "other"]
     return [
-        _Part(one.model, name, np.sort(times), total(one.requests.latency))
+        _Part(one.model, name, np.sort(times), sum_exactly(one.requests.latency))
         for one in of
         if len(one.requests)
-        for name, times in zip(names, (*one.requests.parts.T, other(one.requests)), strict=True)
+        for name, times in zip(names, (*one.requests.parts.T, get_other_time(one.requests)), strict=True)
     ]
 
 
@@ -158,7 +157,7 @@ class _Latency(NamedTuple):
     total: int
 
 
-def _latencies(requests: RequestColumns) -> list[_Latency]:
+def _list_latencies(requests: RequestColumns) -> list[_Latency]:
     """The mean, and the requests at each percentile."""
     names = [name for name, _ in PARTS]
     device = requests.parts[:, names.index("device_compute")]
@@ -166,16 +165,16 @@ def _latencies(requests: RequestColumns) -> list[_Latency]:
     columns = (device, requests.parts[:, copies].sum(axis=1), requests.latency)
     if not len(device):
         return []
-    at = [(f"{percent:.1f}%", rank(percent, len(device))) for percent in PERCENTILES]
-    means = _Latency("Average", *(mean(values) or 0 for values in columns))
+    at = [(f"{percent:.1f}%", locate_percentile(percent, len(device))) for percent in PERCENTILES]
+    means = _Latency("Average", *(average_times(values) or 0 for values in columns))
     return [means, *(_Latency(title, *(int(values[row]) for values in columns)) for title, row in at)]
 
 
-def _sizes(of: Sequence[OfModel]) -> list[OfModel]:
+def _list_sizes(of: Sequence[OfModel]) -> list[OfModel]:
     """The batches of one size of a model, and the requests that had one of them."""
     found = []
     for one in of:
-        request, batch = batch_rows(one.requests, one.batches)
+        request, batch = pair_requests_batches(one.requests, one.batches)
         for size in np.unique(one.batches.padded_size).tolist():
             same = one.batches.padded_size == size
             mine = np.unique(request[same[batch]])
@@ -183,7 +182,7 @@ def _sizes(of: Sequence[OfModel]) -> list[OfModel]:
     return found
 
 
-def _moves(of: Sequence[OfModel]) -> list[OfModel]:
+def _list_moves(of: Sequence[OfModel]) -> list[OfModel]:
     """The moves of one pattern of a model."""
     return [
         replace(one, moves=one.moves[one.moves.pattern == number])
@@ -192,18 +191,18 @@ def _moves(of: Sequence[OfModel]) -> list[OfModel]:
     ]
 
 
-def tables(session: Session) -> dict[str, pa.Table]:
+def make_serving_tables(session: SessionServing) -> dict[str, pa.Table]:
     """All of TABLES; requests and batches longest first."""
-    of = by_model(session)
+    of = group_by_model(session)
     longest_first = replace(session, requests=session.requests[::-1], batches=session.batches[::-1])
     rows: dict[str, Any] = {
         "models": of,
-        "breakdown": _parts(of),
-        "latency": _latencies(session.requests),
+        "breakdown": _list_model_parts(of),
+        "latency": _list_latencies(session.requests),
         "requests": longest_first,
         "batches": longest_first,
-        "batch_sizes": _sizes(of),
-        "tensor_patterns": _moves(of),
+        "batch_sizes": _list_sizes(of),
+        "tensor_patterns": _list_moves(of),
     }
     return {name: schema.of(rows[name]) for name, schema in TABLES.items()}
 
@@ -211,15 +210,17 @@ def tables(session: Session) -> dict[str, pa.Table]:
 # ---- columns
 
 
-def _each(of: Callable[[Any], Any]) -> Formula:
+def _make_each_column(of: Callable[[Any], Any]) -> Formula:
     return lambda rows: [of(row) for row in rows]
 
 
-def _percentiles(percentiles: Sequence[float], what: str, times: Callable[[Any], Int64s]) -> tuple[Column, ...]:
+def _make_percentile_columns(
+    percentiles: Sequence[float], what: str, times: Callable[[Any], Int64s]
+) -> tuple[Column, ...]:
     """``times``: of a row, ascending."""
 
     def at(percent: float) -> Formula:
-        return _each(lambda row: at_percentile(times(row), percent) if len(times(row)) else None)
+        return _make_each_column(lambda row: find_percentile(times(row), percent) if len(times(row)) else None)
 
     return tuple(
         Picoseconds(f"{percentile_name(percent)}_ps", f"{percent:g}th percentile (nearest rank) of {what}; null: "
@@ -228,24 +229,24 @@ def _percentiles(percentiles: Sequence[float], what: str, times: Callable[[Any],
     )  # fmt: skip
 
 
-def _published(name: str) -> Formula:
+def _make_published_column(name: str) -> Formula:
     def of(one: OfModel) -> Any:
         found = one.session.parameters.get(one.model or "")
         return None if found is None else getattr(found, name)
 
-    return _each(of)
+    return _make_each_column(of)
 
 
-def _rate(rows: RequestColumns | BatchColumns) -> float | None:
-    return per_second(rows.begin, rows.end)
+def _make_rate(rows: RequestColumns | BatchColumns) -> float | None:
+    return measure_rate(rows.begin, rows.end)
 
 
-def _efficiencies(session: Session) -> list[float | None]:
+def _measure_efficiencies(session: SessionServing) -> list[float | None]:
     sizes = zip(session.batches.padded_size.tolist(), session.batches.padding.tolist(), strict=True)
-    return [efficiency(size, padding) for size, padding in sizes]
+    return [measure_efficiency(size, padding) for size, padding in sizes]
 
 
-def _shorter(session: Session) -> Any:
+def _drop_shorter(session: SessionServing) -> Any:
     """Of requests, longest first."""
     model = np.maximum(session.requests.model, -1)
     shorter = np.zeros(len(model))
@@ -255,95 +256,107 @@ def _shorter(session: Session) -> Any:
     return shorter
 
 
-def _part(place: int) -> Formula:
+def _make_part_column(place: int) -> Formula:
     return lambda session: session.requests.parts[:, place]
 
 
-def _lists(links: Links) -> pa.Array:
+def _list_linked(links: NumberLinks) -> pa.Array:
     return pa.ListArray.from_arrays(pa.array(links.bounds, pa.int32()), pa.array(links.others))
 
 
-def _named(numbers: Int64s, names: Sequence[str]) -> pa.Array:
+def _name_numbers(numbers: Int64s, names: Sequence[str]) -> pa.Array:
     """Numbers of names as text; below 0: none."""
     return pa.DictionaryArray.from_arrays(
         pa.array(numbers.astype(np.int32), mask=numbers < 0), pa.array(names, pa.string())
     )
 
 
-def _served(kind: str) -> tuple[Column, ...]:
+def _make_served_columns(kind: str) -> tuple[Column, ...]:
     """Host and model of requests or batches."""
     return (
-        Text("host", "host that processed it", lambda session: _named(getattr(session, kind).host, session.hosts)),
-        Text("model", "model; null: not named", lambda session: _named(getattr(session, kind).model, session.models)),
+        Text(
+            "host", "host that processed it", lambda session: _name_numbers(getattr(session, kind).host, session.hosts)
+        ),
+        Text(
+            "model",
+            "model; null: not named",
+            lambda session: _name_numbers(getattr(session, kind).model, session.models),
+        ),
     )
 
 
-_MODEL: Final = Text("model", "model; null: the row is of requests that name no model", _each(lambda row: row.model))
+_MODEL: Final = Text(
+    "model", "model; null: the row is of requests that name no model", _make_each_column(lambda row: row.model)
+)
 _NUMBERS: Final = pa.list_(pa.int64())
 _TABLES: Final = (
     TableSchema("models", "a model, by name", (
         _MODEL,
-        Count("request_count", "number of requests", _each(lambda one: len(one.requests))),
+        Count("request_count", "number of requests", _make_each_column(lambda one: len(one.requests))),
         Column("requests_per_second", pa.float64(), "requests / time from the first start to the last end in seconds; "
-               "null: this time is 0, or there are no requests", True, of=_each(lambda one: _rate(one.requests))),
+               "null: this time is 0, or there are no requests", True,
+               of=_make_each_column(lambda one: _make_rate(one.requests))),
         Picoseconds("mean_ps", "mean latency of a request, rounded down; null: there are no requests",
-                    _each(lambda one: mean(one.requests.latency))),
-        *_percentiles(PERCENTILES, "request latency", lambda one: one.requests.latency),
+                    _make_each_column(lambda one: average_times(one.requests.latency))),
+        *_make_percentile_columns(PERCENTILES, "request latency", lambda one: one.requests.latency),
         Picoseconds("max_ps", "longest latency of a request; null: there are no requests",
-                    _each(lambda one: int(one.requests.latency[-1]) if len(one.requests) else None)),
-        Count("batch_count", "number of batches", _each(lambda one: len(one.batches))),
+                    _make_each_column(lambda one: int(one.requests.latency[-1]) if len(one.requests) else None)),
+        Count("batch_count", "number of batches", _make_each_column(lambda one: len(one.batches))),
         Column("batches_per_second", pa.float64(), "batches / time from the first start to the last end in seconds; "
-               "null: this time is 0, or there are no batches", True, of=_each(lambda one: _rate(one.batches))),
+               "null: this time is 0, or there are no batches", True,
+               of=_make_each_column(lambda one: _make_rate(one.batches))),
         Picoseconds("batch_mean_ps", "mean duration of a batch, rounded down; null: there are no batches",
-                    _each(lambda one: mean(one.batches.latency))),
+                    _make_each_column(lambda one: average_times(one.batches.latency))),
         Column("batch_padded_size", pa.float64(), "mean size of a batch after padding; null: there are no batches",
-               True, of=_each(lambda one: _mean_number(one.batches.padded_size))),
+               True, of=_make_each_column(lambda one: _average_number(one.batches.padded_size))),
         Share("batch_efficiency_share", "part of the sizes of all batches that is not padding; null: sizes are not "
-              "recorded", _each(lambda one: efficiency(total(one.batches.padded_size),
-                                                                     total(one.batches.padding)))),
+              "recorded", _make_each_column(lambda one: measure_efficiency(sum_exactly(one.batches.padded_size),
+                                                                     sum_exactly(one.batches.padding)))),
         Count("num_batch_threads", "configured number of threads that process batches; null: not recorded",
-              _published("num_batch_threads")),
+              _make_published_column("num_batch_threads")),
         Column("batch_timeout_us", pa.int64(), "configured time that a request may wait for its batch; null: not "
-               "recorded", True, "us", of=_published("batch_timeout_micros")),
+               "recorded", True, "us", of=_make_published_column("batch_timeout_micros")),
         Count("max_batch_size", "configured size of the largest batch; null: not recorded",
-              _published("max_batch_size")),
+              _make_published_column("max_batch_size")),
         Count("max_enqueued_batches", "configured number of batches that may wait; null: not recorded",
-              _published("max_enqueued_batches")),
+              _make_published_column("max_enqueued_batches")),
         Column("allowed_batch_sizes", pa.string(), "configured sizes to which batches are padded; null: not recorded",
-               True, of=_published("allowed_batch_sizes")),
+               True, of=_make_published_column("allowed_batch_sizes")),
     ), derived=True),
     TableSchema("breakdown", "a model, and a part of the latency of its requests", (
         _MODEL,
         Text("part", ", ".join(name for name, _ in PARTS) + ", other: as the columns of the table requests",
-             _each(lambda row: row.name)),
-        Picoseconds("mean_ps", "mean of the part over all requests, rounded down", _each(lambda row: mean(row.times))),
+             _make_each_column(lambda row: row.name)),
+        Picoseconds("mean_ps", "mean of the part over all requests, rounded down",
+                    _make_each_column(lambda row: average_times(row.times))),
         Share("latency_share", "sum of the part / sum of latencies; null: the share would not be between 0 and 1, "
-              "because parts lie outside their requests", _each(_Part.share)),
-        *_percentiles(PERCENTILES, "the time of the part", lambda row: row.times),
+              "because parts lie outside their requests", _make_each_column(_Part.share)),
+        *_make_percentile_columns(PERCENTILES, "the time of the part", lambda row: row.times),
     ), derived=True),
     TableSchema("latency", "the average, or a percentile, of the latency of requests of all models", (
         Column("percentile", pa.string(), "Average, or the percentage of requests that took at most this long",
-               of=_each(lambda row: row.title)),
+               of=_make_each_column(lambda row: row.title)),
         Picoseconds("host_ps", "total_ps - device_ps - communication_ps",
-                    _each(lambda row: row.total - row.device - row.communication)),
+                    _make_each_column(lambda row: row.total - row.device - row.communication)),
         Picoseconds("device_ps", "device_compute_ps of the request at this percentile; of Average, all times are "
-                    "means over requests", _each(lambda row: row.device)),
+                    "means over requests", _make_each_column(lambda row: row.device)),
         Picoseconds("communication_ps", "write_to_device_ps + read_from_device_ps of the request at this percentile",
-                    _each(lambda row: row.communication)),
-        Picoseconds("total_ps", "latency_ps of the request at this percentile", _each(lambda row: row.total)),
+                    _make_each_column(lambda row: row.communication)),
+        Picoseconds("total_ps", "latency_ps of the request at this percentile",
+                    _make_each_column(lambda row: row.total)),
     ), derived=True),
     TableSchema("requests", "a request, longest first", (
-        *_served("requests"),
+        *_make_served_columns("requests"),
         Count("request_id", "number on its host of the group of its events", lambda session: session.requests.id),
         Column("shorter_percent", pa.float64(), "percentage of the model's requests that rank as shorter", unit="%",
-               of=_shorter),
+               of=_drop_shorter),
         Picoseconds("start_ps", "start of its first event on the host's threads",
                     lambda session: session.requests.begin),
         Picoseconds("latency_ps", "time from start_ps to the end of its last event on the host's threads, or of its "
                     "last batch", lambda session: session.requests.latency),
-        *(Picoseconds(f"{name}_ps", what, _part(i)) for i, (name, what) in enumerate(PARTS)),
+        *(Picoseconds(f"{name}_ps", what, _make_part_column(i)) for i, (name, what) in enumerate(PARTS)),
         Picoseconds("other_ps", "latency_ps without the parts above; below 0 if some parts lie outside the request",
-                    lambda session: other(session.requests)),
+                    lambda session: get_other_time(session.requests)),
         Picoseconds("batching_delay_ps", "time from the start of the request to the start of its first batch; null: "
                     "it had no batch",
                     lambda session: session.requests.delay,
@@ -351,10 +364,10 @@ _TABLES: Final = (
         Count("size", "number of tasks that it put into batches; 0 if not recorded",
               lambda session: session.requests.size),
         Column("batch_ids", _NUMBERS, "batch_id of its batches, on the same host",
-               of=lambda session: _lists(session.requests.others)),
+               of=lambda session: _list_linked(session.requests.others)),
     ), derived=True),
     TableSchema("batches", "a batch, longest first", (
-        *_served("batches"),
+        *_make_served_columns("batches"),
         Count("batch_id", "number on its host of the group of its events", lambda session: session.batches.id),
         Picoseconds("start_ps", "start of its processing", lambda session: session.batches.begin),
         Picoseconds("duration_ps", "duration of its processing", lambda session: session.batches.latency),
@@ -365,34 +378,38 @@ _TABLES: Final = (
               lambda session: session.batches.padded_size),
         Count("padding", "number of tasks that are padding", lambda session: session.batches.padding),
         Share("efficiency_share", "(padded_size - padding) / padded_size; null: the sizes are not recorded",
-              _efficiencies),
+              _measure_efficiencies),
         Picoseconds("device_compute_ps", "time of its programs on the device", lambda session: session.batches.compute),
         Column("program_ids", pa.list_(pa.uint64()), "programs that it ran",
                of=lambda session: session.batches.programs.tolist()),
         Column("request_ids", _NUMBERS, "groups of events that led to the batch, on the same host",
-               of=lambda session: _lists(session.batches.others)),
+               of=lambda session: _list_linked(session.batches.others)),
     ), derived=True),
     TableSchema("batch_sizes", "a model, and a size of its batches after padding", (
         _MODEL,
-        Count("padded_size", "size of the batches after padding", _each(lambda row: row.batches.padded_size[0])),
-        Count("batch_count", "number of batches of this size", _each(lambda row: len(row.batches))),
-        Picoseconds("mean_ps", "mean duration of a batch, rounded down", _each(lambda row: mean(row.batches.latency))),
+        Count("padded_size", "size of the batches after padding",
+              _make_each_column(lambda row: row.batches.padded_size[0])),
+        Count("batch_count", "number of batches of this size", _make_each_column(lambda row: len(row.batches))),
+        Picoseconds("mean_ps", "mean duration of a batch, rounded down",
+                    _make_each_column(lambda row: average_times(row.batches.latency))),
         Picoseconds("mean_delay_ps", "mean of the known delay_ps of batches, rounded down; null: none is known",
-                    _each(lambda row: mean(row.delays()))),
+                    _make_each_column(lambda row: average_times(row.delays()))),
         Column("mean_padding", pa.float64(), "mean padding of a batch",
-               of=_each(lambda row: _mean_number(row.batches.padding))),
+               of=_make_each_column(lambda row: _average_number(row.batches.padding))),
         Picoseconds("device_compute_ps", "mean time of a batch's programs on the device, rounded down",
-                    _each(lambda row: mean(row.batches.compute))),
-        Count("request_count", "number of requests with a batch of this size", _each(lambda row: len(row.requests))),
+                    _make_each_column(lambda row: average_times(row.batches.compute))),
+        Count("request_count", "number of requests with a batch of this size",
+              _make_each_column(lambda row: len(row.requests))),
         Picoseconds("mean_latency_ps", "mean latency of requests with a batch of this size, rounded down; null: there "
-                    "are none", _each(lambda row: mean(row.requests.latency))),
+                    "are none", _make_each_column(lambda row: average_times(row.requests.latency))),
     ), derived=True),
     TableSchema("tensor_patterns", "a pattern of tensors whose layout a model's requests or batches change", (
         _MODEL,
         Column("pattern", pa.string(), "event, shape and layout of each tensor, sorted, separated by semicolons",
-               of=_each(OfModel.pattern)),
-        Count("count", "number of requests and batches that change these layouts", _each(lambda row: len(row.moves))),
-        *_percentiles(TENSOR_PERCENTILES, "the time to change layouts", OfModel.move_times),
+               of=_make_each_column(OfModel.pattern)),
+        Count("count", "number of requests and batches that change these layouts",
+              _make_each_column(lambda row: len(row.moves))),
+        *_make_percentile_columns(TENSOR_PERCENTILES, "the time to change layouts", OfModel.move_times),
     ), derived=True),
 )  # fmt: skip
 TABLES: Final = {table.name: table for table in _TABLES}

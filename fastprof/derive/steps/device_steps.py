@@ -1,32 +1,73 @@
-"""Steps as devices show them: their own line of steps, or one made from the groups of their events.
+"""Steps and program executions as devices record them.
 
-A TPU's events belong to the step, else to the module execution, that they overlap in time. A GPU has no line of steps:
-consecutive events of one group make up a step.
+A TPU has a line of steps; its events belong to the step, else to the module execution, that they overlap in time. A GPU
+has no line of steps: consecutive events of one group make up a step.
+
+An execution of a compiled program is on a TPU an event of the line XLA Modules, from its begin to the end of the last
+op that began in it; on a GPU, the kernels of one module up to the one that it began with, or to one of another module;
+on a host, the ops of one run.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
+from fastprof._native import records
 from fastprof._native.grouping import EventGraph
 from fastprof._native.kernels import rank_order
 from fastprof._native.step_kernels import placed
 from fastprof.decode.plane_kinds import is_gpu_plane
-from fastprof.derive.steps.step_time import Markers
-from fastprof.schema.array_rows import ArrayRows
-from fastprof.schema.array_types import Int32s, Int64s
+from fastprof.derive.devices.device_events import OP_LINES, clip_negative
+from fastprof.derive.steps.spans import merge_spans
+from fastprof.derive.steps.step_database import Markers
+from fastprof.errors import CaptureError
+from fastprof.hlo.message import Message
+from fastprof.schema.columns import ArrayRows, Bools, Int32s, Int64s, add_durations
 from fastprof.schema.value_classes import dataclass
-from fastprof.tables.host_events import COUNTER_LINE, FIRST_DERIVED, HostEvents, Line, Plane, beside
+from fastprof.tables.host_events import (
+    COUNTER_LINE,
+    FIRST_DERIVED,
+    HOST_THREADS,
+    HostEvents,
+    Line,
+    Plane,
+    compute_once,
+    join_stat,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class CoreDetails:
+    """Numbers of a core: its own on the host, its chip's on the host, its own in the system; 0 where not recorded."""
+
+    device_ordinal: int = 0
+    local_chip_id: int = 0
+    global_core_id: int = 0
+
+
+def read_core_details(stats: dict[str, Any]) -> CoreDetails | None:
+    """From the stats of a plane; None if the plane has none, or none that can be read."""
+    recorded = stats.get("core_details")
+    if not isinstance(recorded, bytes | memoryview):
+        return None
+    try:
+        message = Message(memoryview(recorded))
+    except CaptureError:
+        return None
+    return CoreDetails(*(message.integer(field) & 0xFFFFFFFF for field in (2, 4, 6)))
+
 
 STEP_LINES = ("Steps", "Sparse Core Steps")
 MODULE_LINES = ("XLA Modules", "Sparse Core Modules")
 
 
 @dataclass(frozen=True, slots=True)
-class DeviceSteps(ArrayRows):
+class PlaneSteps(ArrayRows):
     """The steps of one plane, in order. ``device_start_ps``, ``device_duration_ps``: by the clock of the device if it
     is recorded, else the same as the others."""
 
@@ -46,7 +87,7 @@ def is_derived(line: Line) -> bool:
     return line.is_derived
 
 
-def grouping_line(plane: Plane) -> Line | None:
+def find_grouping_line(plane: Plane) -> Line | None:
     """The line of a TPU plane that marks its steps: the line of steps, else that of modules; None: both are empty."""
     for names in (STEP_LINES, MODULE_LINES):
         for line in plane.lines:
@@ -55,25 +96,25 @@ def grouping_line(plane: Plane) -> Line | None:
     return None
 
 
-def of_planes(events: HostEvents, group_id: Int32s, recorded: bool) -> dict[int, DeviceSteps]:
+def collect_device_steps(events: HostEvents, group_id: Int32s, recorded: bool) -> dict[int, PlaneSteps]:
     """The steps of each device plane, by its number. Events of GPUs that have no group join the one before them.
     ``recorded``: the groups are those of the capture, and so are the steps that it shows of GPUs."""
     found = {}
     for plane in events.planes:
         if is_gpu_plane(plane.name):
-            found[plane.number] = _of_gpu(events, plane, group_id, recorded)
+            found[plane.number] = _collect_gpu_steps(events, plane, group_id, recorded)
         elif plane.name.startswith("/device:TPU:"):
-            line = grouping_line(plane)
+            line = find_grouping_line(plane)
             if line is not None and line.name in STEP_LINES:
-                found[plane.number] = _merged(events, line, group_id)
+                found[plane.number] = _collect_tpu_steps(events, line, group_id)
     return found
 
 
-def device_times(events: HostEvents, rows: npt.NDArray[np.intp] | Int32s) -> tuple[Int64s, Int64s]:
+def read_device_times(events: HostEvents, rows: npt.NDArray[np.intp] | Int32s) -> tuple[Int64s, Int64s]:
     """Start and duration by the device's own clock where the event records both, else the event's own."""
     start, duration = events.start_ps[rows], events.duration_ps[rows]
-    has_offset, offset = beside(rows, *events.ints("device_offset_ps"))
-    has_length, length = beside(rows, *events.ints("device_duration_ps"))
+    has_offset, offset = join_stat(rows, *events.ints("device_offset_ps"))
+    has_length, length = join_stat(rows, *events.ints("device_duration_ps"))
     both = has_offset & has_length
     return np.where(both, offset, start), np.where(both, length, duration)
 
@@ -81,36 +122,36 @@ def device_times(events: HostEvents, rows: npt.NDArray[np.intp] | Int32s) -> tup
 # ---- GPUs
 
 
-def _of_gpu(events: HostEvents, plane: Plane, group_id: Int32s, recorded: bool) -> DeviceSteps:
+def _collect_gpu_steps(events: HostEvents, plane: Plane, group_id: Int32s, recorded: bool) -> PlaneSteps:
     shown = [line for line in plane.lines if line.xline_id & 0xFFFFFFFF == FIRST_DERIVED]
     if not shown:
-        return _derived(events, plane, group_id)
-    known = _shown(events, shown[0], group_id)
-    return known if recorded else DeviceSteps.joined([_derived(events, plane, group_id), known])
+        return _group_gpu_events(events, plane, group_id)
+    known = _read_derived_line(events, shown[0], group_id)
+    return known if recorded else PlaneSteps.joined([_group_gpu_events(events, plane, group_id), known])
 
 
-def _shown(events: HostEvents, line: Line, group_id: Int32s) -> DeviceSteps:
+def _read_derived_line(events: HostEvents, line: Line, group_id: Int32s) -> PlaneSteps:
     """The steps of a line that whoever wrote the capture derived."""
     rows = np.arange(line.first, line.last)
     rows = rows[group_id[rows] >= 0]
     start, duration = events.start_ps[rows], events.duration_ps[rows]
-    return DeviceSteps(group_id[rows], start, duration, start, duration)
+    return PlaneSteps(group_id[rows], start, duration, start, duration)
 
 
-def _derived(events: HostEvents, plane: Plane, group_id: Int32s) -> DeviceSteps:
+def _group_gpu_events(events: HostEvents, plane: Plane, group_id: Int32s) -> PlaneSteps:
     rows = np.concatenate(
         [np.arange(line.first, line.last) for line in plane.lines if not is_derived(line)] or [np.zeros(0, np.intp)]
     )
-    rows = rows[by_time(events.start_ps[rows], events.duration_ps[rows])]
+    rows = rows[sort_by_start(events.start_ps[rows], events.duration_ps[rows])]
     groups = group_id[rows]
     last_known = np.maximum.accumulate(np.where(groups >= 0, np.arange(len(rows)), -1))
     groups = np.where(last_known >= 0, groups[np.maximum(last_known, 0)], -1).astype(np.int32)
     group_id[rows] = groups
     times = (events.start_ps[rows], events.duration_ps[rows])
-    return _runs(groups, times, times)
+    return _merge_group_runs(groups, times, times)
 
 
-def by_time(start: Int64s, duration: Int64s) -> npt.NDArray[np.intp]:
+def sort_by_start(start: Int64s, duration: Int64s) -> npt.NDArray[np.intp]:
     """The order of start, then shorter first; equal ones as std::sort leaves them. Lines are sorted by start, so this
     is quick unless there are ties."""
     order = np.argsort(start, kind="stable")
@@ -129,17 +170,17 @@ def by_time(start: Int64s, duration: Int64s) -> npt.NDArray[np.intp]:
     return ranked.astype(np.intp)
 
 
-def _runs(groups: Int32s, times: tuple[Int64s, Int64s], device_times: tuple[Int64s, Int64s]) -> DeviceSteps:
+def _merge_group_runs(groups: Int32s, times: tuple[Int64s, Int64s], device_times: tuple[Int64s, Int64s]) -> PlaneSteps:
     """Consecutive events of one group as one step, from the earliest start to the last end; group -1 is none. Times are
     starts and durations."""
     if not len(groups):
-        return DeviceSteps.none()
+        return PlaneSteps.none()
     first = np.flatnonzero(np.append(True, groups[1:] != groups[:-1]))
     kept = groups[first] >= 0
-    return DeviceSteps(groups[first][kept], *_spans(times, first, kept), *_spans(device_times, first, kept))
+    return PlaneSteps(groups[first][kept], *_bound_runs(times, first, kept), *_bound_runs(device_times, first, kept))
 
 
-def _spans(
+def _bound_runs(
     times: tuple[Int64s, Int64s], first: npt.NDArray[np.intp], kept: npt.NDArray[np.bool_]
 ) -> tuple[Int64s, Int64s]:
     """Start and duration of runs of events, which begin at ``first``; of those that are kept."""
@@ -151,39 +192,39 @@ def _spans(
 # ---- TPUs
 
 
-def nodes(events: HostEvents, planes: Sequence[Plane]) -> Int32s:
+def map_to_nodes(events: HostEvents, planes: Sequence[Plane]) -> Int32s:
     """The row that represents each event in the graph: itself on hosts and on grouping lines, on other lines of a TPU
     the first event of the grouping line that ends after it begins, if that includes it; -1: none."""
     node = np.arange(len(events), dtype=np.int32)
     for plane in planes:
-        line = grouping_line(plane)
+        line = find_grouping_line(plane)
         node[plane.first : plane.last] = -1
         if line is None:
             continue
         own = np.arange(line.first, line.last, dtype=np.int32)
-        spans = _spans_of(events, line)
+        spans = _get_line_spans(events, line)
         for other in plane.lines:
             if other is not line:
-                placed(*spans, own, *_times_of(events, other), False, node[other.first : other.last])
+                placed(*spans, own, *_get_line_times(events, other), False, node[other.first : other.last])
         node[line.first : line.last] = own
     return node
 
 
-def _times_of(events: HostEvents, line: Line) -> tuple[Int64s, Int64s]:
+def _get_line_times(events: HostEvents, line: Line) -> tuple[Int64s, Int64s]:
     return events.start_ps[line.first : line.last], events.duration_ps[line.first : line.last]
 
 
-def _spans_of(events: HostEvents, line: Line) -> tuple[Int64s, Int64s, Int64s]:
+def _get_line_spans(events: HostEvents, line: Line) -> tuple[Int64s, Int64s, Int64s]:
     """Begin and end of the events of a line, and the latest end so far."""
-    begin, duration = _times_of(events, line)
+    begin, duration = _get_line_times(events, line)
     end = begin + duration
     return begin, end, np.maximum.accumulate(end)
 
 
-def lock_step(planes: Sequence[Plane], graph: EventGraph, group_id: Int32s, count: int) -> tuple[int, bytes]:
+def number_in_lock_step(planes: Sequence[Plane], graph: EventGraph, group_id: Int32s, count: int) -> tuple[int, bytes]:
     """Where no group of the host reaches a TensorCore, the steps of all of them are numbered alike, on from ``count``;
     returns the new number of groups, and int32 pairs of groups, in which the first leads into the second."""
-    lines = [grouping_line(plane) for plane in planes if plane.kind == "TPU"]
+    lines = [find_grouping_line(plane) for plane in planes if plane.kind == "TPU"]
     cores = [line for line in lines if line is not None]
     if any((group_id[line.first : line.last] >= 0).any() for line in cores):
         return count, b""
@@ -191,26 +232,28 @@ def lock_step(planes: Sequence[Plane], graph: EventGraph, group_id: Int32s, coun
     return count + max((line.last - line.first for line in cores), default=0), b"".join(pairs)
 
 
-def spread(events: HostEvents, planes: Sequence[Plane], group_id: Int32s) -> None:
+def spread_groups(events: HostEvents, planes: Sequence[Plane], group_id: Int32s) -> None:
     """Gives the other events of a TPU the group of the event of the grouping line that they overlap; what counts has
     none."""
     for plane in planes:
-        line = grouping_line(plane)
+        line = find_grouping_line(plane)
         if line is None:
             continue
-        spans, groups = _spans_of(events, line), group_id[line.first : line.last].copy()
+        spans, groups = _get_line_spans(events, line), group_id[line.first : line.last].copy()
         if line.name in STEP_LINES:
-            spans, groups = _one_a_step(spans, groups)
+            spans, groups = _merge_step_spans(spans, groups)
         for other in plane.lines:
             if (other is line and line.name in STEP_LINES) or other.name == COUNTER_LINE:
                 continue
             found = group_id[other.first : other.last]
-            placed(*spans, groups, *_times_of(events, other), True, found)
+            placed(*spans, groups, *_get_line_times(events, other), True, found)
             if other is line:
                 found[groups >= 0] = groups[groups >= 0]
 
 
-def _one_a_step(spans: tuple[Int64s, Int64s, Int64s], groups: Int32s) -> tuple[tuple[Int64s, Int64s, Int64s], Int32s]:
+def _merge_step_spans(
+    spans: tuple[Int64s, Int64s, Int64s], groups: Int32s
+) -> tuple[tuple[Int64s, Int64s, Int64s], Int32s]:
     """Spans of steps that follow each other and have one group as one, from the begin of the first to the end of the
     last, without those of no group; as they are where none has one."""
     first = np.flatnonzero(np.append(True, groups[1:] != groups[:-1]))
@@ -222,7 +265,276 @@ def _one_a_step(spans: tuple[Int64s, Int64s, Int64s], groups: Int32s) -> tuple[t
     return (begin, end, np.maximum.accumulate(end)), np.ascontiguousarray(groups[first[known]])
 
 
-def _merged(events: HostEvents, line: Line, group_id: Int32s) -> DeviceSteps:
+def _collect_tpu_steps(events: HostEvents, line: Line, group_id: Int32s) -> PlaneSteps:
     """Steps of a TPU's own line: those without a group are left out; ones of a group that follow each other are one."""
     rows = np.arange(line.first, line.last)
-    return _runs(group_id[rows], _times_of(events, line), device_times(events, rows))
+    return _merge_group_runs(group_id[rows], _get_line_times(events, line), read_device_times(events, rows))
+
+
+_MOST, _LEAST = 2**63 - 1, -(2**63)
+
+
+def compute_execution_spans(
+    events: HostEvents, begin: Int64s, end: Int64s, parts: Sequence[tuple[Int64s, Int64s]]
+) -> tuple[Int64s, Int64s]:
+    """Begin and end by the clock of the device of executions that last from ``begin`` to ``end`` by that of their line,
+    in order of time; ``parts``: rows of events in them, and the execution of each. The same where no event has another.
+    """
+    rows, of = (np.concatenate(column) for column in zip(*parts, strict=True))
+    (has_offset, offset), (has_length, length) = (
+        map(np.concatenate, zip(*(join_stat(some, *events.ints(stat)) for some, _ in parts), strict=True))
+        for stat in ("device_offset_ps", "device_duration_ps")
+    )
+    both = has_offset & has_length
+    if not both.any():
+        return begin, end
+    rows, of, offset, length = rows[both], of[both], offset[both], clip_negative(length[both])
+    start = events.start_ps[rows]
+    first, last = _bound_parts(of, start, add_durations(start, events.duration_ps[rows]), len(begin))
+    own, own_end = _bound_parts(of, offset, add_durations(offset, length), len(begin))
+    known = np.zeros(len(begin), np.bool_)
+    known[of] = True
+    before = np.maximum.accumulate(np.where(known, np.arange(len(begin)), -1))
+    at = np.flatnonzero(known)[:1]
+    shift = np.where(before >= 0, own_end[before] - last[before], own[at] - first[at])
+    begins = add_durations(begin, np.where(known, own - first, shift))
+    ends = add_durations(end, np.where(known, own_end - last, shift))
+    done = np.maximum.accumulate(np.append(_LEAST, np.where(known, own_end, _LEAST)[:-1]))
+    ahead = np.minimum.accumulate(np.where(known, own, _MOST)[::-1])[::-1]
+    begins = np.maximum.accumulate(np.minimum(np.maximum(begins, done), ahead))
+    ends = np.minimum(ends, np.append(begins[1:], _MOST))
+    return begins, np.maximum(ends, np.where(known, own_end, begins))
+
+
+def _bound_parts(of: Int64s, begin: Int64s, end: Int64s, count: int) -> tuple[Int64s, Int64s]:
+    """The first begin and the last end in each execution."""
+    first, last = np.full(count, _MOST), np.full(count, _LEAST)
+    np.minimum.at(first, of, begin)
+    np.maximum.at(last, of, end)
+    return first, last
+
+
+EXECUTION_STATS: Final = ("hlo_module", "hlo_op", "run_id")
+_MODULE_LINE: Final = "XLA Modules"
+_HALF: Final = 32
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramExecutions:
+    """Of one plane. ``rows`` are events of executions, ``of`` the execution of each; ``module``: the place in
+    ``modules`` of the name of what each executed; ``run``: the recorded id of the run that each is, only on hosts;
+    ``device_begin_ps``, ``device_end_ps``: by the clock of a TPU, None elsewhere."""
+
+    plane: Plane
+    rows: Int64s
+    of: Int64s
+    begin_ps: Int64s
+    end_ps: Int64s
+    module: Int64s
+    modules: list[str]
+    run: Int64s | None = None
+    device_begin_ps: Int64s | None = None
+    device_end_ps: Int64s | None = None
+
+    @property
+    def on_device(self) -> tuple[Int64s, Int64s]:
+        """Begin and end by the clock of the device."""
+        if self.device_begin_ps is None or self.device_end_ps is None:
+            return self.begin_ps, self.end_ps
+        return self.device_begin_ps, self.device_end_ps
+
+    def chosen(self, keep: Bools) -> ProgramExecutions:
+        """Some of the executions."""
+        if keep.all():
+            return self
+        number = np.where(keep, np.cumsum(keep) - 1, -1)
+        mine = keep[self.of]
+        return ProgramExecutions(
+            self.plane,
+            self.rows[mine],
+            number[self.of[mine]],
+            self.begin_ps[keep],
+            self.end_ps[keep],
+            self.module[keep],
+            self.modules,
+            *(None if one is None else one[keep] for one in (self.run, self.device_begin_ps, self.device_end_ps)),
+        )
+
+    def of_module(self, name: str) -> ProgramExecutions:
+        """Those of one program."""
+        return self.chosen(np.array([module == name for module in self.modules], np.bool_)[self.module])
+
+    def counts(self) -> Counter[str]:
+        """How often each module was executed."""
+        return _count_by_module(self.module, self.modules)
+
+
+@compute_once
+def find_executions(events: HostEvents) -> list[ProgramExecutions]:
+    """The executions of each device; of the host where it has none."""
+    if tpus := events.planes_of("TPU"):
+        return [_find_tpu_executions(events, plane) for plane in tpus]
+    if gpus := events.planes_of("GPU"):
+        return [_find_gpu_executions(events, plane) for plane in gpus]
+    plane = events.plane_named(HOST_THREADS)
+    return [] if plane is None else [_find_host_executions(events, plane)]
+
+
+def find_main_module(of_planes: list[ProgramExecutions]) -> str | None:
+    """The program whose executions take most time on all devices together; of equals the first by name."""
+    time: Counter[str] = Counter()
+    for one in of_planes:
+        took = one.end_ps - one.begin_ps
+        high, low = (np.zeros(len(one.modules), np.int64) for _ in range(2))
+        np.add.at(high, one.module, took >> _HALF)  # the sum may take more than 64 bits
+        np.add.at(low, one.module, took & (1 << _HALF) - 1)
+        for name, above, below in zip(one.modules, high.tolist(), low.tolist(), strict=True):
+            time[name] += (above << _HALF) + below
+    return min(time, key=lambda name: (-time[name], name), default=None)
+
+
+def count_execution_steps(events: HostEvents) -> int:
+    """How many steps the executions make: of each module, those of the device that ran it most often."""
+    most: Counter[str] = Counter()
+    if tpus := events.planes_of("TPU"):
+        for plane in tpus:
+            most |= _count_by_module(*_find_names(events, _find_module_rows(events, plane)))
+    else:
+        for one in find_executions(events):
+            most |= one.counts()
+    return most.total()
+
+
+def count_executions_outside(events: HostEvents, begin_ps: Int64s, duration_ps: Int64s) -> int:
+    """How many executions on a host without devices run while none of these steps does."""
+    begins, ends = merge_spans(begin_ps.ravel(), duration_ps.ravel())
+    outside = 0
+    for one in find_executions(events):
+        first = np.searchsorted(ends, one.begin_ps, side="right")  # the first stretch that ends after its begin
+        meets = first < len(begins)
+        meets[meets] = begins[first[meets]] < one.end_ps[meets]
+        outside += int((~meets).sum())
+    return outside
+
+
+def _find_tpu_executions(events: HostEvents, plane: Plane) -> ProgramExecutions:
+    """Ops belong to the module that runs when they begin, and make it last until they end."""
+    modules = _find_module_rows(events, plane)
+    begin = events.start_ps[modules]
+    end = add_durations(begin, events.duration_ps[modules])
+    others = [line for line in plane.lines if line.name != _MODULE_LINE]
+    parts = [_find_rows_within(events, line, begin, end) for line in others]
+    op_parts = [part for line, part in zip(others, parts, strict=True) if line.name in OP_LINES]
+    (rows, of), (ops, of_op) = _join_parts(parts), _join_parts(op_parts)
+    end = end.copy()
+    np.maximum.at(end, of_op, add_durations(events.start_ps[ops], events.duration_ps[ops]))
+    number = np.arange(len(modules))
+    own, own_end = compute_execution_spans(events, begin, end, [(modules, number), (ops, of_op)])
+    return ProgramExecutions(
+        plane, np.concatenate([modules, rows]), np.concatenate([number, of]), begin, end, *_find_names(events, modules),
+        None, own, own_end,
+    )  # fmt: skip
+
+
+def _find_rows_within(events: HostEvents, line: Line, begin: Int64s, end: Int64s) -> tuple[Int64s, Int64s]:
+    """The rows of a line, which are in order of time, that begin in modules, and the module of each: the last that
+    began. ``begin`` ascends."""
+    start = events.start_ps[line.first : line.last]
+    low = np.searchsorted(start, begin)
+    high = np.minimum(np.append(low[1:], len(start)), np.maximum(np.searchsorted(start, end), low))
+    count = high - low
+    of = np.repeat(np.arange(len(begin)), count)
+    return np.arange(len(of)) + np.repeat(low + line.first - (np.cumsum(count) - count), count), of
+
+
+def _join_parts(parts: list[tuple[Int64s, Int64s]]) -> tuple[Int64s, Int64s]:
+    rows, of = (np.concatenate(column) for column in zip((_create_no_rows(), _create_no_rows()), *parts, strict=True))
+    return rows, of
+
+
+def _find_module_rows(events: HostEvents, plane: Plane) -> Int64s:
+    """The rows of a TPU's executions, in order of time."""
+    rows = [np.arange(line.first, line.last) for line in plane.lines if line.name == _MODULE_LINE]
+    modules = np.concatenate(rows or [_create_no_rows()])
+    return modules[np.argsort(events.start_ps[modules], kind="stable")]
+
+
+def _find_names(events: HostEvents, rows: Int64s) -> tuple[Int64s, list[str]]:
+    """The place of the name of each row, and the names."""
+    metas, place = np.unique(events.meta[rows], return_inverse=True)
+    return _deduplicate_names(place, [events.names[one] for one in metas.tolist()])
+
+
+def _deduplicate_names(place: Int64s, names: Sequence[str]) -> tuple[Int64s, list[str]]:
+    """The same with each name once: ``place`` is of rows in ``names``."""
+    number = {name: at for at, name in enumerate(dict.fromkeys(names))}
+    return np.array([number[name] for name in names], np.int64)[place], list(number)
+
+
+def _count_by_module(module: Int64s, modules: Sequence[str]) -> Counter[str]:
+    counts = np.bincount(module, minlength=len(modules)).tolist()
+    return Counter({name: often for name, often in zip(modules, counts, strict=True) if often})
+
+
+def _find_gpu_executions(events: HostEvents, plane: Plane) -> ProgramExecutions:
+    """Kernels in order of time: an execution ends where another module's kernel comes, or the kernel that it began with
+    comes again. (A module that begins inside of a loop seems to be executed at each turn of it.)"""
+    stat = events.stat("hlo_module").of_kinds((records.STR, records.REF))
+    here = _is_on_lines(plane, stat.rows)
+    rows, module = stat.rows[here].astype(np.int64), stat.value[here]
+    order = np.argsort(events.start_ps[rows], kind="stable")
+    rows, module = rows[order], module[order]
+    if not len(rows):
+        return _bound_executions(events, plane, rows, rows, module)
+    kernel = np.stack([_get_op_texts(events, rows), events.meta[rows].astype(np.int64)], axis=1)
+    changes = np.append(True, module[1:] != module[:-1])
+    first = np.flatnonzero(changes)[np.cumsum(changes) - 1]
+    begins = changes | (kernel == kernel[first]).all(axis=1)
+    return _bound_executions(events, plane, rows, np.cumsum(begins).astype(np.int64) - 1, module)
+
+
+def _get_op_texts(events: HostEvents, rows: Int64s) -> Int64s:
+    """The number of the text of each row's op, -1: none."""
+    stat = events.stat("hlo_op").of_kinds((records.STR, records.REF))
+    op = np.full(len(events), -1, np.int64)
+    op[stat.rows] = stat.value
+    return op[rows]
+
+
+def _find_host_executions(events: HostEvents, plane: Plane) -> ProgramExecutions:
+    """Ops that record their module and their run belong to that run."""
+    stat = events.stat("hlo_module").of_kinds((records.STR, records.REF))
+    runs, run = events.ints("run_id")
+    rows, at, beside = np.intersect1d(stat.rows, runs, assume_unique=True, return_indices=True)
+    here = (rows >= plane.first) & (rows < plane.last)
+    of_module, of_run = stat.value[at[here]], run[beside[here]]
+    keys, of = np.unique(np.stack([of_module, of_run], 1), axis=0, return_inverse=True)
+    return _bound_executions(
+        events, plane, rows[here].astype(np.int64), of.reshape(-1).astype(np.int64), of_module, keys[:, 1]
+    )
+
+
+def _bound_executions(
+    events: HostEvents, plane: Plane, rows: Int64s, of: Int64s, module: Int64s, run: Int64s | None = None
+) -> ProgramExecutions:
+    """Executions that last from the first of their events to the end of the last."""
+    n = int(of.max(initial=-1)) + 1
+    begin, end = np.full(n, np.iinfo(np.int64).max), np.full(n, np.iinfo(np.int64).min)
+    np.minimum.at(begin, of, events.start_ps[rows])
+    np.maximum.at(end, of, add_durations(events.start_ps[rows], events.duration_ps[rows]))
+    number = np.zeros(n, np.int64)
+    number[of] = module
+    distinct, place = np.unique(number, return_inverse=True)
+    return ProgramExecutions(plane, rows, of, begin, end, *_deduplicate_names(place, events.all_texts(distinct)), run)
+
+
+def _is_on_lines(plane: Plane, rows: Int32s) -> Bools:
+    here = np.zeros(len(rows), np.bool_)
+    for line in plane.lines:
+        if not is_derived(line):
+            here |= (rows >= line.first) & (rows < line.last)
+    return here
+
+
+def _create_no_rows() -> Int64s:
+    return np.zeros(0, np.int64)

@@ -3,27 +3,124 @@
 A group begins at a root: an event that a user or a framework marked. It takes in all that the root encloses on its
 line, and all that those events lead to on other threads and devices. Follows TSL's EventForest; the rules are in
 docs/analyses/steps.md.
+
+PyTorch's profiler marks steps on the thread that calls ``profiler.step()``. What other threads do in that time belongs
+to the step too: autograd runs the backward pass on a thread of its own, which has no marker. What a device runs belongs
+to the step in which it was launched, which may be over by then::
+
+    main thread  |--- ProfilerStep#7 ---|--- ProfilerStep#8 ---|
+    autograd          |- backward -|                               begins in step 7
+    GPU                        |------ kernels ------|             launched in step 7
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from fastprof.decode.workers import Workers
-from fastprof.derive.steps import device_steps, profiler_steps
-from fastprof.derive.steps.device_steps import DeviceSteps
-from fastprof.derive.steps.event_types import CODES, among
-from fastprof.derive.steps.forest import HAS_GRAPH_TYPE, HAS_ITER_NUM, HAS_STEP_NUM, Forest
-from fastprof.derive.steps.forest import STATS as STATS
-from fastprof.derive.steps.links import is_one_of
-from fastprof.schema.array_types import Bools, Int32s
-from fastprof.tables.host_events import HostEvents, Plane, beside
+from fastprof.derive.devices import op_names
+from fastprof.derive.devices.op_names import STEP
+from fastprof.derive.steps import device_steps
+from fastprof.derive.steps.device_steps import PlaneSteps, is_derived
+from fastprof.derive.steps.event_graph import (
+    CODES,
+    HAS_GRAPH_TYPE,
+    HAS_ITER_NUM,
+    HAS_STEP_NUM,
+    EventForest,
+    is_any_type,
+    is_one_of,
+)
+from fastprof.derive.steps.event_graph import STATS as STATS
+from fastprof.schema.columns import Bools, Int32s, Int64s, add_durations
+from fastprof.tables.host_events import HOST_THREADS, HostEvents, Plane, join_stat
+from fastprof.tables.host_reader import CORRELATION, OP_ID
+from fastprof.wording.patterns import compile_late
+
+_NUMBERED: Final = compile_late(re.escape(STEP) + r"(\d{1,18})", re.ASCII)
+
+
+def find_profiler_marks(events: HostEvents) -> Int32s:
+    """The rows of the markers, in order of time; none where the profiler wrote none."""
+    threads = events.plane_named(HOST_THREADS)
+    if threads is None or not any(name.startswith(STEP) for name in events.names):
+        return np.zeros(0, np.int32)
+    wanted = op_names.has_category(events, op_names.ANNOTATIONS | op_names.OPS)
+    named = np.array([_NUMBERED.fullmatch(name) is not None for name in events.names], bool) & wanted
+    rows = threads.first + np.flatnonzero(named[events.meta[threads.first : threads.last]])
+    return rows[np.argsort(events.start_ps[rows], kind="stable")].astype(np.int32)
+
+
+def number_profiler_steps(events: HostEvents, marks: Int32s, most: int) -> Int32s:
+    """The number of each step, as its marker has it. If two have one number, or one is ``most`` or more, as by damage,
+    they are counted instead."""
+    names = (events.names[meta].removeprefix(STEP) for meta in events.meta[marks].tolist())
+    found = np.array([min(int(name), most) for name in names], np.int32)
+    is_usable = len(np.unique(found)) == len(found) and (found < most).all()
+    return found if is_usable else np.arange(len(marks), dtype=np.int32)
+
+
+def group_by_marks(events: HostEvents, marks: Int32s, until_ps: Int64s | None = None) -> Int32s:
+    """Return by row the number of the marker in whose step each event is, -1 if it is in none. ``until_ps``: when steps
+    end; by default with their markers."""
+    group_id = np.full(len(events), -1, np.int32)
+    begin = events.start_ps[marks]
+    end = begin + np.maximum(events.duration_ps[marks], 0) if until_ps is None else until_ps
+    threads = events.plane_named(HOST_THREADS)
+    if threads is not None:
+        rows = slice(threads.first, threads.last)
+        group_id[rows] = _find_current_step(events.start_ps[rows], begin, end)
+    group_id[marks] = np.arange(len(marks), dtype=np.int32)
+    for stat in (CORRELATION, OP_ID):
+        if stat in events.stats:
+            _follow_launches(events, stat, group_id)
+    return group_id
+
+
+def collect_profiler_steps(events: HostEvents, group_id: Int32s) -> dict[int, PlaneSteps]:
+    """By number of plane the steps of each GPU: from the first to the last that it ran of a step."""
+    found = {}
+    for plane in events.planes_of("GPU"):
+        spans = [np.arange(line.first, line.last) for line in plane.lines if not is_derived(line)]
+        rows = np.concatenate([*spans, np.zeros(0, np.int64)]).astype(np.int64)
+        rows = rows[group_id[rows] >= 0]
+        steps, place = np.unique(group_id[rows], return_inverse=True)
+        begin = np.full(len(steps), np.iinfo(np.int64).max, np.int64)
+        end = np.full(len(steps), np.iinfo(np.int64).min, np.int64)
+        np.minimum.at(begin, place, events.start_ps[rows])
+        np.maximum.at(end, place, events.start_ps[rows] + np.maximum(events.duration_ps[rows], 0))
+        found[plane.number] = PlaneSteps(steps, begin, end - begin, begin, end - begin)
+    return found
+
+
+def _find_current_step(start: Int64s, begin: Int64s, end: Int64s) -> Int32s:
+    """The last step that has begun by each start, if it is not over; -1: none."""
+    step = np.searchsorted(begin, start, side="right") - 1
+    within = (step >= 0) & (start < end[step])
+    return np.where(within, step, -1).astype(np.int32)
+
+
+def _follow_launches(events: HostEvents, stat: str, group_id: Int32s) -> None:
+    """Give what devices ran the group of the call or op with the same id."""
+    rows, ids = events.ints(stat)
+    on_device = np.zeros(len(events), bool)
+    for plane in events.planes_of("GPU"):
+        on_device[plane.first : plane.last] = True
+    launched = on_device[rows]
+    calls, call_ids = rows[~launched], ids[~launched]
+    order = np.argsort(call_ids, kind="stable")
+    place = np.searchsorted(call_ids[order], ids[launched])
+    known = place < len(order)
+    known[known] = call_ids[order][place[known]] == ids[launched][known]
+    group_id[rows[launched][known]] = group_id[calls[order[place[known]]]]
+
 
 Types = npt.NDArray[np.uint8]
 _IMPLICIT = tuple(CODES[name] for name in ("FunctionRun", "SessionRun", "RunGraph", "ExecutorState::Process"))
@@ -38,11 +135,11 @@ Naming = Callable[[Int32s, npt.NDArray[Any]], tuple[list[str], Bools]]
 """For the roots of groups and their numbers, the names, and whether the capture records the number in each."""
 
 
-def _by_number(_roots: Int32s, groups: npt.NDArray[Any]) -> tuple[list[str], Bools]:
+def _name_by_number(_roots: Int32s, groups: npt.NDArray[Any]) -> tuple[list[str], Bools]:
     return list(map(str, groups.tolist())), np.zeros(len(groups), np.bool_)
 
 
-def known_names(names: Mapping[int, str]) -> Naming:
+def make_naming(names: Mapping[int, str]) -> Naming:
     """Names by group; others are empty."""
 
     def naming(_roots: Int32s, groups: npt.NDArray[Any]) -> tuple[list[str], Bools]:
@@ -67,12 +164,12 @@ class Groups:
     step_rows: Int32s
     step_groups: Int32s
     relations: npt.NDArray[np.int32]
-    device_steps: dict[int, DeviceSteps] = field(default_factory=dict)
+    device_steps: dict[int, PlaneSteps] = field(default_factory=dict)
     vetoed: bool = False
     """Whether grouping was given up because events of loops do not record their iterations."""
     made: int | None = None
     """The number of groups that were made, where the capture records more; None: all were."""
-    _naming: Naming = _by_number
+    _naming: Naming = _name_by_number
 
     @cached_property
     def names(self) -> list[str]:
@@ -132,43 +229,43 @@ class Groups:
         )  # fmt: skip
 
 
-def group(raw: HostEvents, workers: Workers) -> Groups:
+def group_events(raw: HostEvents, workers: Workers) -> Groups:
     """Groups the events of a host."""
-    return groups_of(Forest(raw, workers))
+    return group_forest(EventForest(raw, workers))
 
 
-def groups_of(forest: Forest) -> Groups:
+def group_forest(forest: EventForest) -> Groups:
     """The groups of a forest, or those that whoever wrote the capture made."""
-    marks = profiler_steps.step_marks(forest.events)
+    marks = find_profiler_marks(forest.events)
     if len(marks):
-        return _marked(forest, marks)
+        return _group_by_profiler(forest, marks)
     if forest.recorded:
-        groups = _recorded(forest)
+        groups = _read_groups(forest)
     else:
-        groups = _ungrouped(forest) if forest.vetoed else _grouped(forest)
+        groups = _make_no_groups(forest) if forest.vetoed else _group_by_roots(forest)
         if len(forest.events.stat("group_id")):
-            groups = _completed(groups, _recorded(forest), forest)
-    groups.device_steps = device_steps.of_planes(groups.events, groups.group_id, forest.recorded)
+            groups = _complete_groups(groups, _read_groups(forest), forest)
+    groups.device_steps = device_steps.collect_device_steps(groups.events, groups.group_id, forest.recorded)
     return groups
 
 
-def _marked(forest: Forest, marks: Int32s) -> Groups:
+def _group_by_profiler(forest: EventForest, marks: Int32s) -> Groups:
     """The steps that PyTorch's profiler marks: other threads have no part in its nesting, but work for a step too."""
     events = forest.events
-    numbers = profiler_steps.numbers(events, marks, _MOST_GROUPS)
-    group_id = np.append(numbers, np.int32(-1))[profiler_steps.group_ids(events, marks)]
+    numbers = number_profiler_steps(events, marks, _MOST_GROUPS)
+    group_id = np.append(numbers, np.int32(-1))[group_by_marks(events, marks)]
     names = dict(zip(numbers.tolist(), (events.names[meta] for meta in events.meta[marks].tolist()), strict=True))
     count = int(numbers.max()) + 1
     roots = np.full(count, -1, np.int32)
     roots[numbers] = marks
     return Groups(
         events, forest.types, group_id, np.zeros(len(events), np.uint8), count, roots, marks, numbers,
-        np.zeros((0, 2), np.int32), profiler_steps.device_steps(events, group_id), made=len(marks),
-        _naming=known_names(names),
+        np.zeros((0, 2), np.int32), collect_profiler_steps(events, group_id), made=len(marks),
+        _naming=make_naming(names),
     )  # fmt: skip
 
 
-def _recorded(forest: Forest) -> Groups:
+def _read_groups(forest: EventForest) -> Groups:
     """The groups that the stats group_id, step_name and is_eager of the capture record."""
     raw = forest.events
     group_id = np.full(len(raw), -1, np.int32)
@@ -184,16 +281,16 @@ def _recorded(forest: Forest) -> Groups:
     count = int(group_id.max(initial=-1)) + 1
     return Groups(
         raw, forest.types, group_id, forest.is_eager, count, np.full(count, -1, np.int32), rows, group_id[rows],
-        np.zeros((0, 2), np.int32), _naming=known_names(names),
+        np.zeros((0, 2), np.int32), _naming=make_naming(names),
     )  # fmt: skip
 
 
-def _completed(groups: Groups, recorded: Groups, forest: Forest) -> Groups:
+def _complete_groups(groups: Groups, recorded: Groups, forest: EventForest) -> Groups:
     """Groups of a capture in which only some planes had been grouped: events without a new group keep the recorded one,
     and so do events of a TPU that only take the group of the step they overlap."""
     stay = groups.group_id < 0
     for plane in forest.tpu_planes:
-        line = device_steps.grouping_line(plane)
+        line = device_steps.find_grouping_line(plane)
         for other in plane.lines:
             if other is not line:
                 stay[other.first : other.last] = True
@@ -220,7 +317,7 @@ def _completed(groups: Groups, recorded: Groups, forest: Forest) -> Groups:
     )
 
 
-def _ungrouped(forest: Forest) -> Groups:
+def _make_no_groups(forest: EventForest) -> Groups:
     none = np.zeros(0, np.int32)
     return Groups(
         forest.events, forest.types, np.full(len(forest.events), -1, np.int32), forest.is_eager, 0, none, none, none,
@@ -228,13 +325,13 @@ def _ungrouped(forest: Forest) -> Groups:
     )  # fmt: skip
 
 
-def _grouped(forest: Forest) -> Groups:
+def _group_by_roots(forest: EventForest) -> Groups:
     events, types, tpu = forest.events, forest.types, forest.tpu_planes
     group_id = np.full(len(events), -1, np.int32)
     graph = forest.graph
     roots, level = forest.loop_roots, None
     if roots is None:
-        roots, level = _roots(events, types, forest.captured_functions, tpu)
+        roots, level = _find_roots(events, types, forest.captured_functions, tpu)
     tasks: list[Callable[[], Any]] = [  # the second only looks at the graph
         partial(graph.group, roots, level, 0, group_id),
         lambda: forest.is_eager,
@@ -243,26 +340,26 @@ def _grouped(forest: Forest) -> Groups:
     root_rows = np.frombuffer(found[0], np.int32)
     count, pairs = len(root_rows), found[1]
     if tpu:
-        count, more = device_steps.lock_step(tpu, graph, group_id, count)
+        count, more = device_steps.number_in_lock_step(tpu, graph, group_id, count)
         pairs += more
-        device_steps.spread(events, tpu, group_id)
-    relations = _distinct(np.frombuffer(pairs, np.int32).reshape(-1, 2))
-    named = np.flatnonzero(~_implicit(events, types, root_rows)).astype(np.int32)
+        device_steps.spread_groups(events, tpu, group_id)
+    relations = _deduplicate_pairs(np.frombuffer(pairs, np.int32).reshape(-1, 2))
+    named = np.flatnonzero(~_is_implicit(events, types, root_rows)).astype(np.int32)
     root_rows = np.concatenate([root_rows, np.full(count - len(root_rows), -1, np.int32)])
     return Groups(
         events, types, group_id, is_eager, count, root_rows, root_rows[named], named, relations,
-        _naming=partial(_names, forest),
+        _naming=partial(_name_roots, forest),
     )  # fmt: skip
 
 
-def _distinct(pairs: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
+def _deduplicate_pairs(pairs: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
     """Each pair once, in order."""
     keys = np.sort(pairs[:, 0].astype(np.int64) << 32 | pairs[:, 1])
     keys = keys[np.append(True, keys[1:] != keys[:-1])] if len(keys) else keys  # np.unique hashes, pairs crowd there
     return np.stack([keys >> 32, keys & 0xFFFFFFFF], axis=1).astype(np.int32)
 
 
-def _roots(
+def _find_roots(
     events: HostEvents, types: Types, of_functions: npt.NDArray[np.int64], tpu_planes: Sequence[Plane]
 ) -> tuple[Int32s, Int32s]:
     """Roots, highest level first, then in order of time; and the number of the level of each row, 0: no root. What runs
@@ -271,7 +368,7 @@ def _roots(
     marked: list[tuple[npt.NDArray[Any], npt.NDArray[np.int64] | int]] = [
         (np.flatnonzero(types == _TRACE_CONTEXT), 1),
         (rows, values),
-        (np.flatnonzero(among(types, _BATCHES)), 2),
+        (np.flatnonzero(is_any_type(types, _BATCHES)), 2),
         (np.flatnonzero(types == _BATCHING_RUN), 1),
     ]
     rows = np.concatenate([rows for rows, _ in marked]).astype(np.int32)
@@ -285,7 +382,7 @@ def _roots(
     number = np.zeros(len(events), np.int32)
     number[roots] = np.unique(levels, return_inverse=True)[1].astype(np.int32) + 1
     if len(of_functions):
-        has_id, id_ = beside(roots, *events.ints("id"))
+        has_id, id_ = join_stat(roots, *events.ints("id"))
         keep = ~(has_id & is_one_of(id_, of_functions))
         roots, levels = roots[keep], levels[keep]
     order = np.lexsort((roots, events.start_ps[roots], ~levels))
@@ -295,9 +392,9 @@ def _roots(
 # ---- names and flags
 
 
-def _implicit(events: HostEvents, types: Types, roots: Int32s) -> Bools:
+def _is_implicit(events: HostEvents, types: Types, roots: Int32s) -> Bools:
     """Roots that frameworks and devices make: their groups are called by a number alone."""
-    implicit = among(types[roots], _IMPLICIT)
+    implicit = is_any_type(types[roots], _IMPLICIT)
     lines = [line for line in events.lines if line.last > line.first]
     if lines:
         by_line = np.array([line.name in _IMPLICIT_LINES for line in lines])
@@ -306,7 +403,7 @@ def _implicit(events: HostEvents, types: Types, roots: Int32s) -> Bools:
     return implicit
 
 
-def _names(forest: Forest, roots: Int32s, groups: npt.NDArray[Any]) -> tuple[list[str], Bools]:
+def _name_roots(forest: EventForest, roots: Int32s, groups: npt.NDArray[Any]) -> tuple[list[str], Bools]:
     """The names of the roots, with the recorded number of their iteration, else of their step, else that of their
     group, as for groups without a root."""
     events = forest.events
@@ -319,7 +416,7 @@ def _names(forest: Forest, roots: Int32s, groups: npt.NDArray[Any]) -> tuple[lis
         count[rooted[above >= 0]] = values[np.searchsorted(stat_rows, above[above >= 0])]
         numbered[rooted[above >= 0]] = True
     titles = [""] * len(groups)
-    implicit = _implicit(events, forest.types, rows)
+    implicit = _is_implicit(events, forest.types, rows)
     for place, meta, nameless in zip(rooted.tolist(), events.meta[rows].tolist(), implicit.tolist(), strict=True):
         titles[place] = "" if nameless else events.names[meta]
     texts, numbers = events.texts("graph_type")
@@ -328,3 +425,28 @@ def _names(forest: Forest, roots: Int32s, groups: npt.NDArray[Any]) -> tuple[lis
         titles[int(rooted[i])] = events.text(int(numbers[np.searchsorted(texts, graphs[i])]))
     pairs = zip(titles, count.tolist(), strict=True)
     return [f"{title} {number}" if title else str(number) for title, number in pairs], numbered
+
+
+NEVER: Final[int] = np.iinfo(np.int64).max
+"""A time that no event has."""
+
+
+def find_step_markers(events: HostEvents, groups: Groups, steps: Int64s) -> tuple[Int64s, Int64s]:
+    """Return begin and end of the marker of each step on the host's threads, of several the longest; NEVER and -NEVER
+    if there is none. ``steps``: groups, ascending."""
+    begin, end = np.full(len(steps), NEVER), np.full(len(steps), -NEVER)
+    rows = np.concatenate([groups.step_rows, groups.root_rows[groups.root_rows >= 0]])
+    of = np.concatenate([groups.step_groups.astype(np.int64), np.flatnonzero(groups.root_rows >= 0)])
+    place = np.minimum(np.searchsorted(steps, of), max(len(steps) - 1, 0))
+    known = steps[place] == of if len(steps) else np.zeros(len(of), np.bool_)
+    for plane in events.planes:
+        if plane.kind != "CPU":
+            known &= (rows < plane.first) | (rows >= plane.last)
+    place, rows = place[known], rows[known]
+    order = np.argsort(np.maximum(events.duration_ps[rows], 0), kind="stable")
+    place, rows = place[order], rows[order]
+    begin[place], end[place] = (
+        events.start_ps[rows],
+        add_durations(events.start_ps[rows], np.maximum(events.duration_ps[rows], 0)),
+    )
+    return begin, end

@@ -1,12 +1,20 @@
-"""What the threads of a host do: the cause that each event names, and which threads drive the devices.
+"""Causes that host threads name: what each event says its thread does, which threads drive the devices, and the time in
+which a step waits for input or compilation.
 
 Most events say nothing, and what encloses them counts. Some name the cause. Words in names of annotations and Python
 functions do so too, but only where nothing surer encloses them: ``load_batch`` is input with everything in it, and a
-function ``read`` in a compiler is compilation.
+function ``read`` in a compiler is compilation. Such time is input or compilation as far as no op runs, and no device is
+busy.
+
+    driver   |-train----------------------------------|
+               |-load_batch-|   |-compile-|
+    ops             |op|                   |==ops==|
+    step     |.|in|.op.|in|....|-compile--||==ops==|..|
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from enum import IntEnum
 from functools import lru_cache
 from typing import Final
@@ -14,32 +22,34 @@ from typing import Final
 import numpy as np
 
 from fastprof._native.cause_kernels import foremost_reasons, of_writer_and_name
-from fastprof.derive.devices.kineto_categories import COLLECTIVES, LOADERS
-from fastprof.derive.devices.op_names import is_frame
-from fastprof.derive.steps.event_origin import EventOrigins, Origin, event_origins, threads
-from fastprof.derive.steps.input_words import (
+from fastprof.derive.devices.op_names import COLLECTIVES, LOADERS, is_frame
+from fastprof.derive.steps.event_origin import EventOrigins, Origin, find_event_origins, index_threads, parse_frame
+from fastprof.derive.steps.host_calls import (
+    EVALUATION,
+    LOGGING,
     MAYBE,
     SAYS,
-    Calls,
+    CandidateCalls,
     asks_queue,
-    hold_rows,
-    loading,
+    classify_other_work,
+    classify_words,
+    contain_rows,
+    find_calls_before_steps,
+    find_evaluation_markers,
+    find_evaluations,
+    find_loading_calls,
+    find_op_runs,
     may_be_loader,
     may_exchange,
-    reads,
-    said_by,
-    words_of,
+    reads_data,
+    split_words,
 )
-from fastprof.derive.steps.loop_calls import calls_before_steps
-from fastprof.derive.steps.other_work import EVALUATION, LOGGING, evaluates, of_evaluation, work_said_by
-from fastprof.derive.steps.python_frames import frame_of
-from fastprof.derive.steps.stretches import PIECE, filled, hold_any, union
-from fastprof.derive.steps.torch_ops import op_runs
-from fastprof.schema.array_types import Int32s, Int64s, Records, UInt8s
-from fastprof.schema.time_sums import ends_of
+from fastprof.derive.steps.spans import PIECE, contain_any_time, measure_covered_time, merge_spans
+from fastprof.derive.steps.step_database import EventType, Markers, TypedEvents, select_longest_markers
+from fastprof.schema.columns import Int32s, Int64s, Records, UInt8s, add_durations
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents, Line
-from fastprof.wording.patterns import pattern_of
+from fastprof.wording.patterns import compile_late
 
 
 class Code(IntEnum):
@@ -139,18 +149,18 @@ _PATTERNS: Final = (
                   r"|ExecutorState::Process|ExecutorPropagate|LaunchKernel|GraphLaunch|Enqueue|tpu::System::Execute$"
                   r"|LoadProgram|ThunkExecutor|RemoteCall"),
 )  # fmt: skip
-_NAMED: Final = tuple((code, pattern_of(pattern)) for code, pattern in _PATTERNS)
+_NAMED: Final = tuple((code, compile_late(pattern)) for code, pattern in _PATTERNS)
 _INPUT: Final = dict(_NAMED)[Code.INPUT]
 
 _CHECKPOINT: Final = frozenset(("save", "checkpoint", "checkpointer", "checkpointing", "ckpt", "orbax", "restore"))
 _NO_INPUT: Final = ("importlib", "<frozen", "_bootstrap", "zipimport", "linecache", "tokenize.py", "pkgutil")
 _FILES: Final = (
 
-    (Code.INPUT, pattern_of(
+    (Code.INPUT, compile_late(
         r"(?:data_?loader|_utils/fetch|fetch|data_adapter|dataset_ops|iterator_ops|data_sources?|prefetch"
         r"|grain|tfrecord|arrow_dataset|iterable_dataset|webdataset)\w*\.py")),
-    (Code.CHECKPOINT, pattern_of(r"(?:checkpoint|orbax|saver|saving|ckpt)\w*\.py")),
-    (Code.COMPILATION, pattern_of(
+    (Code.CHECKPOINT, compile_late(r"(?:checkpoint|orbax|saver|saving|ckpt)\w*\.py")),
+    (Code.COMPILATION, compile_late(
         r"(?:partial_eval|mlir|compiler|func_graph|ag_|autograph|tracing_compil|function_type)\w*\.py")),
 )  # fmt: skip
 _FUNCTIONS: Final = {
@@ -165,7 +175,7 @@ _LOCKED: Final = frozenset(("acquire", "wait", "join", "_wait_for_tstate_lock", 
 _LOCKS: Final = ("threading.py", "_thread", "<unknown>", "queue.py", "_base.py", "builtins")
 
 
-_REMATERIALISES: Final = pattern_of(
+_REMATERIALISES: Final = compile_late(
     r"utils/checkpoint\.py|ad_checkpoint|[Cc]heckpoint(?:Function|Wrapper|Error|_wrapper|_name|_polic|_sequential)"
     r"|[Cc]heckpoint(?:ed)?_?(?:[Ff]orward|[Bb]lock|[Ll]ayer)|activation_?checkpoint|recompute"
 )
@@ -173,12 +183,12 @@ _REMATERIALISES: Final = pattern_of(
 
 
 @lru_cache(maxsize=1 << 16)
-def code_of_frame(name: str) -> Code:
+def classify_frame(name: str) -> Code:
     """What a frame of the Python tracer says: ``$file.py:12 function``."""
-    function, place, _ = frame_of(name)
+    function, place, _ = parse_frame(name)
     if function == "collect" and ("gc" in place or place.startswith("<")):
         return Code.GARBAGE
-    if asks_queue(name) or reads(name):
+    if asks_queue(name) or reads_data(name):
         return Code.MAYBE_INPUT
     waits = function in _LOCKED and place.startswith(_LOCKS)
     if waits or (place.startswith("queue.py") and function == "put"):
@@ -193,27 +203,27 @@ def code_of_frame(name: str) -> Code:
             return code
     if any(one in place for one in _NO_INPUT):
         return Code.PYTHON
-    return code_of_words(function) or Code.PYTHON
+    return classify_name_words(function) or Code.PYTHON
 
 
 _OF_WORK: Final = {EVALUATION: Code.EVALUATION, LOGGING: Code.LOGGING}
 
 
 @lru_cache(maxsize=1 << 16)
-def code_of_words(name: str) -> Code:
+def classify_name_words(name: str) -> Code:
     """What the words of a name say, such as ``load_batch`` or ``DataLoader``; NOTHING: nothing."""
     if _REMATERIALISES.search(name):
         return Code.NOTHING
-    if words_of(name) & _CHECKPOINT:
+    if split_words(name) & _CHECKPOINT:
         return Code.CHECKPOINT_WORDS
-    if (work := work_said_by(name)) is not None:
+    if (work := classify_other_work(name)) is not None:
         return _OF_WORK[work]
-    said = said_by(name)
+    said = classify_words(name)
     return Code.INPUT_WORDS if said == SAYS else Code.MAYBE_INPUT if said == MAYBE else Code.NOTHING
 
 
 @lru_cache(maxsize=1 << 16)
-def code_of_name(name: str) -> Code:
+def classify_framework_name(name: str) -> Code:
     """What the name of a framework's event says."""
     if name.startswith("void ") or _REMATERIALISES.search(name):  # a kernel
         return Code.NOTHING
@@ -227,27 +237,27 @@ def shows_input(events: HostEvents) -> bool:
 
 def _is_input(name: str) -> bool:
     """Return whether the name of a framework's event says input; names of most events need one search."""
-    return _INPUT.search(name) is not None and code_of_name(name) == Code.INPUT
+    return _INPUT.search(name) is not None and classify_framework_name(name) == Code.INPUT
 
 
-def code_of_op(name: str) -> Code:
+def classify_op(name: str) -> Code:
     """What the type of an op says: ``name:Type``, or the instruction's name."""
-    return code_of_name(name.rpartition(":")[2])
+    return classify_framework_name(name.rpartition(":")[2])
 
 
-def op_computes(name: str) -> bool:
+def is_computing_op(name: str) -> bool:
     """Whether an op of TensorFlow computes: it neither brings data in nor saves them, and so on."""
-    return code_of_op(name) in (Code.NOTHING, Code.LAUNCH)
+    return classify_op(name) in (Code.NOTHING, Code.LAUNCH)
 
 
-def _code(name: str, origin: int) -> Code:
+def _classify_event(name: str, origin: int) -> Code:
     if origin == Origin.PYTHON:
-        return code_of_frame(name)
+        return classify_frame(name)
     if origin == Origin.INPUT:
         return Code.INPUT
     if origin == Origin.USER:
-        return code_of_words(name) or Code.ANNOTATION
-    return code_of_op(name) or Code.HOST_COMPUTE if origin == Origin.OP else code_of_name(name)
+        return classify_name_words(name) or Code.ANNOTATION
+    return classify_op(name) or Code.HOST_COMPUTE if origin == Origin.OP else classify_framework_name(name)
 
 
 # ---- threads
@@ -261,7 +271,7 @@ _WEAK: Final = (Code.LAUNCH, Code.FIRST_CALL, Code.LOCK, Code.WAITS, Code.PYTHON
 _UNUSED: Final = 255
 
 
-def _ranks() -> UInt8s:
+def _make_ranks() -> UInt8s:
     rank = np.full((4, 256), _UNUSED, np.uint8)
     for code in Code:
         if code not in _WEAK and code is not Code.NOTHING:
@@ -279,7 +289,7 @@ def _ranks() -> UInt8s:
     return rank
 
 
-RANKS: Final = _ranks()
+RANKS: Final = _make_ranks()
 """[role, code] which of several threads that say something says what the host does: the lowest counts."""
 _ALWAYS: Final = np.array([[-(2**63), 2**63 - 1]])
 
@@ -300,7 +310,7 @@ class HostCauses:
         does. ``ranks``: [role, code]; ``open_ps``: [k, 2], begin and end of the stretches, in order."""
         if not len(open_ps):
             return np.zeros(0, PIECE)
-        times, lines = (events.start_ps, events.duration_ps, self.code), threads(self.lines, self.role)
+        times, lines = (events.start_ps, events.duration_ps, self.code), index_threads(self.lines, self.role)
         first, last = int(open_ps[0, 0]), int(open_ps[-1, 1])
         found = foremost_reasons(times, _POWERS.ravel(), lines, ranks.ravel(), open_ps, first, last)
         return np.frombuffer(found, PIECE)
@@ -311,40 +321,40 @@ _OF_NAMES: Final = (
 )  # fmt: skip
 
 
-def host_causes(events: HostEvents, marked: Int32s) -> HostCauses:
+def find_host_causes(events: HostEvents, marked: Int32s) -> HostCauses:
     """What each event of the host's threads says, and what the threads are. ``marked``: rows that mark steps."""
-    origins = event_origins(events)
+    origins = find_event_origins(events)
     lines = tuple(line for line in origins.lines if line.last > line.first)
-    code = _named_codes(events, origins)
+    code = _classify_named(events, origins)
     apart, values = events.ints("_a")
     code[apart[values != 0]] = Code.NOTHING  # they are beside the thread, and would hide what it does
     named = np.isin(code[marked], _OF_NAMES)
     code[marked[named]] = Code.PYTHON  # what lies in a step says more than its marker
-    code[marked[of_evaluation(events, marked)]] = Code.EVALUATION
-    _of_exchanges(events, lines, code)
-    _of_input(events, origins, lines, code, marked)
-    _of_threads(events, lines, code)
-    _of_copies(events, lines, code)
-    _of_short_ops(events, code)
-    _of_other_work(events, origins, lines, code)
-    _compile(events, lines, code)
-    _of_asking(events, lines, code)
-    _of_loops(events, origins, code, marked)
-    return HostCauses(origins, code, lines, _roles(lines, origins, code, marked), marked)
+    code[marked[find_evaluation_markers(events, marked)]] = Code.EVALUATION
+    _mark_exchanges(events, lines, code)
+    _mark_input(events, origins, lines, code, marked)
+    _mark_by_threads(events, lines, code)
+    _mark_copies(events, lines, code)
+    _mark_short_ops(events, code)
+    _mark_other_work(events, origins, lines, code)
+    _mark_compilation(events, lines, code)
+    _mark_asking(events, lines, code)
+    _mark_loops(events, origins, code, marked)
+    return HostCauses(origins, code, lines, _assign_roles(lines, origins, code, marked), marked)
 
 
-def _named_codes(events: HostEvents, origins: EventOrigins) -> UInt8s:
+def _classify_named(events: HostEvents, origins: EventOrigins) -> UInt8s:
     """The code of each event of the threads, which follows from its name and writer."""
     codes = np.zeros(origins.names.shape, np.uint8)
     for origin, meta in zip(*(one.tolist() for one in np.nonzero(origins.names)), strict=True):
-        codes[origin, meta] = _code(events.names[meta], origin)
+        codes[origin, meta] = _classify_event(events.names[meta], origin)
     code = np.zeros(len(events), np.uint8)
-    rows = threads(origins.lines, [0] * len(origins.lines))
+    rows = index_threads(origins.lines, [0] * len(origins.lines))
     of_writer_and_name(origins.origin, events.meta, rows, codes, len(Origin), code)
     return code
 
 
-def _of_exchanges(events: HostEvents, lines: tuple[Line, ...], code: UInt8s) -> None:
+def _mark_exchanges(events: HostEvents, lines: tuple[Line, ...], code: UInt8s) -> None:
     """What starts collectives of PyTorch does not load: all annotations of its name say no more than others. TorchRec
     distributes the rows of a batch over devices in ``sdd_preprocess_splits``."""
     calls = np.array([name.startswith(COLLECTIVES) for name in events.names], bool)
@@ -358,14 +368,16 @@ def _of_exchanges(events: HostEvents, lines: tuple[Line, ...], code: UInt8s) -> 
         rows = line.first + np.flatnonzero((code[line.first : line.last] == Code.INPUT_WORDS) & vague[meta])
         begins = events.start_ps[line.first + np.flatnonzero(calls[meta])]
         start = events.start_ps[rows]
-        end = ends_of(start, np.maximum(events.duration_ps[rows], 0))
-        found.update(np.unique(events.meta[rows[hold_any(start, end, begins)]]).tolist())
+        end = add_durations(start, np.maximum(events.duration_ps[rows], 0))
+        found.update(np.unique(events.meta[rows[contain_any_time(start, end, begins)]]).tolist())
         said.append(rows)
     rows = np.concatenate([np.zeros(0, np.int64), *said])
     code[rows[np.isin(events.meta[rows], list(found))]] = Code.ANNOTATION
 
 
-def _of_input(events: HostEvents, origins: EventOrigins, lines: tuple[Line, ...], code: UInt8s, marked: Int32s) -> None:
+def _mark_input(
+    events: HostEvents, origins: EventOrigins, lines: tuple[Line, ...], code: UInt8s, marked: Int32s
+) -> None:
     """Decide whether each call that may load input does; else it is Python, an annotation, or a wait for a thread."""
     queues = np.array([asks_queue(name) for name in events.names], np.bool_)
     for line in lines:
@@ -375,23 +387,23 @@ def _of_input(events: HostEvents, origins: EventOrigins, lines: tuple[Line, ...]
             continue
         known = line.first + np.flatnonzero((here == Code.INPUT) | (here == Code.INPUT_WORDS))
         launches = line.first + np.flatnonzero((here == Code.LAUNCH) | (here == Code.HOST_COMPUTE))
-        does = loading(events, origins, line, Calls(maybe, known, launches, marked))
+        does = find_loading_calls(events, origins, line, CandidateCalls(maybe, known, launches, marked))
         others = np.where(origins.origin[maybe] == Origin.USER, Code.ANNOTATION, Code.PYTHON)
         code[maybe] = np.where(does, Code.INPUT_WORDS, np.where(queues[events.meta[maybe]], Code.LOCK, others))
 
 
-def _of_asking(events: HostEvents, lines: tuple[Line, ...], code: UInt8s) -> None:
+def _mark_asking(events: HostEvents, lines: tuple[Line, ...], code: UInt8s) -> None:
     """A launch that mostly waits for input asks for it: what Python spends on the call is input, too."""
     for line in lines:
         here = code[line.first : line.last]
         asked, calls = (line.first + np.flatnonzero(here == one) for one in (Code.INPUT, Code.LAUNCH))
         if len(asked) and len(calls):
             duration = np.maximum(events.duration_ps[calls], 0)
-            loads = union(events.start_ps[asked], np.maximum(events.duration_ps[asked], 0))
-            code[calls[2 * filled(loads, events.start_ps[calls], duration) > duration]] = Code.INPUT
+            loads = merge_spans(events.start_ps[asked], np.maximum(events.duration_ps[asked], 0))
+            code[calls[2 * measure_covered_time(loads, events.start_ps[calls], duration) > duration]] = Code.INPUT
 
 
-def _of_loops(events: HostEvents, origins: EventOrigins, code: UInt8s, marked: Int32s) -> None:
+def _mark_loops(events: HostEvents, origins: EventOrigins, code: UInt8s, marked: Int32s) -> None:
     """Count calls before each step of a loop as input, unless their names say something else."""
     may_load = np.array([may_be_loader(name) for name in events.names], np.bool_)
     for line in origins.python_lines:
@@ -399,10 +411,10 @@ def _of_loops(events: HostEvents, origins: EventOrigins, code: UInt8s, marked: I
         works = line.first + np.flatnonzero(np.isin(here, (Code.LAUNCH, Code.FIRST_CALL, Code.HOST_COMPUTE)))
         waits = line.first + np.flatnonzero(np.isin(here, (Code.WAITS, Code.TRANSFER)))
         fits = np.isin(here, (Code.PYTHON, Code.ANNOTATION)) & may_load[events.meta[line.first : line.last]]
-        code[calls_before_steps(events, line, works, marked, fits, waits)] = Code.INPUT_WORDS
+        code[find_calls_before_steps(events, line, works, marked, fits, waits)] = Code.INPUT_WORDS
 
 
-def _of_threads(events: HostEvents, lines: tuple[Line, ...], code: UInt8s) -> None:
+def _mark_by_threads(events: HostEvents, lines: tuple[Line, ...], code: UInt8s) -> None:
     """What the thread adds to names. Calls that launch what a device ran do so whatever their name is, and so do ops
     with such calls in them; on threads of tf.data all of them bring data in."""
     rows = events.ints("correlation_id")[0]
@@ -415,8 +427,8 @@ def _of_threads(events: HostEvents, lines: tuple[Line, ...], code: UInt8s) -> No
         if last > first:
             calls = rows[first:last]
             ops = line.first + np.flatnonzero(here == Code.HOST_COMPUTE)
-            end = ends_of(events.start_ps[ops], np.maximum(events.duration_ps[ops], 0))
-            code[ops[hold_any(events.start_ps[ops], end, events.start_ps[calls])]] = Code.LAUNCH
+            end = add_durations(events.start_ps[ops], np.maximum(events.duration_ps[ops], 0))
+            code[ops[contain_any_time(events.start_ps[ops], end, events.start_ps[calls])]] = Code.LAUNCH
             code[calls[np.isin(code[calls], (Code.NOTHING, Code.HOST_COMPUTE))]] = Code.LAUNCH
 
 
@@ -426,38 +438,40 @@ _COPY: Final = frozenset((
 ))  # fmt: skip
 
 
-def _of_copies(events: HostEvents, lines: tuple[Line, ...], code: UInt8s) -> None:
+def _mark_copies(events: HostEvents, lines: tuple[Line, ...], code: UInt8s) -> None:
     """Count functions and ops that ask for a copy as one if they hold a recorded copy: ``item`` of a device tensor."""
-    asks = np.array([(frame_of(name).function if is_frame(name) else name) in _COPY for name in events.names], np.bool_)
+    asks = np.array(
+        [(parse_frame(name).function if is_frame(name) else name) in _COPY for name in events.names], np.bool_
+    )
     for line in lines if asks.any() else ():
         here = code[line.first : line.last]
         copies = line.first + np.flatnonzero(here == Code.TRANSFER)
         rows = line.first + np.flatnonzero(
             asks[events.meta[line.first : line.last]] & np.isin(here, (Code.PYTHON, Code.LAUNCH, Code.HOST_COMPUTE))
         )
-        code[rows[hold_rows(events, rows, copies)]] = Code.ASKS_COPY
+        code[rows[contain_rows(events, rows, copies)]] = Code.ASKS_COPY
 
 
-def _of_other_work(events: HostEvents, origins: EventOrigins, lines: tuple[Line, ...], code: UInt8s) -> None:
+def _mark_other_work(events: HostEvents, origins: EventOrigins, lines: tuple[Line, ...], code: UInt8s) -> None:
     """Keep calls named after evaluation only if they launch work and are not the whole run."""
     for line in lines:
         here = code[line.first : line.last]
         rows = line.first + np.flatnonzero(here == Code.EVALUATION)
         if len(rows):
             launches = line.first + np.flatnonzero((here == Code.LAUNCH) | (here == Code.HOST_COMPUTE))
-            no = rows[~evaluates(events, line, rows, launches)]
+            no = rows[~find_evaluations(events, line, rows, launches)]
             code[no] = np.where(origins.origin[no] == Origin.USER, Code.ANNOTATION, Code.PYTHON)
 
 
-def _of_short_ops(events: HostEvents, code: UInt8s) -> None:
+def _mark_short_ops(events: HostEvents, code: UInt8s) -> None:
     """Short ops that Python calls one after the other are launches, with all ops that they call."""
-    runs = op_runs(events)
+    runs = find_op_runs(events)
     for first, last in zip(runs.first.tolist(), runs.last.tolist(), strict=True):
         here = code[first:last]
         here[here == Code.HOST_COMPUTE] = Code.LAUNCH
 
 
-def _compile(events: HostEvents, lines: tuple[Line, ...], code: UInt8s) -> None:
+def _mark_compilation(events: HostEvents, lines: tuple[Line, ...], code: UInt8s) -> None:
     """A launch that compiles for a tenth of its time or more is the first of its function, and traces while
     nothing else is known. TensorFlow records which calls trace: all of their time is compilation."""
     for line in lines:
@@ -467,7 +481,7 @@ def _compile(events: HostEvents, lines: tuple[Line, ...], code: UInt8s) -> None:
             start, duration = events.start_ps[calls], np.maximum(events.duration_ps[calls], 0)
             begin = events.start_ps[compiles]
             upto = np.append(0, np.cumsum(np.maximum(events.duration_ps[compiles], 0)))
-            first, last = np.searchsorted(begin, start), np.searchsorted(begin, ends_of(start, duration))
+            first, last = np.searchsorted(begin, start), np.searchsorted(begin, add_durations(start, duration))
             compiled = upto[last] - upto[first]
             code[calls[(compiled > 0) & (compiled >= duration // 10)]] = Code.FIRST_CALL
     rows, numbers = events.texts("tf_function_call")
@@ -481,7 +495,7 @@ _ASKED: Final = "tf_data_iterator_get_next"
 """The thread of tf.data on which the program asks for an element: the program waits for what it does."""
 
 
-def _roles(lines: tuple[Line, ...], origins: EventOrigins, code: UInt8s, marked: Int32s) -> tuple[int, ...]:
+def _assign_roles(lines: tuple[Line, ...], origins: EventOrigins, code: UInt8s, marked: Int32s) -> tuple[int, ...]:
     """Of threads that run Python, those that mark steps or launch work drive; without such, the one with most
     events."""
     runs_python = {line.number for line in origins.python_lines}
@@ -497,3 +511,133 @@ def _roles(lines: tuple[Line, ...], origins: EventOrigins, code: UInt8s, marked:
         DRIVER if drive else FEED if feed else OTHER if is_python else EXECUTOR
         for drive, feed, is_python in zip(drives, feeds, python, strict=True)
     )
+
+
+INPUT, COMPILATION, WORK = EventType.HOST_PREPROCESS, EventType.HOST_POSTPROCESS, EventType.HOST_RUNTIME
+"""Types that stand for input, compilation and ops while time is divided: ops count before the others, and all of these
+before other events of the host. Events of no other kind have them."""
+NOT_TRAINING, WORK_OF_IT = EventType.HOST_BATCH_FORMATION, EventType.DEVICE_WAIT_DEVICE
+"""Types that stand for evaluation, logging and saving: before input and compilation; and, from the first work that is
+launched for it, before all that devices do."""
+
+_TYPES: Final = np.zeros(256, np.uint8)
+for _code, _cause in CAUSE_OF.items():
+    if _cause in ("input", "compilation"):
+        _TYPES[_code] = INPUT if _cause == "input" else COMPILATION
+
+
+@dataclass(frozen=True, slots=True)
+class HostReasons:
+    """``said``: when the host loads input or compiles, and when it does work that is not training, in two lines of
+    events in order, of no group; ``first``: the events at which lines begin, and the end of the last."""
+
+    said: TypedEvents
+    lines: Int64s
+
+    def within(self, spans: Markers) -> tuple[TypedEvents, Int64s]:
+        """Return them as events of the groups whose spans they meet, and their lines."""
+        met, place = overlap_spans(self.said, spans)
+        return met, np.searchsorted(place, self.lines).astype(np.int64)
+
+
+def find_host_reasons(causes: HostCauses, found: Records, other: OtherWork) -> HostReasons:
+    """Return what a host does that is known as input, compilation, or work that is not training. ``found``: what it
+    does at any time, PIECE."""
+    found = found[found["label"] >= 0]
+    type_ = _TYPES[causes.code[found["label"]]]
+    some = type_ > 0
+    first = np.minimum(other.first_ps, other.end_ps)
+    began, ended = found["begin"][some], found["end"][some]
+    kinds = (NOT_TRAINING, WORK_OF_IT)
+    type_ = np.concatenate([type_[some], *(np.full(len(first), one, np.uint8) for one in kinds)])
+    begin = np.concatenate([began, other.begin_ps, first])
+    end = np.concatenate([ended, other.end_ps, other.end_ps])
+    lasts = end > begin
+    upto = np.cumsum([0, len(began), len(first), len(first)])
+    lines = np.append(0, np.cumsum(lasts))[upto]
+    none = np.full(int(lasts.sum()), -1, np.int32)
+    return HostReasons(TypedEvents(none, type_[lasts], begin[lasts], (end - begin)[lasts]), lines)
+
+
+@dataclass(frozen=True, slots=True)
+class OtherWork:
+    """Spans in which threads that drive devices evaluate, log or save, in order and disjoint.
+    ``row``: of the outermost event; ``first_ps``: when the first work is launched in each."""
+
+    row: Int64s
+    begin_ps: Int64s
+    end_ps: Int64s
+    first_ps: Int64s
+
+
+OTHER_WORK: Final = {
+    Code.CHECKPOINT: "checkpoint",
+    Code.CHECKPOINT_WORDS: "checkpoint",
+    Code.EVALUATION: "evaluation",
+    Code.LOGGING: "logging",
+}
+"""Codes of work that is not training, and their causes."""
+_LAUNCHES: Final = (Code.LAUNCH, Code.FIRST_CALL, Code.HOST_COMPUTE)
+
+
+def find_other_work(events: HostEvents, causes: HostCauses) -> OtherWork:
+    """Return when the threads that drive devices do work that is not training."""
+    rows, first = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+    for line, role in zip(causes.lines, causes.role, strict=True):
+        if role != DRIVER:
+            continue
+        here = causes.code[line.first : line.last]
+        own = line.first + np.flatnonzero(
+            np.isin(here, list(OTHER_WORK)) & (events.duration_ps[line.first : line.last] > 0)
+        )
+        launched = line.first + np.flatnonzero(np.isin(here, _LAUNCHES))
+        starts = np.append(events.start_ps[launched], np.iinfo(np.int64).max)
+        rows.append(own)
+        first.append(starts[np.searchsorted(launched, own, side="right")])
+    row, first_ps = np.concatenate(rows), np.concatenate(first)
+    begin = events.start_ps[row]
+    end = add_durations(begin, events.duration_ps[row])
+    order = np.lexsort((-end, begin))
+    row, first_ps, begin, end = row[order], first_ps[order], begin[order], end[order]
+    outer, reached = np.zeros(len(row), np.bool_), np.iinfo(np.int64).min
+    for place, (since, until) in enumerate(zip(begin.tolist(), end.tolist(), strict=True)):
+        if since >= reached:
+            outer[place], reached = True, until
+    return OtherWork(row[outer], begin[outer], end[outer], first_ps[outer])
+
+
+def merge_reason_types(type_ps: Int64s) -> Int64s:
+    """Return [..., 18] times by type; the types of this module count as the types that they stand for."""
+    times = type_ps.copy()
+    for stands, for_type in (
+        (INPUT, EventType.HOST_WAIT_INPUT),
+        (COMPILATION, EventType.HOST_COMPILE),
+        (WORK, EventType.HOST_COMPUTE),
+        (WORK_OF_IT, NOT_TRAINING),
+    ):
+        times[..., for_type] += times[..., stands]
+        times[..., stands] = 0
+    return times
+
+
+def sort_longest_markers(markers: Markers) -> Markers:
+    """Return the longest marker of each group, in order of time."""
+    spans = select_longest_markers(markers)
+    return spans[np.argsort(spans.start_ps, kind="stable")]
+
+
+def repeat_in_spans(moved: TypedEvents, spans: Markers) -> TypedEvents:
+    """Repeat each event once per overlapping span, with the group of the span."""
+    return overlap_spans(moved, spans)[0]
+
+
+def overlap_spans(moved: TypedEvents, spans: Markers) -> tuple[TypedEvents, Int64s]:
+    """Repeat each event once per overlapping span; return the events, and the place of each in ``moved``."""
+    spans = sort_longest_markers(spans)
+    ends = np.maximum.accumulate(add_durations(spans.start_ps, spans.duration_ps))
+    low = np.searchsorted(ends, moved.start_ps, side="right")
+    high = np.searchsorted(spans.start_ps, add_durations(moved.start_ps, moved.duration_ps), side="left")
+    times = np.maximum(high - low, 0)
+    copies = np.repeat(np.arange(len(moved)), times)
+    span = np.arange(len(copies)) - np.repeat(np.cumsum(times) - times, times) + np.repeat(low, times)
+    return replace(moved[copies], group=spans.group[span].astype(np.int32)), copies

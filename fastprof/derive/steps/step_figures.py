@@ -1,7 +1,7 @@
-"""Figures of steps, one value a step: how long it took, and what of that went where, across the cores that took part.
+"""Figures of steps, one value a step: how long it took, and what of that went where; and columns of step tables.
 
-Off TPUs a step's times are means over the hosts that took part, each host's devices being one core of the step
-database. On TPUs they follow the critical core, see TpuStepValues.
+On GPUs and CPUs the times of a step are means over the hosts that took part: the devices of a host are one core of the
+step database. On TPUs they follow the critical core, see TpuStepValues.
 """
 
 from __future__ import annotations
@@ -9,37 +9,41 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from fastprof.derive.devices.communication_kinds import BETWEEN_DEVICES, Kind, kind_of
-from fastprof.derive.steps import verdicts
-from fastprof.derive.steps.database import IDLE, Collectives, StepDatabase
-from fastprof.derive.steps.links import first_of, numbered
-from fastprof.derive.steps.step_time import (
+from fastprof.derive.devices.communication_kinds import BETWEEN_DEVICES, CommunicationKind, find_communication
+from fastprof.derive.steps import step_advice
+from fastprof.derive.steps.event_graph import find_first_rows, number_keys
+from fastprof.derive.steps.step_database import (
     CATEGORIES,
     HOST_TRANSFERS,
+    IDLE,
+    NO_HOSTNAME,
     OFF_DUTY,
     OWN_CATEGORIES,
+    Collectives,
     EventType,
-    category_times,
+    StepDatabase,
+    sum_by_category,
 )
-from fastprof.schema.array_types import Float64s, Int64s
+from fastprof.schema.columns import Bools, Float64s, Int64s
+from fastprof.schema.tables import Count, Flag, Formula, Picoseconds, Text, encode_texts
 from fastprof.schema.value_classes import dataclass
 
 T = TypeVar("T", np.int64, np.float64)
 
 COMPUTE, DEVICE_TO_DEVICE, COLLECTIVES, HOST_COMPUTE, LAUNCH, INPUT, OUTPUT, COMPILATION, OTHER = range(len(CATEGORIES))
-"""The columns of GenericSteps.category_ps and of core_breakdown."""
+"""The columns of GenericSteps.category_ps and of break_down_cores."""
 COPIES, NOT_TRAINING = len(CATEGORIES), len(CATEGORIES) + 1
-"""The last columns of core_breakdown."""
+"""The last columns of break_down_cores."""
 
 PS_PER_MS: Final = 1e9
 
 
-def step_times(db: StepDatabase) -> Int64s:
+def compute_step_times(db: StepDatabase) -> Int64s:
     """[n] time of each step in ps: of the core that took longest, SparseCores left out; 0 where none took part."""
     dense = ~db.cores.sparse
     on_cores = (np.where(some.present & dense, some.duration_ps, 0) for some in db.stretches())
@@ -81,14 +85,14 @@ class GenericSteps:
     @property
     def own_category_ps(self) -> Float64s:
         """[n, 11] by category of OWN_CATEGORIES."""
-        return _with_copies(self.category_ps, self.type_ps)
+        return _split_copies(self.category_ps, self.type_ps)
 
-    def bottleneck(self, uses_tf_data: bool, *, copies_apart: bool) -> verdicts.Bottleneck:
+    def bottleneck(self, uses_tf_data: bool, *, copies_apart: bool) -> step_advice.Bottleneck:
         """The verdicts on these steps together. ``copies_apart``: copies to devices are no input, and computing threads
         of a host without devices are its device, unlike to XProf."""
         total, copied = self.category_ps.sum(axis=0), float(self.to_device_ps.sum())
         other_work = float(self.type_ps[:, EventType.HOST_BATCH_FORMATION].sum())
-        return verdicts.of_generic(
+        return step_advice.judge_generic(
             step=float(self.step_ps.sum()),
             input=float(self.wait_input_ps.sum()) + (0.0 if copies_apart else copied),
             copies=copied + other_work if copies_apart else 0.0,
@@ -101,7 +105,7 @@ class GenericSteps:
         )
 
 
-def _with_copies(category_ps: npt.NDArray[T], type_ps: npt.NDArray[T]) -> npt.NDArray[T]:
+def _split_copies(category_ps: npt.NDArray[T], type_ps: npt.NDArray[T]) -> npt.NDArray[T]:
     """[..., 11] times by category of OWN_CATEGORIES off TPUs: copies to the device, which XProf takes for input, are
     copies. Input is what loads or waits for it."""
     copied = type_ps[..., EventType.HOST_TO_DEVICE]
@@ -111,17 +115,17 @@ def _with_copies(category_ps: npt.NDArray[T], type_ps: npt.NDArray[T]) -> npt.ND
     return times
 
 
-def generic_steps(db: StepDatabase, core_id: int | None = None) -> GenericSteps:
+def make_generic_steps(db: StepDatabase, core_id: int | None = None) -> GenericSteps:
     """The steps of all cores, or of the one core of this id."""
     parts, first = [], 0
     for some in db.stretches():
-        part = _generic_steps(some, core_id)
+        part = _make_generic_steps(some, core_id)
         parts.append(replace(part, row=part.row + first))
         first += len(some)
     return GenericSteps(*(np.concatenate([getattr(one, name) for one in parts]) for name in GenericSteps.__slots__))
 
 
-def _generic_steps(db: StepDatabase, core_id: int | None) -> GenericSteps:
+def _make_generic_steps(db: StepDatabase, core_id: int | None) -> GenericSteps:
     columns = np.arange(len(db.cores)) if core_id is None else np.flatnonzero(db.cores.id == core_id)
     present = db.present[:, columns]
     rows = np.flatnonzero(present.any(axis=1))
@@ -174,7 +178,7 @@ class TpuStepValues:
 
 
 @dataclass(frozen=True, slots=True)
-class _Over:
+class _CoreFold:
     """Folds [n, c] times of some cores into one a step; 0 where none of them took part."""
 
     there: npt.NDArray[np.bool_]
@@ -197,20 +201,20 @@ class _Over:
         return mean
 
 
-def tpu_step_values(database: StepDatabase) -> TpuStepValues:
+def compute_tpu_steps(database: StepDatabase) -> TpuStepValues:
     """The values of each step of a database of TPU steps."""
-    parts = [_tpu_step_values(some) for some in database.stretches()]
+    parts = [_compute_tpu_steps(some) for some in database.stretches()]
     return TpuStepValues(*(np.concatenate([getattr(one, name) for one in parts]) for name in TpuStepValues.__slots__))
 
 
-def _tpu_step_values(database: StepDatabase) -> TpuStepValues:
-    cores = _Over(database.present & ~database.cores.sparse)
-    sparse = _Over(database.present & database.cores.sparse)
+def _compute_tpu_steps(database: StepDatabase) -> TpuStepValues:
+    cores = _CoreFold(database.present & ~database.cores.sparse)
+    sparse = _CoreFold(database.present & database.cores.sparse)
     step = database.duration_ps
     infeed, outfeed, transfers = (database.category(*names) for names in (("infeed",), ("outfeed",), HOST_TRANSFERS))
-    wait = _waiting_for_scv0(database)
+    wait = _measure_scv0_wait(database)
     # ops may add up to more than the step: then idle time is negative, and there is no compute if all waiting is
-    waiting = infeed + outfeed + transfers + wait + _unfilled(database)
+    waiting = infeed + outfeed + transfers + wait + _measure_unfilled(database)
     compute = np.where(waiting < 0, 0, step - waiting)
     tc_compute, tc_infeed, tc_outfeed = (
         cores.least(compute / PS_PER_MS),
@@ -218,21 +222,23 @@ def _tpu_step_values(database: StepDatabase) -> TpuStepValues:
         cores.mean(outfeed / PS_PER_MS),
     )
     scv0_compute = cores.most(wait) / PS_PER_MS
-    parts = (_of_least(cores.there, compute, _time_in(database, place)) for place in (COLLECTIVES, COPIES))
+    parts = (
+        _select_least(cores.there, compute, _get_category_time(database, place)) for place in (COLLECTIVES, COPIES)
+    )
     in_collectives, in_copies = (part / PS_PER_MS for part in parts)
     tc_collectives = np.minimum(in_collectives, tc_compute)
-    together, alone = _collectives(database)
+    together, alone = _measure_collectives(database)
     non_idle = tc_compute + scv0_compute + tc_infeed + tc_outfeed
     tc_idle = np.maximum(0.0, cores.least(step / PS_PER_MS) - non_idle)
     percent = np.divide(100.0 * infeed, step, out=np.zeros(step.shape), where=step > 0)
-    busy = np.where(database.knows_categories, busy_ps(database), database.sparse_busy_ps)
+    busy = np.where(database.knows_categories, measure_busy_time(database), database.sparse_busy_ps)
     tc_active, sc_active = cores.mean(busy / PS_PER_MS), sparse.mean(busy / PS_PER_MS)
     sc_idle = np.where(database.knows_categories, database.category(IDLE), step - database.sparse_busy_ps)
     return TpuStepValues(
         step=database.step,
         tc_compute_ms=tc_compute,
         tc_infeed_ms=tc_infeed,
-        max_infeed_core=_core_of_most(database, np.where(cores.there, infeed, 0)),
+        max_infeed_core=_find_core_of_most(database, np.where(cores.there, infeed, 0)),
         tc_outfeed_ms=tc_outfeed,
         tc_idle_ms=tc_idle,
         host_transfer_ms=cores.most(transfers) / PS_PER_MS,
@@ -257,12 +263,12 @@ def _tpu_step_values(database: StepDatabase) -> TpuStepValues:
     )
 
 
-def _time_in(database: StepDatabase, place: int) -> Int64s:
+def _get_category_time(database: StepDatabase, place: int) -> Int64s:
     """[n, c]: time of the ops of this category of step time."""
-    return database.category(*(op for op in database.categories if place_of(op) == place))
+    return database.category(*(op for op in database.categories if classify_op_category(op) == place))
 
 
-def _of_least(there: npt.NDArray[np.bool_], times: Int64s, other: Int64s) -> Int64s:
+def _select_least(there: npt.NDArray[np.bool_], times: Int64s, other: Int64s) -> Int64s:
     """[n]: of the core that has least of ``times``, what it has of ``other``; 0 where no core is there."""
     if not times.shape[1]:
         return np.zeros(len(times), np.int64)
@@ -271,43 +277,43 @@ def _of_least(there: npt.NDArray[np.bool_], times: Int64s, other: Int64s) -> Int
     return found
 
 
-def _waiting_for_scv0(database: StepDatabase) -> Int64s:
+def _measure_scv0_wait(database: StepDatabase) -> Int64s:
     """[n, c]: time that a core waits for the first kind of SparseCore. A core that records only its infeed from there
     transforms data while it feeds out, and waits for the rest."""
     infeed, outfeed = database.category(SCV0_INFEED), database.category(SCV0_OUTFEED)
     return np.where(infeed > 0, infeed - np.minimum(infeed, outfeed), database.category(SCV0_WAIT))
 
 
-def _unfilled(database: StepDatabase) -> Int64s:
+def _measure_unfilled(database: StepDatabase) -> Int64s:
     """[n, c]: the step less its ops; less than 0 where they add up to more."""
     unfilled: Int64s = database.duration_ps - database.category_ps[:, :, 1:].sum(axis=2) - database.infeed_ps
     return unfilled
 
 
-def busy_ps(database: StepDatabase) -> Int64s:
+def measure_busy_time(database: StepDatabase) -> Int64s:
     """[n, c]: time in which a core works, as its categories of ops have it."""
-    off_duty = np.maximum(database.category(*OFF_DUTY) + _unfilled(database), 0)
-    busy: Int64s = np.maximum(database.duration_ps - off_duty - _waiting_for_scv0(database), 0)
+    off_duty = np.maximum(database.category(*OFF_DUTY) + _measure_unfilled(database), 0)
+    busy: Int64s = np.maximum(database.duration_ps - off_duty - _measure_scv0_wait(database), 0)
     return busy
 
 
-def _core_of_most(database: StepDatabase, infeed: Int64s) -> Int64s:
+def _find_core_of_most(database: StepDatabase, infeed: Int64s) -> Int64s:
     if not infeed.shape[1]:
         return np.zeros(len(database), np.int64)
     core = database.cores.id[infeed.argmax(axis=1)]
     return np.where(infeed.max(axis=1) > 0, core, 0)
 
 
-def _collectives(database: StepDatabase) -> tuple[Float64s, Float64s]:
+def _measure_collectives(database: StepDatabase) -> tuple[Float64s, Float64s]:
     """Time in collectives of the core that has most of it: as long as the fastest core takes, which is work, and the
     rest, which is waiting for the others."""
     every = database.collectives
     if not len(every):
         return np.zeros(len(database)), np.zeros(len(database))
     duration = np.maximum(every.end_ps - every.begin_ps, 0)
-    fastest = _least_of(every, duration)
-    place, count = numbered([every.step, every.core_id])
-    at = first_of(place, count)
+    fastest = _find_fastest(every, duration)
+    place, count = number_keys([every.step, every.core_id])
+    at = find_first_rows(place, count)
     compute, total = np.zeros(count, np.int64), np.zeros(count, np.int64)
     np.add.at(compute, place, fastest)
     np.add.at(total, place, duration)
@@ -320,9 +326,9 @@ def _collectives(database: StepDatabase) -> tuple[Float64s, Float64s]:
     return together, alone
 
 
-def _least_of(every: Collectives, duration: Int64s) -> Int64s:
+def _find_fastest(every: Collectives, duration: Int64s) -> Int64s:
     """Beside each collective, the time of the core that was fastest at it in that step."""
-    place, count = numbered([every.step, every.unique_id])
+    place, count = number_keys([every.step, every.unique_id])
     least = np.full(count, np.iinfo(np.int64).max)
     np.minimum.at(least, place, duration)
     beside: Int64s = least[place]
@@ -342,7 +348,7 @@ TPU_CATEGORIES: Final = (
 """What the time of a step on TPUs is divided into, and where TpuStepValues has it. They add up to its step_ms."""
 
 
-def tpu_categories(steps: TpuStepValues) -> tuple[list[str], Float64s]:
+def split_tpu_categories(steps: TpuStepValues) -> tuple[list[str], Float64s]:
     """Names of the categories, and times [n, k] in ps; copies and the first SparseCores only where there are any."""
     times = {name: np.asarray(getattr(steps, column), np.float64) * PS_PER_MS for name, column in TPU_CATEGORIES}
     times["compute"] = times["compute"] - times["collectives"] - times["copies"]
@@ -352,7 +358,7 @@ def tpu_categories(steps: TpuStepValues) -> tuple[list[str], Float64s]:
     return list(found), np.stack(list(found.values()), axis=1)
 
 
-def longest_wait_cores(db: StepDatabase, steps: TpuStepValues) -> list[str | None]:
+def find_longest_wait_cores(db: StepDatabase, steps: TpuStepValues) -> list[str | None]:
     """Of each step the core that waits longest for input, as host:ordinal; None: none waits, or it is not described."""
     cores = db.cores
     names = {
@@ -369,9 +375,9 @@ def has_sparse_cores(db: StepDatabase) -> bool:
     return any(bool(some.present[:, db.cores.sparse].any()) for some in db.stretches())
 
 
-def tpu_verdict(steps: TpuStepValues, step_ms: Float64s | None = None) -> verdicts.Bottleneck:
+def judge_tpu_steps(steps: TpuStepValues, step_ms: Float64s | None = None) -> step_advice.Bottleneck:
     """The verdicts on steps of TPUs together. ``step_ms``: how long the steps are taken to be, if not as they were."""
-    return verdicts.of_tpu(
+    return step_advice.judge_tpu(
         step=float((steps.step_ms if step_ms is None else step_ms).sum()),
         input=float(steps.tc_infeed_ms.sum() + steps.scv0_infeed_ms.sum()),
         output=float(steps.tc_outfeed_ms.sum()),
@@ -383,7 +389,7 @@ def tpu_verdict(steps: TpuStepValues, step_ms: Float64s | None = None) -> verdic
     )
 
 
-def fitted(times: Int64s, duration: Int64s) -> Int64s:
+def fit_parts(times: Int64s, duration: Int64s) -> Int64s:
     """[..., k] times that are parts of [...] durations: what they are together beyond it is taken from the longest of
     them. Ops of a core add up to more than its step if they overlap each other or its end."""
     excess = times.sum(axis=-1) - np.maximum(duration, 0)
@@ -400,38 +406,38 @@ def fitted(times: Int64s, duration: Int64s) -> Int64s:
 
 _OF_SPARSE_CORES: Final = {SCV0_WAIT: INPUT, SCV0_TRANSFORM: INPUT, "megacore fusion": DEVICE_TO_DEVICE}
 _OF_KINDS: Final = {
-    Kind.SEND_RECV: DEVICE_TO_DEVICE,
-    Kind.PEER_COPY: DEVICE_TO_DEVICE,
-    Kind.OFFLOAD: DEVICE_TO_DEVICE,
-    Kind.INFEED: INPUT,
-    Kind.OUTFEED: OUTPUT,
+    CommunicationKind.SEND_RECV: DEVICE_TO_DEVICE,
+    CommunicationKind.PEER_COPY: DEVICE_TO_DEVICE,
+    CommunicationKind.OFFLOAD: DEVICE_TO_DEVICE,
+    CommunicationKind.INFEED: INPUT,
+    CommunicationKind.OUTFEED: OUTPUT,
 }
 """Other kinds between devices are collectives, and the rest are copies."""
 
 
 @lru_cache(maxsize=1 << 12)
-def place_of(op: str) -> int:
+def classify_op_category(op: str) -> int:
     """The category of step time that a category of TPU ops is in: all that do not communicate compute."""
     if op in (IDLE, *_OF_SPARSE_CORES):
         return _OF_SPARSE_CORES.get(op, OTHER)
-    part = kind_of(op, "", "")
+    part = find_communication(op, "", "")
     if part is None:
         return COMPUTE
-    if part.kind is Kind.HOST_SEND_RECV:
+    if part.kind is CommunicationKind.HOST_SEND_RECV:
         return OUTPUT if op.startswith("host send") else INPUT
     return _OF_KINDS.get(part.kind, COLLECTIVES if part.kind.scope == BETWEEN_DEVICES else COPIES)
 
 
-def of_types(type_ps: Int64s) -> Int64s:
+def sum_own_categories(type_ps: Int64s) -> Int64s:
     """Return [..., 11] time by category, in the order of OWN_CATEGORIES, from [..., 18] time by type of event."""
-    return _with_copies(category_times(type_ps), type_ps)
+    return _split_copies(sum_by_category(type_ps), type_ps)
 
 
-def core_breakdown(database: StepDatabase, place: Callable[[str], int] = place_of) -> Int64s:
+def break_down_cores(database: StepDatabase, place: Callable[[str], int] = classify_op_category) -> Int64s:
     """Return [n, c, 11] time of each core by category, in the order of OWN_CATEGORIES, on any hardware. A SparseCore
     that does not mark its steps computes while it is busy. ``place``: of the category of an op of a TPU."""
     if not database.is_tpu:
-        return of_types(database.type_ps)
+        return sum_own_categories(database.type_ps)
     duration_ps, category_ps = database.duration_ps, database.category_ps
     times = np.zeros((*duration_ps.shape, len(OWN_CATEGORIES)), np.int64)
     for number, op in enumerate(database.categories):
@@ -442,3 +448,125 @@ def core_breakdown(database: StepDatabase, place: Callable[[str], int] = place_o
     times[:, :, COMPUTE] = np.where(busy, busy_ps, times[:, :, COMPUTE])
     times[:, :, OTHER] = np.where(busy, duration_ps - busy_ps, times[:, :, OTHER])
     return times
+
+
+@dataclass(frozen=True, slots=True)
+class StepsOnCores:
+    """Steps on the cores that took part: places of steps and cores in a database, a row each. ``number``: of the step
+    in the session, -1: none; ``times_ps``: [n, 11] by category."""
+
+    database: StepDatabase
+    step: npt.NDArray[np.intp]
+    core: npt.NDArray[np.intp]
+    number: Int64s
+    times_ps: Int64s
+
+    @classmethod
+    def of(cls, database: StepDatabase, numbers: Int64s) -> StepsOnCores:
+        """``numbers``: of the steps of the database."""
+        step, core = np.nonzero(database.present)
+        times = fit_parts(break_down_cores(database)[step, core], database.duration_ps[step, core])
+        return cls(database, step, core, numbers[step], times)
+
+    @property
+    def duration_ps(self) -> Int64s:
+        """[n] the time that is divided: periods, or extents."""
+        return self.database.duration_ps[self.step, self.core]
+
+    @property
+    def has_devices(self) -> Bools:
+        """[n] whether work of a device is recorded in any step of the core."""
+        shown = np.bincount(self.core, show_devices(self.times_ps))[self.core]
+        return np.asarray(shown > 0)
+
+
+HOST_COLUMN = Text("host", "host, as the capture's file is named",
+            lambda rows: encode_texts(rows.database.hosts, rows.database.cores.host_number[rows.core]))  # fmt: skip
+CORE_ID_COLUMN = Count("core_id", "id of the core on its host; on a host without TPUs 1, for all of its devices",
+                lambda rows: rows.database.cores.local_id[rows.core])  # fmt: skip
+
+
+def _name_cores(database: StepDatabase) -> list[str]:
+    """A host that its capture does not name, such as a rank of PyTorch, is called as its file."""
+    hosts = database.cores.host_number.tolist()
+    return [
+        database.hosts[host] if name == NO_HOSTNAME else name
+        for host, name in zip(hosts, database.cores.name, strict=True)
+    ]
+
+
+CORE_COLUMNS = (
+    HOST_COLUMN,
+    Text("core_name", "core as host:ordinal; only the host if the capture does not describe its cores",
+         lambda rows: encode_texts(_name_cores(rows.database), rows.core)),
+    CORE_ID_COLUMN,
+    Text("device", "device, as in the other tables: plane of the core, or CPU for the threads of a host; null: all "
+         "GPUs of the host together", lambda rows: encode_texts(rows.database.cores.device, rows.core)),
+)  # fmt: skip
+STEP_COLUMN = Count(
+    "step", "number of the step, as in the analysis steps", lambda rows: rows.database.number[rows.step]
+)
+SPAN_COLUMNS = (
+    Flag("sparse_core", "the core is a SparseCore", lambda rows: rows.database.cores.sparse[rows.core]),
+    Flag("complete", "false if the step does not count for averages: it may be cut off (the first and the last of more "
+         "than five steps of a host, except on TPUs and of PyTorch's profiler), or its end is not recorded",
+         lambda rows: rows.database.complete[rows.step]),
+    Picoseconds("start_ps", "start of the step's marker or of its work on the core, from the start of the host's "
+                "capture; on TPUs by the clock of the device if it is recorded",
+                lambda rows: rows.database.extent_begin_ps[rows.step, rows.core]),
+    Picoseconds("duration_ps", "extent of the step: its longest marker or interval on a device; cores of a TPU host "
+                "share it", lambda rows: rows.database.extent_ps[rows.step, rows.core]),
+    Picoseconds("period_ps", "time until the next step begins, to which categories add up; of the last step its "
+                "duration_ps; null: no steps are recorded after it, or steps are markers alone, and categories add up "
+                "to duration_ps",
+                lambda rows: rows.database.duration_ps[rows.step, rows.core],
+                lambda rows: ~rows.database.has_period[rows.step]),
+)  # fmt: skip
+"""What kind of step it is on the core, and when."""
+
+
+def _get_category(place: int) -> Formula:
+    return lambda rows: rows.times_ps[:, place]
+
+
+def _without_devices(rows: Any) -> Bools:
+    unknown: Bools = ~rows.has_devices
+    return unknown
+
+
+def show_devices(times_ps: Int64s) -> Bools:
+    """Whether each row of times by category shows work of devices."""
+    return np.asarray(times_ps[:, _OF_DEVICES].any(axis=1))
+
+
+_OF_DEVICES = [
+    place
+    for place, category in enumerate(OWN_CATEGORIES)
+    if category.name.startswith("device_") or category.name in ("output", "copies")
+]
+_NO_DEVICE = "; null: no work of a device is recorded on the core"
+
+
+_CATEGORIES = (
+    "time that devices computed: ops and kernels, without copies",
+    "time of copies between devices; on TPUs time of send, recv, asynchronous ops of unknown kind and "
+    "megacore fusion, which wait for others",
+    "time of collectives: kernels of libraries such as NCCL; on TPUs all-reduce, all-gather, reduce-scatter, "
+    "all-to-all, collective-permute",
+    "time that host threads ran ops, or events of no other category; only of hosts without devices",
+    "time to prepare kernels on the host; always 0, because it is not distinguished at present",
+    "time to wait for input, or to load it while nothing computes; on TPUs infeed, and idle time that the host's input "
+    "explains",
+    "time of copies from devices; on TPUs time of outfeed and host send",
+    "time to trace and compile while nothing computes",
+    "rest of the step, in which no event ran; on TPUs idle time",
+    "time of copies between host and device, or within the device; on GPUs of copies to the device",
+    "time of evaluation, logging and saving, with what devices compute for them; on TPUs always 0",
+)
+CATEGORY_COLUMNS = tuple(
+    Picoseconds(f"{category.name}_ps", what + _NO_DEVICE, _get_category(place), _without_devices)
+    if place in _OF_DEVICES
+    else Picoseconds(f"{category.name}_ps", what, _get_category(place))
+    for place, (category, what) in enumerate(zip(OWN_CATEGORIES, _CATEGORIES, strict=True))
+)
+"""Time of a step on a core by category."""

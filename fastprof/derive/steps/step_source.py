@@ -1,6 +1,6 @@
-"""What the steps of a host are made from: markers, executions of programs, annotations or launches that repeat.
+"""Source of a host's steps (markers, executions of programs, annotations or launches that repeat), and step numbers.
 
-By itself (``auto``) the first of these that the capture has counts, in this order:
+By default (``auto``) the first of these that the capture has counts, in this order:
 
     markers       set by the program or its framework, if they hold the work
     launched      markers that only hold the dispatch, each extended to the work that it launched
@@ -9,30 +9,87 @@ By itself (``auto``) the first of these that the capture has counts, in this ord
     annotations   an annotation that repeats on one thread and covers at least half of the time
     launches      the longest pattern of launches that repeats
     modules       fewer executions than three
+
+Three integers belong to a step::
+
+    number   what users see and choose: 7 of ``train 7``; several steps may have one number
+    group    its group of events on a host, from 0: the stat group_id
+    step     the key of the step in a session: the group on the first host, unique
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from fastprof.derive.steps import device_steps, marker_kinds, pool_work, profiler_steps, repeating
-from fastprof.derive.steps.database import StepDatabase
-from fastprof.derive.steps.executions import Executions, executions, main_module
-from fastprof.derive.steps.forest import Forest
-from fastprof.derive.steps.grouping import Groups, known_names
-from fastprof.derive.steps.host_step_events import HostStepEvents, host_step_events
-from fastprof.derive.steps.loader_steps import loader_steps
-from fastprof.derive.steps.module_steps import grouped_by_execution
-from fastprof.derive.steps.step_time import Markers, longest
+from fastprof.derive.steps import device_steps, grouping, inferred_steps
+from fastprof.derive.steps.device_steps import ProgramExecutions, find_executions, find_main_module
+from fastprof.derive.steps.event_graph import EventForest
+from fastprof.derive.steps.grouping import Groups, make_naming
+from fastprof.derive.steps.inferred_steps import find_loader_steps, group_by_execution
+from fastprof.derive.steps.step_database import Markers, StepDatabase, select_longest_markers
+from fastprof.derive.steps.step_events import HostStepEvents, collect_host_step_events
 from fastprof.errors import MemoryLimitError
-from fastprof.schema.array_types import Bools, Int32s, Int64s
+from fastprof.schema.columns import Bools, Int32s, Int64s
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents, Plane
-from fastprof.wording.quantities import few, shortened
+from fastprof.wording.patterns import compile_late
+from fastprof.wording.quantities import count_noun, list_few, shorten_name
+
+if TYPE_CHECKING:
+    from fastprof.wording.amounts import Steps
+
+
+_NUMBER: Final = compile_late(r"\d+")
+_LEAST: Final = 2
+"""A kind occurs at least so often: names that never repeat are no kinds."""
+
+
+def list_marker_kinds(database: StepDatabase) -> list[str]:
+    """Return the kind of each step: its name without numbers, ``ProfilerStep`` of ``ProfilerStep#7``."""
+    return [_NUMBER.sub("", label).strip(" #") for label in database.label]
+
+
+def choose_marker_kind(database: StepDatabase) -> tuple[Bools, str]:
+    """Which steps are of the kind that counts: of those that the program numbers, else of all, the one that takes most
+    time. And the names in words, "" if all steps are of one kind."""
+    of_steps = list_marker_kinds(database)
+    duration = database.duration_ps.max(axis=1, initial=0).tolist()
+    weight: dict[str, list[int]] = {}
+    for kind, numbered, time in zip(of_steps, database.numbered.tolist(), duration, strict=True):
+        found = weight.setdefault(kind, [0, 0, 0])
+        found[0], found[1], found[2] = max(found[0], int(numbered)), found[1] + time, found[2] + 1
+    every = np.ones(len(of_steps), np.bool_)
+    repeated = {kind: found for kind, found in weight.items() if found[2] >= _LEAST}
+    if len(weight) < 2 or not repeated:
+        return every, ""
+    best = max(repeated, key=lambda kind: repeated[kind])
+    others = [f"{count} {_name_kind(kind)}" for kind, (_, _, count) in weight.items() if kind != best]
+    chosen = np.array([kind == best for kind in of_steps], np.bool_)
+    return chosen, f"markers {_name_kind(best)} make the steps; others are left out: {', '.join(others)}"
+
+
+def _name_kind(kind: str) -> str:
+    return f"called {kind}" if kind else "without a name"
+
+
+def remove_steps(groups: Groups, steps: Int64s) -> Groups:
+    """The groups without these steps: their events belong to none."""
+    dropped = np.zeros(groups.count + 1, np.bool_)  # the last is for events of no group
+    dropped[steps] = True
+    rows = ~dropped[groups.step_groups]
+    return replace(
+        groups,
+        group_id=np.where(dropped[groups.group_id], -1, groups.group_id).astype(np.int32),
+        step_rows=groups.step_rows[rows],
+        step_groups=groups.step_groups[rows],
+        device_steps={number: one[~dropped[one.group_id]] for number, one in groups.device_steps.items()},
+    )
+
 
 AUTO: Final = "auto"
 MARKERS: Final = "markers"
@@ -107,96 +164,102 @@ class StepSource:
 
     def on_threads(self) -> HostStepEvents | None:
         """Return what threads of the host did in the steps; None if the host has no plane of threads."""
-        return host_step_events(self.groups.events, self.groups)
+        return collect_host_step_events(self.groups.events, self.groups)
 
 
-def is_name(source: str) -> bool:
+def is_step_name(source: str) -> bool:
     """Return whether ``source`` is a marker or annotation name."""
     return source not in STEPS_FROM["choices"]
 
 
-def requested(
-    source: str, groups: Groups, forest: Callable[[], Forest], marked: Callable[[], StepDatabase]
+def choose_step_source(
+    source: str, groups: Groups, forest: Callable[[], EventForest], marked: Callable[[], StepDatabase]
 ) -> StepSource:
     """The steps that are made from ``source``. ``marked``: the steps by their markers."""
     if source == MARKERS:
         return StepSource(groups, MARKERS, "each marker is a step")
     if source == MODULES:
-        return _of_modules(groups, every=True)
+        return _make_module_source(groups, every=True)
     if source == LOADER:
-        return _of_loader(groups) or _of_nothing(groups, "no data loader is called three times with work in between")
+        return _make_loader_source(groups) or _make_empty_source(
+            groups, "no data loader is called three times with work in between"
+        )
     if source == ANNOTATIONS:
-        return _of_annotation(groups, forest) or _of_nothing(
+        return _make_annotation_source(groups, forest) or _make_empty_source(
             groups, "no annotation repeats and covers half of the time"
         )
     if source == LAUNCHES:
-        return _of_launches(groups) or _of_nothing(groups, "no pattern of launches repeats")
+        return _make_launch_source(groups) or _make_empty_source(groups, "no pattern of launches repeats")
     if source != AUTO:
-        return _of_name(groups, forest, marked(), source)
-    return _by_itself(groups, forest, marked)
+        return _make_named_source(groups, forest, marked(), source)
+    return _choose_automatically(groups, forest, marked)
 
 
-def _of_name(groups: Groups, forest: Callable[[], Forest], database: StepDatabase, name: str) -> StepSource:
+def _make_named_source(
+    groups: Groups, forest: Callable[[], EventForest], database: StepDatabase, name: str
+) -> StepSource:
     """Return the steps that markers of a name make, whatever their numbers, else an annotation of this name."""
-    kinds = marker_kinds.kinds(database)
+    kinds = list_marker_kinds(database)
     chosen = np.array([kind == name for kind in kinds], np.bool_)
     if chosen.any():
         if _has_devices(groups.events):
-            steps = marker_kinds.without(groups, database.step[~chosen])
+            steps = remove_steps(groups, database.step[~chosen])
             return StepSource(steps, MARKERS, f"each marker called {name} is a step")
-        return _of_markers(groups, database.step[chosen])
-    repeated = repeating.called(groups.events, name)
-    made = None if repeated is None else _of_repeated(groups, forest, repeated)
+        return _make_marker_source(groups, database.step[chosen])
+    repeated = inferred_steps.find_calls_named(groups.events, name)
+    made = None if repeated is None else _make_repeated_source(groups, forest, repeated)
     if made is not None:
         return made
-    others = few(dict.fromkeys(shortened(kind) for kind in kinds if kind)) or "none"
-    named = f"no marker and no annotation is called {shortened(name)!r}"
-    return _of_nothing(groups, f"{named} (markers of this capture: {others})")
+    others = list_few(dict.fromkeys(shorten_name(kind) for kind in kinds if kind)) or "none"
+    named = f"no marker and no annotation is called {shorten_name(name)!r}"
+    return _make_empty_source(groups, f"{named} (markers of this capture: {others})")
 
 
-def _of_torch(groups: Groups) -> StepSource | None:
+def _make_torch_source(groups: Groups) -> StepSource | None:
     """The steps of PyTorch's profiler, from the begin to the end of their markers on the host."""
     events = groups.events
-    if not len(groups.step_rows) or not len(profiler_steps.step_marks(events)):
+    if not len(groups.step_rows) or not len(grouping.find_profiler_marks(events)):
         return None
     rows = groups.step_rows
     spans = Markers(groups.step_groups, events.start_ps[rows], np.maximum(events.duration_ps[rows], 0))
     return StepSource(groups, MARKERS, "each marker is a step", spans, entire=True)
 
 
-def _by_itself(groups: Groups, forest: Callable[[], Forest], marked: Callable[[], StepDatabase]) -> StepSource:
-    if (of_torch := _of_torch(groups)) is not None:
+def _choose_automatically(
+    groups: Groups, forest: Callable[[], EventForest], marked: Callable[[], StepDatabase]
+) -> StepSource:
+    if (of_torch := _make_torch_source(groups)) is not None:
         return of_torch
     try:
         database = marked()
     except MemoryLimitError:  # there are some, and a choice of them may fit
         return StepSource(groups, MARKERS, "each marker is a step")
     if len(database):
-        chosen, kinds = marker_kinds.one_kind(database)
+        chosen, kinds = choose_marker_kind(database)
         if _has_devices(groups.events):
-            steps = groups if chosen.all() else marker_kinds.without(groups, database.step[~chosen])
+            steps = groups if chosen.all() else remove_steps(groups, database.step[~chosen])
             return StepSource(steps, MARKERS, "each marker is a step", kinds=kinds)
-        own = _of_markers(groups, database.step[chosen])
+        own = _make_marker_source(groups, database.step[chosen])
         return replace(own, kinds=kinds if own.source in (MARKERS, LAUNCHED) else "")
-    if (of_loader := _of_loader(groups)) is not None:
+    if (of_loader := _make_loader_source(groups)) is not None:
         return of_loader
-    of_planes = executions(groups.events)
-    main = main_module(of_planes)
+    of_planes = find_executions(groups.events)
+    main = find_main_module(of_planes)
     count = max((one.counts()[main] for one in of_planes), default=0) if main is not None else 0
-    if count >= repeating.LEAST:
-        return _of_modules(groups, every=False)
-    found = _of_annotation(groups, forest) or _of_launches(groups)
+    if count >= inferred_steps.LEAST_REPEATS:
+        return _make_module_source(groups, every=False)
+    found = _make_annotation_source(groups, forest) or _make_launch_source(groups)
     if found is not None:
         return found
     if count:
-        return _of_modules(groups, every=False)
+        return _make_module_source(groups, every=False)
     return StepSource(groups, NOTHING, "nothing marks steps, and nothing repeats")
 
 
-def _of_loader(groups: Groups) -> StepSource | None:
+def _make_loader_source(groups: Groups) -> StepSource | None:
     if groups.events.planes_of("TPU"):
         return None
-    found = loader_steps(groups)
+    found = find_loader_steps(groups)
     if found is None:
         return None
     why = f"each lasts from one call of {found.name} to the next"
@@ -204,66 +267,68 @@ def _of_loader(groups: Groups) -> StepSource | None:
     return StepSource(found.groups, LOADER, why, spans)
 
 
-def _of_markers(groups: Groups, marked: Int64s) -> StepSource:
+def _make_marker_source(groups: Groups, marked: Int64s) -> StepSource:
     """Of a CPU program: with the runs of compiled programs that the steps hold, or launched."""
     events = groups.events
-    seen = host_step_events(events, groups)
-    runs = next(iter(executions(events)), None)
+    seen = collect_host_step_events(events, groups)
+    runs = next(iter(find_executions(events)), None)
     if seen is None:
         return StepSource(groups, MARKERS, "each marker is a step")
-    spans = longest(seen.markers)
+    spans = select_longest_markers(seen.markers)
     spans = spans[np.isin(spans.group, marked)]
     if runs is None or not len(runs.rows):
         return StepSource(groups, MARKERS, "each marker is a step", spans)
-    if pool_work.held_by(runs, spans):
+    if inferred_steps.holds_most_time(runs, spans):
         return StepSource(
-            pool_work.with_runs(events, groups, runs, None, spans),
+            inferred_steps.add_pool_runs(events, groups, runs, None, spans),
             MARKERS,
             "each marker is a step, with what thread pools run in its time",
             spans,
         )
-    of_run = pool_work.launching_steps(events, runs, spans)
+    of_run = inferred_steps.find_launching_steps(events, runs, spans)
     if of_run is not None and (of_run >= 0).any():
-        spans = pool_work.extended(spans, runs, of_run)
+        spans = inferred_steps.extend_markers(spans, runs, of_run)
         return StepSource(
-            pool_work.with_runs(events, groups, runs, of_run, spans),
+            inferred_steps.add_pool_runs(events, groups, runs, of_run, spans),
             LAUNCHED,
             "each lasts until the work that its marker launched is done",
             spans,
         )
-    found = _of_modules(groups, every=False)
+    found = _make_module_source(groups, every=False)
     return replace(found, why=f"the markers only hold the dispatch, and no work can be assigned to them: {found.why}")
 
 
-def _of_modules(groups: Groups, *, every: bool) -> StepSource:
+def _make_module_source(groups: Groups, *, every: bool) -> StepSource:
     events = groups.events
-    of_planes = executions(events)
-    main = main_module(of_planes)
+    of_planes = find_executions(events)
+    main = find_main_module(of_planes)
     if main is None:
-        return _of_nothing(groups, "no executions of compiled programs in this capture")
+        return _make_empty_source(groups, "no executions of compiled programs in this capture")
     if every:
-        return _of_executions(groups, of_planes, MODULES, "each execution of a compiled program is a step")
+        return _make_execution_source(groups, of_planes, MODULES, "each execution of a compiled program is a step")
     several = len({name for one in of_planes for name in one.counts()}) > 1
     what = f"{main}, the program that takes most time," if several else main
     chosen = [one.of_module(main) for one in of_planes]
-    return _of_executions(groups, chosen, MODULES, f"each execution of {what} is a step")
+    return _make_execution_source(groups, chosen, MODULES, f"each execution of {what} is a step")
 
 
-def _of_annotation(groups: Groups, forest: Callable[[], Forest]) -> StepSource | None:
-    repeated = repeating.annotation(groups.events)
-    return None if repeated is None else _of_repeated(groups, forest, repeated)
+def _make_annotation_source(groups: Groups, forest: Callable[[], EventForest]) -> StepSource | None:
+    repeated = inferred_steps.find_repeated_annotation(groups.events)
+    return None if repeated is None else _make_repeated_source(groups, forest, repeated)
 
 
-def _of_repeated(groups: Groups, forest: Callable[[], Forest], repeated: repeating.Repeated) -> StepSource | None:
+def _make_repeated_source(
+    groups: Groups, forest: Callable[[], EventForest], repeated: inferred_steps.RepeatedAnnotation
+) -> StepSource | None:
     events = groups.events
     why = f"each annotation {repeated.name} is a step"
     if not _has_devices(events):
-        made = _of_executions(groups, repeating.as_executions(events, repeated), ANNOTATIONS, why)
+        made = _make_execution_source(groups, inferred_steps.convert_to_executions(events, repeated), ANNOTATIONS, why)
         return replace(made, marks=repeated.rows)
     group_id = np.full(len(events), -1, np.int32)
     roots = repeated.rows[np.argsort(events.start_ps[repeated.rows], kind="stable")].astype(np.int32)
     forest().graph.group(roots, None, 0, group_id)
-    if not any((group_id[plane.first : plane.last] >= 0).any() for plane in _devices(events)):
+    if not any((group_id[plane.first : plane.last] >= 0).any() for plane in _list_devices(events)):
         return None
     none = np.zeros(0, np.int32)
     found = replace(
@@ -275,51 +340,157 @@ def _of_repeated(groups: Groups, forest: Callable[[], Forest], repeated: repeati
         step_groups=none,
         relations=np.zeros((0, 2), np.int32),
         vetoed=False,
-        _naming=known_names(dict.fromkeys(range(len(roots)), repeated.name)),
+        _naming=make_naming(dict.fromkeys(range(len(roots)), repeated.name)),
     )
-    found.device_steps = device_steps.of_planes(events, group_id, False)
+    found.device_steps = device_steps.collect_device_steps(events, group_id, False)
     return StepSource(found, ANNOTATIONS, why, marks=repeated.rows)
 
 
-def _of_launches(groups: Groups) -> StepSource | None:
-    found = repeating.launches(groups.events)
+def _make_launch_source(groups: Groups) -> StepSource | None:
+    found = inferred_steps.find_launch_pattern(groups.events)
     if not found:
         return None
-    return _of_executions(groups, found, LAUNCHES, "each repeat of a pattern of launches is a step")
+    return _make_execution_source(groups, found, LAUNCHES, "each repeat of a pattern of launches is a step")
 
 
-def _of_executions(groups: Groups, of_planes: list[Executions], source: str, why: str) -> StepSource:
+def _make_execution_source(groups: Groups, of_planes: list[ProgramExecutions], source: str, why: str) -> StepSource:
     """The runs of other programs in the time of such steps on a host belong to these, too."""
     events = groups.events
-    made = grouped_by_execution(groups, of_planes)
+    made = group_by_execution(groups, of_planes)
     if _has_devices(events):
         return StepSource(made, source, why)
     spans = made.device_steps[of_planes[0].plane.number].markers
-    runs = next(iter(executions(events)), None)
+    runs = next(iter(find_executions(events)), None)
     if runs is not None and len(runs.rows):
         of_run = None
         if source == MODULES:
-            of_run = made.group_id[_first_rows(runs)].astype(np.int64)
-        made = pool_work.with_runs(events, made, runs, of_run, spans)
+            of_run = made.group_id[_get_first_rows(runs)].astype(np.int64)
+        made = inferred_steps.add_pool_runs(events, made, runs, of_run, spans)
     return StepSource(made, source, why, spans)
 
 
-def _first_rows(runs: Executions) -> Int32s:
+def _get_first_rows(runs: ProgramExecutions) -> Int32s:
     """A row of each run."""
     first = np.zeros(len(runs.begin_ps), np.int64)
     first[runs.of[::-1]] = runs.rows[::-1]
     return first.astype(np.int32)
 
 
-def _of_nothing(groups: Groups, why: str) -> StepSource:
+def _make_empty_source(groups: Groups, why: str) -> StepSource:
     """No steps."""
     without = None if _has_devices(groups.events) else Markers.none()
-    return StepSource(grouped_by_execution(groups, []), NOTHING, why, without)
+    return StepSource(group_by_execution(groups, []), NOTHING, why, without)
 
 
 def _has_devices(events: HostEvents) -> bool:
-    return bool(_devices(events))
+    return bool(_list_devices(events))
 
 
-def _devices(events: HostEvents) -> list[Plane]:
+def _list_devices(events: HostEvents) -> list[Plane]:
     return [*events.planes_of("TPU"), *events.planes_of("GPU")]
+
+
+_NUMBERED: Final = compile_late(r"(?:(.*)[ #])?(\d{1,18})", re.ASCII | re.DOTALL)
+_MOST_LISTED: Final = 8
+
+
+def split_label(label: str) -> tuple[str, int | None]:
+    """Return the name of a step without its number, and the number, or None: ``train 7``, ``ProfilerStep#7`` and ``7``
+    have 7."""
+    match = _NUMBERED.fullmatch(label)
+    return (label, None) if match is None else ((match[1] or "").strip(), int(match[2]))
+
+
+def number_steps(database: StepDatabase, source: StepSource) -> StepDatabase:
+    """Return the steps of a host with their numbers. Steps that the program does not number count from 0,
+    and a label that shows the number of its group shows this number instead. ``source.numbers``: numbers by group,
+    which steps had before others were left out."""
+    is_marked = source.source in (MARKERS, LAUNCHED)
+    if not is_marked and source.numbers is None:
+        return replace(database, number=np.arange(len(database)))
+    recorded = [
+        split_label(label)[1] if is_marked and numbered else None
+        for label, numbered in zip(database.label, database.numbered.tolist(), strict=True)
+    ]
+    known, count = source.numbers or {}, 0
+    numbers, labels = np.zeros(len(database), np.int64), list(database.label)
+    for row, (group, own) in enumerate(zip(database.step.tolist(), recorded, strict=True)):
+        if own is None:
+            own = known.get(group, count)
+            count += 1
+            if is_marked and split_label(labels[row])[1] == group:
+                labels[row] = labels[row].removesuffix(str(group)) + str(own)
+        numbers[row] = own
+    return replace(database, number=numbers, label=labels)
+
+
+def number_groups(groups: Int32s, label: list[str], numbered: Bools) -> tuple[Int64s, Int64s, list[str]]:
+    """Return the number, group and label of groups that may be steps; without a number of the program, it is the
+    group's."""
+    recorded = [split_label(one)[1] if known else None for one, known in zip(label, numbered.tolist(), strict=True)]
+    numbers = [group if own is None else own for own, group in zip(recorded, groups.tolist(), strict=True)]
+    return np.array(numbers, np.int64), groups.astype(np.int64), label
+
+
+def are_chosen(number: Int64s, label: Sequence[str], steps: Steps) -> Bools:
+    """Return which steps of these numbers and labels are wanted."""
+    chosen: Bools = number >= max(0, steps.first or 0)
+    if steps.last is not None:
+        chosen &= number < steps.last
+    if steps.name is not None:
+        chosen &= np.array([split_label(one)[0] == steps.name for one in label], np.bool_)
+    return chosen
+
+
+def describe_repeated_numbers(number: Int64s, label: Iterable[str]) -> str | None:
+    """Return a notice if several of the chosen steps have one number, else None."""
+    _, place, times = np.unique(number, return_inverse=True, return_counts=True)
+    several = (times > 1)[place.reshape(-1)]
+    if not several.any():
+        return None
+    many = count_noun(int(np.count_nonzero(times > 1)), "number belongs", "numbers belong")
+    names = list(
+        dict.fromkeys(split_label(one)[0] for one, twice in zip(label, several.tolist(), strict=True) if twice)
+    )
+    text = f"{many} to several of the chosen steps: all of them are selected."
+    if len(names) > 1:
+        return f"{text} To choose by name, write {shorten_name(names[0])}=A:B."
+    return text
+
+
+def list_numbers(number: Int64s, label: Sequence[str]) -> str:
+    """Return the existing steps, in at most a line: ``3:8, 10:12`` of one name, ``train=3:8, eval=2:4`` of several."""
+    kinds = [split_label(one)[0] for one in label]
+    names = list(dict.fromkeys(kinds)) if len({*kinds}) <= _MOST_LISTED and _is_distinct(kinds, number) else [None]
+    found: list[str] = []
+    for name in names:
+        own = number if len(names) == 1 else number[np.array([kind == name for kind in kinds], np.bool_)]
+        prefix = f"{shorten_name(name)}=" if len(names) > 1 and name else ""
+        found += [f"{prefix}{part}" for part in _format_ranges(own)]
+    more = len(found) - _MOST_LISTED
+    return ", ".join(found[:_MOST_LISTED]) + (f" and {more:,} more ranges" if more > 0 else "")
+
+
+def _is_distinct(kinds: Sequence[str], number: Int64s) -> bool:
+    """Return whether names distinguish steps: some number has several."""
+    return len({*zip(kinds, number.tolist(), strict=True)}) > len(np.unique(number))
+
+
+def _format_ranges(number: Int64s) -> list[str]:
+    """Return numbers in the form of a choice: ``3`` and ``5:8``, whose second bound is excluded."""
+    distinct = np.unique(number)
+    cuts = np.flatnonzero(np.diff(distinct) != 1) + 1
+    parts = [part for part in np.split(distinct, cuts) if len(part)]
+    return [str(part[0]) if len(part) == 1 else f"{part[0]}:{part[-1] + 1}" for part in parts]
+
+
+def describe_missing_steps(steps: Steps, number: Int64s, label: Sequence[str]) -> str:
+    """Return the message that ``steps`` are missing, with the steps that exist."""
+    steps = steps._replace(name=shorten_name(steps.name)) if steps.name else steps
+    missing = f"no step {'in ' if ':' in str(steps) else ''}{steps}"
+    if not len(number):
+        return f"{missing}; the session has no steps"
+    if len(number) == 1:
+        return f"{missing}; the only step is {list_numbers(number, label)}"
+    ranges = list_numbers(number, label)
+    return f"{missing}; choose from {ranges}{' (ends excluded)' if ':' in ranges else ''}"

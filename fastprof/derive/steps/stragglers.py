@@ -1,21 +1,29 @@
-"""The slowest core and host of each step: own work compared with the median over cores and over hosts.
+"""Stragglers: the slowest core and host of each step, the spread of step times, and hosts that wait for a slower one.
 
-Extents of steps are compared, not periods: what keeps cores together makes all of their periods equal.
+A core's own work is compared with the median over cores and over hosts. Extents of steps are compared, not periods:
+what keeps cores together makes all of their periods equal.
+
+If collectives keep hosts together, the next step begins on all of them when the slowest is done with the last one. A
+quick host is done before and waits, and nothing that it records says for whom:
+
+    slow host    |====== step 1 ======|--|====== step 2 ======|--|    from begin to begin as long as on the slow one;
+    quick host   |== step 1 ==|----------|== step 2 ==|----------|    the gap is longer by what the step is shorter
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from fastprof.derive.steps.database import StepDatabase
-from fastprof.derive.steps.step_figures import COLLECTIVES, COMPUTE, OTHER, core_breakdown
-from fastprof.derive.steps.step_time import OWN_CATEGORIES
-from fastprof.schema.array_types import Bools, Int64s
+from fastprof.derive.steps.host_steps import HostSteps
+from fastprof.derive.steps.step_alignment import StepExtents, bound_steps_by_host
+from fastprof.derive.steps.step_database import OWN_CATEGORIES, StepDatabase, get_spread
+from fastprof.derive.steps.step_figures import COLLECTIVES, COMPUTE, OTHER, break_down_cores, compute_step_times
+from fastprof.schema.columns import Bools, Int64s
 from fastprof.schema.value_classes import dataclass
 
 
@@ -37,32 +45,34 @@ class Stragglers:
         return self.duration_ps - self.median_ps
 
 
-def stragglers(database: StepDatabase) -> Iterator[Stragglers]:
+def find_stragglers(database: StepDatabase) -> Iterator[Stragglers]:
     """Steps on several cores, on one of them longer than the median; of some steps after the others. SparseCores are
     left out. Of cores whose step took equally long, as on a TPU host, the one that computes longest is the slowest."""
-    return map(_stragglers, database.stretches())
+    return map(_find_stragglers, database.stretches())
 
 
-def _stragglers(database: StepDatabase) -> Stragglers:
+def _find_stragglers(database: StepDatabase) -> Stragglers:
     every = database.present & ~database.cores.sparse
     own = database.extent_ps
-    longer = np.where(every, own, 0).max(axis=1, initial=0) > medians(own[:, :, None], every)[:, 0]
+    longer = np.where(every, own, 0).max(axis=1, initial=0) > compute_medians(own[:, :, None], every)[:, 0]
     rows = np.flatnonzero((every.sum(axis=1) > 1) & longer)
     if not len(rows):
         none = np.zeros(0, np.int64)
         return Stragglers(database, *(none,) * 7)
     there = every[rows]
-    times = core_breakdown(database)[rows]
+    times = break_down_cores(database)[rows]
     duration = np.where(there, own[rows], -1)
     longest = duration == duration.max(axis=1)[:, None]
     slowest = np.where(longest, times[:, :, COMPUTE], -1).argmax(axis=1)
     at = np.arange(len(rows))
-    middle = medians(duration[:, :, None], there)[:, 0]
-    category, by = _explaining(times[at, slowest] - medians(times, there), duration[at, slowest] - middle)
+    middle = compute_medians(duration[:, :, None], there)[:, 0]
+    category, by = _find_explaining_category(
+        times[at, slowest] - compute_medians(times, there), duration[at, slowest] - middle
+    )
     return Stragglers(database, rows, slowest, there.sum(axis=1), duration[at, slowest], middle, category, by)
 
 
-def worth_naming(rows: pa.Table) -> Bools:
+def is_worth_naming(rows: pa.Table) -> Bools:
     """The rows of a table of stragglers that are late, see _is_late."""
     return ~(np.asarray(rows["excess_share"].to_numpy(), np.float64) < _LEAST_SHARE)
 
@@ -78,7 +88,7 @@ _LEAST_SHARE: Final = 1 / _LATE
 _ALIKE: Final = 0.5
 
 
-def _explaining(excess: Int64s, total: Int64s) -> tuple[Int64s, Int64s]:
+def _find_explaining_category(excess: Int64s, total: Int64s) -> tuple[Int64s, Int64s]:
     """Return the category with the largest of [n, 11] times beyond the median, and this time, if it is at least half
     of ``total``; else -1 and 0. The category of all other time counts only if no other category is that large."""
     at = np.arange(len(excess))
@@ -91,7 +101,7 @@ def _explaining(excess: Int64s, total: Int64s) -> tuple[Int64s, Int64s]:
     return np.where(by >= least, category, -1), np.where(by >= least, by, 0)
 
 
-def medians(times: Int64s, there: Bools) -> Int64s:
+def compute_medians(times: Int64s, there: Bools) -> Int64s:
     """[n, k]: of [n, c, k] times the median over the cores that are there, the lower one of two."""
     most = np.iinfo(np.int64).max
     ordered = np.sort(np.where(there[:, :, None], times, most), axis=1)
@@ -115,7 +125,7 @@ class HostTime(NamedTuple):
     collectives_share: float  # part of its steps in which it is in collectives
 
 
-def host_times(database: StepDatabase) -> list[HostTime]:
+def compare_hosts(database: StepDatabase) -> list[HostTime]:
     """The hosts that took part in complete steps."""
     every = database.complete_steps()
     parts = [_Compared.of(some) for some in every.stretches()]
@@ -128,9 +138,10 @@ def host_times(database: StepDatabase) -> list[HostTime]:
     )
     beyond = np.maximum(np.array(excess, np.int64), 0)
     categories, by = (
-        one.tolist() for one in _explaining(np.sum([one.category_excess_ps for one in parts], axis=0), beyond)
+        one.tolist()
+        for one in _find_explaining_category(np.sum([one.category_excess_ps for one in parts], axis=0), beyond)
     )
-    hosts = host_columns(every)
+    hosts = locate_host_cores(every)
     core_counts = np.add.reduceat(took_part.astype(np.int64), hosts.first).tolist() if len(took_part) else []
     return [
         HostTime(
@@ -158,7 +169,7 @@ class HostColumns(NamedTuple):
     first: npt.NDArray[np.intp]
 
 
-def host_columns(database: StepDatabase) -> HostColumns:
+def locate_host_cores(database: StepDatabase) -> HostColumns:
     return HostColumns(*np.unique(database.cores.host_number[~database.cores.sparse], return_index=True))
 
 
@@ -179,16 +190,16 @@ class _Compared:
 
     @classmethod
     def of(cls, some: StepDatabase) -> _Compared:
-        dense, first = ~some.cores.sparse, host_columns(some).first
+        dense, first = ~some.cores.sparse, locate_host_cores(some).first
         present = some.present[:, dense]
-        there = _by_host(np.logical_or, present, first)
-        times = _by_host(np.maximum, np.where(present, some.extent_ps[:, dense], 0), first)
-        spent = _by_host(np.add, np.where(present[:, :, None], core_breakdown(some)[:, dense], 0), first)
-        spent //= np.maximum(_by_host(np.add, present.astype(np.int64), first), 1)[:, :, None]
+        there = _fold_by_host(np.logical_or, present, first)
+        times = _fold_by_host(np.maximum, np.where(present, some.extent_ps[:, dense], 0), first)
+        spent = _fold_by_host(np.add, np.where(present[:, :, None], break_down_cores(some)[:, dense], 0), first)
+        spent //= np.maximum(_fold_by_host(np.add, present.astype(np.int64), first), 1)[:, :, None]
         several = there.sum(axis=1) > 1
         there_several = there & several[:, None]
-        middle = medians(times[:, :, None], there)
-        usual = [medians(spent[:, :, kind : kind + 1], there) for kind in range(spent.shape[2])]
+        middle = compute_medians(times[:, :, None], there)
+        usual = [compute_medians(spent[:, :, kind : kind + 1], there) for kind in range(spent.shape[2])]
         longest = np.where(there_several, times, -1).max(axis=1, initial=-1)[:, None]
         slowest = there_several & (times == longest) & _is_late(longest, middle)
         in_collectives = spent[:, :, COLLECTIVES].sum(axis=0)
@@ -211,17 +222,17 @@ class _Compared:
         )
 
 
-def _by_host(fold: np.ufunc, values: np.ndarray, first: npt.NDArray[np.intp]) -> Any:
+def _fold_by_host(fold: np.ufunc, values: np.ndarray, first: npt.NDArray[np.intp]) -> Any:
     """[steps, hosts, ...] of [steps, cores, ...]."""
     return fold.reduceat(values, first, axis=1) if len(first) else values
 
 
-def slow_as(excess_share: float, others: Iterable[float | None]) -> int:
+def count_as_slow(excess_share: float, others: Iterable[float | None]) -> int:
     """How many of the other hosts are slow, too: their excess is at least half of it."""
     return sum((one or 0) >= _ALIKE * excess_share for one in others)
 
 
-def verdict(database: StepDatabase, times: list[HostTime]) -> str | None:
+def describe_slowest_host(database: StepDatabase, times: list[HostTime]) -> str | None:
     """A sentence about the host that is slowest in most steps, by a hundredth at least; None: there is none."""
     if not times:
         return None
@@ -235,7 +246,7 @@ def verdict(database: StepDatabase, times: list[HostTime]) -> str | None:
     steps = "1 step" if worst.compared_count == 1 else f"{worst.compared_count:,} steps"
     most = "" if worst.category is None else f", most of it in {worst.category.replace('_', ' ')}"
     longer = f"{100 * worst.excess_share:.1f} % longer than the median of the hosts"
-    alike = slow_as(worst.excess_share, [one.excess_share for one in times if one is not worst])
+    alike = count_as_slow(worst.excess_share, [one.excess_share for one in times if one is not worst])
     if alike:
         hosts = "1 other host take" if alike == 1 else f"{alike:,} other hosts take"
         return f"{database.hosts[worst.place]} and {hosts} up to {longer}{most}, over {steps}."
@@ -245,7 +256,7 @@ def verdict(database: StepDatabase, times: list[HostTime]) -> str | None:
     )
 
 
-def kept_together(times: list[HostTime]) -> str | None:
+def describe_lock_step(times: list[HostTime]) -> str | None:
     """Where to look for the host that delays the others, if collectives keep them together: their steps take equally
     long then, whoever is late. None: they do not."""
     compared = [one for one in times if one.excess_share is not None]
@@ -256,3 +267,92 @@ def kept_together(times: list[HostTime]) -> str | None:
         "Steps take equally long on all hosts, to 1 %, and all hosts are in collectives meanwhile, which keep them "
         "together. The table blame of communication has which host delays the others."
     )
+
+
+def summarize_steps(kept: Sequence[HostSteps], database: StepDatabase) -> list[dict[str, Any]]:
+    """The spread of step times, then of each kind of time on each core."""
+    times: list[tuple[str | None, int | None, str, Int64s]] = [(None, None, "step_time", get_longest_times(database))]
+    for host in kept:
+        own = host.database
+        in_categories = break_down_cores(own)
+        for core, core_id in enumerate(own.cores.id.tolist()):
+            counts = own.present[:, core] & own.complete
+            times.append((host.host, core_id, "step_time", own.duration_ps[counts, core]))
+            by_category = zip(OWN_CATEGORIES, in_categories[counts, core].T, strict=True)
+            times += [(host.host, core_id, one.name, values) for one, values in by_category if values.any()]
+    return [
+        {"host": host, "core_id": core_id, "quantity": quantity, **summary}
+        for host, core_id, quantity, values in times
+        if (summary := get_spread(values)) is not None
+    ]
+
+
+def get_longest_times(database: StepDatabase) -> Int64s:
+    """Of each complete step, the time on the core that took longest."""
+    dense = ~database.cores.sparse
+    some = database.complete_steps().stretches()
+    return np.concatenate([compute_step_times(one)[one.present[:, dense].any(axis=1)] for one in some])
+
+
+def find_cores_in_steps(database: StepDatabase) -> Bools:
+    """[c] whether a core took part in any step."""
+    took_part: Bools = np.any([some.present.any(axis=0) for some in database.stretches()], axis=0)
+    return took_part
+
+
+WAITED_BETWEEN: Final = (
+    "time between steps in which the host waits for a slower one: its gaps are longer than those of the slowest host "
+    "by what its steps are shorter, within a tenth; null: they are not, in a fifth of the steps"
+)
+_ALIKE_GAPS: Final = 10
+"""Hosts go on together if what passes from begin to begin differs by less than the wait divided by this."""
+_MOSTLY: Final = 0.8
+_FEWEST: Final = 4
+"""Steps of a host that wait."""
+
+
+def measure_waits_between(database: StepDatabase, own_steps: Sequence[Int64s]) -> list[int | None]:
+    """By host of ``database``, which has the steps that hosts have in common. ``own_steps``: by host, all of its steps:
+    between two of these there may be one that is not common."""
+    count, hosts = len(database), len(database.hosts)
+    waited: list[int | None] = [None] * hosts
+    if count <= _FEWEST or hosts < 2:
+        return waited
+    spans = _get_host_extents(database)
+    slowest = spans[0].end_ps - spans[0].begin_ps
+    for one in spans:
+        slowest = np.maximum(slowest, one.end_ps - one.begin_ps)
+    slowest = slowest[:-1]
+    gap, period = (np.zeros(count - 1, np.int64) for _ in range(2))
+    for one in reversed(spans):  # of equally slow hosts the first
+        slow = (one.end_ps - one.begin_ps)[:-1] == slowest
+        gap[slow], period[slow] = _measure_gaps(one)[slow], np.diff(one.begin_ps)[slow]
+    for place, (one, own) in enumerate(zip(spans, own_steps, strict=True)):
+        at = np.searchsorted(own, database.group[:, place])
+        there = one.end_ps > one.begin_ps
+        follows = (np.diff(at) == 1) & there[1:] & there[:-1]
+        more = _measure_gaps(one) - gap
+        waits = follows & (more > slowest // (2 * _ALIKE_GAPS))
+        together = waits & (np.abs(np.diff(one.begin_ps) - period) <= more // _ALIKE_GAPS) & (gap >= 0) & (gap <= more)
+        many = int(np.count_nonzero(waits))
+        if many >= _FEWEST and np.count_nonzero(together) >= _MOSTLY * many:
+            waited[place] = sum(more[together].tolist())
+    return waited
+
+
+def _get_host_extents(database: StepDatabase) -> list[StepExtents]:
+    """Of the steps of each host, without its SparseCores."""
+    hosts, dense = locate_host_cores(database), ~database.cores.sparse
+    begin, end = np.zeros((2, len(database.hosts), len(database)), np.int64)
+    first = 0
+    for some in database.stretches() if len(hosts.place) else ():
+        own = slice(first, first + len(some))
+        columns = (some.present[:, dense], some.extent_begin_ps[:, dense], some.extent_ps[:, dense])
+        begin[hosts.place, own], end[hosts.place, own] = (one.T for one in bound_steps_by_host(*columns, hosts.first))
+        first = own.stop
+    return list(map(StepExtents, begin, end))
+
+
+def _measure_gaps(one: StepExtents) -> Int64s:
+    """After each step but the last."""
+    return one.begin_ps[1:] - one.end_ps[:-1]

@@ -1,8 +1,8 @@
-"""Steps of a host with TPUs: each core by itself, with its time by category of op."""
+"""Steps of a host with TPUs: each core by itself, with its time by op category, in steps and between them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Final, NamedTuple
@@ -10,36 +10,47 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from fastprof._native import records
-from fastprof.decode.nesting import nested
+from fastprof._native.communication_kernels import innermost_stretches
+from fastprof.decode.nesting import nest_line, number_lines
 from fastprof.decode.workers import Workers
-from fastprof.derive.devices.device_events import OpEvents, op_events
-from fastprof.derive.steps.core_details import core_details
-from fastprof.derive.steps.database import (
+from fastprof.derive.devices.device_events import OpEvents, list_op_events
+from fastprof.derive.steps.device_steps import PlaneSteps, read_core_details
+from fastprof.derive.steps.grouping import Groups
+from fastprof.derive.steps.host_causes import overlap_spans
+from fastprof.derive.steps.spans import (
+    STRETCH,
+    DisjointSpans,
+    create_empty_spans,
+    find_innermost_spans,
+    measure_covered_time,
+    merge_spans,
+)
+from fastprof.derive.steps.step_database import (
     IDLE,
+    OFF_DUTY,
     SPARSE_CORE_IDS,
     Collectives,
     Cores,
+    EventType,
+    Markers,
     StepDatabase,
-    blank_database,
-    check_size,
-    empty_database,
+    TypedEvents,
+    check_database_size,
+    make_blank_database,
+    make_empty_database,
+    select_longest_markers,
 )
-from fastprof.derive.steps.device_steps import DeviceSteps
-from fastprof.derive.steps.grouping import Groups
-from fastprof.derive.steps.host_step_events import HostStepEvents
-from fastprof.derive.steps.step_figures import tpu_step_values
-from fastprof.derive.steps.step_time import OFF_DUTY, EventType, Markers, longest
-from fastprof.derive.steps.stretches import Stretches, filled, innermost, nothing, union
-from fastprof.schema.array_types import Bools, Int32s, Int64s
-from fastprof.schema.ascending_rows import values_at
+from fastprof.derive.steps.step_events import HostStepEvents
+from fastprof.derive.steps.step_figures import compute_tpu_steps
+from fastprof.schema.columns import Bools, Int32s, Int64s, Records, UInt8s, add_durations, take_rows
 from fastprof.schema.value_classes import dataclass
-from fastprof.tables.host_events import HostEvents, Plane, beside
+from fastprof.tables.host_events import HostEvents, Plane, join_stat
 
 _MOST_ID: Final = 2**31 - 1
 """The largest id of a core: XProf's are of 32 bits."""
 
 
-def of_tpus(
+def make_tpu_steps(
     host: str,
     hostname: str,
     found: TpuStepEvents,
@@ -50,28 +61,30 @@ def of_tpus(
 ) -> tuple[StepDatabase, int]:
     """The steps of the TPUs of a host, and how many markers are of none. ``on_host``: the steps of its threads.
     ``together``: TensorCores share the span of a step; False: a step lasts as long as the work of each."""
-    cores, ids = _numbered(found.cores)
-    step, unfit = _common_steps(found.cores, groups.count)
+    cores, ids = _number_cores(found.cores)
+    step, unfit = _find_common_steps(found.cores, groups.count)
     if not len(step):
-        return empty_database("TPU", [host], _cores(hostname, cores, ids)), unfit
-    begin, duration = _span(found.cores, step, groups.count)
+        return make_empty_database("TPU", [host], _describe_cores(hostname, cores, ids)), unfit
+    begin, duration = _find_step_spans(found.cores, step, groups.count)
     slot = np.full(groups.count + 1, -1, np.int64)
     slot[step] = np.arange(len(step))
     categories = list(dict.fromkeys([IDLE, *found.categories]))
-    check_size(len(step), len(cores), len(categories), "TPU")
+    check_database_size(len(step), len(cores), len(categories), "TPU")
     column = np.array([*(categories.index(name) for name in found.categories), -1], np.int64)  # the last for -1
     nothing = np.full_like(slot, -1)
     slots = [slot if core.sparse or core.steps(groups.count).any() else nothing for core in cores]
     feeds = [categories.index(name) for name in FEEDS if name in categories]
     times = [
-        _core_times(core, column, feeds, one, *_own_span(core, step, begin, duration, together=together))
+        _sum_core_times(core, column, feeds, one, *_select_core_span(core, step, begin, duration, together=together))
         for core, one in zip(cores, slots, strict=True)
     ]
     every = _CoreTimes(*(np.stack(values, axis=1) for values in zip(*times, strict=True)))
     labels, numbered = groups.step_names(step)
     begin, duration = (np.where(every.present, one, 0) for one in (every.begin_ps, every.duration_ps))
     database = replace(
-        blank_database("TPU", host, _cores(hostname, cores, ids), step.astype(np.int64), labels, categories),
+        make_blank_database(
+            "TPU", host, _describe_cores(hostname, cores, ids), step.astype(np.int64), labels, categories
+        ),
         numbered=numbered,
         present=every.present,
         begin_ps=begin,
@@ -80,31 +93,31 @@ def of_tpus(
         extent_ps=duration,
         category_ps=every.category_ps,
         sparse_busy_ps=every.busy_ps,
-        collectives=_collectives(cores, ids, slot),
+        collectives=_join_collectives(cores, ids, slot),
     )
     threads = None if found.has_infeed else on_host()
     if threads is not None:
-        database = replace(database, infeed_ps=_waiting_for_host(database, threads, slot))
+        database = replace(database, infeed_ps=_attribute_idle_to_host(database, threads, slot))
     return database, unfit
 
 
-def _core_id(core: CoreStepEvents) -> int:
+def _get_core_id(core: CoreStepEvents) -> int:
     return core.plane.xplane_id + (SPARSE_CORE_IDS if core.sparse else 0)
 
 
-def _numbered(cores: list[CoreStepEvents]) -> tuple[list[CoreStepEvents], Int64s]:
+def _number_cores(cores: list[CoreStepEvents]) -> tuple[list[CoreStepEvents], Int64s]:
     """The cores by their ids, and these. Where ids of planes are larger than any profiler writes, so that sums with
     them would overflow, they are numbered from 0 on instead."""
-    cores = sorted(cores, key=_core_id)
-    ids = [_core_id(core) for core in cores]
+    cores = sorted(cores, key=_get_core_id)
+    ids = [_get_core_id(core) for core in cores]
     if any(not 0 <= one <= _MOST_ID for one in ids):
         cores.sort(key=lambda core: core.sparse)
         ids = [number + (SPARSE_CORE_IDS if core.sparse else 0) for number, core in enumerate(cores)]
     return cores, np.array(ids, np.int64)
 
 
-def _cores(hostname: str, cores: list[CoreStepEvents], ids: Int64s) -> Cores:
-    details = [core_details(core.plane.stats) for core in cores]
+def _describe_cores(hostname: str, cores: list[CoreStepEvents], ids: Int64s) -> Cores:
+    details = [read_core_details(core.plane.stats) for core in cores]
     return Cores(
         ids,
         ids,
@@ -117,15 +130,15 @@ def _cores(hostname: str, cores: list[CoreStepEvents], ids: Int64s) -> Cores:
     )
 
 
-def _common_steps(cores: list[CoreStepEvents], count: int) -> tuple[Int32s, int]:
+def _find_common_steps(cores: list[CoreStepEvents], count: int) -> tuple[Int32s, int]:
     """The groups that are steps of every core that has any, and in which a TensorCore ran ops; and how many markers are
     of others."""
     marked, worked = np.zeros(count, np.bool_), np.zeros(count, np.bool_)
     common: Bools | None = None
     for core in cores:
-        marked |= among(core.markers.group, count)
+        marked |= is_among_groups(core.markers.group, count)
         if not core.sparse:
-            worked |= among(core.group, count)
+            worked |= is_among_groups(core.group, count)
         steps = core.steps(count)
         if steps.any():
             common = steps if common is None else common & steps
@@ -133,24 +146,24 @@ def _common_steps(cores: list[CoreStepEvents], count: int) -> tuple[Int32s, int]
     return np.flatnonzero(both).astype(np.int32), int(marked.sum() - both.sum())
 
 
-def _span(cores: list[CoreStepEvents], step: Int32s, count: int) -> tuple[Int64s, Int64s]:
+def _find_step_spans(cores: list[CoreStepEvents], step: Int32s, count: int) -> tuple[Int64s, Int64s]:
     """Begin and duration of each step: the longest marker on any core; 0 where none lasts."""
-    is_step = among(step, count)
-    spans = longest(Markers.joined([core.markers[is_step[core.markers.group]] for core in cores]))
+    is_step = is_among_groups(step, count)
+    spans = select_longest_markers(Markers.joined([core.markers[is_step[core.markers.group]] for core in cores]))
     begin, duration = np.zeros(len(step), np.int64), np.zeros(len(step), np.int64)
     at = np.searchsorted(step, spans.group)
     begin[at], duration[at] = spans.start_ps, spans.duration_ps
     return begin, duration
 
 
-def _own_span(
+def _select_core_span(
     core: CoreStepEvents, step: Int32s, begin: Int64s, duration: Int64s, *, together: bool
 ) -> tuple[Int64s, Int64s]:
     """TensorCores that work ``together`` share the span of a step; a SparseCore that marks its steps has its own."""
     if (together and not core.sparse) or not len(core.markers):
         return begin, duration
-    own = longest(core.markers)
-    return beside(step, own.group, own.start_ps)[1], beside(step, own.group, own.duration_ps)[1]
+    own = select_longest_markers(core.markers)
+    return join_stat(step, own.group, own.start_ps)[1], join_stat(step, own.group, own.duration_ps)[1]
 
 
 class _CoreTimes(NamedTuple):
@@ -164,14 +177,14 @@ class _CoreTimes(NamedTuple):
     busy_ps: Int64s
 
 
-def _core_times(
+def _sum_core_times(
     core: CoreStepEvents, column: Int64s, feeds: list[int], slot: Int64s, begin: Int64s, duration: Int64s
 ) -> _CoreTimes:
     """``column``: the place of each of the host's categories among those of the database; ``feeds``: that of infeed and
     outfeed."""
     n = len(begin)
     category_ps = np.zeros((n, int(column.max()) + 1 if len(column) > 1 else 1), np.int64)
-    busy = filled(core.busy, begin, duration) if core.sparse else np.zeros(n, np.int64)
+    busy = measure_covered_time(core.busy, begin, duration) if core.sparse else np.zeros(n, np.int64)
     if core.sparse and not len(core.markers):
         runs = len(core.busy[0]) > 0
         return _CoreTimes((duration > 0) & runs, begin, duration, category_ps, busy)
@@ -190,7 +203,7 @@ def _core_times(
     return _CoreTimes(present, begin, duration, category_ps, busy)
 
 
-def _collectives(cores: list[CoreStepEvents], core_ids: Int64s, slot: Int64s) -> Collectives:
+def _join_collectives(cores: list[CoreStepEvents], core_ids: Int64s, slot: Int64s) -> Collectives:
     parts = []
     for core, core_id in zip(cores, core_ids.tolist(), strict=True):
         rows = core.collectives[slot[core.collectives.step] >= 0]
@@ -198,7 +211,7 @@ def _collectives(cores: list[CoreStepEvents], core_ids: Int64s, slot: Int64s) ->
     return Collectives.joined(parts)
 
 
-def _waiting_for_host(database: StepDatabase, threads: HostStepEvents, slot: Int64s) -> Int64s:
+def _attribute_idle_to_host(database: StepDatabase, threads: HostStepEvents, slot: Int64s) -> Int64s:
     """Idle time of each core in each step that the host's input explains. Where no op of the device waits for input,
     the share of idle time that the host spent on input counts as such: all of it, if that is as much."""
     events = threads.events
@@ -206,7 +219,7 @@ def _waiting_for_host(database: StepDatabase, threads: HostStepEvents, slot: Int
     counts = (step >= 0) & ((events.type == EventType.HOST_WAIT_INPUT) | (events.type == EventType.HOST_TO_DEVICE))
     input_ps = np.zeros(len(database), np.int64)
     np.add.at(input_ps, step[counts], events.duration_ps[counts])
-    idle_ms = tpu_step_values(database).tc_idle_ms
+    idle_ms = compute_tpu_steps(database).tc_idle_ms
     ratio = np.divide(input_ps / 1e9, idle_ms, out=np.zeros(len(database)), where=idle_ms > 0)
     idle = database.category(IDLE)
     moved: Int64s = np.trunc(idle * np.clip(ratio, 0.0, 1.0)[:, None]).astype(np.int64)
@@ -232,7 +245,7 @@ class CoreStepEvents:
     group: Int32s
     category: Int32s
     self_ps: Int64s
-    busy: Stretches
+    busy: DisjointSpans
     """When a SparseCore worked, the innermost of its ops being one that does not wait; with or without a group."""
     collectives: Collectives
     """By group in place of the step, without the id of the core."""
@@ -243,8 +256,8 @@ class CoreStepEvents:
 
     def steps(self, count: int) -> Bools:
         """Which groups are steps of this core: they have a marker, and on a TensorCore ops, where it has any ops."""
-        marked = among(self.markers.group, count)
-        return marked & among(self.group, count) if len(self.group) and not self.sparse else marked
+        marked = is_among_groups(self.markers.group, count)
+        return marked & is_among_groups(self.group, count) if len(self.group) and not self.sparse else marked
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,16 +267,16 @@ class TpuStepEvents:
     has_infeed: bool  # any op of a TensorCore waits for input
 
 
-def tpu_step_events(events: HostEvents, groups: Groups, workers: Workers) -> TpuStepEvents:
+def collect_tpu_step_events(events: HostEvents, groups: Groups, workers: Workers) -> TpuStepEvents:
     """Of all TPU cores of a host, in the order of planes."""
     planes = [plane for plane in events.planes if plane.kind in ("TPU", "SPARSECORE")]
     if not any(len(groups.device_steps[plane.number]) for plane in planes if plane.number in groups.device_steps):
-        return TpuStepEvents([_without_steps(plane) for plane in planes], [], False)
-    ops = workers.run(None, [partial(op_events, events, plane) for plane in planes])
-    category, categories = op_categories(events, ops)
-    is_op = ops_of(events)
+        return TpuStepEvents([_make_core_without_steps(plane) for plane in planes], [], False)
+    ops = workers.run(None, [partial(list_op_events, events, plane) for plane in planes])
+    category, categories = number_op_categories(events, ops)
+    is_op = is_op_metadata(events)
     cores = [
-        _core(events, groups, plane, found, category, is_op, categories)
+        _collect_core_events(events, groups, plane, found, category, is_op, categories)
         for plane, found in zip(planes, ops, strict=True)
     ]
     feeds = is_op & np.array([name in INFEEDS for name in categories] + [False], np.bool_)[category]
@@ -273,14 +286,14 @@ def tpu_step_events(events: HostEvents, groups: Groups, workers: Workers) -> Tpu
     return TpuStepEvents(cores, categories, has_infeed)
 
 
-def among(groups: Int32s, count: int) -> Bools:
+def is_among_groups(groups: Int32s, count: int) -> Bools:
     """Which of the groups 0 to count - 1 are among these."""
     found = np.zeros(count, np.bool_)
     found[groups.astype(np.intp)] = True  # numpy takes several times as long for numbers of 32 bits
     return found
 
 
-def op_categories(events: HostEvents, ops: list[OpEvents]) -> tuple[Int32s, list[str]]:
+def number_op_categories(events: HostEvents, ops: list[OpEvents]) -> tuple[Int32s, list[str]]:
     """The number of the category of each row of metadata that has ops, and the categories; the empty
     text where none is recorded. One more row at the end, -1, is for events without metadata."""
     met = np.zeros(len(events.names), np.bool_)
@@ -298,14 +311,14 @@ def op_categories(events: HostEvents, ops: list[OpEvents]) -> tuple[Int32s, list
     return category, texts
 
 
-def ops_of(events: HostEvents) -> Bools:
+def is_op_metadata(events: HostEvents) -> Bools:
     """Rows of metadata that identify an op."""
     symbol = events.meta_stat("symbol_id")
     identified = np.intersect1d(events.meta_stat("program_id").rows, symbol.rows[symbol.value != 0])
-    return among(identified, len(events.names))
+    return is_among_groups(identified, len(events.names))
 
 
-def _core(
+def _collect_core_events(
     events: HostEvents,
     groups: Groups,
     plane: Plane,
@@ -314,10 +327,10 @@ def _core(
     is_op: Bools,
     categories: list[str],
 ) -> CoreStepEvents:
-    group = values_at(groups.group_id, ops.rows)
+    group = take_rows(groups.group_id, ops.rows)
     grouped = group >= 0
     keep = slice(None) if grouped.all() else grouped
-    steps = groups.device_steps.get(plane.number, DeviceSteps.none())
+    steps = groups.device_steps.get(plane.number, PlaneSteps.none())
     waits, feeds = (np.array([name in wanted for name in categories] + [False]) for wanted in (OFF_DUTY, FEEDS))
     works = ~waits[category[ops.meta]]
     mine, counts = category[ops.meta[keep]], is_op[ops.meta[keep]]
@@ -329,27 +342,29 @@ def _core(
         group[keep],
         np.where(counts, mine, -1).astype(np.int32),
         ops.self_ps[keep],
-        _busy(ops, works) if plane.kind == "SPARSECORE" else nothing(),
-        _recorded_collectives(events, ops, group),
+        _find_busy_spans(ops, works) if plane.kind == "SPARSECORE" else create_empty_spans(),
+        _read_collectives(events, ops, group),
     )
 
 
-def _without_steps(plane: Plane) -> CoreStepEvents:
+def _make_core_without_steps(plane: Plane) -> CoreStepEvents:
     """A core of a host without markers: nothing else is known."""
     rows = np.zeros(0, np.int32)
-    return CoreStepEvents(plane, Markers.none(), rows, rows, np.zeros(0, np.int64), nothing(), Collectives.none())
+    return CoreStepEvents(
+        plane, Markers.none(), rows, rows, np.zeros(0, np.int64), create_empty_spans(), Collectives.none()
+    )
 
 
-def _busy(ops: OpEvents, works: Bools) -> Stretches:
+def _find_busy_spans(ops: OpEvents, works: Bools) -> DisjointSpans:
     """When the innermost op is one that works."""
     if works.all():
-        return union(ops.start_ps, ops.duration_ps)
+        return merge_spans(ops.start_ps, ops.duration_ps)
     order = np.lexsort((-ops.duration_ps, ops.start_ps))
     start, duration = ops.start_ps[order], ops.duration_ps[order]
-    return innermost(start, duration, nested(start, duration)[0], works[order])
+    return find_innermost_spans(start, duration, nest_line(start, duration)[0], works[order])
 
 
-def _recorded_collectives(events: HostEvents, ops: OpEvents, group: Int32s) -> Collectives:
+def _read_collectives(events: HostEvents, ops: OpEvents, group: Int32s) -> Collectives:
     rows, unique_id = events.ints("all_reduce_unique_id")
     if len(ops):  # those of other cores are many
         first, last = np.searchsorted(rows, (ops.rows[0], ops.rows[-1] + 1))
@@ -366,5 +381,63 @@ def _recorded_collectives(events: HostEvents, ops: OpEvents, group: Int32s) -> C
         unique_id,
         ops.start_ps[at],
         ops.start_ps[at] + ops.duration_ps[at],
-        beside(ops.meta[at], moved.rows, moved.value)[1],
+        join_stat(ops.meta[at], moved.rows, moved.value)[1],
     )
+
+
+def sum_times_in_spans(
+    events: HostEvents, database: StepDatabase, spans: Sequence[Markers], workers: Workers
+) -> Int64s:
+    """Return [n, c, k] the time of the ops of each core in spans of its own time, by category of the database. The
+    group of a span is the row of its step. An op counts where it is the innermost of its line. ``spans``: by core."""
+    times = np.zeros_like(database.category_ps)
+    planes = {plane.name: plane for plane in events.planes if plane.kind in ("TPU", "SPARSECORE")}
+    some = [core for core, own in enumerate(spans) if len(own) and database.cores.device[core] in planes]
+    cores = [planes[str(database.cores.device[core])] for core in some]
+    ops = workers.run(None, [partial(list_op_events, events, plane) for plane in cores])
+    category, names = number_op_categories(events, ops)
+    is_op = is_op_metadata(events)
+    known = {name: place for place, name in enumerate(database.categories)}
+    column = np.array([*(known.get(name, -1) for name in names), -1], np.int64)
+    waits = np.array([name in OFF_DUTY and name not in FEEDS for name in names] + [False], np.bool_)
+    counted = is_op & (category >= 0) & (column[category] >= 0)
+    for core, plane, found in zip(some, cores, ops, strict=True):
+        own = spans[core]
+        begin, end = own.start_ps, add_durations(own.start_ps, own.duration_ps)
+        near = _find_meeting_ops(found, begin, end)
+        of = category[found.meta[near]]
+        counts = counted[found.meta[near]]
+        if plane.kind == "SPARSECORE":
+            counts &= ~waits[of]
+        if not counts.any():
+            continue
+        pieces = _find_innermost_ops(found, near, counts)
+        none, type_ = np.full(len(pieces), -1, np.int32), np.zeros(len(pieces), np.uint8)
+        spanned = replace(own, group=np.arange(len(own), dtype=np.int32))
+        met, place = overlap_spans(TypedEvents(none, type_, pieces["begin"], pieces["end"] - pieces["begin"]), spanned)
+        until = np.minimum(add_durations(met.start_ps, met.duration_ps), end[met.group])
+        inside = np.maximum(until - np.maximum(met.start_ps, begin[met.group]), 0)
+        np.add.at(times[:, core], (own.group[met.group], column[of[pieces["row"][place]]]), inside)
+    return times
+
+
+def _find_meeting_ops(ops: OpEvents, begin: Int64s, end: Int64s) -> Int64s:
+    """Return the places of the ops that overlap one of some spans, which are disjoint and in order."""
+    at = np.searchsorted(end, ops.start_ps, side="right")
+    found: Int64s = np.flatnonzero(np.append(begin, np.iinfo(np.int64).max)[at] < ops.start_ps + ops.duration_ps)
+    return found
+
+
+def _find_innermost_ops(ops: OpEvents, near: Int64s, counts: Bools) -> Records:
+    """Return as STRETCH when an op that ``counts`` is the innermost of the ops ``near`` on its line; ``row``: its place
+    among these."""
+    line = np.searchsorted(ops.lines["last"], near, side="right")
+    start, duration = ops.start_ps[near], ops.duration_ps[near]
+    order = np.lexsort((-duration, start, line))
+    marks: UInt8s = np.where(counts[order], 2, 0).astype(np.uint8)
+    sizes = np.bincount(line, minlength=len(ops.lines)).astype(np.int64)
+    lines = number_lines(sizes, np.cumsum(sizes) - sizes)
+    _, found = innermost_stretches(start[order], duration[order], marks, lines)
+    pieces = np.frombuffer(found, STRETCH).copy()
+    pieces["row"] = order[pieces["row"]]
+    return pieces

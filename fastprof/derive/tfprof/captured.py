@@ -13,12 +13,12 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from fastprof.derive.ops.nodes.capture_nodes import Key, Node, Nodes, names_of
-from fastprof.derive.ops.tables import exact_sum
+from fastprof.derive.ops.op_nodes import NodeKey, Nodes, OpNode, name_nodes
+from fastprof.derive.ops.op_table import sum_exactly
 from fastprof.derive.tfprof.forest import Ints
-from fastprof.derive.tfprof.options import Options
-from fastprof.derive.tfprof.recorded import BEYOND, FIGURES, Recorded
-from fastprof.derive.tfprof.views import Beyond, Shown
+from fastprof.derive.tfprof.options import ViewOptions
+from fastprof.derive.tfprof.recorded import BEYOND, FIGURES, RecordedGraph
+from fastprof.derive.tfprof.views import ExactFigures, VisibleTree
 from fastprof.errors import UsageError
 
 _TIMES: Final = 3
@@ -49,7 +49,7 @@ _TRACE: Final = pa.list_(pa.struct([
 _RUNS: Final = pa.list_(pa.struct([("step", pa.int64()), ("run_count", pa.int64())]))
 
 
-class Captured(Recorded):
+class CapturedGraph(RecordedGraph):
     """The nodes of a capture, or of its events of one step."""
 
     rows = (*FIGURES, *BEYOND)
@@ -58,14 +58,14 @@ class Captured(Recorded):
 
     def __init__(self, nodes: Nodes, step: int, *, of_torch: bool = False) -> None:
         """``of_torch``: of traces of PyTorch. CaptureError: figures do not add up in 64 bits."""
-        named = sorted(zip(names_of(nodes), nodes, nodes.values(), strict=True), key=lambda one: one[0].encode())
+        named = sorted(zip(name_nodes(nodes), nodes, nodes.values(), strict=True), key=lambda one: one[0].encode())
         self._nodes = [node for _, _, node in named]
         empty: dict[str, Any] = {}
         described = {"steps": [] if step < 0 else [step], "misses_accelerator_stream": False}
-        super().__init__(described, _columns(named), empty, empty)
-        self._ticks = _ticks(self._nodes)
+        super().__init__(described, _make_columns(named), empty, empty)
+        self._ticks = _list_figures(self._nodes)
         self.bound_by = pa.array([node.bound_by for node in self._nodes], pa.string())
-        self.sources = pa.array([_source(node) for node in self._nodes], pa.string())
+        self.sources = pa.array([_find_source(node) for node in self._nodes], pa.string())
         self.without_code = _NO_CODE_OF_TORCH if of_torch else _NO_CODE
         no_graph = _NO_GRAPH_OF_TORCH if of_torch else _NO_GRAPH
         self.without_graph = None if any(node.inputs for node in self._nodes) else no_graph
@@ -74,14 +74,14 @@ class Captured(Recorded):
         return self._ticks
 
     def figures(self, step: int) -> Ints:  # noqa: ARG002
-        return _in_micros(self._ticks)[: len(FIGURES)]
+        return _round_to_micros(self._ticks)[: len(FIGURES)]
 
     def devices_of(self, nodes: Ints) -> tuple[Ints, pa.Array]:
         devices = [sorted(self._nodes[node].devices) for node in nodes.tolist()]
         owner = np.repeat(np.arange(len(nodes)), [len(some) for some in devices])
         return owner, pa.array([one for some in devices for one in some], pa.string())
 
-    def in_ticks(self, options: Options) -> Options:
+    def in_ticks(self, options: ViewOptions) -> ViewOptions:
         """The options with times in picoseconds. UsageError: they need what captures do not have."""
         for name, reason in self.unknown.items():
             for option, is_set in ((f"min_{name}", getattr(options, f"min_{name}", 0) > 0),
@@ -93,7 +93,7 @@ class Captured(Recorded):
             options, **{name: max(-_LARGEST, min(value * _PER_MICRO, _LARGEST)) for name, value in least.items()}
         )
 
-    def in_micros(self, shown: Shown) -> Shown:
+    def in_micros(self, shown: VisibleTree) -> VisibleTree:
         """A view with the rows of FIGURES, and beside it what is beyond."""
         size = int(shown.row.max(initial=0)) + 2
         own, totals = np.zeros((2, _TIMES + len(BEYOND), size), np.int64)
@@ -102,19 +102,19 @@ class Captured(Recorded):
             by_row[_TIMES:, shown.row] = figures[len(FIGURES) :]
         return dataclasses.replace(
             shown,
-            figures=_in_micros(shown.figures)[: len(FIGURES)],
-            totals=_in_micros(shown.totals)[: len(FIGURES)],
-            beyond=Beyond(own, totals),
+            figures=_round_to_micros(shown.figures)[: len(FIGURES)],
+            totals=_round_to_micros(shown.totals)[: len(FIGURES)],
+            beyond=ExactFigures(own, totals),
         )
 
 
-def _in_micros(ticks: Ints) -> Ints:
+def _round_to_micros(ticks: Ints) -> Ints:
     figures = ticks.copy()
     figures[:_TIMES] //= _PER_MICRO
     return figures
 
 
-def _ticks(nodes: list[Node]) -> Ints:
+def _list_figures(nodes: list[OpNode]) -> Ints:
     columns = [
         [node.cpu_ps + node.accelerator_ps for node in nodes],
         [node.accelerator_ps for node in nodes],
@@ -128,11 +128,11 @@ def _ticks(nodes: list[Node]) -> Ints:
         [int(node.bytes is not None) for node in nodes],
     ]
     for column in columns:
-        exact_sum(column, "times, operations or bytes of ops")
+        sum_exactly(column, "times, operations or bytes of ops")
     return np.array(columns, np.int64).reshape(len(columns), len(nodes))
 
 
-def _columns(named: Iterable[tuple[str, Key, Node]]) -> dict[str, Any]:
+def _make_columns(named: Iterable[tuple[str, NodeKey, OpNode]]) -> dict[str, Any]:
     """The columns of tfprof_nodes that views read."""
     every = list(named)
     nodes = [node for _, _, node in every]
@@ -162,6 +162,6 @@ def _columns(named: Iterable[tuple[str, Key, Node]]) -> dict[str, Any]:
     }
 
 
-def _source(node: Node) -> str | None:
+def _find_source(node: OpNode) -> str | None:
     """The innermost line of code."""
     return f"{node.stack[-1].file}:{node.stack[-1].line}" if node.stack else None

@@ -1,4 +1,5 @@
-"""Trees as arrays in preorder: all walks are sums and searches, so a tree may be as deep as it likes.
+"""Trees as arrays in preorder: all walks are sums and searches, so a tree may be as deep as it likes. The tree of name
+scopes, and the regular expressions that names are matched by: RE2's, and the entire text must match.
 
 A node's subtree is the stretch of rows from its own to its end::
 
@@ -10,21 +11,35 @@ A node's subtree is the stretch of rows from its own to its end::
 
 A sum over a subtree is a difference of cumulated sums; a sum over a node's ancestors is a cumulated sum of what begins
 at their rows and is taken back at their ends.
+
+A node ``a/b/c`` is below ``a/b``, which is a node too, or a scope without figures. Names are sorted as if the slash
+were the first of all bytes. That order is the preorder of the tree, because a name comes right before all names that
+continue it with a slash::
+
+    a        1 part,   0 shared with the name before       rows: a
+    a/b/c    3 parts,  1 shared                                  a/b, a/b/c
+    a/b/d    3 parts,  2 shared                                  a/b/d
+    a-b      1 part,   0 shared                                  a-b
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from fastprof.errors import UsageError
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 Flags: TypeAlias = npt.NDArray[np.bool_]
 
 
-class Forest:
+class NodeForest:
     """A tree by the depths of its rows in preorder; row 0 is the root, at depth 0."""
 
     def __init__(self, depth: Ints) -> None:
@@ -79,13 +94,13 @@ class Forest:
         """Which nodes have a marked ancestor, other than themselves."""
         return self.above(marked.astype(np.int64)) - marked > 0
 
-    def only(self, kept: Flags) -> Forest:
+    def only(self, kept: Flags) -> NodeForest:
         """The tree of the kept rows, each below its nearest kept ancestor. The root must be kept."""
-        return Forest(self.above(kept.astype(np.int64))[kept] - 1)
+        return NodeForest(self.above(kept.astype(np.int64))[kept] - 1)
 
     def sorted(self, key: Ints) -> Ints:
         """The rows in preorder again, with siblings in the order of ``key``; ties keep theirs."""
-        order = _sorted_groups(self.parent, key)
+        order = _sort_groups(self.parent, key)
         sizes = (self.end - np.arange(len(self)))[order]
         before = np.cumsum(sizes) - sizes
         parents = self.parent[order]
@@ -98,7 +113,7 @@ class Forest:
         return rows
 
 
-def _sorted_groups(group: Ints, key: Ints) -> Ints:
+def _sort_groups(group: Ints, key: Ints) -> Ints:
     """Rows by group, then key, then row. If all three fit, one number a row is sorted, which is much faster."""
     size, least, most = len(group), int(key.min()), int(key.max())
     bits = (size.bit_length(), (most - least).bit_length())
@@ -112,11 +127,11 @@ def _sorted_groups(group: Ints, key: Ints) -> Ints:
 _BITS = 62
 
 
-def preorder(parent: Ints) -> Ints:
+def sort_preorder(parent: Ints) -> Ints:
     """The rows of a tree in preorder, siblings in the order of rows; ``parent`` of row 0 is -1, others come later than
     their parents. Depth costs a pass each."""
     size = len(parent)
-    depth = depths(parent)
+    depth = measure_depths(parent)
     by_depth = np.argsort(depth, kind="stable")
     bounds = np.searchsorted(depth[by_depth], np.arange(depth.max(initial=0) + 2))
     sizes = np.ones(size, np.int64)
@@ -136,7 +151,7 @@ def preorder(parent: Ints) -> Ints:
     return rows
 
 
-def depths(parent: Ints) -> Ints:
+def measure_depths(parent: Ints) -> Ints:
     """Depth of each row, whose parents come before it."""
     depth = np.zeros(len(parent), np.int64)
     depth[1:] = 1
@@ -148,3 +163,157 @@ def depths(parent: Ints) -> Ints:
         jump[rows] = jump[up]
         rows = rows[jump[rows] > 0]
     return depth
+
+
+EVERYTHING = (".*",)
+
+
+def match_any(texts: pa.Array, regexes: Sequence[str]) -> Flags:
+    """Which texts any of ``regexes`` matches entirely. ``.*`` does not match the end of a line. UsageError: one is not
+    a regular expression."""
+    found = np.zeros(len(texts), np.bool_)
+    for regex in regexes:
+        found |= match_one(texts, regex)
+    return found
+
+
+def match_one(texts: pa.Array, regex: str) -> Flags:
+    """Which texts one regular expression matches entirely."""
+    _check_regex(regex)
+    found = pc.match_substring_regex(texts, rf"\A(?:{regex}{_close_quote(regex)})\z")
+    return np.asarray(found.to_numpy(zero_copy_only=False), np.bool_)
+
+
+def _check_regex(regex: str) -> None:
+    """An expression such as ``a)(b`` would be valid inside the parentheses that it gets."""
+    try:
+        pc.match_substring_regex(pa.array([""]), regex)
+    except pa.ArrowInvalid as error:
+        raise UsageError(f"{regex!r} is not a regular expression: {str(error).partition(': ')[2]}") from None
+
+
+def _close_quote(regex: str) -> str:
+    r"""``\E`` if a quote ``\Q…`` reaches the end."""
+    place, quoted = 0, False
+    while 0 <= place < len(regex):
+        if quoted:
+            place = regex.find(r"\E", place)
+            quoted = place < 0
+            place += 2 if place >= 0 else 0
+        elif regex[place] == "\\":
+            quoted = regex.startswith(r"\Q", place)
+            place += 2
+        else:
+            place += 1
+    return r"\E" if quoted else ""
+
+
+ROOT = "_TFProfRoot"
+_SLASH = ord("/")
+_MOST_BYTES = 1 << 30  # of names of scopes: a deep name has as many, each as long as itself
+
+
+class NameScopes:
+    """Rows of the tree: 0 is the root, others are the first parts of a node's name."""
+
+    def __init__(self, names: pa.Array) -> None:
+        self._names = names
+        self._offsets, self._bytes = get_text_buffers(names)
+        self._slashes = np.flatnonzero(self._bytes == _SLASH)
+        self._first_slash = np.searchsorted(self._slashes, self._offsets[:-1])
+        parts = np.diff(np.r_[self._first_slash, len(self._slashes)]) + 1
+        order = _sort_names(self._offsets, self._bytes)
+        shared = _count_shared_parts(self._offsets, self._bytes, self._slashes, order)
+        added = np.maximum(parts[order] - shared, 0)
+        owner = np.repeat(order, added)
+        level = np.arange(len(owner)) - np.repeat(np.cumsum(added) - added, added) + np.repeat(shared, added) + 1
+        is_node = level == parts[owner]
+        self.forest = NodeForest(np.r_[0, level])
+        self.node = np.r_[-1, np.where(is_node, owner, -1)]
+        """The node of each row; -1: a scope without a node, or the root."""
+        self._owner, self._level = np.r_[-1, owner], np.r_[0, level]
+
+    def names(self, rows: Ints) -> pa.Array:
+        """The names of these rows. UsageError: those of scopes are too long."""
+        nodes = self.node[rows]
+        scopes = rows[nodes < 0]
+        parts = [self._names.take(pa.array(nodes[nodes >= 0])), self._scope_names(scopes)]
+        place = np.empty(len(rows), np.int64)
+        place[nodes >= 0] = np.arange(len(parts[0]))
+        place[nodes < 0] = np.arange(len(scopes)) + len(parts[0])
+        return pa.concat_arrays(parts).take(pa.array(place))
+
+    def _scope_names(self, rows: Ints) -> pa.Array:
+        inner = rows[rows > 0]
+        owner = self._owner[inner]
+        begins = self._offsets[owner]
+        lengths = self._slashes[self._first_slash[owner] + self._level[inner] - 1] - begins
+        if lengths.sum() > _MOST_BYTES:
+            raise UsageError(f"the names of {len(inner):,} scopes are longer than {_MOST_BYTES:,} bytes together")
+        names = slice_texts(self._bytes, begins, lengths)
+        return pa.concat_arrays([pa.array([ROOT]), names]) if len(inner) < len(rows) else names
+
+
+def get_text_buffers(texts: pa.Array) -> tuple[Ints, np.typing.NDArray[np.uint8]]:
+    """Where each text begins, with the end of the last one, and the bytes of all; the first begins at 0."""
+    offsets = np.frombuffer(texts.buffers()[1] or b"\0" * 4, np.int32)[texts.offset : texts.offset + len(texts) + 1]
+    offsets = offsets.astype(np.int64)
+    data = np.frombuffer(texts.buffers()[2] or b"", np.uint8)[offsets[0] : offsets[-1]]
+    return offsets - offsets[0], data
+
+
+def slice_texts(data: np.typing.NDArray[np.uint8], begins: Ints, lengths: Ints) -> pa.Array:
+    """Texts that are stretches of ``data``."""
+    offsets = np.r_[0, np.cumsum(lengths)]
+    taken = data[np.arange(offsets[-1]) + np.repeat(begins - offsets[:-1], lengths)]
+    buffers = [None, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(taken)]
+    return pa.Array.from_buffers(pa.string(), len(lengths), buffers)
+
+
+def _sort_names(offsets: Ints, data: np.typing.NDArray[np.uint8]) -> Ints:
+    """The names in the order of their bytes, with the slash before all others."""
+    ranks = np.arange(256, dtype=np.uint8)
+    ranks[:_SLASH] += 1
+    ranks[_SLASH] = 0
+    buffers = [None, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(ranks[data])]
+    ranked = pa.Array.from_buffers(pa.binary(), len(offsets) - 1, buffers)
+    return np.asarray(pc.sort_indices(ranked)).astype(np.int64)
+
+
+def _count_shared_bytes(begin: Ints, length: Ints, data: np.typing.NDArray[np.uint8]) -> Ints:
+    """How many bytes each text begins with that the text before begins with, too. Eight at a time are compared, as one
+    number: the lowest byte that differs is the first."""
+    padded = np.r_[data, np.zeros(8, np.uint8)]
+    eights = np.ndarray(len(data) + 1, np.dtype("<u8"), padded, strides=(1,))
+    shared, most = np.zeros(len(begin), np.int64), np.zeros(len(begin), np.int64)
+    most[1:] = np.minimum(length[1:], length[:-1])
+    left = np.flatnonzero(most)
+    while len(left) >= _FEW:
+        differing = eights[begin[left] + shared[left]] ^ eights[begin[left - 1] + shared[left]]
+        lowest = differing & (~differing + np.uint64(1))
+        alike = np.searchsorted(_FIRST_BITS, lowest, "right") - 1
+        alike[differing == 0] = 8
+        shared[left] = np.minimum(shared[left] + alike, most[left])
+        left = left[(alike == 8) & (shared[left] < most[left])]
+    for text in left.tolist():
+        here, before, done = begin[text], begin[text - 1], shared[text]
+        rest = data[here + done : here + most[text]] != data[before + done : before + most[text]]
+        shared[text] += int(rest.argmax()) if rest.any() else len(rest)
+    return shared
+
+
+_FEW: Final = 64  # pairs of texts that are compared one by one
+_FIRST_BITS: Final = np.uint64(1) << np.arange(0, 64, 8, dtype=np.uint64)
+
+
+def _count_shared_parts(offsets: Ints, data: np.typing.NDArray[np.uint8], slashes: Ints, order: Ints) -> Ints:
+    """How many parts of each name, in ``order``, are those of the name before."""
+    begin, length = offsets[order], np.diff(offsets)[order]
+    shared = _count_shared_bytes(begin, length, data)
+    first = np.searchsorted(slashes, begin)
+    parts = np.searchsorted(slashes, begin + shared) - first
+    before = np.r_[0, length[:-1]]
+    followed = np.r_[slashes, -1][np.searchsorted(slashes, begin + shared)] == begin + shared
+    whole = (shared == before) & (followed | (length == shared)) & (np.arange(len(order)) > 0)
+    both: Ints = parts + whole
+    return both

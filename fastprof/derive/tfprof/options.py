@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from fastprof.errors import UsageError
 from fastprof.schema.value_classes import dataclass
-from fastprof.wording.spelling import meant
+from fastprof.wording.spelling import suggest_name
 
 VIEWS: Final = ("scope", "graph", "op", "code")
 ORDERS: Final = (
@@ -23,7 +23,7 @@ OUTPUTS: Final = ("timeline", "stdout", "file", "pprof", "none")
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class ViewOptions:
     """What a view accounts and shows. The defaults are those of tfprof's command line."""
 
     max_depth: int = 10
@@ -50,9 +50,9 @@ class Options:
     output: str = "stdout"
     """A form, and where it goes: ``stdout``, ``file:outfile=PATH``."""
 
-    def replaced(self, **given: Any) -> Options:
+    def replaced(self, **given: Any) -> ViewOptions:
         """These options with others in their place. UsageError: no such option, or a value that it cannot have."""
-        return dataclasses.replace(self, **{name: _checked(name, value) for name, value in given.items()})
+        return dataclasses.replace(self, **{name: _check_value(name, value) for name, value in given.items()})
 
 
 _HELP: Final = {
@@ -70,26 +70,30 @@ _HELP: Final = {
 }
 
 
-def help_of(name: str) -> str:
+def get_help(name: str) -> str:
     """What an option does, in a few words."""
     return _HELP.get(name) or f"hide rows whose {name.removeprefix('min_')} are less"
 
 
-NAMES: Final = tuple(field.name for field in dataclasses.fields(Options))
-_KINDS: Final = {field.name: str(field.type) for field in dataclasses.fields(Options)}
+NAMES: Final = tuple(field.name for field in dataclasses.fields(ViewOptions))
+_KINDS: Final = {field.name: str(field.type) for field in dataclasses.fields(ViewOptions)}
 _CHOICES: Final = {"order_by": ORDERS, "select": SELECTABLE}
-BUILT: Final = Options(account_type_regexes=(), start_name_regexes=(), show_name_regexes=(), select=(), output="stdout")
+BUILT: Final = ViewOptions(
+    account_type_regexes=(), start_name_regexes=(), show_name_regexes=(), select=(), output="stdout"
+)
 """The defaults of the Python interface, to which a dictionary of options adds."""
 
 
-def of_mapping(given: Mapping[str, Any]) -> Options:
+def read_options(given: Mapping[str, Any]) -> ViewOptions:
     """Options from a dictionary as the Python interface takes it; what it lacks has that interface's defaults."""
     return BUILT.replaced(**given)
 
 
-def _checked(name: str, value: Any) -> Any:
+def _check_value(name: str, value: Any) -> Any:
     if name not in _KINDS:
-        raise UsageError(f"unknown option of tfprof: {name!r}{meant(name, NAMES)} (there are: {', '.join(NAMES)})")
+        raise UsageError(
+            f"unknown option of tfprof: {name!r}{suggest_name(name, NAMES)} (there are: {', '.join(NAMES)})"
+        )
     kind = _KINDS[name]
     if kind == "bool":
         if not isinstance(value, bool):
@@ -113,7 +117,9 @@ def _checked(name: str, value: Any) -> Any:
 def _check_choice(name: str, value: str) -> None:
     choices = _CHOICES.get(name)
     if choices is not None and value not in choices:
-        raise UsageError(f"{name}: unknown value {value!r}{meant(value, choices)} (choose from {', '.join(choices)})")
+        raise UsageError(
+            f"{name}: unknown value {value!r}{suggest_name(value, choices)} (choose from {', '.join(choices)})"
+        )
 
 
 PRESETS: Final[Mapping[str, Mapping[str, Any]]] = {

@@ -1,17 +1,20 @@
-"""The profile of one host as columns: nodes in the order of their names, and their figures in a step or on average."""
+"""The profile of one host as columns: nodes in the order of their names, and their figures in a step or on average; and
+what ran in one step, for the timeline: executions of each node by device, and the memory it held."""
 
 from __future__ import annotations
 
+import re
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fastprof.derive.tfprof.forest import Ints
-from fastprof.derive.tfprof.matching import EVERYTHING, matches
+from fastprof.derive.tfprof.forest import EVERYTHING, Ints, match_one
+from fastprof.wording.patterns import compile_late
 
 FIGURES: Final = (
     *("micros", "accelerator_micros", "cpu_micros", "bytes", "peak_bytes", "residual_bytes", "output_bytes"),
@@ -35,7 +38,7 @@ class Columns(Protocol):
     def __getitem__(self, name: str) -> Any: ...
 
 
-class Recorded:
+class RecordedGraph:
     """Nodes of one host, from its rows of the tables tfprof_profiles, tfprof_nodes, …_executions and …_memory."""
 
     rows: tuple[str, ...] = FIGURES
@@ -62,41 +65,41 @@ class Recorded:
 
     @cached_property
     def names(self) -> pa.Array:
-        return texts(self.nodes["name"])
+        return get_texts(self.nodes["name"])
 
     @cached_property
     def ops(self) -> pa.Array:
-        return texts(self.nodes["op"])
+        return get_texts(self.nodes["op"])
 
     @cached_property
     def devices(self) -> pa.Array:
         """The canonical devices; empty: none."""
-        return pc.fill_null(texts(self.nodes["canonical_device"]), "")
+        return pc.fill_null(get_texts(self.nodes["canonical_device"]), "")
 
     @cached_property
     def input_shapes(self) -> pa.Array:
         """Of each node, inputs by slot with the shape of the output that they take; empty: unknown."""
-        inputs = plain(self.nodes["inputs"])
+        inputs = get_plain(self.nodes["inputs"])
         each = pc.list_flatten(inputs)
-        outputs = plain(self.nodes["output_shapes"])
+        outputs = get_plain(self.nodes["output_shapes"])
         shapes = pc.list_flatten(outputs)
-        key = (numbers(pc.list_parent_indices(outputs)) << 32) + numbers(shapes.field("slot"))
+        key = (get_numbers(pc.list_parent_indices(outputs)) << 32) + get_numbers(shapes.field("slot"))
         order = np.argsort(key, kind="stable")
         output = each.field("output")
-        wanted = (self.rows_of(each.field("node")) << 32) + numbers(pc.fill_null(output, 0))
+        wanted = (self.rows_of(each.field("node")) << 32) + get_numbers(pc.fill_null(output, 0))
         place = np.searchsorted(key[order], wanted)
-        there = (np.r_[key[order], -1][place] == wanted) & flags(output.is_valid())
+        there = (np.r_[key[order], -1][place] == wanted) & get_flags(output.is_valid())
         taken = shapes.field("shape").take(pa.array(np.r_[order, 0][place], mask=~there))
         known = pc.if_else(taken.is_valid(), taken, pa.scalar([], taken.type))
-        lengths = numbers(pc.fill_null(pc.list_value_length(inputs), 0))
+        lengths = get_numbers(pc.fill_null(pc.list_value_length(inputs), 0))
         both = pa.StructArray.from_arrays([each.field("slot"), known], ["slot", "shape"])
         return pa.ListArray.from_arrays(pa.array(np.r_[0, np.cumsum(lengths)].astype(np.int32)), both)
 
     @cached_property
     def links(self) -> tuple[Ints, Ints]:
         """What takes outputs: for each node where its producers begin, with their end; and the producers of all."""
-        inputs = plain(self.nodes["inputs"])
-        consumer = numbers(pc.list_parent_indices(inputs))
+        inputs = get_plain(self.nodes["inputs"])
+        consumer = get_numbers(pc.list_parent_indices(inputs))
         producer = self.rows_of(pc.list_flatten(inputs).field("node"))
         known = producer >= 0
         return np.searchsorted(consumer[known], np.arange(len(self) + 1)), producer[known]
@@ -110,10 +113,10 @@ class Recorded:
     @cached_property
     def run_steps(self) -> tuple[Ints, Ints, Ints]:
         """For each record of a run: the node, the step, and how often it ran."""
-        runs = plain(self.nodes["run_times"])
+        runs = get_plain(self.nodes["run_times"])
         each = pc.list_flatten(runs)
-        rows = numbers(pc.list_parent_indices(runs))
-        return rows, numbers(each.field("step")), numbers(each.field("run_count"))
+        rows = get_numbers(pc.list_parent_indices(runs))
+        return rows, get_numbers(each.field("step")), get_numbers(each.field("run_count"))
 
     @cached_property
     def _execution_rows(self) -> Ints:
@@ -125,16 +128,16 @@ class Recorded:
 
     def rows_of(self, names: pa.ChunkedArray | pa.Array) -> Ints:
         """The nodes of these names; -1: there is none."""
-        array = plain(names)
+        array = get_plain(names)
         if not pa.types.is_dictionary(array.type):
             return self._places(array)
         places = self._places(array.dictionary)
-        return places[numbers(array.indices)]
+        return places[get_numbers(array.indices)]
 
     def _places(self, names: pa.Array) -> Ints:
         if names.equals(self.names):
             return np.arange(len(names))
-        return numbers(pc.fill_null(pc.index_in(names, self.names), -1))
+        return get_numbers(pc.fill_null(pc.index_in(names, self.names), -1))
 
     # ---- accounting
 
@@ -142,12 +145,12 @@ class Recorded:
         """How many of ``regexes`` match a type of each node."""
         if tuple(regexes) == EVERYTHING:
             return np.ones(len(self), np.int64)
-        types = plain(self.nodes["types"])
-        each, rows = texts(pc.list_flatten(types)), numbers(pc.list_parent_indices(types))
+        types = get_plain(self.nodes["types"])
+        each, rows = get_texts(pc.list_flatten(types)), get_numbers(pc.list_parent_indices(types))
         encoded = each.dictionary_encode()
         times = np.zeros(len(self), np.int64)
         for regex in regexes:
-            hits = matches(encoded.dictionary, regex)[numbers(encoded.indices)]
+            hits = match_one(encoded.dictionary, regex)[get_numbers(encoded.indices)]
             times += np.bincount(rows[hits], minlength=len(self)) > 0
         return times
 
@@ -177,36 +180,36 @@ class Recorded:
         figures = np.zeros((len(FIGURES), len(self)), np.int64)
         micros, accelerator, cpu = figures[:3]
         every = self.executions
-        wanted = (self._execution_rows >= 0) & _of_step(numbers(every["step"]), step)
-        duration, is_accelerator = numbers(every["duration_us"]), flags(every["is_accelerator"])
+        wanted = (self._execution_rows >= 0) & _is_of_step(get_numbers(every["step"]), step)
+        duration, is_accelerator = get_numbers(every["duration_us"]), get_flags(every["is_accelerator"])
         for target, chosen in ((accelerator, wanted & is_accelerator), (cpu, wanted & ~is_accelerator)):
             np.add.at(target, self._execution_rows[chosen], duration[chosen])
         micros += accelerator + cpu
-        wanted = (self._memory_rows >= 0) & _of_step(numbers(self.memory["step"]), step)
+        wanted = (self._memory_rows >= 0) & _is_of_step(get_numbers(self.memory["step"]), step)
         for target, name in zip(figures[3:7], _MEMORY, strict=True):
-            np.add.at(target, self._memory_rows[wanted], numbers(self.memory[name])[wanted])
+            np.add.at(target, self._memory_rows[wanted], get_numbers(self.memory[name])[wanted])
         rows, steps, counts = self.run_steps
-        runs, wanted = figures[FIGURES.index("run_count")], _of_step(steps, step)
+        runs, wanted = figures[FIGURES.index("run_count")], _is_of_step(steps, step)
         np.add.at(runs, rows[wanted], counts[wanted])
         recorded = np.bincount(rows, minlength=len(self))
         if step == _AVERAGE:  # sums are signed and their division is not, as in tfprof
             summed = [*range(7), FIGURES.index("run_count")]
             divided = figures[summed].view(np.uint64) // np.maximum(recorded, 1).astype(np.uint64)
             figures[summed] = divided.view(np.int64)
-        figures[7] = numbers(self.nodes["parameters"])
-        figures[8] = numbers(self.nodes["float_ops"]) * np.where(recorded > 0, runs, 1)
+        figures[7] = get_numbers(self.nodes["parameters"])
+        figures[8] = get_numbers(self.nodes["float_ops"]) * np.where(recorded > 0, runs, 1)
         figures[DEFINED] = 1
         return figures
 
 
-def _of_step(steps: Ints, step: int) -> np.typing.NDArray[np.bool_]:
+def _is_of_step(steps: Ints, step: int) -> np.typing.NDArray[np.bool_]:
     return np.ones(len(steps), np.bool_) if step == _AVERAGE else steps == step
 
 
 # ---- columns of Arrow
 
 
-def plain(column: pa.ChunkedArray | pa.Array) -> pa.Array:
+def get_plain(column: pa.ChunkedArray | pa.Array) -> pa.Array:
     """One array."""
     if isinstance(column, pa.ChunkedArray):
         column = (
@@ -219,15 +222,15 @@ def plain(column: pa.ChunkedArray | pa.Array) -> pa.Array:
     return column
 
 
-def texts(column: pa.ChunkedArray | pa.Array) -> pa.Array:
+def get_texts(column: pa.ChunkedArray | pa.Array) -> pa.Array:
     """Texts without a dictionary."""
-    array = plain(column)
+    array = get_plain(column)
     return array.cast(pa.string()) if pa.types.is_dictionary(array.type) else array
 
 
-def coded(column: pa.ChunkedArray | pa.Array) -> pa.DictionaryArray:
+def get_coded(column: pa.ChunkedArray | pa.Array) -> pa.DictionaryArray:
     """Texts as codes of distinct words; a word is null if a text is."""
-    array = plain(column)
+    array = get_plain(column)
     if not pa.types.is_dictionary(array.type):
         return array.dictionary_encode("encode")
     if not array.null_count:
@@ -236,9 +239,102 @@ def coded(column: pa.ChunkedArray | pa.Array) -> pa.DictionaryArray:
     return pa.DictionaryArray.from_arrays(pc.fill_null(array.indices, len(array.dictionary)), words)
 
 
-def numbers(column: pa.ChunkedArray | pa.Array) -> Ints:
-    return np.asarray(plain(column).to_numpy(zero_copy_only=False)).astype(np.int64, copy=False)
+def get_numbers(column: pa.ChunkedArray | pa.Array) -> Ints:
+    return np.asarray(get_plain(column).to_numpy(zero_copy_only=False)).astype(np.int64, copy=False)
 
 
-def flags(column: pa.ChunkedArray | pa.Array) -> np.typing.NDArray[np.bool_]:
-    return np.asarray(plain(column).to_numpy(zero_copy_only=False), np.bool_)
+def get_flags(column: pa.ChunkedArray | pa.Array) -> np.typing.NDArray[np.bool_]:
+    return np.asarray(get_plain(column).to_numpy(zero_copy_only=False), np.bool_)
+
+
+_CANONICAL: Final = compile_late(r".*/(device:gpu|gpu|device:cpu|cpu):\d+", re.ASCII)
+
+
+def is_canonical(device: str) -> bool:
+    """Whether a device is one of those on which graphs place nodes: not a stream of it."""
+    return _CANONICAL.fullmatch(device) is not None
+
+
+class NodeRun(NamedTuple):
+    """An execution, in microseconds."""
+
+    start: int
+    duration: int
+
+
+class StepRuns:
+    """The nodes that ran in a step and whose times are known."""
+
+    def __init__(self, recorded: RecordedGraph, step: int) -> None:
+        self._recorded, self._step = recorded, step
+
+    @cached_property
+    def timed(self) -> dict[int, list[tuple[int, int]]]:
+        """The nodes with a start and an end, and their allocations: time and bytes."""
+        runs = get_plain(self._recorded.nodes["runs"])
+        each = pc.list_flatten(runs)
+        rows, steps = get_numbers(pc.list_parent_indices(runs)), get_numbers(each.field("step"))
+        there = (
+            (steps == self._step)
+            & (get_numbers(each.field("start_us")) != 0)
+            & (get_numbers(each.field("end_us")) != 0)
+        )
+        places = np.flatnonzero(there)
+        allocations = each.field("allocations").take(places).to_pylist()
+        return {
+            row: [(one["time_us"], one["bytes"]) for one in some or ()]
+            for row, some in zip(rows[places].tolist(), allocations, strict=True)
+        }
+
+    @cached_property
+    def spans(self) -> dict[int, dict[str, list[NodeRun]]]:
+        """Executions of each node by device, in the order of the bytes of their names."""
+        return self._spans(of_cpu_only=False)
+
+    @cached_property
+    def on_cpu(self) -> dict[int, dict[str, list[NodeRun]]]:
+        """Those that are not of accelerators."""
+        return self._spans(of_cpu_only=True)
+
+    def _spans(self, *, of_cpu_only: bool) -> dict[int, dict[str, list[NodeRun]]]:
+        every = self._recorded.executions
+        wanted = get_numbers(every["step"]) == self._step
+        if of_cpu_only:
+            wanted &= ~get_flags(every["is_accelerator"])
+        places = np.flatnonzero(wanted)
+        columns = (get_texts(every["device"]).take(places).to_pylist(), get_numbers(every["start_us"])[places].tolist())
+        rows, durations = (
+            self._recorded.rows_of(every["name"])[places].tolist(),
+            get_numbers(every["duration_us"])[places],
+        )
+        spans: dict[int, dict[str, list[NodeRun]]] = defaultdict(lambda: defaultdict(list))
+        for row, device, start, duration in zip(rows, *columns, durations.tolist(), strict=True):
+            spans[row][device].append(NodeRun(start, duration))
+        return {row: dict(sorted(some.items(), key=lambda one: one[0].encode())) for row, some in spans.items()}
+
+    @cached_property
+    def in_use(self) -> dict[int, list[tuple[int, int]]]:
+        """What each node's allocator had given out, by time."""
+        every = self._recorded.memory
+        places = np.flatnonzero(get_numbers(every["step"]) == self._step)
+        rows = self._recorded.rows_of(every["name"])[places].tolist()
+        times, sizes = (get_numbers(every[name])[places].tolist() for name in ("end_us", "allocator_bytes_in_use"))
+        in_use = defaultdict[int, list[tuple[int, int]]](list)
+        for row, time, size in zip(rows, times, sizes, strict=True):
+            in_use[row].append((time, size))
+        return in_use
+
+    @cached_property
+    def persistent(self) -> dict[int, int]:
+        """Memory of accelerators that outlives the runs of a node: the most of any step."""
+        every = self._recorded.memory
+        rows, steps = self._recorded.rows_of(every["name"]).tolist(), get_numbers(every["step"]).tolist()
+        sums = defaultdict[tuple[int, int], int](int)
+        for row, step, size in zip(
+            rows, steps, get_numbers(every["accelerator_persistent_bytes"]).tolist(), strict=True
+        ):
+            sums[row, step] += size
+        most = defaultdict[int, int](int)
+        for (row, _), size in sums.items():
+            most[row] = max(most[row], size)
+        return most

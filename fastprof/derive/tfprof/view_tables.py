@@ -13,10 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fastprof.derive.tfprof.forest import Ints
-from fastprof.derive.tfprof.recorded import BEYOND, FIGURES, Recorded, numbers, plain, texts
-from fastprof.derive.tfprof.views import Shown
-from fastprof.schema.column_kinds import Bytes, Count, Flag, Kind, Number, Picoseconds, String
-from fastprof.schema.tables import Column, TableSchema
+from fastprof.derive.tfprof.recorded import BEYOND, FIGURES, RecordedGraph, get_numbers, get_plain, get_texts
+from fastprof.derive.tfprof.views import VisibleTree
+from fastprof.schema.tables import Bytes, Column, Count, Flag, Kind, Number, Picoseconds, String, TableSchema
 
 _Microseconds: Final = Kind(pa.int64(), "us")
 EXACT_TIMES: Final = ("time_ps", "accelerator_ps", "cpu_ps")
@@ -44,8 +43,8 @@ _MEANINGS: Final = {
 class _Rows:
     """What the columns of a view are made of."""
 
-    shown: Shown
-    recorded: Recorded
+    shown: VisibleTree
+    recorded: RecordedGraph
 
     @cached_property
     def parent(self) -> pa.Array:
@@ -68,7 +67,7 @@ class _Rows:
         order = np.asarray(pc.rank(encoded.dictionary, tiebreaker="first")).astype(np.int64) - 1
         words = encoded.dictionary.take(pc.sort_indices(encoded.dictionary))
         texts_of = max(1, len(words))
-        pairs = np.sort(owner * texts_of + order[numbers(encoded.indices)])
+        pairs = np.sort(owner * texts_of + order[get_numbers(encoded.indices)])
         row, text = np.divmod(pairs[np.flatnonzero(np.diff(pairs, prepend=-1))], texts_of)
         offsets = np.searchsorted(row, np.arange(len(self.shown.row) + 1)).astype(np.int32)
         return pa.ListArray.from_arrays(pa.array(offsets), words.take(pa.array(text)))
@@ -80,8 +79,8 @@ class _Rows:
 
     def types(self) -> pa.Array:
         places, nodes = self.pairs
-        lists = plain(self.recorded.nodes["types"]).take(pa.array(nodes))
-        return self.distinct(texts(pc.list_flatten(lists)), places[numbers(pc.list_parent_indices(lists))])
+        lists = get_plain(self.recorded.nodes["types"]).take(pa.array(nodes))
+        return self.distinct(get_texts(pc.list_flatten(lists)), places[get_numbers(pc.list_parent_indices(lists))])
 
     def of_node(self, values: pa.Array) -> pa.Array:
         node = self.shown.node
@@ -100,7 +99,7 @@ class _Rows:
     def picoseconds(self, place: int, total: bool) -> Ints | pa.Array:
         if self.shown.beyond is not None:
             return self._beyond(place, total)
-        return _in_picoseconds((self.shown.totals if total else self.shown.figures)[place])
+        return _convert_to_ps((self.shown.totals if total else self.shown.figures)[place])
 
     def accessed_bytes(self, total: bool) -> pa.Array:
         if self.shown.beyond is None:
@@ -110,7 +109,7 @@ class _Rows:
     def intensity(self, total: bool) -> pa.Array:
         moved = self.accessed_bytes(total)
         return (
-            _per(self.figure("float_ops", total), moved)
+            _divide(self.figure("float_ops", total), moved)
             if moved.null_count < len(moved)
             else (pa.nulls(len(moved), pa.float64()))
         )
@@ -130,13 +129,13 @@ class _Rows:
         return values
 
 
-def _in_picoseconds(micros: Ints) -> pa.Array:
+def _convert_to_ps(micros: Ints) -> pa.Array:
     """Null beyond 64 bits."""
     fits = np.abs(micros) <= _MOST_MICROS
     return pa.array(np.where(fits, micros, 0) * _PER_MICRO, mask=~fits)
 
 
-def _per(amount: Ints | pa.Array, by: pa.Array) -> pa.Array:
+def _divide(amount: Ints | pa.Array, by: pa.Array) -> pa.Array:
     """Null if either is unknown, or ``by`` is 0."""
     return pc.divide(
         pc.cast(pa.array(amount), pa.float64()),
@@ -146,39 +145,39 @@ def _per(amount: Ints | pa.Array, by: pa.Array) -> pa.Array:
     )
 
 
-def _own(name: str) -> Column:
+def _make_own(name: str) -> Column:
     kind, meaning = _MEANINGS[name]
-    return kind(name, _with(meaning, "without the rows below"), lambda rows: rows.figure(name, False))
+    return kind(name, _add_scope(meaning, "without the rows below"), lambda rows: rows.figure(name, False))
 
 
-def _sum(name: str) -> Column:
+def _make_sum(name: str) -> Column:
     kind, meaning = _MEANINGS[name]
-    return kind(f"total_{name}", _with(meaning, "with the rows below"), lambda rows: rows.figure(name, True))
+    return kind(f"total_{name}", _add_scope(meaning, "with the rows below"), lambda rows: rows.figure(name, True))
 
 
-def _with(meaning: str, rows: str) -> str:
+def _add_scope(meaning: str, rows: str) -> str:
     what, semicolon, why = meaning.partition("; ")
     return f"{what}, {rows}{semicolon}{why}"
 
 
-def _both(kind: Kind, name: str, meaning: str, of: Callable[[Any, bool], Any]) -> tuple[Column, Column]:
+def _make_both(kind: Kind, name: str, meaning: str, of: Callable[[Any, bool], Any]) -> tuple[Column, Column]:
     """A column of rows themselves, and one with the rows below."""
     return (
-        kind(name, _with(meaning, "without the rows below"), lambda rows: of(rows, False)),
-        kind(f"total_{name}", _with(meaning, "with the rows below"), lambda rows: of(rows, True)),
+        kind(name, _add_scope(meaning, "without the rows below"), lambda rows: of(rows, False)),
+        kind(f"total_{name}", _add_scope(meaning, "with the rows below"), lambda rows: of(rows, True)),
     )
 
 
-def _time(name: str, place: int) -> tuple[Column, Column]:
+def _make_times(name: str, place: int) -> tuple[Column, Column]:
     meaning = f"{_MEANINGS[FIGURES[place]][1]}; null: more than 64 bits count"
-    return _both(Picoseconds, name, meaning, lambda rows, total: rows.picoseconds(place, total))
+    return _make_both(Picoseconds, name, meaning, lambda rows, total: rows.picoseconds(place, total))
 
 
 _EXACT: Final = (
-    *(column for place, name in enumerate(EXACT_TIMES) for column in _time(name, place)),
-    *_both(Bytes, "accessed_bytes", "bytes that runs read and wrote; null: unknown, as in profiles of tfprof",
+    *(column for place, name in enumerate(EXACT_TIMES) for column in _make_times(name, place)),
+    *_make_both(Bytes, "accessed_bytes", "bytes that runs read and wrote; null: unknown, as in profiles of tfprof",
            lambda rows, total: rows.accessed_bytes(total)),
-    *_both(Number, "flops_per_byte", "float_ops / accessed_bytes; null: either is unknown, or there are no bytes",
+    *_make_both(Number, "flops_per_byte", "float_ops / accessed_bytes; null: either is unknown, or there are no bytes",
            lambda rows, total: rows.intensity(total)),
 )  # fmt: skip
 
@@ -196,17 +195,17 @@ _MEMBERS: Final = (
     _Names("devices", "devices of the accounted nodes", lambda rows: rows.devices()),
     _Names("types", "types of the accounted nodes", lambda rows: rows.types()),
 )
-_FIGURE_COLUMNS: Final = tuple(column for name in FIGURES[:9] for column in (_own(name), _sum(name)))
+_FIGURE_COLUMNS: Final = tuple(column for name in FIGURES[:9] for column in (_make_own(name), _make_sum(name)))
 
 NODES: Final = TableSchema("tfprof_view", "a node, or a scope of names, of a view", (
     *_PLACE,
     *_FIGURE_COLUMNS,
-    _own("run_count"),
-    _sum("run_count"),
-    _sum("definition_count"),
+    _make_own("run_count"),
+    _make_sum("run_count"),
+    _make_sum("definition_count"),
     *_MEMBERS,
     Kind(pa.list_(pa.int64()))("shape", "shape by its attribute, -1: unknown size; null: not recorded",
-                               lambda rows: rows.of_node(plain(rows.recorded.nodes["shape"]))),
+                               lambda rows: rows.of_node(get_plain(rows.recorded.nodes["shape"]))),
     Kind(pa.list_(pa.struct([("slot", pa.int32()), ("shape", pa.list_(pa.int64()))])))(
         "input_shapes", "shapes of the outputs that it takes, by number of the input, empty: unknown; null: a scope",
         lambda rows: rows.of_node(rows.recorded.input_shapes)),
@@ -221,22 +220,22 @@ NODES: Final = TableSchema("tfprof_view", "a node, or a scope of names, of a vie
 LINES: Final = TableSchema("tfprof_view", "an op, or a line of code, of a view", (
     *_PLACE,
     *_FIGURE_COLUMNS,
-    _own("run_count"),
-    _own("definition_count"),
+    _make_own("run_count"),
+    _make_own("definition_count"),
     *_MEMBERS,
     *_EXACT,
 ), derived=True)  # fmt: skip
 
 
-def view_table(shown: Shown, recorded: Recorded, columns: Sequence[str] | None = None) -> pa.Table:
+def make_view_table(shown: VisibleTree, recorded: RecordedGraph, columns: Sequence[str] | None = None) -> pa.Table:
     """The rows of a view. Sums of the op view are of a row and all after it. ``columns``: only these; KeyError."""
-    schema = schema_of(shown)
+    schema = get_view_schema(shown)
     if columns is not None:
         schema = dataclasses.replace(schema, columns=tuple(schema[name] for name in columns))
     return schema.of(_Rows(shown, recorded))
 
 
-def schema_of(shown: Shown) -> TableSchema:
+def get_view_schema(shown: VisibleTree) -> TableSchema:
     return LINES if shown.node is None else NODES
 
 
@@ -244,7 +243,7 @@ def schema_of(shown: Shown) -> TableSchema:
 class _Members:
     row: Ints
     node: Ints
-    recorded: Recorded
+    recorded: RecordedGraph
     figures: Ints
 
     def own(self, name: str) -> Ints | pa.Array:
@@ -258,7 +257,7 @@ class _Members:
     def picoseconds(self, place: int) -> Ints | pa.Array:
         if self.recorded.is_capture:
             return self.recorded.ticks(-1)[place, self.node]
-        return _in_picoseconds(self.figures[place, self.node])
+        return _convert_to_ps(self.figures[place, self.node])
 
     def beyond(self, name: str) -> pa.Array:
         """A figure that may be unknown."""
@@ -272,12 +271,12 @@ class _Members:
         return pa.nulls(len(self.node), pa.string()) if values is None else values.take(pa.array(self.node))
 
 
-def _member(name: str) -> Column:
+def _make_member(name: str) -> Column:
     kind, meaning = _MEANINGS[name]
     return kind(name, meaning, lambda members: members.own(name))
 
 
-def _member_ps(name: str, place: int) -> Column:
+def _make_member_ps(name: str, place: int) -> Column:
     meaning = f"{_MEANINGS[FIGURES[place]][1]}; null: more than 64 bits count"
     return Picoseconds(name, meaning, lambda members: members.picoseconds(place))
 
@@ -285,8 +284,8 @@ def _member_ps(name: str, place: int) -> Column:
 MEMBERS: Final = TableSchema("tfprof_view_nodes", "an accounted node of a row of a view", (
     Count("row", "row of the view", lambda members: members.row),
     String("name", "name of the node", lambda members: members.recorded.names.take(pa.array(members.node))),
-    *(_member(name) for name in FIGURES[:10]),
-    *(_member_ps(name, place) for place, name in enumerate(EXACT_TIMES)),
+    *(_make_member(name) for name in FIGURES[:10]),
+    *(_make_member_ps(name, place) for place, name in enumerate(EXACT_TIMES)),
     Bytes("accessed_bytes", "bytes that runs read and wrote; null: unknown, as in profiles of tfprof",
           lambda members: members.beyond("accessed_bytes")),
     String("bound_by", "as in the view; null: as there", lambda members: members.of_capture("bound_by")),
@@ -294,7 +293,7 @@ MEMBERS: Final = TableSchema("tfprof_view_nodes", "an accounted node of a row of
 ), derived=True)  # fmt: skip
 
 
-def member_table(shown: Shown, recorded: Recorded, step: int) -> pa.Table:
+def make_member_table(shown: VisibleTree, recorded: RecordedGraph, step: int) -> pa.Table:
     """The nodes that are accounted in each row."""
     places, nodes = _Rows(shown, recorded).pairs
     return MEMBERS.of(_Members(places, nodes, recorded, recorded.figures(step)))

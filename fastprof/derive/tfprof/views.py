@@ -1,21 +1,103 @@
-"""The four views: what is accounted, what is shown of it, in which order, and with which sums."""
+"""The four views: what is accounted, what is shown of it, in which order, and with which sums.
+
+The scope view has nodes below the name scopes that their names begin with. The graph view has below each node the nodes
+whose outputs it takes, each where it is met first: a walk goes depth first from the nodes that no other takes an output
+of, in the order of names, to inputs in their order; nodes that only circles reach are not met. The op view has nodes by
+their op, in one order; each row sums up itself and all rows after it.
+
+The code view has lines of code below the lines that called them. A node is at the line that made it, the last of its
+frames. Nodes of gradients have rows of their own, with the frames of the node that they belong to. Rows are in the
+order in which nodes, by name, first have them; they are named as tfprof names frames: file without folder, number of
+the line, and function, if long in part.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+from collections import defaultdict
 from collections.abc import Callable
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fastprof.derive.tfprof.forest import Flags, Forest, Ints
-from fastprof.derive.tfprof.groups import Groups
-from fastprof.derive.tfprof.matching import EVERYTHING, full_matches
-from fastprof.derive.tfprof.name_scopes import ROOT
-from fastprof.derive.tfprof.options import Options
-from fastprof.derive.tfprof.recorded import DEFINED, FIGURES
+from fastprof._native.kernels import input_walk
+from fastprof.derive.tfprof.forest import (
+    EVERYTHING,
+    ROOT,
+    Flags,
+    Ints,
+    NameScopes,
+    NodeForest,
+    match_any,
+    measure_depths,
+    sort_preorder,
+)
+from fastprof.derive.tfprof.options import ViewOptions
+from fastprof.derive.tfprof.recorded import DEFINED, FIGURES, RecordedGraph, get_coded, get_numbers, get_plain
 from fastprof.schema.value_classes import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class NodeGroups:
+    """The nodes of each row: those of row r are ``node[begins[r]:begins[r + 1]]``, in the order of their names."""
+
+    node: Ints
+    begins: Ints
+
+    @classmethod
+    def of(cls, row: Ints, node: Ints, rows: int) -> NodeGroups:
+        """From pairs of a row and a node; a pair that comes twice counts once."""
+        order = np.lexsort((node, row))
+        row, node = row[order], node[order]
+        new = np.r_[True, (row[1:] != row[:-1]) | (node[1:] != node[:-1])] if len(row) else np.zeros(0, np.bool_)
+        row, node = row[new], node[new]
+        return cls(node, np.searchsorted(row, np.arange(rows + 1)))
+
+    def __len__(self) -> int:
+        return len(self.begins) - 1
+
+    @property
+    def row(self) -> Ints:
+        return np.repeat(np.arange(len(self)), np.diff(self.begins))
+
+    def only(self, wanted: Flags) -> NodeGroups:
+        """The groups of the wanted nodes; rows stay."""
+        kept = wanted[self.node]
+        return NodeGroups(self.node[kept], np.r_[0, np.cumsum(kept)][self.begins])
+
+    def of_row(self, row: int) -> Ints:
+        return self.node[self.begins[row] : self.begins[row + 1]]
+
+    def sums(self, values: Ints) -> Ints:
+        """Sums over the nodes of each row; ``values`` has one a node in the last axis."""
+        total = np.zeros((*values.shape[:-1], len(self.node) + 1), np.int64)
+        np.cumsum(values[..., self.node], axis=-1, out=total[..., 1:])
+        return total[..., self.begins[1:]] - total[..., self.begins[:-1]]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupAccounts:
+    """What is accounted of groups."""
+
+    groups: NodeGroups
+    """With the accounted nodes only."""
+    figures: Ints
+    """Sums over them; a node that several expressions match counts as often."""
+    accounted: Flags
+
+
+def account_groups(recorded: RecordedGraph, groups: NodeGroups, options: ViewOptions) -> GroupAccounts:
+    times = recorded.times_accounted(options.account_type_regexes)
+    figures = groups.sums(recorded.ticks(options.step) * times)
+    left = groups.only(times > 0)
+    some = np.diff(left.begins) > 0
+    if options.account_type_regexes == EVERYTHING:
+        some[:] = True
+    figures[FIGURES.index("run_count")] = left.sums(recorded.ticks(options.step)[FIGURES.index("run_count")])
+    figures[FIGURES.index("definition_count")] = np.diff(left.begins)
+    return GroupAccounts(left, figures, some)
+
 
 _LEAST = {"run_count": "min_occurrence"} | {name: f"min_{name}" for name in FIGURES[:9]}
 _LEAST_OF_SELF = ("params", "float_ops", "run_count")
@@ -23,10 +105,10 @@ _LEAST_OF_SELF = ("params", "float_ops", "run_count")
 
 
 @dataclass(frozen=True, slots=True)
-class Tree:
+class ViewTree:
     """A view before anything is hidden. Row 0 is the root, which has no figures of its own."""
 
-    forest: Forest
+    forest: NodeForest
     figures: Ints
     """Of each row, without those below: rows are FIGURES."""
     accounted: Flags
@@ -38,7 +120,7 @@ class Tree:
     """The node of each row; -1: a scope, or the root. None: rows are lines of code, with several nodes each."""
     parent_type: str = ""
     """The type of rows that are no node."""
-    groups: Groups | None = None
+    groups: NodeGroups | None = None
     """The accounted nodes of each line of code."""
     by_name: bool = False
     """Whether siblings are in the order of their names."""
@@ -49,19 +131,19 @@ class Tree:
 
 
 @dataclass(frozen=True, slots=True)
-class Beyond:
+class ExactFigures:
     """What captures have beyond the figures of tfprof, by row of the tree, the last for row -1: times in picoseconds,
-    then those of captured.BEYOND."""
+    then those of recorded.BEYOND."""
 
     own: Ints
     totals: Ints
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class VisibleTree:
     """A view: its rows in the order of the report, the root first."""
 
-    forest: Forest
+    forest: NodeForest
     row: Ints
     """Which row of the tree each is."""
     figures: Ints
@@ -72,14 +154,14 @@ class Shown:
     """The node of each row, as in Tree."""
     parent_type: str = ""
     """The type of rows that are no node."""
-    groups: Groups | None = None
+    groups: NodeGroups | None = None
     """The accounted nodes of each ``row``, where rows have several; row -1 has none."""
-    beyond: Beyond | None = None
+    beyond: ExactFigures | None = None
     """Of captures."""
 
-    def at(self, places: Ints) -> Shown:
+    def at(self, places: Ints) -> VisibleTree:
         """Some rows by their places in the report, each without what is above and below it."""
-        alone, node = Forest(np.zeros(len(places), np.int64)), self.node
+        alone, node = NodeForest(np.zeros(len(places), np.int64)), self.node
         return dataclasses.replace(
             self,
             forest=alone,
@@ -103,13 +185,15 @@ class Shown:
         return self.groups.of_row(row) if row >= 0 else self.row[:0]
 
 
-def nothing() -> Shown:
+def make_empty_tree() -> VisibleTree:
     """A root without rows or figures."""
     zero = np.zeros((len(FIGURES), 1), np.int64)
-    return Shown(Forest(np.zeros(1, np.int64)), np.array([-1]), zero, zero, np.zeros(1, np.bool_), pa.array([ROOT]))
+    return VisibleTree(
+        NodeForest(np.zeros(1, np.int64)), np.array([-1]), zero, zero, np.zeros(1, np.bool_), pa.array([ROOT])
+    )
 
 
-def shown(tree: Tree, options: Options) -> Shown:
+def show_tree(tree: ViewTree, options: ViewOptions) -> VisibleTree:
     """What ``options`` show of a tree."""
     rows, forest, figures = np.arange(len(tree.kept)), tree.forest, tree.figures
     if not tree.kept.all():
@@ -127,13 +211,17 @@ def shown(tree: Tree, options: Options) -> Shown:
 
     if options.start_name_regexes != EVERYTHING:
         assert names is not None
-        starts = full_matches(names, options.start_name_regexes)
+        starts = match_any(names, options.start_name_regexes)
         starts[0] = False
         inside = forest.under(starts) | starts
         inside[0] = True
         narrowed(inside)
     own = figures if tree.of_nodes else None
-    wanted = _reached(tree, forest, names, options) & large_enough(totals, options, own) & named(names, options)
+    wanted = (
+        _find_reached(tree, forest, names, options)
+        & is_large_enough(totals, options, own)
+        & is_shown_name(names, options)
+    )
     wanted &= forest.depth < options.max_depth
     wanted[0] = True
     moved = len(rows) < len(tree.kept) or not wanted.all()
@@ -142,17 +230,17 @@ def shown(tree: Tree, options: Options) -> Shown:
         totals = forest.below(figures) if moved else totals
     elif tree.of_nodes:
         totals[DEFINED, 0] -= 1  # the root counts itself among what is shown, and else not
-    order = _order(tree, forest, rows, totals, names, options, moved)
+    order = _order_rows(tree, forest, rows, totals, names, options, moved)
     rows, totals, figures = rows[order], totals[:, order], figures[:, order]
     names = tree.names(rows) if names is None else names.take(pa.array(order))
     node = None if tree.node is None else tree.node[rows]
     accounted = tree.accounted[rows]
-    return Shown(
-        Forest(forest.depth[order]), rows, figures, totals, accounted, names, node, tree.parent_type, tree.groups
+    return VisibleTree(
+        NodeForest(forest.depth[order]), rows, figures, totals, accounted, names, node, tree.parent_type, tree.groups
     )
 
 
-def _uses_names(options: Options) -> bool:
+def _uses_names(options: ViewOptions) -> bool:
     return bool(
         options.start_name_regexes != EVERYTHING
         or options.show_name_regexes != EVERYTHING
@@ -161,16 +249,16 @@ def _uses_names(options: Options) -> bool:
     )
 
 
-def _reached(tree: Tree, forest: Forest, names: pa.Array | None, options: Options) -> Flags:
+def _find_reached(tree: ViewTree, forest: NodeForest, names: pa.Array | None, options: ViewOptions) -> Flags:
     """Rows that no trimmed row hides. Views of nodes show a trimmed node, that of code does not."""
     if not options.trim_name_regexes:
         return np.ones(len(forest), np.bool_)
-    trimmed = full_matches(names, options.trim_name_regexes)
+    trimmed = match_any(names, options.trim_name_regexes)
     hidden = forest.under(trimmed)
     return ~hidden if tree.of_nodes else ~(hidden | trimmed)
 
 
-def large_enough(totals: Ints, options: Options, own: Ints | None = None) -> Flags:
+def is_large_enough(totals: Ints, options: ViewOptions, own: Ints | None = None) -> Flags:
     """Rows whose figures reach the least ones. ``own``: those of nodes themselves; None: rows have several."""
     large = np.ones(totals.shape[1], np.bool_)
     for name, option in _LEAST.items():
@@ -180,18 +268,24 @@ def large_enough(totals: Ints, options: Options, own: Ints | None = None) -> Fla
     return large
 
 
-def named(names: pa.Array | None, options: Options) -> Flags | np.bool_:
+def is_shown_name(names: pa.Array | None, options: ViewOptions) -> Flags | np.bool_:
     """Rows that are shown by their names. ``names`` may be None if all are."""
     wanted: Flags | np.bool_ = np.True_
     if options.show_name_regexes != EVERYTHING:
-        wanted = full_matches(names, options.show_name_regexes)
+        wanted = match_any(names, options.show_name_regexes)
     if options.hide_name_regexes:
-        wanted = wanted & ~full_matches(names, options.hide_name_regexes)
+        wanted = wanted & ~match_any(names, options.hide_name_regexes)
     return wanted
 
 
-def _order(
-    tree: Tree, forest: Forest, rows: Ints, totals: Ints, names: pa.Array | None, options: Options, moved: bool
+def _order_rows(
+    tree: ViewTree,
+    forest: NodeForest,
+    rows: Ints,
+    totals: Ints,
+    names: pa.Array | None,
+    options: ViewOptions,
+    moved: bool,
 ) -> Ints:
     """The order of the report."""
     if options.order_by in FIGURES:
@@ -200,9 +294,259 @@ def _order(
         return forest.sorted(-np.diff(tree.groups.begins)[rows])
     if tree.by_name and not moved:
         return np.arange(len(rows))
-    return forest.sorted(name_ranks(tree.names(rows) if names is None else names))
+    return forest.sorted(rank_names(tree.names(rows) if names is None else names))
 
 
-def name_ranks(names: pa.Array) -> Ints:
+def rank_names(names: pa.Array) -> Ints:
     """The places of names in the order of their bytes; equal names share one."""
     return np.asarray(pc.rank(names, tiebreaker="dense")).astype(np.int64)
+
+
+SCOPE_TYPE = "_kTFScopeParent"
+"""The type by which scopes that are no nodes are accounted."""
+
+
+def build_scope_tree(recorded: RecordedGraph, scopes: NameScopes, options: ViewOptions) -> ViewTree:
+    """Scopes and nodes. Rows that are not accounted stay if something below them is, and are summed up all the same."""
+    is_node = scopes.node >= 0
+    figures = np.zeros((len(recorded.rows), len(is_node)), np.int64)
+    figures[DEFINED] = 1
+    figures[:, is_node] = recorded.ticks(options.step)[:, scopes.node[is_node]]
+    accounted = np.full(len(is_node), match_any(pa.array([SCOPE_TYPE]), options.account_type_regexes)[0])
+    accounted[is_node] = (recorded.times_accounted(options.account_type_regexes) > 0)[scopes.node[is_node]]
+    accounted[0] = False
+    kept = scopes.forest.below(accounted.astype(np.int64)) > 0
+    kept[0] = True
+    return ViewTree(scopes.forest, figures, accounted, kept, scopes.names, scopes.node, SCOPE_TYPE, by_name=True)
+
+
+_ROOT_TYPE = "_TFGraphParent"
+
+
+class InputWalk:
+    """The nodes in the order in which the walk meets them, after the root."""
+
+    def __init__(self, recorded: RecordedGraph) -> None:
+        begins, producer = recorded.links
+        size = len(recorded)
+        roots = np.flatnonzero(np.bincount(producer, minlength=size) == 0)
+        following, path, order, depth = (np.full(size, -1, np.int64) for _ in range(4))
+        met = input_walk(begins, producer, roots, following, path, order, depth)
+        self.node: Ints = np.append(-1, order[:met])
+        self.forest = NodeForest(np.append(0, depth[:met]))
+
+
+def build_graph_tree(recorded: RecordedGraph, walk: InputWalk, options: ViewOptions) -> ViewTree:
+    """The nodes that are accounted; others leave their inputs to their consumers."""
+
+    def names(rows: Ints) -> pa.Array:
+        nodes = walk.node[rows]
+        return pc.fill_null(recorded.names.take(pa.array(nodes, mask=nodes < 0)), ROOT)
+
+    figures = np.zeros((len(recorded.rows), len(walk.node)), np.int64)
+    figures[DEFINED, 0] = 1
+    figures[:, 1:] = recorded.ticks(options.step)[:, walk.node[1:]]
+    accounted = np.zeros(len(walk.node), np.bool_)
+    accounted[1:] = (recorded.times_accounted(options.account_type_regexes) > 0)[walk.node[1:]]
+    kept = accounted.copy()
+    kept[0] = True
+    return ViewTree(walk.forest, figures, accounted, kept, names, walk.node, _ROOT_TYPE)
+
+
+class OpNodes:
+    """The ops in the order of their names, and their nodes."""
+
+    def __init__(self, recorded: RecordedGraph) -> None:
+        encoded = recorded.ops.dictionary_encode()
+        order = np.asarray(pc.sort_indices(encoded.dictionary)).astype(np.int64)
+        place = np.argsort(order)
+        self.names = encoded.dictionary.take(pa.array(order))
+        row = place[np.asarray(encoded.indices).astype(np.int64)]
+        self.groups = NodeGroups.of(row, np.arange(len(recorded)), len(order))
+
+
+def show_ops(recorded: RecordedGraph, ops: OpNodes, options: ViewOptions) -> VisibleTree:
+    """The ops that are shown, below a root that has the sums of all."""
+    account = account_groups(recorded, ops.groups, options)
+    order = _order_ops(ops.names, account.figures, options)
+    order = order[account.accounted[order]]
+    figures = account.figures[:, order]
+    totals = _sum_suffixes(figures)
+    root = totals[:, 0] if len(order) else np.zeros(len(recorded.rows), np.int64)
+    names = ops.names.take(pa.array(order))
+    wanted = _select_stretch(names, options) & is_large_enough(totals, options) & is_shown_name(names, options)
+    wanted &= figures[FIGURES.index("definition_count")] >= options.min_occurrence
+    order, figures, totals = order[wanted], figures[:, wanted], totals[:, wanted]
+    if options.account_displayed_op_only:
+        totals = _sum_suffixes(figures)
+        root = totals[:, 0] if len(order) else np.zeros(len(recorded.rows), np.int64)
+    figures = np.c_[np.zeros(len(recorded.rows), np.int64), figures]
+    names = pa.concat_arrays([pa.array([ROOT]), ops.names.take(pa.array(order))])
+    rows = np.r_[-1, order]
+    accounted = np.ones(len(rows), np.bool_)
+    accounted[0] = False
+    chain = NodeForest(np.arange(len(rows)))
+    return VisibleTree(chain, rows, figures, np.c_[root, totals], accounted, names, groups=account.groups)
+
+
+def _order_ops(names: pa.Array, figures: Ints, options: ViewOptions) -> Ints:
+    if options.order_by == "name":
+        return np.arange(len(names))
+    by = "definition_count" if options.order_by == "occurrence" else options.order_by
+    return np.argsort(~figures[FIGURES.index(by)], kind="stable")
+
+
+def _sum_suffixes(figures: Ints) -> Ints:
+    sums: Ints = np.cumsum(figures[:, ::-1], axis=1)[:, ::-1]
+    return sums
+
+
+def _select_stretch(names: pa.Array, options: ViewOptions) -> Flags:
+    """From the first row that starts the view to the one before that which ends it."""
+    begin = 0
+    if options.start_name_regexes not in (EVERYTHING, ()):
+        starts = np.flatnonzero(match_any(names, options.start_name_regexes))
+        begin = int(starts[0]) if len(starts) else len(names)
+    end = min(len(names), max(begin + options.max_depth + 1, begin))
+    ends = np.flatnonzero(match_any(names, options.trim_name_regexes)[begin:end])
+    wanted = np.zeros(len(names), np.bool_)
+    wanted[begin : begin + int(ends[0]) if len(ends) else end] = True
+    return wanted
+
+
+GRADIENT = " (gradient)"
+_BEFORE_NAME, _AFTER_NAME = "gradients/", "_grad/"
+_LONG, _PART = 20, 17  # letters of a function
+_LINE_BITS = 32
+_LINE = (1 << _LINE_BITS) - 1
+
+
+class CodeLines:
+    """The rows: 0 is the root. ``frame`` is the place of a row's first frame in ``frames``, of the root -1."""
+
+    def __init__(self, recorded: RecordedGraph) -> None:
+        traces = get_plain(recorded.nodes["trace"])
+        self.frames = pc.list_flatten(traces)
+        lengths = get_numbers(pc.fill_null(pc.list_value_length(traces), 0))
+        self.is_known = bool(lengths.any())
+        begins = np.cumsum(lengths) - lengths
+        made = _Made(recorded, np.flatnonzero(lengths))
+        self.unmatched_gradients = made.unmatched
+        """How many nodes, without frames or absent, have gradients with frames, which are in no row then."""
+        labels, label_of = _make_labels(self.frames)
+        parent, frame, label, leaf = _make_rows(made, begins, lengths, label_of, len(labels))
+        order = sort_preorder(parent)
+        place = np.argsort(order)
+        self.forest = NodeForest(measure_depths(parent)[order])
+        self.frame, label = frame[order], label[order]
+        self.is_gradient = label >= len(labels)
+        both = pa.concat_arrays([labels, pc.binary_join_element_wise(labels, GRADIENT, "")])
+        self.names = pc.fill_null(both.take(pa.array(label, mask=label < 0)), ROOT)
+        self.groups = NodeGroups.of(place[leaf[made.entry]], made.node, len(order))
+
+
+class _Made:
+    """In the order of insertion: the nodes whose frames become rows, and the nodes that are put at the last of them."""
+
+    def __init__(self, recorded: RecordedGraph, traced: Ints) -> None:
+        names = recorded.names.take(pa.array(traced))
+        gradients = defaultdict[str, list[int]](list)
+        others = np.ones(len(traced), np.bool_)
+        marked = (get_numbers(pc.find_substring(names, mark)) >= 0 for mark in (_BEFORE_NAME, _AFTER_NAME))
+        for place in np.flatnonzero(np.logical_and(*marked)).tolist():
+            of = find_forward_name(names[place].as_py())
+            if of is not None:
+                others[place] = False
+                gradients[of].append(int(traced[place]))
+        known = sorted(gradients, key=str.encode)
+        forward = names.filter(pa.array(others))
+        place_of = get_numbers(pc.fill_null(pc.index_in(pa.array(known, pa.string()), forward), -1))
+        found = [(gradients[name], place) for name, place in zip(known, place_of.tolist(), strict=True) if place >= 0]
+        self.unmatched = len(known) - len(found)
+        self.gradients = len(found)
+        """How many of the last entries are of gradients."""
+        forward_nodes = traced[others]
+        self.path: Ints = np.r_[forward_nodes, forward_nodes[[place for _, place in found]]]
+        self.entry: Ints = np.r_[
+            np.arange(len(forward_nodes)),
+            np.repeat(len(forward_nodes) + np.arange(len(found)), [len(nodes) for nodes, _ in found]),
+        ]
+        self.node: Ints = np.r_[forward_nodes, [node for nodes, _ in found for node in nodes]].astype(np.int64)
+
+
+def find_forward_name(name: str) -> str | None:
+    """The node that a node of a gradient belongs to, by name; None: for others.
+
+    tfprof takes the text between the first ``gradients/`` and the first ``_grad/``, or all that follows the former if
+    the latter comes before it.
+    """
+    before, after = name.find(_BEFORE_NAME), name.find(_AFTER_NAME)
+    if before < 0 or after < 0:
+        return None
+    begin = before + len(_BEFORE_NAME)
+    if after == begin:
+        return None
+    return name[begin:after] if after > begin else name[begin:]
+
+
+def _make_labels(frames: pa.Array) -> tuple[pa.Array, Ints]:
+    """The different texts of frames, and which of them each frame has. Of a damaged profile some have no text."""
+    files, functions = get_coded(frames.field("file")), get_coded(frames.field("function"))
+    short_files = [(one or "").rpartition("/")[2] for one in files.dictionary.to_pylist()]
+    short_functions = [_shorten(one or "") for one in functions.dictionary.to_pylist()]
+    both = get_numbers(files.indices) * max(1, len(short_functions)) + get_numbers(functions.indices)
+    places = pa.array(both).dictionary_encode()
+    lines = get_numbers(pc.fill_null(frames.field("line"), 0)) & _LINE
+    frames_of = pa.array((get_numbers(places.indices) << _LINE_BITS) + lines).dictionary_encode()
+    place, line = get_numbers(frames_of.dictionary) >> _LINE_BITS, get_numbers(frames_of.dictionary) & _LINE
+    file, function = np.divmod(get_numbers(places.dictionary)[place], max(1, len(short_functions)))
+    rows = zip(file.tolist(), line.astype(np.uint32).view(np.int32).tolist(), function.tolist(), strict=True)
+    encoded = pa.array([f"{short_files[a]}:{n}:{short_functions[b]}" for a, n, b in rows], pa.string())
+    encoded = encoded.dictionary_encode()
+    return encoded.dictionary, get_numbers(encoded.indices)[get_numbers(frames_of.indices)]
+
+
+def _shorten(function: str) -> str:
+    data = function.encode()
+    return function if len(data) < _LONG else data[:_PART].decode(errors="replace") + "..."
+
+
+def _make_rows(made: _Made, begins: Ints, lengths: Ints, label_of: Ints, labels: int) -> tuple[Ints, Ints, Ints, Ints]:
+    """Rows level by level, in the order of insertion: parent, first frame, label (that of a gradient is ``labels``
+    more); and for each entry of ``made`` its last row."""
+    path = made.path
+    shift = np.zeros(len(path), np.int64)
+    shift[len(path) - made.gradients :] = labels
+    current = np.zeros(len(path), np.int64)
+    parents, frames, names = [np.array([-1])], [np.array([-1])], [np.array([-1])]
+    rows, level = 1, 0
+    left = np.arange(len(path))
+    while len(left := left[lengths[path[left]] > level]):
+        frame = begins[path[left]] + level
+        name = label_of[frame] + shift[left]
+        distinct = pa.array(current[left] * (2 * labels) + name).dictionary_encode()  # in the order of insertion
+        which = get_numbers(distinct.indices)
+        parent, label = np.divmod(get_numbers(distinct.dictionary), 2 * labels)
+        first = np.empty(len(parent), np.int64)
+        first[which[::-1]] = frame[::-1]
+        parents.append(parent)
+        frames.append(first)
+        names.append(label)
+        current[left] = rows + which
+        rows += len(parent)
+        level += 1
+    return np.concatenate(parents), np.concatenate(frames), np.concatenate(names), current
+
+
+def build_code_tree(recorded: RecordedGraph, lines: CodeLines, options: ViewOptions) -> ViewTree:
+    """Lines of code. Lines that are not accounted stay if something below them is."""
+    account = account_groups(recorded, lines.groups, options)
+    accounted = account.accounted.copy()
+    accounted[0] = False
+    kept = lines.forest.below(accounted.astype(np.int64)) > 0
+    kept[0] = True
+
+    def names(rows: Ints) -> pa.Array:
+        return lines.names.take(pa.array(rows))
+
+    return ViewTree(lines.forest, account.figures, accounted, kept, names, groups=account.groups)

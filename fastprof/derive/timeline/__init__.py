@@ -1,6 +1,3 @@
 """Timeline: what does a trace viewer show of a host: processes, tracks, derived lines, flows, counters?"""
 
-__all__ = [
-    "counter_tracks", "derived_lines", "derived_track", "event_groups", "flow_ends", "flows", "host_timeline",
-    "run_range", "step_bands", "stream_counters", "track_order",
-]  # fmt: skip
+__all__ = ["counter_tracks", "derived_lines", "derived_track", "event_groups", "flows", "host_timeline"]

@@ -1,4 +1,5 @@
-"""Values over time: counters of a capture, and memory that its allocators have in use."""
+"""Values over time: recorded counters, memory in use by allocator, launched kernels in each stream's queue, and copy
+bandwidth."""
 
 from __future__ import annotations
 
@@ -10,16 +11,18 @@ import numpy as np
 import numpy.typing as npt
 
 from fastprof._native import records
-from fastprof.decode.plane_kinds import device_of
-from fastprof.derive.memory.memory_events import HEAP, STACK, memory_events
+from fastprof.decode.plane_kinds import find_device_of_plane
+from fastprof.derive.memory.memory_events import HEAP, STACK, read_memory_events
 from fastprof.derive.memory.memory_events import STATS as MEMORY_STATS
-from fastprof.derive.timeline.track_order import Process, processes_of
-from fastprof.schema.array_types import Int64s
+from fastprof.derive.ops.stream_events import GpuStreams, count_queued, read_streams, select_copies
+from fastprof.derive.ops.stream_events import StreamSeries as Points
+from fastprof.derive.timeline.host_timeline import Process, list_processes
+from fastprof.schema.columns import Int64s
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import COUNTER_LINE, HOST_THREADS, HostEvents, Plane
-from fastprof.tables.host_reader import host_lines, read_host
+from fastprof.tables.host_reader import read_host, read_host_lines
 from fastprof.tables.table_set import TableSet
-from fastprof.wording.patterns import pattern_of
+from fastprof.wording.patterns import compile_late
 
 _LINES: Final = rf"^{COUNTER_LINE}$"
 _THREADS: Final = rf"^{HOST_THREADS}$"
@@ -33,7 +36,7 @@ _UNITS: Final = {
     "_mw": "mW",
     "_c": "°C",
 }
-_BRACKETED: Final = pattern_of(r"\[([^][]{1,16})\]$")
+_BRACKETED: Final = compile_late(r"\[([^][]{1,16})\]$")
 """The unit in a name of XPU's scope profiler: ``GpuTime [ns]``."""
 _UNIT_OF_STAT: Final = {"% util": "%", "fills": "", "spills": ""}
 """Stats of hardware units, which say what a value is: the event has the name of the counter."""
@@ -55,23 +58,23 @@ class Series:
     @property
     def title(self) -> str:
         """The name with the unit, unless the name states it, for trace files, which have no other place for units."""
-        stated = self.unit in ("", "bytes") or _unit(self.name) == self.unit
+        stated = self.unit in ("", "bytes") or _guess_unit(self.name) == self.unit
         return self.name if stated else f"{self.name} ({self.unit})"
 
 
-def counter_tracks(tables: TableSet, number: int, processes: Sequence[Process] | None = None) -> list[Series]:
+def list_counter_tracks(tables: TableSet, number: int, processes: Sequence[Process] | None = None) -> list[Series]:
     """Of capture ``number`` of the session: what its counter lines count, and of each allocator the bytes in use.
 
     ``processes``: those of the host, None: as the whole capture has them."""
-    known = processes_of(host_lines(tables, number)) if processes is None else processes
-    by_plane = {_key(process.plane): process for process in known}
-    return [*_counters(tables, number, by_plane), *_memory(tables, number, by_plane)]
+    known = list_processes(read_host_lines(tables, number)) if processes is None else processes
+    by_plane = {_identify_plane(process.plane): process for process in known}
+    return [*_list_counters(tables, number, by_plane), *_list_memory_series(tables, number, by_plane)]
 
 
 _ByPlane = dict[tuple[str, int], Process]
 
 
-def _key(plane: Plane) -> tuple[str, int]:
+def _identify_plane(plane: Plane) -> tuple[str, int]:
     """Identifies a plane among those of its host, however many of them are read."""
     return plane.name, plane.xplane_id
 
@@ -79,7 +82,7 @@ def _key(plane: Plane) -> tuple[str, int]:
 # ---- counter lines
 
 
-def _counters(tables: TableSet, number: int, by_plane: _ByPlane) -> Iterator[Series]:
+def _list_counters(tables: TableSet, number: int, by_plane: _ByPlane) -> Iterator[Series]:
     """An event of a counter line records its value in a stat, which usually has the name of the event. A value holds
     until the next of that name."""
     host = tables.session.hosts[number]
@@ -88,14 +91,16 @@ def _counters(tables: TableSet, number: int, by_plane: _ByPlane) -> Iterator[Ser
         return
     events = read_host(chosen, number, (), tuple(chosen.stat_names()), ())
     for plane in events.planes:
-        process = by_plane.get(_key(plane))
+        process = by_plane.get(_identify_plane(plane))
         if process is not None:
             taken: set[str] = set()
             for stat in sorted(events.stats, key=lambda name: name not in _UNIT_OF_STAT):
-                yield from _of_stat(events, plane, process, stat, taken)
+                yield from _list_stat_series(events, plane, process, stat, taken)
 
 
-def _of_stat(events: HostEvents, plane: Plane, process: Process, stat: str, taken: set[str]) -> Iterator[Series]:
+def _list_stat_series(
+    events: HostEvents, plane: Plane, process: Process, stat: str, taken: set[str]
+) -> Iterator[Series]:
     """The values of one stat by the name of their events. ``taken``: names that other stats of the plane have."""
     found = events.stat(stat).of_kinds(_NUMBERS)
     here = slice(*np.searchsorted(found.rows, [plane.first, plane.last]))
@@ -112,11 +117,11 @@ def _of_stat(events: HostEvents, plane: Plane, process: Process, stat: str, take
         is_unit = stat in _UNIT_OF_STAT and name not in taken
         shown = name if is_unit or (name == stat and name not in taken) else f"{name} {stat}"
         taken.add(shown)
-        unit = _UNIT_OF_STAT[stat] if is_unit else _unit(shown)
+        unit = _UNIT_OF_STAT[stat] if is_unit else _guess_unit(shown)
         yield Series(process, shown, unit, events.start_ps[rows[mine]], values[mine])
 
 
-def _unit(name: str) -> str:
+def _guess_unit(name: str) -> str:
     bracketed = _BRACKETED.search(name)
     return bracketed[1] if bracketed else next((unit for end, unit in _UNITS.items() if name.endswith(end)), "")
 
@@ -124,10 +129,10 @@ def _unit(name: str) -> str:
 # ---- memory
 
 
-def _memory(tables: TableSet, number: int, by_plane: _ByPlane) -> Iterator[Series]:
+def _list_memory_series(tables: TableSet, number: int, by_plane: _ByPlane) -> Iterator[Series]:
     """Bytes in use of each allocator after each allocation and free that records them."""
     events = read_host(tables, number, (_THREADS,), MEMORY_STATS, ())
-    found = memory_events(events)
+    found = read_memory_events(events)
     threads = next((one for (name, _), one in by_plane.items() if name == HOST_THREADS), None)
     if threads is None:
         return
@@ -137,11 +142,11 @@ def _memory(tables: TableSet, number: int, by_plane: _ByPlane) -> Iterator[Serie
         recorded = known[here]
         if recorded.any():
             times, used = found.start_ps[here][recorded], found.in_use_bytes[here][recorded]
-            process = _device_of(allocator, by_plane) or threads
+            process = _find_device(allocator, by_plane) or threads
             yield Series(process, f"memory in use: {allocator}", "bytes", times, used)
 
 
-def _device_of(allocator: str, by_plane: _ByPlane) -> Process | None:
+def _find_device(allocator: str, by_plane: _ByPlane) -> Process | None:
     """The device whose memory an allocator called ``GPU_4_bfc``, or by the number of its device, has; None: the host's,
     or of a device that the capture does not have."""
     match = _OF_DEVICE.fullmatch(allocator)
@@ -149,7 +154,42 @@ def _device_of(allocator: str, by_plane: _ByPlane) -> Process | None:
         return None
     kinds = (match["kind"].upper(),) if match["kind"] else ("GPU", "TPU")
     wanted = [(kind, int(match["number"])) for kind in kinds]
-    return next((one for (name, _), one in by_plane.items() if device_of(name) in wanted), None)
+    return next((one for (name, _), one in by_plane.items() if find_device_of_plane(name) in wanted), None)
 
 
-_OF_DEVICE: Final = pattern_of(r"(?:(?P<kind>GPU|TPU)_)?(?P<number>[0-9]{1,9})(?:_bfc)?", re.ASCII | re.IGNORECASE)
+_OF_DEVICE: Final = compile_late(r"(?:(?P<kind>GPU|TPU)_)?(?P<number>[0-9]{1,9})(?:_bfc)?", re.ASCII | re.IGNORECASE)
+
+
+def list_stream_counters(events: HostEvents, processes: Sequence[Process]) -> list[Series]:
+    """The queue of each stream, and the bandwidth of each kind of copies of a GPU. ``processes``: those of the host."""
+    streams = read_streams(events)
+    process_of = {one.plane.number: one for one in processes}
+    return [*_list_queues(streams, process_of), *_list_bandwidths(events, streams, process_of)]
+
+
+def _list_queues(streams: GpuStreams, process_of: dict[int, Process]) -> Iterator[Series]:
+    series = count_queued(streams.events)
+    for stream in np.unique(series.of).tolist():
+        line, part = streams.lines[stream], series.part(stream)
+        last = _keep_last_of_times(series, part)
+        length = series.value[part][last].astype(np.int64)
+        yield Series(
+            process_of[line.plane.number], f"queue length: {line.name.strip()}", "", series.time_ps[part][last], length
+        )
+
+
+def _list_bandwidths(events: HostEvents, streams: GpuStreams, process_of: dict[int, Process]) -> Iterator[Series]:
+    for plane, mine in streams.of_planes():
+        copies = select_copies(events, mine)
+        series = copies.bandwidths()
+        for number, kind in enumerate(copies.kinds):
+            if np.isfinite(copies.gbps[copies.of == number]).any():
+                part = series.part(number)
+                last = _keep_last_of_times(series, part)
+                times, gbps = series.time_ps[part][last], series.value[part][last]
+                yield Series(process_of[plane], f"bandwidth: {kind}", "GB/s", times, gbps)
+
+
+def _keep_last_of_times(series: Points, part: slice) -> npt.NDArray[Any]:
+    """The last point of each time, which has the value that holds from then on."""
+    return np.flatnonzero(np.append(np.diff(series.time_ps[part]) != 0, True))

@@ -1,21 +1,166 @@
-"""Derived tracks: their events as columns, and how those of a host become one timeline."""
+"""Derived tracks: their events as columns, the names that deriving makes, runs of one name joined level by level, and
+the timeline of a host made of them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from fastprof.derive.steps.device_steps import by_time
-from fastprof.derive.timeline.host_timeline import HostTimeline, numbers_of
-from fastprof.derive.timeline.plane_names import PlaneNames
-from fastprof.derive.timeline.track_order import EVENTS, Process, Track
-from fastprof.schema.array_types import Int32s, Int64s
+from fastprof._native.timeline_kernels import DerivedLine
+from fastprof.derive.devices.op_names import Framework, parse_op_name
+from fastprof.derive.steps.device_steps import sort_by_start
+from fastprof.derive.timeline.host_timeline import EVENTS, HostTimeline, Process, Track, number_names
+from fastprof.schema.columns import Int32s, Int64s
 from fastprof.schema.value_classes import dataclass
-from fastprof.tables.host_events import HostEvents, Line
+from fastprof.tables.host_events import HostEvents, Line, Plane
+
+_SPACES = " \t\n\v\f\r"
+
+
+def list_metas_by_plane(events: HostEvents) -> Callable[[Plane], npt.NDArray[np.intp]]:
+    """What gives the rows of metadata of each plane, ascending."""
+    order = np.argsort(events.meta_plane, kind="stable")
+    planes = events.meta_plane[order]
+    return lambda plane: order[slice(*np.searchsorted(planes, [plane.number, plane.number + 1]))]
+
+
+class PlaneNames:
+    """``names``, ``displayed``: by number. ``metas``: the row of the capture's metadata, -1: there is none."""
+
+    def __init__(self, events: HostEvents, metas: npt.NDArray[np.intp]) -> None:
+        """``metas``: rows of metadata of the plane."""
+        self.names: list[str] = []
+        self.displayed: list[str] = []
+        self.metas: list[int] = []
+        self.renamed: dict[int, str] = {}
+        """Display names that metadata of the capture gets, by row."""
+        self._display_names = events.display_names
+        self._rows: dict[str, int] = {}
+        for row in metas[::-1].tolist():
+            self._rows[events.names[row]] = row
+        self._number: dict[str, int] = {}
+
+    def number(self, name: str, displayed: str = "") -> int:
+        """The number of a name. ``displayed``: how it is shown, unless another form is known already."""
+        found = self._number.get(name)
+        if found is None:
+            row = self._rows.get(name, -1)
+            found = self._number[name] = self._add(name, self._display_names[row] if row >= 0 else "", row)
+        if displayed and not self.displayed[found]:
+            self.displayed[found] = displayed
+            if self.metas[found] >= 0:
+                self.renamed[self.metas[found]] = displayed
+        return found
+
+    def numbers(self, names: Sequence[str]) -> list[int]:
+        return [self.number(name) for name in names]
+
+    def nameless(self, displayed: str) -> int:
+        """The number of a new name that is empty, and so is no other's."""
+        return self._add("", displayed, -1)
+
+    def _add(self, name: str, displayed: str, row: int) -> int:
+        self.names.append(name)
+        self.displayed.append(displayed)
+        self.metas.append(row)
+        return len(self.names) - 1
+
+
+def list_scopes(full_name: str) -> list[str]:
+    """The scopes that an op of TensorFlow or JAX lies in, outermost first."""
+    op = parse_op_name(full_name)
+    return op.name.split("/")[:-1] if op.framework in (Framework.TENSORFLOW, Framework.JAX) else []
+
+
+def get_displayed_op(full_name: str) -> str:
+    """The op as trace viewers show it: its type."""
+    op = parse_op_name(full_name)
+    if op.framework is Framework.UNKNOWN:
+        return op.name.rstrip(_SPACES)
+    return "Iterator::" + op.name.split("::")[-1] if op.framework is Framework.TF_DATA else op.type
+
+
+def number_op(names: PlaneNames, full_name: str) -> int:
+    return names.number(full_name, get_displayed_op(full_name))
+
+
+Lists = tuple[Int64s, Int64s]
+"""Offsets of lists of numbers, and their values."""
+
+
+@dataclass(frozen=True, slots=True)
+class LevelSource:
+    """The events that lines are derived from, in order. ``key``: int32, number of the lists of names; -1: none.
+    ``scopes``: int32, the place of the ids of ranges in ``scope_lists``, -1: none; None: nobody has any."""
+
+    start_ps: Int64s
+    duration_ps: Int64s
+    group: Int32s
+    key: Int32s
+    over_gaps: bool
+    scopes: Int32s | None = None
+    scope_lists: Lists | None = None
+
+    def in_outermost(self) -> LevelSource:
+        """The same in the outermost of their ranges alone."""
+        if self.scope_lists is None:
+            return self
+        offsets, values = self.scope_lists
+        outermost = np.arange(len(offsets), dtype=np.int64), values[offsets[:-1]]
+        return replace(self, scope_lists=outermost)
+
+
+@dataclass(frozen=True, slots=True)
+class Levels:
+    """Derived events. ``closes``: by event of the source, whether all that was open ended there; ``deepest``: the
+    derived event of its deepest level, -1: none."""
+
+    start_ps: Int64s
+    duration_ps: Int64s
+    name: Int64s
+    group: Int32s
+    closes: npt.NDArray[np.uint8]
+    deepest: Int64s
+
+
+def make_lists(values: Sequence[Sequence[int]]) -> Lists:
+    offsets = np.zeros(len(values) + 1, np.int64)
+    offsets[1:] = np.cumsum([len(one) for one in values])
+    return offsets, np.array([number for one in values for number in one], np.int64)
+
+
+def make_singles(values: Int64s) -> Lists:
+    """A list for each value, which has that one alone."""
+    return np.arange(len(values) + 1, dtype=np.int64), np.ascontiguousarray(values)
+
+
+def derive_levels(
+    source: LevelSource,
+    names: Lists,
+    closed: npt.NDArray[np.uint8] | None = None,
+    *,
+    close: bool = False,
+    scoped: bool = False,
+) -> Levels:
+    """The line of these names by key. ``closed``: where what events lie in ends, so that they end, too. ``close``:
+    whether events end in an orderly way after the last one. ``scoped``: whether ids of ranges keep events apart."""
+    scopes = source.scopes if scoped else None
+    line = DerivedLine(
+        source.start_ps, source.duration_ps, source.group, source.key, names,
+        scopes, source.scope_lists if scopes is not None else None, closed, source.over_gaps, close,
+    )  # fmt: skip
+    count, many = line.count(), len(source.start_ps)
+    found = Levels(
+        np.empty(count, np.int64), np.empty(count, np.int64), np.empty(count, np.int64), np.empty(count, np.int32),
+        np.empty(many, np.uint8), np.empty(many, np.int64),
+    )  # fmt: skip
+    line.fill(found.start_ps, found.duration_ps, found.name, found.group, found.closes, found.deepest)
+    return found
+
 
 Values = npt.NDArray[Any] | list[str]
 
@@ -67,7 +212,7 @@ class DerivedTrack:
         return len(self.start_ps)
 
 
-def joined(host: str, processes: list[Process], found: Sequence[DerivedTrack]) -> DerivedTimeline:
+def join_tracks(host: str, processes: list[Process], found: Sequence[DerivedTrack]) -> DerivedTimeline:
     """The tracks that have events, as one timeline."""
     parts = sorted((one for one in found if len(one)), key=lambda one: (one.process.number, one.tid))
     texts: dict[str, int] = {}
@@ -79,12 +224,12 @@ def joined(host: str, processes: list[Process], found: Sequence[DerivedTrack]) -
         last = first + len(part)
         tracks.append(Track(len(tracks), part.process, part.tid, part.title, part.kind, first, last))
         order = np.lexsort((-part.duration_ps, part.start_ps))
-        columns.append(_columns(part, order, texts))
+        columns.append(_make_columns(part, order, texts))
         made.append(order)
-        args += [_moved(arg, order, first) for arg in part.args]
+        args += [_move_arg(arg, order, first) for arg in part.args]
         first = last
     start, duration, name, group, long_name, meta = (
-        np.concatenate(column) for column in zip(_nothing(), *columns, strict=True)
+        np.concatenate(column) for column in zip(_make_empty_timeline(), *columns, strict=True)
     )
     renamed = {row: text for part in parts for row, text in part.names.renamed.items()}
     return DerivedTimeline(
@@ -93,49 +238,49 @@ def joined(host: str, processes: list[Process], found: Sequence[DerivedTrack]) -
     )  # fmt: skip
 
 
-def _nothing() -> tuple[npt.NDArray[Any], ...]:
+def _make_empty_timeline() -> tuple[npt.NDArray[Any], ...]:
     times, numbers = np.zeros(0, np.int64), np.zeros(0, np.int32)
     return times, times, numbers, numbers, numbers, numbers
 
 
-def _columns(part: DerivedTrack, order: Int64s, texts: dict[str, int]) -> tuple[npt.NDArray[Any], ...]:
+def _make_columns(part: DerivedTrack, order: Int64s, texts: dict[str, int]) -> tuple[npt.NDArray[Any], ...]:
     names = part.names
     used, name = np.unique(part.name[order], return_inverse=True)
     displayed = [names.displayed[one] for one in used.tolist()]
     long = [names.names[one] for one in used.tolist()]
     pairs = list(zip(displayed, long, strict=True))
-    shown = numbers_of([short or name for short, name in pairs], texts)[name]
+    shown = number_names([short or name for short, name in pairs], texts)[name]
     if part.shown is not None:
-        shown = numbers_of(part.shown, texts)[order]
+        shown = number_names(part.shown, texts)[order]
     long_name = np.array([texts.setdefault(name, len(texts)) if short else -1 for short, name in pairs], np.int32)
     meta = np.array([names.metas[one] for one in used.tolist()], np.int32)
     group = part.group[order]
     return part.start_ps[order], part.duration_ps[order], shown, group, long_name[name], meta[name]
 
 
-def _moved(arg: Arg, order: Int64s, first: int) -> Arg:
+def _move_arg(arg: Arg, order: Int64s, first: int) -> Arg:
     """The arg, of rows of the timeline."""
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(len(order))
     rows = place[arg.rows]
     by_row = np.argsort(rows)
     kinds = None if arg.kinds is None else arg.kinds[by_row]
-    return Arg(arg.name, first + rows[by_row], _taken(arg.values, by_row), kinds)
+    return Arg(arg.name, first + rows[by_row], _take_values(arg.values, by_row), kinds)
 
 
-def _taken(values: Values, order: Int64s) -> Values:
+def _take_values(values: Values, order: Int64s) -> Values:
     return [values[i] for i in order.tolist()] if isinstance(values, list) else values[order]
 
 
-def rows_of(lines: Iterable[Line]) -> Int64s:
+def list_line_rows(lines: Iterable[Line]) -> Int64s:
     """The rows of lines, one line after the other."""
     return np.concatenate([np.arange(line.first, line.last) for line in lines] or [np.zeros(0, np.int64)])
 
 
-def in_time_order(events: HostEvents, rows: npt.NDArray[Any], duration_ps: Int64s | None = None) -> Int64s:
+def sort_by_time(events: HostEvents, rows: npt.NDArray[Any], duration_ps: Int64s | None = None) -> Int64s:
     """The rows by start, shorter first; equal ones in the order that std::sort leaves them in. ``duration_ps``: in
     place of those of the rows."""
     rows = np.asarray(rows, np.int64)
     duration = events.duration_ps[rows] if duration_ps is None else duration_ps
-    ordered: Int64s = rows[by_time(events.start_ps[rows], duration)]
+    ordered: Int64s = rows[sort_by_start(events.start_ps[rows], duration)]
     return ordered

@@ -1,4 +1,4 @@
-"""The groups of a host's events as viewers show them, and their names: those of its steps, batches and requests."""
+"""Event groups as viewers show them: their names, TPU step lines, and steps as bands over a timeline."""
 
 from __future__ import annotations
 
@@ -10,12 +10,108 @@ import numpy.typing as npt
 
 from fastprof._native.step_kernels import placed
 from fastprof.derive.host import Host
-from fastprof.derive.steps.device_steps import MODULE_LINES, grouping_line, spread
-from fastprof.derive.steps.event_types import KERNEL_EXECUTE, TF_OP
-from fastprof.derive.timeline.merged_steps import MergedSteps, merged_steps
-from fastprof.derive.timeline.track_order import is_grouped
-from fastprof.schema.array_types import Int32s
+from fastprof.derive.ops.stat_columns import find_stat_places, join_stat_values
+from fastprof.derive.steps.device_steps import (
+    MODULE_LINES,
+    STEP_LINES,
+    find_grouping_line,
+    read_device_times,
+    spread_groups,
+)
+from fastprof.derive.steps.event_graph import KERNEL_EXECUTE, TF_OP
+from fastprof.derive.timeline.host_timeline import Process, is_grouped, list_processes
+from fastprof.schema.columns import Int32s, Int64s
 from fastprof.schema.value_classes import dataclass
+from fastprof.tables.host_events import HostEvents, Line
+
+_IDLE, _OFFSET, _DURATION = "step_idle_time_ps", "device_offset_ps", "device_duration_ps"
+
+
+@dataclass(frozen=True, slots=True)
+class MergedSteps:
+    """``removed``: rows that are not shown. ``rows``: those that are, with the ``group`` and ``duration_ps`` that they
+    get. ``args``: stats that are set, by name: rows and int64 values."""
+
+    removed: Int64s
+    rows: Int64s
+    group: Int32s
+    duration_ps: Int64s
+    args: dict[str, tuple[Int64s, Int64s]]
+
+    @classmethod
+    def none(cls) -> MergedSteps:
+        rows = np.zeros(0, np.int64)
+        return cls(rows, rows, np.zeros(0, np.int32), rows, {})
+
+
+def merge_steps(host: Host) -> MergedSteps:
+    parts = []
+    if not host.groups.vetoed:
+        for plane in host.forest.tpu_planes:
+            for line in plane.lines:
+                if line.name in STEP_LINES and (host.groups.group_id[line.first : line.last] >= 0).any():
+                    parts.append(_merge_line(host, line))
+    if not parts:
+        return MergedSteps.none()
+    args = {}
+    for name in (_IDLE, _OFFSET, _DURATION):
+        rows, values = zip(*(part.args[name] for part in parts), strict=True)
+        args[name] = np.concatenate(rows), np.concatenate(values)
+    return MergedSteps(
+        np.concatenate([part.removed for part in parts]), np.concatenate([part.rows for part in parts]),
+        np.concatenate([part.group for part in parts]), np.concatenate([part.duration_ps for part in parts]), args,
+    )  # fmt: skip
+
+
+def _merge_line(host: Host, line: Line) -> MergedSteps:
+    """Of a line with steps of groups."""
+    events = host.raw
+    rows = np.arange(line.first, line.last)
+    groups = host.groups.group_id[rows]
+    fresh = np.append(True, groups[1:] != groups[:-1])
+    first = np.flatnonzero(fresh)
+    last = np.append(first[1:], len(rows)) - 1
+    known = groups[first] >= 0
+    end = events.start_ps[rows[last]] + events.duration_ps[rows[last]]
+    kept = rows[first[known]]
+    removed = np.setdiff1d(rows, kept)
+    args = {
+        _IDLE: (kept, _find_idle_times(events, rows, first, known)),
+        **_find_device_times(events, rows, first[known], last[known]),
+    }
+    return MergedSteps(removed, kept, groups[first[known]], end[known] - events.start_ps[kept], args)
+
+
+def _find_idle_times(events: HostEvents, rows: Int64s, first: npt.NDArray[Any], known: npt.NDArray[np.bool_]) -> Int64s:
+    """The idle time of each step. One that records none has that of the step before, as in XProf."""
+    at, values = events.ints(_IDLE)
+    has, _ = find_stat_places(at, rows)
+    sums = np.add.reduceat(join_stat_values(at, values, rows, 0), first)
+    if not has.any() or has[first[known]].all():
+        return sums[known]
+    carried, found = 0, []
+    for is_step, is_recorded, total in zip(known.tolist(), has[first].tolist(), sums.tolist(), strict=True):
+        carried = 0 if not is_step else total if is_recorded else carried + total
+        if is_step:
+            found.append(carried)
+    return np.array(found, np.int64)
+
+
+def _find_device_times(
+    events: HostEvents, rows: Int64s, first: npt.NDArray[Any], last: npt.NDArray[Any]
+) -> dict[str, tuple[Int64s, Int64s]]:
+    """When steps that are made of several ran by the device's clock, if the first of them records it."""
+    several = last > first
+    for name in (_OFFSET, _DURATION):
+        has, _ = find_stat_places(events.ints(name)[0], rows[first])
+        several &= has
+    kept = rows[first[several]]
+    if not len(kept):
+        return {_OFFSET: (kept, kept), _DURATION: (kept, kept)}
+    start, duration = read_device_times(events, rows)
+    begin = np.minimum.reduceat(start, first)
+    end = np.maximum.reduceat(start + duration, first)
+    return {_OFFSET: (kept, begin[several]), _DURATION: (kept, (end - begin)[several])}
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,31 +131,31 @@ class EventGroups:
     steps: MergedSteps
 
 
-def event_groups(host: Host) -> EventGroups:
+def read_event_groups(host: Host) -> EventGroups:
     """Of a host that was read with ``derived_lines.NEEDS``. A capture that is grouped already gets no other groups."""
     if is_grouped(host.raw):
         none, steps = np.full(len(host.raw), -1, np.int32), MergedSteps.none()
         return EventGroups(none, none.astype(np.int8), none[:0], [], steps)
-    steps = merged_steps(host)
-    return EventGroups(shown_groups(host), _eager(host), *_step_names(host, steps), steps)
+    steps = merge_steps(host)
+    return EventGroups(find_shown_groups(host), _mark_eager(host), *_list_step_names(host, steps), steps)
 
 
-def group_ids(host: Host) -> Int32s:
-    """Only the ``group_id`` of ``event_groups``."""
-    return np.full(len(host.raw), -1, np.int32) if is_grouped(host.raw) else shown_groups(host)
+def read_group_ids(host: Host) -> Int32s:
+    """Only the ``group_id`` of ``read_event_groups``."""
+    return np.full(len(host.raw), -1, np.int32) if is_grouped(host.raw) else find_shown_groups(host)
 
 
-def shown_groups(host: Host) -> Int32s:
+def find_shown_groups(host: Host) -> Int32s:
     """The group of each event, int32 by row, -1: none. Events of a TPU have that of the step they overlap, whatever
     the capture records; executions, if there are no steps, that of the one before if it ends as they begin."""
     events = host.raw
     found = host.groups.group_id
     if len(events.stat("group_id")):
         again = found.copy()
-        spread(events, host.forest.tpu_planes, again)
+        spread_groups(events, host.forest.tpu_planes, again)
         found = np.where(again >= 0, again, found)
     for plane in host.forest.tpu_planes:
-        line = grouping_line(plane)
+        line = find_grouping_line(plane)
         if line is not None and line.name in MODULE_LINES:
             here = slice(line.first, line.last)
             begin, duration = events.start_ps[here], events.duration_ps[here]
@@ -72,7 +168,7 @@ def shown_groups(host: Host) -> Int32s:
     return found
 
 
-def _step_names(host: Host, steps: MergedSteps) -> tuple[Int32s, list[str]]:
+def _list_step_names(host: Host, steps: MergedSteps) -> tuple[Int32s, list[str]]:
     """Roots that users made, and steps of TPUs."""
     groups = host.groups
     numbers, place = np.unique(np.concatenate([groups.step_groups, steps.group]), return_inverse=True)
@@ -82,7 +178,7 @@ def _step_names(host: Host, steps: MergedSteps) -> tuple[Int32s, list[str]]:
     return rows[order].astype(np.int32), [names[one] for one in place[order].tolist()]
 
 
-def _eager(host: Host) -> npt.NDArray[np.int8]:
+def _mark_eager(host: Host) -> npt.NDArray[np.int8]:
     """Ops and kernels; on TPUs only those on lines that mark steps."""
     found = np.full(len(host.raw), -1, np.int8)
     if host.groups.vetoed:
@@ -90,7 +186,7 @@ def _eager(host: Host) -> npt.NDArray[np.int8]:
     types = host.forest.types
     counts = (types == KERNEL_EXECUTE) | (types == TF_OP)
     for plane in host.forest.tpu_planes:
-        line = grouping_line(plane)
+        line = find_grouping_line(plane)
         here = counts[plane.first : plane.last].copy()
         counts[plane.first : plane.last] = False
         if line is not None:
@@ -112,7 +208,7 @@ class GroupTitles:
         return [self.titles[place] for place in np.searchsorted(self.numbers, groups).tolist()]
 
 
-def name_overrides(host: Host) -> tuple[Int32s, list[str]]:
+def find_name_overrides(host: Host) -> tuple[Int32s, list[str]]:
     """Events that trace viewers call by the name of the step that they are the root of: rows, ascending, and names."""
     groups = host.groups
     order = np.argsort(groups.step_rows, kind="stable")
@@ -122,3 +218,58 @@ def name_overrides(host: Host) -> tuple[Int32s, list[str]]:
     rows = groups.step_rows[order]
     named = np.array([bool(title) for title in titles], bool)
     return rows[named], [title for title in titles if title]
+
+
+@dataclass(frozen=True, slots=True)
+class StepBand:
+    """Steps of a device, or of the host if ``process`` is None, in order of time. ``group``: the number of the
+    group, equal on all bands of the host; ``name``: places in ``names``."""
+
+    process: Process | None
+    start_ps: Int64s
+    duration_ps: Int64s
+    group: Int32s
+    name: Int32s
+    names: list[str]
+
+    def __len__(self) -> int:
+        return len(self.start_ps)
+
+
+def list_step_bands(host: Host) -> list[StepBand]:
+    """The host's band has the events that steps begin with, of those in each other the outermost."""
+    groups = host.groups
+    known = np.flatnonzero(groups.root_rows >= 0).astype(np.int32)
+    if len(known):
+        rows = groups.root_rows[known]
+    else:  # a capture that was grouped before records which events have the names of steps
+        on_host = _make_host_band(host, groups.step_rows)
+        rows, known = groups.step_rows[on_host], groups.step_groups[on_host].astype(np.int32)
+    start, duration = host.raw.start_ps[rows], host.raw.duration_ps[rows]
+    order = np.lexsort((-duration, start))
+    start, duration, known = start[order], duration[order], known[order]
+    end = start + duration
+    outer = np.ones(len(start), bool)
+    outer[1:] = end[1:] > np.maximum.accumulate(end)[:-1]
+    titles = GroupTitles(host, [known, *(steps.group_id for steps in groups.device_steps.values())], steps=True)
+    bands = [_make_band(titles, None, start[outer], duration[outer], known[outer])]
+    for process in list_processes(host.raw):
+        steps = groups.device_steps.get(process.plane.number)
+        if steps is not None:
+            bands.append(_make_band(titles, process, steps.start_ps, steps.duration_ps, steps.group_id))
+    return [band for band in bands if len(band)]
+
+
+def _make_host_band(host: Host, rows: Int32s) -> npt.NDArray[np.bool_]:
+    found = np.zeros(len(rows), bool)
+    for plane in host.raw.planes:
+        if plane.kind == "CPU":
+            found |= (rows >= plane.first) & (rows < plane.last)
+    return found
+
+
+def _make_band(
+    titles: GroupTitles, process: Process | None, start: Int64s, duration: Int64s, group: Int32s
+) -> StepBand:
+    numbers, place = np.unique(group, return_inverse=True)
+    return StepBand(process, start, duration, group, place.reshape(-1).astype(np.int32), titles.of(numbers))

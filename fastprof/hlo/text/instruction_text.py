@@ -1,8 +1,8 @@
-"""One instruction as a line of HLO text: ``%add.1 = f32[8]{0} add(f32[8]{0} %x, f32[8]{0} %y)``."""
+"""One instruction as a line of HLO text, ``%add.1 = f32[8]{0} add(f32[8]{0} %x, f32[8]{0} %y)``, with its source."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from itertools import chain
 
@@ -10,17 +10,141 @@ from fastprof.errors import CaptureError
 from fastprof.hlo.message import Message
 from fastprof.hlo.module import HloModule
 from fastprof.hlo.shapes import NO_SHAPE, PRED
-from fastprof.hlo.text.attribute_text import attribute_texts
-from fastprof.hlo.text.escapes import one_line, quoted_or_json
-from fastprof.hlo.text.shape_text import UNKNOWN, index_mark, joined
-from fastprof.hlo.text.sharding_text import no_metadata, sharding_text
-from fastprof.hlo.text.source_text import FrameIndex, has_metadata, metadata_text
+from fastprof.hlo.text.attribute_text import format_attributes
+from fastprof.hlo.text.shape_text import (
+    UNKNOWN,
+    escape_bytes,
+    escape_to_one_line,
+    format_sharding,
+    join_numbers,
+    mark_index,
+    omit_metadata,
+    quote_unless_json,
+)
 from fastprof.schema.value_classes import dataclass
-from fastprof.wording.patterns import pattern_of
+from fastprof.wording.patterns import compile_late
+
+_FRAMES = 17
+_PLACE_NAMES = ("file_name_id", "function_name_id", "line", "end_line", "column", "end_column")
+_PLACE_FIELDS = (1, 2, 3, 5, 4, 6)
+_OP_TYPE, _OP_NAME, _FILE, _LINE, _PROFILES, _DEDUPLICATED, _FRAME, _SCHEDULING = 1, 2, 3, 4, 5, 12, 15, 16
+_END_LINE, _COLUMN, _END_COLUMN = 17, 18, 19
+_SHOWN = (_OP_TYPE, _OP_NAME, _FILE, _FRAME, _SCHEDULING)
+"""Without one of these an instruction's text does not show its metadata."""
+
+
+def format_metadata(metadata: Message, frames: Mapping[int, int] | None = None) -> str:
+    """An OpMetadata. ``frames``: the printed number of each stack frame."""
+    parts = [_quote_field(metadata, number, name) for number, name in ((_OP_TYPE, "op_type"), (_OP_NAME, "op_name"))]
+    parts.append(_quote_field(metadata, _FILE, "source_file"))
+    numbers = ((_LINE, "source_line"), (_END_LINE, "source_end_line"), (_COLUMN, "source_column"))
+    parts += [_format_number(metadata, number, name) for number, name in (*numbers, (_END_COLUMN, "source_end_column"))]
+    profiles = metadata.integers(_PROFILES)
+    parts.append(f"profile_type={{{join_numbers(profiles)}}}" if profiles else "")
+    parts.append(_quote_field(metadata, _DEDUPLICATED, "deduplicated_name"))
+    parts.append(_quote_field(metadata, _SCHEDULING, "scheduling_name"))
+    frame = metadata.integer(_FRAME)
+    frame = frame if frames is None else frames.get(frame, 0)
+    parts.append(f"stack_frame_id={frame}" if frame else "")
+    return " ".join(part for part in parts if part)
+
+
+def has_metadata(metadata: Message) -> bool:
+    """Whether an instruction's text shows its metadata."""
+    return any(len(metadata.data(number)) or metadata.integer(number) for number in _SHOWN)
+
+
+def _quote_field(metadata: Message, number: int, name: str) -> str:
+    text = metadata.data(number)
+    return f'{name}="{escape_bytes(text)}"' if len(text) else ""
+
+
+def _format_number(metadata: Message, number: int, name: str) -> str:
+    value = metadata.integer(number)
+    return f"{name}={value}" if value else ""
+
+
+class FrameIndex:
+    """Stack frames numbered as XLA numbers them when it prints a module: by first use, callers before what they call,
+    without unused ones. ``numbers``: the printed number of each stored frame that is used."""
+
+    def __init__(self, module: HloModule) -> None:
+        self._index = Message(Message(module.proto).data(_FRAMES))
+        self._stored = [(frame.integer(1), frame.integer(2)) for frame in self._index.messages(4)]
+        self._places = self._index.messages(3)
+        self.numbers: dict[int, int] = {}
+        self._files: dict[bytes, int] = {}
+        self._functions: dict[bytes, int] = {}
+        self._used_places: dict[tuple[int, ...], int] = {}
+        self._used_frames: dict[tuple[int, int], int] = {}
+        if self._stored:
+            self._meet(module.frame_ids)
+
+    def _meet(self, frames: Iterable[int]) -> None:
+        for frame in frames:
+            if frame not in self.numbers:
+                for one in reversed(self._chain(frame)):
+                    self.numbers[one] = self._number_of(one)
+
+    def _chain(self, frame: int) -> list[int]:
+        """A frame and its callers, except those that are known."""
+        chain: dict[int, None] = {}
+        while 0 < frame <= len(self._stored) and frame not in chain and frame not in self.numbers:
+            chain[frame] = None
+            frame = self._stored[frame - 1][1]
+        return list(chain)
+
+    def _number_of(self, frame: int) -> int:
+        place, parent = self._stored[frame - 1]
+        key = (self._place(place), self.numbers.get(parent, 0))
+        return self._used_frames.setdefault(key, len(self._used_frames) + 1)
+
+    def _place(self, number: int) -> int:
+        if not 0 < number <= len(self._places):
+            return 0
+        file, function, *numbers = (self._places[number - 1].integer(field) for field in _PLACE_FIELDS)
+        key = (_number_used(self._files, self._names[0], file), _number_used(self._functions, self._names[1], function))
+        return self._used_places.setdefault((*key, *numbers), len(self._used_places) + 1)
+
+    @cached_property
+    def _names(self) -> list[list[memoryview]]:
+        return [self._index.parts(1), self._index.parts(2)]
+
+    def text(self) -> str:
+        """The tables behind the header of a module; "": no frames."""
+        if not self._used_frames:
+            return ""
+        places = [_brace_values(_PLACE_NAMES, place) for place in self._used_places]
+        frames = [
+            _brace_values(("file_location_id", "parent_frame_id"), (place, parent + 1))
+            for place, parent in self._used_frames
+        ]
+        return (
+            "\n\nFileNames\n"
+            + _list_lines(f'"{escape_bytes(name)}"' for name in self._files)
+            + "\nFunctionNames\n"
+            + _list_lines(f'"{escape_bytes(name)}"' for name in self._functions)
+            + f"\nFileLocations\n{_list_lines(places)}\nStackFrames\n{_list_lines(frames)}"
+        )
+
+
+def _number_used(used: dict[bytes, int], names: list[memoryview], number: int) -> int:
+    if not 0 < number <= len(names):
+        return 0
+    return used.setdefault(bytes(names[number - 1]), len(used) + 1)
+
+
+def _brace_values(names: Iterable[str], values: Iterable[int]) -> str:
+    return "{" + " ".join(f"{name}={value}" for name, value in zip(names, values, strict=True)) + "}"
+
+
+def _list_lines(lines: Iterable[str]) -> str:
+    return "".join(f"{number} {line}\n" for number, line in enumerate(lines, 1))
+
 
 _METADATA, _LITERAL, _CONTROL, _SHARDING, _CONFIG, _FRONTEND = 7, 8, 37, 40, 43, 68
 _THREAD, _STATISTICS, _ORIGIN, _COMPOSITE, _ACCURACY = 79, 82, 88, 89, 91
-_EMPTY_QUEUES = pattern_of(rb'"wait_on_operation_queues"\s*:\s*\[\s*\]\s*,')
+_EMPTY_QUEUES = compile_late(rb'"wait_on_operation_queues"\s*:\s*\[\s*\]\s*,')
 """What older compilers wrote into configurations; XLA leaves it out since it dropped the field."""
 _ELIDED = "{...}"
 _ELLIPSIS = "…"
@@ -63,7 +187,7 @@ LONG = Form(True, signatures=True, index_marks=True, large_constants=True, backe
 EXPRESSION = Form(True, operand_shapes=True, index_marks=True, control=True)
 
 
-def expression(module: HloModule, row: int) -> str:
+def format_expression(module: HloModule, row: int) -> str:
     """An instruction as profiles show it: operands with their shapes, neither metadata nor backend configuration, large
     constants as ``{...}``. What a damaged module lacks is ``?``."""
     return InstructionText(module, EXPRESSION).line(row)
@@ -84,7 +208,7 @@ class InstructionText:
 
     def read_ahead(self, rows: range) -> None:
         """Finds the fields of these instructions in one pass, which is faster where most of them will be written."""
-        self._ahead = rows, self.module.messages_of(rows, _left_out(self.form))
+        self._ahead = rows, self.module.messages_of(rows, _list_left_out(self.form))
 
     def _fields(self, row: int) -> Message:
         if self._ahead is not None and row in self._ahead[0]:
@@ -110,7 +234,7 @@ class InstructionText:
         wrapped = module.wrapped(row)
         shown = opcode if wrapped < 0 else module.opcodes[wrapped] + opcode.removeprefix("async")
         shape = module.shape_text(module.shape_rows[row])
-        yield f"{self._percent}{module.printed_names[row]} = {shape} {one_line(shown)}("
+        yield f"{self._percent}{module.printed_names[row]} = {shape} {escape_to_one_line(shown)}("
         if opcode == "constant":
             yield from self._constant(row, fields)
         elif opcode == "parameter":
@@ -134,16 +258,16 @@ class InstructionText:
         if _LITERAL not in fields or (large and not self.form.large_constants):
             yield _ELIDED
             return
-        from fastprof.hlo.text.literal_text import literal_text  # few instructions have one
+        from fastprof.hlo.text.literal_text import format_literal  # few instructions have one
 
         try:
-            yield from literal_text(fields.message(_LITERAL))
+            yield from format_literal(fields.message(_LITERAL))
         except CaptureError:
             yield UNKNOWN
 
     def _operands(self, row: int) -> Iterator[str]:
         for k, operand in enumerate(self.module.operands_of(row)):
-            mark = "" if not k else index_mark(k) if self.form.index_marks else ", "
+            mark = "" if not k else mark_index(k) if self.form.index_marks else ", "
             yield mark + self._operand(operand)
 
     def _operand(self, row: int) -> str:
@@ -164,16 +288,16 @@ class InstructionText:
         """All behind the operands; for async instructions also the attributes of the one that they wrap."""
         parts: list[Part] = []
         if opcode == "async-start" and len(fields.data(_THREAD)):
-            parts.append(f'async_execution_thread="{one_line(fields.text(_THREAD))}"')
+            parts.append(f'async_execution_thread="{escape_to_one_line(fields.text(_THREAD))}"')
         if opcode == "async-start" and wrapped >= 0:
             parts += self._attributes(wrapped, Message(self.module.proto_of(wrapped)))
         parts += self._attributes(row, fields, wrapped)
         if _ORIGIN in fields:
             parts.append(f"origin={{{self._origin(row, fields.message(_ORIGIN))}}}")
         if self.form.metadata and has_metadata(fields.message(_METADATA)):
-            parts.append(f"metadata={{{metadata_text(fields.message(_METADATA), self.frames.numbers)}}}")
+            parts.append(f"metadata={{{format_metadata(fields.message(_METADATA), self.frames.numbers)}}}")
         if self.form.backend_config and len(fields.data(_CONFIG)):
-            parts.append(f"backend_config={quoted_or_json(_EMPTY_QUEUES.sub(b'', bytes(fields.data(_CONFIG))))}")
+            parts.append(f"backend_config={quote_unless_json(_EMPTY_QUEUES.sub(b'', bytes(fields.data(_CONFIG))))}")
         return parts
 
     def _origin(self, row: int, origin: Message) -> str:
@@ -181,13 +305,13 @@ class InstructionText:
         if origin.flag(2):
             return "[synthetic_call]"
         arrays = ((one.integers(1), one.message(2)) for one in origin.messages(1))
-        known = {tuple(place): _array_before(array) for place, array in arrays if len(array.data(1))}
+        known = {tuple(place): _format_array_before(array) for place, array in arrays if len(array.data(1))}
         tree = self.module.arrays_of(self.module.shape_rows[row])
         return "".join(part if isinstance(part, str) else known.get(part, "{}") for part in tree)
 
     def _attributes(self, row: int, fields: Message, wrapped: int = -1) -> list[Part]:
         opcode = self.module.opcodes[row]
-        parts: list[Part] = [*attribute_texts(opcode, fields, self.module.shape_texts, self.form.backend_config)]
+        parts: list[Part] = [*format_attributes(opcode, fields, self.module.shape_texts, self.form.backend_config)]
         if self.module.calls_of(row):
             parts += self._calls(row, opcode, wrapped)
             if opcode == "call" and fields.flag(_COMPOSITE):
@@ -198,16 +322,16 @@ class InstructionText:
         """Attributes that any instruction may have."""
         parts: list[Part] = []
         if _SHARDING in fields:
-            writer = metadata_text if self.form.metadata else no_metadata
-            parts.append(f"sharding={sharding_text(fields.data(_SHARDING), writer)}")
+            writer = format_metadata if self.form.metadata else omit_metadata
+            parts.append(f"sharding={format_sharding(fields.data(_SHARDING), writer)}")
         if len(fields.data(_FRONTEND)):
-            parts.append(f"frontend_attributes={frontend_text(fields.message(_FRONTEND))}")
+            parts.append(f"frontend_attributes={format_frontend(fields.message(_FRONTEND))}")
         before = self.module.control_predecessors(row, fields) if self.form.control else []
         if before:
-            parts.append(_named("control-predecessors={", map(self._name, before), "}"))
+            parts.append(_format_named("control-predecessors={", map(self._name, before), "}"))
         if len(fields.data(_STATISTICS)) and 2 in fields.message(_STATISTICS):
-            parts.append(f"statistics={_statistics(fields.message(_STATISTICS))}")
-        return [*parts, *(_accuracy(fields.message(_ACCURACY)) if _ACCURACY in fields else [])]
+            parts.append(f"statistics={_format_statistics(fields.message(_STATISTICS))}")
+        return [*parts, *(_format_accuracy(fields.message(_ACCURACY)) if _ACCURACY in fields else [])]
 
     def _calls(self, row: int, opcode: str, wrapped: int) -> list[Part]:
         """The computations that an instruction calls, by role."""
@@ -225,18 +349,18 @@ class InstructionText:
         if opcode in _APPLIED:
             return [f"to_apply={names[0]}"]
         if opcode == "custom-call":
-            return [_named("called_computations={", names, "}")]
-        return [_named("calls=", names)]
+            return [_format_named("called_computations={", names, "}")]
+        return [_format_named("calls=", names)]
 
     def _branches(self, row: int, names: list[str]) -> list[Part]:
         chosen_by = self.module.operands_of(row)[:1]
         kinds = [self.module.shape(self.module.shape_rows[one]).element_type for one in chosen_by if one >= 0]
         if len(names) == 2 and kinds == [PRED]:
             return [f"true_computation={names[0]}", f"false_computation={names[1]}"]
-        return [_named("branch_computations={", names, "}")]
+        return [_format_named("branch_computations={", names, "}")]
 
 
-def _left_out(form: Form) -> Iterator[int]:
+def _list_left_out(form: Form) -> Iterator[int]:
     """Fields that the form does not show."""
     if not form.metadata:
         yield _METADATA
@@ -246,30 +370,34 @@ def _left_out(form: Form) -> Iterator[int]:
         yield _CONTROL
 
 
-def _named(before: str, names: Iterable[str], behind: str = "") -> Iterator[str]:
+def _format_named(before: str, names: Iterable[str], behind: str = "") -> Iterator[str]:
     """Names between two texts, in pieces."""
     separated = (name if k == 0 else f", {name}" for k, name in enumerate(names))
     return chain([before], separated, [behind])
 
 
-def _array_before(array: Message) -> str:
+def _format_array_before(array: Message) -> str:
     place = array.integers(2)
-    return f'{{"{one_line(array.text(1))}"' + (f" {{{joined(place)}}}" if place else "") + "}"
+    return f'{{"{escape_to_one_line(array.text(1))}"' + (f" {{{join_numbers(place)}}}" if place else "") + "}"
 
 
-def frontend_text(attributes: Message) -> str:
+def format_frontend(attributes: Message) -> str:
     """A FrontendAttributes: ``{name="value",other={"a":1}}``, by name."""
     pairs = sorted((bytes(pair.data(1)), bytes(pair.data(2))) for pair in attributes.messages(1))
-    return "{" + ",".join(f"{one_line(name.decode('utf-8', 'replace'))}={quoted_or_json(v)}" for name, v in pairs) + "}"
+    return (
+        "{"
+        + ",".join(f"{escape_to_one_line(name.decode('utf-8', 'replace'))}={quote_unless_json(v)}" for name, v in pairs)
+        + "}"
+    )
 
 
-def _statistics(statistics: Message) -> str:
+def _format_statistics(statistics: Message) -> str:
     texts = [f"visualizing_index={statistics.integer(1)}"]
-    texts += [f"{one_line(one.text(1))}={one.double(2):.6g}" for one in statistics.messages(2)]
+    texts += [f"{escape_to_one_line(one.text(1))}={one.double(2):.6g}" for one in statistics.messages(2)]
     return "{" + ",".join(texts) + "}"
 
 
-def _accuracy(accuracy: Message) -> list[str]:
+def _format_accuracy(accuracy: Message) -> list[str]:
     if accuracy.integer(1):
         return [f"result_accuracy={{mode={'highest' if accuracy.integer(1) == 1 else accuracy.integer(1)}}}"]
     if 2 not in accuracy:

@@ -9,11 +9,10 @@ from typing import Any
 from fastprof.errors import CaptureError
 from fastprof.hlo.message import Message
 from fastprof.hlo.module import HloModule
-from fastprof.hlo.text.attribute_text import attribute_texts
-from fastprof.hlo.text.literal_text import literal_text
-from fastprof.hlo.text.orders import computation_order, instruction_order
-from fastprof.hlo.text.shape_text import UNKNOWN
-from fastprof.hlo.text.sharding_text import sharding_text
+from fastprof.hlo.text.attribute_text import format_attributes
+from fastprof.hlo.text.literal_text import format_literal
+from fastprof.hlo.text.module_text import order_computations, order_instructions
+from fastprof.hlo.text.shape_text import UNKNOWN, format_sharding
 
 _LITERAL, _SHARDING, _CONFIG, _FRONTEND = 8, 40, 43, 68
 _OP_TYPE, _OP_NAME, _SIZE_OF_CODE, _DEDUPLICATED, _SCHEDULING = 1, 2, 8, 12, 16
@@ -24,7 +23,7 @@ _LISTS_OF_NAMES = ("operands", "called_computations", "control_predecessors")
 _MANY_LETTERS = 1 << 20
 
 
-def module_json(module: HloModule, title: str, program_id: int) -> Iterator[str]:
+def format_module_json(module: HloModule, title: str, program_id: int) -> Iterator[str]:
     """The text of one JSON object, instruction by instruction."""
     writer = _InstructionJson(module)
     head = {
@@ -35,37 +34,39 @@ def module_json(module: HloModule, title: str, program_id: int) -> Iterator[str]
         "is_scheduled": module.is_scheduled,
         "entry_computation": module.entry_name if module.entry >= 0 else None,
     }
-    yield _written(head)[:-1] + ', "computations": ['
-    for k, computation in enumerate(computation_order(module)):
-        yield (",\n" if k else "\n") + _written(_computation(module, computation))[:-1] + ', "instructions": ['
+    yield _write_value(head)[:-1] + ', "computations": ['
+    for k, computation in enumerate(order_computations(module)):
+        yield (
+            (",\n" if k else "\n") + _write_value(_write_computation(module, computation))[:-1] + ', "instructions": ['
+        )
         rows = module.rows_of(computation)
         fields = module.messages_of(rows)
-        for n, row in enumerate(instruction_order(module, computation)):
+        for n, row in enumerate(order_instructions(module, computation)):
             yield ",\n  " if n else "\n  "
-            yield from _pieces(writer.of(row, fields(row - rows.start)))
+            yield from _write_instruction(writer.of(row, fields(row - rows.start)))
         yield "]}"
     yield "]}\n"
 
 
-def _written(value: Any) -> str:
+def _write_value(value: Any) -> str:
     """In ASCII, like all our JSON: nothing in it steers a terminal."""
-    return _without_delete(json.dumps(value))
+    return _escape_delete(json.dumps(value))
 
 
-def _without_delete(text: str) -> str:
+def _escape_delete(text: str) -> str:
     return text.replace("\x7f", "\\u007f")
 
 
-def _pieces(instruction: dict[str, Any]) -> Iterator[str]:
-    """``_written``, in pieces where names have many letters: those of a damaged program may be long and repeat."""
+def _write_instruction(instruction: dict[str, Any]) -> Iterator[str]:
+    """``_write_value``, in pieces where names have many letters: those of a damaged program may be long and repeat."""
     letters = sum(len(name) for key in _LISTS_OF_NAMES for name in instruction.get(key, ()) if name is not None)
     if letters < _MANY_LETTERS:
-        yield _written(instruction)
+        yield _write_value(instruction)
     else:
-        yield from map(_without_delete, json.JSONEncoder().iterencode(instruction))
+        yield from map(_escape_delete, json.JSONEncoder().iterencode(instruction))
 
 
-def _computation(module: HloModule, computation: int) -> dict[str, Any]:
+def _write_computation(module: HloModule, computation: int) -> dict[str, Any]:
     root = module.roots[computation]
     return {
         "name": module.computation_names[computation],
@@ -96,7 +97,7 @@ class _InstructionJson:
         if module.opcodes[row] == "parameter":
             answer["parameter_number"] = module.parameter_numbers[row]
         try:
-            answer |= _known(self._rest(row, fields))
+            answer |= _drop_unknown(self._rest(row, fields))
         except CaptureError as error:
             answer["problem"] = error.message
         return answer
@@ -106,17 +107,17 @@ class _InstructionJson:
 
     def _rest(self, row: int, fields: Message) -> dict[str, Any]:
         module = self.module
-        attributes = attribute_texts(module.opcodes[row], fields, module.shape_texts, True)
+        attributes = format_attributes(module.opcodes[row], fields, module.shape_texts, True)
         return {
-            "literal": "".join(literal_text(fields.message(_LITERAL))) if _LITERAL in fields else None,
+            "literal": "".join(format_literal(fields.message(_LITERAL))) if _LITERAL in fields else None,
             "attributes": {name: value for name, _, value in (text.partition("=") for text in attributes)},
             "called_computations": [module.computation_names[call] if call >= 0 else UNKNOWN
                                     for call in module.calls_of(row)],
             "control_predecessors": self._names(module.control_predecessors(row, fields)),
-            "sharding": sharding_text(fields.data(_SHARDING)) if _SHARDING in fields else None,
+            "sharding": format_sharding(fields.data(_SHARDING)) if _SHARDING in fields else None,
             "frontend_attributes": {one.text(1): one.text(2) for one in fields.message(_FRONTEND).messages(1)},
             "metadata": self._metadata(row, fields.message(_METADATA)),
-            "backend_config": _configuration(fields.data(_CONFIG)),
+            "backend_config": _parse_configuration(fields.data(_CONFIG)),
         }  # fmt: skip
 
     def _metadata(self, row: int, metadata: Message) -> dict[str, Any]:
@@ -126,7 +127,7 @@ class _InstructionJson:
             {"file": one.file, "line": one.line, "column": one.column, "function": one.function}
             for one in source.frames
         ]
-        return _known({
+        return _drop_unknown({
             "op_type": metadata.text(_OP_TYPE),
             "op_name": metadata.text(_OP_NAME),
             "deduplicated_name": metadata.text(_DEDUPLICATED),
@@ -137,17 +138,17 @@ class _InstructionJson:
         })  # fmt: skip
 
 
-def _known(entries: dict[str, Any]) -> dict[str, Any]:
+def _drop_unknown(entries: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in entries.items() if value}
 
 
-def _configuration(data: memoryview) -> Any:
+def _parse_configuration(data: memoryview) -> Any:
     """A backend configuration: as JSON where it parses, else as text."""
     text = bytes(data).decode("utf-8", "replace")
     if not text.startswith("{") or _is_deep(text):
         return text
     try:
-        return json.loads(text, parse_constant=_no_constant)
+        return json.loads(text, parse_constant=_refuse_constant)
     except ValueError:
         return text
 
@@ -163,6 +164,6 @@ def _is_deep(text: str) -> bool:
     return deepest > _MOST_NESTED
 
 
-def _no_constant(name: str) -> Any:
+def _refuse_constant(name: str) -> Any:
     """JSON has no NaN, and no infinities."""
     raise ValueError(name)

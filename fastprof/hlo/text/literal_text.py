@@ -1,8 +1,10 @@
-"""Literals as HLO text has them: ``{ { 1, 2 }, { 3, 4 } }``, ``( 1, {2, 3} )``."""
+"""Literals and floats as HLO text has them: ``{ { 1, 2 }, { 3, 4 } }``, ``( 1, {2, 3} )``."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from itertools import accumulate, takewhile
 from operator import mul
 
@@ -11,8 +13,100 @@ import numpy.typing as npt
 
 from fastprof.errors import CaptureError
 from fastprof.hlo.message import Message
-from fastprof.hlo.shapes import TOKEN, TUPLE, TYPE_NAMES, product
-from fastprof.hlo.text.float_text import SMALL, float_texts, small_float_texts
+from fastprof.hlo.shapes import TOKEN, TUPLE, TYPE_NAMES, multiply_sizes
+from fastprof.schema.value_classes import dataclass
+
+Floats = npt.NDArray[np.generic]
+
+
+@dataclass(frozen=True, slots=True)
+class Small:
+    """A float of at most a byte. ``specials``: "ieee" (infinities and NaNs at the largest exponent), "fn" (one NaN, all
+    bits of it set), "fnuz" (one NaN, where -0 would be), "none"."""
+
+    exponent: int
+    mantissa: int
+    bias: int
+    specials: str
+    signed: bool = True
+
+
+_SMALL = {
+    "F8E5M2": Small(5, 2, 15, "ieee"),
+    "F8E4M3": Small(4, 3, 7, "ieee"),
+    "F8E3M4": Small(3, 4, 3, "ieee"),
+    "F8E4M3FN": Small(4, 3, 7, "fn"),
+    "F8E4M3B11FNUZ": Small(4, 3, 11, "fnuz"),
+    "F8E5M2FNUZ": Small(5, 2, 16, "fnuz"),
+    "F8E4M3FNUZ": Small(4, 3, 8, "fnuz"),
+    "F8E8M0FNU": Small(8, 0, 127, "fn", signed=False),
+    "F4E2M1FN": Small(2, 1, 1, "none"),
+}
+SMALL = {TYPE_NAMES.index(name): small for name, small in _SMALL.items()}
+"""By xla.PrimitiveType."""
+_DIGITS = {"float16": (5, 5), "bfloat16": (4, 4), "float32": (6, 9), "float64": (15, 17)}
+_MANTISSAS = {"float16": 10, "bfloat16": 7, "float32": 23, "float64": 52}
+
+
+def format_floats(values: Floats, name: str | None = None) -> list[str]:
+    """Of float16, float32 or float64; or of bfloat16 given as uint16, with that ``name``."""
+    name = name or str(values.dtype)
+    bits = values.view(f"u{values.dtype.itemsize}")
+    if name == "bfloat16":
+        values = (bits.astype(np.uint32) << np.uint32(16)).view(np.float32)
+    few, most = _DIGITS[name]
+    numbers: list[float] = values.tolist()
+    written = (f"%.{few}g " * len(numbers)) % tuple(numbers)
+    texts = written.split()
+    if few != most:
+        with np.errstate(over="ignore"):
+            again = np.fromstring(written, np.float64, sep=" ").astype(values.dtype)
+        for place in np.flatnonzero(again != values).tolist():
+            texts[place] = f"%.{most}g" % numbers[place]
+    for place in np.flatnonzero(np.isnan(values)).tolist():
+        texts[place] = _format_nan(int(bits[place]), _MANTISSAS[name], 8 * bits.dtype.itemsize)
+    return texts
+
+
+def format_small_floats(kind: int, values: Sequence[int]) -> list[str]:
+    """Of floats of at most a byte, by their bits. KeyError: another ``kind``."""
+    table = _make_small_floats(kind)
+    return [table[value % len(table)] for value in values]
+
+
+@cache
+def _make_small_floats(kind: int) -> tuple[str, ...]:
+    small = SMALL[kind]
+    bits = small.exponent + small.mantissa + small.signed
+    return tuple(_format_small_float(small, value, bits) for value in range(1 << bits))
+
+
+def _format_small_float(small: Small, bits: int, width: int) -> str:
+    mantissa = bits & (1 << small.mantissa) - 1
+    exponent = bits >> small.mantissa & (1 << small.exponent) - 1
+    negative = small.signed and bits >> width - 1
+    at_top = exponent == (1 << small.exponent) - 1
+    if small.specials == "fnuz" and bits == 1 << width - 1:
+        return "-nan"
+    if small.specials == "fn" and at_top and mantissa == (1 << small.mantissa) - 1:
+        return "-nan" if negative else "nan"
+    if small.specials == "ieee" and at_top and mantissa:
+        return _format_nan(bits, small.mantissa, width)
+    if small.specials == "ieee" and at_top:
+        size = math.inf
+    elif exponent or not small.signed:
+        size = math.ldexp((1 << small.mantissa) + mantissa, exponent - small.bias - small.mantissa)
+    else:
+        size = math.ldexp(mantissa, 1 - small.bias - small.mantissa)
+    digits = math.ceil(1 + (small.mantissa + 1) * math.log10(2))
+    return f"%.{digits}g" % (-size if negative else size)
+
+
+def _format_nan(bits: int, mantissa: int, width: int) -> str:
+    payload = bits & (1 << mantissa) - 1
+    sign = "-" if bits >> width - 1 else ""
+    return f"{sign}nan" if payload == 1 << mantissa - 1 else f"{sign}nan(0x{payload:x})"
+
 
 Numbers = npt.NDArray[np.generic]
 
@@ -41,7 +135,7 @@ _NARROW = {"S1": 1, "S2": 2, "S4": 4, "U1": 1, "U2": 2, "U4": 4}
 _PAIRS = ("C64", "C128")
 
 
-def literal_text(literal: Message) -> Iterator[str]:
+def format_literal(literal: Message) -> Iterator[str]:
     """A LiteralProto, in pieces. CaptureError: it does not decode, or its values do not fill its shape."""
     waiting: list[Message | str] = [literal]
     while waiting:
@@ -60,61 +154,61 @@ def literal_text(literal: Message) -> Iterator[str]:
         elif kind == TOKEN:
             yield "token"
         else:
-            yield from _array(one, shape, kind)
+            yield from _format_literal_array(one, shape, kind)
 
 
-def _array(literal: Message, shape: Message, kind: int) -> Iterator[str]:
+def _format_literal_array(literal: Message, shape: Message, kind: int) -> Iterator[str]:
     sizes = shape.integers(_DIMENSIONS)
     if any(size < 0 for size in sizes):
         raise CaptureError("a literal has a negative dimension, reading HLO")
-    if 0 in sizes and product([size for size in sizes if size]) > _MOST_EMPTY:
+    if 0 in sizes and multiply_sizes([size for size in sizes if size]) > _MOST_EMPTY:
         raise CaptureError("a literal of no elements has too many dimensions to write, reading HLO")
     if 0 in sizes[:-1]:
         outer = sizes[: sizes.index(0)]
-        return _nested(outer, len(sizes), _BLOCK, lambda first, last: _empty(outer, len(sizes), first, last))
+        return _nest_rows(outer, len(sizes), _BLOCK, lambda first, last: _format_empty(outer, len(sizes), first, last))
     name = TYPE_NAMES[kind] if 0 <= kind < len(TYPE_NAMES) else ""
-    values = _in_order(_values(literal, name), sizes, shape.message(_LAYOUT).integers(_MINOR_TO_MAJOR))
+    values = _order_values(_read_values(literal, name), sizes, shape.message(_LAYOUT).integers(_MINOR_TO_MAJOR))
     if not sizes:
-        return iter([_texts(name, values, scalar=True)[0]])
+        return iter([_format_values(name, values, scalar=True)[0]])
     width = sizes[-1] * (2 if name in _PAIRS else 1)
 
     def rows(first: int, last: int) -> list[str]:
-        texts = _texts(name, values[first * width : last * width], scalar=False)
-        return _rows(texts, sizes[-1], last - first, len(sizes) > 1)
+        texts = _format_values(name, values[first * width : last * width], scalar=False)
+        return _join_rows(texts, sizes[-1], last - first, len(sizes) > 1)
 
-    return _nested(sizes[:-1], len(sizes), max(1, _BLOCK // max(width, 1)), rows)
+    return _nest_rows(sizes[:-1], len(sizes), max(1, _BLOCK // max(width, 1)), rows)
 
 
-def _values(literal: Message, name: str) -> Numbers:
+def _read_values(literal: Message, name: str) -> Numbers:
     """The numbers of a literal, as they are stored."""
     values: list[Numbers]
     if name in _VARINTS:
         number, dtype = _VARINTS[name]
-        values = [*map(packed_integers, literal.parts(number))]
+        values = [*map(unpack_packed, literal.parts(number))]
         if not values:
             values = [np.array(literal.integers(number), np.int64)]
         return np.concatenate(values).astype(dtype)
     if name in _FLOATS:
         number, dtype, _ = _FLOATS[name]
-        values = [_stored(part, dtype) for part in literal.parts(number)]
+        values = [_read_stored(part, dtype) for part in literal.parts(number)]
         if not values:
             bits = np.array([value % (1 << 64) for value in literal.integers(number)], np.uint64)
             values = [bits.astype(f"u{np.dtype(dtype).itemsize}").view(dtype)]
         return np.concatenate(values)
     if name in _BYTES:
         number, dtype = _BYTES[name]
-        return _stored(literal.data(number), dtype)
+        return _read_stored(literal.data(number), dtype)
     raise CaptureError("a literal of a type that has no values, reading HLO")
 
 
-def _stored(data: memoryview, dtype: str) -> Numbers:
+def _read_stored(data: memoryview, dtype: str) -> Numbers:
     """CaptureError: the bytes end within a number."""
     if len(data) % np.dtype(dtype).itemsize:
         raise CaptureError("a literal ends within a number, reading HLO")
     return np.frombuffer(data, dtype)
 
 
-def packed_integers(data: memoryview) -> npt.NDArray[np.int64]:
+def unpack_packed(data: memoryview) -> npt.NDArray[np.int64]:
     """The values of a packed field, computed together. CaptureError: the last has no end."""
     raw = np.frombuffer(data, np.uint8)
     ends = np.flatnonzero(raw < 0x80)
@@ -133,9 +227,9 @@ def packed_integers(data: memoryview) -> npt.NDArray[np.int64]:
     return values.view(np.int64)
 
 
-def _in_order(values: Numbers, sizes: list[int], minor_to_major: list[int]) -> Numbers:
+def _order_values(values: Numbers, sizes: list[int], minor_to_major: list[int]) -> Numbers:
     """Stored values in the order of their indices, the last index fastest."""
-    count = product(sizes)
+    count = multiply_sizes(sizes)
     pairs = len(values) == 2 * count > 0 and values.dtype.kind == "f"
     if len(values) != count * (1 + pairs):
         raise CaptureError("a literal does not fill its shape, reading HLO")
@@ -148,55 +242,55 @@ def _in_order(values: Numbers, sizes: list[int], minor_to_major: list[int]) -> N
     return stored.transpose([major.index(k) for k in sorted(major)] + [len(major)] * pairs).reshape(-1)
 
 
-def _texts(name: str, values: Numbers, scalar: bool) -> list[str]:
+def _format_values(name: str, values: Numbers, scalar: bool) -> list[str]:
     """One per value, one per pair for complex ones."""
     if name == "PRED":
         return [("false", "true")[value] if scalar else "01"[value] for value in values.tolist()]
     if name == "BF16":
-        return float_texts(values, "bfloat16")
+        return format_floats(values, "bfloat16")
     if name in _PAIRS:
-        parts = float_texts(values)
+        parts = format_floats(values)
         return [f"({real}, {imaginary})" for real, imaginary in zip(parts[::2], parts[1::2], strict=True)]
     if name in _NARROW:
-        return list(map(str, _narrowed(values, _NARROW[name], name[0] == "S").tolist()))
+        return list(map(str, _narrow_values(values, _NARROW[name], name[0] == "S").tolist()))
     kind = TYPE_NAMES.index(name)
     if kind in SMALL:
-        return small_float_texts(kind, values.tolist())
-    return float_texts(values) if values.dtype.kind == "f" else list(map(str, values.tolist()))
+        return format_small_floats(kind, values.tolist())
+    return format_floats(values) if values.dtype.kind == "f" else list(map(str, values.tolist()))
 
 
-def _narrowed(values: Numbers, bits: int, signed: bool) -> npt.NDArray[np.int64]:
+def _narrow_values(values: Numbers, bits: int, signed: bool) -> npt.NDArray[np.int64]:
     """Integers of less than a byte, which lie in a byte each."""
     low = values.astype(np.int64) & (1 << bits) - 1
     return low - ((low >> bits - 1) << bits) if signed else low
 
 
-def _rows(texts: list[str], length: int, count: int, nested: bool) -> list[str]:
+def _join_rows(texts: list[str], length: int, count: int, nested: bool) -> list[str]:
     """``count`` innermost dimensions, in braces."""
     blank = " " if nested and length > 1 else ""
     return ["{" + blank + ", ".join(texts[row * length : (row + 1) * length]) + blank + "}" for row in range(count)]
 
 
-def _empty(outer: list[int], rank: int, first: int, last: int) -> list[str]:
+def _format_empty(outer: list[int], rank: int, first: int, last: int) -> list[str]:
     """The text of each dimension without elements, inside ``outer``."""
     level = len(outer)
     return [
-        _open(rank, level, row % outer[-1] if outer else 0).rstrip(" " * _marked(rank, level)) + " }"
+        _open_brace(rank, level, row % outer[-1] if outer else 0).rstrip(" " * _is_marked(rank, level)) + " }"
         for row in range(first, last)
     ]
 
 
-def _marked(rank: int, level: int) -> bool:
+def _is_marked(rank: int, level: int) -> bool:
     """Whether a brace has a comment with the number of its element."""
     return rank > 3 and level > 0
 
 
-def _open(rank: int, level: int, index: int) -> str:
+def _open_brace(rank: int, level: int, index: int) -> str:
     """The brace of dimension ``level``, of element ``index`` of the dimension around it."""
-    return f"{{ /*i{level - 1}={index}*/ " if _marked(rank, level) else "{ "
+    return f"{{ /*i{level - 1}={index}*/ " if _is_marked(rank, level) else "{ "
 
 
-def _nested(outer: list[int], rank: int, block: int, rows: Callable[[int, int], list[str]]) -> Iterator[str]:
+def _nest_rows(outer: list[int], rank: int, block: int, rows: Callable[[int, int], list[str]]) -> Iterator[str]:
     """Texts of rows with the braces of the dimensions around them, ``block`` rows a piece."""
     spans = list(accumulate(reversed(outer), mul))[::-1]
     count = spans[0] if outer else 1
@@ -207,14 +301,14 @@ def _nested(outer: list[int], rank: int, block: int, rows: Callable[[int, int], 
         last = row = first
         while row < first + len(inner):
             last = min(first + len(inner), row - row % together + together)
-            level = len(outer) - _complete(spans, row)
-            begun = [_open(rank, k, row // spans[k] % sizes[k]) for k in range(level, len(outer))]
-            ended = " }" * _complete(spans, last)
+            level = len(outer) - _count_complete(spans, row)
+            begun = [_open_brace(rank, k, row // spans[k] % sizes[k]) for k in range(level, len(outer))]
+            ended = " }" * _count_complete(spans, last)
             yield (", " if row else "") + "".join(begun) + ", ".join(inner[row - first : last - first]) + ended
             row = last
 
 
-def _complete(spans: list[int], row: int) -> int:
+def _count_complete(spans: list[int], row: int) -> int:
     """The number of dimensions, from the last one, with only complete elements before a row: each span is a multiple of
     the next."""
     return sum(1 for _ in takewhile(lambda span: row % span == 0, reversed(spans)))

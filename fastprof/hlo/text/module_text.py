@@ -1,36 +1,276 @@
-"""An entire module as HLO text, in pieces."""
+"""A module as HLO text, in pieces: all of it, or the instructions around one; callees before callers, operands before
+users."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
+import pyarrow as pa
+
 from fastprof.errors import CaptureError
 from fastprof.hlo.message import Message
 from fastprof.hlo.module import HloModule
-from fastprof.hlo.text.escapes import one_line, printed
-from fastprof.hlo.text.instruction_text import Form, InstructionText, frontend_text
-from fastprof.hlo.text.neighbourhood import Neighbourhood
-from fastprof.hlo.text.orders import computation_order, instruction_order
-from fastprof.hlo.text.shape_text import UNKNOWN, ShapeTexts, index_mark, joined
+from fastprof.hlo.text.instruction_text import Form, InstructionText, format_frontend
+from fastprof.hlo.text.shape_text import UNKNOWN, ShapeTexts, escape_to_one_line, join_numbers, mark_index, print_name
+
+_CHANNEL = 26
+_DEVICE_ASSIGNMENT, _COMPUTATION_COUNT = 15, 2
+_PARTITIONED = frozenset(("all-reduce", "all-gather", "all-to-all", "collective-broadcast", "collective-permute",
+                          "ragged-all-to-all", "reduce-scatter"))  # fmt: skip
+"""Opcodes whose instructions of one channel keep their order."""
+_NEW, _OPEN, _DONE = range(3)
+
+
+# ---- computations
+
+
+def order_computations(module: HloModule) -> list[int]:
+    """Rows of computations: those that no other calls, in the order of their ids, each behind those that it calls.
+    Computations that call each other in a circle, in damaged modules, come last."""
+    by_id = sorted(range(len(module.computation_ids)), key=module.computation_ids.__getitem__)
+    called = _list_called(module)
+    inner = {call for calls in called for together in calls for call in together}
+    order: dict[int, None] = {}
+    for computation in by_id:
+        if computation not in inner:
+            order |= dict.fromkeys(_list_embedded(called, computation, order))
+            order[computation] = None
+    return [*order, *(computation for computation in by_id if computation not in order)]
+
+
+def _list_called(module: HloModule) -> list[list[list[int]]]:
+    """By computation, for each of its instructions that calls any: the computations called."""
+    called: list[list[list[int]]] = []
+    ignored = ("async-update", "async-done")
+    for computation in range(len(module.computation_ids)):
+        rows = [row for row in module.rows_of(computation) if module.opcodes[row] not in ignored]
+        of_rows = ([call for call in module.calls_of(row) if call >= 0] for row in rows)
+        called.append([calls for calls in of_rows if calls])
+    return called
+
+
+def _list_embedded(called: list[list[list[int]]], root: int, known: dict[int, None]) -> list[int]:
+    """What a computation calls, directly or not, callees first, without what is ``known``. Without recursion. The calls
+    of one instruction are visited together, so that none comes earlier because of what the others call."""
+    order: list[int] = []
+    met = {root}
+    stack = [(root, iter(called[root]))]
+    while stack:
+        computation, calls = stack[-1]
+        together = next(calls, None)
+        if together is None:
+            order.append(computation)
+            stack.pop()
+            continue
+        for call in reversed(together):
+            if call not in met and call not in known:
+                met.add(call)
+                stack.append((call, iter(called[call])))
+    return order[:-1]
+
+
+# ---- instructions
+
+
+def order_instructions(module: HloModule, computation: int) -> list[int]:
+    """Rows of a computation's instructions: as scheduled, else operands first. Instructions in a circle, in damaged
+    modules, come anywhere, each once."""
+    scheduled = module.schedule_of(computation)
+    if scheduled is not None:
+        return scheduled
+    rows = module.rows_of(computation)
+    before = _find_earlier_of_channel(module, rows)
+    used = {operand for row in rows for operand in module.operands_of(row)}
+    states = bytearray(len(rows))
+    order: list[int] = []
+    for start in (*(row for row in rows if row not in used), *rows):
+        if states[start - rows.start] == _NEW:
+            _walk_needed(module, rows, start, before, states, order)
+    return order
+
+
+def _walk_needed(
+    module: HloModule, rows: range, start: int, before: dict[int, int], states: bytearray, order: list[int]
+) -> None:
+    """Appends what ``start`` needs, and then itself."""
+    first = rows.start
+    stack = [start]
+    while stack:
+        row = stack[-1]
+        state = states[row - first]
+        if state != _NEW:
+            stack.pop()
+            if state == _OPEN:
+                states[row - first] = _DONE
+                order.append(row)
+            continue
+        states[row - first] = _OPEN
+        waiting = [before[row]] if row != start and row in before else []
+        waiting += reversed(module.operands_of(row))
+        waiting += module.control_predecessors(row)
+        stack += [one for one in waiting if one in rows and states[one - first] != _DONE]
+
+
+def _find_earlier_of_channel(module: HloModule, rows: range) -> dict[int, int]:
+    """The previous collective of the channel of each; empty where the module is for one partition."""
+    collectives = [row for row in rows if module.opcodes[row] in _PARTITIONED]
+    if len(collectives) < 2 or _is_one_partition(module):
+        return {}
+    before: dict[int, int] = {}
+    last: dict[int, int] = {}
+    for row in collectives:
+        channel = Message(module.proto_of(row)).integer(_CHANNEL)
+        if channel > 0:
+            if channel in last:
+                before[row] = last[channel]
+            last[channel] = row
+    return before
+
+
+def _is_one_partition(module: HloModule) -> bool:
+    proto = Message(module.proto)
+    return _DEVICE_ASSIGNMENT in proto and proto.message(_DEVICE_ASSIGNMENT).integer(_COMPUTATION_COUNT) == 1
+
+
+SCHEMA = pa.schema(
+    [pa.field("distance", pa.int64(), False)]
+    + [
+        pa.field(name, pa.string(), False)
+        for name in ("relation", "name", "opcode", "shape", "computation", "instruction")
+    ]
+)
+
+
+class Neighbourhood:
+    """What lies within ``width`` uses of an instruction, in either direction. ``distances``: by row. ``entire``: its
+    entire computation, whatever the width."""
+
+    def __init__(self, module: HloModule, centre: int, width: int, entire: bool = False) -> None:
+        self.module = module
+        self.centre = centre
+        self.computation = module.computation_rows[centre]
+        rows = module.rows_of(self.computation)
+        users = _list_users(module, rows)
+        width = len(rows) if entire else width
+        self.distances = _find_reached(centre, width, lambda row: [*module.operands_of(row), *users.get(row, ())])
+        if entire:
+            self.distances = {row: self.distances.get(row, width) for row in rows}
+        self._before = _find_reached(centre, width, module.operands_of)
+        self._after = _find_reached(centre, width, lambda row: users.get(row, []))
+
+    def relation(self, row: int) -> str:
+        """``itself``; ``operand`` or ``user``, direct or not; ``beside``: reached only back and forth."""
+        if row == self.centre:
+            return "itself"
+        return "operand" if row in self._before else "user" if row in self._after else "beside"
+
+    def rows(self) -> list[int]:
+        """In the order of the program."""
+        return [row for row in order_instructions(self.module, self.computation) if row in self.distances]
+
+    def edges(self) -> Iterator[tuple[int, int]]:
+        """(operand, user) of all that is in it."""
+        for row in self.rows():
+            for operand in dict.fromkeys(self.module.operands_of(row)):
+                if operand in self.distances:
+                    yield operand, row
+
+    def table(self, writer: InstructionText) -> pa.Table:
+        """One row per instruction; ``distance``: the number of uses in between."""
+        module = self.module
+        rows = self.rows()
+        columns = {
+            "distance": [self.distances[row] for row in rows],
+            "relation": [self.relation(row) for row in rows],
+            "name": [module.names[row] for row in rows],
+            "opcode": [module.opcodes[row] for row in rows],
+            "shape": [module.shape_text(module.shape_rows[row]) for row in rows],
+            "computation": [module.computation_names[self.computation]] * len(rows),
+            "instruction": [writer.line(row) for row in rows],
+        }
+        return pa.table(columns, SCHEMA)
+
+
+def _find_reached(centre: int, width: int, step: Callable[[int], list[int]]) -> dict[int, int]:
+    """Distances of what at most ``width`` steps reach."""
+    distances = {centre: 0}
+    edge = [centre]
+    for distance in range(1, width + 1):
+        reached = dict.fromkeys(one for row in edge for one in step(row) if one >= 0)
+        edge = [one for one in reached if one not in distances]
+        if not edge:
+            break
+        distances |= dict.fromkeys(edge, distance)
+    return distances
+
+
+def _list_users(module: HloModule, rows: range) -> dict[int, list[int]]:
+    """The instructions that use each."""
+    users: dict[int, list[int]] = {}
+    for row in rows:
+        for operand in dict.fromkeys(module.operands_of(row)):
+            users.setdefault(operand, []).append(row)
+    return users
+
+
+# ---- as a graph in the language of Graphviz: a node per instruction, an edge per use
+
+_COLOURS = {
+    "#90caf9": "async-start async-update async-done",
+    "#bcaaa4": "all-gather all-gather-start all-gather-done all-reduce all-reduce-start all-reduce-done reduce-scatter "
+    "all-to-all ragged-all-to-all collective-broadcast collective-permute collective-permute-start "
+    "collective-permute-done infeed outfeed send send-done recv recv-done partition-id replica-id",
+    "#5c6bc0": "convolution dot ragged-dot scaled-dot fft triangular-solve cholesky",
+    "#66bb6a": "call conditional custom-call while",
+    "#e0e0e0": "domain fusion map get-dimension-size set-dimension-size",
+    "#c8e6c9": "concatenate dynamic-slice reshape dynamic-reshape reverse transpose copy copy-start copy-done",
+    "#ffcc80": "parameter",
+    "#ce93d8": "batch-norm-grad batch-norm-inference batch-norm-training reduce reduce-window scatter "
+    "select-and-scatter gather",
+    "#fff59d": "broadcast dynamic-update-slice",
+}
+_COLOUR_OF = {opcode: colour for colour, opcodes in _COLOURS.items() for opcode in opcodes.split()}
+_OTHER = "#ffffff"
+
+
+def draw_dot(around: Neighbourhood) -> Iterator[str]:
+    """Operands above their users."""
+    module = around.module
+    yield "digraph neighbourhood {\n"
+    title = f"{module.names[around.centre]} in {module.computation_names[around.computation]} of {module.name}"
+    yield f'  label="{_quote_label(title)}";\n  node [shape=box, style=filled, fontname="sans-serif"];\n'
+    for row in around.rows():
+        label = f"{module.names[row]}\n{module.opcodes[row]}\n{module.shape_text(module.shape_rows[row])}"
+        colour = _COLOUR_OF.get(module.opcodes[row], _OTHER)
+        edge = ", penwidth=3" if row == around.centre else ""
+        yield f'  n{row} [label="{_quote_label(label)}", fillcolor="{colour}"{edge}];\n'
+    for operand, user in around.edges():
+        yield f"  n{operand} -> n{user};\n"
+    yield "}\n"
+
+
+def _quote_label(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
 
 _PROGRAM_SHAPE, _ALIASES, _DONORS, _FRONTEND = 4, 8, 18, 19
 _PARAMETERS, _RESULT, _NAMES = 1, 2, 3
 _ALIAS_KINDS = ("undefined-alias", "may-alias", "must-alias")
 
 
-def module_text(module: HloModule, form: Form) -> Iterator[str]:
+def format_module(module: HloModule, form: Form) -> Iterator[str]:
     """The text of a module, in pieces that lines may run over."""
     writer = InstructionText(module, form)
-    yield f"HloModule {printed(module.name)}" + _decoded(lambda: _header(module))
-    yield (_decoded(writer.frames.text) if form.metadata else "") + "\n\n"
-    for computation in computation_order(module):
+    yield f"HloModule {print_name(module.name)}" + _wrap_errors(lambda: _format_header(module))
+    yield (_wrap_errors(writer.frames.text) if form.metadata else "") + "\n\n"
+    for computation in order_computations(module):
         if computation not in module.sugared:
             writer.read_ahead(module.rows_of(computation))
-            yield from _computation(module, writer, computation, instruction_order(module, computation))
+            yield from _format_computation(module, writer, computation, order_instructions(module, computation))
             yield "\n\n"
 
 
-def _decoded(write: Callable[[], str]) -> str:
+def _wrap_errors(write: Callable[[], str]) -> str:
     try:
         return write()
     except CaptureError:
@@ -40,63 +280,69 @@ def _decoded(write: Callable[[], str]) -> str:
 # ---- the header
 
 
-def _header(module: HloModule) -> str:
+def _format_header(module: HloModule) -> str:
     proto = Message(module.proto)
     parts = ["is_scheduled=true"] if module.is_scheduled else []
     if _ALIASES in proto and 1 in proto.message(_ALIASES):
-        parts.append(f"input_output_alias={{ {_aliases(proto.message(_ALIASES))} }}")
+        parts.append(f"input_output_alias={{ {_format_aliases(proto.message(_ALIASES))} }}")
     if _DONORS in proto and 1 in proto.message(_DONORS):
-        parts.append(f"buffer_donor={{ {_donors(proto.message(_DONORS))} }}")
+        parts.append(f"buffer_donor={{ {_format_donors(proto.message(_DONORS))} }}")
     if _PROGRAM_SHAPE in proto:
-        parts.append(f"entry_computation_layout={{{_entry_layout(proto.message(_PROGRAM_SHAPE), module.shape_texts)}}}")
+        parts.append(
+            f"entry_computation_layout={{{_format_entry_layout(proto.message(_PROGRAM_SHAPE), module.shape_texts)}}}"
+        )
     if _FRONTEND in proto and 1 in proto.message(_FRONTEND):
-        parts.append(f"frontend_attributes={frontend_text(proto.message(_FRONTEND))}")
+        parts.append(f"frontend_attributes={format_frontend(proto.message(_FRONTEND))}")
     return "".join(f", {part}" for part in parts)
 
 
-def _aliases(aliases: Message) -> str:
+def _format_aliases(aliases: Message) -> str:
     texts = []
     for one in aliases.messages(1):
         kind = one.integer(4)
         word = _ALIAS_KINDS[kind] if 0 <= kind < len(_ALIAS_KINDS) else str(kind)
-        texts.append(f"{{{joined(one.integers(1))}}}: ({one.integer(2)}, {{{joined(one.integers(3))}}}, {word})")
+        texts.append(
+            f"{{{join_numbers(one.integers(1))}}}: ({one.integer(2)}, {{{join_numbers(one.integers(3))}}}, {word})"
+        )
     return ", ".join(texts)
 
 
-def _donors(donors: Message) -> str:
-    return ", ".join(f"({one.integer(1)}, {{{joined(one.integers(2))}}})" for one in donors.messages(1))
+def _format_donors(donors: Message) -> str:
+    return ", ".join(f"({one.integer(1)}, {{{join_numbers(one.integers(2))}}})" for one in donors.messages(1))
 
 
-def _entry_layout(shape: Message, texts: ShapeTexts) -> str:
+def _format_entry_layout(shape: Message, texts: ShapeTexts) -> str:
     parameters = [texts.text(part) for part in shape.parts(_PARAMETERS)]
-    taken = "".join((index_mark(k) if k else "") + text for k, text in enumerate(parameters))
+    taken = "".join((mark_index(k) if k else "") + text for k, text in enumerate(parameters))
     return f"({taken})->{texts.text(shape.data(_RESULT))}"
 
 
 # ---- computations
 
 
-def part_text(near: Neighbourhood, writer: InstructionText) -> Iterator[str]:
+def format_part(near: Neighbourhood, writer: InstructionText) -> Iterator[str]:
     """The instructions around one, as a computation with nothing else in it."""
-    yield from _computation(near.module, writer, near.computation, near.rows())
+    yield from _format_computation(near.module, writer, near.computation, near.rows())
     yield "\n"
 
 
-def _computation(module: HloModule, writer: InstructionText, computation: int, rows: Iterable[int]) -> Iterator[str]:
+def _format_computation(
+    module: HloModule, writer: InstructionText, computation: int, rows: Iterable[int]
+) -> Iterator[str]:
     entry = "ENTRY " if computation == module.entry else ""
     name = ("%" if writer.form.percent else "") + module.printed_computations[computation]
-    signature = f" {_decoded(lambda: _signature(module, computation))}" if writer.form.signatures else ""
+    signature = f" {_wrap_errors(lambda: _format_signature(module, computation))}" if writer.form.signatures else ""
     yield f"{entry}{name}{signature} {{\n"
     root = module.roots[computation]
     for row in rows:
         yield "  ROOT " if row == root else "  "
         yield from writer.pieces(row)
         yield "\n"
-    thread = one_line(module.execution_thread(computation))
+    thread = escape_to_one_line(module.execution_thread(computation))
     yield f'}}, execution_thread="{thread}"' if thread and thread != "main" else "}"
 
 
-def _signature(module: HloModule, computation: int) -> str:
+def _format_signature(module: HloModule, computation: int) -> str:
     """``(x: f32[8], y: f32[8]) -> f32[8]``"""
     parameters = [row for row in module.rows_of(computation) if module.opcodes[row] == "parameter"]
     parameters.sort(key=module.parameter_numbers.__getitem__)

@@ -1,12 +1,97 @@
-"""Shapes as HLO text has them: ``f32[8,128]{1,0:T(8,128)S(1)}``, ``(s32[], /*index=5*/ …)``."""
+"""Names, escaped text, shapes and shardings as HLO text has them: ``f32[8,128]{1,0:T(8,128)S(1)}``,
+``{devices=[2,1]<=[2]}``."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Callable, Iterable
 
 from fastprof.errors import CaptureError
 from fastprof.hlo.message import Message
-from fastprof.hlo.shapes import OPAQUE, TOKEN, TUPLE, TYPE_NAMES, tile_text
+from fastprof.hlo.shapes import OPAQUE, TOKEN, TUPLE, TYPE_NAMES, format_tile
+from fastprof.wording.patterns import compile_late
+
+_SHORT = {ord(char): "\\" + letter for char, letter in (("\n", "n"), ("\r", "r"), ("\t", "t"))}
+_SHORT |= {ord(char): "\\" + char for char in "\"'\\"}
+_ESCAPED = [_SHORT.get(byte, chr(byte) if 32 <= byte < 127 else f"\\{byte:03o}") for byte in range(256)]
+_PLAIN = compile_late(rb"[ !#-&(-\[\]-~]*")
+
+_TOKEN = compile_late(r'[^"{}]+|"(?:[^"\\]|\\.)*"|[{}"]')
+_COMMENT = compile_late(r"\s+|/\*.*?\*/|//[^\n\r]*", re.DOTALL)
+_PLAIN_NAME = compile_late(r"[A-Za-z][A-Za-z0-9_.-]*|_(?!_)[A-Za-z0-9_.-]*")
+_NOT_ALLOWED = compile_late(rb"[^A-Za-z0-9_.-]")
+_TYPES = frozenset(name.lower() for name in TYPE_NAMES[1:]) - {"tuple", "buffer"}
+_OWN = "__xla_"
+
+
+def escape_bytes(data: bytes | memoryview) -> str:
+    """Bytes as C writes them in a literal, in octal where not printable."""
+    raw = bytes(data)
+    if _PLAIN.fullmatch(raw):
+        return raw.decode("ascii")
+    return "".join([_ESCAPED[byte] for byte in raw])
+
+
+def escape_to_one_line(text: str) -> str:
+    """A text with what does not print in octal: a name can neither begin a line nor steer a terminal."""
+    if text.isprintable():
+        return text
+    return "".join([one if one.isprintable() else escape_bytes(one.encode("utf-8", "replace")) for one in text])
+
+
+def reads_as_json(text: str) -> bool:
+    """Whether a text is one pair of braces with content, perhaps followed by blanks and comments. Braces in quotes do
+    not count."""
+    if not text.startswith("{"):
+        return False
+    end = _find_closing_brace(text)
+    return end > 0 and _has_only_comments(text, end)
+
+
+def _find_closing_brace(text: str) -> int:
+    """Behind the brace that closes the first one; 0: none, or a quote without end before it."""
+    depth = 0
+    for match in _TOKEN.finditer(text):
+        token = match.group()
+        if token == "{":
+            depth += 1
+        elif token == "}":
+            depth -= 1
+            if depth == 0:
+                return match.end()
+        elif token == '"':
+            return 0
+    return 0
+
+
+def _has_only_comments(text: str, at: int) -> bool:
+    while at < len(text):
+        comment = _COMMENT.match(text, at)
+        if comment is None:
+            return False
+        at = comment.end()
+    return True
+
+
+def quote_unless_json(data: bytes | memoryview) -> str:
+    """A value as HLO text has it: unchanged where it reads as JSON, else in quotes."""
+    text = bytes(data).decode("utf-8", "replace")
+    return text if reads_as_json(text) else f'"{escape_bytes(data)}"'
+
+
+def print_name(name: str) -> str:
+    """A name as XLA changes it when it reads a module: each byte other than letters, digits, ``_``, ``.`` and ``-``
+    becomes ``_``, and so does a first character that is not a letter. Names of types get a ``_`` behind them; the first
+    of two leading ``_`` becomes ``a``."""
+    if _PLAIN_NAME.fullmatch(name):
+        return name + "_" if name in _TYPES else name
+    changed = _NOT_ALLOWED.sub(b"_", name.encode()).decode()
+    if changed and not (changed[0].isalpha() or changed[0] == "_"):
+        changed = "_" + changed[1:]
+    if changed.startswith("__") and not changed.startswith(_OWN):
+        changed = "a" + changed[1:]
+    return changed
+
 
 UNKNOWN = "?"
 """Printed for what a damaged module lacks."""
@@ -52,93 +137,95 @@ class ShapeTexts:
             shape = Message(one)
             kind = shape.integer(_ELEMENT_TYPE)
             if kind == TUPLE:
-                waiting += reversed(_tuple(shape.parts(_ELEMENTS)))
+                waiting += reversed(_format_tuple(shape.parts(_ELEMENTS)))
             elif kind == _BUFFER:
                 waiting += reversed(["b(", *shape.parts(_ELEMENTS)[:1], ")"])
             else:
-                pieces.append(_array(shape, kind, self.layouts))
+                pieces.append(_format_array(shape, kind, self.layouts))
         return "".join(pieces)
 
 
-def _tuple(elements: list[memoryview]) -> list[memoryview | str]:
+def _format_tuple(elements: list[memoryview]) -> list[memoryview | str]:
     """A tuple's elements, and what stands between them."""
     written: list[memoryview | str] = ["("]
     for k, element in enumerate(elements):
-        written += [index_mark(k), element] if k else [element]
+        written += [mark_index(k), element] if k else [element]
     return [*written, ")"]
 
 
-def joined(numbers: Iterable[int]) -> str:
+def join_numbers(numbers: Iterable[int]) -> str:
     return ",".join(map(str, numbers))
 
 
-def index_mark(k: int) -> str:
+def mark_index(k: int) -> str:
     """What stands before element or operand k."""
     return f", /*index={k}*/" if k % EVERY == 0 else ", "
 
 
-def type_name(kind: int) -> str:
+def get_type_name(kind: int) -> str:
     """``f32``; ``invalid`` for a type that is not known."""
     return TYPE_NAMES[kind].lower() if 0 <= kind < len(TYPE_NAMES) else "invalid"
 
 
-def _array(shape: Message, kind: int, with_layout: bool) -> str:
+def _format_array(shape: Message, kind: int, with_layout: bool) -> str:
     if kind in (TOKEN, OPAQUE):
-        return f"{type_name(kind)}[]"
+        return f"{get_type_name(kind)}[]"
     sizes = shape.integers(_DIMENSIONS)
     dynamic = shape.integers(_DYNAMIC)
     if any(dynamic):
-        dimensions = ",".join(_size(size, k < len(dynamic) and dynamic[k] != 0) for k, size in enumerate(sizes))
+        dimensions = ",".join(
+            _format_dimension(size, k < len(dynamic) and dynamic[k] != 0) for k, size in enumerate(sizes)
+        )
     else:
-        dimensions = joined(sizes)
-    text = f"{type_name(kind)}[{dimensions}]"
+        dimensions = join_numbers(sizes)
+    text = f"{get_type_name(kind)}[{dimensions}]"
     if with_layout and _LAYOUT in shape:
-        layout = layout_text(shape.message(_LAYOUT))
+        layout = format_layout(shape.message(_LAYOUT))
         if sizes or layout != "{}":
             text += layout
     return text
 
 
-def _size(size: int, dynamic: bool) -> str:
+def _format_dimension(size: int, dynamic: bool) -> str:
     if not dynamic:
         return str(size)
     return "?" if size == _UNBOUNDED else f"<={size}"
 
 
-def layout_text(layout: Message, inside: int = 0) -> str:
+def format_layout(layout: Message, inside: int = 0) -> str:
     """``{1,0:T(8,128)(2,1)S(1)}``. ``inside``: how many physical shapes are around it."""
-    order = joined(layout.integers(_MINOR_TO_MAJOR))
-    tiles = "".join(tile_text(tile.integers(1)) for tile in layout.messages(_TILES))
-    splits = "".join(_split(split) for split in layout.messages(_SPLITS))
+    order = join_numbers(layout.integers(_MINOR_TO_MAJOR))
+    tiles = "".join(format_tile(tile.integers(1)) for tile in layout.messages(_TILES))
+    splits = "".join(_format_split(split) for split in layout.messages(_SPLITS))
     parts = [
-        _levels(layout),
+        _format_levels(layout),
         f"T{tiles}" if tiles else "",
-        _number("L", layout.integer(_TAIL_PADDING, 1), (0, 1)),
-        _primitive("#", layout.integer(_INDEX_TYPE)),
-        _primitive("*", layout.integer(_POINTER_TYPE)),
-        _number("E", layout.integer(_ELEMENT_BITS)),
-        _number("S", layout.integer(_MEMORY_SPACE)),
+        _format_marked("L", layout.integer(_TAIL_PADDING, 1), (0, 1)),
+        _format_primitive("#", layout.integer(_INDEX_TYPE)),
+        _format_primitive("*", layout.integer(_POINTER_TYPE)),
+        _format_marked("E", layout.integer(_ELEMENT_BITS)),
+        _format_marked("S", layout.integer(_MEMORY_SPACE)),
         f"SC{splits}" if splits else "",
-        _physical(layout, inside),
-        _number("M", layout.integer(_PREFIX_BYTES)),
+        _format_physical(layout, inside),
+        _format_marked("M", layout.integer(_PREFIX_BYTES)),
     ]
     rest = "".join(parts)
     return f"{{{order}:{rest}}}" if rest else f"{{{order}}}"
 
 
-def _number(letter: str, value: int, silent: tuple[int, ...] = (0,)) -> str:
+def _format_marked(letter: str, value: int, silent: tuple[int, ...] = (0,)) -> str:
     return "" if value in silent else f"{letter}({value})"
 
 
-def _primitive(mark: str, kind: int) -> str:
-    return f"{mark}({type_name(kind)})" if kind else ""
+def _format_primitive(mark: str, kind: int) -> str:
+    return f"{mark}({get_type_name(kind)})" if kind else ""
 
 
-def _split(split: Message) -> str:
-    return f"({split.integer(1)}:{joined(split.integers(2))})"
+def _format_split(split: Message) -> str:
+    return f"({split.integer(1)}:{join_numbers(split.integers(2))})"
 
 
-def _levels(layout: Message) -> str:
+def _format_levels(layout: Message) -> str:
     """How each dimension is stored: dense, compressed, singleton, loosely compressed."""
     levels, unique, ordered = (layout.integers(number) for number in (_LEVELS, _UNIQUE, _ORDERED))
     if not levels:
@@ -151,18 +238,166 @@ def _levels(layout: Message) -> str:
     return f"D({','.join(texts)})"
 
 
-def _physical(layout: Message, inside: int) -> str:
+def _format_physical(layout: Message, inside: int) -> str:
     if _PHYSICAL not in layout or inside >= _MOST_PHYSICAL:
         return ""
     shape = layout.message(_PHYSICAL)
     kind = shape.integer(_ELEMENT_TYPE)
     if kind != TUPLE:
-        return f"P({_physical_array(shape, inside)})"
-    elements = [_physical_array(Message(part), inside) for part in shape.parts(_ELEMENTS)]
-    return "P((" + "".join((index_mark(k) if k else "") + one for k, one in enumerate(elements)) + "))"
+        return f"P({_format_physical_array(shape, inside)})"
+    elements = [_format_physical_array(Message(part), inside) for part in shape.parts(_ELEMENTS)]
+    return "P((" + "".join((mark_index(k) if k else "") + one for k, one in enumerate(elements)) + "))"
 
 
-def _physical_array(shape: Message, inside: int) -> str:
-    text = _array(shape, shape.integer(_ELEMENT_TYPE), with_layout=False)
-    layout = layout_text(shape.message(_LAYOUT), inside + 1) if _LAYOUT in shape else ""
+def _format_physical_array(shape: Message, inside: int) -> str:
+    text = _format_array(shape, shape.integer(_ELEMENT_TYPE), with_layout=False)
+    layout = format_layout(shape.message(_LAYOUT), inside + 1) if _LAYOUT in shape else ""
     return text if layout == "{}" and text.endswith("[]") else text + layout
+
+
+_TYPE, _TILE_KIND, _DEVICES, _TUPLE, _LAST_REPLICATED, _METADATA, _LAST_DIMS = 1, 3, 4, 5, 6, 7, 8
+_RESHAPE, _TRANSPOSE, _IN_GROUP, _GROUP_ID, _GROUP_TYPE, _NAMED = 9, 10, 11, 12, 13, 14
+_REPLICATED, _MAXIMAL, _IN_TUPLE, _MANUAL, _UNKNOWN, _UNREDUCED = 0, 1, 2, 4, 5, 6
+_WORDS = {_REPLICATED: "replicated", _MANUAL: "manual", _UNKNOWN: "unknown", _UNREDUCED: "unreduced"}
+_SUBGROUPS = {_MANUAL: "manual", _MAXIMAL: "maximal", _REPLICATED: "replicated", _UNREDUCED: "unreduced"}
+_MOST_NESTED = 32
+_REPLICA_GROUPS, _DEVICE_LIST, _IOTA_LIST, _MESH_LIST = 49, 87, 92, 93
+
+MetadataText = Callable[[Message], str]
+
+
+def omit_metadata(_: Message) -> str:
+    """Leaves out where a sharding comes from."""
+    return ""
+
+
+def format_sharding(proto: memoryview, metadata: MetadataText = omit_metadata) -> str:
+    """An OpSharding. ``metadata``: writes an OpMetadata. CaptureError: it does not decode."""
+    return _format_one_sharding(Message(proto), metadata, 0)
+
+
+def _format_one_sharding(one: Message, metadata: MetadataText, inside: int) -> str:
+    if one.integer(_TYPE) == _IN_TUPLE:
+        if inside > _MOST_NESTED:
+            return "{?}"
+        parts = [_format_one_sharding(part, metadata, inside + 1) for part in one.messages(_TUPLE)]
+        return "{" + "".join((mark_index(k) if k else "") + part for k, part in enumerate(parts)) + "}"
+    if _NAMED in one:
+        return _format_named_sharding(one.message(_NAMED), metadata)
+    return "{" + _format_kind(one) + _format_shard_group(one) + _format_sources(one.messages(_METADATA), metadata) + "}"
+
+
+def _format_kind(one: Message) -> str:
+    kind = one.integer(_TYPE)
+    if kind in _WORDS:
+        return _WORDS[kind]
+    if kind == _MAXIMAL:
+        return f"maximal device={(one.integers(_DEVICES) or [0])[0]}"
+    text = "devices=" + _format_tiles(one.integers(_TILE_KIND), one.integers(_DEVICES), *_format_iota(one))
+    if one.flag(_LAST_REPLICATED):
+        text += " last_tile_dim_replicate"
+    if _LAST_DIMS in one:
+        words = [_SUBGROUPS.get(kind, "error_type.") for kind in one.integers(_LAST_DIMS)]
+        text += f" last_tile_dims={{{', '.join(words)}}}"
+    return text
+
+
+def _format_iota(one: Message) -> tuple[list[int], list[int]]:
+    return one.integers(_RESHAPE), one.integers(_TRANSPOSE)
+
+
+def _format_tiles(tiles: list[int], devices: list[int], reshape: list[int], transpose: list[int]) -> str:
+    """``[2,1]0,1``; of devices counted up, reshaped and transposed: ``[2,4]<=[4,2]T(1,0)``."""
+    text = f"[{join_numbers(tiles)}]"
+    return text + ("<=" + _format_counted(reshape, transpose) if reshape else join_numbers(devices))
+
+
+def _format_counted(reshape: list[int], transpose: list[int]) -> str:
+    """Devices counted up, as an array whose dimensions change places."""
+    return f"[{join_numbers(reshape)}]" + (f"T({join_numbers(transpose)})" if len(reshape) > 1 else "")
+
+
+def _format_shard_group(one: Message) -> str:
+    if not one.flag(_IN_GROUP):
+        return ""
+    return f" {'shard_like' if one.integer(_GROUP_TYPE) else 'shard_as'} {one.integer(_GROUP_ID)}"
+
+
+def _format_sources(sources: list[Message], metadata: MetadataText) -> str:
+    texts = [metadata(source) for source in sources]
+    if not any(texts):
+        return ""
+    return " metadata={" + (texts[0] if len(texts) == 1 else ", ".join(f"{{{one}}}" for one in texts)) + "}"
+
+
+# ---- shardings and groups by the axes of a mesh
+
+_MESH, _BY_DIMENSION, _REPLICATED_AXES, _UNREDUCED_AXES, _SOURCES, _MANUAL_AXES = 2, 3, 4, 5, 6, 7
+_MESH_IOTA = 3
+_LONGEST_AXIS = 256
+"""Letters of the name of an axis in references to it, which take a few bytes each."""
+
+
+def _format_mesh(mesh: Message) -> tuple[str, list[str]]:
+    """A mesh, and the names of its axes, long ones cut."""
+    axes = [(escape_to_one_line(axis.text(1)), axis.integer(2)) for axis in mesh.messages(1)]
+    text = "mesh[" + ",".join(f"'{name}'={size}" for name, size in axes) + "]"
+    devices = join_numbers(mesh.integers(2))
+    if _MESH_IOTA in mesh:
+        counted = mesh.message(_MESH_IOTA)
+        devices = _format_counted(counted.integers(1), counted.integers(2))
+    return text + (f", device_ids=({devices})" if devices else ""), [_shorten_axis(name) for name, _ in axes]
+
+
+def _shorten_axis(name: str) -> str:
+    return name if len(name) <= _LONGEST_AXIS else name[:_LONGEST_AXIS] + "…"
+
+
+def _format_axis(axis: Message, names: list[str]) -> str:
+    number = axis.integer(1)
+    name = names[number] if 0 <= number < len(names) else "?"
+    if 2 not in axis:
+        return f"'{name}'"
+    part = axis.message(2)
+    return f"'{name}':({part.integer(1)}){part.integer(2)}"
+
+
+def _format_axes(axes: list[Message], names: list[str]) -> list[str]:
+    return [_format_axis(axis, names) for axis in axes]
+
+
+def _format_named_sharding(one: Message, metadata: MetadataText) -> str:
+    mesh, names = _format_mesh(one.message(_MESH))
+    dimensions = []
+    for part in one.messages(_BY_DIMENSION):
+        axes = _format_axes(part.messages(1), names) + ([] if part.flag(2) else ["?"])
+        dimensions.append("{" + ", ".join(axes) + "}")
+    text = f"{{{mesh}, [{', '.join(dimensions)}]"
+    for number, word in ((_REPLICATED_AXES, "replicated"), (_UNREDUCED_AXES, "unreduced"), (_MANUAL_AXES, "manual")):
+        if number in one:
+            text += f", {word}={{{', '.join(_format_axes(one.messages(number), names))}}}"
+    sources = [f"{{{metadata(source)}}}" for source in one.messages(_SOURCES) if metadata(source)]
+    return text + (f", metadata={{{', '.join(sources)}}}" if sources else "") + "}"
+
+
+def format_replica_groups(instruction: Message) -> str:
+    """The groups of devices of an HloInstructionProto: ``{{0,1},{2,3}}`` or ``[2,4]<=[8]``."""
+    if _MESH_LIST in instruction:
+        groups = instruction.message(_MESH_LIST)
+        mesh, names = _format_mesh(groups.message(1))
+        return f"{mesh} {{{','.join(_format_axes(groups.messages(2), names))}}}"
+    if _IOTA_LIST in instruction:
+        return _format_iota_groups(instruction.message(_IOTA_LIST))
+    if _DEVICE_LIST in instruction:
+        devices = instruction.message(_DEVICE_LIST)
+        return _format_iota_groups(devices.message(2)) if 2 in devices else _format_groups(devices.messages(1))
+    return _format_groups(instruction.messages(_REPLICA_GROUPS))
+
+
+def _format_iota_groups(groups: Message) -> str:
+    sizes = [groups.integer(1), groups.integer(2)]
+    return _format_tiles(sizes, [], groups.integers(3), groups.integers(4))
+
+
+def _format_groups(groups: list[Message]) -> str:
+    return "{" + ",".join(f"{{{join_numbers(group.integers(1))}}}" for group in groups) + "}"

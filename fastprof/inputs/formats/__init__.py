@@ -15,26 +15,25 @@ from fastprof.inputs.formats import (
     op_log,
     profile_proto,
     riegeli,
-    riegeli_in_place,
     run_metadata,
     run_metadata_text,
 )
 from fastprof.inputs.formats.contract import Format, Scribe
 
-__all__ = ["FORMATS", "HEAD", "IN_FILE", "Format", "Scribe", "format_of"]
+__all__ = ["FORMATS", "HEAD", "IN_FILE", "Format", "Scribe", "find_format", "step_planes"]
 
 FORMATS: Final[tuple[Format, ...]] = (
     chrome_json, riegeli, run_metadata, run_metadata_text, event_file, graph_def, graph_def_text, profile_proto, op_log,
 )  # fmt: skip
 """The first whose ``begins`` is true counts."""
 
-IN_FILE: Final = {riegeli.NAME: riegeli_in_place.parts_in_file}
+IN_FILE: Final = {riegeli.NAME: riegeli.find_parts}
 """By name of a format, what finds an XSpace that stands in its file, in parts."""
 
 HEAD: Final = 64 << 10
 """Bytes by which a format is known."""
 
 
-def format_of(head: bytes) -> Format | None:
+def find_format(head: bytes) -> Format | None:
     """The format of what begins with these bytes, after decompression; None: an XSpace, or nothing known."""
     return next((form for form in FORMATS if form.begins(head)), None)

@@ -6,45 +6,45 @@ import codecs
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from fastprof.inputs.formats.contract import Remark
-from fastprof.wording.patterns import pattern_of
+from fastprof.inputs.formats.contract import FormatRemark
+from fastprof.wording.patterns import compile_late
 
 if TYPE_CHECKING:
     from fastprof._native.chrome import ChromeScribe, Tape
 
 NAME: Final = "chrome"
-_BEGINS = pattern_of(rb'(?:\xef\xbb\xbf)?[ \t\r\n\f]*(?:\{[ \t\r\n\f]*["}]|\[[ \t\r\n\f]*(?:[]\[{",\d-]|$))')
-_CONTROLS = pattern_of(rb"[\x00-\x08\x0e-\x1f]")  # an XSpace of 123 bytes begins with a line feed and a brace
+_BEGINS = compile_late(rb'(?:\xef\xbb\xbf)?[ \t\r\n\f]*(?:\{[ \t\r\n\f]*["}]|\[[ \t\r\n\f]*(?:[]\[{",\d-]|$))')
+_CONTROLS = compile_late(rb"[\x00-\x08\x0e-\x1f]")  # an XSpace of 123 bytes begins with a line feed and a brace
 _UTF_16: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 """How text begins that tools of Windows save."""
 _LOOKED_AT: Final = 6
-_EVENTS = pattern_of(rb'"traceEvents"\s*:\s*\[')
-_ARRAY = pattern_of(rb"(?:\xef\xbb\xbf)?\s*\[")
-_PHASE = pattern_of(rb'"ph"\s*:\s*"')
+_EVENTS = compile_late(rb'"traceEvents"\s*:\s*\[')
+_ARRAY = compile_late(rb"(?:\xef\xbb\xbf)?\s*\[")
+_PHASE = compile_late(rb'"ph"\s*:\s*"')
 
 
 def begins(head: bytes) -> bool:
     """Whether a JSON document begins so."""
-    head = _as_utf_8(head)
+    head = _convert_to_utf_8(head)
     return _BEGINS.match(head) is not None and not _CONTROLS.search(head.lstrip()[:_LOOKED_AT])
 
 
 def is_trace(head: bytes) -> bool:
     """Whether the document that begins so has ``traceEvents`` there, or is an array of events with phases."""
-    head = _as_utf_8(head)
+    head = _convert_to_utf_8(head)
     return begins(head) and bool(_EVENTS.search(head) or (_ARRAY.match(head) and _PHASE.search(head)))
 
 
-def _as_utf_8(head: bytes) -> bytes:
+def _convert_to_utf_8(head: bytes) -> bytes:
     """Return the first bytes of a document in UTF-8; those of UTF-16 may end within a character."""
     return head.decode("utf-16", "ignore").encode("utf-8", "ignore") if head.startswith(_UTF_16) else head
 
 
-def scribe(path: str, salvage: bool) -> Scribe:
-    return Scribe(path, salvage)
+def scribe(path: str, salvage: bool) -> ChromeJsonScribe:
+    return ChromeJsonScribe(path, salvage)
 
 
-class Scribe:
+class ChromeJsonScribe:
     """Gives the events of lines as they come, and names and metadata at the end: an XSpace has them line by line."""
 
     profile = None
@@ -56,7 +56,7 @@ class Scribe:
         self._salvage = salvage
         self._begin, self._is_begun = b"", False
         self._utf_16: codecs.IncrementalDecoder | None = None
-        self.remarks: list[Remark] = []
+        self.remarks: list[FormatRemark] = []
         self.parts: bytes | None = None
 
     def scan(self, chunk: bytes) -> Tape | bytes:
@@ -79,9 +79,11 @@ class Scribe:
 
     def finish(self) -> Iterator[bytes]:
         yield self._core.finish()
-        self.remarks = [Remark(*remark) for remark in self._core.remarks()]
+        self.remarks = [FormatRemark(*remark) for remark in self._core.remarks()]
         if self._utf_16 is not None:
-            self.remarks.append(Remark("notice", "utf_16", "the text is UTF-16; offsets count it as UTF-8", 1, None))
+            self.remarks.append(
+                FormatRemark("notice", "utf_16", "the text is UTF-16; offsets count it as UTF-8", 1, None)
+            )
         self.parts = self._core.parts()
 
     def close(self) -> None:

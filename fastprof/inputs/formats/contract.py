@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Remark:
+class FormatRemark:
     """A row of import_log; ``first_offset`` counts the source's bytes after decompression."""
 
     severity: str
@@ -55,7 +55,7 @@ class Scribe(Protocol):
         ...
 
     @property
-    def remarks(self) -> list[Remark]:
+    def remarks(self) -> list[FormatRemark]:
         """After ``finish`` has given all: what was tolerated."""
         ...
 
@@ -74,7 +74,7 @@ class KeepingScribe(PlainScribe):
     """A scribe that keeps the document until all of it has been pushed: it cannot be read in one pass."""
 
     def __init__(self, path: str, salvage: bool) -> None:
-        self.remarks: list[Remark] = []
+        self.remarks: list[FormatRemark] = []
         self.document = bytearray()
         self._path = path
         self._salvage = salvage

@@ -13,11 +13,10 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from fastprof.errors import CaptureError
-from fastprof.inputs.formats.contract import PlainScribe, Remark
-from fastprof.inputs.formats.run_metadata import Run, placed, remarks_on
-from fastprof.inputs.formats.step_planes import StepPlanes
-from fastprof.inputs.graph_planes import GraphPlanes
-from fastprof.inputs.message_bytes import BadMessageError, Field, fields, message, signed, text
+from fastprof.inputs.formats.contract import FormatRemark, PlainScribe
+from fastprof.inputs.formats.run_metadata import RecordedRun, make_remarks, place_fault
+from fastprof.inputs.formats.step_planes import GraphPlanes, StepPlanes
+from fastprof.inputs.message_bytes import BadMessageError, Field, decode_signed, decode_text, get_message, read_fields
 
 NAME: Final = "event_file"
 _LENGTH, _CHECKSUM = 8, 4
@@ -33,15 +32,15 @@ def begins(head: bytes) -> bool:
     return len(head) > begin and length < 1 << 16 and _VERSION in head[begin : begin + length]
 
 
-def scribe(path: str, salvage: bool) -> Scribe:
-    return Scribe(path, salvage)
+def scribe(path: str, salvage: bool) -> EventFileScribe:
+    return EventFileScribe(path, salvage)
 
 
-class Scribe(PlainScribe):
+class EventFileScribe(PlainScribe):
     """Reads records as they come, and keeps those with RunMetadata."""
 
     def __init__(self, path: str, salvage: bool) -> None:
-        self.remarks: list[Remark] = []
+        self.remarks: list[FormatRemark] = []
         self._path = path
         self._salvage = salvage
         self._bytes = bytearray()
@@ -68,17 +67,17 @@ class Scribe(PlainScribe):
         if not self._runs and not self._graphs.count and not self._salvage:
             text_ = "this event file has neither RunMetadata nor a graph: summaries alone are no profile"
             raise CaptureError(f"reading an event file: {text_}", path=self._path, offset=0)
-        planes, runs = StepPlanes(), list[Run]()
+        planes, runs = StepPlanes(), list[RecordedRun]()
         try:
             for one in sorted(self._runs.values(), key=lambda run: run.number):
-                runs.append(Run(one.data, one.at, self._salvage))
+                runs.append(RecordedRun(one.data, one.at, self._salvage))
                 planes.add(runs[-1].devices, one.number)
             for run in runs:
                 yield from run.graphs(self._graphs)
             yield from planes.xspace("TensorFlow 1 event file")
         except (BadMessageError, CaptureError) as fault:
-            raise placed(fault, self._path) from None
-        self.remarks.extend((*(one for run in runs for one in run.remarks), *remarks_on(planes, self._graphs)))
+            raise place_fault(fault, self._path) from None
+        self.remarks.extend((*(one for run in runs for one in run.remarks), *make_remarks(planes, self._graphs)))
 
     def close(self) -> None:
         self._bytes.clear()
@@ -111,22 +110,22 @@ class Scribe(PlainScribe):
     def _end(self, what: str, at: int) -> None:
         self._ended = True
         self._bytes.clear()
-        self.remarks.append(Remark("data_loss", "truncated", f"the rest of the file is not read: {what}", 1, at))
+        self.remarks.append(FormatRemark("data_loss", "truncated", f"the rest of the file is not read: {what}", 1, at))
 
     def _take(self, record: bytes, begin: int) -> None:
         try:
             step, tagged = 0, None
-            for one in fields(memoryview(record), begin):
+            for one in read_fields(memoryview(record), begin):
                 if one.number == _STEP:
-                    step = signed(one.value)
+                    step = decode_signed(one.value)
                 elif one.number == _TAGGED:
                     tagged = one
                 elif one.number == _GRAPH:
-                    self._ready += self._graphs.graph("graph", message(one.value), one.at, self._salvage)
+                    self._ready += self._graphs.graph("graph", get_message(one.value), one.at, self._salvage)
                 elif one.number == _META_GRAPH:
-                    for part in fields(message(one.value), one.at):
+                    for part in read_fields(get_message(one.value), one.at):
                         if part.number == _OF_META_GRAPH:
-                            graph = message(part.value)
+                            graph = get_message(part.value)
                             self._ready += self._graphs.graph("meta graph", graph, part.at, self._salvage)
             if tagged is not None:
                 self._add(tagged, step)
@@ -134,16 +133,18 @@ class Scribe(PlainScribe):
             if not self._salvage:
                 what = f"{fault.text}, reading an event file"
                 raise CaptureError(what, path=self._path, offset=fault.at) from None
-            self.remarks.append(Remark("data_loss", "bad_record", f"a record is left out: {fault.text}", 1, fault.at))
+            self.remarks.append(
+                FormatRemark("data_loss", "bad_record", f"a record is left out: {fault.text}", 1, fault.at)
+            )
 
     def _add(self, tagged: Field, step: int) -> None:
         tag, run, at = "", b"", tagged.at
-        for one in fields(message(tagged.value), tagged.at):
+        for one in read_fields(get_message(tagged.value), tagged.at):
             if one.number == 1:
-                tag = text(one.value)
+                tag = decode_text(one.value)
             elif one.number == 2:
-                run, at = bytes(message(one.value)), one.at
-        self._runs[tag] = _Tagged(_number_of(tag, step), run, at)
+                run, at = bytes(get_message(one.value)), one.at
+        self._runs[tag] = _Tagged(_find_step_number(tag, step), run, at)
 
 
 class _Tagged(NamedTuple):
@@ -154,7 +155,7 @@ class _Tagged(NamedTuple):
     at: int
 
 
-def _number_of(tag: str, step: int) -> int:
+def _find_step_number(tag: str, step: int) -> int:
     """The number at the end of the tag, else the step of the event."""
     digits = tag[len(tag.rstrip("0123456789")) :][-18:]
     return int(digits) if digits.isascii() and digits else step

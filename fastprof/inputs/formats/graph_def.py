@@ -6,24 +6,23 @@ from collections.abc import Iterator
 from typing import Final
 
 from fastprof.errors import CaptureError
-from fastprof.inputs.formats.contract import PlainScribe, Remark
-from fastprof.inputs.formats.step_planes import environment
-from fastprof.inputs.graph_planes import GraphPlanes
-from fastprof.inputs.message_bytes import BadMessageError, message, sound_fields, text
-from fastprof.wording.patterns import pattern_of
+from fastprof.inputs.formats.contract import FormatRemark, PlainScribe
+from fastprof.inputs.formats.step_planes import GraphPlanes, make_environment
+from fastprof.inputs.message_bytes import BadMessageError, decode_text, get_message, read_sound_fields
+from fastprof.wording.patterns import compile_late
 
 NAME: Final = "graph_def"
 _NODE, _LIBRARY, _VERSION, _VERSIONS = 1, 2, 3, 4
 _NAME, _OP, _INPUT, _DEVICE, _ATTR = 1, 2, 3, 4, 5
 _OF_NODE: Final = range(1, 8)
-_OP_NAME: Final = pattern_of(r"[A-Za-z_>][\w.>/-]*")
+_OP_NAME: Final = compile_late(r"[A-Za-z_>][\w.>/-]*")
 
 
 def begins(head: bytes) -> bool:
     """Whether the first node has the name of an op. An HloProto begins so too, but with messages for inputs."""
-    for one in sound_fields(memoryview(head), 0, salvage=True):
+    for one in read_sound_fields(memoryview(head), 0, salvage=True):
         if one.number == _NODE:
-            return _is_node(message(one.value))
+            return _is_node(get_message(one.value))
         if one.number not in (_LIBRARY, _VERSION, _VERSIONS):
             return False
     return False
@@ -32,25 +31,25 @@ def begins(head: bytes) -> bool:
 def _is_node(node: memoryview) -> bool:
     """Whether all fields, as far as they are there, are those of a node. In place of its name an XPlane has its id."""
     name = op = ""
-    for one in sound_fields(node, 0, salvage=True):
+    for one in read_sound_fields(node, 0, salvage=True):
         if one.number not in _OF_NODE or isinstance(one.value, int):
             return False
         if one.number in (_NAME, _INPUT, _DEVICE) and any(byte < 32 for byte in bytes(one.value[:256])):
             return False
-        name = text(one.value) if one.number == _NAME else name
-        op = text(one.value) if one.number == _OP else op
+        name = decode_text(one.value) if one.number == _NAME else name
+        op = decode_text(one.value) if one.number == _OP else op
     return name != "" and _OP_NAME.fullmatch(op) is not None
 
 
-def scribe(path: str, salvage: bool) -> Scribe:
-    return Scribe(path, salvage)
+def scribe(path: str, salvage: bool) -> GraphScribe:
+    return GraphScribe(path, salvage)
 
 
-class Scribe(PlainScribe):
+class GraphScribe(PlainScribe):
     """Hands nodes on as they come."""
 
     def __init__(self, path: str, salvage: bool) -> None:
-        self.remarks: list[Remark] = []
+        self.remarks: list[FormatRemark] = []
         self._path = path
         self._salvage = salvage
         self._graphs = GraphPlanes()
@@ -73,7 +72,7 @@ class Scribe(PlainScribe):
             except BadMessageError as fault:
                 self._end(fault)
         yield self._graphs.end()
-        yield environment("TensorFlow 1 GraphDef", 0)
+        yield make_environment("TensorFlow 1 GraphDef", 0)
 
     def close(self) -> None:
         pass
@@ -82,4 +81,4 @@ class Scribe(PlainScribe):
         if not self._salvage:
             raise CaptureError(f"reading a GraphDef: {fault.text}", path=self._path, offset=fault.at) from None
         self._ended = True
-        self.remarks.append(Remark("data_loss", "truncated", f"the rest is not read: {fault.text}", 1, fault.at))
+        self.remarks.append(FormatRemark("data_loss", "truncated", f"the rest is not read: {fault.text}", 1, fault.at))

@@ -7,26 +7,26 @@ from collections.abc import Iterator
 from typing import Final
 
 from fastprof.errors import CaptureError
-from fastprof.inputs.formats.contract import PlainScribe, Remark
-from fastprof.inputs.formats.message_kinds import OP_LOG, begins_with
+from fastprof.inputs.formats.contract import FormatRemark, PlainScribe
+from fastprof.inputs.message_bytes import OP_LOG, begins_with_kind
 
 NAME: Final = "op_log"
 
 
 def begins(head: bytes) -> bool:
     """Whether an entry has nothing but fields of entries, and a name."""
-    return begins_with(head, OP_LOG, (1, 1))
+    return begins_with_kind(head, OP_LOG, (1, 1))
 
 
-def scribe(path: str, salvage: bool) -> Scribe:  # noqa: ARG001  # nothing of it is salvaged
-    return Scribe(path)
+def scribe(path: str, salvage: bool) -> OpLogScribe:  # noqa: ARG001  # nothing of it is salvaged
+    return OpLogScribe(path)
 
 
-class Scribe(PlainScribe):
+class OpLogScribe(PlainScribe):
     """Says what the file is."""
 
     def __init__(self, path: str) -> None:
-        self.remarks: list[Remark] = []
+        self.remarks: list[FormatRemark] = []
         self._path = path
 
     def push(self, chunk: bytes) -> bytes | None:  # noqa: ARG002

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from fastprof.inputs.formats.contract import KeepingScribe
-from fastprof.inputs.formats.message_kinds import PROFILE, begins_with
+from fastprof.inputs.message_bytes import PROFILE, begins_with_kind
 
 NAME: Final = "profile_proto"
 _MOST_KEPT: Final = 256 << 20
@@ -15,21 +15,20 @@ _MOST_KEPT: Final = 256 << 20
 
 def begins(head: bytes) -> bool:
     """Whether there is a node with nothing but fields of nodes, and a name."""
-    return begins_with(head, PROFILE, (1, 2, 1))
+    return begins_with_kind(head, PROFILE, (1, 2, 1))
 
 
-def scribe(path: str, salvage: bool) -> Scribe:
-    return Scribe(path, salvage)
+def scribe(path: str, salvage: bool) -> ProfileScribe:
+    return ProfileScribe(path, salvage)
 
 
-class Scribe(KeepingScribe):
+class ProfileScribe(KeepingScribe):
     """Nodes refer to each other, and their texts come last."""
 
     def finish(self) -> Iterator[bytes]:
-        from fastprof.inputs.formats.profile_planes import ProfilePlanes
-        from fastprof.inputs.formats.sound_profile import sound_profile
+        from fastprof.inputs.profile_model import ProfilePlanes, drop_damaged_nodes
 
-        profile = sound_profile(self.document, self._path, self._salvage, self.remarks)
+        profile = drop_damaged_nodes(self.document, self._path, self._salvage, self.remarks)
         planes = ProfilePlanes(profile)
         yield from planes.xspace()
         self.remarks.extend(planes.remarks())

@@ -1,4 +1,6 @@
-"""Riegeli: files of records, each an XSpace, as XLA writes them beside or instead of ``.xplane.pb``.
+"""Riegeli: files of records, each an XSpace, as XLA writes them beside or instead of ``.xplane.pb``. Chunks of records
+are simple or transposed, in four compressions; where records are neither compressed nor transposed, they are read in
+place.
 
     block of 65,536 bytes                                        next block
     | header 24 | chunk header 40 | data of the chunk ...        | header 24 | ... data | chunk header | ...
@@ -10,15 +12,302 @@ and warnings.
 
 from __future__ import annotations
 
+import struct
+from bisect import bisect_right
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Final, NoReturn
+from contextlib import closing
+from itertools import accumulate
+from typing import Any, Final, NoReturn, Protocol, overload
+
+import numpy as np
 
 from fastprof.errors import CaptureError
-from fastprof.inputs.formats import riegeli_chunks
-from fastprof.inputs.formats.contract import Remark
+from fastprof.inputs.formats.contract import FormatRemark
+from fastprof.inputs.open_files import prefetch
 from fastprof.schema.value_classes import dataclass
+
+_CODECS: Final = {0x62: "brotli", 0x7A: "zstd", 0x73: "snappy"}
+_NONE: Final = 0
+_LARGEST: Final = 1 << 32
+"""Bytes that a chunk may decompress to: XLA makes chunks of a mebibyte, or of one XSpace."""
+_MOST_GROWTH: Final = 4096
+_ALWAYS: Final = 1 << 24
+"""Events do not compress to a 4096th; a small chunk may always become this large."""
+_REPEATED: Final = {2: "errors", 3: "warnings", 4: "hostnames"}
+"""Fields of an XSpace that are texts, and which every record repeats."""
+_NODE: Final = np.dtype([(name, "i8") for name in ("tag", "next", "buffer", "subtype", "is_implicit")])
+"""The struct of csrc/formats/transposed_records.h."""
+
+
+class ChunkData(Protocol):
+    """The bytes of a chunk, in memory or not."""
+
+    def __len__(self) -> int: ...
+    @overload
+    def __getitem__(self, index: int) -> int: ...
+    @overload
+    def __getitem__(self, index: slice) -> bytes: ...
+
+
+class DamagedChunkError(ValueError):
+    """What a chunk says of itself cannot be."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkRecords:
+    """``values``: bytes in which records stand, where ``ranges`` say."""
+
+    values: ChunkData
+    ranges: list[tuple[int, int]]
+
+
+def decode_records(kind: int, data: ChunkData, count: int, size: int) -> ChunkRecords:
+    """The records of a chunk, ``count`` of them, ``size`` bytes in all; chunks of other kinds have none."""
+    if kind not in b"rt":
+        return ChunkRecords(b"", [])
+    if size > _limit_size(data) or count > max(size, 1) + len(data) * 8:
+        raise DamagedChunkError(f"{count} records of {size} bytes in {len(data)}")
+    return _read_simple(data, count, size) if kind == ord("r") else _read_transposed(data, count, size)
+
+
+def is_plain(kind: int, data: ChunkData) -> bool:
+    """Whether the records of a chunk stand in its data as they are."""
+    return kind != ord("t") and not (kind == ord("r") and len(data) and data[0] != _NONE)
+
+
+def _limit_size(data: ChunkData) -> int:
+    """How large the contents of a chunk or block may be."""
+    return min(_LARGEST, max(_ALWAYS, _MOST_GROWTH * len(data)))
+
+
+class _ChunkReader:
+    """Reads numbers and blocks from the front."""
+
+    def __init__(self, data: ChunkData, at: int = 0, end: int | None = None) -> None:
+        self.data = data
+        self.at = at
+        self.end = len(data) if end is None else end
+
+    def byte(self) -> int:
+        if self.at >= self.end:
+            raise DamagedChunkError("it ends early")
+        self.at += 1
+        return self.data[self.at - 1]
+
+    def varint(self) -> int:
+        value = shift = 0
+        while shift < 70:
+            byte = self.byte()
+            value |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                return value
+        raise DamagedChunkError("a number of more than ten bytes")
+
+    def take(self, size: int) -> bytes:
+        if size > self.end - self.at:
+            raise DamagedChunkError("a length beyond its end")
+        self.at += size
+        return self.data[self.at - size : self.at]
+
+    def rest(self) -> bytes:
+        return self.take(self.end - self.at)
+
+    def done(self) -> None:
+        if self.at != self.end:
+            raise DamagedChunkError("bytes are left over")
+
+
+def _decompress_block(compression: int, data: bytes) -> bytes:
+    """A block decompressed: its size stands first, if it is compressed."""
+    if compression == _NONE:
+        return data
+    codec = _CODECS.get(compression)
+    if codec is None:
+        raise DamagedChunkError(f"a compression of code {compression}, which is not known")
+    import pyarrow as pa
+
+    reader = _ChunkReader(data)
+    size = reader.varint()
+    if size > _limit_size(data):
+        raise DamagedChunkError(f"a block that decompresses to {size} bytes")
+    try:
+        plain = pa.decompress(reader.rest(), decompressed_size=size, codec=codec, asbytes=True) if size else b""
+    except (OSError, ValueError) as error:
+        raise DamagedChunkError(f"{codec}: {error}") from None
+    if len(plain) != size:
+        raise DamagedChunkError(f"{codec}: {len(plain)} bytes in place of {size}")
+    return bytes(plain)
+
+
+def _read_simple(data: ChunkData, count: int, size: int) -> ChunkRecords:
+    reader = _ChunkReader(data)
+    compression = reader.byte()
+    lengths = _ChunkReader(_decompress_block(compression, reader.take(reader.varint())))
+    at = first = reader.at if compression == _NONE else 0
+    values: ChunkData = data if compression == _NONE else _decompress_block(compression, reader.rest())
+    found = []
+    for _ in range(count):
+        length = lengths.varint()
+        if length > len(values) - at:
+            raise DamagedChunkError("a length beyond its end")
+        found.append((at, at + length))
+        at += length
+    lengths.done()
+    if at != len(values):
+        raise DamagedChunkError("bytes are left over")
+    if at - first != size:
+        raise DamagedChunkError(f"{at - first} bytes in place of {size}")
+    return ChunkRecords(values, found)
+
+
+# ---- transposed
+
+
+def _read_transposed(chunk: ChunkData, count: int, size: int) -> ChunkRecords:
+    from fastprof._native import riegeli
+
+    data: Any = memoryview(chunk) if isinstance(chunk, bytes) else chunk  # slices of a view are no copies
+    reader = _ChunkReader(data)
+    compression = reader.byte()
+    header = _ChunkReader(_decompress_block(compression, reader.take(reader.varint())))
+    bucket_count, buffer_count = header.varint(), header.varint()
+    if bucket_count + buffer_count > len(header.data):
+        raise DamagedChunkError("more buckets and buffers than its header has room for")
+    begin = reader.at
+    buckets = [_decompress_block(compression, reader.take(header.varint())) for _ in range(bucket_count)]
+    values = data[begin : reader.at] if compression == _NONE else b"".join(buckets)
+    sizes = [header.varint() for _ in range(buffer_count)]
+    _check_buckets(buckets, sizes)
+    nodes, first, is_implicit = _read_nodes(header, buffer_count)
+    bounds = np.concatenate([[0], np.cumsum(np.array(sizes, np.int64))]).astype(np.int64)
+    begins = np.zeros(count, np.int64)
+    transitions = _decompress_block(compression, reader.rest())
+    try:
+        out = riegeli.transposed(nodes, first, is_implicit, values, bounds, transitions, size, begins)
+    except ValueError as error:
+        raise DamagedChunkError(str(error)) from None
+    ends = [*begins[::-1][1:].tolist(), size]
+    return ChunkRecords(out, list(zip(begins[::-1].tolist(), ends, strict=True)))
+
+
+def _check_buckets(buckets: list[bytes], sizes: list[int]) -> None:
+    """Buffers are pieces of buckets; none lies in two, and nothing is left."""
+    left = 0
+    rest = iter(buckets)
+    for size in sizes:
+        while not left and size:
+            bucket = next(rest, None)
+            if bucket is None:
+                raise DamagedChunkError("buffers are larger than its buckets")
+            left = len(bucket)
+        if size > left:
+            raise DamagedChunkError("a buffer crosses a bucket")
+        left -= size
+    if left or any(rest):
+        raise DamagedChunkError("buckets are larger than its buffers")
+
+
+def _read_nodes(header: _ChunkReader, buffer_count: int) -> tuple[np.ndarray, int, bool]:
+    """The nodes of the machine, the first, and whether that is reached without a transition."""
+    count = header.varint()
+    if not 0 < count <= len(header.data):
+        raise DamagedChunkError(f"{count} nodes")
+    nodes = np.zeros(count, _NODE)
+    tags = [header.varint() for _ in range(count)]
+    after = [header.varint() for _ in range(count)]
+    if max(tags) >= 1 << 35 or max(after) >= 2 * count:
+        raise DamagedChunkError("a tag or a node that does not exist")
+    subtypes = [header.byte() if tag >= 8 and tag & 7 == 0 else 0 for tag in tags]
+    nodes["buffer"] = -1
+    for at, (tag, subtype) in enumerate(zip(tags, subtypes, strict=True)):
+        if _has_buffer(tag, subtype):
+            buffer = header.varint()
+            if buffer >= buffer_count:
+                raise DamagedChunkError("a buffer that does not exist")
+            nodes["buffer"][at] = buffer
+        elif subtype > 137:
+            raise DamagedChunkError(f"a subtype {subtype} of numbers")
+    first = header.varint()
+    header.done()
+    if first >= count:
+        raise DamagedChunkError("a first node that does not exist")
+    nodes["tag"], nodes["subtype"] = tags, subtypes
+    nodes["is_implicit"] = [one >= count for one in after]
+    nodes["next"] = [one % count for one in after]
+    _refuse_circles(nodes)
+    return nodes, first, bool(nodes["is_implicit"][first])
+
+
+def _has_buffer(tag: int, subtype: int) -> bool:
+    return tag == 1 or (tag >= 8 and ((tag & 7 == 0 and subtype < 10) or tag & 7 in (1, 2, 5)))
+
+
+def _refuse_circles(nodes: np.ndarray) -> None:
+    """Implicit nodes that lead to each other would never end."""
+    after, implicit = nodes["next"].tolist(), nodes["is_implicit"].tolist()
+    state = bytearray(len(after))
+    for start in range(len(after)):
+        path, at = [], start
+        while implicit[at] and not state[at]:
+            state[at] = 1
+            path.append(at)
+            at = after[at]
+        if implicit[at] and state[at] == 1:
+            raise DamagedChunkError("a circle of nodes without transitions")
+        for one in path:
+            state[one] = 2
+
+
+# ---- fields of a record
+
+
+class RepeatedParts:
+    """What of records only repeats is left out: host names, errors and warnings, which every record has."""
+
+    def __init__(self) -> None:
+        self._seen: dict[int, set[bytes]] = {number: set() for number in _REPEATED}
+
+    def left_out(self, found: ChunkRecords, number: int) -> list[tuple[int, int]]:
+        """A record without the texts that earlier ones had, as ranges."""
+        kept, last = found.ranges[number]
+        parts = []
+        for field, begin, end, value in _split_fields(found.values, kept, last, number):
+            seen = self._seen.get(field)
+            if seen is None or value is None:
+                continue
+            if value in seen:
+                parts.append((kept, begin))
+                kept = end
+            seen.add(value)
+        return [(first, end) for first, end in (*parts, (kept, last)) if first < end]
+
+
+def _split_fields(values: ChunkData, at: int, end: int, number: int) -> Iterator[tuple[int, int, int, bytes | None]]:
+    """The fields of an XSpace between two places: number, begin, end, and the bytes of texts. Planes are passed over by
+    their length."""
+    reader, first = _ChunkReader(values, at, end), at
+    try:
+        while reader.at < end:
+            begin = reader.at
+            tag = reader.varint()
+            if tag & 7 == 2:
+                length = reader.varint()
+                value = reader.take(length) if tag >> 3 in _REPEATED else None
+                reader.at += 0 if value is not None else length
+                if reader.at > end:
+                    raise DamagedChunkError("a length beyond its end")
+            elif tag & 7 == 0:
+                reader.varint()
+                value = None
+            else:
+                raise DamagedChunkError(f"a field {tag >> 3} of wire type {tag & 7}")
+            yield tag >> 3, begin, reader.at, value
+    except DamagedChunkError as fault:
+        raise DamagedChunkError(f"record {number} is not an XSpace: {fault} at its byte {reader.at - first}") from None
+
 
 NAME: Final = "riegeli"
 BLOCK, BLOCK_HEADER, CHUNK_HEADER = 65536, 24, 40
@@ -40,23 +329,23 @@ def begins(head: bytes) -> bool:
     return head[:32] == SIGNATURE[:32] or head[24:64] == SIGNATURE[24:64]
 
 
-def scribe(path: str, salvage: bool) -> Scribe:
-    return Scribe(path, salvage)
+def scribe(path: str, salvage: bool) -> RiegeliScribe:
+    return RiegeliScribe(path, salvage)
 
 
-def end_of_data(begin: int, size: int) -> int:
+def find_data_end(begin: int, size: int) -> int:
     """Where ``size`` bytes end that begin at an offset of the file: blocks begin with headers."""
     return begin + size + BLOCK_HEADER * ((size + (begin + _USABLE - 1) % BLOCK) // _USABLE)
 
 
-def end_of_chunk(begin: int, data_size: int, records: int) -> int:
+def find_chunk_end(begin: int, data_size: int, records: int) -> int:
     """A chunk reaches past its data if it has more records than bytes."""
     at = begin + records
     inside = (BLOCK - 1) - (at + BLOCK - 1) % BLOCK
-    return max(end_of_data(begin, CHUNK_HEADER + data_size), at + max(0, inside - (_USABLE - 1)))
+    return max(find_data_end(begin, CHUNK_HEADER + data_size), at + max(0, inside - (_USABLE - 1)))
 
 
-class DamagedError(Exception):
+class DamagedRiegeliError(Exception):
     """``goes_on``: where the next chunk begins, if that is known."""
 
     def __init__(self, text: str, offset: int, goes_on: int | None) -> None:
@@ -67,7 +356,7 @@ class DamagedError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Header:
+class ChunkHeader:
     """Of a chunk that begins at an offset. ``data``, ``end``: where its data begin and end; ``after``: where the next
     chunk begins. Data lie between headers of blocks."""
 
@@ -81,31 +370,31 @@ class Header:
     after: int
 
 
-def read_header(begin: int, size: int, is_all: bool, joined: Callable[[int, int], bytes]) -> Header | None:
+def read_header(begin: int, size: int, is_all: bool, joined: Callable[[int, int], bytes]) -> ChunkHeader | None:
     """The header of a chunk in a file. ``size`` bytes of that have come, or all. None: not all of the chunk has come.
-    ``joined``: bytes of the file between headers of blocks, by their place and number. Raises DamagedError."""
+    ``joined``: bytes of the file between headers of blocks, by their place and number. Raises DamagedRiegeliError."""
     from fastprof._native.riegeli import riegeli_hash
 
-    if end_of_data(begin, CHUNK_HEADER) > size:
-        raise DamagedError("the file ends in the header of a chunk", begin, size)
+    if find_data_end(begin, CHUNK_HEADER) > size:
+        raise DamagedRiegeliError("the file ends in the header of a chunk", begin, size)
     raw = joined(begin, CHUNK_HEADER)
     if riegeli_hash(raw[8:]) != int.from_bytes(raw[:8], "little"):
-        raise DamagedError("the header of a chunk is damaged", begin, None)
+        raise DamagedRiegeliError("the header of a chunk is damaged", begin, None)
     data_size, data_hash, decoded_size = (int.from_bytes(raw[at : at + 8], "little") for at in (8, 16, 32))
-    end, records = end_of_data(begin, CHUNK_HEADER + data_size), int.from_bytes(raw[25:32], "little")
+    end, records = find_data_end(begin, CHUNK_HEADER + data_size), int.from_bytes(raw[25:32], "little")
     if data_size > _LARGEST_CHUNK:
-        raise DamagedError(f"a chunk of {data_size} bytes, which is not read", begin, None)
+        raise DamagedRiegeliError(f"a chunk of {data_size} bytes, which is not read", begin, None)
     if end > size:
         if not is_all:
             return None
-        raise DamagedError("the file ends in a chunk", begin, size)
-    places = (end_of_data(begin, CHUNK_HEADER), end, end_of_chunk(begin, data_size, records))
-    return Header(data_size, data_hash, raw[24], records, decoded_size, *places)
+        raise DamagedRiegeliError("the file ends in a chunk", begin, size)
+    places = (find_data_end(begin, CHUNK_HEADER), end, find_chunk_end(begin, data_size, records))
+    return ChunkHeader(data_size, data_hash, raw[24], records, decoded_size, *places)
 
 
-def check_kind(header: Header, begin: int) -> None:
+def check_kind(header: ChunkHeader, begin: int) -> None:
     if header.kind not in _KINDS:
-        raise DamagedError(f"a chunk of kind {chr(header.kind)!r}, which is not known", begin, header.after)
+        raise DamagedRiegeliError(f"a chunk of kind {chr(header.kind)!r}, which is not known", begin, header.after)
 
 
 def is_block_header(raw: bytes | memoryview) -> bool:
@@ -114,7 +403,7 @@ def is_block_header(raw: bytes | memoryview) -> bool:
     return len(raw) == BLOCK_HEADER and riegeli_hash(raw[8:]) == int.from_bytes(raw[:8], "little")
 
 
-def refuse(damage: DamagedError, path: str) -> NoReturn:
+def refuse_damage(damage: DamagedRiegeliError, path: str) -> NoReturn:
     raise CaptureError(f"reading Riegeli: {damage.text}", path=path, offset=damage.offset) from None
 
 
@@ -126,17 +415,17 @@ class Decoding:
     begin: int
     after: int
     size: int
-    records: Future[riegeli_chunks.Records]
+    records: Future[ChunkRecords]
     is_last: bool = False
 
 
-class Scribe:
+class RiegeliScribe:
     """Takes a file a piece at a time; keeps the chunk that it is in, and those that are decoded side by side."""
 
     profile = None
 
     def __init__(self, path: str, salvage: bool) -> None:
-        self.remarks: list[Remark] = []
+        self.remarks: list[FormatRemark] = []
         self.parts: bytes | None = None
         self._path = path
         self._salvage = salvage
@@ -145,7 +434,7 @@ class Scribe:
         self._at = 0
         self._pool = ThreadPoolExecutor(_WORKERS, thread_name_prefix="fastprof")
         self._coming: deque[Decoding] = deque()
-        self._repeated = riegeli_chunks.Repeated()
+        self._repeated = RepeatedParts()
         self._lost: dict[str, tuple[int, int]] = {}
 
     def scan(self, chunk: bytes) -> list[Decoding]:
@@ -162,7 +451,7 @@ class Scribe:
         while self._coming:
             yield from self._records(self._coming.popleft())
         for text, (count, offset) in sorted(self._lost.items(), key=lambda lost: lost[1][1]):
-            self.remarks.append(Remark("data_loss", "damaged_chunk", text, count, offset))
+            self.remarks.append(FormatRemark("data_loss", "damaged_chunk", text, count, offset))
 
     def close(self) -> None:
         self._bytes.clear()
@@ -181,12 +470,12 @@ class Scribe:
         try:
             found = one.records.result()
             ranges = [kept for number in range(len(found.ranges)) for kept in self._repeated.left_out(found, number)]
-        except DamagedError as damage:
-            refuse(damage, self._path)
-        except (riegeli_chunks.DamagedChunkError, MemoryError) as fault:
-            undecodable = DamagedError(f"a chunk cannot be decoded: {fault}", one.begin, one.after)
+        except DamagedRiegeliError as damage:
+            refuse_damage(damage, self._path)
+        except (DamagedChunkError, MemoryError) as fault:
+            undecodable = DamagedRiegeliError(f"a chunk cannot be decoded: {fault}", one.begin, one.after)
             if not self._salvage:
-                refuse(undecodable, self._path)
+                refuse_damage(undecodable, self._path)
             self._lose(undecodable)
             return
         assert isinstance(found.values, bytes)
@@ -200,12 +489,12 @@ class Scribe:
 
     def _ready(self, *, last: bool) -> Iterator[Decoding]:
         """All chunks that have come. Damage is raised by whoever takes records: those before it are decoded first."""
-        while self._at < self._end and (last or end_of_data(self._at, CHUNK_HEADER) <= self._end):
+        while self._at < self._end and (last or find_data_end(self._at, CHUNK_HEADER) <= self._end):
             try:
                 chunk = self._chunk(last)
-            except DamagedError as damage:
+            except DamagedRiegeliError as damage:
                 if not self._salvage:
-                    refused: Future[riegeli_chunks.Records] = Future()
+                    refused: Future[ChunkRecords] = Future()
                     refused.set_exception(damage)
                     yield Decoding(damage.offset, self._end, 0, refused, is_last=True)
                     return
@@ -229,12 +518,12 @@ class Scribe:
             return None
         data = self._joined(self._pieces(header.data, header.data_size, header.after))
         if riegeli_hash(data) != header.data_hash:
-            raise DamagedError("the data of a chunk are damaged", begin, header.after)
+            raise DamagedRiegeliError("the data of a chunk are damaged", begin, header.after)
         check_kind(header, begin)
         self._at = header.after
         if header.after - self._base > BLOCK:
             self._drop()
-        records = self._pool.submit(riegeli_chunks.records, header.kind, data, header.records, header.decoded_size)
+        records = self._pool.submit(decode_records, header.kind, data, header.records, header.decoded_size)
         return Decoding(begin, header.after, max(header.data_size, header.decoded_size), records)
 
     def _pieces(self, begin: int, size: int, goes_on: int | None) -> list[tuple[int, int]]:
@@ -243,7 +532,7 @@ class Scribe:
         while size:
             if at % BLOCK == 0:
                 if not self._is_block(at):
-                    raise DamagedError("the header of a block is damaged", at, goes_on)
+                    raise DamagedRiegeliError("the header of a block is damaged", at, goes_on)
                 at += BLOCK_HEADER
             part = min(size, BLOCK - at % BLOCK)
             pieces.append((at, part))
@@ -265,7 +554,7 @@ class Scribe:
 
     # ---- damage
 
-    def _lose(self, damage: DamagedError) -> None:
+    def _lose(self, damage: DamagedRiegeliError) -> None:
         count, first = self._lost.get(damage.text, (0, damage.offset))
         self._lost[damage.text] = count + 1, first
 
@@ -281,3 +570,121 @@ class Scribe:
             at += BLOCK
         self._at = max(self._at, at if not last else self._end)
         return not last and self._at < self._end
+
+
+Read = Callable[[int, int], bytes]
+"""Bytes of the file, by their place and number; fewer if it ends before."""
+
+_STRETCH: Final = 16 * BLOCK
+_NEAR: Final = 256
+
+
+class _DataInFile:
+    """Bytes of a file between headers of blocks. ``pieces``: their places and lengths."""
+
+    def __init__(self, read: Read, pieces: list[tuple[int, int]]) -> None:
+        self._read = read
+        self._pieces = pieces
+        self._ends = list(accumulate(size for _, size in pieces))
+        self._near, self._from = b"", 0
+
+    def __len__(self) -> int:
+        return self._ends[-1] if self._ends else 0
+
+    @overload
+    def __getitem__(self, index: int) -> int: ...
+    @overload
+    def __getitem__(self, index: slice) -> bytes: ...
+    def __getitem__(self, index: int | slice) -> int | bytes:
+        if isinstance(index, slice):
+            first, end, _ = index.indices(len(self))
+            return b"".join([self._read(*place) for place in self.places(first, end)])
+        if not self._from <= index < self._from + len(self._near):
+            self._near, self._from = self[index : index + _NEAR], index
+        return self._near[index - self._from]
+
+    def places(self, first: int, end: int) -> Iterator[tuple[int, int]]:
+        """Where these bytes stand in the file."""
+        number = bisect_right(self._ends, first)
+        while first < end:
+            place, size = self._pieces[number]
+            length = min(end, self._ends[number]) - first
+            yield place + size - (self._ends[number] - first), length
+            first, number = first + length, number + 1
+
+
+def _skip_headers(
+    read: Read, begin: int, end: int, goes_on: int | None
+) -> Generator[tuple[int, memoryview], None, None]:
+    """Bytes of the file without the headers of blocks, which must be sound: places, and the bytes there. A thread reads
+    the next stretch meanwhile."""
+    bounds = range(begin // _STRETCH * _STRETCH, end, _STRETCH)
+    stretches = ((max(begin, at), read(max(begin, at), min(end, at + _STRETCH) - max(begin, at))) for at in bounds)
+    with closing(prefetch(stretches) if len(bounds) > 1 else stretches) as coming:
+        for base, raw in coming:
+            view, at = memoryview(raw), base
+            while at < base + len(raw):
+                if at % BLOCK == 0:
+                    if not is_block_header(bytes(view[at - base : at - base + BLOCK_HEADER])):
+                        raise DamagedRiegeliError("the header of a block is damaged", at, goes_on)
+                    at += BLOCK_HEADER
+                until = min(base + len(raw), at // BLOCK * BLOCK + BLOCK)
+                yield at, view[at - base : until - base]
+                at = until
+
+
+def _get_data(read: Read, header: ChunkHeader, begin: int) -> _DataInFile | None:
+    """The data of a chunk, whose hash is right. None: its records do not stand there as they are."""
+    from fastprof._native.riegeli import RiegeliHash
+
+    found: list[tuple[int, int]] = []
+    hasher = RiegeliHash()
+    with closing(_skip_headers(read, header.data, header.end, header.after)) as pieces:
+        for at, piece in pieces:
+            if not found and not is_plain(header.kind, bytes(piece[:1])):
+                return None
+            hasher.add(piece)
+            found.append((at, len(piece)))
+    if hasher.value() != header.data_hash:
+        raise DamagedRiegeliError("the data of a chunk are damaged", begin, header.after)
+    check_kind(header, begin)
+    return _DataInFile(read, found)
+
+
+def _list_chunks(read: Read, size: int) -> Iterator[tuple[int, ChunkHeader]]:
+    def joined(at: int, count: int) -> bytes:
+        return b"".join(piece for _, piece in _skip_headers(read, at, find_data_end(at, count), None))
+
+    at = 0
+    while at < size:
+        header = read_header(at, size, True, joined)
+        assert header is not None
+        yield at, header
+        at = header.after
+
+
+def _list_places(read: Read, size: int) -> list[tuple[int, int]] | None:
+    places: list[tuple[int, int]] = []
+    repeated = RepeatedParts()
+    for begin, header in _list_chunks(read, size):
+        data = _get_data(read, header, begin)
+        if data is None:
+            return None
+        try:
+            found = decode_records(header.kind, data, header.records, header.decoded_size)
+            for number in range(len(found.ranges)):
+                for first, end in repeated.left_out(found, number):
+                    places += data.places(first, end)
+        except (DamagedChunkError, MemoryError) as fault:
+            raise DamagedRiegeliError(f"a chunk cannot be decoded: {fault}", begin, header.after) from None
+    return places
+
+
+def find_parts(read: Read, size: int, path: str) -> bytes | None:
+    """Where the XSpace stands in a file of this size, as a scribe's ``parts``. None: it is compressed, transposed, or
+    empty. CaptureError: the file is damaged."""
+    try:
+        places = _list_places(read, size)
+    except DamagedRiegeliError as damage:
+        refuse_damage(damage, path)
+    return b"".join(struct.pack("<QQ", *place) for place in places) if places else None

@@ -6,11 +6,10 @@ from collections.abc import Iterator
 from typing import Final
 
 from fastprof.errors import CaptureError
-from fastprof.inputs.formats.contract import KeepingScribe, Remark
-from fastprof.inputs.formats.step_planes import StepPlanes
-from fastprof.inputs.formats.step_stats import DOING, Device, devices
-from fastprof.inputs.graph_planes import GraphPlanes
-from fastprof.inputs.message_bytes import BadMessageError, Field, fields, message, sound_fields
+from fastprof.inputs.formats.contract import FormatRemark, KeepingScribe
+from fastprof.inputs.formats.step_planes import GraphPlanes, StepPlanes
+from fastprof.inputs.formats.step_stats import DOING, DeviceStats, read_devices
+from fastprof.inputs.message_bytes import BadMessageError, Field, get_message, read_fields, read_sound_fields
 
 NAME: Final = "run_metadata"
 _STEP_STATS, _PARTITIONS, _FUNCTIONS = 1, 3, 4
@@ -31,36 +30,36 @@ def begins(head: bytes) -> bool:
     return head[at : at + 1] == b"/"
 
 
-def scribe(path: str, salvage: bool) -> Scribe:
-    return Scribe(path, salvage)
+def scribe(path: str, salvage: bool) -> RunScribe:
+    return RunScribe(path, salvage)
 
 
-class Scribe(KeepingScribe):
+class RunScribe(KeepingScribe):
     """The document that it keeps is about as large as what is made of it."""
 
     def finish(self) -> Iterator[bytes]:
         planes, graphs = StepPlanes(), GraphPlanes()
         try:
-            run = Run(self.message(), 0, self._salvage)
+            run = RecordedRun(self.message(), 0, self._salvage)
             planes.add(run.devices, 0)
             yield from run.graphs(graphs)
             yield from planes.xspace("TensorFlow 1 RunMetadata")
         except (BadMessageError, CaptureError) as fault:
-            raise placed(fault, self._path) from None
-        self.remarks.extend((*run.remarks, *remarks_on(planes, graphs)))
+            raise place_fault(fault, self._path) from None
+        self.remarks.extend((*run.remarks, *make_remarks(planes, graphs)))
 
     def message(self) -> bytes | bytearray:
         """The bytes of the RunMetadata."""
         return self.document
 
 
-class Run:
+class RecordedRun:
     """A RunMetadata, which begins at ``base`` in the file. BadMessageError: it is damaged; CaptureError: nodes are,
     with their offset in the file. To salvage, what is damaged is left out; ``remarks`` say so."""
 
     def __init__(self, data: bytes | bytearray, base: int, salvage: bool) -> None:
-        self.remarks: list[Remark] = []
-        self.devices: list[Device] = []
+        self.remarks: list[FormatRemark] = []
+        self.devices: list[DeviceStats] = []
         self._graphs: list[tuple[str, Field]] = []
         self._data, self._base, self._salvage = data, base, salvage
         self._check()
@@ -73,45 +72,45 @@ class Run:
 
     def _read(self) -> None:
         data, salvage = self._data, self._salvage
-        for one in sound_fields(memoryview(data), 0, salvage):
+        for one in read_sound_fields(memoryview(data), 0, salvage):
             if one.number == _STEP_STATS:
-                self.devices += devices(one, data, self._base, salvage)
+                self.devices += read_devices(one, data, self._base, salvage)
             elif one.number == _PARTITIONS:
                 self._graphs.append(("partition", one))
             elif one.number == _FUNCTIONS:
-                parts = sound_fields(message(one.value), one.at, salvage)
+                parts = read_sound_fields(get_message(one.value), one.at, salvage)
                 self._graphs += [(_OF_FUNCTION[part.number], part) for part in parts if part.number in _OF_FUNCTION]
 
     def _check(self) -> None:
         """Notes a fault of the message itself."""
         try:
-            for _ in fields(memoryview(self._data)):
+            for _ in read_fields(memoryview(self._data)):
                 continue
         except BadMessageError as fault:
             if not self._salvage:
                 raise BadMessageError(fault.text, self._base + fault.at) from None
             text = f"the rest is not read: {fault.text}"
-            self.remarks.append(Remark("data_loss", "truncated", text, 1, self._base + fault.at))
+            self.remarks.append(FormatRemark("data_loss", "truncated", text, 1, self._base + fault.at))
 
     def graphs(self, planes: GraphPlanes) -> Iterator[bytes]:
         """The graphs that it recorded, as planes of an XSpace."""
         for kind, one in self._graphs:
-            yield from planes.graph(kind, message(one.value), self._base + one.at, self._salvage)
+            yield from planes.graph(kind, get_message(one.value), self._base + one.at, self._salvage)
 
 
-def placed(fault: BadMessageError | CaptureError, path: str) -> CaptureError:
+def place_fault(fault: BadMessageError | CaptureError, path: str) -> CaptureError:
     """The fault as an error about the file."""
     if isinstance(fault, CaptureError):
         return CaptureError(fault.message, path=path, offset=fault.offset)
     return CaptureError(f"{fault.text}, {DOING}", path=path, offset=fault.at)
 
 
-def remarks_on(planes: StepPlanes, graphs: GraphPlanes) -> Iterator[Remark]:
+def make_remarks(planes: StepPlanes, graphs: GraphPlanes) -> Iterator[FormatRemark]:
     if planes.untimed:
-        yield Remark("notice", "bad_time", "nodes without a time of their own are left out", planes.untimed, None)
+        yield FormatRemark("notice", "bad_time", "nodes without a time of their own are left out", planes.untimed, None)
     if planes.lost:
-        yield Remark("data_loss", "bad_node", "nodes that do not decode are left out", planes.lost, None)
+        yield FormatRemark("data_loss", "bad_node", "nodes that do not decode are left out", planes.lost, None)
     if graphs.faults:
         first = graphs.faults[0]
         text = f"the rest of a graph is not read: {first.text}"
-        yield Remark("data_loss", "truncated", text, len(graphs.faults), first.at)
+        yield FormatRemark("data_loss", "truncated", text, len(graphs.faults), first.at)

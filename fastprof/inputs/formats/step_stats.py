@@ -1,20 +1,29 @@
-"""StepStats: what TensorFlow 1 records of one run of a graph, by device and node, as columns."""
+"""StepStats: what TensorFlow 1 records of one run of a graph, by device and node, as columns; and what allocators hold
+while tensors live, counted as TensorFlow's own timeline counts it.
+
+A tensor lives from the start of the node that makes it to the end of the last node that uses it. Times are those of
+TensorFlow's timeline: whole microseconds of nodes, a microsecond before the end of a node that uses it.
+
+    a  |-----|                    float[4], 16 bytes      held   16
+    b        |---|   takes a      float[2],  8 bytes             24, and 8 a microsecond before the end of b
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import field
 from typing import Final
 
 import numpy as np
 
 from fastprof.errors import CaptureError
-from fastprof.inputs.message_bytes import Field, message, sound_fields
-from fastprof.inputs.message_columns import Buffer, MessageColumns, Owned, Spans, texts
-from fastprof.schema.array_types import Int64s
-from fastprof.schema.tensor_types import name_of
+from fastprof.inputs.message_bytes import Field, get_message, read_sound_fields
+from fastprof.inputs.message_columns import Buffer, ByteSpans, MessageColumns, Owned, decode_texts
+from fastprof.schema.columns import Int64s
+from fastprof.schema.tensor_types import get_tensor_type_name
 from fastprof.schema.value_classes import dataclass
-from fastprof.wording.patterns import pattern_of
+from fastprof.wording.patterns import compile_late
 
 MICRO: Final = 1_000
 """Nanoseconds."""
@@ -33,7 +42,7 @@ _WORD: Final = (1 << 64) - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Device:
+class DeviceStats:
     """A device of a run: its nodes that have a time, in order. ``untimed``: the others; ``lost``: damaged ones.
 
     ``data``: the RunMetadata, which begins at ``base`` in the file, and in which the nodes lie ``at``.
@@ -44,11 +53,11 @@ class Device:
     base: int
     name: str
     threads: dict[int, str]
-    at: Spans
+    at: ByteSpans
     start_ns: Int64s
     duration_ns: Int64s
     thread: Int64s
-    records: Records
+    records: AllocationRecords
     untimed: int
     lost: int
 
@@ -57,7 +66,7 @@ class Device:
 
 
 @dataclass(frozen=True, slots=True)
-class Records:
+class AllocationRecords:
     """Allocations and deallocations, with the sign of their size. ``allocator``: the place of its name in ``names``."""
 
     owner: Int64s
@@ -67,79 +76,79 @@ class Records:
     names: list[str]
 
 
-def read_device(data: Buffer, base: int, of: Field, salvage: bool) -> Device:
+def read_device(data: Buffer, base: int, of: Field, salvage: bool) -> DeviceStats:
     """``of``: DeviceStepStats, whose value lies in ``data`` from ``of.at`` on. CaptureError: it does not decode."""
-    device, lost = _fields(data, of, salvage)
-    (name,) = texts(data, device.spans(1))
-    threads = _threads(data, device.each(3).at, salvage)
+    device, lost = _read_fields(data, of, salvage)
+    (name,) = decode_texts(data, device.spans(1))
+    threads = _read_threads(data, device.each(3).at, salvage)
     every = device.each(2).at
     parts = [
         _read_times(
-            data, Spans(every.offset[first : first + BATCH], every.length[first : first + BATCH]), name, salvage
+            data, ByteSpans(every.offset[first : first + BATCH], every.length[first : first + BATCH]), name, salvage
         )
         for first in range(0, max(len(every.offset), 1), BATCH)
     ]
-    return _joined(data, base, name, threads, parts, lost)
+    return _join_parts(data, base, name, threads, parts, lost)
 
 
-def _fields(data: Buffer, of: Field, salvage: bool) -> tuple[MessageColumns, int]:
+def _read_fields(data: Buffer, of: Field, salvage: bool) -> tuple[MessageColumns, int]:
     """The fields of a device; 1: after a fault there are more."""
     at = np.array([of.at])
     try:
-        return MessageColumns(data, Spans(at, np.array([len(message(of.value))])), DOING), 0
+        return MessageColumns(data, ByteSpans(at, np.array([len(get_message(of.value))])), DOING), 0
     except CaptureError as fault:
         if not salvage or fault.offset is None:
             raise
-        return MessageColumns(data, Spans(at, np.array([fault.offset - of.at])), DOING), 1
+        return MessageColumns(data, ByteSpans(at, np.array([fault.offset - of.at])), DOING), 1
 
 
-def _threads(data: Buffer, at: Spans, salvage: bool) -> dict[int, str]:
+def _read_threads(data: Buffer, at: ByteSpans, salvage: bool) -> dict[int, str]:
     try:
         entries = MessageColumns(data, at, DOING)
     except CaptureError:
         if not salvage:
             raise
         return {}
-    return dict(zip(entries.integers(1).tolist(), texts(data, entries.spans(2)), strict=True))
+    return dict(zip(entries.integers(1).tolist(), decode_texts(data, entries.spans(2)), strict=True))
 
 
 @dataclass(frozen=True, slots=True)
-class _Times:
-    at: Spans
+class _NodeTimes:
+    at: ByteSpans
     start_ns: Int64s
     duration_ns: Int64s
     thread: Int64s
-    records: Records
+    records: AllocationRecords
     untimed: int
     lost: int
 
 
-def _read_times(data: Buffer, at: Spans, device: str, salvage: bool) -> _Times:
-    sound = _sound(data, at, device) if salvage else at
+def _read_times(data: Buffer, at: ByteSpans, device: str, salvage: bool) -> _NodeTimes:
+    sound = _drop_damaged(data, at, device) if salvage else at
     nodes = MessageColumns(data, sound, DOING, _NOT_TIMES)
-    start = _absolute(nodes)
+    start = _read_absolute(nodes)
     rows = np.flatnonzero((start > 0) & (start < MOST_NS))
     allocators = nodes.each(_MEMORY)
     memory = MessageColumns(data, allocators.at, DOING)
-    names = texts(data, memory.spans(1))
+    names = decode_texts(data, memory.spans(1))
     every = memory.each(6)
     record = MessageColumns(data, every.at, DOING)
     place = {name: number for number, name in enumerate(dict.fromkeys(names))}
     allocator = np.array([place[one] for one in names], np.int64)[every.owner]
     owner = np.full(nodes.count, -1, np.int64)
     owner[rows] = np.arange(len(rows))
-    records = Records(
+    records = AllocationRecords(
         owner[allocators.owner[every.owner]], record.integers(1), record.integers(2), allocator, list(place)
     )
-    duration = np.minimum(_relative(nodes, 3), MOST_NS - start)[rows]
+    duration = np.minimum(_read_relative(nodes, 3), MOST_NS - start)[rows]
     count = len(at.offset)
-    return _Times(
+    return _NodeTimes(
         sound.taken(rows), start[rows], duration, nodes.integers(_THREAD)[rows], records, nodes.count - len(rows),
         count - nodes.count,
     )  # fmt: skip
 
 
-def _sound(data: Buffer, at: Spans, device: str) -> Spans:
+def _drop_damaged(data: Buffer, at: ByteSpans, device: str) -> ByteSpans:
     """Those of the nodes that decode in full."""
     try:
         read_nodes(data, at, device)
@@ -147,12 +156,14 @@ def _sound(data: Buffer, at: Spans, device: str) -> Spans:
         if len(at.offset) <= 1:
             return at.taken(np.zeros(0, np.int64))
         half = np.arange(len(at.offset)) < len(at.offset) // 2
-        parts = [_sound(data, at.taken(np.flatnonzero(side)), device) for side in (half, ~half)]
-        return Spans(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+        parts = [_drop_damaged(data, at.taken(np.flatnonzero(side)), device) for side in (half, ~half)]
+        return ByteSpans(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
     return at
 
 
-def _joined(data: Buffer, base: int, name: str, threads: dict[int, str], parts: Sequence[_Times], lost: int) -> Device:
+def _join_parts(
+    data: Buffer, base: int, name: str, threads: dict[int, str], parts: Sequence[_NodeTimes], lost: int
+) -> DeviceStats:
     names = list(dict.fromkeys(one for part in parts for one in part.records.names))
     place = {one: number for number, one in enumerate(names)}
     firsts = np.cumsum([0, *(len(part.start_ns) for part in parts)])
@@ -163,34 +174,36 @@ def _joined(data: Buffer, base: int, name: str, threads: dict[int, str], parts: 
     allocators = [
         np.array([place[one] for one in part.records.names], np.int64)[part.records.allocator] for part in parts
     ]
-    records = Records(
+    records = AllocationRecords(
         np.concatenate(owners), np.concatenate([part.records.micros for part in parts]),
         np.concatenate([part.records.size for part in parts]), np.concatenate(allocators), names,
     )  # fmt: skip
-    at = Spans(np.concatenate([part.at.offset for part in parts]), np.concatenate([part.at.length for part in parts]))
+    at = ByteSpans(
+        np.concatenate([part.at.offset for part in parts]), np.concatenate([part.at.length for part in parts])
+    )
     start, duration, thread = (
         np.concatenate([getattr(part, column) for part in parts]) for column in ("start_ns", "duration_ns", "thread")
     )
     untimed = sum(part.untimed for part in parts)
     lost += sum(part.lost for part in parts)
-    return Device(data, base, name, threads, at, start, duration, thread, records, untimed, lost)
+    return DeviceStats(data, base, name, threads, at, start, duration, thread, records, untimed, lost)
 
 
-def _nanoseconds(micros: Int64s) -> Int64s:
+def _convert_to_ns(micros: Int64s) -> Int64s:
     """Times out of range stay out of range."""
     return np.clip(micros, -1, MOST_NS // MICRO + 1) * MICRO
 
 
-def _absolute(nodes: MessageColumns) -> Int64s:
+def _read_absolute(nodes: MessageColumns) -> Int64s:
     nanos = nodes.integers(_NANOS[0])
-    return np.where(nanos > 0, nanos, _nanoseconds(nodes.integers(_MICROS[0])))
+    return np.where(nanos > 0, nanos, _convert_to_ns(nodes.integers(_MICROS[0])))
 
 
-def _relative(nodes: MessageColumns, which: int) -> Int64s:
+def _read_relative(nodes: MessageColumns, which: int) -> Int64s:
     """From the start: 1 to the start of the op, 2 to its end, 3 to the end. Nanoseconds win: the relative microseconds
     are differences of truncated times."""
     has_nanos = nodes.integers(_NANOS[0]) > 0
-    known = np.where(has_nanos, nodes.integers(_NANOS[which]), _nanoseconds(nodes.integers(_MICROS[which])))
+    known = np.where(has_nanos, nodes.integers(_NANOS[which]), _convert_to_ns(nodes.integers(_MICROS[which])))
     return np.clip(known, 0, MOST_NS)
 
 
@@ -198,7 +211,7 @@ def _relative(nodes: MessageColumns, which: int) -> Int64s:
 
 
 @dataclass(frozen=True, slots=True)
-class Nodes:
+class NodeStats:
     """Some nodes, in full. ``sizes``: those of SIZES, of each memory of an allocator. ``outputs``: described."""
 
     names: list[str]
@@ -214,7 +227,7 @@ class Nodes:
     output_owner: Int64s
     slots: Int64s
     outputs: list[str]
-    ops: list[Op]
+    ops: list[RecordedOp]
 
 
 SIZES: Final = ("total_bytes", "peak_bytes", "live_bytes", "bytes_in_use")
@@ -222,44 +235,46 @@ _SIZES: Final = (2, 3, 4, 5)
 """What an allocator says of a node, and the fields of it."""
 
 
-def read_nodes(data: Buffer, at: Spans, device: str) -> Nodes:
+def read_nodes(data: Buffer, at: ByteSpans, device: str) -> NodeStats:
     """CaptureError: one does not decode."""
     nodes = MessageColumns(data, at, DOING, (_REFERENCED,))
-    names, labels = texts(data, nodes.spans(_NAME)), texts(data, nodes.spans(_LABEL))
+    names, labels = decode_texts(data, nodes.spans(_NAME)), decode_texts(data, nodes.spans(_LABEL))
     stats = MessageColumns(data, nodes.spans(_MEMORY_STATS), DOING)
     memory = nodes.each(_MEMORY)
     allocators = MessageColumns(data, memory.at, DOING)
     MessageColumns(data, allocators.each(6).at, DOING)
     outputs = nodes.each(_OUTPUT)
     slots = MessageColumns(data, outputs.at, DOING)
-    return Nodes(
-        names, labels, _relative(nodes, 1), _relative(nodes, 2), nodes.integers(_SCHEDULED), stats.integers(1),
-        stats.integers(3), memory.owner, texts(data, allocators.spans(1)),
+    return NodeStats(
+        names, labels, _read_relative(nodes, 1), _read_relative(nodes, 2), nodes.integers(_SCHEDULED),
+        stats.integers(1),
+        stats.integers(3), memory.owner, decode_texts(data, allocators.spans(1)),
         np.column_stack([allocators.integers(number) for number in _SIZES]), outputs.owner, slots.integers(1),
-        _described(data, slots.spans(3)), [op_of(*one, device) for one in zip(names, labels, strict=True)],
+        _describe_tensors(data, slots.spans(3)), [parse_op(*one, device) for one in zip(names, labels, strict=True)],
     )  # fmt: skip
 
 
-def _described(data: Buffer, tensors: Spans) -> list[str]:
+def _describe_tensors(data: Buffer, tensors: ByteSpans) -> list[str]:
     """``float[2,3] 24/256 bytes cpu 0x7f``: type, dimensions, bytes requested and allocated, allocator, address. Empty:
     no tensor is described."""
     every = MessageColumns(data, tensors, DOING)
-    shapes, blocks = _shapes(data, every.spans(2)), every.spans(4)
+    shapes, blocks = _format_shapes(data, every.spans(2)), every.spans(4)
     block = MessageColumns(data, blocks, DOING)
     columns = zip(
         tensors.length.tolist(), every.integers(1).tolist(), shapes, blocks.length.tolist(),
-        block.integers(1).tolist(), block.integers(2).tolist(), texts(data, block.spans(3)), block.integers(6).tolist(),
+        block.integers(1).tolist(), block.integers(2).tolist(), decode_texts(data, block.spans(3)),
+        block.integers(6).tolist(),
         strict=True,
     )  # fmt: skip
     return [
-        "" if length < 0 else f"{name_of(kind)}{shape}" + (
+        "" if length < 0 else f"{get_tensor_type_name(kind)}{shape}" + (
             "" if has_block < 0 else f" {requested}/{allocated} bytes {allocator} {pointer & _WORD:#x}"
         )
         for length, kind, shape, has_block, requested, allocated, allocator, pointer in columns
     ]  # fmt: skip
 
 
-def _shapes(data: Buffer, at: Spans) -> list[str]:
+def _format_shapes(data: Buffer, at: ByteSpans) -> list[str]:
     shapes = MessageColumns(data, at, DOING)
     dimensions: Owned = shapes.each(2)
     sizes: list[list[str]] = [[] for _ in range(shapes.count)]
@@ -270,9 +285,9 @@ def _shapes(data: Buffer, at: Spans) -> list[str]:
     return ["[?]" if no_rank else f"[{','.join(one)}]" for one, no_rank in zip(sizes, unknown, strict=True)]
 
 
-def devices(step_stats: Field, data: Buffer, base: int, salvage: bool) -> Iterator[Device]:
+def read_devices(step_stats: Field, data: Buffer, base: int, salvage: bool) -> Iterator[DeviceStats]:
     """CaptureError, BadMessageError: the bytes are no StepStats."""
-    for one in sound_fields(message(step_stats.value), step_stats.at, salvage):
+    for one in read_sound_fields(get_message(step_stats.value), step_stats.at, salvage):
         if one.number == 1:
             yield read_device(data, base, one, salvage)
 
@@ -281,7 +296,7 @@ def devices(step_stats: Field, data: Buffer, base: int, salvage: bool) -> Iterat
 
 
 @dataclass(frozen=True, slots=True)
-class Op:
+class RecordedOp:
     """``kernel``: what tracers of devices record behind ``@@``."""
 
     node: str
@@ -296,7 +311,7 @@ class Op:
 
 
 UNKNOWN: Final = "unknown"
-_TRACER: Final = pattern_of(r"/stream:|/memcpy", re.IGNORECASE)
+_TRACER: Final = compile_late(r"/stream:|/memcpy", re.IGNORECASE)
 
 
 def is_tracer(device: str) -> bool:
@@ -304,7 +319,7 @@ def is_tracer(device: str) -> bool:
     return _TRACER.search(device) is not None
 
 
-def op_of(name: str, label: str, device: str) -> Op:
+def parse_op(name: str, label: str, device: str) -> RecordedOp:
     """What ran, by the label: ``x = MatMul(a, b)``, of tracers ``kernel@@x:MatMul#id=0#`` or
     ``x:MatMul@@kernel#id=0#``: the part counts as the kernel that is not the name of the node."""
     if is_tracer(device):
@@ -314,13 +329,120 @@ def op_of(name: str, label: str, device: str) -> Op:
             first, second = name, ""
         node, kernel = (second, first) if second == name else (first, second)
         head, _, type_ = node.partition(":")
-        return Op(head, type_ or UNKNOWN, kernel=kernel)
+        return RecordedOp(head, type_ or UNKNOWN, kernel=kernel)
     if name == "RecvTensor":
-        return Op(name, name)
+        return RecordedOp(name, name)
     close = label.rfind(")")
     opens = label.rfind("(", 0, max(close, 0))
     equals = label.rfind(" = ", 0, max(opens, 0))
     if equals < 0:
-        return Op(name, UNKNOWN)
+        return RecordedOp(name, UNKNOWN)
     inputs = tuple(label[opens + 1 : close].split(", ")) if close > opens + 1 else ()
-    return Op(name, label[equals + 3 : opens], inputs)
+    return RecordedOp(name, label[equals + 3 : opens], inputs)
+
+
+_NODE_NAME, _START, _END, _NODE_OUTPUT, _NODE_LABEL, _START_NANOS, _END_NANOS = 1, 2, 5, 7, 8, 13, 16
+_NOT_READ: Final = (6, 9, 10, 11, 12)
+_RECEIVED: Final = "RecvTensor"
+"""A node that uses no tensor of the host."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeldBytes:
+    """What an allocator holds from each of these times on."""
+
+    allocator: str
+    micros: Int64s
+    size: Int64s
+
+
+@dataclass(slots=True)
+class _Tensors:
+    """Those of one run. ``place``: of the last tensor of each name."""
+
+    place: dict[str, int] = field(default_factory=dict)
+    allocator: list[str] = field(default_factory=list)
+    size: list[int] = field(default_factory=list)
+    begin: list[int] = field(default_factory=list)
+    end: list[int] = field(default_factory=list)
+
+
+def count_held_bytes(devices: Sequence[DeviceStats]) -> list[HeldBytes]:
+    """CaptureError: a node does not decode."""
+    tensors = _Tensors()
+    for device in devices:
+        for nodes in _read_batches(device):
+            _make_tensors(tensors, device, nodes)
+    if any(tensors.allocator):
+        for device in devices:
+            if not is_tracer(device.name):
+                for nodes in _read_batches(device):
+                    _use_tensors(tensors, device, nodes)
+    return list(_count_held(tensors))
+
+
+def _read_batches(device: DeviceStats) -> Iterator[MessageColumns]:
+    for first in range(0, len(device), BATCH):
+        at = ByteSpans(device.at.offset[first : first + BATCH], device.at.length[first : first + BATCH])
+        try:
+            yield MessageColumns(device.data, at, DOING, _NOT_READ)
+        except CaptureError as fault:
+            raise CaptureError(fault.message, offset=device.base + (fault.offset or 0)) from None
+
+
+def _get_micros(nodes: MessageColumns) -> tuple[Int64s, Int64s]:
+    """Starts and ends."""
+    start, end = nodes.integers(_START), nodes.integers(_END)
+    has_none = start == 0
+    start = np.where(has_none, nodes.integers(_START_NANOS) // MICRO, start)
+    return start, start + np.where(has_none, nodes.integers(_END_NANOS) // MICRO, end)
+
+
+def _make_tensors(tensors: _Tensors, device: DeviceStats, nodes: MessageColumns) -> None:
+    start, end = _get_micros(nodes)
+    outputs = nodes.each(_NODE_OUTPUT)
+    described = MessageColumns(device.data, outputs.at, DOING).spans(3)
+    block = MessageColumns(device.data, MessageColumns(device.data, described, DOING).spans(4), DOING)
+    number = np.arange(len(outputs.owner)) - np.searchsorted(outputs.owner, outputs.owner)
+    names = decode_texts(device.data, nodes.spans(_NODE_NAME).taken(outputs.owner))
+    rows = zip(
+        names, number.tolist(), start[outputs.owner].tolist(), end[outputs.owner].tolist(), block.integers(1).tolist(),
+        decode_texts(device.data, block.spans(3)), strict=True,
+    )  # fmt: skip
+    for name, output, begin, last, size, allocator in rows:
+        tensors.place[f"{name}:{output}" if output else name] = len(tensors.size)
+        tensors.allocator.append(allocator)
+        tensors.size.append(size)
+        tensors.begin.append(begin)
+        tensors.end.append(last)
+
+
+def _use_tensors(tensors: _Tensors, device: DeviceStats, nodes: MessageColumns) -> None:
+    names, labels = (decode_texts(device.data, nodes.spans(number)) for number in (_NODE_NAME, _NODE_LABEL))
+    for name, label, end in zip(names, labels, _get_micros(nodes)[1].tolist(), strict=True):
+        if name == _RECEIVED:
+            continue
+        for one in parse_op(name, label, device.name).inputs:
+            place = tensors.place.get(one)
+            if place is None and (cut := one.rfind("/_")) > 0:  # a copy of it on another device
+                place = tensors.place.get(one[:cut])
+            if place is not None and end - 1 > tensors.end[place]:
+                tensors.end[place] = end - 1
+
+
+def _count_held(tensors: _Tensors) -> Iterator[HeldBytes]:
+    places = np.array(list(tensors.place.values()), np.int64)
+    if not len(places):
+        return
+    allocators = [tensors.allocator[place] for place in places.tolist()]
+    numbers = {name: number for number, name in enumerate(dict.fromkeys(allocators))}
+    number = np.array([numbers[name] for name in allocators], np.int64)
+    size, begin, end = (np.array(column, np.int64)[places] for column in (tensors.size, tensors.begin, tensors.end))
+    for name, own in numbers.items():
+        rows = np.flatnonzero(number == own)
+        if not name and not size[rows].any():
+            continue
+        times = np.concatenate([begin[rows], end[rows]])
+        change = np.concatenate([size[rows], -size[rows]])
+        order = np.lexsort((change, times))
+        yield HeldBytes(name, times[order], np.cumsum(change[order]))

@@ -1,3 +1,3 @@
 """The profilers inside a program: how does a program record itself? Imports no framework that it has not imported."""
 
-__all__ = ["frameworks", "keras_steps", "recorder", "started_script"]
+__all__ = ["frameworks"]

@@ -1,15 +1,29 @@
-"""The profilers of JAX, TensorFlow and PyTorch, through their public functions, in the program that they record.
+"""The profilers of JAX, TensorFlow and PyTorch, through their public functions, in the program that they record: a
+program that records steps of itself, or one that ``fastprof run`` has started, which waits for the framework that it
+imports.
 
 Imports nothing but what the program itself has imported, and Python's own modules.
+
+Python imports ``sitecustomize`` before the program; that file calls ``begin``, and leaves everything as it was. From
+then on the functions that mark steps are counted, each as soon as its module is imported. Recorded by time, a thread
+begins and ends; PyTorch is only recorded by the thread that works, so there this happens between steps.
 """
 
 from __future__ import annotations
 
+import atexit
+import importlib.util
+import json
+import os
 import sys
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, suppress
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import field
+from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Final, Protocol
 
 from fastprof.errors import FastprofError, UsageError
@@ -19,7 +33,7 @@ _RUNNING: Final = "a profiler is recording this program already, and there can b
 
 
 @dataclass(frozen=True, slots=True)
-class Levels:
+class ProfilerLevels:
     """What to record. ``advanced``: options of the profiler by name."""
 
     host: int = 2
@@ -36,7 +50,7 @@ class Levels:
 class Profiler(Protocol):
     """Of a framework."""
 
-    def start(self, folder: str, levels: Levels) -> None:
+    def start(self, folder: str, levels: ProfilerLevels) -> None:
         """Raises UsageError: it cannot record so, or is recording already. FastprofError: it fails."""
 
     def stop(self) -> None:
@@ -56,7 +70,7 @@ class _Jax:
     def __init__(self, jax: Any) -> None:
         self._jax = jax
 
-    def start(self, folder: str, levels: Levels) -> None:
+    def start(self, folder: str, levels: ProfilerLevels) -> None:
         profiler = self._jax.profiler
         if not hasattr(profiler, "ProfileOptions"):
             raise UsageError(f"JAX {self._jax.__version__} cannot be recorded at chosen levels; a later one can")
@@ -103,7 +117,7 @@ class _TensorFlow:
     def __init__(self, tensorflow: Any) -> None:
         self._tensorflow = tensorflow
 
-    def start(self, folder: str, levels: Levels) -> None:
+    def start(self, folder: str, levels: ProfilerLevels) -> None:
         if levels.advanced:
             raise UsageError("the profiler of TensorFlow takes no advanced options in the program")
         profiler = self._tensorflow.profiler.experimental
@@ -143,7 +157,7 @@ class _Torch:
         self._profile: Any = None
         self._folder = ""
 
-    def start(self, folder: str, levels: Levels) -> None:
+    def start(self, folder: str, levels: ProfilerLevels) -> None:
         if levels.advanced:
             raise UsageError("the profiler of PyTorch takes no advanced options")
         profiler = self._torch.profiler
@@ -184,16 +198,16 @@ _FRAMEWORKS: Final[Mapping[str, Callable[[Any], Profiler]]] = {"jax": _Jax, "ten
 NAMES: Final = tuple(_FRAMEWORKS)
 
 
-def imported() -> list[str]:
+def list_imported() -> list[str]:
     """The frameworks that the program has imported, completely, in the order of ``NAMES``."""
     return [name for name in NAMES if (module := sys.modules.get(name)) is not None and not _is_unfinished(module)]
 
 
-def profiler_of(name: str | None) -> Profiler:
+def find_profiler(name: str | None) -> Profiler:
     """Of the framework of this name, None for the first that is imported. Raises UsageError."""
     if name is not None and name not in NAMES:
         raise UsageError(f"{name!r} is not a framework that can be recorded: {', '.join(NAMES)}")
-    there = imported()
+    there = list_imported()
     if not there or name not in (None, *there):
         missing = name or "jax, tensorflow or torch"
         raise UsageError(f"the program has not imported {missing}, so there is nothing to record yet")
@@ -203,3 +217,292 @@ def profiler_of(name: str | None) -> Profiler:
 
 def _is_unfinished(module: object) -> bool:
     return bool(getattr(getattr(module, "__spec__", None), "_initializing", False))
+
+
+class Recorder:
+    """``choose``: the profiler, when recording begins. ``steps``: the first, and the one after the last; None: others
+    begin and end. ``folder``: what the profiler writes is below it, when ``ended`` is called."""
+
+    def __init__(
+        self,
+        choose: Callable[[], Profiler],
+        folder: str,
+        levels: ProfilerLevels,
+        steps: tuple[int, int] | None,
+        ended: Callable[[], None],
+    ) -> None:
+        self.counted = 0
+        """Steps that have begun."""
+        self.is_recording = self.is_over = False
+        self.took_ps = 0
+        self._choose, self._folder, self._levels, self._steps, self._ended = choose, folder, levels, steps, ended
+        self._profiler: Profiler | None = None
+        self._mark: AbstractContextManager[object] | None = None
+        self._is_marking = False
+        self._began_ns = 0
+
+    def count(self, *, is_marked: bool) -> None:
+        """A step begins, and the one before ends. ``is_marked``: by this, in the capture, because the program does
+        not."""
+        if self._is_marking:  # our own mark calls what is hooked
+            return
+        number, self.counted = self.counted, self.counted + 1
+        self.end_step()
+        if self.is_over:
+            return
+        if self._steps is not None and number == self._steps[0]:
+            self.begin()
+        elif self._steps is not None and number == self._steps[1]:
+            self.end()
+        if is_marked and self.is_recording and self._profiler is not None:
+            self._is_marking = True
+            try:
+                self._mark = self._profiler.step(number)
+                self._mark.__enter__()
+            finally:
+                self._is_marking = False
+
+    def end_step(self) -> None:
+        """Ends the step that lasts, if this has marked it."""
+        mark, self._mark = self._mark, None
+        if mark is not None:
+            mark.__exit__(None, None, None)
+
+    def section(self, name: str) -> AbstractContextManager[object]:
+        """Marks a part of the program, if it is being recorded."""
+        if self.is_recording and self._profiler is not None:
+            return self._profiler.section(name)
+        return nullcontext()
+
+    def begin(self) -> None:
+        """Raises as ``Profiler.start``."""
+        self._profiler = self._choose()
+        self._profiler.settle()
+        self._profiler.start(self._folder, self._levels)
+        self.is_recording, self._began_ns = True, time.time_ns()
+
+    def end(self) -> None:
+        """Does nothing if it has not begun, or is over. Raises as ``Profiler.stop`` and ``ended``."""
+        if not self.is_recording or self._profiler is None:
+            return
+        self.is_recording, self.is_over = False, True
+        self._profiler.settle()
+        self.took_ps = 1000 * (time.time_ns() - self._began_ns)
+        self._profiler.stop()
+        self._ended()
+
+
+class StepCounter(Protocol):
+    """Counts steps."""
+
+    def count(self, *, is_marked: bool) -> None: ...
+
+    def end_step(self) -> None: ...
+
+
+def make_callback(steps: StepCounter) -> Any:
+    """Raises UsageError: the program has not imported Keras."""
+    keras = sys.modules.get("keras")
+    if keras is None and (tensorflow := sys.modules.get("tensorflow")) is not None:
+        keras = getattr(tensorflow, "keras", None)
+    if keras is None:
+        raise UsageError("the program has not imported keras; import it before its callback is made")
+    is_marked = not str(getattr(keras, "__version__", "3")).startswith("2.")  # Keras 2 marks its steps itself
+
+    class Batches(keras.callbacks.Callback):  # type: ignore[misc, name-defined]
+        """A step lasts until the next batch begins, so that waiting for input belongs to steps."""
+
+        def on_train_batch_begin(self, batch: int, logs: object = None) -> None:  # noqa: ARG002
+            steps.count(is_marked=is_marked)
+
+        def on_test_begin(self, logs: object = None) -> None:  # noqa: ARG002
+            steps.end_step()
+
+        def on_epoch_end(self, epoch: int, logs: object = None) -> None:  # noqa: ARG002
+            steps.end_step()
+
+    return Batches()
+
+
+_VARIABLE: Final = "FASTPROF_RUN"
+_REPORT: Final = "report.json"
+_PERIOD_S: Final = 0.05
+
+
+def make_environment(folder: Path, settings: dict[str, Any], usual: dict[str, str]) -> dict[str, str]:
+    """The environment of a process that records itself into ``folder``. ``settings``: ``steps``, or ``after_s`` and
+    ``duration_s``; ``levels``."""
+    (folder / "sitecustomize.py").write_text(f"from {__name__} import begin\n\nbegin()\n")
+    path = usual.get("PYTHONPATH")
+    settings = settings | {"folder": str(folder), "path": path}
+    return usual | {
+        "PYTHONPATH": os.pathsep.join([str(folder), *([path] if path else [])]),
+        _VARIABLE: json.dumps(settings),
+    }
+
+
+def read_report(folder: Path) -> dict[str, Any]:
+    """What the process says when it ends: ``why`` nothing was recorded, or None. Empty: it could not say."""
+    try:
+        said = json.loads((folder / _REPORT).read_text())
+    except (OSError, ValueError):
+        return {}
+    return said if isinstance(said, dict) else {}
+
+
+def begin() -> None:
+    settings = json.loads(os.environ.pop(_VARIABLE))
+    os.environ.pop("PYTHONPATH")
+    if settings["path"] is not None:
+        os.environ["PYTHONPATH"] = settings["path"]
+    sys.path.remove(settings["folder"])
+    script = _Script(settings)
+    script.exit_later()
+    sys.meta_path.insert(0, _Hooks(script))
+    hidden = PathFinder.find_spec("sitecustomize")
+    if hidden is not None and hidden.loader is not None:  # the one that ours has hidden
+        sys.modules["sitecustomize"] = module = importlib.util.module_from_spec(hidden)
+        hidden.loader.exec_module(module)
+
+
+class _Script(Recorder):
+    def __init__(self, settings: dict[str, Any]) -> None:
+        steps, folder = settings["steps"], settings["folder"]
+        self._by_step: tuple[int, int] | None = None if steps is None else (steps[0], steps[1])
+        super().__init__(self._chosen, folder, ProfilerLevels(**settings["levels"]), self._by_step, lambda: None)
+        self._report = Path(folder, _REPORT)
+        self._after_s, self._duration_s = settings["after_s"], settings["duration_s"]
+        self._lock, self._exiting, self._process = threading.RLock(), threading.Event(), os.getpid()
+        self._is_due = False
+        self._end_s = 0.0
+        self._fault = ""
+        if self._by_step is None:
+            threading.Thread(target=self._watch, daemon=True, name="fastprof").start()
+
+    def count(self, *, is_marked: bool) -> None:
+        begins_or_ends = self._by_step is not None or self._is_due or self._end_s
+        with self._lock if begins_or_ends else nullcontext():  # else steps would wait while a thread begins or ends
+            self._attempt(self._by_time)
+            self._attempt(lambda: super(_Script, self).count(is_marked=is_marked))
+
+    def exit_later(self) -> None:
+        """At the end of the program, before what has been registered so far."""
+        atexit.unregister(self._finish)
+        atexit.register(self._finish)
+
+    def _finish(self) -> None:
+        if os.getpid() != self._process:
+            return
+        self._exiting.set()
+        with self._lock:
+            self.end_step()
+            self._attempt(self.end)
+            why = None if self.is_over and not self._fault else self._fault or self._why_nothing()
+            self._report.write_text(json.dumps({"why": why, "counted": self.counted, "took_ps": self.took_ps}))
+
+    def _watch(self) -> None:
+        """Begins some time after a framework works, and ends."""
+        while not _find_working():
+            if self._exiting.wait(_PERIOD_S):
+                return
+        if self._exiting.wait(self._after_s):
+            return
+        with self._lock:
+            self._is_due = _find_working() == "torch"
+            if self._is_due or self._exiting.is_set():
+                return
+            self._attempt(self.begin)
+        self._exiting.wait(self._duration_s)
+        with self._lock:
+            self._attempt(self.end)
+
+    def _by_time(self) -> None:
+        if self._is_due and not self.is_recording:
+            self._is_due = False
+            self._end_s = time.monotonic() + self._duration_s
+            self.begin()
+        elif self._end_s and time.monotonic() >= self._end_s:
+            self.end()
+
+    def _chosen(self) -> Profiler:
+        return find_profiler(_find_working())
+
+    def _attempt(self, act: Callable[[], object]) -> None:
+        try:
+            act()
+        except Exception as error:  # noqa: BLE001  whatever fails, the program goes on
+            self._fault, self.is_over = f"{error}", True
+
+    def _why_nothing(self) -> str:
+        if not list_imported():
+            return f"the program has not imported {', '.join(NAMES)}"
+        if self._by_step is None:
+            begun = " and a step of an optimizer has begun" if self._is_due else ""
+            return f"it ended before {self._after_s:g} s had passed{begun}; give a smaller --after"
+        if not self.counted:
+            return "it has marked no step; --after and --duration record by time"
+        return f"step {self._by_step[0]} has not begun; {self.counted} steps were counted"
+
+
+def _find_working() -> str | None:
+    """The framework that the program uses. JAX counts when it has chosen its devices, which nothing may do before."""
+    backends = sys.modules.get("jax._src.xla_bridge")
+    chosen = getattr(backends, "backends_are_initialized", None)
+    is_early = chosen is not None and not chosen()
+    return next((name for name in list_imported() if not (name == "jax" and is_early)), None)
+
+
+class _Hooks:
+    """Finds modules as Python does; some are changed when they have been imported."""
+
+    def __init__(self, script: _Script) -> None:
+        self._script = script
+        self._changes: dict[str, Callable[[Any], None]] = {
+            "jax.profiler": self._of_jax,
+            "tensorflow.python.profiler.trace": self._of_tensorflow,
+            "keras.src.callbacks.callback_list": self._of_keras,
+            "torch.optim.optimizer": self._of_torch,
+        }
+
+    def find_spec(self, name: str, path: Sequence[str] | None, _target: ModuleType | None = None) -> ModuleSpec | None:
+        change = self._changes.pop(name, None)
+        spec = None if change is None else PathFinder.find_spec(name, path)
+        if change is None or spec is None or spec.loader is None:
+            return None
+        execute = spec.loader.exec_module
+
+        def exec_module(module: ModuleType) -> None:
+            execute(module)
+            self._script.exit_later()
+            change(module)
+
+        spec.loader.exec_module = exec_module  # type: ignore[method-assign]
+        return spec
+
+    def _of_jax(self, module: Any) -> None:
+        self._count_made(module.StepTraceAnnotation, lambda _stats: True)
+
+    def _of_tensorflow(self, module: Any) -> None:
+        self._count_made(module.Trace, lambda stats: "step_num" in stats)
+
+    def _count_made(self, kind: Any, is_step: Callable[[dict[str, object]], bool]) -> None:
+        usual, script = kind.__init__, self._script
+
+        def __init__(mark: object, *words: object, **stats: object) -> None:  # noqa: N807
+            if is_step(stats):
+                script.count(is_marked=False)
+            usual(mark, *words, **stats)
+
+        kind.__init__ = __init__
+
+    def _of_keras(self, module: Any) -> None:
+        usual, script = module.CallbackList.__init__, self._script
+
+        def __init__(every: object, callbacks: Any = None, *rest: object, **others: object) -> None:  # noqa: N807
+            given = list(callbacks) if isinstance(callbacks, list | tuple) else [callbacks] if callbacks else []
+            usual(every, [*given, make_callback(script)], *rest, **others)
+
+        module.CallbackList.__init__ = __init__
+
+    def _of_torch(self, module: Any) -> None:
+        module.register_optimizer_step_post_hook(lambda *_: self._script.count(is_marked=True))

@@ -44,7 +44,7 @@ _LONGEST: Final = 300
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class CaptureOptions:
     """What to record, and for how long."""
 
     duration_ms: int
@@ -55,11 +55,11 @@ class Options:
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class CaptureRequest:
     """One capture of one worker. ``start_ns``: Unix time on the server's clock, 0 for at once. ``root``: the directory
     of runs in which the server writes the capture; empty: it comes with the answer."""
 
-    options: Options
+    options: CaptureOptions
     session: str
     host: str
     start_ns: int = 0
@@ -67,36 +67,36 @@ class Request:
     override: str = ""
 
     def to_bytes(self) -> bytes:
-        return b"".join(_request(self))
+        return b"".join(_encode_request(self))
 
 
-def _request(one: Request) -> Iterator[bytes]:
+def _encode_request(one: CaptureRequest) -> Iterator[bytes]:
     yield put(1, one.options.duration_ms) + put(2, _MOST_EVENTS)
     yield put_all(3, (name.encode() for name in _TOOLS))
-    yield put(4, b"".join(_options(one)))
-    yield _text(5, one.root) + _text(6, one.session) + _text(7, one.host)
+    yield put(4, b"".join(_encode_options(one)))
+    yield _encode_text(5, one.root) + _encode_text(6, one.session) + _encode_text(7, one.host)
     yield b"" if one.root else put(9, 1)
 
 
-def _options(one: Request) -> Iterator[bytes]:
+def _encode_options(one: CaptureRequest) -> Iterator[bytes]:
     options = one.options
     levels = (options.host_level, options.device_level, options.python_level)
     yield put(1, 1)
     yield from (put(number, level) for number, level in enumerate(levels, 2))
     yield put(5, _VERSION) + put(7, 1) + put(8, one.start_ns) + put(9, options.duration_ms)
-    yield _text(10, one.root)
+    yield _encode_text(10, one.root)
     for name, value in options.advanced.items():
         kind = {str: 1, bool: 2, int: 3}[type(value)]
         yield put(12, put(1, name) + put(2, put(kind, value)))
-    yield _text(14, one.session) + _text(15, one.override)
+    yield _encode_text(14, one.session) + _encode_text(15, one.override)
 
 
-def _text(number: int, value: str) -> bytes:
+def _encode_text(number: int, value: str) -> bytes:
     return put(number, value) if value else b""
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class CaptureAnswer:
     """``pieces``: the XSpace, one after the other. ``empty``: the server recorded no event; there may be an XSpace."""
 
     pieces: tuple[memoryview, ...]
@@ -107,52 +107,55 @@ class Answer:
         return sum(map(len, self.pieces))
 
 
-def profile_answer(data: memoryview) -> Answer:
+def parse_profile_answer(data: memoryview) -> CaptureAnswer:
     """Raises BadMessageError. Old servers send the XSpace as the data of a tool, which counts without another."""
     pieces: list[memoryview] = []
     old: list[memoryview] = []
     empty = False
-    for number, value in _fields(data):
+    for number, value in _read_fields(data):
         if number == 8 and isinstance(value, memoryview):
             pieces.append(value)
         elif number == 7:
             empty = bool(value)
         elif number == 6 and isinstance(value, memoryview):
-            tool = {part.number: message_bytes.message(part.value) for part in message_bytes.fields(value)}
+            tool = {part.number: message_bytes.get_message(part.value) for part in message_bytes.read_fields(value)}
             if bytes(tool.get(1, b"")[:64]).decode("utf-8", "replace") == _CAPTURE:
                 old = [tool.get(2, memoryview(b""))]
-    return Answer(tuple(pieces or old), empty)
+    return CaptureAnswer(tuple(pieces or old), empty)
 
 
 def check_capture(pieces: tuple[memoryview, ...]) -> None:
     """Raises BadMessageError: by its own fields it is not an XSpace, or has no plane. Planes are not looked into."""
     planes, first_error = 0, ""
     for piece in pieces:
-        for one in islice(message_bytes.fields(piece), _MOST_FIELDS):
+        for one in islice(message_bytes.read_fields(piece), _MOST_FIELDS):
             if one.number <= _HOSTNAMES and not isinstance(one.value, memoryview):
                 raise BadMessageError(f"field {one.number} of an XSpace is not a number", one.at)
             planes += one.number == _PLANES
             if one.number == _ERRORS:
-                first_error = first_error or message_bytes.text(one.value)[:_LONGEST]
+                first_error = first_error or message_bytes.decode_text(one.value)[:_LONGEST]
     if not planes:
         raise BadMessageError("it has no plane" + (f", and says: {first_error}" if first_error else ""), 0)
 
 
-def hostnames(pieces: tuple[memoryview, ...]) -> list[str]:
+def list_hostnames(pieces: tuple[memoryview, ...]) -> list[str]:
     """The names of machines that an XSpace records; none if it is damaged before them."""
     names: list[str] = []
     with suppress(BadMessageError):
         names += (
-            message_bytes.text(value) for piece in pieces for number, value in _fields(piece) if number == _HOSTNAMES
+            message_bytes.decode_text(value)
+            for piece in pieces
+            for number, value in _read_fields(piece)
+            if number == _HOSTNAMES
         )
     return names
 
 
-def terminate_request(session: str) -> bytes:
+def make_terminate_request(session: str) -> bytes:
     return put(1, session)
 
 
-def monitor_request(duration_ms: int, level: int, timestamp: bool) -> bytes:
+def make_monitor_request(duration_ms: int, level: int, timestamp: bool) -> bytes:
     return put(1, duration_ms) + put(2, level) + (put(3, 1) if timestamp else b"")
 
 
@@ -171,14 +174,14 @@ _KNOWN: Final = ((), (3,), (3, 2), tuple(_FIGURES))
 """By kind of the answer: which figures it has. A figure that is 0 is not written, so the kind decides."""
 
 
-def monitor_answer(data: memoryview) -> tuple[str, dict[str, float]]:
+def parse_monitor_answer(data: memoryview) -> tuple[str, dict[str, float]]:
     """The text for people, and the figures that are known. Raises BadMessageError."""
     text, kind, values = "", 0, dict.fromkeys(_FIGURES, 0.0)
-    for number, value in _fields(data):
+    for number, value in _read_fields(data):
         if number == 1:
-            text = message_bytes.text(value)
+            text = message_bytes.decode_text(value)
         elif number == 10 and isinstance(value, memoryview):
-            for part in message_bytes.fields(value):
+            for part in message_bytes.read_fields(value):
                 if part.number == 1 and isinstance(part.value, int):
                     kind = part.value
                 elif part.number in values and isinstance(part.value, int):
@@ -187,8 +190,8 @@ def monitor_answer(data: memoryview) -> tuple[str, dict[str, float]]:
     return text, {name: values[number] for number, name in _FIGURES.items() if number in known}
 
 
-def _fields(data: memoryview) -> Iterator[tuple[int, int | memoryview]]:
-    every = message_bytes.fields(data)
+def _read_fields(data: memoryview) -> Iterator[tuple[int, int | memoryview]]:
+    every = message_bytes.read_fields(data)
     for one in islice(every, _MOST_FIELDS):
         yield one.number, one.value
     if next(every, None) is not None:

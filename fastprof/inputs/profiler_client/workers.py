@@ -1,22 +1,58 @@
-"""Captures of several workers at once: each is called by a thread of its own, so that none waits for another.
+"""Captures of several workers at once: each is called by a thread of its own, so that none waits for another. A call
+goes over a socket of its own; the frames of HTTP/2 are h2's business.
 
 All begin at one moment, on their own clocks. What a worker delivers is saved in its thread as soon as it comes; what it
 does not deliver is an outcome with a reason. A worker is called again only if it cannot have begun: it could not be
 reached, or was busy with another capture.
+
+    client                                            server
+      settings, window  ──────────────────────────────►
+                                        ◄──────────────  settings
+      header fields, the request        ──────────────►            from here on it may have begun
+                                        ◄──────────────  header fields, data …: the answer
+      the window moves on               ──────────────►
+                                        ◄──────────────  header fields: the status
+
+The answer is received into memory of its own size, once: it begins with its length, and memory that nothing was written
+to takes no room, so a length that is a lie costs nothing. grpcio holds an answer three times.
 """
 
 from __future__ import annotations
 
+import importlib.util
+import mmap
+import re
+import socket
+import struct
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import field, replace
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import unquote
 
-from fastprof.errors import FastprofError
+from fastprof.errors import FastprofError, UsageError
 from fastprof.inputs.message_bytes import BadMessageError
-from fastprof.inputs.profiler_client.addresses import Address
-from fastprof.inputs.profiler_client.calls import CallError, Connection
+from fastprof.inputs.profiler_client.profiler_servers import (
+    AGAIN,
+    BAD_ANSWER,
+    BUSY,
+    CANCELLED,
+    DELIVERED,
+    DONE,
+    EMPTY,
+    LATE,
+    LOST,
+    ON_SERVER,
+    REFUSED,
+    TOO_LARGE,
+    UNREACHABLE,
+    UNSUPPORTED,
+    UNWRITTEN,
+    WRITTEN,
+    Address,
+)
 from fastprof.inputs.profiler_client.service_messages import (
     MONITOR,
     PROFILE,
@@ -24,27 +60,343 @@ from fastprof.inputs.profiler_client.service_messages import (
     START,
     STOP,
     TERMINATE,
-    Request,
+    CaptureRequest,
     check_capture,
-    hostnames,
-    monitor_answer,
-    monitor_request,
-    profile_answer,
-    terminate_request,
-)
-from fastprof.inputs.profiler_client.statuses import (
-    AGAIN,
-    BAD_ANSWER,
-    CANCELLED,
-    DELIVERED,
-    DONE,
-    EMPTY,
-    ON_SERVER,
-    UNSUPPORTED,
-    UNWRITTEN,
-    WRITTEN,
+    list_hostnames,
+    make_monitor_request,
+    make_terminate_request,
+    parse_monitor_answer,
+    parse_profile_answer,
 )
 from fastprof.schema.value_classes import dataclass
+from fastprof.wording.patterns import compile_late
+
+if TYPE_CHECKING:
+    from h2.events import Event
+
+
+STATUS: Final = ":status"
+_WINDOW: Final = 8 << 20
+"""How many bytes of the answer may be on their way."""
+_USUAL_WINDOW: Final = 65_535
+_READ: Final = 1 << 18
+_STREAM: Final = 1
+_PREFIX: Final = 5
+"""Before a message: whether it is compressed, and its length in four bytes."""
+
+
+class ProtocolError(Exception):
+    """The server does not speak HTTP/2 or gRPC, or ends the call. ``has_begun``: whether it may have begun it."""
+
+    def __init__(self, text: str, *, has_begun: bool = True) -> None:
+        super().__init__(text)
+        self.has_begun = has_begun
+
+
+@dataclass(frozen=True, slots=True)
+class GrpcReply:
+    """``fields``: header fields, the last of each name. ``message``: what was answered; None: no message came."""
+
+    fields: Mapping[str, str]
+    message: memoryview | None
+
+
+class GrpcCall:
+    """On a connected socket. ``deadline``: of ``time.monotonic``; None: none. Raises OSError, TimeoutError at the
+    deadline, and ProtocolError."""
+
+    def __init__(self, connected: socket.socket, deadline: float | None) -> None:
+        from h2.config import H2Configuration
+        from h2.connection import H2Connection
+        from h2.settings import SettingCodes, Settings
+
+        self.deadline = deadline
+        self._socket = connected
+        self._h2 = H2Connection(H2Configuration(client_side=True, header_encoding=None))
+        self._h2.local_settings = Settings(
+            client=True,
+            initial_values={SettingCodes.ENABLE_PUSH: 0, SettingCodes.INITIAL_WINDOW_SIZE: _WINDOW},
+        )
+        self._message = _Message()
+        self._unread = bytearray()
+        self._fields: dict[str, str] = {}
+        self._is_open = self._has_ended = False
+
+    def open(self) -> None:
+        """Returns when the server has shown that it speaks HTTP/2."""
+        self._h2.initiate_connection()
+        self._h2.increment_flow_control_window(_WINDOW - _USUAL_WINDOW)
+        self._send()
+        while not self._is_open:
+            self._receive()
+
+    def reply(self, authority: str, path: str, request: bytes) -> GrpcReply:
+        fields = [
+            (":method", "POST"),
+            (":scheme", "http"),
+            (":path", path),
+            (":authority", authority),
+            ("te", "trailers"),
+            ("content-type", "application/grpc"),
+            ("user-agent", "fastprof"),
+        ]
+        if self.deadline is not None:
+            fields.append(("grpc-timeout", _format_timeout(self.deadline - time.monotonic())))
+        body = struct.pack(">BI", 0, len(request)) + request
+        if len(body) > self._h2.outbound_flow_control_window:
+            raise ProtocolError("the request is too large", has_begun=False)
+        self._h2.send_headers(_STREAM, fields)
+        most = self._h2.max_outbound_frame_size
+        for at in range(0, len(body), most):
+            self._h2.send_data(_STREAM, body[at : at + most], end_stream=at + most >= len(body))
+        self._send()
+        while not self._has_ended:
+            self._receive()
+        return GrpcReply(self._fields, self._message.whole())
+
+    def _receive(self) -> None:
+        from h2.exceptions import ProtocolError as Broken
+
+        self._await()
+        data = self._socket.recv(_READ)
+        if not data:
+            raise ProtocolError("the connection was closed")
+        try:
+            self._unread += data
+            while frame := self._frame():
+                for event in self._h2.receive_data(frame):
+                    self._on(event)
+            self._send()
+        except (Broken, UnicodeDecodeError) as error:
+            raise ProtocolError(f"the server does not speak HTTP/2: {error or type(error).__name__}") from None
+
+    def _frame(self) -> bytes:
+        """The next frame; nothing if it has not come. h2 takes one at a time, so that it goes on after a GOAWAY."""
+        end = 9 + int.from_bytes(self._unread[:3], "big")
+        if len(self._unread) < 9 or len(self._unread) < end <= 9 + self._h2.max_inbound_frame_size:
+            return b""
+        frame = bytes(self._unread[:end])
+        del self._unread[:end]
+        return frame
+
+    def _on(self, event: Event) -> None:
+        from h2 import events
+
+        if isinstance(event, events.DataReceived):
+            self._message.add(event.data)
+            self._h2.acknowledge_received_data(event.flow_controlled_length, _STREAM)
+        elif isinstance(event, events.ResponseReceived | events.TrailersReceived):
+            fields = event.headers or ()
+            self._fields |= {name.decode(): value.decode("utf-8", "replace") for name, value in fields}
+        elif isinstance(event, events.StreamEnded):
+            self._has_ended = True
+        elif isinstance(event, events.RemoteSettingsChanged):
+            self._is_open = True
+        elif isinstance(event, events.StreamReset) and not self._has_ended:
+            refused = event.error_code == 7  # REFUSED_STREAM
+            reason = _name_error(event.error_code) or "no reason"
+            raise ProtocolError(f"the server ended the call: {reason}", has_begun=not refused)
+        elif isinstance(event, events.ConnectionTerminated) and not self._has_ended:
+            self._on_end(event.last_stream_id or 0, event.error_code, event.additional_data or b"")
+
+    def _on_end(self, last_stream: int, error: int | None, text: bytes) -> None:
+        """The server ends the connection, after the streams up to ``last_stream``."""
+        from h2.connection import ConnectionState
+
+        if last_stream < _STREAM or error:
+            reason = " ".join(one for one in (_name_error(error), text[:200].decode("utf-8", "replace")) if one)
+            raise ProtocolError(f"the server closed the connection: {reason}", has_begun=last_stream >= _STREAM)
+        self._h2.state_machine.state = ConnectionState.CLIENT_OPEN  # it finishes our call; h2 takes it for closed
+
+    def _send(self) -> None:
+        data = self._h2.data_to_send()
+        if data:
+            self._await()
+            self._socket.sendall(data)
+
+    def _await(self) -> None:
+        """The next wait ends at the deadline."""
+        if self.deadline is None:
+            self._socket.settimeout(None)
+            return
+        left = self.deadline - time.monotonic()
+        if left <= 0:
+            raise TimeoutError
+        self._socket.settimeout(left)
+
+
+class _Message:
+    """An answer on its way: the prefix, then the message, in memory of its size."""
+
+    def __init__(self) -> None:
+        self._prefix = b""
+        self._body: memoryview | None = None
+        self._at = 0
+
+    def add(self, data: bytes) -> None:
+        own = _PREFIX - len(self._prefix)
+        self._prefix += data[:own]
+        data = data[own:] if own else data
+        if self._body is None and len(self._prefix) == _PREFIX:
+            compressed, length = struct.unpack(">BI", self._prefix)
+            if compressed:
+                raise ProtocolError("an answer that is compressed, which was not requested")
+            self._body = _allocate_memory(length)
+        if data and self._body is not None:
+            if len(data) > len(self._body) - self._at:
+                raise ProtocolError("an answer of several messages")
+            self._body[self._at : self._at + len(data)] = data
+            self._at += len(data)
+
+    def whole(self) -> memoryview | None:
+        if not self._prefix:
+            return None
+        if self._body is None or self._at < len(self._body):
+            raise ProtocolError("an answer that ends too soon")
+        return self._body
+
+
+def _allocate_memory(length: int) -> memoryview:
+    try:
+        return memoryview(mmap.mmap(-1, length, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) if length else b"")
+    except OSError:
+        raise ProtocolError(f"an answer of {length:,} bytes does not fit into memory") from None
+
+
+def _format_timeout(seconds: float) -> str:
+    """At most eight digits and a unit."""
+    milliseconds = max(1, int(1000 * seconds))
+    return f"{milliseconds}m" if milliseconds < 10**8 else f"{milliseconds // 1000}S"
+
+
+def _name_error(code: Any) -> str:
+    """The name of an error of HTTP/2; nothing for none."""
+    return "" if not code else getattr(code, "name", f"error {code}")
+
+
+_CONNECTING_S: Final = 20.0
+_BUSY: Final = compile_late(r"another profil|already running", re.I)
+_LONGEST: Final = 400
+_CODES: Final = (
+    "OK", "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND", "ALREADY_EXISTS",
+    "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION", "ABORTED", "OUT_OF_RANGE", "UNIMPLEMENTED",
+    "INTERNAL", "UNAVAILABLE", "DATA_LOSS", "UNAUTHENTICATED",
+)  # fmt: skip
+"""gRPC's, by number."""
+_STATUSES: Final = {
+    "UNAVAILABLE": LOST,  # it has the request, and may have begun
+    "ALREADY_EXISTS": BUSY,
+    "DEADLINE_EXCEEDED": LATE,
+    "UNIMPLEMENTED": UNSUPPORTED,
+    "RESOURCE_EXHAUSTED": TOO_LARGE,
+    "CANCELLED": LOST,
+}
+
+
+class CallError(Exception):
+    """``status``: see ``statuses``. ``reason``: what the server, or the network, says."""
+
+    def __init__(self, status: str, reason: str = "") -> None:
+        super().__init__(status, reason)
+        self.status = status
+        self.reason = reason
+
+
+def check_installed() -> None:
+    if importlib.util.find_spec("h2") is None:
+        raise UsageError("capturing needs h2; install it with: pip install 'fastprof-arrow[capture]'")
+
+
+class ServerConnection:
+    """To one server, for calls from several threads, each over a socket of its own. A context manager; leaving it ends
+    the calls."""
+
+    def __init__(self, address: Address) -> None:
+        self._address = address
+        self._lock = threading.Lock()
+        self._sockets: list[socket.socket] = []
+        self._is_cancelled = False
+
+    def __enter__(self) -> ServerConnection:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.cancel()
+
+    def answer(self, method: str, request: bytes, timeout_s: float | None) -> memoryview:
+        """Blocks. Raises CallError."""
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        try:
+            return _get_answer(self._reply(method, request, deadline))
+        except CallError:
+            if self._is_cancelled:
+                raise CallError(CANCELLED) from None
+            raise
+
+    def cancel(self) -> None:
+        """End the calls: their servers end what they record, and calls that follow are not made."""
+        with self._lock:
+            self._is_cancelled = True
+            for one in self._sockets:
+                with suppress(OSError):
+                    one.shutdown(socket.SHUT_RDWR)
+
+    def _reply(self, method: str, request: bytes, deadline: float | None) -> GrpcReply:
+        """Until the server has shown that it speaks HTTP/2 it has no request, so it is unreachable; then it is lost."""
+        until = time.monotonic() + _CONNECTING_S
+        until = until if deadline is None else min(until, deadline)
+        status = UNREACHABLE
+        try:
+            with self._connected(until) as connected:
+                call = GrpcCall(connected, until)
+                call.open()
+                status, call.deadline = LOST, deadline
+                return call.reply(str(self._address), method, request)
+        except ProtocolError as error:
+            raise CallError(status if error.has_begun else UNREACHABLE, str(error)) from None
+        except OSError as error:
+            if isinstance(error, TimeoutError) and deadline is not None and time.monotonic() >= deadline:
+                raise CallError(LATE) from None
+            raise CallError(status, _describe_error(error)) from None
+
+    @contextmanager
+    def _connected(self, until: float) -> Iterator[socket.socket]:
+        """Raises OSError."""
+        where = self._address.host.strip("[]"), self._address.port
+        with socket.create_connection(where, max(0.001, until - time.monotonic())) as connected:
+            connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            with self._lock:
+                if self._is_cancelled:
+                    raise OSError
+                self._sockets.append(connected)
+            try:
+                yield connected
+            finally:
+                with self._lock:
+                    self._sockets.remove(connected)
+
+
+def _get_answer(reply: GrpcReply) -> memoryview:
+    number = reply.fields.get("grpc-status")
+    if number is None:
+        raise CallError(REFUSED, f"it does not speak gRPC: HTTP status {reply.fields.get(STATUS, 'unknown')[:20]}")
+    code = (
+        _CODES[int(number)]
+        if number.isdecimal() and len(number) < 3 and int(number) < len(_CODES)
+        else f"status {number[:20]}"
+    )
+    if code == "OK":
+        if reply.message is None:
+            raise CallError(REFUSED, "its answer has no message")
+        return reply.message
+    details = " ".join(unquote(reply.fields.get("grpc-message", "")).split())[:_LONGEST]
+    status = BUSY if _BUSY.search(details) else _STATUSES.get(code, REFUSED)
+    raise CallError(status, f"{code}: {details}" if details else code)
+
+
+def _describe_error(error: OSError) -> str:
+    return "it did not answer in time" if isinstance(error, TimeoutError) else error.strerror or str(error)
+
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 10.0
 _LEAST_GRACE_S: Final = 300.0
@@ -76,7 +428,7 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class CapturePlan:
     """``start_ns``: Unix time at which all begin, 0 for at once. ``grace_s``: how long after the end of the capture an
     answer may take; None: five minutes, or as long as the capture if that is longer."""
 
@@ -92,15 +444,15 @@ class Worker:
     """A server, and what is requested of it."""
 
     address: Address
-    request: Request
-    plan: Plan
+    request: CaptureRequest
+    plan: CapturePlan
     save: Save | None
     """None: the server writes."""
     methods: tuple[str, ...] = (PROFILE,)
     """The names of the call. A server that does not know one is called by the next."""
     outcome: Outcome | None = None
     has_answer: bool = False
-    _connection: Connection | None = None
+    _connection: ServerConnection | None = None
     _stopped: threading.Event = field(default_factory=threading.Event)
 
     def perform(self) -> None:
@@ -115,7 +467,7 @@ class Worker:
 
     def _attempt(self) -> Outcome:
         try:
-            with Connection(self.address) as connection:
+            with ServerConnection(self.address) as connection:
                 self._connection = connection
                 if self._stopped.is_set():  # before there was a connection to stop
                     raise CallError(CANCELLED)
@@ -133,7 +485,7 @@ class Worker:
         finally:
             self._connection = None
 
-    def _called(self, connection: Connection) -> memoryview:
+    def _called(self, connection: ServerConnection) -> memoryview:
         request = replace(self.request, start_ns=self.plan.start_ns)
         message = b"" if self.methods in (SNAPSHOT, STOP) else request.to_bytes()
         for method in self.methods[:-1]:
@@ -150,7 +502,7 @@ class Worker:
         return lead + seconds + (max(_LEAST_GRACE_S, seconds) if self.plan.grace_s is None else self.plan.grace_s)
 
     def _saved(self, data: memoryview) -> Outcome:
-        answer = profile_answer(data)
+        answer = parse_profile_answer(data)
         if self.save is None:
             file = f"{self.request.root}/{self.request.session}/{self.request.override or self.request.host}.xplane.pb"
             return self.ended(EMPTY if answer.empty else ON_SERVER, file=file)
@@ -164,7 +516,7 @@ class Worker:
                 where = f" (at byte {error.at:,})" if error.at else ""
                 reason = f"{answer.size:,} bytes came that are not a capture, and were not written: {error.text}{where}"
                 return self.ended(BAD_ANSWER, reason)
-        names = hostnames(answer.pieces) if self.plan.recorded_hosts else []
+        names = list_hostnames(answer.pieces) if self.plan.recorded_hosts else []
         host = names[0] if names else self.request.override or self.request.host
         file = self.save(host, answer.pieces)
         return replace(self.ended(EMPTY if answer.empty else WRITTEN, size=answer.size, file=file), host=host)
@@ -180,7 +532,7 @@ class Worker:
         if connection is None:
             return
         try:
-            connection.answer(TERMINATE, terminate_request(self.request.session), _TERMINATE_S)
+            connection.answer(TERMINATE, make_terminate_request(self.request.session), _TERMINATE_S)
         except CallError:
             connection.cancel()
 
@@ -191,13 +543,13 @@ class Worker:
             connection.cancel()
 
 
-def monitored(address: Address, duration_ms: int, level: int, grace_s: float) -> tuple[str, dict[str, float]]:
+def monitor_server(address: Address, duration_ms: int, level: int, grace_s: float) -> tuple[str, dict[str, float]]:
     """What a server reports of itself: the text for people, and figures. Raises CallError."""
-    request = monitor_request(duration_ms, level, timestamp=True)
-    with Connection(address) as connection:
+    request = make_monitor_request(duration_ms, level, timestamp=True)
+    with ServerConnection(address) as connection:
         data = connection.answer(MONITOR, request, duration_ms / 1000 + grace_s)
     try:
-        return monitor_answer(data)
+        return parse_monitor_answer(data)
     except BadMessageError as error:
         raise CallError(BAD_ANSWER, error.text) from None
 

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from fastprof.render.svg.drawing import COLOURS, LEFT, Drawing, fitted
-from fastprof.wording.quantities import time_text
+from fastprof.render.svg.drawing import COLOURS, LEFT, SvgDrawing, fit_label
+from fastprof.wording.quantities import format_time
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from fastprof.analyses.contract import Report
+    from fastprof.analyses.contract import AnalysisReport
 
 Row = dict[str, Any]
 
@@ -36,25 +36,25 @@ _PARTS: Final = (
 _HIDDEN: Final = COLOURS[3]
 
 
-def draw(report: Report) -> str:
+def draw(report: AnalysisReport) -> str:
     """An SVG document."""
-    drawing = Drawing(WIDTH)
+    drawing = SvgDrawing(WIDTH)
     drawing.text(LEFT, 36, _TITLE, "title")
     y = drawing.paragraph(62, report.notices[0].text, 130) if report.notices else 62
     devices = report.tables["devices"]
     if not devices.num_rows:
         return drawing.document(y + 12, f"{_TITLE}: no devices")
-    y = _legend(drawing, y + 6)
+    y = _draw_legend(drawing, y + 6)
     several = len(devices["host"].unique()) > 1
-    y = _bars(drawing, "Devices, over the capture", devices, MOST_DEVICES, y, several=several)
-    steps = _slowest(report.tables["steps"])
+    y = _draw_bars(drawing, "Devices, over the capture", devices, MOST_DEVICES, y, several=several)
+    steps = _find_slowest(report.tables["steps"])
     if steps.num_rows:
-        y = _bars(drawing, "Steps, each on the device that took longest", steps, MOST_STEPS, y, several=several)
-    y = _operations(drawing, report.tables["operations"], y)
-    return drawing.document(_hosts(drawing, report.tables["blame"], y + 8) + 8, _TITLE)
+        y = _draw_bars(drawing, "Steps, each on the device that took longest", steps, MOST_STEPS, y, several=several)
+    y = _draw_operations(drawing, report.tables["operations"], y)
+    return drawing.document(_draw_hosts(drawing, report.tables["blame"], y + 8) + 8, _TITLE)
 
 
-def _legend(drawing: Drawing, y: float) -> float:
+def _draw_legend(drawing: SvgDrawing, y: float) -> float:
     x = float(LEFT)
     for _, colour, name in (*_PARTS, ("", _HIDDEN, "hidden")):
         drawing.rect(x, y, 12, 12, colour)
@@ -63,7 +63,7 @@ def _legend(drawing: Drawing, y: float) -> float:
     return y + 44
 
 
-def _slowest(steps: pa.Table) -> pa.Table:
+def _find_slowest(steps: pa.Table) -> pa.Table:
     """For each step, in their order, the row of the device that took longest."""
     step = np.array([-1 if number is None else number for number in steps["step"].to_pylist()], np.int64)
     order = np.lexsort((-np.asarray(steps["duration_ps"]), step))
@@ -72,41 +72,41 @@ def _slowest(steps: pa.Table) -> pa.Table:
     return steps.take(order[first])
 
 
-def _bars(drawing: Drawing, title: str, table: pa.Table, most: int, y: float, *, several: bool) -> float:
+def _draw_bars(drawing: SvgDrawing, title: str, table: pa.Table, most: int, y: float, *, several: bool) -> float:
     """Draws a bar for each row, as long as its time. Returns where they end."""
     drawing.text(LEFT, y, title, "head")
     y += 12
     longest = max(max(table["duration_ps"].to_pylist()), 1)
     for row in table.slice(0, most).to_pylist():
         share = "" if row["exposed_share"] is None else f", {100 * row['exposed_share']:.1f}%"
-        with drawing.hint("\n".join(_hint(row))):
-            drawing.text(LEFT, y + 11, fitted(_label(row, several=several), _BAR - LEFT - 8), "name")
-            _bar(drawing, row, y, (_BAR_END - _BAR) / longest)
-            drawing.text(_VALUE_END, y + 11, time_text(row["duration_ps"]) + share, end=True)
+        with drawing.hint("\n".join(_make_hint(row))):
+            drawing.text(LEFT, y + 11, fit_label(_get_label(row, several=several), _BAR - LEFT - 8), "name")
+            _draw_bar(drawing, row, y, (_BAR_END - _BAR) / longest)
+            drawing.text(_VALUE_END, y + 11, format_time(row["duration_ps"]) + share, end=True)
         y += _ROW
-    return _rest(drawing, table.num_rows - most, y) + 22
+    return _draw_rest(drawing, table.num_rows - most, y) + 22
 
 
-def _rest(drawing: Drawing, more: int, y: float) -> float:
+def _draw_rest(drawing: SvgDrawing, more: int, y: float) -> float:
     if more <= 0:
         return y
     drawing.text(LEFT, y + 11, f"and {more:,} more", "quiet")
     return y + _ROW
 
 
-def _label(row: Row, *, several: bool) -> str:
+def _get_label(row: Row, *, several: bool) -> str:
     device = f"{row['host']} {row['device']}" if several else row["device"]
     return f"{row['step']} {device}" if row.get("step") is not None else str(device)
 
 
-def _hint(row: Row) -> Iterable[str]:
+def _make_hint(row: Row) -> Iterable[str]:
     yield f"{row['host']}: {row['device']}"
     for column, _, name in _PARTS:
-        yield f"{name}: {time_text(row[column])}"
-    yield f"hidden: {time_text(row['hidden_ps'])}"
+        yield f"{name}: {format_time(row[column])}"
+    yield f"hidden: {format_time(row['hidden_ps'])}"
 
 
-def _bar(drawing: Drawing, row: Row, y: float, scale: float) -> None:
+def _draw_bar(drawing: SvgDrawing, row: Row, y: float, scale: float) -> None:
     """The parts of a bar, one after the other; hidden time is a line at the foot of the compute."""
     x = float(_BAR)
     for column, colour, _ in _PARTS:
@@ -118,7 +118,7 @@ def _bar(drawing: Drawing, row: Row, y: float, scale: float) -> None:
         drawing.rect(_BAR, y + _BAR_HEIGHT - 4, row["hidden_ps"] * scale, 4, _HIDDEN)
 
 
-def _operations(drawing: Drawing, table: pa.Table, y: float) -> float:
+def _draw_operations(drawing: SvgDrawing, table: pa.Table, y: float) -> float:
     if not table.num_rows:
         return y
     drawing.text(LEFT, y, "Operations, the most exposed first", "head")
@@ -130,15 +130,15 @@ def _operations(drawing: Drawing, table: pa.Table, y: float) -> float:
     for row in shown:
         hint = f"{row['name']}\n{row['kind']}, {row['occurrences']:,} times\n{row['text'] or ''}".strip()
         with drawing.hint(hint):
-            drawing.text(LEFT, y + 11, fitted(row["name"], _BAR - LEFT - 8), "name")
+            drawing.text(LEFT, y + 11, fit_label(row["name"], _BAR - LEFT - 8), "name")
             drawing.rect(_BAR, y, row["exposed_ps"] * scale, _BAR_HEIGHT, colours[row["scope"]])
             drawing.rect(_BAR + row["exposed_ps"] * scale, y, row["hidden_ps"] * scale, _BAR_HEIGHT, _HIDDEN)
-            drawing.text(_VALUE_END, y + 11, time_text(row["exposed_ps"]), end=True)
+            drawing.text(_VALUE_END, y + 11, format_time(row["exposed_ps"]), end=True)
         y += _ROW
-    return _rest(drawing, table.num_rows - MOST_OPERATIONS, y) + 14
+    return _draw_rest(drawing, table.num_rows - MOST_OPERATIONS, y) + 14
 
 
-def _hosts(drawing: Drawing, table: pa.Table, y: float) -> float:
+def _draw_hosts(drawing: SvgDrawing, table: pa.Table, y: float) -> float:
     """The hosts that delay others most: their excess on the critical path, then what they waited for others."""
     if not table.num_rows:
         return y
@@ -149,11 +149,11 @@ def _hosts(drawing: Drawing, table: pa.Table, y: float) -> float:
     shown = table.slice(0, MOST_HOSTS).to_pylist()
     scale = (_BAR_END - _BAR) / max(*(row["excess_ps"] + row["waited_ps"] for row in shown), 1)
     for row in shown:
-        excess, waited = time_text(row["excess_ps"]), time_text(row["waited_ps"])
+        excess, waited = format_time(row["excess_ps"]), format_time(row["waited_ps"])
         with drawing.hint(f"{row['host']}\nexcess on the critical path: {excess}\nwaited for others: {waited}"):
-            drawing.text(LEFT, y + 11, fitted(row["host"], _BAR - LEFT - 8), "name")
+            drawing.text(LEFT, y + 11, fit_label(row["host"], _BAR - LEFT - 8), "name")
             drawing.rect(_BAR, y, row["excess_ps"] * scale, _BAR_HEIGHT, COLOURS[0])
             drawing.rect(_BAR + row["excess_ps"] * scale, y, row["waited_ps"] * scale, _BAR_HEIGHT, "track")
             drawing.text(_VALUE_END, y + 11, excess, end=True)
         y += _ROW
-    return _rest(drawing, table.num_rows - MOST_HOSTS, y) + 14
+    return _draw_rest(drawing, table.num_rows - MOST_HOSTS, y) + 14

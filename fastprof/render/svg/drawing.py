@@ -1,18 +1,23 @@
-"""SVG by hand: shapes and escaped texts, in colours for light and dark screens.
+"""SVG by hand: shapes and escaped texts, in colours for light and dark screens, and trees as flame graphs.
 
 Lengths are in units of the view box: pixels, if the drawing is shown in its own size. Widths of texts are not measured.
-Names are in a fixed-width font, whose cells are at most ``CELL`` of its size wide, and are cut to the cells that fit.
+Names are in a fixed-width font, whose cells are at most ``CELL`` of its size wide, and are cut to that.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import Any, Final
 from xml.sax.saxutils import escape, quoteattr
 
-from fastprof.wording.quantities import time_text
-from fastprof.wording.screen import cut, printable, printable_lines, wrapped
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from fastprof.schema.columns import Int64s
+from fastprof.wording.quantities import format_time
+from fastprof.wording.screen import escape_lines, escape_text, fit_text, wrap_text
 
 CELL: Final = 0.62
 """Width of a cell of a fixed-width font, as a part of its size; that of usual fonts is 0.55 to 0.61."""
@@ -55,7 +60,7 @@ text { fill: #e6edf3 }
 """
 
 
-class Drawing:
+class SvgDrawing:
     """An SVG document as it grows. ``width``: of the view box; its height follows from what is drawn."""
 
     def __init__(self, width: int) -> None:
@@ -64,27 +69,32 @@ class Drawing:
 
     def rect(self, x: float, y: float, width: float, height: float, kind: str, *, round_by: float = 0) -> None:
         """``kind``: a class of the style, or a colour."""
-        corner = f' rx="{_number(round_by)}"' if round_by else ""
-        place = f'x="{_number(x)}" y="{_number(y)}" width="{_number(max(width, 0))}" height="{_number(height)}"'
-        self._parts.append(f"<rect {place}{corner} {_paint(kind)}/>")
+        corner = f' rx="{_format_number(round_by)}"' if round_by else ""
+        place = (
+            f'x="{_format_number(x)}" y="{_format_number(y)}" width="{_format_number(max(width, 0))}" '
+            f'height="{_format_number(height)}"'
+        )
+        self._parts.append(f"<rect {place}{corner} {_get_paint(kind)}/>")
 
     def line(self, points: list[tuple[float, float]], kind: str) -> None:
-        path = "M" + "L".join(f"{_number(x)} {_number(y)}" for x, y in points)
+        path = "M" + "L".join(f"{_format_number(x)} {_format_number(y)}" for x, y in points)
         self._parts.append(f'<path d="{path}" class="{kind}"/>')
 
     def tip(self, x: float, y: float) -> None:
         """The head of an arrow that points up, with its point at (x, y)."""
-        self._parts.append(f'<path d="M{_number(x - 4)} {_number(y + 6)}h8l-4 -6z" class="tip"/>')
+        self._parts.append(f'<path d="M{_format_number(x - 4)} {_format_number(y + 6)}h8l-4 -6z" class="tip"/>')
 
     def text(self, x: float, y: float, text: str, kind: str = "", *, end: bool = False, middle: bool = False) -> None:
         """``y``: of the line that letters stand on; ``end``: they end at x; ``middle``: x is their middle."""
         anchor = ' text-anchor="end"' if end else ' text-anchor="middle"' if middle else ""
         style = f' class="{kind}"' if kind else ""
-        self._parts.append(f'<text x="{_number(x)}" y="{_number(y)}"{anchor}{style}>{_escaped(text)}</text>')
+        self._parts.append(
+            f'<text x="{_format_number(x)}" y="{_format_number(y)}"{anchor}{style}>{_escape_text(text)}</text>'
+        )
 
     def paragraph(self, y: float, text: str, cells: int = 120) -> float:
         """Writes a text in lines of at most ``cells`` letters. Returns where the next line would be."""
-        for line in wrapped(text, cells):
+        for line in wrap_text(text, cells):
             self.text(LEFT, y, line, "quiet")
             y += 18
         return y
@@ -96,37 +106,94 @@ class Drawing:
     @contextmanager
     def hint(self, text: str) -> Iterator[None]:
         """What is drawn within shows the text, of one or more lines, under the mouse."""
-        self._parts.append(f"<g><title>{escape(printable_lines(text))}</title>")
+        self._parts.append(f"<g><title>{escape(escape_lines(text))}</title>")
         yield
         self._parts.append("</g>")
 
     def document(self, height: float, title: str) -> str:
-        tall = _number(height)
+        tall = _format_number(height)
         return (
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {self.width} {tall}" width="{self.width}" '
-            f'height="{tall}" role="img" aria-label={quoteattr(printable(title))}>\n'
-            f"<title>{_escaped(title)}</title>\n<style>\n{_STYLE}</style>\n"
+            f'height="{tall}" role="img" aria-label={quoteattr(escape_text(title))}>\n'
+            f"<title>{_escape_text(title)}</title>\n<style>\n{_STYLE}</style>\n"
             f'<rect width="{self.width}" height="{tall}" class="ground"/>\n' + "\n".join(self._parts) + "\n</svg>\n"
         )
 
 
-def duration_text(ps: int) -> str:
-    return time_text(ps) if ps else "0"
+def format_duration(ps: int) -> str:
+    return format_time(ps) if ps else "0"
 
 
-def fitted(text: str, width: float, size: float = SIZE) -> str:
+def fit_label(text: str, width: float, size: float = SIZE) -> str:
     """The text, cut in its middle to fit in a fixed-width font of this size; empty if nothing fits."""
     cells = int(width / (size * CELL))
-    return cut(printable(text), cells) if cells > 1 else ""
+    return fit_text(escape_text(text), cells) if cells > 1 else ""
 
 
-def _escaped(text: str) -> str:
-    return escape(printable(text))
+def _escape_text(text: str) -> str:
+    return escape(escape_text(text))
 
 
-def _paint(kind: str) -> str:
+def _get_paint(kind: str) -> str:
     return f'fill="{kind}"' if kind.startswith("#") else f'class="{kind}"'
 
 
-def _number(value: float) -> str:
+def _format_number(value: float) -> str:
     return f"{value:.1f}".removesuffix(".0")
+
+
+Row = dict[str, Any]
+Place = tuple[float, float, float]
+"""Where a box lies: x, y and width."""
+
+WIDTH: Final = 1180
+MOST_LEVELS: Final = 24
+NARROWEST: Final = 1.5
+MOST_BOXES: Final = 2_000
+"""Per tree. Narrower boxes, and all but the largest ones, are not drawn."""
+BOX: Final = 19
+_RIGHT, _ROW = WIDTH - LEFT, 21
+
+
+def draw_flames(
+    drawing: SvgDrawing, table: pa.Table, column: str, heading: str, y: float, box: Callable[[Row, Place, int], None]
+) -> float:
+    """Draws a tree below ``y``, its root at the top; returns where it ends. ``column``: the time of a node with all
+    below it; ``box``: draws a row of the table in its place, given the time of the root."""
+    drawing.text(LEFT, y, fit_label(heading, _RIGHT - LEFT, 14), "head")
+    y += 14
+    nodes, begins, total_ps = _find_places(table, column)
+    rows: list[Row] = table.take(nodes).to_pylist()
+    scale = (_RIGHT - LEFT) / max(total_ps, 1)
+    for row, begin in zip(rows, begins.tolist(), strict=True):
+        box(row, (LEFT + begin * scale, y + _ROW * row["depth"], row[column] * scale), total_ps)
+    return y + _ROW * (max((row["depth"] for row in rows), default=0) + 1) + 8
+
+
+def draw_named_box(drawing: SvgDrawing, name: str, place: Place, colour: str) -> None:
+    """A box with its name, as far as that fits."""
+    x, y, wide = place
+    drawing.rect(x, y, max(wide - 0.5, 0.4), BOX, colour, round_by=2 if wide > 6 else 0)
+    if wide > 34:
+        kind = "name small" if colour in ("box", "track") else "name inside small"
+        drawing.text(x + 4, y + 13, fit_label(name, wide - 9, 11), kind)
+
+
+def _find_places(table: pa.Table, column: str) -> tuple[Int64s, Int64s, int]:
+    """The nodes that are wide enough and not too deep, in preorder; the time at which each begins, which is that of its
+    parent or the end of the sibling before it; and the time of the root."""
+    size = np.asarray(pc.fill_null(table[column], 0)).astype(np.int64)
+    parent = np.asarray(pc.fill_null(table["parent"], 0)).astype(np.int64)
+    depth = np.asarray(table["depth"])
+    total_ps = int(size[0])
+    largest = np.zeros(len(size), bool)
+    largest[np.argsort(-size, kind="stable")[:MOST_BOXES]] = True  # with a node its parent, which comes before it
+    wide = size * ((_RIGHT - LEFT) / max(total_ps, 1)) >= NARROWEST
+    chosen = np.flatnonzero(largest & wide & (depth < MOST_LEVELS))
+    begin = np.zeros(len(size), np.int64)
+    taken = np.zeros(len(size), np.int64)  # by the children of each node so far, the larger ones first
+    for node, above, own in zip(chosen.tolist(), parent[chosen].tolist(), size[chosen].tolist(), strict=True):
+        if node:
+            begin[node] = begin[above] + taken[above]
+            taken[above] += own
+    return chosen, begin[chosen], total_ps

@@ -9,16 +9,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from fastprof.analyses.memory_viewer import Shown
-from fastprof.hlo.program_memory import space_text
-from fastprof.render.svg.drawing import COLOURS, LEFT, Drawing, fitted
-from fastprof.schema.array_types import Int64s
-from fastprof.wording.quantities import size_text
+from fastprof.analyses.memory_viewer import ShownProgram
+from fastprof.hlo.program_memory import format_space
+from fastprof.render.svg.drawing import COLOURS, LEFT, SvgDrawing, fit_label
+from fastprof.schema.columns import Int64s
+from fastprof.wording.quantities import format_size
 
 if TYPE_CHECKING:
-    from fastprof.analyses.contract import Report
-    from fastprof.hlo.buffers import Heap
-    from fastprof.hlo.program_memory import ProgramMemory
+    from fastprof.analyses.contract import AnalysisReport
+    from fastprof.hlo.program_memory import Heap, ProgramMemory
 
 Row = dict[str, Any]
 
@@ -41,45 +40,45 @@ _FIGURES: Final = (
 )
 
 
-def draw(report: Report) -> str:
+def draw(report: AnalysisReport) -> str:
     """An SVG document."""
-    drawing = Drawing(WIDTH)
-    shown = None if report.detail is None else report.detail_as(Shown)
+    drawing = SvgDrawing(WIDTH)
+    shown = None if report.detail is None else report.detail_as(ShownProgram)
     if shown is None:
         drawing.text(LEFT, 36, "Memory of programs", "title")
         why = report.notices[0].text if report.notices else "There are none."
         return drawing.document(drawing.paragraph(64, why) + 12, "Memory of programs: none")
-    space = space_text(shown.space.number, shown.program.hardware)
+    space = format_space(shown.space.number, shown.program.hardware)
     title = f"Memory of {shown.program.title}: {space}"
-    drawing.text(LEFT, 36, fitted(title, 900, 15), "title")
-    y = _figures(drawing, report, 58)
+    drawing.text(LEFT, 36, fit_label(title, 900, 15), "title")
+    y = _draw_figures(drawing, report, 58)
     rows = report.tables["buffers_at_peak"].to_pylist()
-    colours = _colours(rows)
+    colours = _choose_colours(rows)
     traced = [] if shown.memory.unknown else shown.space.traced
     if not traced or (len(traced) == 1 and not len(traced[0][1].events)):
         drawing.text(LEFT, y + 8, "The program records no heap in this memory: there is no course to draw.", "quiet")
         y += 30
     for allocation, heap in traced[:MOST_HEAPS]:
         if len(heap.events):
-            y = _heap(drawing, shown, allocation, heap, colours, y, alone=len(traced) == 1)
+            y = _draw_heap(drawing, shown, allocation, heap, colours, y, alone=len(traced) == 1)
     left_out = len(traced) - MOST_HEAPS
     if left_out > 0:
         drawing.text(LEFT, y, f"and {left_out:,} more heaps", "quiet")
         y += 24
-    return drawing.document(_alive(drawing, rows, colours, y), title)
+    return drawing.document(_draw_alive(drawing, rows, colours, y), title)
 
 
-def _figures(drawing: Drawing, report: Report, y: float) -> float:
+def _draw_figures(drawing: SvgDrawing, report: AnalysisReport, y: float) -> float:
     values = [(report.scalars[name].value, words) for name, words in _FIGURES]
-    known = ", ".join(f"{size_text(value)} {words}" for value, words in values if isinstance(value, int))
+    known = ", ".join(f"{format_size(value)} {words}" for value, words in values if isinstance(value, int))
     at = report.scalars["peak_instruction"].value
     drawing.text(LEFT, y, known or str(report.scalars["peak_bytes"].reason), "quiet")
     if at:
-        drawing.text(LEFT, y + 18, fitted(f"the peak is at {at}", 900), "quiet")
+        drawing.text(LEFT, y + 18, fit_label(f"the peak is at {at}", 900), "quiet")
     return y + 42
 
 
-def _colours(rows: Iterable[Row]) -> dict[int, str]:
+def _choose_colours(rows: Iterable[Row]) -> dict[int, str]:
     """The colours of the largest temporaries at the peak, by id."""
     largest = [row["buffer_id"] for row in rows if row["start"] is not None and row["buffer_id"] is not None]
     return dict(zip(largest, COLOURS, strict=False))
@@ -88,55 +87,62 @@ def _colours(rows: Iterable[Row]) -> dict[int, str]:
 # ---- one heap -------------------------------------------------------------------------------------------
 
 
-def _heap(
-    drawing: Drawing, shown: Shown, allocation: int, heap: Heap, colours: dict[int, str], y: float, *, alone: bool
+def _draw_heap(
+    drawing: SvgDrawing,
+    shown: ShownProgram,
+    allocation: int,
+    heap: Heap,
+    colours: dict[int, str],
+    y: float,
+    *,
+    alone: bool,
 ) -> float:
     """Draws how much is in use, and below it where the buffers lie. Returns where that ends."""
     drawing.rule(y - 8)
     throughout = shown.space.whole_run_bytes if alone else 0
     drawing.text(LEFT, y + 14, "In use on the way through the program", "strong")
-    y = _in_use(drawing, heap, throughout, y + 26)
+    y = _draw_use(drawing, heap, throughout, y + 26)
     size = int(shown.memory.buffers.allocations["size"][allocation])
-    text = f"Where temporaries lie, in {size_text(size)}, and how long they live"
+    text = f"Where temporaries lie, in {format_size(size)}, and how long they live"
     drawing.text(LEFT, y + 14, text, "strong")
-    return _map(drawing, shown, allocation, heap, colours, y + 26)
+    return _draw_map(drawing, shown, allocation, heap, colours, y + 26)
 
 
-def _columns(count: int) -> Int64s:
+def _split_columns(count: int) -> Int64s:
     """The first event of each column, and their end."""
     wide = min(max(count, 1), _COLUMNS)
     return (np.arange(wide + 1) * count) // wide
 
 
-def _in_use(drawing: Drawing, heap: Heap, throughout: int, y: float) -> float:
-    edges = _columns(len(heap.events))
+def _draw_use(drawing: SvgDrawing, heap: Heap, throughout: int, y: float) -> float:
+    edges = _split_columns(len(heap.events))
     most = np.maximum.reduceat(heap.bytes[1:], edges[:-1]) + throughout
     top = max(int(most.max()), throughout, 1)
     bottom = y + _USE_HEIGHT
     drawing.rect(_PLOT, y, _COLUMNS, _USE_HEIGHT, "track")
     wide = _COLUMNS / len(most)
-    for first, last, value in _runs(most):
+    for first, last, value in _list_runs(most):
         height = _USE_HEIGHT * value / top
-        with drawing.hint(f"{size_text(value)} in use, events {edges[first]:,} to {edges[last] - 1:,}"):
+        with drawing.hint(f"{format_size(value)} in use, events {edges[first]:,} to {edges[last] - 1:,}"):
             drawing.rect(_PLOT + first * wide, bottom - height, (last - first) * wide, height, COLOURS[1])
     if throughout:
         height = _USE_HEIGHT * throughout / top
-        with drawing.hint(f"{size_text(throughout)}: parameters, outputs and constants"):
+        with drawing.hint(f"{format_size(throughout)}: parameters, outputs and constants"):
             drawing.rect(_PLOT, bottom - height, _COLUMNS, height, "rest")
         if height > 16:
             drawing.text(_PLOT + 8, bottom - height / 2 + 4, "parameters, outputs, constants", "small inside")
-    return _axes(drawing, heap, top, y, bottom)
+    return _draw_axes(drawing, heap, top, y, bottom)
 
 
-def _runs(values: Int64s) -> Iterable[tuple[int, int, int]]:
+def _list_runs(values: Int64s) -> Iterable[tuple[int, int, int]]:
     """(first, last, value) of stretches of equal values."""
     edges = [0, *(np.flatnonzero(np.diff(values)) + 1).tolist(), len(values)]
     return [(a, b, int(values[a])) for a, b in pairwise(edges)]
 
 
-def _axes(drawing: Drawing, heap: Heap, top: int, y: float, bottom: float) -> float:
+def _draw_axes(drawing: SvgDrawing, heap: Heap, top: int, y: float, bottom: float) -> float:
     """The bytes at the side of a plot, a line at the peak, and numbers of events below. Returns where these end."""
-    drawing.text(_PLOT - 8, y + 10, size_text(top), "small", end=True)
+    drawing.text(_PLOT - 8, y + 10, format_size(top), "small", end=True)
     drawing.text(_PLOT - 8, bottom, "0", "small", end=True)
     count = len(heap.events)
     x = _PLOT + _COLUMNS * (heap.peak_event + 0.5) / max(count, 1)
@@ -147,8 +153,8 @@ def _axes(drawing: Drawing, heap: Heap, top: int, y: float, bottom: float) -> fl
     return bottom + 30
 
 
-def _map(
-    drawing: Drawing, shown: Shown, allocation: int, heap: Heap, colours: dict[int, str], y: float
+def _draw_map(
+    drawing: SvgDrawing, shown: ShownProgram, allocation: int, heap: Heap, colours: dict[int, str], y: float
 ) -> float:  # fmt: skip
     """A rectangle for each buffer that owns memory: from when to when, and where."""
     plan = shown.memory.buffers
@@ -171,10 +177,10 @@ def _map(
             _COLUMNS * (end - begin) / count,
             _MAP_HEIGHT * size / height,
         )
-        hint = f"{size_text(size)} at {offset:,}, events {begin:,} to {end:,}"
+        hint = f"{format_size(size)} at {offset:,}, events {begin:,} to {end:,}"
         colour = colours.get(int(plan.buffers["id"][row]), "rest" if row in at_peak else None)
-        _block(drawing, shown.memory, row, box, colour, hint)
-    y = _axes(drawing, heap, height, y, bottom)
+        _draw_block(drawing, shown.memory, row, box, colour, hint)
+    y = _draw_axes(drawing, heap, height, y, bottom)
     if len(rows) > len(drawn):
         text = f"{len(rows) - len(drawn):,} of {len(rows):,} buffers are too small or too short to be seen"
         drawing.text(_PLOT, y + 4, text, "small quiet")
@@ -182,25 +188,25 @@ def _map(
     return y + 14
 
 
-def _block(
-    drawing: Drawing, memory: ProgramMemory, row: int, box: tuple[float, float, float, float], colour: str | None,
+def _draw_block(
+    drawing: SvgDrawing, memory: ProgramMemory, row: int, box: tuple[float, float, float, float], colour: str | None,
     hint: str,
 ) -> None:  # fmt: skip
     """Draws the buffer of a row at (x, y, width, height)."""
     x, y, wide, tall = box
     name = memory.name(row)
-    with drawing.hint(fitted(f"{name}: {memory.shape_text(memory.shape(row))}, {hint}", 4000)):
+    with drawing.hint(fit_label(f"{name}: {memory.shape_text(memory.shape(row))}, {hint}", 4000)):
         for kind in ("box", *filter(None, [colour])):
             drawing.rect(x, y, max(wide, 0.8), max(tall, 0.8), kind)
         if tall > 14 and wide > 40:
             kind = "name small inside" if colour else "name small"
-            drawing.text(x + wide / 2, y + tall / 2 + 4, fitted(name, wide - 8, 11), kind, middle=True)
+            drawing.text(x + wide / 2, y + tall / 2 + 4, fit_label(name, wide - 8, 11), kind, middle=True)
 
 
 # ---- what is alive at the peak ----------------------------------------------------------------------------
 
 
-def _alive(drawing: Drawing, rows: list[Row], colours: dict[int, str], y: float) -> float:
+def _draw_alive(drawing: SvgDrawing, rows: list[Row], colours: dict[int, str], y: float) -> float:
     if not rows:
         return y + 10
     drawing.rule(y - 8)
@@ -209,25 +215,25 @@ def _alive(drawing: Drawing, rows: list[Row], colours: dict[int, str], y: float)
     y += 26
     largest = max(rows[0]["bytes"], 1)
     for row in rows[:MOST_BUFFERS]:
-        y = _buffer(drawing, row, largest, colours.get(row["buffer_id"], "rest"), y)
+        y = _draw_buffer(drawing, row, largest, colours.get(row["buffer_id"], "rest"), y)
     if len(rows) > MOST_BUFFERS:
         rest = sum(row["bytes"] for row in rows[MOST_BUFFERS:])
-        text = f"and {len(rows) - MOST_BUFFERS:,} more, {size_text(rest)} together"
+        text = f"and {len(rows) - MOST_BUFFERS:,} more, {format_size(rest)} together"
         drawing.text(LEFT, y + 12, text, "quiet")
         y += _ROW
     return y + 14
 
 
-def _buffer(drawing: Drawing, row: Row, largest: int, colour: str, y: float) -> float:
+def _draw_buffer(drawing: SvgDrawing, row: Row, largest: int, colour: str, y: float) -> float:
     label = row["op_name"] or row["buffer"] or f"allocation {row['allocation']}"
     hints = [row["buffer"], row["category"], row["shape"], row["op_name"], row["source"]]
     wide = (_BAR_END - _NAME_END) * row["bytes"] / largest
     used = row["bytes"] if row["unpadded_bytes"] is None else row["unpadded_bytes"]
     what = f"{row['category']}  {row['shape'] or ''}"
-    with drawing.hint(fitted(", ".join(hint for hint in hints if hint), 6000)):
-        drawing.text(LEFT, y + 12, fitted(label, _NAME_END - LEFT), "name")
+    with drawing.hint(fit_label(", ".join(hint for hint in hints if hint), 6000)):
+        drawing.text(LEFT, y + 12, fit_label(label, _NAME_END - LEFT), "name")
         drawing.rect(_NAME_END + 8, y + 2, max(wide, 1), 12, "box", round_by=2)
         drawing.rect(_NAME_END + 8, y + 2, max(wide * used / max(row["bytes"], 1), 0.5), 12, colour, round_by=2)
-        drawing.text(_SIZE_END, y + 12, size_text(row["bytes"]), end=True)
-        drawing.text(_SIZE_END + 14, y + 12, fitted(what, _RIGHT - _SIZE_END - 14, 11), "name small quiet")
+        drawing.text(_SIZE_END, y + 12, format_size(row["bytes"]), end=True)
+        drawing.text(_SIZE_END + 14, y + 12, fit_label(what, _RIGHT - _SIZE_END - 14, 11), "name small quiet")
     return y + _ROW

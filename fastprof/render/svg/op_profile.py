@@ -8,36 +8,47 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fastprof.render.svg.drawing import COLOURS, LEFT, Drawing, duration_text, fitted
-from fastprof.render.svg.flames import BOX, WIDTH, Place, Row, flames, named_box
-from fastprof.wording.quantities import counted
+from fastprof.render.svg.drawing import (
+    BOX,
+    COLOURS,
+    LEFT,
+    WIDTH,
+    Place,
+    Row,
+    SvgDrawing,
+    draw_flames,
+    draw_named_box,
+    fit_label,
+    format_duration,
+)
+from fastprof.wording.quantities import count_noun
 
 if TYPE_CHECKING:
-    from fastprof.analyses.contract import Report
+    from fastprof.analyses.contract import AnalysisReport
 
 _NEEDED: Final = "#1f2328"
 _HINT: Final = 900
 
 
-def draw(report: Report) -> str:
+def draw(report: AnalysisReport) -> str:
     """An SVG document of the tree and, if the model has scopes, of their tree below it."""
-    drawing = Drawing(WIDTH)
+    drawing = SvgDrawing(WIDTH)
     tree = report.tables["tree"]
     drawing.text(LEFT, 36, "Op profile", "title")
     if tree.num_rows < 2:
         why = report.notices[0].text if report.notices else "There are no ops."
         return drawing.document(drawing.paragraph(60, why, 140) + 12, "Op profile: none")
-    colours = _colours(tree)
-    heading = f"Device time {tree['name'][0].as_py()}: {duration_text(tree['self_ps'][0].as_py())}"
-    y = _flames(drawing, tree, heading, 66, colours)
+    colours = _choose_colours(tree)
+    heading = f"Device time {tree['name'][0].as_py()}: {format_duration(tree['self_ps'][0].as_py())}"
+    y = _draw_tree(drawing, tree, heading, 66, colours)
     scopes = report.tables["scopes"]
     if scopes.num_rows > 1:
-        heading = f"Time of ops by scope of the model: {duration_text(scopes['self_ps'][0].as_py())}"
-        y = _flames(drawing, scopes, heading, y + 30, colours)
-    return drawing.document(_legend(drawing, colours, y + 16), "Op profile")
+        heading = f"Time of ops by scope of the model: {format_duration(scopes['self_ps'][0].as_py())}"
+        y = _draw_tree(drawing, scopes, heading, y + 30, colours)
+    return drawing.document(_draw_legend(drawing, colours, y + 16), "Op profile")
 
 
-def _colours(tree: pa.Table) -> dict[str, str]:
+def _choose_colours(tree: pa.Table) -> dict[str, str]:
     """The colours of the categories of ops that took most time."""
     ops = tree.filter(pc.equal(pc.cast(tree["kind"], pa.string()), "op")).select(["category", "self_ps"])
     ops = pa.table({"category": pc.cast(ops["category"], pa.string()), "self_ps": ops["self_ps"]})
@@ -47,66 +58,66 @@ def _colours(tree: pa.Table) -> dict[str, str]:
     return dict(zip(named, COLOURS, strict=False))
 
 
-def _flames(drawing: Drawing, table: pa.Table, heading: str, y: float, colours: dict[str, str]) -> float:
+def _draw_tree(drawing: SvgDrawing, table: pa.Table, heading: str, y: float, colours: dict[str, str]) -> float:
     """Draws a tree below ``y``, its root at the top. Returns where it ends."""
 
     def box(row: Row, place: Place, total_ps: int) -> None:
-        _box(drawing, row, place, total_ps, colours)
+        _draw_box(drawing, row, place, total_ps, colours)
 
-    return flames(drawing, table, "self_ps", heading, y, box)
+    return draw_flames(drawing, table, "self_ps", heading, y, box)
 
 
-def _box(drawing: Drawing, row: Row, place: Place, total_ps: int, colours: dict[str, str]) -> None:
+def _draw_box(drawing: SvgDrawing, row: Row, place: Place, total_ps: int, colours: dict[str, str]) -> None:
     x, y, wide = place
-    colour, needed = _colour(row, colours), _needed(row)
-    with drawing.hint(_hint(row, total_ps)):
-        named_box(drawing, row["name"], place, colour)
+    colour, needed = _get_colour(row, colours), _get_needed_share(row)
+    with drawing.hint(_make_hint(row, total_ps)):
+        draw_named_box(drawing, row["name"], place, colour)
         if needed is not None and wide > 4:
             drawing.rect(x + 1, y + BOX - 3, max((wide - 2.5) * needed, 0), 2, _NEEDED)
 
 
-def _colour(row: Row, colours: dict[str, str]) -> str:
+def _get_colour(row: Row, colours: dict[str, str]) -> str:
     """Large ops and categories have colours; groups have none."""
-    kind = _kind(row)
+    kind = _get_kind(row)
     if kind in ("op", "category"):
         return colours.get(row.get("category") or "", "rest")
     return "track" if kind == "idle" else "box"
 
 
-def _kind(row: Row) -> str:
+def _get_kind(row: Row) -> str:
     """Scopes without others in them are ops."""
     kind: str = row.get("kind") or ("scope" if row["children"] else "op")
     return kind
 
 
-def _needed(row: Row) -> float | None:
+def _get_needed_share(row: Row) -> float | None:
     """The part of an op's time that it would take at the peak of the device; None: unknown, or not an op."""
-    if _kind(row) != "op" or row["lost_ps"] is None or not row["self_ps"]:
+    if _get_kind(row) != "op" or row["lost_ps"] is None or not row["self_ps"]:
         return None
     return float(min(max(1 - row["lost_ps"] / row["self_ps"], 0.0), 1.0))
 
 
-def _hint(row: Row, total_ps: int) -> str:
+def _make_hint(row: Row, total_ps: int) -> str:
     lines = [
-        fitted(row["name"], _HINT),
-        f"{duration_text(row['self_ps'])}, {100 * row['self_ps'] / max(total_ps, 1):.1f} %",
+        fit_label(row["name"], _HINT),
+        f"{format_duration(row['self_ps'])}, {100 * row['self_ps'] / max(total_ps, 1):.1f} %",
     ]
     if row["occurrences"]:
-        lines.append(f"{counted(row['ops'], 'op', 'ops')}, {row['occurrences']:,} times")
+        lines.append(f"{count_noun(row['ops'], 'op', 'ops')}, {row['occurrences']:,} times")
     for title, column in (("flops", "compute_peak_percent"), ("HBM", "hbm_peak_percent")):
         if row[column] is not None:
             lines.append(f"{row[column]:,.1f} % of the peak of {title}")
     if row["lost_ps"] is not None:
-        lines.append(f"{duration_text(row['lost_ps'])} lost")
-    lines += [fitted(row[column], _HINT) for column in ("framework_op", "source", "expression") if row.get(column)]
+        lines.append(f"{format_duration(row['lost_ps'])} lost")
+    lines += [fit_label(row[column], _HINT) for column in ("framework_op", "source", "expression") if row.get(column)]
     return "\n".join(lines)
 
 
-def _legend(drawing: Drawing, colours: dict[str, str], y: float) -> float:
+def _draw_legend(drawing: SvgDrawing, colours: dict[str, str], y: float) -> float:
     drawing.rule(y)
     x: float = LEFT
     for name, colour in [*colours.items(), ("other", "rest")]:
-        label = fitted(name, 130, 11)
+        label = fit_label(name, 130, 11)
         drawing.rect(x, y + 10, 12, 12, colour, round_by=2)
         drawing.text(x + 18, y + 20, label, "name small quiet")
         x += 18 + 7 * len(label) + 18

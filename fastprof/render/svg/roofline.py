@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from fastprof.render.svg.drawing import COLOURS, Drawing, fitted
+from fastprof.render.svg.drawing import COLOURS, SvgDrawing, fit_label
 from fastprof.schema.value_classes import dataclass
-from fastprof.wording.quantities import counted, measured, time_text
+from fastprof.wording.quantities import count_noun, format_measure, format_time
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from fastprof.analyses.contract import Report
+    from fastprof.analyses.contract import AnalysisReport
 
 Row = dict[str, Any]
 
@@ -44,23 +44,23 @@ class _Axis:
         return self.begin + (self.end - self.begin) * min(max(share, 0.0), 1.0)
 
 
-def draw(report: Report) -> str:
+def draw(report: AnalysisReport) -> str:
     """The ops beneath the roofline, an SVG document."""
-    drawing = Drawing(WIDTH)
+    drawing = SvgDrawing(WIDTH)
     drawing.text(24, 36, "Roofline", "title")
     device = report.scalars["device_type"].value or "device not named"
-    drawing.text(24, 58, fitted(str(device), 600), "quiet")
-    dots = _dots(report.tables["ops"])
+    drawing.text(24, 58, fit_label(str(device), 600), "quiet")
+    dots = _list_dots(report.tables["ops"])
     peaks = {row["resource"]: row["peak"] for row in report.tables["device"].to_pylist() if row["peak"]}
     if not dots:
-        return drawing.document(drawing.paragraph(92, _why_none(report)) + 12, "Roofline: no op to draw")
-    across, up = _axes(dots, peaks)
-    _grid(drawing, across, up)
-    _roof(drawing, peaks, across, up)
-    colours = _colours(dots)
+        return drawing.document(drawing.paragraph(92, _explain_absence(report)) + 12, "Roofline: no op to draw")
+    across, up = _make_axes(dots, peaks)
+    _draw_grid(drawing, across, up)
+    _draw_roof(drawing, peaks, across, up)
+    colours = _choose_colours(dots)
     _draw_dots(drawing, dots, colours, across, up)
-    _list(drawing, dots, colours)
-    return drawing.document(_foot(drawing, report, dots), "Roofline")
+    _list_ops(drawing, dots, colours)
+    return drawing.document(_draw_foot(drawing, report, dots), "Roofline")
 
 
 _SHOWN: Final = (
@@ -68,20 +68,20 @@ _SHOWN: Final = (
 )  # fmt: skip
 
 
-def _dots(ops: pa.Table) -> list[Row]:
+def _list_dots(ops: pa.Table) -> list[Row]:
     """The ops that have a place, the most self time first."""
     chosen = [np.nan_to_num(ops[name].to_numpy(), posinf=0.0) > 0 for name in ("flops_per_s", "flops_per_hbm_byte")]
     rows: list[Row] = ops.select(_SHOWN).take(np.flatnonzero(chosen[0] & chosen[1])[:MOST_DOTS]).to_pylist()
     return rows
 
 
-def _why_none(report: Report) -> str:
+def _explain_absence(report: AnalysisReport) -> str:
     if not report.tables["ops"].num_rows:
         return report.notices[0].text if report.notices else "There are no ops."
     return "No op of this capture has both its flops and its bytes recorded: there is nothing beneath the roofline."
 
 
-def _axes(dots: list[Row], peaks: dict[str, float]) -> tuple[_Axis, _Axis]:
+def _make_axes(dots: list[Row], peaks: dict[str, float]) -> tuple[_Axis, _Axis]:
     """Whole decades that hold the dots, the peak of arithmetic and where it meets that of HBM."""
     intensity = [row["flops_per_hbm_byte"] for row in dots]
     rate = [row["flops_per_s"] for row in dots]
@@ -89,34 +89,34 @@ def _axes(dots: list[Row], peaks: dict[str, float]) -> tuple[_Axis, _Axis]:
         rate.append(peaks["Compute"] * 1.5)
         if "HBM" in peaks:
             intensity += [peaks["Compute"] / peaks["HBM"] * 8]
-    return _axis(intensity, _LEFT, _RIGHT), _axis(rate, _BOTTOM, _TOP)
+    return _make_axis(intensity, _LEFT, _RIGHT), _make_axis(rate, _BOTTOM, _TOP)
 
 
-def _axis(values: list[float], begin: float, end: float) -> _Axis:
+def _make_axis(values: list[float], begin: float, end: float) -> _Axis:
     last = math.ceil(math.log10(max(values)))
     first = max(math.floor(math.log10(min(values))), last - _MOST_DECADES)
     return _Axis(min(first, last - 2), last, begin, end)
 
 
-def _grid(drawing: Drawing, across: _Axis, up: _Axis) -> None:
+def _draw_grid(drawing: SvgDrawing, across: _Axis, up: _Axis) -> None:
     for decade in range(across.first, across.last + 1):
         x = across.at(10.0**decade)
         drawing.line([(x, _TOP), (x, _BOTTOM)], "rule")
-        drawing.text(x, _BOTTOM + 16, _decade(decade), "small quiet", middle=True)
+        drawing.text(x, _BOTTOM + 16, _format_decade(decade), "small quiet", middle=True)
     for decade in range(up.first, up.last + 1):
         y = up.at(10.0**decade)
         drawing.line([(_LEFT, y), (_RIGHT, y)], "rule")
-        drawing.text(_LEFT - 8, y + 4, _decade(decade, "FLOP/s"), "small quiet", end=True)
+        drawing.text(_LEFT - 8, y + 4, _format_decade(decade, "FLOP/s"), "small quiet", end=True)
     drawing.text((_LEFT + _RIGHT) / 2, _BOTTOM + 34, "flops per byte of HBM", "small quiet", middle=True)
 
 
-def _decade(power: int, unit: str = "") -> str:
+def _format_decade(power: int, unit: str = "") -> str:
     if unit and 0 <= power < 21:
         return f"{10 ** (power % 3)} {' kMGTPE'[power // 3].strip()}{unit}"
     return f"{10**power:,}" if 0 <= power < 6 else f"{10.0**power:.{-power}f}" if -4 <= power < 0 else f"1e{power}"
 
 
-def _roof(drawing: Drawing, peaks: dict[str, float], across: _Axis, up: _Axis) -> None:
+def _draw_roof(drawing: SvgDrawing, peaks: dict[str, float], across: _Axis, up: _Axis) -> None:
     """The known peaks, also those of memories on the chip: an op whose bytes all went there could reach these."""
     flat = peaks.get("Compute")
     least, most = 10.0**across.first, 10.0**across.last
@@ -135,7 +135,7 @@ def _roof(drawing: Drawing, peaks: dict[str, float], across: _Axis, up: _Axis) -
         drawing.text(_RIGHT - 4, up.at(flat) - 7, "Compute", "small quiet", end=True)
 
 
-def _colours(dots: list[Row]) -> dict[str, str]:
+def _choose_colours(dots: list[Row]) -> dict[str, str]:
     """By category, of those that take the most time."""
     time: dict[str, int] = {}
     for row in dots:
@@ -144,21 +144,21 @@ def _colours(dots: list[Row]) -> dict[str, str]:
     return dict(zip(ordered, COLOURS, strict=False))
 
 
-def _draw_dots(drawing: Drawing, dots: list[Row], colours: dict[str, str], across: _Axis, up: _Axis) -> None:
+def _draw_dots(drawing: SvgDrawing, dots: list[Row], colours: dict[str, str], across: _Axis, up: _Axis) -> None:
     most = max(dots[0]["self_ps"], 1)
     named: list[tuple[float, float, float]] = []
     for number, row in enumerate(dots, 1):
         radius = max(_LARGEST * math.sqrt(row["self_ps"] / most), 2.0)
         x, y = across.at(row["flops_per_hbm_byte"]), up.at(row["flops_per_s"])
         colour = colours.get(row["category"], "rest")
-        with drawing.hint(_hint(row)):
+        with drawing.hint(_make_hint(row)):
             drawing.rect(x - radius, y - radius, 2 * radius, 2 * radius, colour, round_by=radius)
         if number <= MOST_NAMED:
             named.append((x, y, radius))
-    _number(drawing, named)
+    _number_dots(drawing, named)
 
 
-def _number(drawing: Drawing, dots: Sequence[tuple[float, float, float]]) -> None:
+def _number_dots(drawing: SvgDrawing, dots: Sequence[tuple[float, float, float]]) -> None:
     """Numbers the first dots, each in it where there is room, else beside it; a line leads to those far away."""
     taken: list[tuple[float, float]] = []
     for number, (x, y, radius) in enumerate(dots, 1):
@@ -187,37 +187,38 @@ def _is_free(
     return inside and not on_number and not on_dot
 
 
-def _hint(row: Row) -> str:
+def _make_hint(row: Row) -> str:
     bound = f", bound by {row['bound_by']}" if row["bound_by"] else ""
     known = row["roofline_percent"] is not None
     used = f"{row['roofline_percent']:.1f} % of the roofline{bound}" if known else "how near the roofline is not known"
     return (
-        f"{fitted(row['name'], 600)}\n{fitted(row['category'], 300)}\n{time_text(row['self_ps'])} self time\n"
-        f"{measured(row['flops_per_s'], 'flop/s')} at {row['flops_per_hbm_byte']:,.3g} flops per byte of HBM\n{used}"
+        f"{fit_label(row['name'], 600)}\n{fit_label(row['category'], 300)}\n{format_time(row['self_ps'])} self time\n"
+        f"{format_measure(row['flops_per_s'], 'flop/s')} at {row['flops_per_hbm_byte']:,.3g} flops per byte "
+        f"of HBM\n{used}"
     )
 
 
-def _list(drawing: Drawing, dots: list[Row], colours: dict[str, str]) -> None:
+def _list_ops(drawing: SvgDrawing, dots: list[Row], colours: dict[str, str]) -> None:
     """Lists the ops of the largest dots, and the colours."""
     drawing.text(_LIST, _TOP + 4, "most self time", "small quiet")
     drawing.text(_END, _TOP + 4, "of roofline", "small quiet", end=True)
     y = _TOP + 24.0
     for number, row in enumerate(dots[:MOST_NAMED], 1):
         share = "" if row["roofline_percent"] is None else f"{row['roofline_percent']:.1f} %"
-        with drawing.hint(_hint(row)):
+        with drawing.hint(_make_hint(row)):
             drawing.rect(_LIST, y - 10, 20, 13, colours.get(row["category"], "rest"), round_by=3)
             drawing.text(_LIST + 10, y, str(number), "small inside", middle=True)
-            drawing.text(_LIST + 27, y, fitted(row["name"], _END - _LIST - 85), "name")
+            drawing.text(_LIST + 27, y, fit_label(row["name"], _END - _LIST - 85), "name")
             drawing.text(_END, y, share, end=True)
         y += 21
     y += 12
     for name, colour in colours.items():
         drawing.rect(_LIST, y - 9, 20, 10, colour, round_by=5)
-        drawing.text(_LIST + 27, y, fitted(name, _END - _LIST - 30, 11), "small")
+        drawing.text(_LIST + 27, y, fit_label(name, _END - _LIST - 30, 11), "small")
         y += 17
 
 
-def _foot(drawing: Drawing, report: Report, dots: list[Row]) -> float:
+def _draw_foot(drawing: SvgDrawing, report: AnalysisReport, dots: list[Row]) -> float:
     """Writes what is not drawn. Returns where the drawing ends."""
     ops = report.tables["ops"]
     left_out = ops.num_rows - len(dots)
@@ -229,7 +230,7 @@ def _foot(drawing: Drawing, report: Report, dots: list[Row]) -> float:
         drawing.text(
             24,
             y,
-            f"Not drawn: {counted(left_out, 'op', 'ops')} with {share:.1f} % of the self time; {why}",
+            f"Not drawn: {count_noun(left_out, 'op', 'ops')} with {share:.1f} % of the self time; {why}",
             "small quiet",
         )
         y += 18

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from fastprof.derive.pipelines.pipeline_verdicts import WORTH_SAYING
-from fastprof.render.svg.drawing import COLOURS, LEFT, Drawing, duration_text, fitted
-from fastprof.schema.array_types import Int64s
-from fastprof.wording.quantities import time_text
+from fastprof.derive.pipelines.pipelines_of_hosts import WORTH_SAYING
+from fastprof.render.svg.drawing import COLOURS, LEFT, SvgDrawing, fit_label, format_duration
+from fastprof.schema.columns import Int64s
+from fastprof.wording.quantities import format_time
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from fastprof.analyses.contract import Report
+    from fastprof.analyses.contract import AnalysisReport
 
 Row = dict[str, Any]
 
@@ -33,10 +33,10 @@ _COLUMNS: Final = 900
 """Of the critical path. A column has the colour of what most of it is; shorter parts of a call are not seen."""
 
 
-def draw(report: Report) -> str:
+def draw(report: AnalysisReport) -> str:
     """An SVG document of the pipelines whose calls take longest."""
     pipelines = report.tables["pipelines"]
-    drawing = Drawing(WIDTH)
+    drawing = SvgDrawing(WIDTH)
     drawing.text(LEFT, 36, "Input pipelines of tf.data", "title")
     y = 60.0
     if not pipelines.num_rows:
@@ -45,24 +45,24 @@ def draw(report: Report) -> str:
     several = len(pipelines["host"].unique()) > 1
     order = np.argsort(-np.asarray(pipelines["total_ps"]), kind="stable")
     for row in pipelines.take(order[:MOST_PIPELINES]).to_pylist():
-        y = _pipeline(drawing, report, row, y, several=several)
+        y = _draw_pipeline(drawing, report, row, y, several=several)
     if len(order) > MOST_PIPELINES:
         drawing.text(LEFT, y, f"and {len(order) - MOST_PIPELINES:,} more pipelines, less waited for", "quiet")
         y += 24
-    return drawing.document(_legend(drawing, y), "Input pipelines of tf.data")
+    return drawing.document(_draw_legend(drawing, y), "Input pipelines of tf.data")
 
 
-def _pipeline(drawing: Drawing, report: Report, row: Row, y: float, *, several: bool) -> float:
+def _draw_pipeline(drawing: SvgDrawing, report: AnalysisReport, row: Row, y: float, *, several: bool) -> float:
     """Draws a pipeline below ``y``. Returns where it ends."""
     drawing.rule(y - 10)
-    y = _heading(drawing, row, y + 14, several=several)
-    iterators = _of(report.tables["iterators"], row)
-    y, colours, names = _tree(drawing, iterators, row, y)
-    y = _critical_path(drawing, _of(report.tables["critical_path"], row), colours, names, y)
-    return _changes(drawing, _of(report.tables["what_if"], row), row["cpu_budget"], y) + 22
+    y = _draw_heading(drawing, row, y + 14, several=several)
+    iterators = _select_pipeline(report.tables["iterators"], row)
+    y, colours, names = _draw_tree(drawing, iterators, row, y)
+    y = _draw_critical_path(drawing, _select_pipeline(report.tables["critical_path"], row), colours, names, y)
+    return _draw_changes(drawing, _select_pipeline(report.tables["what_if"], row), row["cpu_budget"], y) + 22
 
 
-def _of(table: pa.Table, row: Row) -> pa.Table:
+def _select_pipeline(table: pa.Table, row: Row) -> pa.Table:
     """The rows of one pipeline, in the order of the table."""
     host, pipeline = (table[name].combine_chunks() for name in ("host", "pipeline"))
     wanted = np.ones(table.num_rows, np.bool_)
@@ -73,13 +73,13 @@ def _of(table: pa.Table, row: Row) -> pa.Table:
     return table.take(np.flatnonzero(wanted))
 
 
-def _heading(drawing: Drawing, row: Row, y: float, *, several: bool) -> float:
+def _draw_heading(drawing: SvgDrawing, row: Row, y: float, *, several: bool) -> float:
     name = f"{row['pipeline']} of {row['host']}" if several else row["pipeline"]
-    drawing.text(LEFT, y, fitted(name, 500, 14), "head")
+    drawing.text(LEFT, y, fit_label(name, 500, 14), "head")
     calls, slow = row["call_count"], row["slow_call_count"]
-    times = f"{duration_text(row['mean_ps'])} on average, {duration_text(row['max_ps'])} at most"
+    times = f"{format_duration(row['mean_ps'])} on average, {format_duration(row['max_ps'])} at most"
     many = f"{calls:,} calls, {f'{slow:,}' if slow else 'none'} of them slow: {times}"
-    single = f"1 call, {'slow' if slow else 'not slow'}: {duration_text(row['max_ps'])}"
+    single = f"1 call, {'slow' if slow else 'not slow'}: {format_duration(row['max_ps'])}"
     drawing.text(LEFT, y + 20, many if calls > 1 else single, "quiet")
     return y + 48
 
@@ -87,12 +87,14 @@ def _heading(drawing: Drawing, row: Row, y: float, *, several: bool) -> float:
 # ---- the tree -------------------------------------------------------------------------------------------
 
 
-def _tree(drawing: Drawing, iterators: pa.Table, row: Row, y: float) -> tuple[float, dict[str, str], dict[str, str]]:
+def _draw_tree(
+    drawing: SvgDrawing, iterators: pa.Table, row: Row, y: float
+) -> tuple[float, dict[str, str], dict[str, str]]:
     """The iterators as boxes with bars beside them: where it ends, and by id the colours and names of iterators."""
-    shown, parent = _shown(iterators)
+    shown, parent = _choose_rows(iterators)
     rows: list[Row] = iterators.take(shown).to_pylist()
-    colours = _colours(rows)
-    level = _levels(parent)
+    colours = _choose_colours(rows)
+    level = _find_levels(parent)
     for x, text in ((LEFT, "iterator"), (_BAR, "part of the time of the calls"), (_NOTES, "set up")):
         drawing.text(x, y - 8, text, "small quiet")
     for x, text in ((_TIME_END, "per call"), (_SHARE_END, "share")):
@@ -100,9 +102,9 @@ def _tree(drawing: Drawing, iterators: pa.Table, row: Row, y: float) -> tuple[fl
     corners = [(LEFT + _INDENT * level[place], y + _ROW * place) for place in range(len(rows))]
     for place, above in enumerate(parent):  # below all boxes
         if above >= 0:
-            _arrow(drawing, corners[place], corners[above], "line buffered" if rows[above]["is_async"] else "line")
+            _draw_arrow(drawing, corners[place], corners[above], "line buffered" if rows[above]["is_async"] else "line")
     for one, (left, top) in zip(rows, corners, strict=True):
-        _iterator(drawing, one, left, top, colours, row["call_count"])
+        _draw_iterator(drawing, one, left, top, colours, row["call_count"])
     y += _ROW * len(rows)
     left_out = iterators.num_rows - len(rows)
     if left_out:
@@ -111,7 +113,7 @@ def _tree(drawing: Drawing, iterators: pa.Table, row: Row, y: float) -> tuple[fl
     return y, colours, {one["iterator_id"]: one["name"] for one in rows}
 
 
-def _shown(iterators: pa.Table) -> tuple[Int64s, list[int]]:
+def _choose_rows(iterators: pa.Table) -> tuple[Int64s, list[int]]:
     """The rows to draw: all, or the first one and those that calls wait for most. For each, the place among them of the
     nearest one above it, -1: none."""
     depth = np.asarray(iterators["depth"]).astype(np.int64)
@@ -131,7 +133,7 @@ def _shown(iterators: pa.Table) -> tuple[Int64s, list[int]]:
     return rows, parent
 
 
-def _levels(parent: list[int]) -> list[int]:
+def _find_levels(parent: list[int]) -> list[int]:
     """How far each box is moved to the right: inputs are, if there are several."""
     inputs = np.bincount([above for above in parent if above >= 0], minlength=len(parent)).tolist()
     level = [0] * len(parent)
@@ -141,13 +143,13 @@ def _levels(parent: list[int]) -> list[int]:
     return level
 
 
-def _colours(rows: list[Row]) -> dict[str, str]:
+def _choose_colours(rows: list[Row]) -> dict[str, str]:
     """The colours of the iterators that calls wait for most, by id."""
     ordered = sorted((row for row in rows if row["critical_ps"] > 0), key=lambda row: -row["critical_ps"])
     return {row["iterator_id"]: colour for row, colour in zip(ordered, COLOURS, strict=False)}
 
 
-def _arrow(drawing: Drawing, own: tuple[float, float], above: tuple[float, float], kind: str) -> None:
+def _draw_arrow(drawing: SvgDrawing, own: tuple[float, float], above: tuple[float, float], kind: str) -> None:
     """From an iterator to the one that takes its elements; both are upper left corners of boxes."""
     (x, y), (x_above, y_above) = own, above
     middle = x_above + _INDENT / 2
@@ -158,30 +160,30 @@ def _arrow(drawing: Drawing, own: tuple[float, float], above: tuple[float, float
     drawing.tip(middle, y_above + _BOX + 2)
 
 
-def _iterator(drawing: Drawing, one: Row, left: float, y: float, colours: dict[str, str], calls: int) -> None:
+def _draw_iterator(drawing: SvgDrawing, one: Row, left: float, y: float, colours: dict[str, str], calls: int) -> None:
     share, wide = one["critical_share"] or 0.0, _BOX_END - left
-    lines = [fitted(one["long_name"], 1600), f"id {one['iterator_id']}"]
-    lines.append(f"{one['call_count']:,} events in calls, {time_text(one['self_ps'])} self time")
+    lines = [fit_label(one["long_name"], 1600), f"id {one['iterator_id']}"]
+    lines.append(f"{one['call_count']:,} events in calls, {format_time(one['self_ps'])} self time")
     with drawing.hint("\n".join(lines)):
         if one["is_async"]:
             drawing.rect(left + 3, y + 3, wide, _BOX, "box", round_by=5)
         drawing.rect(left, y, wide, _BOX, "box", round_by=5)
         if one["is_bottleneck"]:
             drawing.rect(left, y, wide, _BOX, "marked", round_by=5)
-            drawing.text(left + 9, y + 17, fitted(one["name"], wide - 96), "name strong")
+            drawing.text(left + 9, y + 17, fit_label(one["name"], wide - 96), "name strong")
             drawing.text(_BOX_END - 8, y + 17, "bottleneck", "small quiet", end=True)
         else:
-            drawing.text(left + 9, y + 17, fitted(one["name"], wide - 18), "name")
+            drawing.text(left + 9, y + 17, fit_label(one["name"], wide - 18), "name")
         drawing.rect(_BAR, y + 6, _BAR_END - _BAR, _BOX - 12, "track", round_by=3)
         if share > 0:
             colour = colours.get(one["iterator_id"], "rest")
             drawing.rect(_BAR, y + 6, max((_BAR_END - _BAR) * min(share, 1.0), 1.5), _BOX - 12, colour, round_by=3)
-        drawing.text(_TIME_END, y + 17, duration_text(one["critical_ps"] // max(calls, 1)), end=True)
+        drawing.text(_TIME_END, y + 17, format_duration(one["critical_ps"] // max(calls, 1)), end=True)
         drawing.text(_SHARE_END, y + 17, f"{100 * share:.1f} %", end=True)
-        drawing.text(_NOTES, y + 17, fitted(_set_up(one), _RIGHT - _NOTES, 10), "small quiet")
+        drawing.text(_NOTES, y + 17, fit_label(_format_settings(one), _RIGHT - _NOTES, 10), "small quiet")
 
 
-def _set_up(one: Row) -> str:
+def _format_settings(one: Row) -> str:
     """The recorded settings of an iterator."""
     forms = (("parallelism", "{:,} at a time"), ("buffer_size", "buffer {:,}"), ("batch_size", "batches of {:,}"))
     settings = [form.format(one[name]) for name, form in forms if one[name] is not None]
@@ -191,7 +193,9 @@ def _set_up(one: Row) -> str:
 # ---- the slowest call -----------------------------------------------------------------------------------
 
 
-def _critical_path(drawing: Drawing, path: pa.Table, colours: dict[str, str], names: dict[str, str], y: float) -> float:
+def _draw_critical_path(
+    drawing: SvgDrawing, path: pa.Table, colours: dict[str, str], names: dict[str, str], y: float
+) -> float:
     """A bar of the iterators that the slowest call waited for. ``colours``, ``names``: by id; others share a colour."""
     if not path.num_rows:
         return y
@@ -202,24 +206,24 @@ def _critical_path(drawing: Drawing, path: pa.Table, colours: dict[str, str], na
     shown = [*((names[id], colours[id]) for id in coloured), ("others", "rest")]
     start, duration = (np.asarray(path[name]) for name in ("start_ps", "duration_ps"))
     begin, end = int(start[0]), int(start[-1] + duration[-1])
-    drawing.text(LEFT, y + 18, f"The slowest call, {time_text(end - begin)}, and what it waited for", "strong")
+    drawing.text(LEFT, y + 18, f"The slowest call, {format_time(end - begin)}, and what it waited for", "strong")
     y += 30
     width = _RIGHT - LEFT
-    for first, last, code in _stretches(start - begin, duration, codes[ids.indices.to_numpy()], end - begin):
+    for first, last, code in _split_path(start - begin, duration, codes[ids.indices.to_numpy()], end - begin):
         name, colour = shown[code]
         x, wide = LEFT + width * first / _COLUMNS, width * (last - first) / _COLUMNS
-        with drawing.hint(fitted(name, 600)):
+        with drawing.hint(fit_label(name, 600)):
             drawing.rect(x, y, wide, _PATH_HEIGHT, colour)
             if wide > 40:
-                drawing.text(x + wide / 2, y + 17, fitted(name, wide - 12, 11), "name small inside", middle=True)
+                drawing.text(x + wide / 2, y + 17, fit_label(name, wide - 12, 11), "name small inside", middle=True)
     for tick in range(5):
         x = LEFT + width * tick / 4
-        text = duration_text((end - begin) * tick // 4)
+        text = format_duration((end - begin) * tick // 4)
         drawing.text(x, y + _PATH_HEIGHT + 15, text, "small quiet", middle=0 < tick < 4, end=tick == 4)
     return y + _PATH_HEIGHT + 28
 
 
-def _stretches(start: Int64s, duration: Int64s, code: Int64s, total: int) -> list[tuple[int, int, int]]:
+def _split_path(start: Int64s, duration: Int64s, code: Int64s, total: int) -> list[tuple[int, int, int]]:
     """(first, last, code) in columns of the bar. Each column has the code with most of it; there are few codes."""
     ends = start + duration
     edges = np.arange(_COLUMNS + 1) * (total / _COLUMNS)
@@ -242,7 +246,7 @@ def _stretches(start: Int64s, duration: Int64s, code: Int64s, total: int) -> lis
 # ---- what if, legend ------------------------------------------------------------------------------------
 
 
-def _changes(drawing: Drawing, table: pa.Table, cores: int | None, y: float) -> float:
+def _draw_changes(drawing: SvgDrawing, table: pa.Table, cores: int | None, y: float) -> float:
     """Bars of the time per batch: now, and after the changes that save most. ``cores``: None: enough for all."""
     distinct: dict[tuple[str, int], Row] = {}  # the first of those with equal change and time
     for row in table.slice(0, 100).to_pylist():
@@ -260,20 +264,20 @@ def _changes(drawing: Drawing, table: pa.Table, cores: int | None, y: float) -> 
         *((f"{row['name']} {row['change']}", row["then_ps"], row["least_then_ps"]) for row in changes),
     ]
     for label, then, least in bars:
-        drawing.text(LEFT, y + 12, fitted(label, _BAR - LEFT - 14), "name")
+        drawing.text(LEFT, y + 12, fit_label(label, _BAR - LEFT - 14), "name")
         drawing.rect(_BAR, y + 2, _BAR_END - _BAR, 12, "track", round_by=3)
         colour = "rest" if label == "now" else COLOURS[3]
         drawing.rect(_BAR, y + 2, max((_BAR_END - _BAR) * then / now, 1.5), 12, colour, round_by=3)
-        drawing.text(_TIME_END, y + 12, duration_text(then), end=True)
+        drawing.text(_TIME_END, y + 12, format_duration(then), end=True)
         if label != "now" and then:
             drawing.text(_SHARE_END, y + 12, f"{now / then:,.2f} ×", end=True)
         if least < then:
-            drawing.text(_NOTES, y + 12, f"if threads compute; {duration_text(least)} if they wait", "small quiet")
+            drawing.text(_NOTES, y + 12, f"if threads compute; {format_duration(least)} if they wait", "small quiet")
         y += 21
     return y + 6
 
 
-def _legend(drawing: Drawing, y: float) -> float:
+def _draw_legend(drawing: SvgDrawing, y: float) -> float:
     drawing.rule(y - 10)
     drawing.rect(LEFT + 3, y + 5, 20, 12, "box", round_by=3)
     drawing.rect(LEFT, y + 2, 20, 12, "box", round_by=3)

@@ -1,4 +1,4 @@
-// Cuts long names where they are alike, so that what distinguishes them stays: wording/elision.py is its twin.
+// Cuts long names where they are alike, so that what distinguishes them stays: wording/screen.py is its twin.
 
 import { seen } from "./unseen.js";
 

@@ -1,4 +1,4 @@
-// Names of kernels for people, as the command shortens them: render/kernel_names.py is its twin.
+// Names of kernels for people, as the command shortens them: render/report_text.py is its twin.
 
 const LONG = 40;
 const NAMESPACE = /\b[A-Za-z_]\w*::/g;

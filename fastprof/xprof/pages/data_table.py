@@ -25,7 +25,7 @@ Values = Iterable[Cell] | npt.NDArray[Any]
 Row = TypeVar("Row")
 
 
-class Rows:
+class LazyRows:
     """The rows of a table that are made while they are written, because there may be millions of them."""
 
     def __init__(self, make: Callable[[], Iterator[object]]) -> None:
@@ -64,7 +64,7 @@ def boolean(name: str, label: str | None = None) -> Col:
     return Col(name, "boolean", label)
 
 
-def data_table(
+def make_data_table(
     columns: Sequence[Col], rows: Iterable[Sequence[Cell]] = (), p: Mapping[str, str] | None = None
 ) -> dict[str, object]:
     """A DataTable; ``rows`` hold a cell a column, in the order of the columns."""
@@ -72,41 +72,41 @@ def data_table(
     if p:
         table["p"] = dict(sorted(p.items()))
     table["rows"] = [
-        {"c": [_cell(column.type, value) for column, value in zip(columns, row, strict=True)]} for row in rows
+        {"c": [_make_cell(column.type, value) for column, value in zip(columns, row, strict=True)]} for row in rows
     ]
     return table
 
 
-def of_columns(columns: Iterable[tuple[Col, Values]], p: Mapping[str, str] | None = None) -> dict[str, object]:
+def join_columns(columns: Iterable[tuple[Col, Values]], p: Mapping[str, str] | None = None) -> dict[str, object]:
     """A DataTable of columns with their cells, one a row."""
     heads, values = zip(*columns, strict=True)
     cells = (one.tolist() if isinstance(one, np.ndarray) else one for one in values)
-    return data_table(heads, zip(*cells, strict=True), p)
+    return make_data_table(heads, zip(*cells, strict=True), p)
 
 
-def of_rows(
+def join_rows(
     columns: Iterable[tuple[Col, Callable[[Row], Cell]]], rows: Sequence[Row], p: Mapping[str, str] | None = None
 ) -> dict[str, object]:
     """A DataTable of columns with their formulas, which make a cell of each of the rows."""
-    return of_columns([(column, map(formula, rows)) for column, formula in columns], p)
+    return join_columns([(column, map(formula, rows)) for column, formula in columns], p)
 
 
-def _cell(kind: str, value: Cell) -> dict[str, object]:
+def _make_cell(kind: str, value: Cell) -> dict[str, object]:
     if kind == "number":
         double = math.nan if value is None else float(value)
         return {"v": double if math.isfinite(double) else None}
     return {"v": bool(value) if kind == "boolean" else value}
 
 
-def _fixed(value: float, digits: int) -> str:
+def _format_fixed(value: float, digits: int) -> str:
     """As C prints it: 0/0, the one way to a NaN here, is ``-nan`` on the processors that XProf runs on."""
     return "-nan" if math.isnan(value) else f"{value:.{digits}f}"
 
 
-one_digit, two_digits, three_digits = (partial(_fixed, digits=digits) for digits in (1, 2, 3))
+one_digit, two_digits, three_digits = (partial(_format_fixed, digits=digits) for digits in (1, 2, 3))
 
 
-def percent(value: float) -> str:
+def format_percent(value: float) -> str:
     """A share in percent, as ``12.3%``; XProf says that a negative one is unknown."""
     return "unknown" if value < 0 else f"{one_digit(value)}%"
 

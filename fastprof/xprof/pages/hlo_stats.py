@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from fastprof.analyses.contract import Report
+from fastprof.analyses.contract import AnalysisReport
 from fastprof.analyses.hlo_stats import HloStats
-from fastprof.derive.devices.devices import Peaks
+from fastprof.derive.devices.device_peaks import Peaks
 from fastprof.derive.ops.op_columns import CORE_TYPES
-from fastprof.derive.ops.op_marks import is_outside_compilation, is_rematerialized
-from fastprof.derive.ops.ranking import Ranked, by_cost
-from fastprof.derive.ops.tables import Ops, OpTable
-from fastprof.schema.array_types import Bools, Int32s, Int64s
-from fastprof.xprof import device_ops
-from fastprof.xprof.op_cells import Cells, op_cells, program_ids, source_infos
-from fastprof.xprof.pages.data_table import number, of_columns, text
+from fastprof.derive.ops.op_flags import is_outside_compilation, is_rematerialized
+from fastprof.derive.ops.op_table import Ops, OpTable, RankedOps, rank_by_cost
+from fastprof.schema.columns import Bools, Int32s, Int64s
+from fastprof.xprof import counted_ops
+from fastprof.xprof.counted_ops import Cells, format_program_ids, format_source_infos, make_op_cells
+from fastprof.xprof.pages.data_table import join_columns, number, text
 
-KEEPS = device_ops.KEEPS
+KEEPS = counted_ops.DEVICE_OPS_KEEPS
 _COLUMNS = (
     number("rank", "Rank"),
     text("program_id", "Program id"),
@@ -50,12 +49,12 @@ _COLUMNS = (
 )
 
 
-def answer(report: Report) -> object:
-    ops, peaks = device_ops.of_session(report), device_ops.peaks_of(report.detail_as(HloStats).devices)
-    ranking = by_cost(ops)
-    ran = _ran(ranking)
+def answer(report: AnalysisReport) -> object:
+    ops, peaks = counted_ops.get_device_ops(report), counted_ops.combine_peaks(report.detail_as(HloStats).devices)
+    ranking = rank_by_cost(ops)
+    ran = _find_ran(ranking)
     share = np.nan_to_num(ranking.self_share[ran])
-    cells = _cells(ranking.table.take(ran), peaks) | {
+    cells = _make_cells(ranking.table.take(ran), peaks) | {
         "rank": np.arange(1, len(ran) + 1),
         "total_self_time_percent": 100 * share,
         "cumulative_total_self_time_percent": 100 * np.cumsum(share),
@@ -64,53 +63,53 @@ def answer(report: Report) -> object:
     if ops.children is not None and ops.parent is not None:
         place = np.full(len(ops.table), -1)
         place[ranking.rows[ran]] = order
-        inner, parent = _children(ops.children, ops.parent, ops.table, place, peaks)
+        inner, parent = _make_child_cells(ops.children, ops.parent, ops.table, place, peaks)
         cells = {name: [*column, *inner[name]] for name, column in cells.items()}
         order = np.argsort(np.concatenate([order, place[parent]]), kind="stable")  # children after their parents
     rows = order.tolist()
-    return of_columns([(column, [cells[column.id][row] for row in rows]) for column in _COLUMNS])
+    return join_columns([(column, [cells[column.id][row] for row in rows]) for column in _COLUMNS])
 
 
-def _ran(ranking: Ranked) -> Int64s:
+def _find_ran(ranking: RankedOps) -> Int64s:
     return np.flatnonzero(ranking.table.occurrences > 0).astype(np.int64)
 
 
-def _children(
+def _make_child_cells(
     children: OpTable, parent: Int32s, parents: OpTable, place: Int64s, peaks: Peaks | None
 ) -> tuple[Cells, Int32s]:
     """What SparseCores ran for ops that have a place on the page, the most expensive first, and the rows of these
     ops."""
-    ranking = by_cost(Ops(children))
-    ran = _ran(ranking)
+    ranking = rank_by_cost(Ops(children))
+    ran = _find_ran(ranking)
     ran = ran[place[parent[ranking.rows[ran]]] >= 0]
     parent = parent[ranking.rows[ran]]
     names = [parents.name[row] for row in parent.tolist()]
-    return _cells(ranking.table.take(ran), peaks) | {"parent_op_name": names}, parent
+    return _make_cells(ranking.table.take(ran), peaks) | {"parent_op_name": names}, parent
 
 
-def _cells(table: OpTable, peaks: Peaks | None) -> Cells:
+def _make_cells(table: OpTable, peaks: Peaks | None) -> Cells:
     """Those of these ops; ranks and shares are 0."""
     count = len(table)
-    cells = op_cells(table, peaks)
+    cells = make_op_cells(table, peaks)
     expressions = [long or name for long, name in zip(table.long_name, table.name, strict=True)]
     return cells | {
         "rank": np.zeros(count),
-        "program_id": program_ids(table),
+        "program_id": format_program_ids(table),
         "hlo_op_name": [text.partition(" = ")[0].removeprefix("%") for text in expressions],
         "hlo_op_expression": expressions,
         "tf_op_name": table.provenance,
         "total_self_time_percent": np.zeros(count),
         "cumulative_total_self_time_percent": np.zeros(count),
         "normalized_flop_rate": cells["measured_flop_rate"],
-        "hlo_rematerialization": _yes_or_no(is_rematerialized(table)),
-        "outside_compilation": _yes_or_no(is_outside_compilation(table)),
+        "hlo_rematerialization": _say_yes_or_no(is_rematerialized(table)),
+        "outside_compilation": _say_yes_or_no(is_outside_compilation(table)),
         "autotuned": ["No"] * count,
-        "source_info": source_infos(table),
+        "source_info": format_source_infos(table),
         "core_type": [CORE_TYPES.get(code, "") for code in table.core_type.tolist()],
         "parent_op_name": [""] * count,
         "vdd_energy": table.energy_j,
     }
 
 
-def _yes_or_no(marked: Bools) -> list[str]:
+def _say_yes_or_no(marked: Bools) -> list[str]:
     return ["Yes" if one else "No" for one in marked.tolist()]

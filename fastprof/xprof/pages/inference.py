@@ -12,26 +12,25 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from fastprof.analyses.contract import Report
+from fastprof.analyses.contract import AnalysisReport
 from fastprof.analyses.inference import BATCH_ORDERS, REQUEST_ORDERS, Inference
 from fastprof.derive.serving import PERCENTILES, TENSOR_PERCENTILES, breakdown
-from fastprof.derive.serving.breakdown import Stamps, Timed
-from fastprof.derive.serving.host_rows import NONE
-from fastprof.derive.serving.of_host import HostServing
-from fastprof.derive.serving.parameters import BatchingParameters
-from fastprof.derive.serving.requests import NO_MODEL, UNKNOWN
-from fastprof.derive.serving.session import (
+from fastprof.derive.serving.breakdown import Stamps, TimedRequests
+from fastprof.derive.serving.host_serving import (
     BatchColumns,
+    BatchingParameters,
+    HostServing,
     MoveColumns,
     RequestColumns,
-    Session,
-    combined,
-    numbered_models,
-    request_columns,
+    SessionServing,
+    combine_hosts_serving,
+    join_requests,
+    number_models,
 )
-from fastprof.derive.serving.summaries import per_second
-from fastprof.schema.array_types import Int64s
-from fastprof.xprof.pages.data_table import Cell, Col, data_table, number, of_rows, one_digit, text, three_digits
+from fastprof.derive.serving.requests import NO_MODEL, NONE, UNKNOWN
+from fastprof.derive.serving.summaries import measure_rate
+from fastprof.schema.columns import Int64s
+from fastprof.xprof.pages.data_table import Cell, Col, join_rows, make_data_table, number, one_digit, text, three_digits
 
 ALL_MODELS = "ALL"
 NOT_AVAILABLE = "N/A"
@@ -75,7 +74,7 @@ _PERCENTILE: tuple[Col, Formula] = (text("percentile", "Percentile"), lambda gro
 _THROUGHPUT: tuple[Col, Formula] = (text("throughput", "Throughput"), lambda group: group.throughput)
 
 
-class OfModel(NamedTuple):
+class ModelRequests(NamedTuple):
     """A model's requests, batches and moves, shortest first."""
 
     name: str
@@ -84,39 +83,39 @@ class OfModel(NamedTuple):
     moves: MoveColumns
 
 
-def answer(report: Report) -> object:
+def answer(report: AnalysisReport) -> object:
     inference = report.detail_as(Inference)
-    session = inference.session or combined([])
-    shown = shown_requests(inference.hosts)
-    models = _models(session, shown, _counted(inference, session, shown))
+    session = inference.session or combine_hosts_serving([])
+    shown = list_shown_requests(inference.hosts)
+    models = _list_models(session, shown, _assign_models(inference, session, shown))
     has_batching = any(len(model.batches) for model in models)
     p = {"hasBatching": "true" if has_batching else "false", "hasTensorPattern": "false"}
-    tables = [data_table((text("model_name", "Model Name"),), [[model.name] for model in models], p)]
+    tables = [make_data_table((text("model_name", "Model Name"),), [[model.name] for model in models], p)]
     for model in models:
-        tables.append(_requests_table(model, has_batching, inference.params.request_order))
+        tables.append(_make_requests_table(model, has_batching, inference.params.request_order))
         if has_batching:
-            tables.append(_batches_table(session, model, inference.params.batch_order))
+            tables.append(_make_batches_table(session, model, inference.params.batch_order))
         if session.patterns:
-            tables.append(data_table(_TENSORS, _tensor_rows(session, model)))
+            tables.append(make_data_table(_TENSORS, _list_tensor_rows(session, model)))
     return tables
 
 
-def _counted(inference: Inference, session: Session, requests: RequestColumns) -> Int64s:
+def _assign_models(inference: Inference, session: SessionServing, requests: RequestColumns) -> Int64s:
     """The model that each request counts for, below 0: none. If no request names a model, all count for one. Requests
     that led to nothing count for the first model of their host."""
     if not session.models:
         return np.zeros(len(requests), np.int64)
-    by_host = first_models(inference.hosts)
+    by_host = find_first_models(inference.hosts)
     return np.where(requests.model == UNKNOWN, by_host[requests.host], requests.model)
 
 
-def _models(session: Session, requests: RequestColumns, counted: Int64s) -> list[OfModel]:
+def _list_models(session: SessionServing, requests: RequestColumns, counted: Int64s) -> list[ModelRequests]:
     """By name; one of all requests if none names a model."""
     batches, moves = session.batches, session.moves
     if not session.models:
-        return [OfModel(ALL_MODELS, requests, batches, moves)]
+        return [ModelRequests(ALL_MODELS, requests, batches, moves)]
     return [
-        OfModel(name, requests[counted == place], batches[batches.model == place], moves[moves.model == place])
+        ModelRequests(name, requests[counted == place], batches[batches.model == place], moves[moves.model == place])
         for name, place in sorted((name, place) for place, name in enumerate(session.models))
     ]
 
@@ -124,8 +123,8 @@ def _models(session: Session, requests: RequestColumns, counted: Int64s) -> list
 # ---- requests and batches
 
 
-def _requests_table(model: OfModel, has_batching: bool, order: str) -> dict[str, object]:
-    columns, batches, sizes = model.requests, model.batches, _by_size(model)
+def _make_requests_table(model: ModelRequests, has_batching: bool, order: str) -> dict[str, object]:
+    columns, batches, sizes = model.requests, model.batches, _group_by_size(model)
     keys = (columns.latency, columns.delay, columns.size, *columns.parts.T)
     request, ids = columns.others.of_each(np.arange(len(columns)))
     # batches of equal id on several hosts are one to XProf: the longest of them
@@ -137,31 +136,31 @@ def _requests_table(model: OfModel, has_batching: bool, order: str) -> dict[str,
     def compute_ms(group: Group) -> float:
         """The device compute of the batches of a size counts for their requests too."""
         of_one = columns.parts[group.rows, COMPUTE] if group.size is None else batches.compute[sizes[group.size]]
-        return _mean(of_one) / 1e9
+        return _measure_mean(of_one) / 1e9
 
     batching: list[tuple[Col, Formula]] = [
-        (number("batching_request_size", "Request size"), _mean_of(columns.size)),
-        (number("host_batch_formation", "Host batch formation"), _ms_of(columns.delay)),
+        (number("batching_request_size", "Request size"), _make_mean(columns.size)),
+        (number("host_batch_formation", "Host batch formation"), _make_ms(columns.delay)),
         _THROUGHPUT,
     ]
     cells: list[tuple[Col, Formula]] = [
         _PERCENTILE,
         (text("request_id", "Request ID"), lambda group: group.id),
-        (number("latency_ms", "Latency"), _ms_of(columns.latency)),
+        (number("latency_ms", "Latency"), _make_ms(columns.latency)),
         *(batching if has_batching else ()),
-        *((head, compute_ms if part == COMPUTE else _ms_of(columns.parts[:, part])) for part, head in _PARTS),
+        *((head, compute_ms if part == COMPUTE else _make_ms(columns.parts[:, part])) for part, head in _PARTS),
         (_URL, lambda _: ""),
     ]
-    groups = _groups(columns, keys[REQUEST_ORDERS.index(order)], of_size, "Average")
-    return of_rows(cells, groups, _overall(columns, groups))
+    groups = _make_groups(columns, keys[REQUEST_ORDERS.index(order)], of_size, "Average")
+    return join_rows(cells, groups, _describe_overall(columns, groups))
 
 
-def _batches_table(session: Session, model: OfModel, order: str) -> dict[str, object]:
+def _make_batches_table(session: SessionServing, model: ModelRequests, order: str) -> dict[str, object]:
     columns = model.batches
     size, padding = columns.padded_size, columns.padding
     efficiency = np.divide(size - padding, size, out=np.zeros(len(size)), where=size != 0)
     keys = (columns.latency, columns.delay, padding, size, efficiency)
-    groups = _groups(columns, keys[BATCH_ORDERS.index(order)], _by_size(model), "Aggregated")
+    groups = _make_groups(columns, keys[BATCH_ORDERS.index(order)], _group_by_size(model), "Aggregated")
 
     def efficiency_of(group: Group) -> float:
         padding, size = (int(values[group.rows].sum()) for values in (columns.padding, columns.padded_size))
@@ -174,35 +173,37 @@ def _batches_table(session: Session, model: OfModel, order: str) -> dict[str, ob
     cells: list[tuple[Col, Formula]] = [
         _PERCENTILE,
         (text("batch_id", "Batch ID"), lambda group: group.id),
-        (number("latency", "Latency"), _ms_of(columns.latency)),
-        (number("padding_amount", "Padding amount"), _mean_of(columns.padding)),
-        (number("batch_size_after_padding", "Batch size after padding"), _mean_of(columns.padded_size)),
+        (number("latency", "Latency"), _make_ms(columns.latency)),
+        (number("padding_amount", "Padding amount"), _make_mean(columns.padding)),
+        (number("batch_size_after_padding", "Batch size after padding"), _make_mean(columns.padded_size)),
         (number("batching_efficiency", "Batching efficiency"), efficiency_of),
-        (number("batching_delay_us", "Batching delay"), _ms_of(columns.delay)),
+        (number("batching_delay_us", "Batching delay"), _make_ms(columns.delay)),
         _THROUGHPUT,
-        (number("device_compute", "Device compute"), _ms_of(columns.on_tpus)),
+        (number("device_compute", "Device compute"), _make_ms(columns.on_tpus)),
         (text("program_id", "Program ID(s)"), programs_of),
         (_URL, lambda group: NOT_AVAILABLE if group is groups[-1] else ""),
     ]
-    return of_rows(cells, groups, _overall(columns, groups) | _parameters(session.parameters.get(model.name)))
+    return join_rows(
+        cells, groups, _describe_overall(columns, groups) | _describe_batching(session.parameters.get(model.name))
+    )
 
 
-def _by_size(model: OfModel) -> dict[int, Int64s]:
+def _group_by_size(model: ModelRequests) -> dict[int, Int64s]:
     """Rows of the model's batches by their size, smallest first."""
     sizes = model.batches.padded_size
     return {size: np.flatnonzero(sizes == size) for size in np.unique(sizes).tolist()}
 
 
-def _groups(
+def _make_groups(
     columns: RequestColumns | BatchColumns, key: npt.NDArray[Any], sizes: dict[int, Int64s], title: str
 ) -> list[Group]:
     """A sample of the rows in the order of the key, then those of each batch size, last all of them."""
-    rate = per_second(columns.begin, columns.end)
+    rate = measure_rate(columns.begin, columns.end)
     if rate is None:
         rate = math.inf if len(columns) else 0.0
     groups = [
         Group(f"{percentile:.3f}", str(columns.id[row]), NOT_AVAILABLE, np.array([row]))
-        for row, percentile in sample(np.argsort(key, kind="stable"))
+        for row, percentile in sample_rows(np.argsort(key, kind="stable"))
     ]
     for size, same in sizes.items():
         share = one_digit(len(same) * rate / len(columns) if len(columns) else math.nan)
@@ -210,12 +211,12 @@ def _groups(
     return [*groups, Group(title, NOT_AVAILABLE, one_digit(rate), np.arange(len(columns)))]
 
 
-def _overall(columns: RequestColumns | BatchColumns, groups: list[Group]) -> dict[str, str]:
+def _describe_overall(columns: RequestColumns | BatchColumns, groups: list[Group]) -> dict[str, str]:
     mean = int(columns.latency.sum()) / 1e6 / len(columns) / 1e3 if len(columns) else 0.0
     return {"throughput": groups[-1].throughput, "averageLatencyMs": three_digits(mean)}
 
 
-def _parameters(known: BatchingParameters | None) -> dict[str, str]:
+def _describe_batching(known: BatchingParameters | None) -> dict[str, str]:
     if known is None:
         return {"hasBatchingParam": "false"}
     names = ("num_batch_threads", "max_batch_size", "batch_timeout_micros", "max_enqueued_batches")
@@ -228,12 +229,14 @@ def _parameters(known: BatchingParameters | None) -> dict[str, str]:
 # ---- tensors
 
 
-def _tensor_rows(session: Session, model: OfModel) -> list[list[Cell]]:
+def _list_tensor_rows(session: SessionServing, model: ModelRequests) -> list[list[Cell]]:
     pattern, time_ps = model.moves.pattern, model.moves.time_ps
     rows: list[list[Cell]] = []
     for place, kind in enumerate(np.unique(pattern).tolist()):
         times = np.sort(time_ps[pattern == kind])
-        at = "<br>".join(f"{p:.2f}%: {int(times[_place(p, len(times))]) / 1e9:.6f}ms" for p in TENSOR_PERCENTILES)
+        at = "<br>".join(
+            f"{p:.2f}%: {int(times[_find_percentile(p, len(times))]) / 1e9:.6f}ms" for p in TENSOR_PERCENTILES
+        )
         rows.append([place, "<br>".join(session.patterns[kind]), len(times), at])
     return rows
 
@@ -241,7 +244,7 @@ def _tensor_rows(session: Session, model: OfModel) -> list[list[Cell]]:
 # ---- what they share
 
 
-def sample(rows: Int64s) -> list[tuple[int, float]]:
+def sample_rows(rows: Int64s) -> list[tuple[int, float]]:
     """Of rows in ascending order the ones shown, with their percentiles: all where they are few, else the first ten
     from each percentile on."""
     percentile = 100.0 * np.arange(len(rows)) / max(len(rows), 1)
@@ -253,70 +256,70 @@ def sample(rows: Int64s) -> list[tuple[int, float]]:
     return list(zip(rows[chosen].tolist(), percentile[chosen].tolist(), strict=True))
 
 
-def _mean(values: Int64s) -> int:
+def _measure_mean(values: Int64s) -> int:
     """Rounded down; 0 of nothing."""
     return int(values.sum()) // len(values) if len(values) else 0
 
 
-def _mean_of(values: Int64s) -> Formula:
-    return lambda group: _mean(values[group.rows])
+def _make_mean(values: Int64s) -> Formula:
+    return lambda group: _measure_mean(values[group.rows])
 
 
-def _ms_of(ps: Int64s) -> Formula:
-    return lambda group: _mean(ps[group.rows]) / 1e9
+def _make_ms(ps: Int64s) -> Formula:
+    return lambda group: _measure_mean(ps[group.rows]) / 1e9
 
 
-def _place(percent: float, count: int) -> int:
+def _find_percentile(percent: float, count: int) -> int:
     """The index of a percentile among ascending values: XProf takes the one with this share of values before it."""
     return int(percent / 100.0 * count)
 
 
-def latency_rows(report: Report) -> list[list[Cell]]:
+def list_latency_rows(report: AnalysisReport) -> list[list[Cell]]:
     """The rows of the overview's table of latencies: percentile, and host, device, communication and total in ms."""
     inference = report.detail_as(Inference)
     if inference.session is None:
         return []
-    requests = shown_requests(inference.hosts)
-    shown = requests[_counted(inference, inference.session, requests) >= 0]
+    requests = list_shown_requests(inference.hosts)
+    shown = requests[_assign_models(inference, inference.session, requests) >= 0]
     if not len(shown):
         return []
     total = shown.latency / 1e9
     device = shown.parts[:, COMPUTE] / 1e9
     communication = (shown.parts[:, WRITE] + shown.parts[:, READ]) / 1e9
     table = np.stack([total - device - communication, device, communication, total], axis=1)
-    rows = [(f"{percent:.1f}%", table[_place(percent, len(shown))]) for percent in PERCENTILES]
+    rows = [(f"{percent:.1f}%", table[_find_percentile(percent, len(shown))]) for percent in PERCENTILES]
     return [[title, *row.tolist()] for title, row in [("Avg", table.mean(axis=0)), *rows]]
 
 
 # ---- requests as XProf times them
 
 
-def shown_requests(hosts: Sequence[HostServing]) -> RequestColumns:
+def list_shown_requests(hosts: Sequence[HostServing]) -> RequestColumns:
     """The requests of a session, in the order of their latency.
 
     XProf takes the batch of the least group for the first and the last of a request, of several events that mark a
     stage the last one it comes by, but for launches of programs, and counts time on TPUs alone. A part of no length
     takes the time up to the next.
     """
-    return request_columns([_timed(host) for host in hosts], hosts, numbered_models(hosts)[1])
+    return join_requests([_measure_times(host) for host in hosts], hosts, number_models(hosts)[1])
 
 
-def first_models(hosts: Sequence[HostServing]) -> Int64s:
+def find_first_models(hosts: Sequence[HostServing]) -> Int64s:
     """By number of host, its first model: requests whose model is not recorded count for it."""
-    _, places = numbered_models(hosts)
+    _, places = number_models(hosts)
     return np.array([place[0] if len(place) > 2 else NO_MODEL for place in places], np.int64)
 
 
-def _timed(host: HostServing) -> Timed:
+def _measure_times(host: HostServing) -> TimedRequests:
     batch = host.requests.batches.first(np.arange(len(host.requests)))
     begin, end = np.append(host.batches.begin, NONE)[batch], np.append(host.batches.end, NONE)[batch]
-    requests, delay = breakdown.in_batches(host.requests, begin, end)
-    spans = breakdown.parts(requests, host.tpu, _stamps(host), host.links)
-    return Timed(requests, delay, breakdown.part_times(spans, len(requests)))
+    requests, delay = breakdown.stretch_requests(host.requests, begin, end)
+    spans = breakdown.list_parts(requests, host.tpu, _get_stamps(host), host.links)
+    return TimedRequests(requests, delay, breakdown.sum_parts(spans, len(requests)))
 
 
-def _stamps(host: HostServing) -> Stamps:
-    stamps = breakdown.stamps(host.marks, host.links.count)
+def _get_stamps(host: HostServing) -> Stamps:
+    stamps = breakdown.find_stamps(host.marks, host.links.count)
     for stage in stamps.keys() - {"launch"}:
         group, start = host.marks[stage]
         stamps[stage][:] = NONE

@@ -7,13 +7,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fastprof.analyses.contract import Report
-from fastprof.derive.ops.kernel_rows import Row
-from fastprof.xprof.pages.data_table import Cell, Col, boolean, number, of_columns, text
+from fastprof.analyses.contract import AnalysisReport
+from fastprof.derive.ops.gpu_kernels import KernelRow
+from fastprof.xprof.pages.data_table import Cell, Col, boolean, join_columns, number, text
 
 MOST_KERNELS = 1000
 
-_COLUMNS: tuple[tuple[Col, Callable[[Row], Cell]], ...] = (
+_COLUMNS: tuple[tuple[Col, Callable[[KernelRow], Cell]], ...] = (
     (text("kernel_name", "Kernel Name"), lambda row: row.kernel.name),
     (number("registers_per_thread", "Registers per thread"), lambda row: row.kernel.registers),
     (number("shmem_bytes", "Shared Mem bytes"),
@@ -40,22 +40,22 @@ class OpKernels(NamedTuple):
     tensor_core_ns: int
 
 
-def answer(report: Report) -> object:
-    rows = shown(report)
+def answer(report: AnalysisReport) -> object:
+    rows = list_shown(report)
     columns = [(column, map(of, rows)) for column, of in _COLUMNS]
-    return of_columns([(number("rank", "Rank"), range(1, len(rows) + 1)), *columns])
+    return join_columns([(number("rank", "Rank"), range(1, len(rows) + 1)), *columns])
 
 
-def shown(report: Report) -> list[Row]:
+def list_shown(report: AnalysisReport) -> list[KernelRow]:
     """Rows of the page: by time in whole nanoseconds, longest first."""
-    rows: list[Row] = [row for row in report.detail_as(list) if row.detailed and row.ns[0]]
+    rows: list[KernelRow] = [row for row in report.detail_as(list) if row.detailed and row.ns[0]]
     return sorted(rows, key=lambda row: (-row.ns[1], row.kernel))[:MOST_KERNELS]
 
 
-def by_op(report: Report) -> dict[str, OpKernels]:
+def sum_by_op(report: AnalysisReport) -> dict[str, OpKernels]:
     """What the pages overview_page and framework_op_stats take from this one, by op name."""
     found: dict[str, OpKernels] = {}
-    for row in shown(report):
+    for row in list_shown(report):
         before = found.get(row.kernel.op, OpKernels(row.kernel.could, 0, 0))
         tensor = row.ns[1] if row.kernel.uses else 0
         found[row.kernel.op] = OpKernels(

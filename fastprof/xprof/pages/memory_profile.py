@@ -14,15 +14,15 @@ import numpy as np
 import numpy.typing as npt
 
 from fastprof._native.kernels import rank_order
-from fastprof.analyses.contract import Report
-from fastprof.analyses.one_by_one import OneByOne
+from fastprof._native.memory_kernels import HELD_AT_END
+from fastprof.analyses.accumulation import LazyHostValues
+from fastprof.analyses.contract import AnalysisReport
 from fastprof.derive.memory import memory_events as recorded
+from fastprof.derive.memory.allocation_history import match_frees
 from fastprof.derive.memory.host_memory import HostMemory, ModuleRuns
-from fastprof.derive.memory.kept_memory import KeptMemory
-from fastprof.derive.memory.matching import HELD_AT_END, match
-from fastprof.derive.memory.memory_events import MemoryEvents
-from fastprof.derive.memory.sites import INVALID, Sites, data_type_text
-from fastprof.schema.array_types import Int32s, Int64s
+from fastprof.derive.memory.memory_events import INVALID, MemoryEvents, Sites, format_data_type
+from fastprof.derive.memory.session_memory import HostMemoryState
+from fastprof.schema.columns import Int32s, Int64s
 
 MOST_SNAPSHOTS = 1000
 _KEPT_IN_ORDER = 16
@@ -32,15 +32,15 @@ ACTIVITY = ("DEALLOCATION", "ALLOCATION")
 Json = dict[str, Any]
 
 
-def answer(report: Report) -> object:
+def answer(report: AnalysisReport) -> object:
     """Of one host its page; of several an object of their pages, by host."""
-    hosts: OneByOne[KeptMemory] = report.detail_as(OneByOne)
+    hosts: LazyHostValues[HostMemoryState] = report.detail_as(LazyHostValues)
     if len(hosts) == 1:
-        return _page(hosts[0].value())
-    return {host.about.host: _page(host.value()) for host in hosts}
+        return _make_page(hosts[0].value())
+    return {host.about.host: _make_page(host.value()) for host in hosts}
 
 
-def _page(host: HostMemory) -> Json:
+def _make_page(host: HostMemory) -> Json:
     """Nothing at all where the host has no plane of threads."""
     if not host.about.has_host_plane:
         return {}
@@ -50,11 +50,11 @@ def _page(host: HostMemory) -> Json:
         "numHosts": 1,
         "memoryIds": list(events.allocators),
         "version": VERSION,
-        "hloModules": _modules(host.modules),
+        "hloModules": _list_modules(host.modules),
     }
 
 
-def _modules(runs: ModuleRuns) -> list[Json]:
+def _list_modules(runs: ModuleRuns) -> list[Json]:
     ends = runs.offset_ps + runs.duration_ps
     rows = zip(*(column.tolist() for column in (runs.name, runs.plane, runs.offset_ps, ends)), strict=True)
     return [
@@ -143,7 +143,7 @@ class _Snapshots:
     def shown_site(self) -> Int32s:
         """What they say of op and tensor: a free has those of the first of the allocations of its address that came
         since the free before."""
-        partner = match(self.is_allocation, self.address, self.bounds, keep_first=True).partner
+        partner = match_frees(self.is_allocation, self.address, self.bounds, keep_first=True).partner
         copies = ~self.is_allocation & (partner >= 0)
         return np.where(copies, self.site[partner], self.site).astype(np.int32)
 
@@ -156,12 +156,12 @@ class _Peaks:
     def __init__(self, snapshots: _Snapshots) -> None:
         most = np.maximum.reduceat(snapshots.used, snapshots.bounds[:-1])
         is_peak = (snapshots.used == most[snapshots.allocator]) & (snapshots.used >= 0)
-        self.place, self.last = _last(snapshots, is_peak), _last(snapshots, np.ones(len(snapshots), bool))
+        self.place, self.last = _find_last(snapshots, is_peak), _find_last(snapshots, np.ones(len(snapshots), bool))
         self.step = np.zeros(len(snapshots.count), np.int64)
         self.step[snapshots.allocator[is_peak]] = snapshots.step[is_peak]
 
 
-def _last(snapshots: _Snapshots, chosen: npt.NDArray[np.bool_]) -> Int64s:
+def _find_last(snapshots: _Snapshots, chosen: npt.NDArray[np.bool_]) -> Int64s:
     """By allocator, the place of the last in the capture of some snapshots; -1: it has none of them."""
     row = np.where(chosen, snapshots.row, -1)
     latest = np.maximum.reduceat(row, snapshots.bounds[:-1])
@@ -171,7 +171,7 @@ def _last(snapshots: _Snapshots, chosen: npt.NDArray[np.bool_]) -> Int64s:
     return last
 
 
-def _sampled(snapshots: _Snapshots) -> Int64s:
+def _sample_snapshots(snapshots: _Snapshots) -> Int64s:
     """The places of at most 1,000 snapshots per allocator: of each of 1,000 stretches, of equal length or the later
     ones longer by one, the first with the most memory in use."""
     sampled = []
@@ -204,10 +204,10 @@ class _Active:
         )
         is_allocation, size = snapshots.is_allocation[chosen], snapshots.size[chosen]
         bounds = np.searchsorted(chosen, snapshots.bounds)
-        found = match(is_allocation, snapshots.address[chosen], bounds)
+        found = match_frees(is_allocation, snapshots.address[chosen], bounds)
         # A free gives back what it frees, and takes it again if its allocation is unknown.
         taken = np.where(is_allocation, size, np.where(found.partner < 0, 0, -size))
-        self.unmapped = np.where(known, snapshots.heap[peaks.place], 0) - _sums(taken, bounds)
+        self.unmapped = np.where(known, snapshots.heap[peaks.place], 0) - _sum_between(taken, bounds)
 
         alive = chosen[is_allocation & (found.fate == HELD_AT_END)]
         sizes = (-snapshots.size[alive], -snapshots.requested[alive])
@@ -219,7 +219,7 @@ class _Active:
         self.bounds = np.searchsorted(snapshots.allocator[self.place], np.arange(len(bounds)))
 
 
-def _sums(values: Int64s, bounds: Int64s) -> Int64s:
+def _sum_between(values: Int64s, bounds: Int64s) -> Int64s:
     """The sum of the values from each bound to the next."""
     until: Int64s = np.concatenate([np.zeros(1, np.int64), np.cumsum(values)])[bounds]
     return np.diff(until)
@@ -230,7 +230,7 @@ class _Pages:
 
     def __init__(self, snapshots: _Snapshots) -> None:
         self.snapshots = snapshots
-        self.texts = _texts(snapshots.events.sites)
+        self.texts = _list_texts(snapshots.events.sites)
         numbers = {text: number for number, text in enumerate(sorted(set(self.texts)))}
         self.rank = np.array([numbers[text] for text in self.texts], np.int32)
         self.peaks = _Peaks(snapshots)
@@ -238,7 +238,7 @@ class _Pages:
     def all(self) -> Json:
         snapshots = self.snapshots
         active = _Active(snapshots, self.peaks, self.rank)
-        sampled = _sampled(snapshots)
+        sampled = _sample_snapshots(snapshots)
         bounds = np.searchsorted(sampled, snapshots.bounds).tolist()
         timeline, alive = self._written(sampled), self._written(active.place)
         pages = {}
@@ -262,7 +262,7 @@ class _Pages:
         )
         return {
             "peakBytesUsageLifetime": str(at.lifetime_peak[last]),
-            "peakStats": _stats(stack[0], heap[0], free[0], float(fragmentation[0]), used[0]),
+            "peakStats": _make_stats(stack[0], heap[0], free[0], float(fragmentation[0]), used[0]),
             "peakStatsTimePs": str(offset[0]),
             "memoryCapacity": str((used + free)[0]),
         }
@@ -273,11 +273,11 @@ class _Pages:
         place, step = int(self.peaks.place[number]), int(self.peaks.step[number])
         stack = int(self.snapshots.stack[place]) if place >= 0 else 0
         rest = (int(active.unmapped[number]), "unused preallocated device memory", "persist/dynamic")
-        special = [_special(*part, step) for part in (rest, (stack, "stack", "stack")) if part[0] > 0]
+        special = [_make_special(*part, step) for part in (rest, (stack, "stack", "stack")) if part[0] > 0]
         first, last = active.bounds[number : number + 2].tolist()
         counts = active.count[first:last].tolist()
-        rows = [(_key(one["activityMetadata"]), i, -1, counts[i]) for i, one in enumerate(alive)]
-        rows += [(_key(one), -i - 1, i, 1) for i, one in enumerate(special)]
+        rows = [(_get_sort_key(one["activityMetadata"]), i, -1, counts[i]) for i, one in enumerate(alive)]
+        rows += [(_get_sort_key(one), -i - 1, i, 1) for i, one in enumerate(special)]
         rows.sort()
         return [
             {"snapshotIndex": str(index), "specialIndex": str(other), "numOccurrences": str(count)}
@@ -295,14 +295,14 @@ class _Pages:
         return [
             {
                 "timeOffsetPs": str(offset),
-                "aggregationStats": _stats(*stats),
-                "activityMetadata": _activity(ACTIVITY[is_allocation], sizes, self.texts[site]),
+                "aggregationStats": _make_stats(*stats),
+                "activityMetadata": _make_activity(ACTIVITY[is_allocation], sizes, self.texts[site]),
             }
             for (offset,), stats, (is_allocation,), sizes, (site,) in zip(*groups, strict=True)
         ]
 
 
-def _stats(stack: int, heap: int, free: int, fragmentation: float, peak: int) -> Json:
+def _make_stats(stack: int, heap: int, free: int, fragmentation: float, peak: int) -> Json:
     return {
         "stackReservedBytes": str(stack),
         "heapAllocatedBytes": str(heap),
@@ -312,29 +312,29 @@ def _stats(stack: int, heap: int, free: int, fragmentation: float, peak: int) ->
     }
 
 
-def _activity(activity: str, numbers: Sequence[int], texts: Sequence[str]) -> Json:
+def _make_activity(activity: str, numbers: Sequence[int], texts: Sequence[str]) -> Json:
     """``numbers``, ``texts``: in the order of the names below."""
     numbered = zip(("requestedBytes", "allocationBytes", "address", "stepId"), map(str, numbers), strict=True)
     named = zip(("tfOpName", "regionType", "dataType", "tensorShape"), texts, strict=True)
     return {"memoryActivity": activity, **dict(numbered), **dict(named)}
 
 
-def _texts(sites: Sites) -> list[tuple[str, ...]]:
+def _list_texts(sites: Sites) -> list[tuple[str, ...]]:
     """Op, region, data type and shape by site, and once more with a data type that XProf can't read."""
-    types = [data_type_text(number) for number in sites.data_type]
+    types = [format_data_type(number) for number in sites.data_type]
     return [
         (op or "", region or "", data_type, shape or "")
-        for named in (types, [data_type_text(INVALID)] * len(types))
+        for named in (types, [format_data_type(INVALID)] * len(types))
         for op, region, data_type, shape in zip(sites.op, sites.region, named, sites.shape, strict=True)
     ]
 
 
-def _special(size: int, op: str, region: str, step: int) -> Json:
+def _make_special(size: int, op: str, region: str, step: int) -> Json:
     """Memory at the peak that is no allocation."""
-    return _activity("ALLOCATION", (size, size, 0, step), (op, region, data_type_text(INVALID), "unknown"))
+    return _make_activity("ALLOCATION", (size, size, 0, step), (op, region, format_data_type(INVALID), "unknown"))
 
 
-def _key(text: Json) -> tuple[Any, ...]:
+def _get_sort_key(text: Json) -> tuple[Any, ...]:
     """What rows are sorted by."""
     sizes = (-int(text["allocationBytes"]), -int(text["requestedBytes"]))
     return (*sizes, text["tfOpName"], text["regionType"], text["dataType"], text["tensorShape"])

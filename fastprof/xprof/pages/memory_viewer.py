@@ -13,16 +13,14 @@ import numpy as np
 import pyarrow as pa
 
 from fastprof._native.kernels import rank_order
-from fastprof.analyses.memory_viewer import Shown
-from fastprof.hlo.buffers import CATEGORIES, Heap
-from fastprof.hlo.program_buffers import Buffers
-from fastprof.hlo.program_memory import DEVICE, TOO_LARGE, VMEM
+from fastprof.analyses.memory_viewer import ShownProgram
+from fastprof.hlo.program_memory import CATEGORIES, DEVICE, TOO_LARGE, VMEM, Heap, find_most_scoped
+from fastprof.hlo.program_memory_tables import Buffers
 from fastprof.hlo.shapes import BITS, MOST, NO_SHAPE, POINTER_BYTES, Shape
-from fastprof.hlo.unplanned_memory import most_scoped
-from fastprof.schema.array_types import Int64s
+from fastprof.schema.columns import Int64s
 
 if TYPE_CHECKING:
-    from fastprof.analyses.contract import Report
+    from fastprof.analyses.contract import AnalysisReport
     from fastprof.hlo.program_memory import MemorySpace
 
 Json = dict[str, Any]
@@ -34,23 +32,23 @@ _CANVAS = 4096
 """Width and height of the drawing: thinner blocks are not drawn, and take no colour."""
 
 
-def answer(report: Report) -> Any:
+def answer(report: AnalysisReport) -> Any:
     """An empty page without a program, where XProf has no answer, and for sizes beyond 64 bits."""
-    shown = None if report.detail is None else report.detail_as(Shown)
-    return {} if shown is None or shown.memory.unknown == TOO_LARGE else _bare(_Page(shown.space).all())
+    shown = None if report.detail is None else report.detail_as(ShownProgram)
+    return {} if shown is None or shown.memory.unknown == TOO_LARGE else _drop_defaults(_Page(shown.space).all())
 
 
-def _bare(value: Any) -> Any:
+def _drop_defaults(value: Any) -> Any:
     """Without defaults, except numbers in a oneof and entries of a map, which are always written."""
     if isinstance(value, dict):
-        items = {name: _bare(item) for name, item in value.items()}
+        items = {name: _drop_defaults(item) for name, item in value.items()}
         return {name: item for name, item in items.items() if item not in (0, "", []) or name == "numbered"}
     if isinstance(value, list) and value and isinstance(value[0], dict):
-        return [_bare(item) for item in value]
+        return [_drop_defaults(item) for item in value]
     return value
 
 
-def _largest_first(mebibytes: Sequence[float]) -> list[int]:
+def _sort_largest_first(mebibytes: Sequence[float]) -> list[int]:
     """The places of sizes in the order of std::sort: many are equal, such as those of equal layers."""
     order = np.arange(len(mebibytes), dtype=np.int32)
     rank_order(np.array([int(size * _MIB) for size in mebibytes], np.int64), order)
@@ -77,7 +75,7 @@ class _Page:
 
     def all(self) -> Json:
         at_peak = self._at_peak()
-        order = _largest_first([one["logicalBufferSizeMib"] for one in at_peak])
+        order = _sort_largest_first([one["logicalBufferSizeMib"] for one in at_peak])
         ranks = {place: rank for rank, place in enumerate(order)}
         heap, throughout = self.heap, self.throughout_bytes / _MIB
         page = {
@@ -143,7 +141,7 @@ class _Page:
     @cached_property
     def unpadded(self) -> Int64s:
         distinct = {shape.proto: shape for shape in reversed(self.shapes)}
-        known = {proto: min(_bytes(shape), MOST) for proto, shape in distinct.items()}
+        known = {proto: min(_count_bytes(shape), MOST) for proto, shape in distinct.items()}
         sizes = np.array([known[shape.proto] for shape in self.shapes], np.int64)
         return np.where(sizes < MOST, sizes, self.plan.buffers["size"])  # of damaged shapes the size of the buffer
 
@@ -243,7 +241,7 @@ class _Page:
         return {name: int(every["size"][chosen].sum()) / _MIB for name, chosen in parts.items()}
 
     def _scoped(self) -> Json:
-        size, taken_by = most_scoped(self.program.module) if self.space.number == VMEM else (0, "")
+        size, taken_by = find_most_scoped(self.program.module) if self.space.number == VMEM else (0, "")
         return {"maxScopedVmemAllocationMib": size / _MIB, "maxScopedVmemInstructionName": taken_by}
 
     def _lifetime(self, allocation: int) -> Json:
@@ -257,7 +255,7 @@ class _Page:
         buffers = [self._assigned(one) for one in range(first, first + count)]
         shapes = {one["shape"] for one in buffers}
         return {
-            "id": _id(int(every["index"])),
+            "id": _format_id(int(every["index"])),
             "sizeMib": int(every["size"]) / _MIB,
             "attributes": [name for name, applies in attributes.items() if applies],
             "logicalBuffers": buffers,
@@ -269,7 +267,7 @@ class _Page:
         buffer = int(one["buffer"])
         known = buffer >= 0
         return {
-            "id": _id(int(one["buffer_id"])),
+            "id": _format_id(int(one["buffer_id"])),
             "sizeMib": int(one["size"]) / _MIB,
             "hloName": self.texts["instruction"][buffer] if known else "",
             "shapeIndex": [str(place) for place in self.program.index(buffer)] if known else [],
@@ -333,12 +331,12 @@ class _Page:
         ]
 
 
-def _id(number: int) -> str:
+def _format_id(number: int) -> str:
     """A 64-bit number, which protobuf's JSON has as text; "" for 0, which is left out."""
     return str(number) if number else ""
 
 
-def _bytes(shape: Shape) -> int:
+def _count_bytes(shape: Shape) -> int:
     """A type of less than a byte takes one, unless the layout says how many bits."""
     if shape is NO_SHAPE:
         return 0

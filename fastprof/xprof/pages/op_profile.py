@@ -15,18 +15,17 @@ import numpy.typing as npt
 
 from fastprof.analyses.op_profile import OpProfile
 from fastprof.derive.host import TPU
-from fastprof.derive.ops.roofline import GIBI
-from fastprof.derive.ops.tables import HBM, READ, WRITE, Ops, OpTable
-from fastprof.derive.ops.tree.fused_instructions import FusedInstructions
-from fastprof.derive.ops.tree.op_paths import limited
-from fastprof.derive.ops.tree.op_trees import CATEGORY, DUPLICATES, IDLE, OP, PROGRAM, ROOT, SCOPE, Growth
-from fastprof.schema.array_types import Float64s
-from fastprof.xprof import device_ops
+from fastprof.derive.ops.op_profile_tables import FusedInstructions
+from fastprof.derive.ops.op_table import HBM, READ, WRITE, Ops, OpTable
+from fastprof.derive.ops.op_trees import CATEGORY, DUPLICATES, IDLE, OP, PROGRAM, ROOT, SCOPE, GrowingTree, limit_scopes
+from fastprof.derive.ops.roofline_model import GIBI
+from fastprof.schema.columns import Float64s
+from fastprof.xprof import counted_ops
 
 if TYPE_CHECKING:
-    from fastprof.analyses.contract import Report
+    from fastprof.analyses.contract import AnalysisReport
 
-KEEPS: Final = device_ops.KEEPS
+KEEPS: Final = counted_ops.DEVICE_OPS_KEEPS
 Node = dict[str, Any]
 
 MOST_CHILDREN: Final = 100
@@ -45,31 +44,31 @@ _LEAST: Final = 1e-10
 _COLUMNS: Final = ("time", "self", "normalized", "occurrences", "flops", "model_flops", "hbm", "read", "written")
 
 
-def answer(report: Report) -> object:
+def answer(report: AnalysisReport) -> object:
     found = report.detail_as(OpProfile)
-    ops = device_ops.of_session(report)
+    ops = counted_ops.get_device_ops(report)
     name = f"by{found.group_by.capitalize()}"
     return {
         name: _Page(found, ops, with_idle=True).root(),
         f"{name}ExcludeIdle": _Page(found, ops, with_idle=False).root(),
         "deviceType": found.session.hardware,
-        "aggDvfsTimeScaleMultiplier": _number(_divided(ops.normalized_op_ps, ops.op_ps)),
+        "aggDvfsTimeScaleMultiplier": _write_number(_divide(ops.normalized_op_ps, ops.op_ps)),
     }
 
 
-def scopes_of(provenance: str) -> list[str]:
+def split_page_scopes(provenance: str) -> list[str]:
     """The parts of ``a/b/c:Type`` without the type; the last one is a part even if nothing is before its colon."""
     parts = [part for part in provenance.split("/") if part]
     if parts:
         parts[-1] = parts[-1].partition(":")[0]
-    return limited(parts)
+    return limit_scopes(parts)
 
 
-def _divided(a: float, b: float) -> float:
+def _divide(a: float, b: float) -> float:
     return 0.0 if -_LEAST < b < _LEAST else a / b
 
 
-def _number(value: float) -> float | int:
+def _write_number(value: float) -> float | int:
     """Whole doubles are written without a fraction."""
     return int(value) if value.is_integer() and abs(value) < 1e15 else value
 
@@ -79,16 +78,16 @@ class _Page:
 
     def __init__(self, found: OpProfile, ops: Ops, *, with_idle: bool) -> None:
         self.session = found.session
-        self.peaks = device_ops.peaks_of(found.session)
+        self.peaks = counted_ops.combine_peaks(found.session)
         self.ops = ops
         self.group_by = found.group_by
         self.fused: FusedInstructions = found.fused if found.session.hardware == TPU else FusedInstructions()
-        self.growth = Growth(f"by_{found.group_by}")
+        self.growth = GrowingTree(f"by_{found.group_by}")
         self.total_ps = self.ops.total_ps if with_idle else self.ops.op_ps
         self.leaf: dict[int, int] = {}
         self._known: dict[tuple[Any, ...], Node] = {}
-        self._sparse_rows = _children_of(self.ops)
-        self._of_sparse = _figures(self.ops.children) if self.ops.children is not None else {}
+        self._sparse_rows = _find_children(self.ops)
+        self._of_sparse = _list_figures(self.ops.children) if self.ops.children is not None else {}
         nested = self._grow()
         idle = self.growth.added(0, IDLE, _IDLE_NAME) if with_idle and self.ops.parts else -1
         self.figures = self._summed(nested, idle)
@@ -110,7 +109,7 @@ class _Page:
                 nested.append((node, row))
                 continue
             if self.group_by == "provenance" and table.provenance[row]:
-                node = self.growth.path(node, SCOPE, scopes_of(table.provenance[row]))
+                node = self.growth.path(node, SCOPE, split_page_scopes(table.provenance[row]))
             node = self.growth.child(node, CATEGORY, table.category[row])
             node = self.growth.child(node, DUPLICATES, table.deduplicated_name[row] or name)
             self.leaf[row] = self.growth.added(node, OP, name, row)
@@ -120,7 +119,7 @@ class _Page:
 
     def _summed(self, nested: Sequence[tuple[int, int]], idle: int) -> dict[str, npt.NDArray[Any]]:
         """Of each node as the tree grew, by the names of _COLUMNS."""
-        own = _figures(self.ops.table)
+        own = _list_figures(self.ops.table)
         levels = self.growth.levels()
         rows, nodes = np.array(list(self.leaf), np.int64), np.array(list(self.leaf.values()), np.int64)
         whole: dict[str, npt.NDArray[Any]] = {}
@@ -165,24 +164,24 @@ class _Page:
         peaks, time, ns = self.peaks, figures["time"], figures["time"] / 1000
         peak = peaks.teraflops_per_s * 1000 if peaks else 0.0
         bandwidths = [*(peaks.bandwidths_gb_per_s if peaks else ()), 0.0, 0.0, 0.0][:3]
-        per_ns = _divided(figures["flops"], ns)
+        per_ns = _divide(figures["flops"], ns)
         if figures["normalized"]:
-            per_ns *= _divided(time, figures["normalized"])
-        use, share = _divided(per_ns, peak), _divided(time, self.total_ps)
-        rates = [_divided(figures[name], ns) / GIBI for name in ("hbm", "read", "written")]
+            per_ns *= _divide(time, figures["normalized"])
+        use, share = _divide(per_ns, peak), _divide(time, self.total_ps)
+        rates = [_divide(figures[name], ns) / GIBI for name in ("hbm", "read", "written")]
         return {
-            "flops": _number(min(use, 1.0) * share),
-            "uncappedFlops": _number(use * share),
+            "flops": _write_number(min(use, 1.0) * share),
+            "uncappedFlops": _write_number(use * share),
             "bandwidthUtils": [
-                _number(min(_divided(rate, one / GIBI), 1.0)) for rate, one in zip(rates, bandwidths, strict=True)
+                _write_number(min(_divide(rate, one / GIBI), 1.0)) for rate, one in zip(rates, bandwidths, strict=True)
             ],
             "rawTime": time,
-            "rawFlops": _number(figures["model_flops"]),
-            "bf16Flops": _number(figures["flops"]),
+            "rawFlops": _write_number(figures["model_flops"]),
+            "bf16Flops": _write_number(figures["flops"]),
             "normalizedTimePs": figures["normalized"],
-            "rawBytesAccessedArray": [_number(rate * GIBI * ns) for rate in rates],
+            "rawBytesAccessedArray": [_write_number(rate * GIBI * ns) for rate in rates],
             "occurrences": figures["occurrences"],
-            "avgTimePs": _number(_divided(time, figures["occurrences"])),
+            "avgTimePs": _write_number(_divide(time, figures["occurrences"])),
         }
 
     # ---- nodes as the page has them, from the ends up
@@ -216,19 +215,19 @@ class _Page:
             "name": self.growth.name[node],
             "numChildren": count,
             "children": children,
-            "metrics": self._metrics(_at(self.figures, node)),
+            "metrics": self._metrics(_take_figures(self.figures, node)),
         }
         if kind == IDLE:
-            found["xla"] = _xla(category=_IDLE_NAME)
+            found["xla"] = _make_xla(category=_IDLE_NAME)
         elif kind == DUPLICATES:
             found["name"] = f"{children[0]['name']} and its duplicate(s)"
-            found["xla"] = _of_duplicates(children[0]["xla"])
+            found["xla"] = _describe_duplicates(children[0]["xla"])
         return found
 
     def _op(self, node: int, row: int) -> Node:
         depth = self.growth.depth[node]
-        found = self._leaf(self.ops.table, row, _at(self.figures, node))
-        return _with_children(found, [*self._fused(row, depth), *self._sparse(row)], self._most(depth))
+        found = self._leaf(self.ops.table, row, _take_figures(self.figures, node))
+        return _add_children(found, [*self._fused(row, depth), *self._sparse(row)], self._most(depth))
 
     def _most(self, depth: int) -> int | None:
         """Children that a node so deep shows; None: all."""
@@ -241,7 +240,7 @@ class _Page:
             "numChildren": 0,
             "children": [],
             "metrics": self._metrics(figures),
-            "xla": _xla(
+            "xla": _make_xla(
                 expression=table.long_name[row],
                 provenance=table.provenance[row],
                 category=table.category[row],
@@ -264,28 +263,28 @@ class _Page:
         for one in nodes:
             depths[one] = depths.get(fused.above[one], depth) + 1
         for one in reversed(nodes):
-            _with_children(nodes[one], below.get(one, []), self._most(depths[one]))
+            _add_children(nodes[one], below.get(one, []), self._most(depths[one]))
         return below.get(-1, [])
 
     def _instruction(self, row: int) -> Node:
         fused = self.fused
         metrics = self._metrics(dict.fromkeys(_COLUMNS, 0.0) | {"time": 0, "normalized": 0, "occurrences": 1})
         op = fused.framework_op[row] or ":"
-        xla = _xla(expression=fused.expression[row], provenance=op, category=fused.category[row])
+        xla = _make_xla(expression=fused.expression[row], provenance=op, category=fused.category[row])
         return {"name": fused.name[row], "numChildren": 0, "children": [], "metrics": metrics, "xla": xla}
 
     def _sparse(self, row: int) -> list[Node]:
         """What a SparseCore ran on behalf of an op."""
         children = self.ops.children
         rows = self._sparse_rows.get(row, ())
-        return [self._leaf(children, one, _at(self._of_sparse, one)) for one in rows if children is not None]
+        return [self._leaf(children, one, _take_figures(self._of_sparse, one)) for one in rows if children is not None]
 
 
-def _at(figures: Mapping[str, npt.NDArray[Any]], place: int) -> dict[str, Any]:
+def _take_figures(figures: Mapping[str, npt.NDArray[Any]], place: int) -> dict[str, Any]:
     return {name: values[place].item() for name, values in figures.items()}
 
 
-def _children_of(ops: Ops) -> dict[int, list[int]]:
+def _find_children(ops: Ops) -> dict[int, list[int]]:
     """Of each op that a SparseCore ran others for, the rows of these."""
     found: dict[int, list[int]] = {}
     if ops.parent is not None:
@@ -294,7 +293,7 @@ def _children_of(ops: Ops) -> dict[int, list[int]]:
     return found
 
 
-def _figures(table: OpTable) -> dict[str, npt.NDArray[Any]]:
+def _list_figures(table: OpTable) -> dict[str, npt.NDArray[Any]]:
     """Of each op, by the names of _COLUMNS."""
     memory = table.memory
 
@@ -316,7 +315,7 @@ def _figures(table: OpTable) -> dict[str, npt.NDArray[Any]]:
     }
 
 
-def _with_children(node: Node, children: Sequence[Node], most: int | None) -> Node:
+def _add_children(node: Node, children: Sequence[Node], most: int | None) -> Node:
     """The node with its children, at most ``most``: those of a fusion by flops, others by time, largest first."""
     key = "rawFlops" if node["xla"]["category"].endswith(_FUSIONS) else "rawTime"
     node["children"] = sorted(children, key=lambda one: -one["metrics"][key])[:most]
@@ -324,13 +323,13 @@ def _with_children(node: Node, children: Sequence[Node], most: int | None) -> No
     return node
 
 
-def _of_duplicates(first: Node) -> Node:
+def _describe_duplicates(first: Node) -> Node:
     """Duplicates are described as the first of them, fusions without their framework op."""
     changed: Node = {"provenance": ""} if first["category"].endswith(_FUSIONS) else {"layout": {}}
     return first | changed
 
 
-def _xla(
+def _make_xla(
     *,
     category: str,
     expression: str = "",
@@ -349,11 +348,11 @@ def _xla(
         "fingerprint": "0",
         "programId": str(program % (1 << 64)),
         "sourceInfo": {"fileName": file, "lineNumber": line, "stackFrame": stack},
-        "xprofKernelMetadata": _kernel_metadata(expression),
+        "xprofKernelMetadata": _find_kernel_metadata(expression),
     }
 
 
-def _kernel_metadata(expression: str) -> str:
+def _find_kernel_metadata(expression: str) -> str:
     """What the author of a kernel wrote for XProf: JSON as text, within the JSON of a frontend attribute."""
     _, _, rest = expression.partition("kernel_metadata=")
     if "xprof_metadata" not in rest:

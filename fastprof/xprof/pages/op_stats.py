@@ -8,19 +8,17 @@ from dataclasses import replace
 
 import numpy as np
 
-from fastprof.analyses.contract import Report
+from fastprof.analyses.contract import AnalysisReport
 from fastprof.analyses.op_stats import DEVICE, HOST, OpDatabase
-from fastprof.derive.devices.devices import Peaks
+from fastprof.derive.devices.device_peaks import Peaks
 from fastprof.derive.ops.framework import is_training
-from fastprof.derive.ops.ranking import Ranked, ranked
-from fastprof.derive.ops.tables import MemoryAccess, Ops
-from fastprof.xprof import device_ops, host_ops
-from fastprof.xprof.device_ops import by_framework_op, last_is_eager
-from fastprof.xprof.op_cells import Cells, op_cells
-from fastprof.xprof.pages.data_table import number, of_columns, text
-from fastprof.xprof.pages.kernel_stats import by_op
+from fastprof.derive.ops.op_table import MemoryAccess, Ops, RankedOps, rank_with_idle
+from fastprof.xprof import counted_ops
+from fastprof.xprof.counted_ops import Cells, find_eager, make_op_cells, merge_framework_ops
+from fastprof.xprof.pages.data_table import join_columns, number, text
+from fastprof.xprof.pages.kernel_stats import sum_by_op
 
-KEEPS = device_ops.KEEPS | host_ops.KEEPS
+KEEPS = counted_ops.DEVICE_OPS_KEEPS | counted_ops.HOST_OPS_KEEPS
 MOST_OPS = 500
 """Of devices, and of hosts; idle time is one of them, even if it is then left out."""
 
@@ -54,41 +52,44 @@ _SHARES = {
 """Columns of the share of an op and of those up to it, by side."""
 
 
-def answer(report: Report) -> object:
+def answer(report: AnalysisReport) -> object:
     session = report.detail_as(OpDatabase)
-    sides = {DEVICE: _ranked(device_ops.of_session(report)), HOST: ranked(host_ops.of_session(report))}
+    sides = {
+        DEVICE: _rank_framework_ops(counted_ops.get_device_ops(report)),
+        HOST: rank_with_idle(counted_ops.get_host_ops(report)),
+    }
     tensor_cores = None
-    peaks = device_ops.peaks_of(session.devices)
+    peaks = counted_ops.combine_peaks(session.devices)
     if peaks is not None and peaks.hardware == "GPU":
-        kernels = by_op(report.after["kernel_stats"])
+        kernels = sum_by_op(report.after["kernel_stats"])
         tensor_cores = {name: op.tensor_core_ns / op.total_ns for name, op in kernels.items() if op.total_ns}
-    return [_table(sides, peaks, tensor_cores, with_idle=with_idle) for with_idle in (True, False)]
+    return [_make_table(sides, peaks, tensor_cores, with_idle=with_idle) for with_idle in (True, False)]
 
 
-def _ranked(device: Ops) -> Ranked:
+def _rank_framework_ops(device: Ops) -> RankedOps:
     """Framework ops, each eager if the last of its instructions is. All bytes count as those of HBM."""
-    table = by_framework_op(device.table)
-    eager = last_is_eager(device.table)
+    table = merge_framework_ops(device.table)
+    eager = find_eager(device.table)
     is_eager = np.array([eager[name] for name in table.name], bool)
     table = replace(table, is_eager=is_eager, memory=MemoryAccess.none())
-    return ranked(replace(device, table=table))
+    return rank_with_idle(replace(device, table=table))
 
 
-def _table(
-    sides: Mapping[str, Ranked], peaks: Peaks | None, tensor_cores: Mapping[str, float] | None, *, with_idle: bool
+def _make_table(
+    sides: Mapping[str, RankedOps], peaks: Peaks | None, tensor_cores: Mapping[str, float] | None, *, with_idle: bool
 ) -> object:
-    device = _cells(DEVICE, sides[DEVICE], peaks, with_idle=with_idle)
-    host = _cells(HOST, sides[HOST], None, with_idle=with_idle)
+    device = _make_cells(DEVICE, sides[DEVICE], peaks, with_idle=with_idle)
+    host = _make_cells(HOST, sides[HOST], None, with_idle=with_idle)
     device[_TENSOR_CORES] = [(tensor_cores or {}).get(name, 0.0) for name in device["operation"]]
     cells = {name: [*device[name], *host[name]] for name in device}
     cells["rank"] = list(range(1, len(cells["operation"]) + 1))
     columns = [column for column in _COLUMNS if tensor_cores is not None or column.id != _TENSOR_CORES]
     kind = "Training" if is_training(zip(cells["operation"], cells["type"], strict=True)) else "Inference"
     properties = {"architecture_type": "Unknown", "task_type": kind}
-    return of_columns([(column, cells[column.id]) for column in columns], properties)
+    return join_columns([(column, cells[column.id]) for column in columns], properties)
 
 
-def _cells(side: str, ops: Ranked, peaks: Peaks | None, *, with_idle: bool) -> Cells:
+def _make_cells(side: str, ops: RankedOps, peaks: Peaks | None, *, with_idle: bool) -> Cells:
     """Those of one side; tensor cores and shares of the other side are 0."""
     rows = np.arange(min(len(ops), MOST_OPS))
     if not with_idle:
@@ -98,7 +99,7 @@ def _cells(side: str, ops: Ranked, peaks: Peaks | None, *, with_idle: bool) -> C
     )
     table = ops.table.take(rows)
     zeros = np.zeros(len(rows))
-    cells = op_cells(table, peaks) | {
+    cells = make_op_cells(table, peaks) | {
         "type": table.category,
         "host_or_device": [side] * len(rows),
         "eager": ["Eager" if is_eager else "Function" for is_eager in table.is_eager.tolist()],

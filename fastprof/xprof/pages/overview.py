@@ -1,46 +1,78 @@
-"""XProf's overview page: device ops, steps, run environment, recommendation, latency, diagnostics."""
+"""XProf's overview page: device ops, steps, run environment, recommendation, latency, diagnostics.
+
+The duty cycle of chips is as XProf is sure of it: it takes the work of ops for integers of 32 bits.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import accumulate
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from fastprof._native import records
 from fastprof.analyses import overview as analysis
+from fastprof.analyses.contract import AnalysisReport, Keeper
 from fastprof.analyses.input_pipeline import InputPipeline
 from fastprof.analyses.op_stats import OpDatabase
-from fastprof.derive.ops import op_marks
-from fastprof.derive.ops.ranking import by_self_time
-from fastprof.derive.ops.roofline import divided
-from fastprof.derive.ops.tables import Ops, OpTable
-from fastprof.derive.steps import verdicts
+from fastprof.derive.ops import line_times, op_flags
+from fastprof.derive.ops.line_times import DutyCycle
+from fastprof.derive.ops.op_table import Ops, OpTable, sort_by_self_time
+from fastprof.derive.ops.roofline_model import ratio_or_zero
+from fastprof.derive.steps import step_advice
+from fastprof.derive.steps.step_advice import Verdict
 from fastprof.derive.steps.step_figures import TpuStepValues, has_sparse_cores
-from fastprof.derive.steps.verdicts import Finding
-from fastprof.xprof import device_ops, duty_cycle, host_ops
-from fastprof.xprof.device_ops import by_framework_op, last_is_eager
+from fastprof.tables.needs import Needs
+from fastprof.xprof import counted_ops
+from fastprof.xprof.counted_ops import find_eager, merge_framework_ops
 from fastprof.xprof.pages import inference, input_pipeline, kernel_stats
 from fastprof.xprof.pages.data_table import (
     Col,
     Values,
     anchor,
     boolean,
-    data_table,
+    format_percent,
+    join_columns,
+    make_data_table,
     number,
-    of_columns,
     one_digit,
-    percent,
     text,
     two_digits,
-)  # fmt: skip
+)
+from fastprof.xprof.pages.input_pipeline import StepStat
 from fastprof.xprof.pages.pod_viewer import UNNAMED_TPU
-from fastprof.xprof.pages.step_tables import Stat
 
 if TYPE_CHECKING:
-    from fastprof.analyses.contract import Report
+    from fastprof.derive.host import Host
+    from fastprof.schema.columns import Bools
+    from fastprof.tables.host_events import Stat
 
-KEEPS: Final = device_ops.KEEPS | input_pipeline.KEEPS | duty_cycle.KEEPS
+
+_DUTY_CYCLE: Final = "duty cycle"
+
+
+def is_32_bit_work(stat: Stat, _name: str) -> Bools:
+    """Doubles are no work, nor is what is 0 or less once it is cut to 32 bits."""
+    is_integer = (stat.kind == records.INT64) | (stat.kind == records.UINT64)
+    return np.asarray(is_integer & (stat.value.astype(np.int32) > 0))
+
+
+def _get_duty_cycle(host: Host, _params: Mapping[str, Any]) -> DutyCycle:
+    return line_times.measure_duty_cycle(host.raw, host.workers, is_32_bit_work)
+
+
+_DUTY_READS: Final = Needs((), line_times.EVENT_STATS, line_times.METADATA_STATS)
+_DUTY_KEEPS: Final = {_DUTY_CYCLE: Keeper(_DUTY_READS, _get_duty_cycle)}
+
+
+def sum_sure_times(report: AnalysisReport) -> tuple[int, int]:
+    """Picoseconds in which chips of all hosts were surely active, and in which they were not."""
+    found = sum(report.kept[_DUTY_CYCLE], DutyCycle())
+    return found.sure_busy_ps, found.sure_idle_ps
+
+
+KEEPS: Final = counted_ops.DEVICE_OPS_KEEPS | input_pipeline.KEEPS | _DUTY_KEEPS
 TOP_OPS: Final = 10
 
 _LATENCY: Final = (
@@ -56,32 +88,32 @@ _BY_INPUT_OP: Final = "input_pipeline_analyzer (especially Section 3 for the bre
 _GUIDE: Final = "https://www.tensorflow.org/guide/data_performance"
 
 
-def answer(report: Report) -> list[object]:
+def answer(report: AnalysisReport) -> list[object]:
     """The seven parts of the page; the sixth is always empty."""
     overview = report.detail_as(analysis.Overview)
-    pipeline = input_pipeline.as_shown(report, host_ops.of_session(report))
+    pipeline = input_pipeline.read_pipeline(report, counted_ops.get_host_ops(report))
     is_training = bool(report.after["op_stats"].detail_as(OpDatabase).is_training)
-    latency = [] if is_training else inference.latency_rows(report.after["inference"])
-    warnings = [*overview.environment.warnings, *input_pipeline.step_warnings(pipeline)]
+    latency = [] if is_training else inference.list_latency_rows(report.after["inference"])
+    warnings = [*overview.environment.warnings, *input_pipeline.list_pipeline_warnings(pipeline)]
     return [
-        _analysis(overview, pipeline, report),
-        input_pipeline.steps_table(pipeline),
-        _run_environment(overview, is_training),
-        _recommendation(overview, pipeline),
-        data_table(_LATENCY, latency),
+        _make_analysis(overview, pipeline, report),
+        input_pipeline.make_steps_table(pipeline),
+        _describe_environment(overview, is_training),
+        _make_recommendation(overview, pipeline),
+        make_data_table(_LATENCY, latency),
         {},
-        input_pipeline.diagnostics(warnings, analysis.errors_of(overview.environment)),
+        input_pipeline.make_diagnostics(warnings, analysis.list_errors(overview.environment)),
     ]
 
 
 # ---- device ops and what they use -----------------------------------------------------------------------
 
 
-def _analysis(overview: analysis.Overview, pipeline: InputPipeline, report: Report) -> dict[str, object]:
+def _make_analysis(overview: analysis.Overview, pipeline: InputPipeline, report: AnalysisReport) -> dict[str, object]:
     on_gpu = "GPU" in overview.environment.device_type
-    every = by_self_time(_framework_ops(report))
+    every = sort_by_self_time(_group_framework_ops(report))
     top = every.take(np.arange(min(TOP_OPS, len(every))))
-    total_ps = device_ops.of_session(report).op_ps or 1
+    total_ps = counted_ops.get_device_ops(report).op_ps or 1
     shares = [self_ps / total_ps for self_ps in top.self_ps.tolist()]
     columns: list[tuple[Col, Values]] = [
         (number("selfTimePercent", "Time (%)"), shares),
@@ -90,95 +122,99 @@ def _analysis(overview: analysis.Overview, pipeline: InputPipeline, report: Repo
         (text("operation", "Operation"), top.name),
         (
             number("flopRate", "GFLOPs/Sec" if on_gpu else "Bf16 Normalized Flop Rate(GFLOPs/Sec)"),
-            divided(top.flops, top.time_ps / 1e3),
+            ratio_or_zero(top.flops, top.time_ps / 1e3),
         ),
     ]
-    properties = _shared_properties(overview, report)
+    properties = _list_shared_properties(overview, report)
     if not on_gpu:
-        return of_columns(columns, properties | _tpu_properties(overview, pipeline, report))
-    by_op = kernel_stats.by_op(report.after["kernel_stats"])
+        return join_columns(columns, properties | _list_tpu_properties(overview, pipeline, report))
+    by_op = kernel_stats.sum_by_op(report.after["kernel_stats"])
     kernels = [by_op.get(name, kernel_stats.OpKernels(False, 0, 0)) for name in top.name]
     columns += [
         (boolean("tcEligibility", "TensorCore eligibility"), [one.could for one in kernels]),
         (boolean("tcUtilization", "Op is using TensorCore"), [one.tensor_core_ns != 0 for one in kernels]),
     ]
-    return of_columns(columns, properties | _gpu_properties(pipeline))
+    return join_columns(columns, properties | _list_gpu_properties(pipeline))
 
 
-def _framework_ops(report: Report) -> OpTable:
-    return by_framework_op(device_ops.of_session(report).table)
+def _group_framework_ops(report: AnalysisReport) -> OpTable:
+    return merge_framework_ops(counted_ops.get_device_ops(report).table)
 
 
-def _shared_properties(overview: analysis.Overview, report: Report) -> dict[str, str]:
-    threads = host_ops.of_session(report)
-    on_host, on_device = int(threads.table.occurrences.sum()), int(_framework_ops(report).occurrences.sum())
+def _list_shared_properties(overview: analysis.Overview, report: AnalysisReport) -> dict[str, str]:
+    threads = counted_ops.get_host_ops(report)
+    on_host, on_device = int(threads.table.occurrences.sum()), int(_group_framework_ops(report).occurrences.sum())
     percents = {
-        "host_tf_op": _part(on_host, on_device),
-        "device_tf_op": _part(on_device, on_host),
-        "host_op_time_eager": op_marks.eager_percent(threads.table) or 0.0,
-        "device_op_time_eager": _device_eager(report),
+        "host_tf_op": _divide_part(on_host, on_device),
+        "device_tf_op": _divide_part(on_device, on_host),
+        "host_op_time_eager": op_flags.measure_eager_percent(threads.table) or 0.0,
+        "device_op_time_eager": _measure_eager(report),
     }
     for unit in ("mxu", "hbm"):
         used = sum(getattr(facts, f"{unit}_percent") or 0.0 for facts in overview.hosts)
         percents[f"{unit}_utilization"] = used / max(len(overview.hosts), 1)
-    return _percents(percents) | {"host_trace_level": "0", "remark_text": "", "remark_color": ""}
+    return _format_percents(percents) | {"host_trace_level": "0", "remark_text": "", "remark_color": ""}
 
 
-def _percents(values: Mapping[str, float]) -> dict[str, str]:
-    return {f"{name}_percent": percent(value) for name, value in values.items()}
+def _format_percents(values: Mapping[str, float]) -> dict[str, str]:
+    return {f"{name}_percent": format_percent(value) for name, value in values.items()}
 
 
-def _part(part: int, rest: int) -> float:
-    return verdicts.share(part, part + rest)
+def _divide_part(part: int, rest: int) -> float:
+    return step_advice.compute_percent(part, part + rest)
 
 
-def _device_eager(report: Report) -> float:
+def _measure_eager(report: AnalysisReport) -> float:
     """A framework op is eager for XProf where the last of its device ops is."""
-    table = _framework_ops(report)
-    last = last_is_eager(device_ops.of_session(report).table)
+    table = _group_framework_ops(report)
+    last = find_eager(counted_ops.get_device_ops(report).table)
     eager = np.array([last.get(name, False) for name in table.name], bool)
-    return verdicts.share(int(table.self_ps[eager].sum()), int(table.self_ps.sum()))
+    return step_advice.compute_percent(int(table.self_ps[eager].sum()), int(table.self_ps.sum()))
 
 
-def _precision(pipeline: InputPipeline) -> tuple[int, int]:
+def _sum_precisions(pipeline: InputPipeline) -> tuple[int, int]:
     """Time of 16-bit and of 32-bit kernels, to which some copies count."""
     return pipeline.db.compute_16bit_ps, pipeline.db.compute_32bit_ps
 
 
-def _gpu_properties(pipeline: InputPipeline) -> dict[str, str]:
-    narrow, wide = _precision(pipeline)
-    return _percents({"device_compute_16bit": _part(narrow, wide), "device_compute_32bit": _part(wide, narrow)})
+def _list_gpu_properties(pipeline: InputPipeline) -> dict[str, str]:
+    narrow, wide = _sum_precisions(pipeline)
+    return _format_percents(
+        {"device_compute_16bit": _divide_part(narrow, wide), "device_compute_32bit": _divide_part(wide, narrow)}
+    )
 
 
-def _tpu_properties(overview: analysis.Overview, pipeline: InputPipeline, report: Report) -> dict[str, str]:
+def _list_tpu_properties(
+    overview: analysis.Overview, pipeline: InputPipeline, report: AnalysisReport
+) -> dict[str, str]:
     """Utilisation of the roofline needs limits that XProf is not given; off TPUs it leaves all of these at 0."""
     idle = ("device_idle_time", "host_idle_time", "device_duty_cycle", "device_duty_cycle_high_confidence")
     unknown = ("flop_rate_utilization_relative_to_roofline", "memory_bw_utilization_relative_to_hw_limit")
-    properties = dict.fromkeys(unknown, percent(0.0)) | _percents(dict.fromkeys(idle, 0.0))
+    properties = dict.fromkeys(unknown, format_percent(0.0)) | _format_percents(dict.fromkeys(idle, 0.0))
     if overview.environment.hardware != "TPU":
         return properties
-    ops = (device_ops.of_session(report), host_ops.of_session(report))
-    sure_ps, idle_ps = duty_cycle.sure_times(report)
-    active = analysis.duty_percent(overview.duty.busy_ps, overview.duty.idle_ps) or 0.0
-    duty = (active, _part(sure_ps, idle_ps))
-    properties |= _percents(dict(zip(idle, (*map(_idle, ops), *duty), strict=True)))
+    ops = (counted_ops.get_device_ops(report), counted_ops.get_host_ops(report))
+    sure_ps, idle_ps = sum_sure_times(report)
+    active = analysis.compute_duty_percent(overview.duty.busy_ps, overview.duty.idle_ps) or 0.0
+    duty = (active, _divide_part(sure_ps, idle_ps))
+    properties |= _format_percents(dict(zip(idle, (*map(_measure_idle, ops), *duty), strict=True)))
     if idle_ps > 0:
         properties["idle_time_high_confidence_ps"] = f"{idle_ps:.6g}"
-    return properties | _active_times(pipeline)
+    return properties | _list_active_times(pipeline)
 
 
-def _idle(ops: Ops) -> float:
+def _measure_idle(ops: Ops) -> float:
     """Of nothing, all is idle."""
     return 100.0 if not ops.total_ps else 100.0 * (1.0 - ops.op_ps / ops.total_ps)
 
 
-def _active_times(pipeline: InputPipeline) -> dict[str, str]:
+def _list_active_times(pipeline: InputPipeline) -> dict[str, str]:
     steps = pipeline.steps
     if not isinstance(steps, TpuStepValues) or not len(pipeline.db):
         return {}
 
     def average(of: str) -> float:
-        return Stat.of(getattr(steps, of)).average
+        return StepStat.of(getattr(steps, of)).average
 
     sparse, p = has_sparse_cores(pipeline.db), {}
     if average("active_ms"):
@@ -195,7 +231,7 @@ def _active_times(pipeline: InputPipeline) -> dict[str, str]:
 # ---- run environment ------------------------------------------------------------------------------------
 
 
-def _run_environment(overview: analysis.Overview, is_training: bool) -> dict[str, object]:
+def _describe_environment(overview: analysis.Overview, is_training: bool) -> dict[str, object]:
     environment = overview.environment
     per_host = environment.task_count // environment.host_count if environment.host_count else 0
     tasks = f"{environment.task_count}" + (f" (num tasks per host = {per_host})" if environment.task_count else "")
@@ -206,13 +242,13 @@ def _run_environment(overview: analysis.Overview, is_training: bool) -> dict[str
         "device_core_count": str(environment.device_count),
         "is_training": "true" if is_training else "false",
     }
-    return data_table([text("host_id"), text("command_line"), text("start_time"), text("bns_address")], [], p)
+    return make_data_table([text("host_id"), text("command_line"), text("start_time"), text("bns_address")], [], p)
 
 
 # ---- recommendation -------------------------------------------------------------------------------------
 
 
-def _recommendation(overview: analysis.Overview, pipeline: InputPipeline) -> dict[str, object]:
+def _make_recommendation(overview: analysis.Overview, pipeline: InputPipeline) -> dict[str, object]:
     hardware = overview.environment.hardware
     tool = "op_profile" if hardware == "TPU" else "framework_op_stats"
     timeline = "TPU core" if hardware == "TPU" else hardware
@@ -231,19 +267,19 @@ def _recommendation(overview: analysis.Overview, pipeline: InputPipeline) -> dic
         ["doc", anchor(_GUIDE, "Better performance with the tf.data API"), document],
     ]
     columns = [text("tip_type"), text("link"), text("description")]
-    return data_table(columns, rows, _verdict_properties(pipeline))
+    return make_data_table(columns, rows, _list_verdicts(pipeline))
 
 
-def _verdict_properties(pipeline: InputPipeline) -> dict[str, str]:
+def _list_verdicts(pipeline: InputPipeline) -> dict[str, str]:
     """XProf draws its verdict from steps of GPUs and CPUs, never from steps of TPUs."""
     verdict = pipeline.verdict
-    silent = Finding("") if pipeline.db.is_tpu and len(pipeline.db) else None
+    silent = Verdict("") if pipeline.db.is_tpu and len(pipeline.db) else None
     bound = silent or verdict.input
     p = {"bottleneck": bound.classification, "statement": bound.statement}
     for name in ("device_collectives", "kernel_launch", "all_other"):  # a TPU has none of them
-        finding: Finding = getattr(verdict, name) if silent is None else silent
+        finding: Verdict = getattr(verdict, name) if silent is None else silent
         p[f"{name}_bottleneck"], p[f"{name}_statement"] = finding.classification, finding.statement
-    p["precision_statement"] = verdicts.of_precision(*_precision(pipeline)).statement
-    other_side = {verdicts.HOST: verdicts.DEVICE, verdicts.DEVICE: verdicts.HOST}
+    p["precision_statement"] = step_advice.judge_precision(*_sum_precisions(pipeline)).statement
+    other_side = {step_advice.HOST: step_advice.DEVICE, step_advice.DEVICE: step_advice.HOST}
     p["non_bottleneck_tip_types"] = other_side.get(bound.classification, "")
     return p

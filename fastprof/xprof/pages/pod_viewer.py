@@ -11,9 +11,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from fastprof.analyses.contract import Report
+from fastprof.analyses.contract import AnalysisReport
 from fastprof.derive.devices.run_environment import RunEnvironment
-from fastprof.derive.steps.database import IDLE, StepDatabase
+from fastprof.derive.steps.step_database import CATEGORIES, IDLE, StepDatabase, sum_by_category
 from fastprof.derive.steps.step_figures import (
     COLLECTIVES,
     COMPUTE,
@@ -26,12 +26,11 @@ from fastprof.derive.steps.step_figures import (
     SCV0_OUTFEED,
     SCV0_TRANSFORM,
     SCV0_WAIT,
-    core_breakdown,
+    break_down_cores,
 )
-from fastprof.derive.steps.step_time import CATEGORIES, category_times
-from fastprof.schema.array_types import Int64s
+from fastprof.schema.columns import Int64s
 from fastprof.xprof.steps import KEEPS as KEEPS
-from fastprof.xprof.steps import shown_steps, step_warnings
+from fastprof.xprof.steps import get_shown_steps, list_step_warnings
 
 UNNAMED_TPU = "TPU"
 """The name here of a TPU whose model is not recorded; XProf gives it none."""
@@ -52,22 +51,22 @@ _LABELS = [category.label for category in CATEGORIES]
 _BY_LABEL = sorted(range(len(_LABELS)), key=_LABELS.__getitem__, reverse=True)
 
 
-def answer(report: Report) -> object:
+def answer(report: AnalysisReport) -> object:
     environment = report.detail_as(RunEnvironment)
-    database = shown_steps(report)
-    warnings = step_warnings(len(database), empty_intersection=database.empty_intersect)
+    database = get_shown_steps(report)
+    warnings = list_step_warnings(len(database), empty_intersection=database.empty_intersect)
     return {
         "deviceType": "" if environment.device_type == UNNAMED_TPU else environment.device_type,
         "diagnostics": {"errors": [], "info": [], "warnings": warnings},
-        "podStatsSequence": {"podStatsMap": _steps(database)},
+        "podStatsSequence": {"podStatsMap": _list_steps(database)},
         "stepBreakdownEvents": [{"id": category.number, "name": category.label} for category in CATEGORIES],
     }
 
 
-def _times(database: StepDatabase) -> Int64s:
+def _measure_times(database: StepDatabase) -> Int64s:
     if not database.is_tpu:
-        return category_times(database.type_ps)
-    times = core_breakdown(database, lambda op: _PLACE.get(op, COMPUTE))[:, :, :COPIES]
+        return sum_by_category(database.type_ps)
+    times = break_down_cores(database, lambda op: _PLACE.get(op, COMPUTE))[:, :, :COPIES]
     waits = database.category(SCV0_WAIT, SCV0_TRANSFORM)
     waits[database.category(SCV0_INFEED) == 0] = 0
     times[:, :, INPUT] -= waits
@@ -75,8 +74,8 @@ def _times(database: StepDatabase) -> Int64s:
     return times
 
 
-def _steps(database: StepDatabase) -> list[dict[str, Any]]:
-    times = _times(database)
+def _list_steps(database: StepDatabase) -> list[dict[str, Any]]:
+    times = _measure_times(database)
     last_of_equals = times[:, :, _BY_LABEL].argmax(axis=2) if len(database) else times[:, :, 0]
     bottleneck = np.array(_BY_LABEL)[last_of_equals]
     cores = np.flatnonzero(~database.cores.sparse & database.cores.has_details).tolist()

@@ -1,23 +1,181 @@
 """The page tf_data_bottleneck_analysis of TensorFlow 2.14, the last to have it: three tables.
 
 Every id that is not an int64 reads as 0 there, and iterators with such ids are taken for one another: see
-xprof/pipelines_as_xprof.py. Ids past 2⁶³ are hashes that TensorFlow itself writes.
+xprof/pipelines_as_xprof.py. Ids past 2⁶³ are hashes that TensorFlow itself writes. Captures that name the same host are
+taken together; of equal ids, the first one counts. All is kept in columns, because each call of a capture may be a
+pipeline and have an iterator of its own; objects are made while they are written.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property, lru_cache
 from html import escape
+from typing import NamedTuple
 
 import numpy as np
 
-from fastprof.analyses.contract import Report
-from fastprof.derive.pipelines.reading import Records
-from fastprof.schema.array_types import Int64s
-from fastprof.xprof.pages.data_table import Col, Rows, anchor, number, text
+from fastprof.analyses.contract import AnalysisReport
+from fastprof.derive.pipelines.recorded_pipelines import IteratorRecords
+from fastprof.derive.steps.event_graph import number_keys
+from fastprof.schema.columns import Int64s
+from fastprof.schema.value_classes import dataclass
+from fastprof.xprof.pages.data_table import Col, LazyRows, anchor, number, text
 from fastprof.xprof.pipelines_as_xprof import KEEPS as KEEPS
-from fastprof.xprof.pipelines_as_xprof import RecordedPipelines, XprofReading, as_in_xprof, of_hosts
-from fastprof.xprof.tf_data_hosts import Answered, Part, Pipeline, Pipelines, TfHost, all_pipelines
+from fastprof.xprof.pipelines_as_xprof import RecordedPipelines, XprofReading, get_recorded, read_as_xprof
+
+_SOME_ITERATORS = 1 << 12
+"""Iterators that are objects at once: neighbouring calls meet the same ones."""
+
+
+class IteratorMeta(NamedTuple):
+    """What the tool knows of an iterator; ``shown`` is its short name as HTML, ``parent`` a cell."""
+
+    name: str
+    long_name: str
+    shown: str
+    parent: dict[str, object]
+
+
+def _describe_iterator(name: str, long_name: str, parent_id: int) -> IteratorMeta:
+    return IteratorMeta(name, long_name, escape(name, quote=False), {"v": str(parent_id or "")})
+
+
+_NO_ITERATOR = _describe_iterator("", "", 0)
+
+
+class CaptureReading(NamedTuple):
+    """A capture as the tool reads it. By call: the id of the iterator that it waits for longest by its self time, and
+    that time in ps; 0 and 0 where it waits for none."""
+
+    reading: XprofReading
+    bottleneck_id: Int64s
+    bottleneck_ps: Int64s
+
+
+class PipelinePart(NamedTuple):
+    """A pipeline in one capture: its calls are rows ``first`` to ``last``, slowest first."""
+
+    host: CaptureReading
+    first: int
+    last: int
+
+
+class Pipeline:
+    """An input pipeline of a host, with its parts in the order of captures."""
+
+    def __init__(self, host: TfHost, name: str, parts: Sequence[PipelinePart]) -> None:
+        self.host = host
+        self.name = name
+        self.parts = parts
+
+    @cached_property
+    def latencies_ps(self) -> list[int]:
+        """Of the calls in the last capture that names the host."""
+        first, last = self.parts[-1].first, self.parts[-1].last
+        latencies: list[int] = self.parts[-1].host.reading.duration_ps[first:last].tolist()
+        return latencies
+
+    @property
+    def bottleneck(self) -> tuple[IteratorMeta, int]:
+        """Of its slowest call: what is known of the bottleneck, and its self time in ps."""
+        host, call, _ = self.parts[0]
+        return self.host.iterator(int(host.bottleneck_id[call])), int(host.bottleneck_ps[call])
+
+
+class TfHost:
+    """A host, of the captures that name it. By pipeline, in the order in which captures name them: ``is_device``, and
+    ``longest_ps``, the duration of the slowest call in the last capture that has it."""
+
+    def __init__(self, name: str, captures: Sequence[CaptureReading]) -> None:
+        self.name = name
+        self._captures = captures
+        readings = [one.reading for one in captures]
+        ids = [one.iterators.iterator_id for one in readings]
+        self._ids, self._row_of_id = np.unique(np.concatenate(ids), return_index=True)
+        self._first_iterator = _sum_counts([len(one) for one in ids])
+        self._first_pipeline = _sum_counts([len(one.pipelines) for one in readings])
+        roots = [of[one.pipelines.root] for of, one in zip(ids, readings, strict=True)]
+        number, self._count = number_keys([np.concatenate(roots)])
+        self._parts = np.argsort(number, kind="stable")  # pipelines of captures, by pipeline of the host
+        self._first_part = np.searchsorted(number[self._parts], np.arange(self._count + 1))
+        first, last = self._parts[self._first_part[:-1]], self._parts[self._first_part[1:] - 1]
+        self.is_device = np.concatenate([one.pipelines.is_device for one in readings])[first]
+        self.longest_ps = np.concatenate([_find_longest_calls(one) for one in readings])[last]
+        self.iterator = lru_cache(_SOME_ITERATORS)(self._iterator)
+
+    def __len__(self) -> int:
+        return self._count
+
+    def pipeline(self, number: int) -> Pipeline:
+        rows = self._parts[self._first_part[number] : self._first_part[number + 1]].tolist()
+        places = [_locate_row(self._first_pipeline, row) for row in rows]
+        capture, row = places[0]
+        name = self._captures[capture].reading.pipelines.name[row]
+        return Pipeline(self, name, [self._part(capture, row) for capture, row in places])
+
+    def _part(self, capture: int, row: int) -> PipelinePart:
+        answered = self._captures[capture]
+        first = answered.reading.pipelines.first
+        return PipelinePart(answered, int(first[row]), int(first[row + 1]))
+
+    def _iterator(self, id: int) -> IteratorMeta:
+        """What is known of the iterator of this id."""
+        at = int(np.searchsorted(self._ids, id))
+        if at == len(self._ids) or self._ids[at] != id:
+            return _NO_ITERATOR
+        capture, row = _locate_row(self._first_iterator, int(self._row_of_id[at]))
+        known = self._captures[capture].reading.iterators
+        return _describe_iterator(known.name[row], known.long_name[row], int(known.parent_id[row]))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pipelines:
+    """Pipelines of several hosts: the number of the host of each, its row there, and its ``longest_ps``. Objects are
+    made one by one."""
+
+    hosts: Sequence[TfHost]
+    host: Int64s
+    row: Int64s
+    longest_ps: Int64s
+
+    def __iter__(self) -> Iterator[Pipeline]:
+        for host, row in zip(self.host, self.row, strict=True):
+            yield self.hosts[int(host)].pipeline(int(row))
+
+    def slowest(self) -> Pipelines:
+        """Those that no device calls, slowest first."""
+        on_device = np.concatenate([np.zeros(0, np.bool_), *(host.is_device for host in self.hosts)])
+        rows = np.flatnonzero(~on_device)
+        rows = rows[np.argsort(~self.longest_ps[rows], kind="stable")]
+        return Pipelines(self.hosts, self.host[rows], self.row[rows], self.longest_ps[rows])
+
+
+def join_pipelines(hosts: Sequence[TfHost]) -> Pipelines:
+    counts = [len(host) for host in hosts]
+    host = np.repeat(np.arange(len(hosts)), counts)
+    row = np.arange(len(host)) - np.repeat(_sum_counts(counts)[:-1], counts)
+    return Pipelines(hosts, host, row, np.concatenate([np.zeros(0, np.int64), *(one.longest_ps for one in hosts)]))
+
+
+def _sum_counts(counts: Sequence[int]) -> Int64s:
+    """Where each of these stretches begins, and where the last one ends."""
+    return np.cumsum([0, *counts])
+
+
+def _locate_row(begins: Int64s, row: int) -> tuple[int, int]:
+    """The stretch of a row, and the row there."""
+    stretch = int(np.searchsorted(begins, row, side="right")) - 1
+    return stretch, row - int(begins[stretch])
+
+
+def _find_longest_calls(reading: XprofReading) -> Int64s:
+    """Duration of the slowest call of each pipeline; every pipeline has calls."""
+    if not len(reading.pipelines):
+        return np.zeros(0, np.int64)
+    longest: Int64s = np.maximum.reduceat(reading.duration_ps, reading.pipelines.first[:-1])
+    return longest
+
 
 Cell = dict[str, object]
 
@@ -49,8 +207,8 @@ _TYPES: tuple[Cell, ...] = ({"v": 0}, {"v": 1}, {"v": 2})
 """Cells of iterators that nobody waits for, of those that the call waits for, and of its bottleneck."""
 
 
-def answer(report: Report) -> object:
-    pipelines = all_pipelines(_hosts(of_hosts(report)))
+def answer(report: AnalysisReport) -> object:
+    pipelines = join_pipelines(_list_hosts(get_recorded(report)))
     slowest = pipelines.slowest()
     longest = int(slowest.longest_ps[0]) if len(slowest.longest_ps) else 0
     properties = {
@@ -60,28 +218,28 @@ def answer(report: Report) -> object:
     return [
         {
             "cols": [column.head() for column in _GRAPH],
-            "rows": Rows(lambda: ({"c": row} for pipeline in pipelines for row in _graph_rows(pipeline))),
+            "rows": LazyRows(lambda: ({"c": row} for pipeline in pipelines for row in _list_graph_rows(pipeline))),
         },
-        _of_pipelines(_SUMMARY, pipelines),
-        _of_pipelines(_BOTTLENECK, slowest) | {"p": properties},
+        _make_table(_SUMMARY, pipelines),
+        _make_table(_BOTTLENECK, slowest) | {"p": properties},
     ]
 
 
-def _hosts(kept: Sequence[RecordedPipelines]) -> list[TfHost]:
-    hosts: dict[str, list[Answered]] = {}
+def _list_hosts(kept: Sequence[RecordedPipelines]) -> list[TfHost]:
+    hosts: dict[str, list[CaptureReading]] = {}
     for one in kept:
-        hosts.setdefault(one.recorded_host or one.host, []).append(_answered(as_in_xprof(one)))
+        hosts.setdefault(one.recorded_host or one.host, []).append(_read_capture(read_as_xprof(one)))
     return [TfHost(name, captures) for name, captures in hosts.items()]
 
 
-def _answered(reading: XprofReading) -> Answered:
+def _read_capture(reading: XprofReading) -> CaptureReading:
     found, longest = np.zeros((2, len(reading.roots)), np.int64)
     for records in reading.records():
         _add_bottlenecks(records, reading.iterators.iterator_id, found, longest)
-    return Answered(reading, found, longest)
+    return CaptureReading(reading, found, longest)
 
 
-def _add_bottlenecks(records: Records, iterator_id: Int64s, found: Int64s, longest: Int64s) -> None:
+def _add_bottlenecks(records: IteratorRecords, iterator_id: Int64s, found: Int64s, longest: Int64s) -> None:
     """Of equal iterators the first that the call meets is its bottleneck."""
     waits = np.flatnonzero(records.is_blocking & (records.self_ps > 0))
     order = waits[np.lexsort((-records.self_ps[waits], records.call[waits]))]
@@ -92,15 +250,15 @@ def _add_bottlenecks(records: Records, iterator_id: Int64s, found: Int64s, longe
     longest[records.call[order]] = records.self_ps[order]
 
 
-def _of_pipelines(columns: Sequence[Formula], pipelines: Pipelines) -> dict[str, object]:
+def _make_table(columns: Sequence[Formula], pipelines: Pipelines) -> dict[str, object]:
     """A DataTable whose numbers are whole, as the tool's own page wrote them; its rows are made while it is written."""
     return {
         "cols": [column.head() for column, _ in columns],
-        "rows": Rows(lambda: ({"c": [{"v": value(one)} for _, value in columns]} for one in pipelines)),
+        "rows": LazyRows(lambda: ({"c": [{"v": value(one)} for _, value in columns]} for one in pipelines)),
     }
 
 
-def _graph_rows(pipeline: Pipeline) -> Iterator[list[Cell]]:
+def _list_graph_rows(pipeline: Pipeline) -> Iterator[list[Cell]]:
     """A row a call and iterator; cells that repeat are the same object, since there may be a million rows."""
     host: Cell = {"v": pipeline.host.name}
     name: Cell = {"v": pipeline.name}
@@ -108,7 +266,7 @@ def _graph_rows(pipeline: Pipeline) -> Iterator[list[Cell]]:
     calls_before = 0
     for part in pipeline.parts:
         call, rank = -1, host
-        for at, id, start, total, own, count, kind in _records(part):
+        for at, id, start, total, own, count, kind in _list_records(part):
             if at != call:
                 call, rank = at, {"v": calls_before + at - part.first}
             meta = known(id)
@@ -121,40 +279,42 @@ def _graph_rows(pipeline: Pipeline) -> Iterator[list[Cell]]:
         calls_before += part.last - part.first
 
 
-def _records(part: Part) -> Iterator[tuple[int, int, int, int, int, int, int]]:
+def _list_records(part: PipelinePart) -> Iterator[tuple[int, int, int, int, int, int, int]]:
     """Call, id, start, total and self time in µs, count and type of the iterators, by call, then id."""
     for records in part.host.reading.records(part.first, part.last):
         ids = part.host.reading.iterators.iterator_id[records.iterator]
         order = np.lexsort((ids, records.call))
         for first in range(0, len(order), _SOME_RECORDS):
-            yield from _some_records(part.host, records, order[first : first + _SOME_RECORDS])
+            yield from _pick_records(part.host, records, order[first : first + _SOME_RECORDS])
 
 
-def _some_records(host: Answered, records: Records, rows: Int64s) -> Iterable[tuple[int, int, int, int, int, int, int]]:
+def _pick_records(
+    host: CaptureReading, records: IteratorRecords, rows: Int64s
+) -> Iterable[tuple[int, int, int, int, int, int, int]]:
     ids, call = host.reading.iterators.iterator_id[records.iterator[rows]], records.call[rows]
     kind = np.where(records.is_blocking[rows], 1 + (ids == host.bottleneck_id[call]), 0)
-    times = (_all_us(ps[rows]) for ps in (records.start_ps, records.total_ps, records.self_ps))
+    times = (_cut_all_to_us(ps[rows]) for ps in (records.start_ps, records.total_ps, records.self_ps))
     return zip(call.tolist(), ids.tolist(), *times, records.count[rows].tolist(), kind.tolist(), strict=True)
 
 
-def _all_us(ps: Int64s) -> list[int]:
-    """As ``_us``: NumPy divides as Python does where the times are whole as doubles."""
+def _cut_all_to_us(ps: Int64s) -> list[int]:
+    """As ``_cut_to_us``: NumPy divides as Python does where the times are whole as doubles."""
     if len(ps) and (ps.min() < -_WHOLE or ps.max() > _WHOLE):
-        return [_us(one) for one in ps.tolist()]
+        return [_cut_to_us(one) for one in ps.tolist()]
     us: list[int] = (ps / 1e6).astype(np.int64).tolist()
     return us
 
 
-def _us(ps: int) -> int:
+def _cut_to_us(ps: int) -> int:
     """Cut to whole microseconds by way of a double, as the tool does."""
     return int(ps / 1_000_000)
 
 
-def _bottleneck_text(pipeline: Pipeline) -> str:
+def _describe_bottleneck(pipeline: Pipeline) -> str:
     meta, self_ps = pipeline.bottleneck
     return (
         f"<u>Iterator Type</u>: <b>{escape(meta.name, quote=False)}</b><br/><u>Long Name</u>: "
-        f"{escape(meta.long_name, quote=False)}<br/><u>Latency</u>: {_us(self_ps):,} us"
+        f"{escape(meta.long_name, quote=False)}<br/><u>Latency</u>: {_cut_to_us(self_ps):,} us"
     )
 
 
@@ -218,15 +378,15 @@ Formula = tuple[Col, Callable[[Pipeline], str | int]]
 _NAMES: tuple[Formula, ...] = ((_GRAPH[0], lambda one: one.host.name), (_GRAPH[1], lambda one: one.name))
 _SUMMARY: tuple[Formula, ...] = (
     *_NAMES,
-    (number("min", "Min (us)"), lambda one: _us(min(one.latencies_ps))),
-    (number("mean", "Avg (us)"), lambda one: _us(sum(one.latencies_ps) // len(one.latencies_ps))),
-    (number("max", "Max (us)"), lambda one: _us(max(one.latencies_ps))),
+    (number("min", "Min (us)"), lambda one: _cut_to_us(min(one.latencies_ps))),
+    (number("mean", "Avg (us)"), lambda one: _cut_to_us(sum(one.latencies_ps) // len(one.latencies_ps))),
+    (number("max", "Max (us)"), lambda one: _cut_to_us(max(one.latencies_ps))),
     (number("num_calls", "# calls"), lambda one: sum(part.last - part.first for part in one.parts)),
     (number("num_slow_calls", "# slow calls"), lambda one: sum(ps > SLOW_PS for ps in one.latencies_ps)),
 )
 _BOTTLENECK: tuple[Formula, ...] = (
     *_NAMES,
-    (number("max_latency", "Max Latency (us)"), lambda one: _us(max(one.latencies_ps))),
-    (text("bottleneck", "Bottleneck"), _bottleneck_text),
+    (number("max_latency", "Max Latency (us)"), lambda one: _cut_to_us(max(one.latencies_ps))),
+    (text("bottleneck", "Bottleneck"), _describe_bottleneck),
     (text("suggestion", "Suggestion"), lambda one: _ADVICE.get(one.bottleneck[0].name, _OTHER)),
 )

@@ -1,4 +1,4 @@
 """What XProf's trace viewer is sent: all events with their stats (``trace_viewer``), and what its streaming form shows
-of a window (``trace_viewer@``). ``chunks.chunks`` writes both."""
+of a window (``trace_viewer@``). ``trace_forms.write_trace`` writes both."""
 
-__all__ = ["chunks"]
+__all__ = ["trace_forms"]

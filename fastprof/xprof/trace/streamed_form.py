@@ -1,38 +1,405 @@
-"""``trace_viewer@``: what XProf's streaming trace viewer shows of a window, host after host."""
+"""``trace_viewer@``: what XProf's streaming trace viewer shows of a window, host after host.
+
+A track is what XProf keeps apart: the slices of one tid, the points of one counter, asynchronous events of one name.
+Names of more than 32 letters are stored elsewhere: if names distinguish events, these have none. Long names of what is
+shown under a shorter one are stack frames, numbered as XProf does, by a hash of the text. Values of counters are what
+the stats of events of counter lines, and of their metadata, say.
+"""
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import field
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
+from fastprof._native import records
 from fastprof._native.visibility import Traced
-from fastprof._native.xprof_events import Drawn, Marks, Writer
+from fastprof._native.xprof_events import Drawn, Marks, NamedValues, Writer, gnu_hash
+from fastprof.decode.fill import Decoded, Request
+from fastprof.derive.timeline.host_timeline import Process, list_processes
 from fastprof.errors import UsageError
-from fastprof.schema.array_types import UInt8s
+from fastprof.schema.columns import Bools, Int32s, Int64s, UInt8s, UInt64s
 from fastprof.schema.value_classes import dataclass
+from fastprof.tables.host_events import COUNTER_LINE, Line
 from fastprof.tables.table_set import TableSet
-from fastprof.xprof.trace.counter_points import CounterPoints
-from fastprof.xprof.trace.stack_frames import StackFrames
-from fastprof.xprof.trace.streamed_tracks import (
-    COUNTERS,
-    FLIGHTS,
-    SLICES,
-    StreamedTracks,
-    streamed_tracks,
-)
 from fastprof.xprof.trace.trace_host import (
+    FRAME_STATS,
+    HIDDEN_STATS,
+    STATS,
     Texts,
     TraceHost,
-    arrow_texts,
-    chosen_hosts,
+    get_indices,
+    get_texts,
+    get_title,
+    keep_lines,
+    list_hosts,
     note_cut,
-    process_names,
+    number_lines,
+    view_int64,
+    write_names,
 )
+
+_PERCENT_AND_RATES: Final = ("(util %)", " (MB/sec)")
+"""Ends of names of stats that XProf shows with two decimals."""
+_AS_IT_IS, _TWO_DECIMALS = 0, 1
+_SHOWN: Final = (records.INT64, records.UINT64, records.DOUBLE, records.STR, records.REF)
+_HIDDEN: Final = HIDDEN_STATS | {"group_id", "flow", "_a"}
+_LONG_NAME: Final = "long_name"
+_Columns = tuple[npt.NDArray[Any], ...]
+"""By value: the number of its event, that of the name of its stat, kind, bits of the number, number of the text."""
+
+
+class CounterPoints:
+    """The values of all counters of a host; read when the first is asked for."""
+
+    def __init__(self, trace: TraceHost) -> None:
+        self._trace = trace
+        lines = [line for line in trace.raw.lines if line.name == COUNTER_LINE]
+        parts = [np.arange(line.first, line.last) for line in lines]
+        self._rows: Int64s = np.concatenate(parts or [np.zeros(0, np.int64)])
+        self._read([line.line_id for line in lines])
+
+    def _read(self, line_ids: list[int]) -> None:
+        """Of an event come its full name if another is displayed, the stats of its metadata, then its own."""
+        tables = self._trace.tables
+        selection = tables.selection.narrowed([self._trace.raw.host], lines=f"^{COUNTER_LINE}$")
+        decoder = tables.decoder(Request(("event_id", "line_id", "start_ps"), STATS), selection)
+        decoded = decoder.decode(list(decoder.blocks()), stage=None)
+        timed = np.asarray(decoded.events["start_ps"].is_valid())
+        mine = np.flatnonzero(timed & np.isin(np.asarray(decoded.events["line_id"]), line_ids))
+        self._names = [name or "" for name in decoder.stat_names.to_pylist()]
+        own = _read_points(decoded, mine)
+        self._pools: list[Any] = [decoded.texts]
+        self._take([*self._of_metadata(), own])
+        self._texts: Texts = get_texts(pa.concat_arrays([one.cast(pa.large_string()) for one in self._pools]))
+
+    def _of_metadata(self) -> tuple[_Columns, _Columns]:
+        """Full names, and the stats of metadata."""
+        trace = self._trace
+        metas, which = np.unique(trace.raw.meta[self._rows], return_inverse=True)
+        owner, stats = trace.tables.session.metadata_stats(trace.number)
+        having = np.flatnonzero(np.isin(owner, metas[metas >= 0]))
+        having = having[np.argsort(owner[having], kind="stable")]
+        first, last = (np.searchsorted(owner[having], metas, side) for side in ("left", "right"))
+        at, one = _expand_ranges((last - first)[which], first[which])
+        one = having[one]
+        used, number = np.unique(stats.stat[one], return_inverse=True)
+        pool = trace.tables.session.index.names.stats.array()
+        stat = np.where(used >= 0, len(self._names) + np.arange(len(used)), -1)[number]
+        self._names += [pool[name].as_py() if name >= 0 else "" for name in used.tolist()]
+        value = np.where(stats.kind == records.DOUBLE, stats.double_value.view(np.int64), stats.int_value)
+        text = self._add_texts(pool) + stats.text[one]
+        return self._long_names(metas, which), (at, stat, stats.kind[one], value[one], text)
+
+    def _long_names(self, metas: Int32s, which: npt.NDArray[np.intp]) -> _Columns:
+        raw, shown = self._trace.raw, self._trace.display_names
+        long = [raw.names[meta] if meta >= 0 and shown[meta] else "" for meta in metas.tolist()]
+        at = np.flatnonzero(np.array([bool(name) for name in long], np.bool_)[which])
+        stat, nothing = np.full(len(at), len(self._names), np.int64), np.zeros(len(at), np.int64)
+        self._names.append(_LONG_NAME)
+        text = self._add_texts(pa.array(long, pa.large_string())) + which[at]
+        return at, stat, np.full(len(at), records.STR, np.uint8), nothing, text
+
+    def _add_texts(self, texts: Any) -> int:
+        """The number that the first of these texts gets."""
+        self._pools.append(texts)
+        return sum(map(len, self._pools[:-1]))
+
+    def _take(self, parts: list[_Columns]) -> None:
+        """The values by event, in the order of the parts, without those of stats that are not shown."""
+        row, stat, kind, value, text = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+        shown = np.array([*(name not in _HIDDEN for name in self._names), True], np.bool_)[stat]
+        keep = np.flatnonzero(shown & np.isin(kind, _SHOWN))
+        keep = keep[np.argsort(row[keep], kind="stable")]
+        self._bounds: Int64s = np.searchsorted(row[keep], np.arange(len(self._rows) + 1)).astype(np.int64)
+        self._stat, self._kind, self._value = stat[keep], kind[keep].astype(np.uint8), value[keep].astype(np.int64)
+        self._text: Int32s = text[keep].astype(np.int32)
+        rounded = [name.endswith(_PERCENT_AND_RATES) for name in self._names]
+        self._decimals = np.array([*(_TWO_DECIMALS if one else _AS_IT_IS for one in rounded), _AS_IT_IS], np.int32)
+
+    def of_rows(self, rows: Int64s) -> tuple[str, NamedValues]:
+        """The name of the first stat of the first of these rows of counters, and the values of each."""
+        place = np.searchsorted(self._rows, rows)
+        first, count = self._bounds[place], self._bounds[place + 1] - self._bounds[place]
+        bounds = np.append(0, np.cumsum(count))
+        _, at = _expand_ranges(count, first)
+        name = self._name(int(self._stat[first[0]])) if len(rows) and count[0] else ""
+        key = self._decimals[self._stat[at]]
+        return name, NamedValues(bounds, key, self._kind[at], self._value[at], None, self._text[at], self._texts)
+
+    def _name(self, stat: int) -> str:
+        return self._names[stat] if stat >= 0 else ""
+
+
+def _expand_ranges(count: npt.NDArray[Any], first: npt.NDArray[Any]) -> tuple[Int64s, Int64s]:
+    """The rows of ranges that begin at ``first``, one after the other, and the number of the range of each."""
+    of_range = np.repeat(np.arange(len(count)), count)
+    begins = np.cumsum(count) - count
+    return of_range, np.arange(len(of_range)) + (first - begins)[of_range]
+
+
+def _read_points(decoded: Decoded, mine: npt.NDArray[np.intp]) -> _Columns:
+    stats = decoded.stats
+    event_id, events = view_int64(stats["event_id"]), view_int64(decoded.events["event_id"])[mine]
+    at = np.searchsorted(events, event_id)
+    keep = np.flatnonzero(np.append(events, -1)[at] == event_id)
+    kind = get_indices(stats["kind"]).view(np.uint8)[keep]
+    real = np.frombuffer(stats["double_value"].buffers()[1] or b"", np.float64)[keep]
+    value = np.where(kind == records.DOUBLE, real.view(np.int64), view_int64(stats["int_value"])[keep])
+    return at[keep], get_indices(stats["stat"])[keep], kind, value, get_indices(stats["str_value"])[keep]
+
+
+_NAME_BYTES: Final = 32
+SLICES, FLIGHTS, COUNTERS = range(3)
+
+
+@dataclass(slots=True)
+class ShownProcess:
+    """``titles``: what its tracks of slices are called, by tid."""
+
+    pid: int
+    name: str
+    titles: dict[int, str]
+    is_tpu: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TrackKey:
+    """In the order that decides between events of several tracks that start and end together: slices by tid, then
+    counters and asynchronous events by name."""
+
+    pid: int
+    kind: int
+    tid: int
+    name: str
+
+    @property
+    def order(self) -> tuple[int, bool, int, bytes]:
+        return self.pid, self.kind != SLICES, self.tid, self.name.encode()
+
+
+@dataclass(slots=True)
+class StreamedTracks:
+    """``rows``: of the trace, int64, by track, then start, longer first. ``bounds``: int64, one more than there are
+    tracks."""
+
+    processes: list[ShownProcess]
+    keys: list[TrackKey]
+    rows: Int64s
+    bounds: Int64s
+
+
+def find_tracks(trace: TraceHost) -> StreamedTracks:
+    building = _Building(trace)
+    processes = building.processes()
+    order = sorted(range(len(building.keys)), key=lambda number: building.keys[number].order)
+    keys = [building.keys[number] for number in order]
+    place = np.full(len(order) + 1, -1, np.int64)
+    place[order] = np.arange(len(order))
+    track = place[building.track]
+    track[~trace.drawn] = -1
+    rows = np.flatnonzero(track >= 0)
+    track = track[rows]
+    if (track[1:] < track[:-1]).any():
+        by_track = np.argsort(track, kind="stable")
+        rows, track = rows[by_track], track[by_track]
+    rows = _keep_derived_order(trace, _sort_by_time(trace, rows, track), track)
+    return StreamedTracks(processes, keys, rows, np.searchsorted(track, np.arange(len(keys) + 1)))
+
+
+class _Building:
+    """``track``: int32, the number of each row's track in ``keys``, -1: it is not shown."""
+
+    def __init__(self, trace: TraceHost) -> None:
+        self.trace = trace
+        self.track = np.full(len(trace), -1, np.int32)
+        self.keys: list[TrackKey] = []
+        self._numbers: dict[TrackKey, int] = {}
+        rows, _ = trace.raw.ints("_a")
+        self._async: Bools = np.zeros(len(trace), np.bool_)
+        self._async[rows] = True
+        self._async &= trace.flow != 0
+
+    def processes(self) -> list[ShownProcess]:
+        found: dict[int, ShownProcess] = {}
+        line_track: dict[int, int] = {}
+        for process in list_processes(self.trace.raw):
+            lines = keep_lines(self.trace, process.plane) if process.shown else []
+            if lines:
+                one = found.setdefault(process.pid, ShownProcess(process.pid, "", {}, False))
+                one.name, one.is_tpu = process.name, one.is_tpu or process.plane.kind in ("TPU", "SPARSECORE")
+                self._add_lines(one, process, lines, line_track)
+        self._add_regions(line_track)
+        for track in self.trace.derived.tracks:
+            if track.process.pid in found:
+                found[track.process.pid].titles[track.tid] = track.name
+                first = self.trace.first_derived
+                number = self._number(TrackKey(track.process.pid, SLICES, track.tid, ""))
+                self.track[first + track.first : first + track.last] = number
+        return [found[pid] for pid in sorted(found)]
+
+    def _add_lines(self, one: ShownProcess, process: Process, lines: list[Line], line_track: dict[int, int]) -> None:
+        tids = number_lines(self.trace, process.plane)
+        for line in lines:
+            if line.first == line.last:
+                continue
+            if line.name == COUNTER_LINE:
+                self._add_counters(one.pid, np.arange(line.first, line.last))
+                continue
+            tid = tids[line.number]
+            one.titles[tid] = get_title(line)
+            number = line_track[line.number] = self._number(TrackKey(one.pid, SLICES, tid, ""))
+            self.track[line.first : line.last] = number
+            flights = np.flatnonzero(self._async[line.first : line.last])
+            if len(flights):
+                self._add_flights(one.pid, line.first + flights)
+
+    def _add_flights(self, pid: int, rows: Int64s) -> None:
+        names, which = np.unique(self.trace.name[rows], return_inverse=True)
+        texts = [self.trace.names[name] for name in names.tolist()]
+        self._add_named(pid, FLIGHTS, rows, [text if is_kept_name(text) else "" for text in texts], which)
+
+    def _add_counters(self, pid: int, rows: Int64s) -> None:
+        """A counter has the name of its metadata, whatever name is displayed."""
+        names = self.trace.raw.names
+        metas, which = np.unique(self.trace.raw.meta[rows], return_inverse=True)
+        self._add_named(pid, COUNTERS, rows, [names[meta] if meta >= 0 else "" for meta in metas.tolist()], which)
+
+    def _add_named(self, pid: int, kind: int, rows: Int64s, texts: Sequence[str], which: npt.NDArray[np.intp]) -> None:
+        """``which``: the number of each row's name in ``texts``."""
+        numbers = [self._number(TrackKey(pid, kind, 0, text)) for text in texts]
+        self.track[rows] = np.array(numbers, np.int32)[which]
+
+    def _add_regions(self, line_track: dict[int, int]) -> None:
+        of_line = [line_track.get(number, -1) for number in self.trace.ready.regions.line.tolist()]
+        self.track[self.trace.first_region : self.trace.first_derived] = of_line
+
+    def _number(self, key: TrackKey) -> int:
+        if key not in self._numbers:
+            self._numbers[key] = len(self.keys)
+            self.keys.append(key)
+        return self._numbers[key]
+
+
+def is_kept_name(name: str) -> bool:
+    """Whether XProf keeps the name with the event."""
+    return len(name.encode()) <= _NAME_BYTES
+
+
+# ---- order
+
+
+def _sort_by_time(trace: TraceHost, rows: Int64s, track: npt.NDArray[Any]) -> Int64s:
+    """The rows of each track by start, longer first, equal ones as they come. Tracks are in order as a rule, or have
+    few rows that are not: it takes about as long as merging the runs that they are made of."""
+    start, duration = trace.start[rows], trace.duration[rows]
+    same = track[1:] == track[:-1]
+    backwards = same & ~_is_in_order(start, duration)
+    if not backwards.any():
+        return rows
+    order = np.arange(len(rows))
+    for one in np.unique(track[1:][backwards]).tolist():
+        first, last = np.searchsorted(track, [one, one + 1]).tolist()
+        order[first:last] = first + np.argsort(start[first:last], kind="stable")
+    start, duration = start[order], duration[order]
+    again = np.append(False, same & (start[1:] == start[:-1]))
+    run = np.cumsum(~again)  # of rows of a track that start together
+    mixed = np.zeros(len(rows) + 1, np.bool_)
+    mixed[run[1:][again[1:] & (duration[1:] > duration[:-1])]] = True
+    part = np.flatnonzero(mixed[run])
+    order[part] = order[part][np.lexsort((~duration[part], run[part]))]
+    return rows[order]
+
+
+def _keep_derived_order(trace: TraceHost, rows: Int64s, track: npt.NDArray[Any]) -> Int64s:
+    """What is derived of GPUs stays in the order in which it was derived, which is not always that of length: only what
+    it derives of TPUs XProf sorts once more."""
+    derived = np.zeros(len(trace), np.bool_)
+    for one in trace.derived.tracks:
+        if one.process.plane.kind == "GPU":
+            derived[trace.first_derived + one.first : trace.first_derived + one.last] = True
+    part = np.flatnonzero(derived[rows])
+    if not len(part):
+        return rows
+    mine = rows[part]
+    order = np.lexsort((trace.derived.made[mine - trace.first_derived], trace.start[mine], track[part]))
+    found = rows.copy()
+    found[part] = mine[order]
+    return found
+
+
+def _is_in_order(start: UInt64s, duration: UInt64s) -> Bools:
+    later: Bools = start[1:] > start[:-1]
+    later |= (start[1:] == start[:-1]) & (duration[1:] <= duration[:-1])
+    return later
+
+
+_LEAST_BYTES: Final = 17
+"""Shorter texts stay with their events."""
+_MOST_BYTES: Final = 10_000
+_CUT: Final = b"...<truncated>"
+_MARK: Final = b"@@"
+_PIECE_FRAMES: Final = 1000
+
+
+class FrameTexts:
+    """Frames of all hosts."""
+
+    def __init__(self) -> None:
+        self._texts: dict[int, bytes] = {}
+
+    def add(self, trace: TraceHost, tracks: StreamedTracks) -> None:
+        """What any event has that is drawn, be it visible or not."""
+        drawn = np.zeros(len(trace), np.bool_)
+        bounds = tracks.bounds.tolist()
+        for number, key in enumerate(tracks.keys):
+            if key.kind != COUNTERS:
+                drawn[tracks.rows[bounds[number] : bounds[number + 1]]] = True
+        metas = trace.raw.meta[drawn[: len(trace.raw)]]
+        used = np.zeros(len(trace.raw.names), np.bool_)
+        used[metas] = True
+        used[-1] = False
+        long = trace.long_names()
+        for row in np.flatnonzero(used).tolist():
+            self._add(long[row])
+        derived = trace.derived
+        names = derived.long_name[drawn[trace.first_derived :]]
+        for name in np.unique(names[names >= 0]).tolist():
+            self._add(derived.names[name])
+        self._add_stats(trace, drawn, used)
+
+    def _add_stats(self, trace: TraceHost, drawn: Bools, used: Bools) -> None:
+        for name in FRAME_STATS:
+            of_meta = trace.raw.meta_stat(name).of_kinds((records.STR, records.REF))
+            numbers = of_meta.value[used[of_meta.rows]]
+            rows, values = trace.raw.texts(name)
+            for text in trace.raw.all_texts(np.unique(values[drawn[rows]])) + trace.metadata_texts(numbers):
+                self._add(text, whole=True)
+
+    def _add(self, text: str, whole: bool = False) -> None:
+        data = text.encode()
+        if not whole and len(data) > _MOST_BYTES:
+            data = data[:_MOST_BYTES] + _CUT
+        if len(data) >= _LEAST_BYTES:
+            self._texts.setdefault(gnu_hash(_MARK + data), data)
+
+    def pieces(self) -> Iterator[bytes]:
+        written = []
+        yield b'"stackFrames":{'
+        for number, key in enumerate(sorted(self._texts), 1):
+            text = json.dumps(self._texts[key].decode(errors="replace"), ensure_ascii=False)
+            written.append(f'{"," if number > 1 else ""}"{number}":{{"name":{text}}}')
+            if len(written) == _PIECE_FRAMES:
+                yield "".join(written).encode()
+                written = []
+        yield "".join(written).encode() + b"}"
+
 
 _FEW_EVENTS: Final = 500_000
 """Hosts with fewer are shown whole."""
@@ -47,8 +414,8 @@ _HEAD: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class View:
-    """See chunks.chunks. UsageError: a number makes no sense."""
+class StreamedView:
+    """See trace_forms.write_trace. UsageError: a number makes no sense."""
 
     resolution: float
     start_ms: float
@@ -82,22 +449,22 @@ class _Session:
     first: int | None = None
     last: int | None = None
     has_tpus: bool = False
-    frames: StackFrames = field(default_factory=StackFrames)
+    frames: FrameTexts = field(default_factory=FrameTexts)
 
 
-def chunks(tables: TableSet, view: View, max_text: int) -> Iterator[bytes]:
+def write_streamed_form(tables: TableSet, view: StreamedView, max_text: int) -> Iterator[bytes]:
     session = _Session()
     yield _HEAD
     held = b""
-    for number in chosen_hosts(tables):
+    for number in list_hosts(tables):
         for piece in _Host(TraceHost(tables, number), view, session, max_text).pieces():
             yield held
             held = piece
     yield held.removesuffix(b",\n") + b"\n"
-    yield from _tail(session, view)
+    yield from _write_tail(session, view)
 
 
-def _tail(session: _Session, view: View) -> Iterator[bytes]:
+def _write_tail(session: _Session, view: StreamedView) -> Iterator[bytes]:
     """What XProf writes first: it is known last."""
     details = b'{"name":"mpmd_pipeline_view","value":false}'
     if session.has_tpus:
@@ -111,14 +478,14 @@ def _tail(session: _Session, view: View) -> Iterator[bytes]:
 
 
 class _Host:
-    def __init__(self, trace: TraceHost, view: View, session: _Session, max_text: int) -> None:
+    def __init__(self, trace: TraceHost, view: StreamedView, session: _Session, max_text: int) -> None:
         self.trace = trace
         self.view = view
         self.session = session
         self.writer = Writer(max_text)
         self.max_text = max_text
         self.counters: CounterPoints | None = None
-        self.tracks: StreamedTracks = streamed_tracks(trace)
+        self.tracks: StreamedTracks = find_tracks(trace)
         rows = self.tracks.rows
         self.start = np.ascontiguousarray(trace.start[rows])
         self.duration = np.ascontiguousarray(trace.duration[rows])
@@ -136,7 +503,7 @@ class _Host:
         visible = self._visible()
         self.session.shown += int(np.count_nonzero(visible))
         rows = self.tracks.rows
-        names: Texts = arrow_texts(self.trace.names)
+        names: Texts = get_texts(self.trace.names)
         pid = np.array([key.pid for key in self.tracks.keys], np.uint32)
         tid = np.array([key.tid for key in self.tracks.keys], np.uint32)
         name = np.ascontiguousarray(self.trace.name[rows])
@@ -152,7 +519,7 @@ class _Host:
     def _metadata(self) -> bytes:
         text = self.writer.text
         return b"".join(
-            process_names(text, one.pid, one.name, one.titles, streamed=True) for one in self.tracks.processes
+            write_names(text, one.pid, one.name, one.titles, streamed=True) for one in self.tracks.processes
         )
 
     def _text(self, text: str) -> bytes:

@@ -1,26 +1,152 @@
-"""One host as XProf's trace viewers take it: its events, what XProf adds to them, and the lines that it derives."""
+"""One host as XProf's trace viewers take it: its events, their stats, what XProf adds to them, and the lines that it
+derives.
+
+XProf adds groups, names of steps, flows, and regions of threads; nothing if it takes the capture for grouped already.
+To it the ends of a flow in several processes are one, and ids of launches that were not recorded as unsigned integers
+are 0. Stats are lists of values with a key each, as the C writer takes them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields, replace
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from fastprof._native import records
+from fastprof._native.grouping import parents
+from fastprof._native.xprof_events import NamedValues
+from fastprof.decode.fill import Decoded
 from fastprof.decode.plane_kinds import is_gpu_plane
-from fastprof.decode.selection import matching
+from fastprof.decode.selection import match_texts
 from fastprof.derive.host import Host
-from fastprof.derive.timeline.derived_lines import NEEDS, derived_timeline
-from fastprof.derive.timeline.host_timeline import numbers_of, shown_names
-from fastprof.derive.timeline.track_order import stream_tids, tid_of
-from fastprof.schema.array_types import Bools, Int32s, Int64s, UInt64s
+from fastprof.derive.steps.event_graph import CODES, is_any_type
+from fastprof.derive.steps.spans import find_pool_regions, find_region_marks
+from fastprof.derive.timeline.derived_lines import NEEDS, derive_timeline
+from fastprof.derive.timeline.derived_track import Arg
+from fastprof.derive.timeline.event_groups import EventGroups, read_event_groups
+from fastprof.derive.timeline.flows import (
+    CONTEXTS,
+    LAUNCHES,
+    RUN_ID_BITS,
+    FlowEnds,
+    find_correlated,
+    make_flow_ends,
+    read_flow_keys,
+)
+from fastprof.derive.timeline.host_timeline import (
+    get_tid,
+    is_grouped,
+    number_names,
+    number_shown_names,
+    number_stream_tids,
+)
+from fastprof.schema.columns import Bools, Int32s, Int64s, UInt64s
+from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents, Line, Plane
 from fastprof.tables.host_reader import read_host
 from fastprof.tables.table_set import TableSet
-from fastprof.xprof.trace.preprocessing import REGION, preprocessed
+
+REGION = "ThreadpoolListener::Region"
+_MASKED: Final = tuple(CODES[n] for n in ("DoEnqueueProgram", "CompleteCallbacks", "DoEnqueueContinuationProgram"))
+"""Events whose run_id XProf shows with fewer bits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Regions:
+    """Events that XProf adds, called ``REGION``: they have no stats. ``line``: the number of the line of each in
+    ``lines`` of the host's events. ``group``: int32, -1: none."""
+
+    line: Int64s
+    start_ps: Int64s
+    duration_ps: Int64s
+    group: Int32s
+
+
+@dataclass(frozen=True, slots=True)
+class Preprocessed(EventGroups):
+    """Rows are those of the host's events.
+
+    ``grouped``    XProf takes the capture for grouped, and adds nothing
+    ``run_rows``, ``run_ids``      run_id as XProf shows it, in place of the event's own
+    ``flow``       the flow of each event that gets one, in place of the event's own; rows ascend
+    ``regions``    events that are added
+    """
+
+    grouped: bool
+    run_rows: Int32s
+    run_ids: Int64s
+    flow: FlowEnds
+    regions: Regions
+
+
+def preprocess(host: Host) -> Preprocessed:
+    """Of a host that was read with ``derived_lines.NEEDS``."""
+    groups = read_event_groups(host)
+    own = {one.name: getattr(groups, one.name) for one in fields(groups)}
+    if is_grouped(host.raw):
+        rows, times, bits = np.zeros(0, np.int32), np.zeros(0, np.int64), np.zeros(0, np.uint8)
+        flow, added = FlowEnds(rows, bits, bits, times), Regions(times, times, times, rows)
+        return Preprocessed(**own, grouped=True, run_rows=rows, run_ids=times, flow=flow, regions=added)
+    run_rows, run_ids = host.raw.ints("run_id")
+    masked = is_any_type(host.forest.types[run_rows], _MASKED)
+    return Preprocessed(
+        **own,
+        grouped=False,
+        run_rows=run_rows[masked],
+        run_ids=run_ids[masked] & RUN_ID_BITS,
+        flow=_pick_shown(_list_flow_ends(host)),
+        regions=_list_regions(host),
+    )
+
+
+def _list_flow_ends(host: Host) -> FlowEnds:
+    """To XProf ids that are not recorded as uint64 are 0, and processes are one."""
+    keys = []
+    for one in read_flow_keys(host):
+        if one.space == LAUNCHES:
+            stat = host.raw.stat("correlation_id")
+            one = find_correlated(host.raw, stat.rows, np.where(stat.kind == records.UINT64, stat.value, 0))
+        elif one.space == CONTEXTS:
+            one = replace(one, parts=(one.parts[0], np.zeros_like(one.parts[1])))
+        keys.append(one)
+    return make_flow_ends(keys)
+
+
+def _pick_shown(ends: FlowEnds) -> FlowEnds:
+    """Of several flows of an event XProf shows the last: the one that it consumes, else the one that it produces."""
+    order = np.argsort(ends.rows, kind="stable")
+    rows = ends.rows[order]
+    return ends.take(order[np.append(rows[1:] != rows[:-1], True)] if len(rows) else order)
+
+
+def _list_regions(host: Host) -> Regions:
+    """A region has the group of the event that includes it."""
+    events = host.raw
+    begun, begins, duration = find_region_marks(events)
+    lines = [line for line in events.lines if line.last > line.first]
+    firsts = np.array([line.first for line in lines], np.int64)
+    numbers = np.array([line.number for line in lines], np.int64)
+    place = np.searchsorted(firsts, begins) if len(begun) else begun
+    above = _find_enclosing(host, begun, np.unique(place), lines) if len(begun) else begun
+    group = np.where(above >= 0, host.groups.group_id[above], -1).astype(np.int32) if len(begun) else above
+    return Regions(numbers[place], events.start_ps[begun], duration, group.astype(np.int32))
+
+
+def _find_enclosing(host: Host, begun: Int64s, places: Int64s, lines: list[Line]) -> Int64s:
+    """The event that includes each region, -1: none: the one that includes its mark, since regions let through."""
+    events = host.raw
+    parent = np.full(len(events), -1, np.int32)
+    apart = np.zeros(len(events), np.uint8)
+    rows, values = events.ints("_a")
+    apart[rows[values != 0]] = 1
+    bounds = np.array([(lines[one].first, lines[one].last) for one in places.tolist()], np.int64)
+    parents(events.start_ps, events.duration_ps, apart, find_pool_regions(events), bounds, parent)
+    return parent[begun].astype(np.int64)
+
 
 Texts = tuple[npt.NDArray[np.int64], pa.Buffer | bytes]
 """Texts as C takes them: offsets and bytes."""
@@ -41,26 +167,26 @@ _DIRECTION_BITS, _NUMBER_BITS = 2, 56
 _DERIVED_FROM: Final = ("GPU", "TPU")
 
 
-def chosen_hosts(tables: TableSet) -> list[int]:
+def list_hosts(tables: TableSet) -> list[int]:
     """The numbers of the selected hosts."""
     chosen = tables.selection.hosts
     return [number for number, host in enumerate(tables.session.hosts) if chosen is None or host in chosen]
 
 
-def kept_lines(trace: TraceHost, plane: Plane) -> list[Line]:
+def keep_lines(trace: TraceHost, plane: Plane) -> list[Line]:
     """The lines of a plane; if XProf derives others from them, it drops those without events."""
     derives = plane.kind in _DERIVED_FROM and not trace.ready.grouped
     return [line for line in plane.lines if line.last > line.first or not derives]
 
 
-def line_tids(trace: TraceHost, plane: Plane) -> dict[int, int]:
+def number_lines(trace: TraceHost, plane: Plane) -> dict[int, int]:
     """The tid of each line, by its number. Streams of GPUs are renumbered if lines are derived from them."""
     renumbered = is_gpu_plane(plane.name) and not trace.ready.grouped
-    tids = stream_tids(plane) if renumbered else {}
-    return {line.number: tids.get(line.number, tid_of(line)) for line in plane.lines}
+    tids = number_stream_tids(plane) if renumbered else {}
+    return {line.number: tids.get(line.number, get_tid(line)) for line in plane.lines}
 
 
-def process_names(
+def write_names(
     text: Callable[[bytes], bytes], pid: int, process: str, titles: Mapping[int, str], *, streamed: bool
 ) -> bytes:
     """The names of a process and of its tracks, in the order of tids. ``text``: a text as JSON. The streaming form also
@@ -88,11 +214,11 @@ def note_cut(trace: TraceHost, count: int, max_text: int) -> None:
         trace.raw.note("notice", "cut_texts", text, count)
 
 
-def title(line: Line) -> str:
+def get_title(line: Line) -> str:
     return line.display_name or line.name
 
 
-def _of_whole_lines(tables: TableSet) -> TableSet:
+def _select_whole_lines(tables: TableSet) -> TableSet:
     """All lines and names; the same hosts, planes and times."""
     selection = tables.selection
     if not (selection.names or selection.lines):
@@ -100,7 +226,7 @@ def _of_whole_lines(tables: TableSet) -> TableSet:
     return TableSet(tables.session, replace(selection, names=(), lines=()))
 
 
-def arrow_texts(texts: Any) -> Texts:
+def get_texts(texts: Any) -> Texts:
     """Texts, an Arrow array or a list of them, as C takes them."""
     array = texts if isinstance(texts, pa.Array) else pa.array(texts, pa.large_string())
     offsets = array.buffers()[1]
@@ -124,12 +250,12 @@ class TraceHost:
         stats = (*NEEDS.stats, *FRAME_STATS)
         metadata = (*NEEDS.metadata_stats, *FRAME_STATS)
         self.chosen = tables
-        tables = self.tables = _of_whole_lines(tables)
+        tables = self.tables = _select_whole_lines(tables)
         self.number = number
         self.host = Host(read_host(tables, number, NEEDS.planes, stats, metadata), tables.session.workers)
         self.raw: HostEvents = self.host.raw
-        self.ready = preprocessed(self.host)
-        self.derived = derived_timeline(self.host)
+        self.ready = preprocess(self.host)
+        self.derived = derive_timeline(self.host)
         self.region_count = len(self.ready.regions.line)
         self._name_rows()
         self._time_rows()
@@ -151,7 +277,7 @@ class TraceHost:
     # ---- names
 
     def _name_rows(self) -> None:
-        of_meta, names = shown_names(self.raw)
+        of_meta, names = number_shown_names(self.raw)
         pool = {name: number for number, name in enumerate(names)}
         of_meta = of_meta.copy()
         self.display_names = [*self.raw.display_names]
@@ -160,9 +286,9 @@ class TraceHost:
             of_meta[row] = pool.setdefault(text, len(pool))
         name = np.take(of_meta, self.raw.meta, mode="wrap")
         rows, texts = self.step_names()
-        name[rows] = numbers_of(texts, pool)
+        name[rows] = number_names(texts, pool)
         regions = np.full(self.region_count, pool.setdefault(REGION, len(pool)), np.int32)
-        derived = numbers_of(self.derived.names, pool)[self.derived.name] if len(self.derived) else self.derived.name
+        derived = number_names(self.derived.names, pool)[self.derived.name] if len(self.derived) else self.derived.name
         self.name: Int32s = np.concatenate([name, regions, derived]).astype(np.int32, copy=False)
         self.names = list(pool)
 
@@ -224,8 +350,8 @@ class TraceHost:
     def _named(self) -> Bools:
         """Which rows are selected by name: those of the capture by that of their metadata."""
         patterns = self.chosen.selection.names
-        by_meta = np.array([*matching(self.raw.names, patterns), *matching([""], patterns)], np.bool_)
-        added = np.array([*matching(self.names, patterns), False], np.bool_)
+        by_meta = np.array([*match_texts(self.raw.names, patterns), *match_texts([""], patterns)], np.bool_)
+        added = np.array([*match_texts(self.names, patterns), False], np.bool_)
         return np.concatenate([by_meta[self.raw.meta], added[self.name[len(self.raw) :]]])
 
     def _on_chosen_lines(self) -> Bools:
@@ -233,7 +359,7 @@ class TraceHost:
         of_line = np.array([lines[line.line_id] for line in self.raw.lines], np.bool_)
         raw = np.repeat(of_line, [line.last - line.first for line in self.raw.lines])
         tracks = self.derived.tracks
-        of_track = np.array(matching([track.name for track in tracks], self.chosen.selection.lines), np.bool_)
+        of_track = np.array(match_texts([track.name for track in tracks], self.chosen.selection.lines), np.bool_)
         derived = np.repeat(of_track, [track.last - track.first for track in tracks])
         return np.concatenate([raw, of_line[self.ready.regions.line], derived])
 
@@ -246,3 +372,143 @@ class TraceHost:
         """Texts of stats of metadata."""
         texts = self.tables.session.index.names.stats.array()
         return [texts[number].as_py() for number in np.unique(numbers).tolist() if number >= 0]
+
+
+STATS: Final = ("event_id", "stat", "kind", "int_value", "double_value", "str_value")
+"""The columns of stats that values are made of."""
+HIDDEN_STATS: Final = frozenset({"_pt", "_p", "_ct", "_c", "_r", "flops", "program_id", "symbol_id"})
+_NO_TEXTS: Final[Texts] = (np.zeros(1, np.int64), b"")
+_COLUMN = tuple[npt.NDArray[Any], npt.NDArray[Any], int, npt.NDArray[Any], npt.NDArray[Any]]
+
+
+class StatKeys:
+    """Names of stats, numbered in the order of their bytes, in which they are shown."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        shown = sorted(set(names) - HIDDEN_STATS)
+        self._number = {name: number for number, name in enumerate(shown)}
+        self.texts = get_texts(shown)
+
+    def number(self, name: str) -> int:
+        """-1: it is not shown."""
+        return self._number.get(name, -1)
+
+    def numbers(self, names: Sequence[str]) -> npt.NDArray[np.int32]:
+        """The same of several; one more at the end, for stats without a name."""
+        return np.array([*(self.number(name) for name in names), -1], np.int32)
+
+
+class AddedColumns:
+    """Columns of added values, to take ranges of rows from. Of numbers with kinds XProf reads all but int64 as 0."""
+
+    def __init__(self, columns: Sequence[Arg], keys: StatKeys) -> None:
+        self._texts: dict[str, int] = {}
+        self._columns = [self._column(one, keys) for one in columns if len(one.rows)]
+        self.texts = get_texts(list(self._texts))
+
+    def _column(self, one: Arg, keys: StatKeys) -> _COLUMN:
+        nothing = np.zeros(len(one.rows), np.int32)
+        key = np.full(len(one.rows), keys.number(one.name), np.int32)
+        if isinstance(one.values, list):
+            texts = np.array([self._texts.setdefault(text, len(self._texts)) for text in one.values], np.int32)
+            return one.rows, key, records.STR, nothing.astype(np.int64), texts
+        kind = {"f": records.DOUBLE, "u": records.UINT64}.get(one.values.dtype.kind, records.INT64)
+        values = one.values.astype(np.int64) if kind == records.INT64 else one.values.view(np.int64)
+        if one.kinds is not None:
+            values = np.where(one.kinds == records.INT64, values, 0)
+        return one.rows, key, kind, values, nothing
+
+    def of_rows(self, first: int, last: int) -> NamedValues:
+        """The values of rows ``first`` to ``last``, which are numbered from 0 then."""
+        parts: list[tuple[npt.NDArray[Any], ...]] = []
+        for rows, key, kind, value, text in self._columns:
+            here = slice(*np.searchsorted(rows, [first, last]))
+            kinds = np.full(here.stop - here.start, kind, np.uint8)
+            parts.append((rows[here] - first, key[here], kinds, value[here], text[here]))
+        if not parts:
+            return make_no_values(last - first)
+        row, key, kinds, value, text = (np.concatenate(column) for column in zip(*parts, strict=True))
+        return sort_by_row(row, last - first, key, kinds, value, text, self.texts)
+
+
+def sort_by_row(
+    row: npt.NDArray[Any],
+    count: int,
+    key: npt.NDArray[Any],
+    kind: npt.NDArray[Any],
+    value: npt.NDArray[Any],
+    text: npt.NDArray[Any],
+    texts: Texts,
+) -> NamedValues:
+    """Values in the order of their rows, those of one row as they come."""
+    order = np.argsort(row, kind="stable")
+    first = np.searchsorted(row[order], np.arange(count + 1))
+    columns = (np.ascontiguousarray(one[order]) for one in (key, kind, value))
+    key, kind, value = columns
+    return NamedValues(first, key, kind, value, None, text[order].astype(np.int32), texts)
+
+
+def make_no_values(count: int) -> NamedValues:
+    nothing = np.zeros(0, np.int64)
+    return NamedValues(
+        np.zeros(count + 1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.uint8), nothing, None,
+        np.zeros(0, np.int32), _NO_TEXTS,
+    )  # fmt: skip
+
+
+def read_stats(decoded: Decoded, key_of_stat: npt.NDArray[np.int32], rows: npt.NDArray[np.intp]) -> NamedValues:
+    """The recorded stats of these rows of a share."""
+    stats = decoded.stats
+    event_id = view_int64(stats["event_id"])
+    events = view_int64(decoded.events["event_id"])
+    first = np.searchsorted(event_id, np.append(events[rows], np.iinfo(np.int64).max))
+    key = key_of_stat[get_indices(stats["stat"])]  # a stat without a name is -1, the last
+    kind = get_indices(stats["kind"]).view(np.uint8)
+    real = np.frombuffer(stats["double_value"].buffers()[1] or b"", np.float64)
+    text = get_indices(stats["str_value"]).astype(np.int32, copy=False)
+    return NamedValues(first, key, kind, view_int64(stats["int_value"]), real, text, get_texts(decoded.texts))
+
+
+def view_int64(array: pa.Array) -> npt.NDArray[np.int64]:
+    return np.frombuffer(array.buffers()[1] or b"", np.int64)[array.offset : array.offset + len(array)]
+
+
+def get_indices(array: pa.Array) -> npt.NDArray[Any]:
+    """The numbers of a dictionary array, arbitrary for nulls."""
+    kind = array.type.index_type.to_pandas_dtype()
+    return np.frombuffer(array.buffers()[1] or b"", kind)[array.offset : array.offset + len(array)]
+
+
+class MetadataValues:
+    """The stats of event metadata."""
+
+    def __init__(self, trace: TraceHost) -> None:
+        session = trace.tables.session
+        self._owner, self._stats = session.metadata_stats(trace.number)
+        self._texts = session.index.names.stats.array()
+        used = np.unique(self._stats.stat)
+        self.names: Mapping[int, str] = {int(one): self._texts[int(one)].as_py() for one in used.tolist() if one >= 0}
+
+    def values(self, long_names: Sequence[str], keys: StatKeys) -> NamedValues:
+        """By row of metadata: its name if another is displayed, then its stats."""
+        stats = self._stats
+        number = np.full(max(self.names, default=-1) + 2, -1, np.int32)
+        for stat, name in self.names.items():
+            number[stat] = keys.number(name)
+        long = [row for row, name in enumerate(long_names) if name]
+        texts = pa.concat_arrays([
+            self._texts.cast(pa.large_string()), pa.array([long_names[row] for row in long], pa.large_string())
+        ])  # fmt: skip
+        base = len(self._texts)
+        is_double = stats.kind == records.DOUBLE
+        value = np.where(is_double, stats.double_value.view(np.int64), stats.int_value)
+        zeros = np.zeros(len(long), np.int64)
+        return sort_by_row(
+            np.concatenate([np.array(long, np.int64), self._owner]),
+            len(long_names),
+            np.concatenate([np.full(len(long), keys.number("long_name"), np.int32), number[stats.stat]]),
+            np.concatenate([np.full(len(long), records.STR, np.uint8), stats.kind.astype(np.uint8)]),
+            np.concatenate([zeros, value]),
+            np.concatenate([np.arange(base, base + len(long)), stats.text]),
+            get_texts(texts),
+        )

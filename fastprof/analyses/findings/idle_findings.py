@@ -1,0 +1,621 @@
+"""Findings on idle devices: the cause of the wait, start-up apart from what recurs, and what other reports
+know of it.
+
+Kernels and libraries are loaded at their first use, memory is taken. The longest wait comes once if it takes half of
+the time of its cause on its device. So do those after it down to a wait that is ten times as long as the next, or if
+there is none, those that take half of what is left.
+
+    waits   |==================| |=========| |====|   |-| |-| |-|
+                        come once                        recur
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any, Final
+
+import numpy as np
+
+from fastprof.analyses.findings.advice import (
+    MORE_THAN_COMPUTE,
+    OF_LOADER,
+    OF_LOADER_ON_CPU,
+    OF_QUEUE,
+    ON_CPU,
+    TO_DEVICE,
+    TO_HOST,
+    WITH_WORKERS,
+)
+from fastprof.analyses.findings.facts import CERTAIN, LIKELY, POSSIBLE, DiagnosisFacts, Finding, LostTime, sum_exactly
+from fastprof.analyses.findings.op_findings import describe_use
+from fastprof.analyses.findings.step_findings import sum_slow_step_time
+from fastprof.derive.causes.cause_names import GAP_CAUSES
+from fastprof.derive.causes.time_by_cause import BETWEEN_STEPS, LargestGaps
+from fastprof.derive.communication.communication_remarks import is_filled_by_copies
+from fastprof.derive.devices.communication_kinds import WITH_HOST
+from fastprof.derive.devices.op_names import PYTORCH, TENSORFLOW, is_frame
+from fastprof.derive.host import CPU_ONLY
+from fastprof.derive.steps.event_origin import parse_frame, waits_for_device
+from fastprof.derive.steps.host_calls import asks_queue
+from fastprof.derive.steps.step_advice import make_faster
+from fastprof.schema.columns import Bools
+from fastprof.schema.value_classes import dataclass
+from fastprof.wording.patterns import compile_late
+from fastprof.wording.quantities import count_noun, format_measure, format_size, format_time
+from fastprof.wording.screen import fit_text
+
+MOSTLY: Final = 0.7
+"""A cause is in one place if this share of its time is there."""
+NEARLY_ALL: Final = 0.9
+"""A title names what explains this share of its cause without the share."""
+NOTABLE: Final = 0.1
+"""A cost is an upper bound if something else goes on for this share of it."""
+
+TITLES: Final = {
+    "input": "{} for input",
+    "compilation": "{} while programs are traced and compiled",
+    "transfer": "{} for copies between host and device",
+    "straggler": "{} for another device or host",
+    "launch": "{} for the host to start work",
+    "queue": "{} to begin work that was launched already",
+    "between_kernels": "{} between kernels that were launched in time",
+    "python": "{} while Python runs",
+    "silent": "{} while threads of the host record nothing",
+    "tail": "{} after the last work, until the step ends",
+    "host_compute": "{} while ops run on the host",
+    "eager": "{} while ops are dispatched one by one",
+    "callback": "{} for callbacks to the host",
+    "checkpoint": "{} while a checkpoint is written",
+    "evaluation": "Evaluation takes time from training",
+    "logging": "Logging and metrics take time from training",
+    "lock": "{} while a thread waits for a lock",
+    "garbage_collection": "{} while Python collects garbage",
+    "memory_pressure": "{} for memory",
+    "small_ops": "{} between ops that take less time than their launches",
+    "outside_compilation": "{} for ops outside of compiled programs",
+    "idle": "{} for a reason that is not recorded",
+}
+"""What each cause of a gap is, after a subject with its verb: "The GPU waits"."""
+_UNSURE: Final = ("silent", "tail", "launch", "queue", "between_kernels", "python", "idle", "straggler")
+_OF_COLLECTIVES: Final = "communication"
+"""Judged with what is known of collectives."""
+
+SHORT_PS: Final = 10_000_000
+"""Work between gaps that takes less is too short for what it costs to launch."""
+_OFTEN: Final = 20
+_PER_PYTHON: Final = 4
+"""Python runs between launches if there are at most this number of launches to each piece of it."""
+_LETTERS: Final = 60
+"""Longer names of events are cut in titles; the column annotation has them."""
+_EAGER: Final = compile_late(r"^Eager(Local|Kernel)?Execute(?!.*__inference_)|^TFE_Py_FastPath|^[\w/]+:\w+$")
+"""Events of TensorFlow that execute a single op."""
+
+
+def find_idle_time(facts: DiagnosisFacts) -> Iterator[Finding]:
+    between = _measure_python_between(facts)
+    for recorded, rows in facts.lost.items():
+        if recorded in (_OF_COLLECTIVES, "lost_records") or (between and recorded == "python"):
+            continue
+        slow = sum_slow_step_time(facts, recorded)
+        time = facts.explanations(recorded) - slow
+        event = _get_main_event(time)
+        cause = _refine_cause(facts, recorded, rows, event)
+        others = slow.total() + (facts.waited_between_ps if recorded == "idle" else 0)
+        cost = facts.per_device(sum_exactly(rows.time_ps) - others + (between if recorded == "launch" else 0))
+        if cost <= 0:
+            continue
+        beside = facts.per_device(facts.beside_ps(recorded))
+        waits = event is not None and cause in _UNSURE and waits_for_device(event)
+        known = None if waits else event
+        yield Finding(
+            cause,
+            TITLES[cause].format(facts.devices()) + _format_place(facts, time, known),
+            cost,
+            _judge_certainty(facts, cause, event),
+            f"gaps.by_cause?cause={recorded}",
+            _get_gap_advice(facts, cause),
+            is_bound=beside > NOTABLE * cost,
+            host=rows.mostly(rows.host, MOSTLY),
+            device=rows.mostly(rows.device, MOSTLY),
+            step=None if slow else _find_main_step(facts, recorded),
+            annotation=known,
+            detail=f"Meanwhile the host waits for the device: {fit_text(str(event), _LETTERS)}."
+            if waits
+            else _describe_bound(beside)
+            if beside > NOTABLE * cost
+            else None,
+        )
+
+
+def _get_main_event(time: Counter[str | None]) -> str | None:
+    """What explains the most time of a cause of gaps; None: nothing does, or less than is unexplained."""
+    event, _ = max(time.items(), key=lambda one: one[1], default=(None, 0))
+    return event
+
+
+def _format_place(facts: DiagnosisFacts, time: Counter[str | None], event: str | None) -> str:
+    """The end of a title: what explains the cause, with its share unless that is nearly all."""
+    if event is None:
+        return ""
+    share, name = time[event] / max(time.total(), 1), fit_text(facts.names.called(event), _LETTERS)
+    return f": {name}" if share >= NEARLY_ALL else f", most for {name} ({100 * share:.0f} %)"
+
+
+_LAUNCHED: Final = frozenset(("launch", "queue", "between_kernels"))
+"""Causes that only recorded launches show."""
+
+
+def _judge_certainty(facts: DiagnosisFacts, cause: str, event: str | None) -> str:
+    """Names of PyTorch's annotations are the user's own: that one loads data is not certain because of its words.
+    Without recorded launches, ops of the host are only known to run meanwhile."""
+    if cause == "tail":
+        return POSSIBLE
+    on_gpu = facts.framework == PYTORCH and facts.hardware != CPU_ONLY
+    by_words = cause == "input" and not (event or "").startswith("enumerate(Data")
+    beside = cause == "host_compute" and not _LAUNCHED.intersection(facts.lost)
+    return LIKELY if (on_gpu and (by_words or beside)) or cause in _UNSURE else CERTAIN
+
+
+def _describe_bound(beside_ps: int) -> str:
+    return (
+        f"For {format_time(beside_ps)} of it other threads launch, copy or compile, or another device "
+        "works: the device "
+        "may have to wait for that anyway."
+    )
+
+
+def _measure_python_between(facts: DiagnosisFacts) -> int:
+    """The time that Python takes between ops that are executed one by one: a part of what that costs; 0: other Python,
+    or ops of threads, whose runs hold what is between them.
+
+    Python  |-----|  |-----|  |-----|
+    launch        |-|      |-|      |-|
+    device          |op|     |op|     |op|
+    """
+    launches, python = facts.lost_to("launch"), facts.lost_to("python")
+    few = _PER_PYTHON * sum_exactly(python.count) < sum_exactly(launches.count)
+    if not len(launches) or not len(python) or _is_on_cpu(facts) or few:
+        return 0
+    cause = _refine_cause(facts, "launch", launches, _get_main_event(facts.explanations("launch")))
+    return sum_exactly(python.time_ps) if cause in ("eager", "small_ops") else 0
+
+
+def _refine_cause(facts: DiagnosisFacts, cause: str, rows: LostTime, event: str | None) -> str:
+    """The cause as other reports know it better."""
+    if cause == "callback" and facts.figure("hlo_stats", "outside_compilation_share"):
+        return "outside_compilation"
+    return _refine_launch(facts, rows, event) if cause == "launch" else cause
+
+
+def _refine_launch(facts: DiagnosisFacts, rows: LostTime, event: str | None) -> str:
+    """Why launches take the time: ops that are executed one by one, ops that are too short, or late launches."""
+    if _is_on_cpu(facts):
+        return "small_ops"  # threads wait for no launches; what is called so are runs of short ops
+    count = min(sum_exactly(rows.count), facts.launch_waits)
+    if count < _OFTEN * facts.device_count:
+        return "launch"
+    if facts.framework == TENSORFLOW and event and _EAGER.search(event):
+        return "eager"
+    return "small_ops" if facts.compute_ps < count * SHORT_PS else "launch"
+
+
+def _is_on_cpu(facts: DiagnosisFacts) -> bool:
+    """Whether threads are the device of a program of PyTorch."""
+    return facts.framework == PYTORCH and facts.hardware == CPU_ONLY
+
+
+def _get_gap_advice(facts: DiagnosisFacts, cause: str) -> str:
+    return facts.advise(ON_CPU.get(cause, cause) if _is_on_cpu(facts) else cause)
+
+
+def _find_main_step(facts: DiagnosisFacts, cause: str) -> int | None:
+    """The step with most of the time of a cause; None: no step has that much, or it is between steps."""
+    steps, of_causes = facts.time_by_step
+    time = of_causes[:, GAP_CAUSES.index(cause)]
+    if not time.any() or time.max() < MOSTLY * time.sum():
+        return None
+    step = int(steps[time.argmax()])
+    return None if step == BETWEEN_STEPS else step
+
+
+EARLY: Final = ("input", "python", "transfer")
+"""Causes that come once before the second step only: iterators are built, first batches are loaded and copied."""
+_RECORDED: Final = {
+    "launch": "launch", "small_ops": "launch", "eager": "launch", "memory_pressure": "memory_pressure",
+    **{cause: cause for cause in EARLY},
+}  # fmt: skip
+"""By cause of a finding, that of its gaps."""
+_LEAST_WAITS: Final = {"launch": 20, "memory_pressure": 1, **dict.fromkeys(EARLY, 1)}
+_FEWEST_STEPS: Final = 3
+"""A device that waits less often for a cause may do so in each of few steps."""
+
+
+@dataclass(frozen=True, slots=True)
+class OneTimeWaits:
+    """Waits that come once, of all devices: how many, their time, and the longest."""
+
+    count: int
+    time_ps: int
+    longest_ps: int
+
+
+NEVER: Final = OneTimeWaits(0, 0, 0)
+
+
+def split_start_up(facts: DiagnosisFacts, finding: Finding) -> list[Finding]:
+    """The finding, or what of it recurs, and what comes once."""
+    once = find_one_time_waits(facts, finding.cause)
+    time_ps = facts.per_device(once.time_ps)
+    if not time_ps or finding.cost_ps is None:
+        return [finding]
+    time_ps = min(time_ps, finding.cost_ps)
+    first = replace(finding, cause=_RECORDED[finding.cause], cost_ps=time_ps, is_once=True)
+    rest = finding.cost_ps - time_ps
+    if finding.cause in EARLY and rest > 0:
+        return [replace(finding, cost_ps=rest), first]
+    title = TITLES[finding.cause].format(facts.devices())
+    return [replace(finding, cost_ps=rest, title=title, annotation=None, source=None), first] if rest > 0 else [first]
+
+
+def find_one_time_waits(facts: DiagnosisFacts, cause: str) -> OneTimeWaits:
+    """Of the cause of a finding. NEVER: some device has no such wait."""
+    recorded = _RECORDED.get(cause)
+    rows = facts.lost_to(str(recorded))
+    if not len(rows) or any(map(_is_moving, rows.event)):
+        return NEVER
+    every, pieces = facts.gaps, facts.gaps.pieces(str(recorded))
+    if recorded in EARLY:
+        pieces = pieces[_is_early(facts, pieces)]
+    times: dict[tuple[str, str], list[int]] = {}
+    for place, time_ps in zip(pieces.device.tolist(), pieces.duration_ps.tolist(), strict=True):
+        times.setdefault((every.hosts[every.host_of[place]], every.devices[place]), []).append(time_ps)
+    found = []
+    for host, device, time_ps, count in zip(
+        rows.host, rows.device, rows.time_ps.tolist(), rows.count.tolist(), strict=True
+    ):
+        longest = sorted(times.get((host, device), ()), reverse=True)
+        found.append(_take_one_time(longest, time_ps) if count >= _LEAST_WAITS[str(recorded)] else [])
+    if not all(found):
+        return NEVER
+    return OneTimeWaits(sum(map(len, found)), sum(map(sum, found)), max(map(max, found)))
+
+
+def _is_early(facts: DiagnosisFacts, pieces: LargestGaps) -> Bools:
+    """Return which waits are in the first step or begin before any of later steps; none if there are few steps."""
+    steps = facts.time_by_step[0]
+    steps = steps[steps != BETWEEN_STEPS]
+    if len(steps) < _FEWEST_STEPS:
+        return np.zeros(len(pieces), np.bool_)
+    later = pieces.start_ps[pieces.step > steps[0]].min(initial=np.iinfo(np.int64).max)
+    early: Bools = (pieces.step == steps[0]) | ((pieces.step == BETWEEN_STEPS) & (pieces.start_ps < later))
+    return early
+
+
+def _take_one_time(times: list[int], left: int) -> list[int]:
+    """The waits that come once. ``times``: the longest, in order; ``left``: of all waits of the device."""
+    count = 0
+    while count < len(times) and 2 * times[count] >= left:
+        left -= times[count]
+        count += 1
+    apart = [place for place, (one, after) in enumerate(pairwise(times), 1) if one >= _MUCH_LONGER * after]
+    return times[: apart[0]] if count and apart else times[:count]
+
+
+_MUCH_LONGER: Final = 10
+
+
+def _is_moving(event: str | None) -> bool:
+    """Whether the allocator moves what it has: memory that is used for the first time is not fragmented."""
+    return event is not None and "defragment" in event.lower()
+
+
+FIRST_STEP: Final = 0.9
+"""A cause is of the first step only if this share of its time is there."""
+FEWEST_STEPS: Final = 3
+_ONLY_FIRST: Final = (
+    "It is in the first step only and does not come again: run some steps before the capture starts, and look at the "
+    "other findings first."
+)
+
+
+def add_context(facts: DiagnosisFacts, finding: Finding) -> Finding:
+    """The finding with what other reports know of it."""
+    found = replace(finding, source=finding.source or _find_source(facts, finding.annotation))
+    if found.is_once and found.cause in EARLY:
+        detail = _describe_once(find_one_time_waits(facts, found.cause))
+        return replace(found, certainty=LIKELY, is_bound=False, advice=_FIRST_BATCHES, detail=detail)
+    more = _OF_CAUSE.get(found.cause)
+    return found if more is None else more(facts, found)
+
+
+_FIRST_BATCHES: Final = (
+    "It comes before the second step only, as when iterators are built and first batches are loaded, and does not come "
+    "again: run some steps before the capture starts, and look at the other findings first."
+)
+
+
+def _find_source(facts: DiagnosisFacts, annotation: str | None) -> str | None:
+    """Where a function of Python is defined, if the tracer recorded one of the name."""
+    if annotation is None:
+        return None
+    if is_frame(annotation):
+        frame = parse_frame(facts.names.callers.get(annotation, annotation))
+        return None if frame.line is None else f"{frame.file}:{frame.line}"
+    return facts.names.defined.get(annotation) or None
+
+
+# ---- by cause
+
+
+def _add_input(facts: DiagnosisFacts, finding: Finding) -> Finding:
+    """The iterator that calls of the slow pipeline wait for, if these calls explain half of the cost."""
+    finding = _add_python(facts, finding)
+    row = find_slow_pipeline(facts, finding)
+    event = finding.annotation
+    if row is None and event is not None and (kind := _find_queue_cause(event)) is not None:
+        return replace(finding, advice=facts.advise(kind))
+    if row is None:
+        return replace(finding, advice=f"{make_faster(event)}{_advise_loading_ahead(facts, finding)}")
+    share, pipeline, of_each = (
+        format_measure(row["critical_share"], "share"),
+        row["pipeline"],
+        format_time(row["critical_ps"]),
+    )
+    text = f"{row['name']} takes {share} of the calls of the tf.data pipeline {pipeline}, {of_each} of each."
+    change, now, then = (facts.figure("tf_data", name) for name in ("best_change", "batch_ps", "best_batch_ps"))
+    known = change is not None and facts.figure("tf_data", "slow_pipeline") == pipeline
+    if known and isinstance(now, int) and isinstance(then, int):
+        text += f" With {change}, a batch would take {format_time(then)} instead of {format_time(now)}."
+    suggestion = row["suggestion"]
+    others = "" if facts.framework == TENSORFLOW and known else f" {finding.advice}"
+    detail = f"{text} {finding.detail}" if finding.detail else text
+    return replace(finding, detail=detail, advice=f"{suggestion}{others}" if suggestion else finding.advice)
+
+
+def _advise_loading_ahead(facts: DiagnosisFacts, finding: Finding) -> str:
+    """How to load ahead: in tf.data if the program uses it, with the DataLoader if the program waits for one in at
+    least half of the cost."""
+    if facts.figure("tf_data", "pipeline_count") and facts.framework == TENSORFLOW:
+        return f"{finding.advice} The report tf_data names the slow stage."
+    if 2 * facts.loader.waited_ps < max(finding.cost_ps or 0, 1):
+        return finding.advice
+    return facts.advise(OF_LOADER_ON_CPU if facts.hardware == CPU_ONLY else OF_LOADER)
+
+
+def _find_queue_cause(event: str) -> str | None:
+    """Return the cause for advice if the event waits for loader workers or a queue, else None."""
+    if _OF_WORKERS.search(event):
+        return WITH_WORKERS
+    return OF_QUEUE if asks_queue(event) else None
+
+
+_OF_WORKERS: Final = compile_late(r"_MultiProcessingDataLoaderIter|dataloader\.py.* (?:_try_get_data|_get_data)$")
+_CALLS_PYTHON: Final = ("PyFunc", "PyFuncStateless", "EagerPyFunc")
+
+
+def _add_python(facts: DiagnosisFacts, finding: Finding) -> Finding:
+    """That functions of the pipeline call Python, if this takes half of the cost or more."""
+    rows = [row for row in facts.table("op_stats", "ops").to_pylist() if row["type"] in _CALLS_PYTHON]
+    total = sum(row["total_ps"] for row in rows)
+    if not rows or 2 * total < (finding.cost_ps or 0):
+        return finding
+    calls, most = sum(row["occurrences"] for row in rows), max(rows, key=lambda row: int(row["total_ps"]))
+    text = (
+        f"{count_noun(calls, 'call', 'calls')} of Python from tf.data ({most['name']}) take "
+        f"{format_time(total)} in all."
+    )
+    detail = f"{text} {finding.detail}" if finding.detail else text
+    return replace(finding, detail=detail, advice=f"{_ONE_AT_A_TIME} {finding.advice}")
+
+
+_ONE_AT_A_TIME: Final = (
+    "tf.py_function and tf.numpy_function run one at a time, whatever num_parallel_calls is, because Python has one "
+    "lock: write the function with ops of TensorFlow, or let processes of their own prepare the data."
+)
+
+
+def find_slow_pipeline(facts: DiagnosisFacts, finding: Finding) -> Mapping[str, Any] | None:
+    """The row of the table bottlenecks that explains at least half of what input costs; None: none does."""
+    rows = facts.table("tf_data", "bottlenecks").slice(0, 1).to_pylist()
+    explains = rows and finding.cost_ps is not None and 2 * rows[0]["total_ps"] >= finding.cost_ps
+    return rows[0] if explains else None
+
+
+def _add_compilation(facts: DiagnosisFacts, finding: Finding) -> Finding:
+    """How often what was compiled, and in how many steps."""
+    words = []
+    names = [(count, name) for name, count in facts.names.compiled.items()]
+    if count := sum(count for count, _ in names):
+        most, name = max(names)
+        words.append(count_noun(count, "compilation or trace", "compilations or traces"))
+        words[-1] += f", {most:,} of them of the function {name}." if name else "."
+    traced = facts.table("op_stats", "tf_functions").to_pylist()
+    traced = [row for row in traced if row["mode"] == "traced"]
+    if traced:
+        row = max(traced, key=lambda row: int(row["self_ps"]))
+        words.append(f"{count_noun(row['calls'], 'call', 'calls')} of {row['name']} traced it; since the "
+                     "program began it "
+                     f"was traced {count_noun(row['tracing_count'], 'time', 'times')}.")  # fmt: skip
+    by_step = sum_time_by_step(facts, finding.cause)
+    count = int(facts.figure("steps", "step_count") or 0)
+    if by_step:
+        most_ps = max(by_step.values())
+        several = sum(time_ps * 10 >= most_ps for time_ps in by_step.values())
+        words.append(f"{several} of {count_noun(count, 'step', 'steps')} spend time on it.")
+    found = replace(finding, detail=" ".join(words) or None)
+    if _is_only_first(facts, finding.cause, count):
+        return replace(found, certainty=LIKELY, advice=_ONLY_FIRST, is_once=True)
+    return found
+
+
+def sum_time_by_step(facts: DiagnosisFacts, cause: str) -> dict[int, int]:
+    """By step, the time of the cause on all devices."""
+    spent = _sum_step_time(facts, cause)
+    spent.pop(BETWEEN_STEPS, None)
+    return spent
+
+
+def _sum_step_time(facts: DiagnosisFacts, cause: str) -> dict[int, int]:
+    """Return the time of a cause on all devices, by step and BETWEEN_STEPS; steps without any are left out."""
+    steps, time = facts.time_by_step
+    spent = time[:, GAP_CAUSES.index(cause)]
+    return dict(zip(steps[spent > 0].tolist(), spent[spent > 0].tolist(), strict=True))
+
+
+def _is_only_first(facts: DiagnosisFacts, cause: str, step_count: int) -> bool:
+    """Return whether nearly all time of the cause is in step 0 or before it: a period of a GPU begins with the work of
+    the step, so that what prepares the first one is in no step."""
+    spent, steps = _sum_step_time(facts, cause), facts.time_by_step[0]
+    if step_count < FEWEST_STEPS or not spent or 0 not in steps:
+        return False
+    return spent.get(BETWEEN_STEPS, 0) + spent.get(0, 0) >= FIRST_STEP * sum(spent.values())
+
+
+def _add_transfer(facts: DiagnosisFacts, finding: Finding) -> Finding:
+    """Copies by direction, those that devices wait for longest first."""
+    rows = [row for row in facts.table("communication", "kinds").to_pylist() if row["scope"] == WITH_HOST]
+    rows = sorted((row for row in rows if row["exposed_ps"]), key=lambda row: -int(row["exposed_ps"]))
+    words = [_describe_copies(row) for row in rows if row["exposed_ps"] * 20 >= rows[0]["exposed_ps"]]
+    found = replace(finding, detail=" ".join(words) or None, advice=_advise_on_copies(facts, finding, rows))
+    if not is_filled_by_copies(facts.table("communication", "devices"), facts.table("communication", "kinds")):
+        return found
+    return replace(found, advice=facts.advise(MORE_THAN_COMPUTE))
+
+
+def _advise_on_copies(facts: DiagnosisFacts, finding: Finding, rows: Sequence[Mapping[str, Any]]) -> str:
+    """Advice on copies of the direction that devices wait for, or on both."""
+    exposed = {row["kind"]: int(row["exposed_ps"]) for row in rows}
+    for kind, cause in (("copy host to device", TO_DEVICE), ("copy device to host", TO_HOST)):
+        if exposed.get(kind, 0) >= _ONE_WAY * sum(exposed.values()) > 0:
+            return facts.advise(cause)
+    return finding.advice
+
+
+_ONE_WAY: Final = 0.9
+"""Copies of this share of the time are what to avoid."""
+
+
+def _describe_copies(row: Mapping[str, Any]) -> str:
+    exposed, total = format_time(row["exposed_ps"]), format_time(row["time_ps"])
+    count = count_noun(row["occurrences"], "operation", "operations")
+    move, take = ("moves", "takes") if row["occurrences"] == 1 else ("move", "take")
+    size = "" if row["moved_bytes"] is None else f" {move} {format_size(row['moved_bytes'])} in all and"
+    return f"{count} ({row['kind']}){size} {take} {total}; no compute hides {exposed} of that."
+
+
+def _add_launch(facts: DiagnosisFacts, finding: Finding) -> Finding:
+    """How often devices wait for a launch, and what they run between."""
+    time_ps = sum_exactly(facts.lost_to("launch").time_ps)
+    if not time_ps or not facts.launch_waits:
+        return finding
+    once = find_one_time_waits(facts, finding.cause)
+    if finding.is_once:
+        return replace(finding, detail=_describe_once(once), advice=_FIRST_LAUNCH)
+    count = max(facts.launch_waits - once.count, 1)
+    rest_ps = time_ps - once.time_ps
+    waits = _format_each(count, "wait", "waits", rest_ps)
+    if not facts.kernels:
+        return replace(finding, detail=f"{waits}.")
+    kernels = _format_each(facts.kernels, "kernel", "kernels", int(facts.figure("kernel_stats", "total_ps") or 0))
+    kernels += " was launched" if facts.kernels == 1 else " were launched"
+    if count == facts.kernels:
+        return replace(finding, detail=f"{kernels}; devices wait {format_time(rest_ps // count)} for each.")
+    return replace(finding, detail=f"{waits}; {kernels}.")
+
+
+def _format_each(count: int, one: str, more: str, time_ps: int) -> str:
+    """Return how many there are, and how long each takes: one has no average."""
+    return f"{count_noun(count, one, more)} of {format_time(time_ps // count)}{' on average' if count > 1 else ''}"
+
+
+def _describe_once(once: OneTimeWaits) -> str:
+    longest = format_time(once.longest_ps)
+    return f"One wait of {longest}." if once.count == 1 else f"{once.count} waits, the longest {longest}."
+
+
+_FIRST_LAUNCH: Final = (
+    "It is far longer than the other waits, as when kernels and libraries are loaded at their first use, "
+    "which does not come again: run some steps before the capture starts, and look at the other findings first."
+)
+
+
+def _add_queue(facts: DiagnosisFacts, finding: Finding) -> Finding:
+    """How often work waits that was launched."""
+    rows = facts.lost_to(finding.cause)
+    count = sum_exactly(rows.count)
+    longest = f", the longest {format_time(int(rows.longest_ps.max()))}" if count > 1 else ""
+    return replace(finding, detail=f"{_format_each(count, 'wait', 'waits', sum_exactly(rows.time_ps))}{longest}.")
+
+
+def _add_memory(facts: DiagnosisFacts, finding: Finding) -> Finding:
+    """What is allocated, and how full and how fragmented the allocator with the largest peak is."""
+    if finding.is_once:
+        once = _describe_once(find_one_time_waits(facts, finding.cause))
+        return replace(finding, certainty=LIKELY, advice=_FIRST_USE, detail=once)
+    if finding.detail is not None:
+        return finding  # a leak, which memory_profile describes
+    figure = {name: facts.figure("memory_profile", name) for name in _MEMORY}
+    if not figure["snapshot_count"]:
+        return finding
+    words = []
+    sizes = facts.table("memory_profile", "ops")["allocated_bytes"].to_pylist()
+    if figure["allocation_count"] and any(sizes):
+        many = count_noun(int(figure["allocation_count"]), "allocation takes", "allocations take")
+        words.append(f"{many} {format_size(sum(sizes))} in all.")
+    peak, capacity, share = (figure[name] for name in ("peak_bytes", "capacity_bytes", "fragmentation_share"))
+    if isinstance(peak, int) and isinstance(capacity, int):
+        words.append(f"At the peak {format_size(peak)} of {format_size(capacity)} are in use.")
+    if isinstance(share, float):
+        words.append(f"The free memory is fragmented to {format_measure(share, 'share')}.")
+    found = replace(finding, detail=" ".join(words) or None)
+    is_scarce = not isinstance(peak, int) or not isinstance(capacity, int) or 2 * peak >= capacity
+    return found if is_scarce else replace(found, advice=_ENOUGH_MEMORY)
+
+
+_FIRST_USE: Final = (
+    "It is far longer than the other waits, as when memory is used for the first time, which does not come "
+    "again: run some steps before the capture starts, and look at the other findings first."
+)
+_ENOUGH_MEMORY: Final = (
+    "Memory is not scarce, but allocating it takes time: allocate once and use the same buffers in every step."
+)
+_MEMORY: Final = ("snapshot_count", "allocation_count", "peak_bytes", "capacity_bytes", "fragmentation_share")
+
+
+def _add_idle(facts: DiagnosisFacts, finding: Finding) -> Finding:
+    """To record more of the host helps only if its Python is not recorded, nor was asked for."""
+    between = facts.between_steps_share("idle")
+    where = f"{format_measure(between, 'share')} of it is between steps." if between >= _MOSTLY_BETWEEN else None
+    details = [finding.detail, where, describe_use(facts)]
+    finding = replace(finding, detail=" ".join(filter(None, details)) or None)
+    has_all = facts.names.has_python or (facts.levels is not None and facts.levels.has_all)
+    if has_all:
+        return replace(finding, advice=_NOTHING_KNOWN)
+    return replace(finding, advice=f"{_BETWEEN_STEPS} {finding.advice}") if where else finding
+
+
+_MOSTLY_BETWEEN: Final = 0.9
+_BETWEEN_STEPS: Final = (
+    "Programs often load the next batch between steps: put an annotation around that, which names the time."
+)
+
+
+_NOTHING_KNOWN: Final = (
+    "Threads of the host and Python are recorded, and they do nothing meanwhile that explains it: look at the longest "
+    "gap on the timeline. What is waited for may be another process, another host or storage."
+)
+_OF_CAUSE: Final[Mapping[str, Callable[[DiagnosisFacts, Finding], Finding]]] = {
+    "input": _add_input,
+    "compilation": _add_compilation,
+    "transfer": _add_transfer,
+    "launch": _add_launch,
+    "queue": _add_queue,
+    "between_kernels": _add_queue,
+    "small_ops": _add_launch,
+    "eager": _add_launch,
+    "memory_pressure": _add_memory,
+    "idle": _add_idle,
+}

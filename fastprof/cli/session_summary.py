@@ -1,0 +1,334 @@
+"""The content of a session that ``fastprof info`` shows: what is gathered for all its formats, and its text, which is a
+summary, then hosts, planes, lines and faults."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from fastprof.cli.messages import ProgressLine
+from fastprof.cli.output import describe_hidden
+from fastprof.decode.plane_kinds import get_vendor_word
+from fastprof.render import as_text
+from fastprof.render.table_forms import Look
+from fastprof.wording.quantities import count_noun, format_size, format_time
+
+if TYPE_CHECKING:
+    from fastprof.derive.host import Host
+    from fastprof.profile.profile import Profile
+
+
+_MADE = "transcribed_from"
+"""A stat of the plane that the reader of other formats makes."""
+_KIND_STATS = ("device_type_string", "device_vendor")  # stats that name the kind of device, best first
+
+
+class SessionSummary(NamedTuple):
+    """A session. ``hosts``, ``planes`` and ``lines`` have counts and times next to their own columns."""
+
+    summary: dict[str, Any]
+    hosts: pa.Table
+    planes: pa.Table
+    lines: pa.Table
+    import_log: pa.Table
+
+
+def gather_summary(profile: Profile, progress: ProgressLine | None = None) -> SessionSummary:
+    """The content of the session. Reads start and duration of every event once, in bounded memory, and the events of
+    small sessions with GPUs again, to check them: the times of the session are without impossible events."""
+    tables = profile.read("hosts", "planes", "lines", "plane_stats")
+    lines = _name_lines(tables["lines"], tables["planes"])
+    total = sum(tables["lines"]["event_count"].to_pylist())
+    lines = _add_spans(
+        lines, "line_id", _measure_spans(_read_events(profile, total, progress or ProgressLine(None)), "line_id")
+    )
+    planes = _add_spans(
+        _describe_planes(tables["planes"], tables["plane_stats"]), "plane_id", _measure_spans(lines, "plane_id")
+    )
+    counts = Counter(planes["host"].to_pylist())
+    plane_counts = [counts[host] for host in tables["hosts"]["host"].to_pylist()]
+    hosts = _add_columns(tables["hosts"], plane_count=pa.array(plane_counts, pa.int64()))
+    hosts = _add_spans(hosts, "host", _measure_spans(planes, "host"))
+    summary = {
+        "run": profile.run,
+        "hosts": hosts.num_rows,
+        "planes": planes.num_rows,
+        "lines": lines.num_rows,
+        "events": pc.sum(lines["event_count"], min_count=0).as_py(),
+        "size_bytes": sum(hosts["size_bytes"].to_pylist()),
+        "first_start_ps": pc.min(lines["first_start_ps"]).as_py(),
+        "last_end_ps": pc.max(lines["last_end_ps"]).as_py(),
+        "devices": _count_devices(planes),
+    }
+    if total <= _MOST_CHECKED and any(one["type"] == "GPU" for one in summary["devices"]):
+        summary |= _drop_impossible(profile)
+    return SessionSummary(summary, hosts, planes, lines, profile.import_log)
+
+
+_MOST_CHECKED = 4_000_000
+"""Events of a session that are checked against each other: all of a host are in memory then."""
+
+
+def _drop_impossible(profile: Profile) -> dict[str, Any]:
+    """First and last time of a session without events that others contradict; nothing if there are none. Adds rows to
+    ``import_log``."""
+    from fastprof.analyses.runner import map_hosts
+    from fastprof.derive.ops.record_checks import RECORD_STATS, check_records, find_extent
+    from fastprof.tables.needs import Needs
+
+    def checked(host: Host) -> tuple[bool, tuple[int, int] | None]:
+        check_records(host.raw)
+        return bool(host.raw.impossible), find_extent(host.raw)
+
+    found = map_hosts(profile.table_set, Needs(stats=RECORD_STATS), checked)
+    extents = [extent for _, extent in found if extent is not None]
+    if not extents or not any(has for has, _ in found):
+        return {}
+    firsts, lasts = zip(*extents, strict=True)
+    return {"first_start_ps": min(firsts), "last_end_ps": max(lasts)}
+
+
+# ---- times of events
+
+_LAST_PS = 2**63 - 1
+_EXTREMES = {"event_count": "sum", "first_start_ps": "min", "last_end_ps": "max"}
+
+
+def _read_events(profile: Profile, total: int, progress: ProgressLine) -> pa.Table:
+    """The span of the events of each line, batch by batch."""
+    progress.hidden.add("decoding")
+    parts = []
+    done = 0
+    for batch in profile.scan(columns=["line_id", "start_ps", "duration_ps"]):
+        start = batch["start_ps"]
+        columns = [batch["line_id"], pa.repeat(1, len(batch)), start, _compute_ends(start, batch["duration_ps"])]
+        parts.append(_measure_spans(pa.table(columns, ["line_id", *_EXTREMES]), "line_id"))
+        done += batch.num_rows
+        progress("reading events", done, total)
+    return pa.concat_tables(parts)
+
+
+def _compute_ends(start: pa.Array, duration: pa.Array) -> pa.Array:
+    """Where events end; the limit of 64 bits for those that end beyond it."""
+    room = pc.subtract(_LAST_PS, pc.max_element_wise(start, 0))
+    back = pc.subtract(-_LAST_PS - 1, pc.min_element_wise(start, 0))
+    return pc.add(start, pc.max_element_wise(pc.min_element_wise(duration, room), back))
+
+
+def _measure_spans(rows: pa.Table, key: str) -> pa.Table:
+    """By key: number of events, first start, last end; null if no event has a start."""
+    sums = rows.group_by(key).aggregate(list(_EXTREMES.items()))
+    return sums.select([key, *map("_".join, _EXTREMES.items())]).rename_columns([key, *_EXTREMES])
+
+
+def _add_spans(table: pa.Table, key: str, spans: pa.Table) -> pa.Table:
+    """The table with the span of each row, found by its key."""
+    places = _find_rows(table, key, spans)
+    columns = {name: spans[name].take(places).combine_chunks() for name in _EXTREMES}
+    return _add_columns(table, **columns | {"event_count": columns["event_count"].fill_null(0)})
+
+
+def _find_rows(table: pa.Table, key: str, other: pa.Table) -> pa.Array:
+    """For each row of the table, the row of the other one with the same key; null: there is none."""
+    rows = {value: row for row, value in enumerate(other[key].to_pylist())}
+    return pa.array([rows.get(value) for value in table[key].to_pylist()], pa.int64())
+
+
+# ---- planes, lines, devices
+
+
+def _describe_planes(planes: pa.Table, stats: pa.Table) -> pa.Table:
+    """The planes with their kind of device. That which says what a trace of another format was is not listed: the trace
+    has no such process."""
+    made = stats.filter(pc.equal(stats["stat"].cast(pa.string()), _MADE))["plane_id"]
+    planes = planes.filter(pc.invert(pc.is_in(planes["plane_id"], value_set=made)))
+    kinds = _find_device_kinds(stats)
+    columns = (planes[name].to_pylist() for name in ("plane_id", "name", "device_type"))
+    rows = zip(*columns, strict=True)
+    kind = [kinds.get(plane) or get_vendor_word(name) if device else None for plane, name, device in rows]
+    own = planes.select(["plane_id", "host", "name", "device_type", "device_ordinal", "line_count"])
+    return _add_columns(own, device_kind=pa.array(kind, pa.string()))
+
+
+def _find_device_kinds(stats: pa.Table) -> dict[int, str]:
+    rows = stats.filter(pc.is_in(stats["stat"].cast(pa.string()), value_set=pa.array(_KIND_STATS)))
+    named = [row for row in rows.select(["plane_id", "stat", "str_value"]).to_pylist() if row["str_value"]]
+    named.sort(key=lambda row: _KIND_STATS.index(row["stat"]), reverse=True)  # the best comes last and stays
+    return {row["plane_id"]: row["str_value"] for row in named}
+
+
+def _name_lines(lines: pa.Table, planes: pa.Table) -> pa.Table:
+    """The lines with the names of their host and plane."""
+    places = _find_rows(lines, "plane_id", planes)
+    host, plane = (planes[name].cast(pa.string()).take(places).combine_chunks() for name in ("host", "name"))
+    return _add_columns(lines.select(["line_id", "plane_id", "name", "display_name"]), host=host, plane=plane)
+
+
+def _count_devices(planes: pa.Table) -> list[dict[str, Any]]:
+    """The number of devices of each type and kind, in order of first appearance."""
+    kinds = zip(planes["device_type"].to_pylist(), planes["device_kind"].to_pylist(), strict=True)
+    counts = Counter(pair for pair in kinds if pair[0] not in (None, "CUSTOM"))
+    return [{"type": type_, "kind": kind, "count": count} for (type_, kind), count in counts.items()]
+
+
+_DESCRIPTIONS = {
+    "device_kind": "kind of device, as the plane records it; null: not recorded, or not a device",
+    "host": "host",
+    "plane": "name of the plane",
+    "plane_count": "selected planes",
+    "event_count": "selected events",
+    "first_start_ps": "start of the first event; null: no event has a start",
+    "last_end_ps": "end of the event that ends last, at most 2^63 - 1; null: no event has a start",
+}
+
+
+def _add_columns(table: pa.Table, **columns: pa.Array) -> pa.Table:
+    for name, values in columns.items():
+        metadata = {"description": _DESCRIPTIONS[name], **({"unit": "ps"} if name.endswith("_ps") else {})}
+        table = table.append_column(pa.field(name, values.type, metadata=metadata), values)
+    return table
+
+
+def write_sections(facts: SessionSummary, limit: int | None) -> Iterator[bytes]:
+    """The JSON document."""
+    from fastprof.render import as_json
+
+    tables = {"hosts": facts.hosts, "planes": facts.planes, "lines": facts.lines, "import_log": facts.import_log}
+    return as_json.write_sections(facts.summary, {name: table.slice(0, limit) for name, table in tables.items()})
+
+
+def format_summary(facts: SessionSummary, look: Look, limit: int | None) -> Iterator[str]:
+    """The lines of the text; at most ``limit`` rows of each table."""
+    for label, text in _list_facts(facts):
+        yield from as_text.wrap_paragraph(text, look, f"{label:<9}")
+    yield from _format_section("Hosts", _make_host_rows(facts.hosts), look, limit)
+    yield from _format_section("Planes", _make_plane_rows(facts), look, limit)
+    yield from _format_section("Lines", _make_line_rows(facts), look, limit)
+    yield from _format_recorded(facts.hosts, look, limit)
+    yield from _format_log(facts.import_log, look, limit)
+
+
+def _list_facts(facts: SessionSummary) -> Iterator[tuple[str, str]]:
+    summary = facts.summary
+    yield "Session", _get_place(facts.hosts.column("path").to_pylist())
+    if summary["run"] is not None:
+        yield "Run", summary["run"]
+    yield "Size", f"{format_size(summary['size_bytes'])}, {count_noun(summary['hosts'], 'host', 'hosts')}"
+    lines, planes = count_noun(summary["lines"], "line", "lines"), count_noun(summary["planes"], "plane", "planes")
+    yield "Events", f"{summary['events']:,} on {lines} of {planes}"
+    first, last = summary["first_start_ps"], summary["last_end_ps"]
+    if first is not None and last is not None:
+        yield "Time", f"{format_time(last - first)}, from {format_time(first)} to {format_time(last)}"
+    devices = [device for device in summary["devices"] if device["type"] != "CPU"]  # every host has one of those
+    counts = [
+        f"{device['count']:,} {device['type']}" + (f" ({device['kind']})" if device["kind"] else "")
+        for device in devices or summary["devices"]
+    ]
+    yield "Devices", ", ".join(counts) or "none"
+
+
+def _get_place(paths: list[str]) -> str:
+    """The only file, or the directory that contains all of them, else their names."""
+    if len(paths) == 1:
+        return paths[0]
+    folders = {path.rpartition("/")[0] for path in paths if "/" in path}
+    if len(folders) == 1 and all("/" in path for path in paths):
+        return folders.pop() or "/"
+    return ", ".join(paths[:3]) + (f" and {len(paths) - 3:,} more" if len(paths) > 3 else "")
+
+
+def _make_host_rows(hosts: pa.Table) -> pa.Table:
+    columns = {
+        "host": hosts["host"],
+        "size_bytes": hosts["size_bytes"],
+        "planes": hosts["plane_count"],
+        "events": hosts["event_count"],
+        "started_unix_ns": hosts["start_unix_ns"],
+        "profiled_ps": _subtract_times(hosts["start_unix_ns"], hosts["stop_unix_ns"], 1000),
+    }
+    return pa.table({name: column for name, column in columns.items() if column.null_count < len(column)})
+
+
+def _make_plane_rows(facts: SessionSummary) -> pa.Table:
+    planes = facts.planes
+    columns = {"plane": planes["name"], "device": planes["device_type"], "lines": planes["line_count"]}
+    return _add_times(facts, planes, columns)
+
+
+def _make_line_rows(facts: SessionSummary) -> pa.Table:
+    """One row per line. The display name is shown only when the line has no name, because events show the name."""
+    lines = facts.lines
+    names = zip(lines["name"].to_pylist(), lines["display_name"].to_pylist(), strict=True)
+    columns = {"plane": lines["plane"], "line": pa.array([name or shown for name, shown in names], pa.string())}
+    return _add_times(facts, lines, columns)
+
+
+def _add_times(facts: SessionSummary, table: pa.Table, columns: dict[str, Any]) -> pa.Table:
+    """The columns and the times of their events; before them the host if there are several."""
+    times = {
+        "events": table["event_count"],
+        "first_ps": table["first_start_ps"],
+        "span_ps": _subtract_times(table["first_start_ps"], table["last_end_ps"]),
+    }
+    host = {"host": table["host"]} if facts.hosts.num_rows > 1 else {}
+    return pa.table(host | columns | times)
+
+
+def _subtract_times(starts: pa.ChunkedArray, ends: pa.ChunkedArray, unit_ps: int = 1) -> pa.ChunkedArray:
+    """Picoseconds between times; null if one is unknown, or for more than 106 days, which is damage and no int64."""
+    pairs = zip(starts.to_pylist(), ends.to_pylist(), strict=True)
+    durations = [None if start is None or end is None else (end - start) * unit_ps for start, end in pairs]
+    fitting = [time if time is not None and -(2**63) <= time < 2**63 else None for time in durations]
+    return pa.chunked_array([pa.array(fitting, pa.int64())])
+
+
+def _format_recorded(hosts: pa.Table, look: Look, limit: int | None) -> Iterator[str]:
+    """The errors and warnings that the profiler recorded in the capture."""
+    for title, column in (("Errors", "errors"), ("Warnings", "warnings")):
+        messages = [
+            (f"{row['host']}: " if hosts.num_rows > 1 else "") + message
+            for row in hosts.select(["host", column]).to_pylist()
+            for message in row[column] or ()
+        ]
+        if messages:
+            yield ""
+            yield look.strong(f"{title} recorded by the profiler")
+            for message in messages[:limit]:
+                yield from as_text.wrap_paragraph(message, look)
+            yield from _note_left_out(len(messages), limit)
+
+
+def _format_log(log: pa.Table, look: Look, limit: int | None) -> Iterator[str]:
+    """The import log: per row a line with severity, code, count and place, then the example."""
+    rows = log.to_pylist()
+    if rows:
+        yield ""
+        yield look.strong("Import log")
+    for row in rows[:limit]:
+        several = row["count"] > 1
+        times = f", {row['count']:,} times" if several else ""
+        at = "" if row["first_offset"] is None else f"{', first' * several} at byte {row['first_offset']:,}"
+        where = "" if row["path"] is None else f" in {row['path'].rpartition('/')[2]}"
+        yield from as_text.wrap_paragraph(f"{row['severity']} {row['code']}{times}{at}{where}", look)
+        yield from as_text.wrap_paragraph(row["example"], look, "    ")
+    yield from _note_left_out(len(rows), limit)
+
+
+def _format_section(title: str, table: pa.Table, look: Look, limit: int | None) -> Iterator[str]:
+    yield ""
+    yield look.strong(title)
+    hidden: list[str] = []
+    for line in as_text.lines(table.slice(0, limit), look.narrower(2), left_out=hidden):
+        yield f"  {line}"
+    if hidden:
+        yield from as_text.wrap_paragraph(describe_hidden(hidden), look)
+    yield from _note_left_out(table.num_rows, limit)
+
+
+def _note_left_out(rows: int, limit: int | None) -> Iterator[str]:
+    if limit is not None and rows > limit:
+        yield f"  showing {limit:,} of {rows:,}; --limit all shows the others"

@@ -1,0 +1,502 @@
+"""Device time by cause: windows of devices by step, kind and cause. What is kept of a host when its events are gone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import field, replace
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import numpy as np
+
+from fastprof._native.cause_kernels import gap_sums
+from fastprof.derive.causes.cause_names import GAP_CAUSES
+from fastprof.derive.causes.gaps import GAP, NO_CAUSE, DeviceGaps
+from fastprof.derive.devices.run_environment import HostDevices, count_by_host
+from fastprof.derive.ops.device_time import COMMUNICATION, COMPUTE, KINDS, DeviceTime, Transfer
+from fastprof.derive.ops.op_table import sum_by
+from fastprof.derive.ops.record_checks import HostRecords, explain_missing_records
+from fastprof.schema.columns import ArrayRows, Int32s, Int64s, Objects, Records, UInt8s
+from fastprof.schema.value_classes import dataclass
+from fastprof.tables.host_spill import Stored
+
+if TYPE_CHECKING:
+    from fastprof.tables.host_events import HostEvents
+
+BETWEEN_STEPS: Final = -1
+_NO_TEXTS: Final[dict[str, Any]] = {"none": np.empty(0, np.object_)}
+_NO_NUMBERS: Final[dict[str, Any]] = {"none": np.empty(0, np.int32)}
+_NO_KINDS: Final[dict[str, Any]] = {"none": np.empty(0, np.uint8)}
+CAUSE_NAMES: Final = (*GAP_CAUSES, None)
+"""By number of a cause; the last, of compute, has none."""
+_COMMUNICATION: Final = GAP_CAUSES.index("communication")
+GAP_SUM: Final = np.dtype([
+    ("group", "i4"), ("kind", "i4"), ("cause", "i4"), ("what", "i4"),
+    ("time", "i8"), ("explained", "i8"), ("count", "i8"), ("longest", "i8"), ("longest_begin", "i8"),
+])  # fmt: skip
+"""The struct of csrc/kernels/gap_sums.h; a test compares its size with C's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Budget(ArrayRows):
+    """A row per device, step, kind and cause; ``time_ps`` of a device adds up to its window. ``device``: place in the
+    names of the host, or of SessionBudget; ``step``: of a host the group of the step, in 32 bits, of a session its
+    number; BETWEEN_STEPS: between steps, or in one that not all hosts have; ``kind``: see derive/ops/device_time.py;
+    ``cause``: see CAUSE_NAMES."""
+
+    device: Int32s = field(metadata=_NO_NUMBERS)
+    step: Int64s
+    kind: UInt8s = field(metadata=_NO_KINDS)
+    cause: UInt8s = field(metadata=_NO_KINDS)
+    time_ps: Int64s
+
+
+@dataclass(frozen=True, slots=True)
+class CauseTimes(ArrayRows):
+    """A row per device, cause and kind, in this order; ``event``: what of the host, or of the device if that moves data
+    or waits for queued work, explains most of the time, None: nothing. ``longest_ps``, ``longest_start_ps``: of the
+    longest piece."""
+
+    device: Int32s = field(metadata=_NO_NUMBERS)
+    kind: UInt8s = field(metadata=_NO_KINDS)
+    cause: UInt8s = field(metadata=_NO_KINDS)
+    time_ps: Int64s
+    count: Int64s
+    longest_ps: Int64s
+    longest_start_ps: Int64s
+    event: Objects = field(metadata=_NO_TEXTS)
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainedTime(ArrayRows):
+    """Time of a device that one explanation has, over all steps. ``device``, ``kind``, ``cause``, ``event``: as in
+    Causes."""
+
+    device: Int32s = field(metadata=_NO_NUMBERS)
+    kind: UInt8s = field(metadata=_NO_KINDS)
+    cause: UInt8s = field(metadata=_NO_KINDS)
+    time_ps: Int64s
+    event: Objects = field(metadata=_NO_TEXTS)
+
+
+@dataclass(frozen=True, slots=True)
+class LargestGaps(ArrayRows):
+    """Pieces in which a device does not compute, longest first. ``step``: as in Budget; ``thread``: its name;
+    ``before_op``, ``after_op``: what the device ran before and after; None: unknown."""
+
+    device: Int32s = field(metadata=_NO_NUMBERS)
+    step: Int64s
+    start_ps: Int64s
+    duration_ps: Int64s
+    kind: UInt8s = field(metadata=_NO_KINDS)
+    cause: UInt8s = field(metadata=_NO_KINDS)
+    event: Objects = field(metadata=_NO_TEXTS)
+    thread: Objects = field(metadata=_NO_TEXTS)
+    before_op: Objects = field(metadata=_NO_TEXTS)
+    after_op: Objects = field(metadata=_NO_TEXTS)
+
+
+@dataclass(frozen=True, slots=True)
+class HostBudget:
+    """``devices``: names of those that ran anything; ``events``: of the rows of ``budget``, as in Causes; ``present``:
+    devices of the capture; ``waiting_ps``: of idle time that nothing explains, that in which the host waits for its
+    devices; ``beside_ps``: [device, cause], of the time of these causes that in which something else goes on, see
+    meanwhile; ``apart_ps``: that in no marker of a step and in nothing that runs for one; ``records``: what checks of
+    the host's records show."""
+
+    host: str
+    devices: tuple[str, ...]
+    budget: Budget
+    events: Objects
+    causes: CauseTimes
+    explained: ExplainedTime
+    largest: LargestGaps
+    present: HostDevices
+    waiting_ps: int
+    beside_ps: Int64s
+    apart_ps: Int64s
+    records: HostRecords | None = None
+
+    def for_others(self) -> HostBudget:
+        """Without what only the tables of gaps show: time in a step by device, but that of communication, and events in
+        steps. The time of devices that all work, or that none does, is that of the first of them."""
+        like, budget, explained = self._like(), self.budget, self.explained
+        device = np.where(budget.cause == _COMMUNICATION, budget.device, like[budget.device])
+        rows, place = _find_firsts(budget.cause, device, budget.step)
+        merged = replace(budget[rows], device=device[rows], time_ps=sum_by(place, budget.time_ps, len(rows)))
+        device, numbers = like[explained.device], dict[str | None, int]()
+        event = np.array([numbers.setdefault(one, len(numbers)) for one in explained.event], np.int32)
+        rows, place = _find_firsts(explained.cause, device, explained.kind, event)
+        times = sum_by(place, explained.time_ps, len(rows))
+        of_events = replace(explained[rows], device=device[rows], time_ps=times)
+        return replace(self, budget=merged, explained=of_events, events=self.events[:0].copy())
+
+    def _like(self) -> Int32s:
+        """The first device that works, of those that do, and the first that does not, of the others."""
+        busy = (self.causes.kind == COMPUTE) | (self.causes.kind == COMMUNICATION)
+        works = np.bincount(self.causes.device, self.causes.time_ps * busy, len(self.devices)) > 0
+        return (
+            np.where(works, works.argmax(), (~works).argmax()).astype(np.int32) if len(works) else _NO_NUMBERS["none"]
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _HostRange:
+    """Rows of hosts that follow each other, with devices and steps of the session; of many hosts set aside."""
+
+    budget: Stored[Budget] | Budget
+    explained: Stored[ExplainedTime] | ExplainedTime
+    largest: Stored[LargestGaps] | LargestGaps
+
+
+@dataclass(frozen=True, slots=True)
+class SessionBudget:
+    """Of a session: ``hosts``, ``devices``: names; ``host_of``: the host of each device; ``count``, ``used``: devices
+    that the session has, and those of them that ran anything; ``has_events``: whether hosts kept all that tables
+    show; ``why_unknown``: why nothing is known of devices. Rows of all hosts are joined when they are looked at."""
+
+    hosts: tuple[str, ...]
+    devices: tuple[str, ...]
+    host_of: Int64s
+    causes: CauseTimes
+    count: int
+    used: int
+    waiting_ps: int
+    beside_ps: Int64s
+    apart_ps: Int64s
+    between_steps_ps: int
+    has_events: bool
+    kept: Sequence[HostBudget]
+    parts: Sequence[_HostRange]
+    why_unknown: str | None
+
+    @classmethod
+    def of(cls, kept: Sequence[HostBudget], numbers: Callable[[int, Int64s], Int64s]) -> SessionBudget:
+        """Add up host budgets. ``numbers``: session steps of the groups of host i, see find_session_steps."""
+        hosts: list[tuple[str, tuple[str, ...], HostDevices]] = []
+        beside, causes, parts = [np.zeros((0, len(CAUSE_NAMES)), np.int64)], [CauseTimes.none()], []
+        apart = beside.copy()
+        waiting_ps, between_ps, devices, has_events = 0, 0, 0, True
+        for first in range(0, len(kept), _TOGETHER):
+            some = []
+            for place, one in enumerate(kept[first : first + _TOGETHER], first):
+                steps = numbers(place, one.budget.step)
+                between_ps += int(one.budget.time_ps[steps == BETWEEN_STEPS].sum())
+                some.append((
+                    _move_rows(one.budget, devices, steps),
+                    replace(one.explained, device=one.explained.device + np.int32(devices)),
+                    _move_rows(one.largest, devices, numbers(place, one.largest.step)),
+                ))  # fmt: skip
+                causes.append(replace(one.causes, device=one.causes.device + np.int32(devices)))
+                beside.append(one.beside_ps)
+                apart.append(one.apart_ps)
+                hosts.append((one.host, one.devices, one.present))
+                waiting_ps, devices = waiting_ps + one.waiting_ps, devices + len(one.devices)
+                has_events &= len(one.events) == len(one.budget)
+            parts.append(_join_hosts(some, set_aside=len(kept) > _TOGETHER))
+        present = count_by_host([of_host for _, _, of_host in hosts])
+        many = [len(names) for _, names, _ in hosts]
+        return cls(
+            tuple(host for host, _, _ in hosts),
+            tuple(name for _, names, _ in hosts for name in names),
+            np.repeat(np.arange(len(hosts)), many),
+            CauseTimes.joined(causes),
+            sum(present),
+            sum(own for own, count in zip(many, present, strict=True) if count),
+            waiting_ps,
+            np.concatenate(beside),
+            np.concatenate(apart),
+            between_ps,
+            has_events,
+            kept if has_events else (),
+            parts,
+            explain_missing_records([one.records for one in kept if one.records is not None]),
+        )
+
+    def budget(self) -> Budget:
+        """Rows of all hosts."""
+        return Budget.joined([Budget.none(), *self.budgets()])
+
+    def budgets(self, cause: str | None = None) -> Iterator[Budget]:
+        """Rows of all hosts, some after the others; of a cause, None: of all."""
+        return (_select_cause(_get_rows(one.budget), cause) for one in self.parts)
+
+    def events(self) -> Objects:
+        """What explains each row of ``budget``, if hosts kept it."""
+        return np.concatenate([_NO_TEXTS["none"], *(one.events for one in self.kept)])
+
+    def explained(self, cause: str) -> ExplainedTime:
+        """Of all hosts, of a cause."""
+        return ExplainedTime.joined(
+            [ExplainedTime.none(), *(_select_cause(_get_rows(one.explained), cause) for one in self.parts)]
+        )
+
+    def pieces(self, cause: str) -> LargestGaps:
+        """The longest of each host, of a cause."""
+        return LargestGaps.joined(
+            [LargestGaps.none(), *(_select_cause(_get_rows(one.largest), cause) for one in self.parts)]
+        )
+
+    def largest(self, most: int) -> LargestGaps:
+        """The longest pieces of all hosts."""
+        rows = LargestGaps.joined([LargestGaps.none(), *(_get_rows(one.largest) for one in self.parts)])
+        return rows[np.lexsort((rows.start_ps, rows.device, -rows.duration_ps))[:most]]
+
+
+_TOGETHER: Final = 32
+"""Hosts whose rows are set aside together; of no more, they stay in memory."""
+Rows = TypeVar("Rows", Budget, LargestGaps)
+OfCauses = TypeVar("OfCauses", Budget, ExplainedTime, LargestGaps)
+
+
+def _join_hosts(some: Sequence[tuple[Budget, ExplainedTime, LargestGaps]], *, set_aside: bool) -> _HostRange:
+    budget, explained, largest = zip(*some, strict=True)
+    rows = Budget.joined(budget), ExplainedTime.joined(explained), LargestGaps.joined(largest)
+    return _HostRange(Stored(rows[0]), Stored(rows[1]), Stored(rows[2])) if set_aside else _HostRange(*rows)
+
+
+def _move_rows(rows: Rows, devices: int, steps: Int64s) -> Rows:
+    """Of a host, whose devices come after as many of the hosts before."""
+    return replace(rows, device=rows.device + np.int32(devices), step=steps)
+
+
+def _get_rows(rows: Stored[OfCauses] | OfCauses) -> OfCauses:
+    return rows.value() if isinstance(rows, Stored) else rows
+
+
+def _select_cause(rows: OfCauses, cause: str | None) -> OfCauses:
+    return rows if cause is None else rows[rows.cause == GAP_CAUSES.index(cause)]
+
+
+def merge_rows(rows: Budget, events: Objects) -> tuple[Budget, Objects]:
+    """Rows of one device, step, cause and kind as one, in this order: times are added, the event is that of the row
+    with the most time."""
+    place, count = _number_alike(rows.device, rows.step, rows.cause, rows.kind)
+    most = _find_longest(place, rows.time_ps, count)
+    return replace(rows[most], time_ps=sum_by(place, rows.time_ps, count)), events[most]
+
+
+def _number_alike(*keys: Int64s | Int32s | UInt8s) -> tuple[Int32s, int]:
+    """The place of each row among the distinct ones, in the order of the keys, and how many these are."""
+    order = np.lexsort(keys[::-1])
+    fresh = np.ones(len(order), np.bool_)
+    fresh[1:] = np.logical_or.reduce([key[order[1:]] != key[order[:-1]] for key in keys])
+    place = np.empty(len(order), np.int32)
+    place[order] = np.cumsum(fresh) - 1
+    return place, int(fresh.sum())
+
+
+def _find_firsts(*keys: Int64s | Int32s | UInt8s) -> tuple[Int64s, Int32s]:
+    """The first of each rows that are alike, in the order in which they come, and the place of each row among them."""
+    place, count = _number_alike(*keys)
+    first = np.full(count, len(place), np.int64)
+    np.minimum.at(first, place, np.arange(len(place)))
+    order = np.argsort(first)
+    rank = np.empty(count, np.int32)
+    rank[order] = np.arange(count, dtype=np.int32)
+    return first[order], rank[place]
+
+
+def make_host_budget(
+    events: HostEvents, gaps: Iterable[DeviceGaps], most: int, chosen: Int32s | None, *, neighbours: bool = True
+) -> HostBudget:
+    """The budget of a host, with its longest ``most`` pieces. ``chosen``: groups of the steps that count, None: all
+    time does. ``neighbours``: name the ops before and after the longest pieces."""
+    times, sums, explained = [], [np.zeros(0, GAP_SUM)], [np.zeros(0, GAP_SUM)]
+    longest, of_longest = np.zeros(0, GAP), np.zeros(0, np.int32)
+    beside = [np.zeros((0, len(CAUSE_NAMES)), np.int64)]
+    apart = beside.copy()
+    for one in gaps:
+        times.append(one.time)
+        counts = slice(None) if chosen is None else np.isin(one.pieces["group"], chosen[chosen >= 0])
+        pieces = one.pieces[counts]
+        cause = pieces["cause"].astype(np.int64)
+        beside.append(sum_by(cause, one.beside_ps[counts], len(CAUSE_NAMES))[np.newaxis])
+        apart.append(sum_by(cause, one.apart_ps[counts], len(CAUSE_NAMES))[np.newaxis])
+        sums.append(np.frombuffer(gap_sums(pieces, events.meta, len(events.names)), GAP_SUM))
+        explained.append(_sum_explanations(events, pieces))
+        longest, of_longest = _with_longest(longest, of_longest, pieces, len(times) - 1, most)
+        del one, pieces, counts  # before those of the next device are made
+    rows = np.concatenate(sums)
+    device = np.repeat(np.arange(-1, len(times)), [len(one) for one in sums]).astype(np.int32)
+    of_explained = np.repeat(np.arange(-1, len(times)), [len(one) for one in explained]).astype(np.int32)
+    transfers = times[0].ran.transfers if times else ()
+    explanations = _name_explanations(events, transfers, np.concatenate(explained), of_explained)
+    return HostBudget(
+        events.host,
+        tuple(one.ran.name for one in times),
+        Budget(
+            device,
+            rows["group"].copy(),
+            rows["kind"].astype(np.uint8),
+            rows["cause"].astype(np.uint8),
+            rows["time"].copy(),
+        ),
+        _get_texts(events, transfers, rows["what"]),
+        _explain_causes(rows, device, explanations),
+        explanations,
+        _describe_largest(events, times, longest, of_longest, neighbours=neighbours),
+        HostDevices.of(events),
+        int(rows["explained"][rows["cause"] == GAP_CAUSES.index("idle")].sum()),
+        np.concatenate(beside),
+        np.concatenate(apart),
+    )
+
+
+def _explain_causes(rows: Records, device: Int32s, explained: ExplainedTime) -> CauseTimes:
+    place, count = _number_alike(device, rows["cause"], rows["kind"])
+    longest = _find_longest(place, rows["longest"], count)
+    found = CauseTimes(
+        device[longest],
+        rows["kind"][longest].astype(np.uint8),
+        rows["cause"][longest].astype(np.uint8),
+        sum_by(place, rows["time"].copy(), count),
+        sum_by(place, rows["count"].copy(), count),
+        rows["longest"][longest],
+        rows["longest_begin"][longest],
+        np.full(count, None, np.object_),
+    )
+    return replace(found, event=_choose_explanations(found, explained))
+
+
+def _choose_explanations(rows: CauseTimes, explained: ExplainedTime) -> Objects:
+    """The explanation of each row with the most time; None: none."""
+    known = explained[explained.event != None]  # noqa: E711  by element
+    known = known[np.lexsort((known.time_ps, _number_places(known)))]
+    places, wanted = _number_places(known), _number_places(rows)
+    at = np.searchsorted(places, wanted, side="right") - 1
+    found = _make_objects([None] * len(rows))
+    has = (at >= 0) & (places[np.maximum(at, 0)] == wanted) if len(known) else np.zeros(len(rows), np.bool_)
+    found[has] = known.event[at[has]]
+    return found
+
+
+def _number_places(rows: CauseTimes | ExplainedTime) -> Int64s:
+    """A number for each device, cause and kind."""
+    return (rows.device.astype(np.int64) * len(CAUSE_NAMES) + rows.cause) * len(KINDS) + rows.kind
+
+
+_AT_ONCE: Final = 1 << 18
+
+
+def _sum_explanations(events: HostEvents, pieces: Records) -> Records:
+    """GAP_SUM: of pieces in which the device does not compute, by kind, cause and explanation, whose number is in the
+    place of the group. Pieces are copied for that, some at once."""
+    parts = [np.zeros(0, GAP_SUM)]
+    for first in range(0, len(pieces), _AT_ONCE):
+        some = pieces[first : first + _AT_ONCE]
+        some = some[(some["kind"] != COMPUTE) | (some["cause"] != NO_CAUSE)]
+        some["group"] = _number_explanations(events, some)
+        parts.append(np.frombuffer(gap_sums(some, events.meta, len(events.names)), GAP_SUM))
+    sums = np.concatenate(parts)
+    keys = np.stack([sums[name] for name in ("kind", "cause", "group")])
+    keys, place = np.unique(keys, axis=1, return_inverse=True)
+    found = np.zeros(keys.shape[1], GAP_SUM)
+    found["kind"], found["cause"], found["group"] = keys
+    found["time"] = sum_by(place.reshape(-1), sums["time"], len(found))
+    return found
+
+
+def _number_explanations(events: HostEvents, pieces: Records) -> Int32s:
+    """The number of what explains each piece: of a name, or above these what a device moves; -1: nothing."""
+    names = len(events.names)
+    moved = np.where(pieces["transfer"] >= 0, pieces["transfer"] + names, -1)
+    return np.where(pieces["row"] >= 0, events.meta[pieces["row"]] % names, moved).astype(np.int32)
+
+
+def _name_explanations(
+    events: HostEvents, transfers: Sequence[Transfer], rows: Records, device: Int32s
+) -> ExplainedTime:
+    return ExplainedTime(
+        device,
+        rows["kind"].astype(np.uint8),
+        rows["cause"].astype(np.uint8),
+        rows["time"].copy(),
+        _get_texts(events, transfers, rows["group"].copy()),
+    )
+
+
+def _find_longest(place: Int32s, duration: Int64s, count: int) -> Int64s:
+    """The longest row of each place, of equal ones the first. Every place has some."""
+    most = np.full(count, -1, np.int64)
+    np.maximum.at(most, place, duration)
+    rows = np.flatnonzero(duration == most[place])[::-1]  # the last that is written stays
+    longest = np.empty(count, np.int64)
+    longest[place[rows]] = rows
+    return longest
+
+
+def _with_longest(longest: Records, of: Int32s, pieces: Records, device: int, most: int) -> tuple[Records, Int32s]:
+    """Return the longest pieces in which devices do not compute, at most ``most``, and their devices: those of earlier
+    devices and of this one. Of equal ones the first count, by device, then by time."""
+    least = np.iinfo(np.int64).min if len(longest) < most else int(longest["end"][-1] - longest["begin"][-1])
+    duration = pieces["end"] - pieces["begin"]
+    rows = np.flatnonzero((pieces["kind"] != COMPUTE) & (duration > least))
+    if not most or not len(rows):
+        return longest[:most], of[:most]
+    if most < len(rows):  # a sort of these alone
+        rows = rows[duration[rows] >= np.partition(duration[rows], -most)[-most]]
+    rows = rows[np.argsort(-duration[rows], kind="stable")[:most]]
+    every = np.concatenate([longest, pieces[rows]])
+    order = np.argsort(every["begin"] - every["end"], kind="stable")[:most]
+    return every[order], np.append(of, np.full(len(rows), device, np.int32))[order]
+
+
+def _get_texts(events: HostEvents, transfers: Sequence[Transfer], what: Int32s) -> Objects:
+    """Names of events of the host, or, with the numbers above these, of what a device moves; -1: nothing."""
+    names, count = events.names, len(events.names)
+    return _make_objects(
+        [None if one < 0 else names[one] if one < count else transfers[one - count].name for one in what.tolist()]
+    )
+
+
+def _make_objects(values: Sequence[str | None]) -> Objects:
+    found = np.full(len(values), None, np.object_)
+    found[:] = values
+    return found
+
+
+def _describe_largest(
+    events: HostEvents, devices: Sequence[DeviceTime], pieces: Records, device: Int32s, *, neighbours: bool
+) -> LargestGaps:
+    duration = pieces["end"] - pieces["begin"]
+    lines = [line for line in events.lines if line.last > line.first]
+    of = np.searchsorted([line.first for line in lines], pieces["row"], side="right") - 1
+    thread = [None if place < 0 else lines[place].name for place in of.tolist()]
+    before, after = _make_objects([None] * len(pieces)), _make_objects([None] * len(pieces))
+    for number in np.unique(device).tolist() if neighbours else ():
+        here = np.flatnonzero(device == number)
+        before[here], after[here] = _find_neighbours(
+            events, devices[number], pieces["begin"][here], pieces["end"][here]
+        )
+    what = _number_explanations(events, pieces)
+    return LargestGaps(
+        device,
+        pieces["group"].copy(),
+        pieces["begin"].copy(),
+        duration,
+        pieces["kind"].astype(np.uint8),
+        pieces["cause"].astype(np.uint8),
+        _get_texts(events, devices[0].ran.transfers if devices else (), what),
+        _make_objects(thread),
+        before,
+        after,
+    )
+
+
+def _find_neighbours(events: HostEvents, device: DeviceTime, start: Int64s, end: Int64s) -> tuple[Objects, Objects]:
+    """The names of what the device ended last before these times, and of what it began first after those."""
+    own = device.ran.events
+    by_end, by_start = (np.argsort(times, kind="stable") for times in (own.end_ps, own.start_ps))
+    before = np.searchsorted(own.end_ps[by_end], start, side="right") - 1
+    after = np.searchsorted(own.start_ps[by_start], end)
+    return _get_names(events, own.rows, by_end, before), _get_names(events, own.rows, by_start, after)
+
+
+def _get_names(events: HostEvents, rows: Int32s, order: Int64s, places: Int64s) -> Objects:
+    def name(place: int) -> str | None:
+        if not 0 <= place < len(order):
+            return None
+        meta = int(events.meta[rows[order[place]]])
+        return events.display_names[meta] or events.names[meta]
+
+    return _make_objects([name(place) for place in places.tolist()])

@@ -1,0 +1,314 @@
+"""Collectives: what one moves, among which devices, and in which group each device and each rank takes part.
+
+Bytes follow from the text of its instruction. They are those that bandwidth is usually stated for, as in the tests of
+NCCL: the entire buffer of an all-reduce, what an all-gather has gathered, what a reduce-scatter is given, what one
+device sends in other operations. What passes through each device's links, its bus bandwidth, is that times
+
+    all-reduce                                  2 (n - 1) / n
+    all-gather, reduce-scatter, all-to-all        (n - 1) / n
+    others                                      1
+
+of n devices that take part (https://github.com/NVIDIA/nccl-tests/blob/master/doc/PERFORMANCE.md).
+
+Groups are of numbers that the program gives its devices: replicas and partitions. The program's device assignment has
+the number of each device, by its id. The id of a TPU core is its number in the system (core_details); of a GPU it is
+its ordinal, if the program has no other devices than those of the host.
+
+Ranks of PyTorch count from Unix epoch. Collectives of one kind and size belong together if they go on at once:
+nobody is done before the last one has come. Their order shows nothing: ranks may begin to record at different ones.
+
+    rank 0   |-all_to_all-|       |----all_to_all----|
+    rank 1                           |--all_to_all---|      |-all_to_all-|
+    met      |     alone      |   |      together    |      |    alone   |
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from math import prod
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from fastprof.derive.devices.communication_kinds import CommunicationKind
+from fastprof.derive.steps.device_steps import read_core_details
+from fastprof.errors import CaptureError
+from fastprof.hlo.message import Message
+from fastprof.hlo.shapes import Expression, Leaf, Value, read_expression
+from fastprof.schema.columns import Int32s, Int64s
+from fastprof.schema.value_classes import dataclass
+from fastprof.tables.host_events import HostEvents, Plane
+from fastprof.wording.patterns import compile_late
+
+if TYPE_CHECKING:
+    from fastprof.hlo.module import HloModule
+    from fastprof.hlo.programs import Modules
+
+
+MOST_DEVICES: Final = 1 << 20
+"""Groups of more devices are not listed."""
+
+_GROUPS: Final = compile_late(r"\breplica_groups=(\{(?:\{[\d, ]*\},? ?)*\}|\[[\d,]+\]<=\[[\d,]+\](?:T\([\d,]+\))?)")
+_PAIRS: Final = compile_late(r"\bsource_target_pairs=(\{(?:\{\d+,\d+\},?)*\})")
+_GLOBAL: Final = "use_global_device_ids=true"
+IOTA: Final = compile_late(r"\[([\d,]+)\]<=\[([\d,]+)\](?:T\(([\d,]+)\))?")
+LISTS: Final = compile_late(r"\{([\d, ]*)\}")
+_SHARED: Final = (CommunicationKind.ALL_GATHER, CommunicationKind.REDUCE_SCATTER, CommunicationKind.ALL_TO_ALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Payload:
+    """``bytes``: None: unknown. ``groups``: as the text has them, "": none; ``size``: devices of the largest group,
+    None: not recorded, as if all take part; ``count``: of groups, None likewise."""
+
+    bytes: int | None = None
+    groups: str = ""
+    size: int | None = None
+    count: int | None = None
+    is_global: bool = False
+
+    def bus_factor(self, kind: CommunicationKind) -> float | None:
+        """Bytes that pass the links of each device for each byte of ``bytes``; None: the number of devices is not
+        known."""
+        if kind is not CommunicationKind.ALL_REDUCE and kind not in _SHARED:
+            return 1.0
+        if not self.size:
+            return None
+        return (2 if kind is CommunicationKind.ALL_REDUCE else 1) * (self.size - 1) / self.size
+
+
+NO_PAYLOAD: Final = Payload()
+
+
+def parse_payload(kind: CommunicationKind, text: str) -> Payload:
+    """What an instruction moves that is all of an operation or its start."""
+    read = read_expression(text)
+    if read is None:
+        return NO_PAYLOAD
+    size = _measure_bytes(kind, read)
+    pairs = _PAIRS.search(read.attributes)
+    listed = _GROUPS.search(read.attributes)
+    groups = listed[1] if listed else pairs[1] if pairs else ""
+    count, largest = _parse_extent(listed[1]) if listed else (None, None)
+    return Payload(size, groups, largest, count, _GLOBAL in read.attributes)
+
+
+# ---- bytes
+
+
+def _measure_bytes(kind: CommunicationKind, read: Expression) -> int | None:
+    sent = read.opcode in ("send", "outfeed") or kind is CommunicationKind.REDUCE_SCATTER
+    if sent and read.opcode != "async-start" and read.operands:
+        operands = read.operands[:1] if kind is not CommunicationKind.REDUCE_SCATTER else read.operands
+        return _sum_leaves([leaf for operand in operands for leaf in operand.leaves])
+    if read.opcode in ("recv", "infeed"):
+        return _sum_leaves(_get_element(read.output, 0))
+    if read.opcode.endswith("-start") and read.opcode != "all-reduce-start":
+        return _sum_leaves(
+            _get_element(
+                read.output, 0 if read.opcode == "copy-start" or kind is CommunicationKind.REDUCE_SCATTER else 1
+            )
+        )
+    return _sum_leaves(list(read.output.leaves))
+
+
+def _get_element(value: Value, place: int) -> list[Leaf]:
+    """The arrays of an element of a tuple; of what is no tuple all."""
+    return [leaf for leaf in value.leaves if not leaf.index or leaf.index[0] == place]
+
+
+def _sum_leaves(leaves: list[Leaf]) -> int | None:
+    sizes = [leaf.array.bytes for leaf in leaves]
+    return sum(size for size in sizes if size is not None) if sizes and None not in sizes else None
+
+
+# ---- who takes part
+
+
+@lru_cache(4096)
+def _parse_extent(text: str) -> tuple[int | None, int | None]:
+    """How many groups there are, and the size of the largest; (None, None): of all devices there is one."""
+    if iota := IOTA.fullmatch(text):
+        dimensions = parse_numbers(iota[1])
+        is_told = len(dimensions) > 1 and prod(dimensions) <= MOST_DEVICES
+        return (dimensions[0], prod(dimensions[1:])) if is_told else (None, None)
+    lengths = [len(parse_numbers(one)) for one in LISTS.findall(text[1:-1])]
+    return (len(lengths), max(lengths)) if any(lengths) else (None, None)
+
+
+def parse_numbers(text: str) -> list[int]:
+    return [int(one) for one in text.replace(" ", "").split(",") if one and len(one) < 19]
+
+
+DeviceIds = Sequence[int | None]
+FindTeams = Callable[[Int64s], Int64s]
+"""From numbers of devices, which are not negative, to the groups that they are in; -1: in none."""
+
+_MOST_DIMENSIONS: Final = 32
+"""Of the arrays of devices that texts cut into groups: arrays of NumPy have no more."""
+_ASSIGNMENT: Final = 15
+_REPLICA_COUNT, _PARTITION_COUNT, _PARTITION, _DEVICE_IDS = 1, 2, 3, 1
+"""Fields of HloModuleProto and DeviceAssignmentProto."""
+
+
+def list_device_ids(planes: Sequence[Plane]) -> DeviceIds:
+    """Ids of TPU cores and GPUs; None: unknown, as are all if several are equal."""
+    ids: list[int | None] = []
+    for plane in planes:
+        details = read_core_details(plane.stats) if plane.kind == "TPU" else None
+        ids.append(plane.ordinal if plane.kind == "GPU" else details.global_core_id if details is not None else None)
+    known = [one for one in ids if one is not None]
+    return ids if len(set(known)) == len(known) else [None] * len(ids)
+
+
+class Assignments:
+    """The numbers that programs give to the devices of a host. ``all_here``: ids count only if the program has no other
+    devices. Each assignment is read once, however many ops refer to it."""
+
+    def __init__(self, modules: Modules, ids: DeviceIds, *, all_here: bool) -> None:
+        self._modules, self._ids, self._all_here = modules, ids, all_here
+        self._numbers: dict[tuple[int, bool], Mapping[int, int] | None] = {}
+        self._layouts: dict[int, Int64s | None] = {}
+
+    def teams(self, program_id: int, payload: Payload, devices: Int64s) -> Int64s:
+        """The group of each of some devices, given by their places among the ids; -1: unknown."""
+        key = (program_id, payload.is_global)
+        if key not in self._numbers:
+            self._numbers[key] = self._assigned(program_id, is_global=payload.is_global)
+        known, groups = self._numbers[key], parse_groups(payload.groups)
+        team = np.full(len(devices), -1, np.int64)
+        if known is None or groups is None:
+            return team
+        ids = [self._ids[place] for place in devices.tolist()]
+        number = np.array([-1 if one is None else known.get(one, -1) for one in ids], np.int64)
+        team[number >= 0] = groups(number[number >= 0])
+        return team
+
+    def layout(self, program_id: int) -> Int64s | None:
+        """Ids of the devices of a program, by replica and partition; None: unknown."""
+        if program_id not in self._layouts:
+            module = self._modules.module(program_id)
+            found = None if module is None else _read_layout(module)
+            if found is not None and self._all_here and not set(found.ravel().tolist()) <= set(self._ids):
+                found = None
+            self._layouts[program_id] = found
+        return self._layouts[program_id]
+
+    def id_of(self, place: int) -> int | None:
+        return self._ids[place]
+
+    def _assigned(self, program_id: int, *, is_global: bool) -> Mapping[int, int] | None:
+        """The number of each device in the groups, by its id. Global ids count the partitions of a replica, then of the
+        next; others count replicas. None: it is unknown, or groups are of replicas within partitions."""
+        found = self.layout(program_id)
+        if found is None or not (is_global or found.shape[1] == 1):
+            return None
+        return {device: number for number, device in enumerate(found.ravel().tolist())}
+
+
+def _read_layout(module: HloModule) -> Int64s | None:
+    """None: it lacks an assignment, or that is damaged."""
+    try:
+        assignment = Message(module.proto).message(_ASSIGNMENT)
+        replicas, partitions = assignment.integer(_REPLICA_COUNT), assignment.integer(_PARTITION_COUNT)
+        if not 0 < replicas * partitions <= MOST_DEVICES:
+            return None
+        ids = [devices.integers(_DEVICE_IDS) for devices in assignment.messages(_PARTITION)]
+    except CaptureError:
+        return None
+    if len(ids) != partitions or any(len(of_partition) != replicas for of_partition in ids):
+        return None
+    found = np.array(ids, np.int64).T
+    return found if len(np.unique(found)) == found.size else None
+
+
+# ---- groups
+
+
+@lru_cache(256)
+def parse_groups(text: str) -> FindTeams | None:
+    """The groups of a text; None: not recorded, or too many devices."""
+    if iota := IOTA.fullmatch(text):
+        return _expand_iota(*(parse_numbers(one or "") for one in iota.groups()))
+    groups = [parse_numbers(one) for one in LISTS.findall(text[1:-1])]
+    if not groups or not all(groups):
+        return None
+    group_of = {number: place for place, group in enumerate(groups) for number in group}
+    return lambda devices: np.array([group_of.get(one, -1) for one in devices.tolist()], np.int64)
+
+
+def _expand_iota(sizes: list[int], dimensions: list[int], order: list[int]) -> FindTeams | None:
+    """``[4,2]<=[2,4]T(1,0)``: the numbers from 0 on as an array of 2 x 4, transposed, then cut into 4 groups of 2."""
+    count, axes = prod(dimensions), order or list(range(len(dimensions)))
+    if (
+        not 0 < count <= MOST_DEVICES
+        or len(dimensions) > _MOST_DIMENSIONS
+        or prod(sizes) != count
+        or sorted(axes) != list(range(len(dimensions)))
+    ):
+        return None
+    size, turned = count // sizes[0], tuple(dimensions[axis] for axis in axes)
+
+    def groups(devices: Int64s) -> Int64s:
+        at = np.unravel_index(np.minimum(devices, count - 1), dimensions)
+        place = np.ravel_multi_index(tuple(at[axis] for axis in axes), turned)
+        return np.where(devices < count, place // size, -1)
+
+    return groups
+
+
+_ENVIRONMENT: Final = "Task Environment"
+_MOST: Final = 1 << 24
+
+
+def read_rank_count(events: HostEvents) -> int | None:
+    """Of the program, as its process groups record it; None: not recorded."""
+    return _read_recorded(events, "world_size", 1)
+
+
+def read_rank(events: HostEvents) -> int | None:
+    """The host's; None: not recorded."""
+    return _read_recorded(events, "rank", 0)
+
+
+def _read_recorded(events: HostEvents, name: str, least: int) -> int | None:
+    plane = events.plane_named(_ENVIRONMENT)
+    try:
+        info = json.loads(str(plane.stats.get("distributedInfo")) if plane is not None else "null")
+    except (ValueError, RecursionError):
+        return None
+    value = info.get(name) if isinstance(info, dict) else None
+    return value if isinstance(value, int) and not isinstance(value, bool) and least <= value < _MOST else None
+
+
+def read_zero_ns(events: HostEvents) -> int | None:
+    """What times count from, in nanoseconds since Unix epoch; None: not recorded, or of no use."""
+    plane = events.plane_named(_ENVIRONMENT)
+    value = None if plane is None else plane.stats.get("zero_ns")
+    return value if isinstance(value, int) and 0 <= value < 2**63 else None
+
+
+def find_offsets_ps(zeros_ns: Sequence[int | None]) -> list[int] | None:
+    """By how much the times of each host have to move to count from one moment; None: unknown, or more than a day."""
+    known = [one for one in zeros_ns if one is not None]
+    if len(known) < max(len(zeros_ns), 2) or max(known) - min(known) > 86_400 * 10**9:
+        return None
+    return [(one - min(known)) * 1000 for one in known]
+
+
+def match_concurrent(series: Int64s, device: Int32s, begin_ps: Int64s, end_ps: Int64s) -> Int64s:
+    """A number for each occurrence, equal for those of a series that go on at once on different devices."""
+    order = np.lexsort((end_ps, begin_ps, series)).tolist()
+    number, count, members = np.zeros(len(order), np.int64), -1, set[int]()
+    of, until = None, 0
+    rows = zip(series[order].tolist(), device[order].tolist(), begin_ps[order].tolist(), end_ps[order].tolist(),
+               strict=True)  # fmt: skip
+    for place, (one, here, begin, end) in zip(order, rows, strict=True):  # a row is a collective of a device
+        if one != of or begin > until or here in members:
+            count, members, of, until = count + 1, set(), one, end
+        members.add(here)
+        until = min(until, end)
+        number[place] = count
+    return number

@@ -1,0 +1,378 @@
+"""Sums of communication by operation and by step: of a host in columns of little memory, because pods have as many as
+hosts, and of all hosts of a session."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from fastprof.derive.communication.flights import NO_BYTES, Flights, Operation, Operations, SpanSums
+from fastprof.derive.devices.communication_kinds import KINDS
+from fastprof.derive.ops.op_table import sum_by, summarize_by
+from fastprof.schema.columns import Bools, Int64s
+from fastprof.schema.value_classes import dataclass
+
+Column = npt.NDArray[Any]
+_CODEC: Final = "zstd"
+
+
+def narrow_column(values: Column) -> Column:
+    """The same integers, of the narrowest signed type that holds all."""
+    least, most = (int(values.min()), int(values.max())) if values.size else (0, 0)
+    for kind in (np.int8, np.int16, np.int32):
+        if np.iinfo(kind).min <= least and most <= np.iinfo(kind).max:
+            return values.astype(kind)
+    return values.astype(np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class CompressedColumns:
+    """Columns by name, and texts. ``size``: of all before they were compressed; ``layout``: of each column its name,
+    type and shape."""
+
+    data: bytes
+    size: int
+    layout: tuple[tuple[str, str, tuple[int, ...]], ...]
+
+    @classmethod
+    def of(cls, columns: Mapping[str, Column], texts: Sequence[str]) -> CompressedColumns:
+        narrow = {
+            name: column if column.dtype == np.bool_ else narrow_column(column) for name, column in columns.items()
+        }
+        data = b"".join([*(column.tobytes() for column in narrow.values()), json.dumps(texts).encode()])
+        layout = tuple((name, column.dtype.str, column.shape) for name, column in narrow.items())
+        return cls(pa.compress(data, codec=_CODEC, asbytes=True), len(data), layout)
+
+    def taken_out(self) -> tuple[dict[str, Column], list[str]]:
+        """The columns, whose integers are int64, and the texts."""
+        data = pa.decompress(self.data, self.size, codec=_CODEC, asbytes=True)
+        columns: dict[str, Column] = {}
+        at = 0
+        for name, kind, shape in self.layout:
+            one = np.frombuffer(data, kind, int(np.prod(shape)), at).reshape(shape)
+            at += one.nbytes
+            columns[name] = one if one.dtype == np.bool_ else one.astype(np.int64)
+        return columns, json.loads(data[at:])
+
+
+class StepNumbers:
+    """``group``, ``step``: of each step; a group below 0 is none."""
+
+    def __init__(self, group: Int64s, step: Int64s) -> None:
+        self._group, self._step = group, step
+
+    def shown(self, numbers: Callable[[Int64s], Int64s]) -> StepNumbers:
+        """The numbers of these steps, which ``numbers`` has."""
+        return StepNumbers(self._group, numbers(self._step))
+
+    def of(self, groups: Int64s) -> Int64s:
+        """The steps of groups; -1: none."""
+        order = np.argsort(self._group, kind="stable")
+        ordered = self._group[order]
+        at = np.searchsorted(ordered, groups, side="right") - 1
+        known = (at >= 0) & (groups >= 0)
+        known[known] = ordered[at[known]] == groups[known]
+        step = np.full(len(groups), -1, np.int64)
+        step[known] = self._step[order[at[known]]]
+        return step
+
+
+@dataclass(frozen=True, slots=True)
+class HostOperations:
+    """Operations by number. Equal texts are in memory once, however many hosts have them. They travel as bytes: hosts
+    that run the same program have equal ones, from which operations are made once."""
+
+    program_id: Int64s
+    kind: Column
+    group_size: Column
+    names: tuple[str, ...]
+    texts: tuple[str, ...]
+    framework_ops: tuple[str, ...]
+
+    @classmethod
+    def of(cls, known: Sequence[Operation]) -> HostOperations:
+        texts = (tuple(getattr(one, name) for one in known) for name in ("name", "text", "framework_op"))
+        ids, kinds, sizes = (
+            np.array(column, np.int64)
+            for column in ([one.program_id for one in known], [one.kind.number for one in known],
+                           [one.group_size for one in known])
+        )  # fmt: skip
+        return cls(ids, narrow_column(kinds), narrow_column(sizes), *texts)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _unpickle_columns, (
+            pickle.dumps([getattr(self, name) for name in self.__slots__], pickle.HIGHEST_PROTOCOL),
+        )
+
+    def listed(self) -> list[Operation]:
+        kinds = [KINDS[kind] for kind in self.kind.tolist()]
+        columns = (self.program_id.tolist(), self.names, kinds, self.texts, self.framework_ops)
+        return [Operation(*one) for one in zip(*columns, self.group_size.tolist(), strict=True)]
+
+
+@lru_cache(maxsize=64)
+def _unpickle_columns(columns: bytes) -> HostOperations:
+    program_id, kind, size, *texts = pickle.loads(columns)
+    return HostOperations(program_id, kind, size, *(tuple(map(sys.intern, of_all)) for of_all in texts))
+
+
+class MergedOperations:
+    """``every``: the distinct operations of all hosts; of equal ones the first has the texts."""
+
+    def __init__(self) -> None:
+        self._operations, self._known = Operations(), dict[object, Int64s]()
+
+    @property
+    def every(self) -> list[Operation]:
+        return self._operations.known
+
+    def add(self, one: HostOperations) -> Int64s:
+        """Those of the next host: their places in ``every``."""
+        key = (one.program_id.tobytes(), one.kind.tobytes(), one.group_size.tobytes(), one.names)
+        if key not in self._known:
+            self._known[key] = np.array([self._operations.number(each) for each in one.listed()], np.int64)
+        return self._known[key]
+
+
+@dataclass(frozen=True, slots=True)
+class OperationSums:
+    """Sums over the flights of devices, a row per operation that they ran, ``op``. ``bytes``: NO_BYTES if a flight
+    records none; ``devices``: how many ran it."""
+
+    op: Column
+    count: Column
+    time_ps: Column
+    min_ps: Column
+    max_ps: Column
+    wait_ps: Column
+    hidden_ps: Column
+    exposed_ps: Column
+    bytes: Column
+    devices: Column
+
+    @classmethod
+    def of(cls, flights: Flights, exposed_ps: Int64s, hidden_ps: Int64s) -> OperationSums:
+        """Of one device."""
+        ran = np.bincount(flights.op) > 0
+        op, row = np.flatnonzero(ran).astype(flights.op.dtype), (np.cumsum(ran) - 1)[flights.op]
+        count = len(op)
+        times = summarize_by(row, flights.end_ps - flights.begin_ps, count)
+        unknown = np.bincount(row[flights.bytes == NO_BYTES], minlength=count) > 0
+        size = np.where(unknown, NO_BYTES, sum_by(row, flights.bytes, count, _BYTES))
+        columns = [op, *(times[name].copy() for name in ("count", "total", "minimum", "maximum"))]
+        columns += [sum_by(row, values, count) for values in (flights.wait_ps, hidden_ps, exposed_ps)]
+        columns += [size, np.ones(count, np.int64)]
+        return cls(*columns)
+
+    @classmethod
+    def none(cls) -> OperationSums:
+        return cls(*[np.zeros(0, np.int64)] * len(cls.__slots__))
+
+    @classmethod
+    def joined(cls, devices: Sequence[OperationSums]) -> OperationSums:
+        """Of all devices, or hosts, together."""
+        columns = {name: np.concatenate([np.zeros(0, np.int64), *(getattr(one, name) for one in devices)])
+                   for name in cls.__slots__}  # fmt: skip
+        op, row = np.unique(columns.pop("op"), return_inverse=True)
+        count, row = len(op), row.reshape(-1)
+        order = np.argsort(row, kind="stable")
+        first = np.searchsorted(row[order], np.arange(count))
+        unknown = np.bincount(row[columns["bytes"] == NO_BYTES], minlength=count) > 0
+        sums = {name: sum_by(row, columns[name], count) for name in _SUMMED}
+        sums["min_ps"] = np.minimum.reduceat(columns["min_ps"][order], first) if count else columns["min_ps"]
+        sums["max_ps"] = np.maximum.reduceat(columns["max_ps"][order], first) if count else columns["max_ps"]
+        sums["bytes"] = np.where(unknown, NO_BYTES, sum_by(row, columns["bytes"], count, _BYTES))
+        return cls(**{name: narrow_column(column) for name, column in (sums | {"op": op}).items()})
+
+
+class SessionOperationSums:
+    """Those of hosts, one after the other, by operations of the session."""
+
+    def __init__(self) -> None:
+        self._every, self._some = OperationSums.none(), list[OperationSums]()
+
+    def add(self, one: OperationSums, places: Int64s) -> None:
+        """``places``: of the operations of the host among those of all."""
+        self._some.append(replace(one, op=places[one.op]))
+        if len(self._some) >= _TOGETHER:
+            self.every()
+
+    def every(self) -> OperationSums:
+        if self._some:
+            self._every, self._some = OperationSums.joined([self._every, *self._some]), []
+        return self._every
+
+
+_TOGETHER: Final = 32
+"""Hosts."""
+_BYTES: Final = "the bytes of copies"
+_SUMMED: Final = ("count", "time_ps", "wait_ps", "hidden_ps", "exposed_ps", "devices")
+
+
+def measure_if_hidden(sums: Any) -> Int64s:
+    """The time of spans if compute hid their communication."""
+    return np.asarray(np.maximum(sums.duration_ps - sums.exposed_ps, sums.communication_ps))
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceStepSums:
+    """The steps of a device; if it has none, all that it recorded, which is of no ``group``: -1."""
+
+    sums: SpanSums
+    group: Int64s
+    complete: Bools
+
+
+@dataclass(frozen=True, slots=True)
+class HostStepSums:
+    """A row per step on a device, or per device without steps, by device. ``device``: place among the host's;
+    ``group``: of the step, -1: none; ``names``: of the steps."""
+
+    device: Int64s
+    group: Int64s
+    complete: Bools
+    sums: SpanSums
+    names: Sequence[str | None]
+
+
+def compress_spans(devices: Sequence[DeviceStepSums], names: Mapping[int, str]) -> CompressedColumns:
+    """Spans, in little memory. ``names``: of steps, by group."""
+    sums = join_sums([one.sums for one in devices])
+    columns = {name: getattr(sums, name) for name in SpanSums.__slots__}
+    columns["device"] = np.repeat(np.arange(len(devices)), [len(one.group) for one in devices])
+    columns["group"] = np.concatenate([np.zeros(0, np.int64), *(one.group for one in devices)])
+    columns["complete"] = np.concatenate([np.zeros(0, np.bool_), *(one.complete for one in devices)])
+    groups = [group for group in np.unique(columns["group"]).tolist() if group in names]
+    columns["named"] = np.array(groups, np.int64)
+    return CompressedColumns.of(columns, [names[group] for group in groups])
+
+
+def unpack_spans(kept: CompressedColumns) -> HostStepSums:
+    columns, texts = kept.taken_out()
+    name = dict(zip(columns["named"].tolist(), texts, strict=True))
+    sums = SpanSums(**{column: columns[column] for column in SpanSums.__slots__})
+    names = [name.get(group) for group in columns["group"].tolist()]
+    return HostStepSums(columns["device"], columns["group"], columns["complete"], sums, names)
+
+
+def join_sums(each: Sequence[SpanSums]) -> SpanSums:
+    """The spans of all; their kinds are those of any."""
+    kinds = np.unique(np.concatenate([np.zeros(0, np.int64), *(one.kinds for one in each)]))
+    columns: dict[str, Int64s] = {}
+    for name in SpanSums.__slots__[1:]:
+        parts = [getattr(one, name) for one in each]
+        if name.startswith("kind_"):
+            wide = [np.zeros((len(part), len(kinds)), np.int64) for part in parts]
+            for part, into, one in zip(parts, wide, each, strict=True):
+                into[:, np.searchsorted(kinds, one.kinds)] = part
+            columns[name] = np.concatenate([np.zeros((0, len(kinds)), np.int64), *wide])
+        else:
+            columns[name] = np.concatenate([np.zeros(0, np.int64), *parts])
+    return SpanSums(kinds, **columns)
+
+
+# ---- what steps cost
+
+
+@dataclass(frozen=True, slots=True)
+class HostStepCosts:
+    """A row per group of a step of a host. ``spans``: devices that have it; ``time_ps``, ``if_hidden_ps``: the largest
+    of any; ``exposed_high``, ``exposed_low``: exposed time of all, in parts, because their sum may take more than 64
+    bits."""
+
+    group: Column
+    spans: Column
+    time_ps: Column
+    if_hidden_ps: Column
+    exposed_high: Column
+    exposed_low: Column
+
+    @classmethod
+    def of(cls, devices: Sequence[DeviceStepSums]) -> HostStepCosts:
+        sums = join_sums([one.sums for one in devices])
+        every = np.concatenate([np.zeros(0, np.int64), *(one.group for one in devices)])
+        group, row = np.unique(every[every >= 0], return_inverse=True)
+        row, count = row.reshape(-1), len(group)
+        exposed = sums.exposed_ps[every >= 0]
+        columns = (
+            group,
+            np.bincount(row, minlength=count),
+            find_largest(sums.duration_ps[every >= 0], row, count),
+            find_largest(measure_if_hidden(sums)[every >= 0], row, count),
+            sum_by(row, exposed >> _HALF, count),
+            sum_by(row, exposed & ((1 << _HALF) - 1), count),
+        )
+        return cls(*map(narrow_column, columns))
+
+    @classmethod
+    def none(cls) -> HostStepCosts:
+        return cls(*(np.zeros(0, np.int64) for _ in cls.__slots__))
+
+
+_HALF: Final = 32
+
+
+def find_largest(values: Int64s, place: Int64s, count: int) -> Int64s:
+    """The largest of each place; 0: there is none."""
+    largest = np.zeros(count, np.int64)
+    np.maximum.at(largest, place, values)
+    return largest
+
+
+@dataclass(frozen=True, slots=True)
+class StepCosts:
+    """Means over steps, rounded down. ``time_ps``, ``if_hidden_ps``: of the device with the largest."""
+
+    count: int
+    time_ps: int
+    exposed_ps: int
+    if_hidden_ps: int
+
+    @property
+    def gain(self) -> float:
+        return 1 - self.if_hidden_ps / self.time_ps if self.time_ps else 0.0
+
+
+class SessionStepCosts:
+    """Of the steps that have a number in the session, host by host."""
+
+    def __init__(self) -> None:
+        self._step, self._time_ps, self._if_hidden_ps = (np.zeros(0, np.int64) for _ in range(3))
+        self._exposed_ps, self._spans = 0, 0
+
+    def add(self, one: HostStepCosts, numbers: StepNumbers) -> None:
+        step = numbers.of(one.group.astype(np.int64))
+        known = step >= 0
+        own, place = np.unique(step[known], return_inverse=True)
+        every = np.union1d(self._step, own)
+        before, now = np.searchsorted(every, self._step), np.searchsorted(every, own)[place.reshape(-1)]
+        self._step = every
+        for name in ("_time_ps", "_if_hidden_ps"):
+            largest = find_largest(getattr(one, name[1:])[known], now, len(every))
+            np.maximum.at(largest, before, getattr(self, name))
+            setattr(self, name, largest)
+        self._exposed_ps += (_sum_exactly(one.exposed_high[known]) << _HALF) + _sum_exactly(one.exposed_low[known])
+        self._spans += _sum_exactly(one.spans[known])
+
+    def means(self) -> StepCosts | None:
+        """None: there are no steps."""
+        count = len(self._step)
+        if not count:
+            return None
+        exposed_ps = self._exposed_ps // self._spans
+        return StepCosts(
+            count, _sum_exactly(self._time_ps) // count, exposed_ps, _sum_exactly(self._if_hidden_ps) // count
+        )
+
+
+def _sum_exactly(values: Int64s) -> int:
+    return int(sum(values.tolist()))

@@ -1,0 +1,69 @@
+"""Reads what fusions of a program are made of: their instructions, the text of each and its work."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final
+
+from fastprof.hlo.cost import CostModel
+from fastprof.hlo.opcodes import get_category
+from fastprof.hlo.text.instruction_text import EXPRESSION, InstructionText
+
+if TYPE_CHECKING:
+    from fastprof.hlo.module import HloModule
+    from fastprof.hlo.work import Counting
+
+_FUSION: Final = "fusion"
+_PLUMBING: Final = ("parameter", "tuple")
+_DEEPEST: Final = 16
+"""Levels of fusions within each other whose instructions are read."""
+
+
+class FusionReader:
+    """Reads the fusions of one module. Each computation is read once: in a sound module a single fusion calls it."""
+
+    def __init__(self, module: HloModule, counting: Counting) -> None:
+        self._module = module
+        self._costs = CostModel(module, counting)
+        self._texts = InstructionText(module, EXPRESSION)
+        self._categories: dict[str, str] = {}
+        self._read: set[int] = set()
+
+    def is_fusion(self, row: int) -> bool:
+        return self._module.opcodes[row] == _FUSION
+
+    def instructions(self, fusion: int, *, with_work: bool) -> list[tuple[int, str, str, str, str, float, float]]:
+        """The instructions of a fusion and of those within it: the place of the fusion that each is in, -1: the first;
+        name, category, framework op, text, and flops and bytes, NaN: unknown."""
+        module = self._module
+        found: list[tuple[int, str, str, str, str, float, float]] = []
+        waiting = [(fusion, -1, 0)]
+        for row, above, depth in waiting:  # it grows meanwhile
+            for one in self._within(row):
+                if self.is_fusion(one) and depth < _DEEPEST:
+                    waiting.append((one, len(found), depth + 1))
+                name, op = module.text(module.instructions[one]["name"]), module.framework_op(one)
+                work = self._work(one) if with_work else (math.nan, math.nan)
+                found.append((above, name, self._category(one), op, self._texts.line(one), *work))
+        return found
+
+    def _within(self, fusion: int) -> list[int]:
+        raw = self._module.instructions[fusion]
+        computation = int(self._module.calls[int(raw["first_call"])]) if raw["call_count"] else -1
+        if computation < 0 or computation in self._read:
+            return []
+        self._read.add(computation)
+        return [row for row in self._module.rows_of(computation) if self._module.opcodes[row] not in _PLUMBING]
+
+    def _work(self, row: int) -> tuple[float, float]:
+        cost = self._costs.cost(row)
+        return (float(cost.flops), float(cost.bytes_accessed)) if cost.is_known else (math.nan, math.nan)
+
+    def _category(self, row: int) -> str:
+        """Only those of fusions and convolutions depend on more than the opcode."""
+        opcode = self._module.opcodes[row]
+        if opcode in (_FUSION, "convolution"):
+            return get_category(self._module.instruction(row))
+        if opcode not in self._categories:
+            self._categories[opcode] = get_category(self._module.instruction(row))
+        return self._categories[opcode]

@@ -1,0 +1,277 @@
+"""GPU kernels: the instructions that their names stand for, and rows of equal kernels.
+
+XLA names a kernel after the instruction or fusion that it computes, with ``_`` for what names of functions cannot
+contain: ``add_fusion.3`` runs as ``add_fusion_3``. Kernels that compute the same are made once, and are named after
+the first instruction that they are for. So a name identifies an instruction only if no other fusion of its program
+could run as the same kernel: none with operands and a result of the same shapes, and the same opcodes in the same
+order.
+
+Copies and fills of a GPU's memory have names of their own. CUPTI writes ``MemcpyH2D`` and ``Memset``, TensorFlow
+``MEMCPYHtoD``, PyTorch ``Memcpy HtoD (Pageable -> Device)``, ROCm ``CopyHostToDevice`` and ``FillBuffer``, newer ROCm
+the kernel that copies, ``__amd_rocclr_copyBuffer.kd``: there only the call that launched it says which way it goes,
+``hipMemcpyHtoDAsync``. MTIA calls all copies ``dma_request``, and records their direction.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import field
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from fastprof.derive.devices import gpu_kernels
+from fastprof.derive.devices.gpu_kernels import Dim, Launch, is_narrow
+from fastprof.derive.devices.nothing_ran import NothingRan
+from fastprof.hlo.module import HloModule
+from fastprof.hlo.programs import Modules
+from fastprof.schema.value_classes import dataclass
+from fastprof.wording.patterns import compile_late
+
+MEMSET: Final = "memset"
+_WAYS = {
+    "H2D": ("memcpyhtod", "memcpyh2d", "copyhosttodevice"),
+    "D2H": ("memcpydtoh", "memcpyd2h", "copydevicetohost"),
+    "D2D": ("memcpydtod", "memcpyd2d", "copydevicetodevice"),
+    "P2P": ("memcpyptop", "memcpyp2p", "memcpypeer", "copypeertopeer"),
+    "H2H": ("memcpyhtoh", "memcpyh2h", "copyhosttohost"),
+}
+_WHOLE: Final = ("copybuffer", "copy buffer", "copyimage", "dma_request")
+_COPY = ("memcpy", "copy", "dma_request", "__amd_rocclr_copybuffer", "__amd_rocclr_copyimage")
+_FILLS = ("memset", "fillbuffer", "__amd_rocclr_fillbuffer", "__amd_rocclr_fillimage")
+KERNEL_DETAILS: Final = "kernel_details"
+DETAILS_OF_MEMORY: Final = ("memcpy_details", "memset_details")
+"""Stats that copies and fills of a GPU's memory have."""
+_CALLS = compile_late(r"^(?:cuda|cu|hip)(?=mem)")
+_BYTES = compile_late(r"(?:^|[\s:])(?:num_bytes|size):\s*(\d{1,18})(?!\d)", re.ASCII)
+_NO_LETTER = compile_late(r"[^A-Za-z0-9_]")
+_KERNEL = compile_late(r"[A-Za-z_][A-Za-z0-9_]*(?:\.kd)?")
+
+
+def classify_copy(name: str) -> str:
+    """The category of a copy or fill, by its name or that of the call that launched it: ``copy (H2D)``, ``copy`` if the
+    direction is unknown, ``memset``; "" for others."""
+    plain = _CALLS.sub("", name.lower().replace("memcpy ", "memcpy"))
+    for way, beginnings in _WAYS.items():
+        if plain.startswith(beginnings):
+            return f"copy ({way})"
+    if plain.startswith(_FILLS):
+        return MEMSET
+    return "copy" if plain.startswith(_COPY) and _is_copy(plain) else ""
+
+
+def _is_copy(plain: str) -> bool:
+    """Kernels of XLA are named after instructions, such as ``copy_fusion``, which are no copies of the driver."""
+    return plain.startswith(("memcpy", "__amd")) or plain in _WHOLE
+
+
+def parse_copy_bytes(details: str) -> int:
+    """The bytes that a copy moved, from its details: ``num_bytes:4096`` or ``size:4096 dest:0``; 0: not recorded."""
+    match = _BYTES.search(details)
+    return int(match.group(1)) if match else 0
+
+
+def normalize_kernel_name(name: str) -> str:
+    """A name in the form of a function's, without the ending that AMD's compiler adds to kernels."""
+    return _NO_LETTER.sub("_", name.removesuffix(".kd"))
+
+
+def may_be_of_xla(kernel: str) -> bool:
+    """Whether XLA may have made a kernel of this name: those of libraries often have types and arguments in theirs, and
+    copies have names of their own."""
+    return _KERNEL.fullmatch(kernel) is not None and not classify_copy(kernel)
+
+
+@dataclass(slots=True)
+class KernelNames:
+    """Looks up instructions by the names of kernels; each program is read at first use."""
+
+    modules: Modules
+    _of_program: dict[int, dict[str, str]] = field(default_factory=dict)
+    _of_name: dict[str, list[int]] | None = None
+
+    def instruction(self, program_id: int, kernel: str) -> str:
+        """The instruction of a program that a kernel is named after; "": there is none, or several."""
+        if not may_be_of_xla(kernel):
+            return ""
+        return self._names(program_id).get(normalize_kernel_name(kernel), "")
+
+    def programs(self, kernel: str) -> list[int]:
+        """The programs that have such an instruction, or several. All of them are read, unless the name is none of
+        XLA's."""
+        if not may_be_of_xla(kernel):
+            return []
+        if self._of_name is None:
+            self._of_name = {}
+            for program_id in self.modules.program_ids:
+                for name in self._names(program_id):
+                    self._of_name.setdefault(name, []).append(program_id)
+        return self._of_name.get(normalize_kernel_name(kernel), [])
+
+    def _names(self, program_id: int) -> dict[str, str]:
+        if program_id not in self._of_program:
+            module = self.modules.module(program_id)
+            self._of_program[program_id] = {} if module is None else _index_kernel_names(module)
+        return self._of_program[program_id]
+
+
+def _index_kernel_names(module: HloModule) -> dict[str, str]:
+    """Instructions that run by themselves, by the names that their kernels have; "" if they are several, or another
+    may run as the same kernel."""
+    opcodes = np.array(module.texts.to_pylist(), object)
+    opcode = opcodes[module.instructions["opcode"]]
+    fused = np.zeros(len(module.computations) + 1, bool)
+    for row in np.flatnonzero(opcode == "fusion").tolist():
+        first, count = (int(module.instructions[row][name]) for name in ("first_call", "call_count"))
+        fused[module.calls[first : first + count]] = True
+    fused[-1] = False  # of calls of computations that are not there
+    runs = ~fused[module.instructions["computation"]] & ~np.isin(opcode, ["parameter", "get-tuple-element", "tuple"])
+    alike = _find_alike(module, np.flatnonzero(runs & (opcode == "fusion")).tolist())
+    found: dict[str, str] = {}
+    for row in np.flatnonzero(runs).tolist():
+        name = opcodes[module.instructions["name"][row]]
+        key = normalize_kernel_name(name)
+        found[key] = "" if key in found or row in alike else name
+    found.pop("", None)
+    return found
+
+
+def _find_alike(module: HloModule, fusions: list[int]) -> set[int]:
+    """The rows of fusions that may share a kernel with another."""
+    rows_of: dict[object, list[int]] = {}
+    for row in fusions:
+        rows_of.setdefault(_make_kernel_key(module, row), []).append(row)
+    return {row for rows in rows_of.values() if len(rows) > 1 for row in rows}
+
+
+def _make_kernel_key(module: HloModule, row: int) -> object:
+    """Equal for fusions that may run as one kernel; for a damaged fusion its row."""
+    try:
+        one = module.instruction(row)
+        inner = tuple(module.text(int(module.instructions["opcode"][at])) for at in module.rows_of(one.calls[0]))
+        shapes = (one.shape, *(module.instruction(operand).shape for operand in one.operands))
+        arrays = [
+            (leaf.element_type, leaf.dimensions, leaf.minor_to_major) for shape in shapes for _, leaf in shape.leaves()
+        ]
+        return one.fusion_kind, inner, tuple(arrays)
+    except LookupError:
+        return row
+
+
+NO_OPS: Final = ("", "(null)", "XlaModule", "XlaModule:")
+"""What is written if no op of a framework is known: XLA writes so on all kernels."""
+
+
+class KernelKey(NamedTuple):
+    """What distinguishes kernels of a host, and orders rows of equal totals. What is not recorded is 0, dimensions
+    1, an op the empty text."""
+
+    name: str
+    grid: Dim
+    block: Dim
+    registers: int
+    static_shared: int
+    dynamic_shared: int
+    uses: bool
+    could: bool
+    op: str
+
+
+class KernelRow(NamedTuple):
+    """A kernel of a host. ``vendor``: who made the GPU, as recorded or as other facts show; ``uses``: whether the
+    kernel runs on matrix units; None: its name does not show it; ``op_could``: whether its
+    op could. ``kernel`` has both by the recorded vendor alone. ``kind``, ``fusible``: see derive/ops/kernel_fusion.py.
+    ``precision``: the type of the numbers that it computes with; None: unknown.
+    ``ps``: count, total, minimum and maximum of its durations; ``ns``: the same in whole nanoseconds, as XProf adds
+    them up, which leaves out durations of 0. ``detailed``: whether anything is recorded of its launch, without which
+    XProf knows no kernel."""
+
+    host: str
+    kernel: KernelKey
+    launch: Launch
+    vendor: str | None
+    uses: bool | None
+    op_could: bool
+    kind: int
+    devices: int
+    fusible: int
+    precision: str | None
+    ps: tuple[int, int, int, int]
+    ns: tuple[int, int, int, int]
+    detailed: bool
+
+    @property
+    def op(self) -> str:
+        """The framework op that launched it; "": unknown."""
+        return "" if self.kernel.op in NO_OPS else self.kernel.op
+
+    @property
+    def could(self) -> bool:
+        return self.op_could and (bool(self.uses) or not gpu_kernels.only_moves(self.kernel.name))
+
+    @property
+    def misses(self) -> bool:
+        """It does not run on matrix units, which is known, and could."""
+        return self.could and self.uses is False
+
+
+def sum_tensor_core_time(rows: Sequence[KernelRow]) -> int | None:
+    uses = [row.uses for row in rows]
+    return None if None in uses else sum(row.ps[1] for row, does in zip(rows, uses, strict=True) if does)
+
+
+class PrecisionTimes(NamedTuple):
+    """Time of kernels that compute in 16 bits or fewer, in more, and whose precision is unknown."""
+
+    narrow_ps: int = 0
+    wide_ps: int = 0
+    unknown_ps: int = 0
+
+    @property
+    def to_judge(self) -> tuple[int, int]:
+        """Narrow and wide; nothing if the precision of most of the time is unknown."""
+        known = self.narrow_ps + self.wide_ps
+        return (self.narrow_ps, self.wide_ps) if known >= self.unknown_ps else (0, 0)
+
+    @property
+    def percents(self) -> tuple[float | None, float | None, float | None]:
+        """Of the time of all kernels; None: see why_unknown."""
+        total = sum(self)
+        if not total:
+            return None, None, None
+        unknown = 100 * self.unknown_ps / total
+        if self.unknown_ps == total:
+            return None, None, unknown
+        return 100 * self.narrow_ps / total, 100 * self.wide_ps / total, unknown
+
+    @property
+    def why_unknown(self) -> str:
+        if self.unknown_ps:
+            return "neither names of kernels nor their programs show it"
+        return NothingRan("no GPU kernel was seen, and of other devices the precision is not recorded")
+
+
+def sum_precision_times(rows: Sequence[KernelRow]) -> PrecisionTimes:
+    times = [0, 0, 0]
+    for row in rows:
+        times[2 if row.precision is None else not is_narrow(row.precision)] += row.ps[1]
+    return PrecisionTimes(*times)
+
+
+def group_kernels_by_op(rows: Sequence[KernelRow]) -> list[tuple[str, list[KernelRow], int]]:
+    """Ops with their kernels and the time of these, longest first."""
+    found: dict[str, list[KernelRow]] = {}
+    for row in rows:
+        found.setdefault(row.op, []).append(row)
+    ops = [(op, of_op, sum(row.ps[1] for row in of_op)) for op, of_op in found.items()]
+    return sorted(ops, key=lambda op: (-op[2], op[0]))
+
+
+def find_longest_kernel(rows: Sequence[KernelRow]) -> tuple[str, int] | None:
+    """The name with the most time, over ops and launch configurations, and its time; None: there is none."""
+    time: Counter[str] = Counter()
+    for row in rows:
+        time[row.kernel.name] += row.ps[1]
+    return next(iter(time.most_common(1)), None)

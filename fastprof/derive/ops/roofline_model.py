@@ -1,0 +1,290 @@
+"""Roofline model: rates of ops, the peaks of a device, the efficiency of ops and what they are bound by.
+
+An op of F flops that moves B(m) bytes of each memory m takes at least the longest of F / peak and B(m) / peak(m). Its
+efficiency is that time by the time it took; what it is bound by is the resource that takes this longest time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from fastprof.derive.devices import device_peaks
+from fastprof.derive.ops.gpu_kernels import MEMSET
+from fastprof.derive.ops.op_flags import is_container
+from fastprof.derive.ops.op_table import CMEM, READ, VMEM, WRITE, OpTable
+from fastprof.derive.ops.op_work import mark_transfers
+from fastprof.schema.columns import Bools, Float64s, Int64s
+from fastprof.schema.value_classes import dataclass
+
+if TYPE_CHECKING:
+    from fastprof.derive.devices.device_peaks import Peaks
+
+
+GIBI: Final = 2**30 / 1e9
+"""Gigabytes in a gibibyte."""
+
+COMPUTE, HBM_BOUND, SHARED, UNKNOWN = "Compute", "HBM", "Shm/L1", "Unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class RooflineMemory:
+    """A memory, or one direction of it. ``place``: of its peak among the bandwidths of a device."""
+
+    name: str
+    column: str
+    place: int
+    space: int = 0
+    operation: int = 0
+    """0: both directions."""
+
+
+HBM_MEMORY: Final = RooflineMemory(HBM_BOUND, "hbm", 0)
+ON_CHIP: Final = (
+    RooflineMemory("CMEM Read", "cmem_read", 3, CMEM, READ),
+    RooflineMemory("CMEM Write", "cmem_write", 4, CMEM, WRITE),
+    RooflineMemory("VMEM Read", "vmem_read", 5, VMEM, READ),
+    RooflineMemory("VMEM Write", "vmem_write", 6, VMEM, WRITE),
+)
+MEMORIES: Final = (HBM_MEMORY, *ON_CHIP)
+
+
+@dataclass(frozen=True, slots=True)
+class OpRates:
+    """Of each op; 0 if the divisor is 0. Rates are over total time, not self time."""
+
+    gflops: Float64s
+    model_gflops: Float64s
+    gigabytes: Float64s
+    """Bytes per nanosecond: 10**9 bytes a second."""
+    intensity: Float64s
+    """Flops per byte."""
+    bound_by: list[str]
+    bound_intensity: Float64s
+    """Flops per byte of the memory that it is bound by; if that is arithmetic, of all bytes."""
+    memory: Mapping[str, Float64s]
+    """Bytes per nanosecond by ``Memory.column``."""
+    memory_intensity: Mapping[str, Float64s]
+    """Flops per byte by ``Memory.column``."""
+
+
+def ratio_or_zero(a: npt.NDArray[np.generic], b: npt.NDArray[np.generic]) -> Float64s:
+    """a / b, 0 if b is 0."""
+    result: Float64s = np.divide(a, b, out=np.zeros(len(a)), where=np.asarray(b) != 0)
+    return result
+
+
+def list_moved_bytes(table: OpTable) -> dict[str, Float64s]:
+    """Bytes of each op by ``Memory.column``; those of an op whose memories are unknown are HBM's."""
+    on_chip = {one.column: table.moved_bytes(one.space, one.operation) for one in ON_CHIP}
+    return {HBM_MEMORY.column: table.hbm_bytes(), **on_chip}
+
+
+def compute_rates(table: OpTable, peaks: Peaks | None) -> OpRates:
+    """``peaks``: of the device that the ops ran on; None: nothing is known of it, so neither what ops are bound by."""
+    ns = table.time_ps / 1e3
+    gflops = ratio_or_zero(table.flops, ns)
+    intensity = ratio_or_zero(table.flops, table.bytes_accessed)
+    moved = list_moved_bytes(table)
+    memory = {column: ratio_or_zero(size, ns) for column, size in moved.items()}
+    of_memory = {column: ratio_or_zero(table.flops, size) for column, size in moved.items()}
+    bound_by, bound_intensity = _find_bounds(gflops, intensity, memory, of_memory, peaks)
+    return OpRates(
+        gflops,
+        ratio_or_zero(table.model_flops, ns),
+        ratio_or_zero(table.bytes_accessed, ns),
+        intensity,
+        bound_by,
+        bound_intensity,
+        memory,
+        of_memory,
+    )
+
+
+def _find_bounds(
+    gflops: Float64s,
+    intensity: Float64s,
+    memory: Mapping[str, Float64s],
+    of_memory: Mapping[str, Float64s],
+    peaks: Peaks | None,
+) -> tuple[list[str], Float64s]:
+    """The resource that each op came nearest to exhaust, of equal ones the first, and its flops per byte there."""
+    best = np.zeros(len(gflops), np.int64)
+    most, found = np.zeros(len(gflops)), np.zeros(len(gflops))
+    if peaks is None:
+        return [UNKNOWN] * len(gflops), found
+    bandwidth = [*peaks.bandwidths_gb_per_s, *[0.0] * 7]
+    hbm, hbm_intensity = memory[HBM_MEMORY.column], of_memory[HBM_MEMORY.column]
+    shares = [
+        (COMPUTE, _divide_by_peak(gflops, peaks.teraflops_per_s * 1e3), intensity),
+        (HBM_BOUND, _divide_by_peak(hbm, bandwidth[0]), hbm_intensity),
+    ]
+    if peaks.hardware == "TPU":
+        shares += [
+            (one.name, _divide_by_peak(memory[one.column], bandwidth[one.place]), of_memory[one.column])
+            for one in ON_CHIP
+        ]
+    elif peaks.hardware == "GPU":
+        shares.append((SHARED, _divide_by_peak(hbm, bandwidth[2]), hbm_intensity))
+    for number, (_, share, per_byte) in enumerate(shares, 1):
+        higher = share > most
+        best[higher], most[higher], found[higher] = number, share[higher], per_byte[higher]
+    names = [UNKNOWN, *(name for name, _, _ in shares)]
+    return [names[number] for number in best.tolist()], found
+
+
+def _divide_by_peak(rate: Float64s, peak: float) -> Float64s:
+    return rate / peak if peak > 0 else np.zeros(len(rate))
+
+
+_COMPUTE_COLUMN: Final = "compute"
+
+_MOVES: Final = frozenset((
+    "copy", "copy-start", "copy-done", "data formatting", "transpose", "reshape", "bitcast", "broadcast", "concatenate",
+    "slice", "dynamic-slice", "dynamic-update-slice", "gather", "pad", "reverse", "all-gather", "all-to-all",
+    "collective-permute", "infeed", "outfeed", "send", "recv",
+))  # fmt: skip
+"""Categories of ops that move data and compute nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ceiling:
+    """A resource and its peak. ``name``: Compute, HBM, CMEM Read, …; ``per_ns``: flops or bytes per nanosecond, that
+    is 10**9 a second, of one core or GPU; 0.0: unknown; ``source``: capture, published table, or None."""
+
+    name: str
+    column: str
+    per_ns: float
+    source: str | None
+
+    @property
+    def is_compute(self) -> bool:
+        return self.column == _COMPUTE_COLUMN
+
+
+def list_ceilings(peaks: Peaks | None) -> list[Ceiling]:
+    """Arithmetic, HBM and, of TPUs, memories on the chip whose peak is known."""
+    if peaks is None:
+        return [Ceiling(COMPUTE, _COMPUTE_COLUMN, 0.0, None), Ceiling(HBM_MEMORY.name, HBM_MEMORY.column, 0.0, None)]
+    on_chip = [one for one in ON_CHIP if peaks.hardware == device_peaks.TPU and peaks.peak(one.place)]
+    places = [(COMPUTE, _COMPUTE_COLUMN, device_peaks.COMPUTE)]
+    places += [(one.name, one.column, one.place) for one in (HBM_MEMORY, *on_chip)]
+    return [Ceiling(name, column, peaks.peak(place), peaks.source(place)) for name, column, place in places]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Efficiency:
+    """n ops beneath k ceilings."""
+
+    beneath: Sequence[Ceiling]
+    utilisation: Float64s
+    """[n, k] of each peak; NaN: the peak, the op's work or time is unknown, or it waits (op_work.mark_transfers)."""
+    bound_by: list[str | None]
+    """Name of the ceiling that the op comes nearest to; None: unknown, or it has no work."""
+    efficiency: Float64s
+    """The utilisation of that one; NaN: the peak or work of arithmetic or of HBM is unknown. Above 1: the op cannot
+    have done the recorded work in its time, such as the start of a copy that goes on after it."""
+    least_ps: Float64s
+    """Time that the op would take at its ceiling; NaN as ``efficiency``."""
+    lost_ps: Float64s
+    """Self time beyond that, at least 0; NaN as ``efficiency``, and of ops whose work is that of ops within."""
+
+    def of(self, column: str) -> Float64s:
+        """The utilisation of one ceiling; NaN: the device does not have it."""
+        places = [place for place, ceiling in enumerate(self.beneath) if ceiling.column == column]
+        return self.utilisation[:, places[0]] if places else np.full(len(self.utilisation), np.nan)
+
+    def take(self, rows: Int64s) -> Efficiency:
+        """These ops, in this order."""
+        bound_by = [self.bound_by[row] for row in rows.tolist()]
+        times = (values[rows] for values in (self.efficiency, self.least_ps, self.lost_ps))
+        return Efficiency(self.beneath, self.utilisation[rows], bound_by, *times)
+
+
+def measure_efficiency(
+    table: OpTable, beneath: Sequence[Ceiling], unknown: tuple[Bools, Bools] | None = None
+) -> Efficiency:
+    """The ops beneath these ceilings. ``unknown``: rows whose unknown share of arithmetic, and of memory
+    traffic, is too large to compare with a peak."""
+    amounts, memory = _list_work(table), table.memory
+    unplaced = memory.row[(memory.space == 0) & (memory.operation == 0) & (memory.bytes > 0)].tolist()
+    unplaced = [row for row in unplaced if table.category[row]]
+    timeless = (table.time_ps <= 0) | mark_transfers(table)
+    utilisation = np.full((len(table), len(beneath)), np.nan)
+    for column, ceiling in enumerate(beneath):
+        amount, used = amounts[ceiling.column], utilisation[:, column]
+        if ceiling.per_ns > 0:
+            with np.errstate(divide="ignore", invalid="ignore"):
+                used[:] = amount * 1e3 / (table.time_ps * ceiling.per_ns)
+        used[amount == 0] = 0.0
+        if unknown is not None:
+            used[unknown[0 if ceiling.is_compute else 1]] = np.nan
+        if not ceiling.is_compute:
+            used[unplaced] = np.nan
+        used[timeless] = np.nan
+    return _name_nearest(table, beneath, utilisation)
+
+
+def _name_nearest(table: OpTable, beneath: Sequence[Ceiling], utilisation: Float64s) -> Efficiency:
+    filled = np.where(np.isnan(utilisation), -1.0, utilisation)
+    nearest = filled.argmax(axis=1)
+    most: Float64s = filled[np.arange(len(table)), nearest]
+    known: Bools = np.asarray(~np.isnan(utilisation[:, :2]).any(axis=1))
+    efficiency = np.where(known, most, np.nan)
+    names = [ceiling.name for ceiling in beneath]
+    bound_by = [
+        names[place] if share > 0 and is_known else None
+        for place, share, is_known in zip(nearest.tolist(), most.tolist(), known.tolist(), strict=True)
+    ]
+    least: Float64s = efficiency * table.time_ps
+    lost: Float64s = np.where(is_container(table), np.nan, np.maximum(table.self_ps - least, 0.0))
+    return Efficiency(beneath, utilisation, bound_by, efficiency, least, lost)
+
+
+def _list_work(table: OpTable) -> dict[str, Float64s]:
+    """Flops and bytes by column of ceiling; NaN if they are not known."""
+    bytes_known = get_known_bytes(table)
+    moved = {column: np.where(bytes_known, size, np.nan) for column, size in list_moved_bytes(table).items()}
+    return {_COMPUTE_COLUMN: np.where(get_known_flops(table), table.flops, np.nan), **moved}
+
+
+def get_known_flops(table: OpTable) -> Bools:
+    """Ops whose flops are recorded by the capture or known from its programs; and those that only move data and have
+    known bytes: they do none."""
+    recorded: Bools = (table.flops_source > 0) | (table.flops > 0)
+    moves = np.array([category in _MOVES for category in table.category], bool)
+    return recorded | (moves & get_known_bytes(table))
+
+
+def get_known_bytes(table: OpTable) -> Bools:
+    return (table.bytes_source > 0) | (table.bytes_accessed > 0) | table.has_breakdown()
+
+
+MOST_UNKNOWN: Final = 0.1
+"""If more than this share of op time has unknown work, sums of work are not shown as shares of peaks."""
+TOO_MUCH: Final = "the work of more than 10 % of the time of ops is not known"
+
+
+def find_unknown_work(table: OpTable) -> tuple[Bools, Bools]:
+    """Ops with unknown flops, and with unknown bytes, though they did some. An op that runs others does none of its
+    own, copies do no arithmetic, and the bytes of transfers go over a link."""
+    works: Bools = ~(is_container(table) | (table.time_ps > table.self_ps) | mark_transfers(table))
+    copies = np.array([one == MEMSET or one.startswith("copy") for one in table.category], bool)
+    return works & ~copies & ~get_known_flops(table), works & ~get_known_bytes(table)
+
+
+def measure_unknown_shares(table: OpTable, row: Int64s, count: int) -> tuple[Float64s, Float64s]:
+    """Shares of the self time of each of ``count`` rows: of ops with unknown flops, and of ops with unknown bytes. 0: a
+    row without time. ``row``: that of each op."""
+    total = np.bincount(row, table.self_ps, count)
+    flops, moved = (np.bincount(row, table.self_ps * chosen, count) for chosen in find_unknown_work(table))
+    return ratio_or_zero(flops, np.maximum(total, 0)), ratio_or_zero(moved, np.maximum(total, 0))
+
+
+def measure_self_share(table: OpTable, chosen: Bools) -> float:
+    """Share of self time of the chosen ops."""
+    total = float(table.self_ps.sum(dtype=np.float64))
+    return float(table.self_ps[chosen].sum(dtype=np.float64)) / total if total > 0 else 0.0

@@ -1,0 +1,586 @@
+"""Ops of TPU cores: how the events of their op lines nest, what each op costs, and what SparseCores ran for it.
+
+Times are those of the device if an event has them (stats device_offset_ps and device_duration_ps), else the host's.
+An op is identified by (program_id, symbol_id) in its event metadata; events without them only take part in nesting.
+
+The stat memory_access_breakdown has the bytes that an op moves, by memory space and direction. It is a
+MemoryAccessBreakdown of op_metrics.proto: repeated field 1, each with operation_type 1, memory_space 2,
+bytes_accessed 3, all varints.
+
+An op that a SparseCore works for has the key of the SparseCore's module events: stats offload_core_id and
+tc_offload_start_id. What runs within such a module belongs to the op.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from fastprof._native import records
+from fastprof.derive.devices.device_events import OpEvents, clip_negative, get_device_spans, list_op_events
+from fastprof.derive.ops.line_times import Spans, measure_span
+from fastprof.derive.ops.op_table import (
+    CMEM,
+    FROM_CAPTURE,
+    HBM,
+    MOST_WORK,
+    READ,
+    SPARSE_CORE,
+    TENSOR_CORE,
+    TEXT_COLUMNS,
+    VMEM,
+    WRITE,
+    MemoryAccess,
+    Ops,
+    OpTable,
+    find_minimum_by,
+    is_work,
+    merge_tables,
+    sum_by,
+    sum_exactly,
+    summarize_by,
+)
+from fastprof.derive.ops.stat_columns import join_stat_values
+from fastprof.schema.columns import Bools, Float64s, Int32s, Int64s
+from fastprof.schema.value_classes import dataclass
+from fastprof.tables.host_events import HostEvents, Line, Plane, Stat, compute_once
+from fastprof.wording.quantities import format_size
+
+_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+
+
+Totals = dict[tuple[int, int], int]
+"""Bytes by direction and space."""
+
+
+def sum_memory_accesses(payloads: Mapping[int, bytes], keys: Int64s, known: dict[bytes, Totals]) -> MemoryAccess:
+    """The accesses of each op, ``keys[i]`` being the payload of op i, for one occurrence. Of a payload that is cut off
+    or holds something else, what comes before counts. ``known``: payloads read before; cores that run one program
+    share them."""
+    accesses: list[tuple[int, int, int, int]] = []
+    for row, key in enumerate(keys.tolist()):
+        payload = payloads.get(key, b"")
+        totals = known.get(payload)
+        if totals is None:
+            totals = known[payload] = _sum_accesses(payload)
+        accesses += [(row, operation, space, count) for (operation, space), count in totals.items()]
+    return MemoryAccess.of(accesses)
+
+
+def format_accesses(payload: bytes) -> str:
+    """One line per memory and direction: ``HBM read: 8.000 MiB (8,388,608 bytes)``; "": none is recorded."""
+    return "\n".join(
+        _format_access(space, operation, size) for (operation, space), size in _sum_accesses(payload).items()
+    )
+
+
+def _format_access(space: int, operation: int, size: int) -> str:
+    exact = f" ({size:,} bytes)" if abs(size) >= 1024 else ""
+    return f"{_SPACES.get(space, f'memory {space}')} {_WAYS.get(operation, 'moved')}: {format_size(size)}{exact}"
+
+
+_SPACES: Final = {0: "unknown memory", HBM: "HBM", CMEM: "CMEM", VMEM: "VMEM"}
+_WAYS: Final = {READ: "read", WRITE: "written"}
+
+
+def _sum_accesses(payload: bytes) -> Totals:
+    totals: Totals = {}
+    for operation, space, count in _parse_accesses(payload):
+        totals[operation, space] = totals.get((operation, space), 0) + count
+    return totals
+
+
+def _parse_accesses(data: bytes) -> Iterator[tuple[int, int, int]]:
+    for number, value in _parse_fields(data):
+        if number == 1 and isinstance(value, bytes):
+            fields = {at: known for at, known in _parse_fields(value) if isinstance(known, int)}
+            operation = fields.get(1, 0)
+            space = fields.get(2, 0)
+            yield operation if operation in (READ, WRITE) else 0, space - (space >> 63 << 64), fields.get(3, 0)
+
+
+def _parse_fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
+    """Numbers and values of a message's varints and length-delimited fields, as far as they are whole."""
+    at = 0
+    while at < len(data):
+        tag, at = _parse_varint(data, at)
+        kind = tag & 7
+        if kind == _VARINT:
+            value, at = _parse_varint(data, at)
+            if at <= len(data):
+                yield tag >> 3, value
+        elif kind == _BYTES:
+            length, at = _parse_varint(data, at)
+            if at + length <= len(data):
+                yield tag >> 3, data[at : at + length]
+            at += length
+        elif kind in (_FIXED64, _FIXED32):
+            at += 8 if kind == _FIXED64 else 4
+        else:
+            return
+
+
+def _parse_varint(data: bytes, at: int) -> tuple[int, int]:
+    """A value and where it ends: past the end if it is cut off."""
+    value = shift = 0
+    while at < len(data) and shift < 70:
+        byte = data[at]
+        at += 1
+        value |= (byte & 127) << shift
+        if byte < 128:
+            return value % 2**64, at
+        shift += 7
+    return 0, len(data) + 1
+
+
+STEP_LINES: Final = ("Steps", "Sparse Core Steps")
+
+EVENT_STATS: Final = (
+    "device_offset_ps",
+    "device_duration_ps",
+    "min_duration_ps",
+    "dma_stall_duration_ps",
+    "Time Scale Multiplier",
+    "vdd_energy_j",
+    "offload_core_id",
+    "tc_offload_start_id",
+)
+METADATA_STATS: Final = (
+    "program_id",
+    "symbol_id",
+    "hlo_category",
+    "tf_op",
+    "deduplicated_name",
+    "flops",
+    "model_flops",
+    "bytes_accessed",
+    "memory_access_breakdown",
+    "source",
+    "source_stack",
+)
+PLANES: Final = (r"^/device:TPU:",)
+
+
+MOST_TIMES: Final = 1000.0
+"""A Time Scale Multiplier above this is damage, not a clock ratio, and is ignored."""
+
+_FIRST_EVENTS: Final = (1 << 11, 1 << 14)
+
+_INTEGERS = (records.INT64, records.UINT64)
+TEXT_KINDS = (records.STR, records.REF)
+
+
+def _identify_ops(events: HostEvents, met: Int64s) -> tuple[Int64s, Int32s]:
+    """The ops that these rows of metadata stand for, numbered as met; rows of equal keys are one op. Returns the row
+    that describes each op, and the op of each row met; -1: it is none."""
+    program, symbol = (events.meta_stat(name).at(met) for name in ("program_id", "symbol_id"))
+    rows = np.flatnonzero(_match_kinds(program, _INTEGERS) & _match_kinds(symbol, _INTEGERS) & (symbol.value != 0))
+    keys = np.stack([program.value[rows], symbol.value[rows]], axis=1)
+    _, first, inverse = np.unique(keys, axis=0, return_index=True, return_inverse=True)
+    rank = np.empty(len(first), np.int32)
+    rank[np.argsort(first, kind="stable")] = np.arange(len(first), dtype=np.int32)
+    op_of_met = np.full(len(met), -1, np.int32)
+    op_of_met[rows] = rank[inverse.reshape(-1)]
+    return met[rows][np.sort(first)], op_of_met
+
+
+def _match_kinds(found: Stat, kinds: tuple[int, int]) -> Bools:
+    matches: Bools = (found.kind == kinds[0]) | (found.kind == kinds[1])
+    return matches
+
+
+def build_tpu_op_table(events: HostEvents, found: OpEvents, core_type: int) -> tuple[OpTable, Int32s]:
+    """The ops of these events, and the row of each event's op; -1: it is none."""
+    met, number = _number_as_met(found.meta, len(events.names))
+    metas, op_of_met = _identify_ops(events, met)
+    op = np.append(op_of_met, np.int32(-1))[number]
+    count = len(metas)
+    time = summarize_by(op, found.duration_ps, count)
+    occurrences = time["count"].copy()
+    columns = _describe_metadata(events, metas, occurrences)
+    times = time["total"].copy()
+    scaled = _normalize_durations(events, found.rows, found.duration_ps)
+    table = OpTable.of(
+        occurrences=occurrences,
+        time_ps=times,
+        self_ps=sum_by(op, found.self_ps, count),
+        min_ps=_find_shortest(events, op, found.rows, count),
+        normalized_ps=times if scaled is None else sum_by(op, scaled, count),
+        dma_stall_ps=_sum_stalls(events, op, found.rows, count),
+        energy_j=_sum_tpu_energy(events, op, found.rows, count),
+        cores=np.ones(count, np.int32),
+        core_type=np.full(count, core_type, np.uint8),
+        **columns,
+    )
+    return table, op
+
+
+def _find_shortest(events: HostEvents, op: Int32s, rows: Int32s, count: int) -> Int64s:
+    """The shortest occurrence of each op, by the host's clock if it does not record it itself."""
+    durations = _read_time_stat(
+        events, "min_duration_ps", rows, clip_negative(_take_ascending(events.duration_ps, rows))
+    )
+    return summarize_by(op, durations, count)["minimum"].copy()
+
+
+def _sum_stalls(events: HostEvents, op: Int32s, rows: Int32s, count: int) -> Int64s:
+    if not len(events.stat("dma_stall_duration_ps")):
+        return np.zeros(count, np.int64)
+    return sum_by(op, _read_time_stat(events, "dma_stall_duration_ps", rows, np.zeros_like(rows)), count)
+
+
+def _sum_tpu_energy(events: HostEvents, op: Int32s, rows: Int32s, count: int) -> Float64s:
+    if not len(events.stat("vdd_energy_j")):
+        return np.zeros(count)
+    used = op >= 0
+    return np.bincount(op[used], _read_double_stat(events, "vdd_energy_j", rows, 0.0)[used], count).astype(np.float64)
+
+
+def _take_ascending(column: Int64s, rows: Int32s) -> Int64s:
+    """The values of rows that ascend."""
+    if len(rows) and int(rows[-1]) - int(rows[0]) == len(rows) - 1:
+        return column[int(rows[0]) : int(rows[-1]) + 1]
+    return column[rows]
+
+
+def _number_as_met(meta: Int32s, count: int) -> tuple[Int64s, Int32s]:
+    """The rows of metadata that occur, each once, in the order in which they first do, and the number there of each
+    event; -1: it has none. ``count``: of all rows of the host, which may have many more planes than this one."""
+    if len(meta) < count:
+        distinct, first, inverse = np.unique(meta, return_index=True, return_inverse=True)
+        known = np.flatnonzero(distinct >= 0)
+        known = known[np.argsort(first[known])]
+        number = np.full(len(distinct), -1, np.int32)
+        number[known] = np.arange(len(known), dtype=np.int32)
+        return distinct[known].astype(np.int64), number[inverse.reshape(-1)]
+    met = _find_first_met(meta, count)
+    number = np.full(count + 1, -1, np.int32)
+    number[met] = np.arange(len(met), dtype=np.int32)
+    return met, number[meta]  # of -1 the last
+
+
+def _find_first_met(meta: Int32s, count: int) -> Int64s:
+    occurs = np.zeros(count + 1, bool)
+    occurs[meta] = True
+    for length in _FIRST_EVENTS:  # all of them mostly occur among the first events
+        met, first = np.unique(meta[:length], return_index=True)
+        first = np.sort(first[met >= 0])
+        if len(first) == np.count_nonzero(occurs[:-1]):
+            return meta[first].astype(np.int64)
+    place = np.full(count + 1, len(meta), np.int64)
+    place[meta[::-1]] = np.arange(len(meta))[::-1]
+    rows = np.flatnonzero(occurs[:-1])
+    return rows[np.argsort(place[rows], kind="stable")]
+
+
+def _read_time_stat(events: HostEvents, stat: str, rows: Int32s, otherwise: Int64s) -> Int64s:
+    """A stat of these rows, which ascend line by line, that is a time; times below 0 are ignored."""
+    at, values = events.ints(stat)
+    if not len(at):
+        return otherwise
+    place = np.minimum(np.searchsorted(at, rows.astype(at.dtype)), len(at) - 1)
+    return np.where((at[place] == rows) & (values[place] >= 0), values[place], otherwise)
+
+
+def _read_double_stat(
+    events: HostEvents, stat: str, rows: Int32s, otherwise: float, most: float = MOST_WORK
+) -> Float64s:
+    """A stat of these rows; values below 0 or above ``most`` are ignored."""
+    found = events.stat(stat)
+    if not len(found):
+        return np.full(len(rows), otherwise)
+    recorded = found.at(rows)
+    values = np.where(recorded.kind != records.NONE, recorded.numbers, otherwise)
+    return np.where((values >= 0) & (values <= most), values, otherwise)
+
+
+def _normalize_durations(events: HostEvents, rows: Int32s, durations: Int64s) -> Int64s | None:
+    """Durations at the nominal clock, rounded down; None: the clock is always nominal."""
+    if not len(events.stat("Time Scale Multiplier")):
+        return None
+    return _truncate_values(durations * _read_double_stat(events, "Time Scale Multiplier", rows, 1.0, MOST_TIMES))
+
+
+def _truncate_values(values: npt.NDArray[Any]) -> Int64s:
+    whole: Int64s = np.clip(np.trunc(values), -(2.0**62), 2.0**62).astype(np.int64)
+    return whole
+
+
+def _describe_metadata(events: HostEvents, metas: Int64s, occurrences: Int64s) -> dict[str, Any]:
+    """Columns from the metadata of ops; work is multiplied by their occurrences."""
+    names, displays = events.names, events.display_names
+    rows = metas.tolist()
+    sources = [_parse_source(text) for text in _read_meta_texts(events, "source", metas)]
+    categories = _read_meta_texts(events, "hlo_category", metas)
+    flops = _read_meta_numbers(events, "flops", metas) * occurrences
+    moved = _read_meta_numbers(events, "bytes_accessed", metas) * occurrences
+    model = _read_meta_numbers(events, "model_flops", metas) * occurrences
+    accesses = events.meta_bytes("memory_access_breakdown", rows)
+    memory = sum_memory_accesses(accesses, metas, _cache_accesses(events))
+    return {
+        "name": [displays[row] or names[row] for row in rows],
+        "long_name": [names[row] if displays[row] else "" for row in rows],
+        "program_id": events.meta_stat("program_id").at(metas).value,
+        "category": categories,
+        "provenance": _read_meta_texts(events, "tf_op", metas),
+        "deduplicated_name": _read_meta_texts(events, "deduplicated_name", metas),
+        "source_file": [file for file, _ in sources],
+        "source_line": [line for _, line in sources],
+        "source_stack": _read_meta_texts(events, "source_stack", metas),
+        "flops": flops,
+        "model_flops": np.where(model > 0, model, flops),
+        "bytes_accessed": moved,
+        "flops_source": _encode_work_source(events, _choose_flops_stats(events), metas, categories, flops),
+        "bytes_source": _encode_work_source(events, ("bytes_accessed",), metas, categories, moved),
+        "tells_memories": [row in accesses for row in rows],
+        "memory": MemoryAccess(
+            memory.row, memory.operation, memory.space, memory.bytes * occurrences[memory.row].astype(np.float64)
+        ),
+    }
+
+
+def _read_meta_texts(events: HostEvents, stat: str, metas: Int64s) -> list[str]:
+    found = events.meta_stat(stat).at(metas)
+    chosen = np.where(_match_kinds(found, TEXT_KINDS), found.value, -1)
+    distinct, inverse = np.unique(chosen, return_inverse=True)
+    known = distinct[distinct >= 0]
+    texts = [""] * (len(distinct) - len(known)) + events.all_texts(known)
+    return [texts[place] for place in inverse.reshape(-1).tolist()]
+
+
+def _read_meta_numbers(events: HostEvents, stat: str, metas: Int64s) -> Float64s:
+    """One figure per op; 0 if it is not recorded or not a valid number."""
+    figures = events.meta_stat(stat).at(metas).numbers
+    return np.where(is_work(figures), figures, 0.0)
+
+
+def _choose_flops_stats(events: HostEvents) -> tuple[str, ...]:
+    """Traces of XProf leave out flops: what the model requires is not what the device did."""
+    return ("flops", "model_flops") if len(events.meta_stat("flops")) else ("flops",)
+
+
+def _encode_work_source(
+    events: HostEvents, stats: Sequence[str], metas: Int64s, categories: Sequence[str], figures: Float64s
+) -> npt.NDArray[np.uint8]:
+    """Whether each op's metadata record its figure. A custom call of unknown work records 0."""
+    recorded = np.zeros(len(metas), bool)
+    for stat in stats:
+        recorded |= is_work(events.meta_stat(stat).at(metas).numbers)
+    is_custom = np.array([category == "custom-call" for category in categories], bool)
+    return np.where(recorded & ~(is_custom & (figures == 0)), FROM_CAPTURE, 0).astype(np.uint8)
+
+
+@compute_once
+def _cache_accesses(_events: HostEvents) -> dict[bytes, Totals]:
+    """Payloads that were read before, and what they say: cores that run one program share them."""
+    return {}
+
+
+def _parse_source(text: str) -> tuple[str, int]:
+    """File and line of `file:line`; nothing if the line is not a number."""
+    file, _, line = text.partition(":")
+    return (file, int(line)) if line.isascii() and line.isdigit() and len(line) < 10 else ("", -1)
+
+
+@compute_once
+def build_plane_table(events: HostEvents, plane: Plane) -> tuple[OpTable, Int32s]:
+    """The ops of a core's op lines, and the row of each event's op."""
+    core_type = SPARSE_CORE if plane.kind == "SPARSECORE" else TENSOR_CORE
+    return build_tpu_op_table(events, list_op_events(events, plane), core_type)
+
+
+def sum_core_ops(events: HostEvents, plane: Plane) -> Ops:
+    """The ops of one core: of its op lines, against the span of these and of its step lines."""
+    table, _ = build_plane_table(events, plane)
+    steps = [get_device_spans(events, line.first, line.last) for line in list_step_lines(plane)]
+    return sum_core_totals(table, measure_span(events, plane, [*list_op_spans(events, plane), *steps]))
+
+
+def sum_core_totals(table: OpTable, span: int) -> Ops:
+    """The ops of one core that was observed for ``span`` ps."""
+    ratio = np.divide(table.normalized_ps, table.time_ps, out=np.zeros(len(table)), where=table.time_ps != 0)
+    op_ps = sum_exactly(table.self_ps)
+    return Ops(table, max(op_ps, span), op_ps, sum_exactly(_truncate_values(table.self_ps * ratio)))
+
+
+def list_step_lines(plane: Plane) -> list[Line]:
+    """The lines of steps of a core that have events."""
+    return [line for line in plane.lines if line.name in STEP_LINES and line.last > line.first]
+
+
+def list_op_spans(events: HostEvents, plane: Plane) -> list[Spans]:
+    """Starts and durations of the events of a core's op lines."""
+    found = list_op_events(events, plane)
+    return [(found.start_ps, found.duration_ps)] if len(found) else []
+
+
+MODULE_LINE = "Sparse Core Modules"
+_Key = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class OffloadedOps:
+    """Events of a SparseCore within modules that have a key: the row of each one's op, and the number of its key.
+    ``module_ps``: the time of the modules of each key, by its number."""
+
+    table: OpTable
+    op: Int64s
+    key: Int64s
+    duration_ps: Int64s
+    self_ps: Int64s
+    module_ps: dict[int, int]
+
+
+class SparseCores:
+    """What the SparseCores of a host ran on behalf of ops of its TensorCores."""
+
+    def __init__(self, events: HostEvents) -> None:
+        self._events = events
+        self._numbers: dict[_Key, int] = {}
+        parts = [self._offloaded(plane) for plane in events.planes_of("SPARSECORE")]
+        self._parts = [part for part in parts if len(part.op)]
+
+    def children_of(self, planes: Sequence[Plane], ops: Sequence[Ops]) -> list[Ops]:
+        """The ops of TensorCores, with those that SparseCores ran on their behalf as children."""
+        if not self._parts:
+            return list(ops)
+        return [self._with_children(plane, one) for plane, one in zip(planes, ops, strict=True)]
+
+    # ---- rules, which XProf's count differs in
+
+    def module_of(self, found: OpEvents, begin: Int64s, end: Int64s) -> Int64s:
+        """The module that each event lies within, the last that begins no later than it; -1: none. ``begin``, ``end``:
+        those of modules."""
+        order = np.argsort(begin, kind="stable")
+        return find_enclosing_module(
+            found, begin, end, order, np.searchsorted(begin[order], found.start_ps, side="right") - 1
+        )
+
+    def self_ps(self, found: OpEvents) -> Int64s:
+        """Of each event."""
+        return found.self_ps
+
+    def counted(self, op: Int32s) -> Int32s:
+        """The occurrences of ops of a TensorCore that have children: the op of each event; -1: none."""
+        return op
+
+    def more_children(self, _part: OffloadedOps, _parent_of_key: Int64s) -> list[tuple[OpTable, Int64s]]:
+        """Children that are not ops, and the parent of each."""
+        return []
+
+    # ----
+
+    def _keys(self, first: int, last: int) -> tuple[Int64s, list[_Key]]:
+        """The rows of a range that have both stats of a key, and their keys."""
+        core_rows, cores = self._events.ints("offload_core_id")
+        start_rows, starts = self._events.ints("tc_offload_start_id")
+        rows, i, j = np.intersect1d(core_rows, start_rows, assume_unique=True, return_indices=True)
+        inside = (rows >= first) & (rows < last)
+        keys = list(zip(cores[i][inside].tolist(), starts[j][inside].tolist(), strict=True))
+        return rows[inside].astype(np.int64), keys
+
+    def _offloaded(self, plane: Plane) -> OffloadedOps:
+        """What a SparseCore ran within modules that have a key; new keys are numbered on."""
+        found = list_op_events(self._events, plane)
+        table, op = build_plane_table(self._events, plane)
+        key = np.full(len(found), -1, np.int64)
+        module_ps: Counter[int] = Counter()
+        for line in plane.lines:
+            rows, keys = self._keys(line.first, line.last)
+            if line.name == MODULE_LINE and len(rows):
+                begin, duration = get_device_spans(self._events, line.first, line.last)
+                begin, duration = begin[rows - line.first], duration[rows - line.first]
+                numbers = [self._numbers.setdefault(one, len(self._numbers)) for one in keys]
+                inside = self.module_of(found, begin, begin + duration)
+                key = np.where(inside >= 0, np.array(numbers, np.int64)[inside], key)
+                for number, time in zip(numbers, duration.tolist(), strict=True):
+                    module_ps[number] += time
+        used = (key >= 0) & (op >= 0)
+        own = self.self_ps(found)[used]
+        return OffloadedOps(table, op[used].astype(np.int64), key[used], found.duration_ps[used], own, module_ps)
+
+    def _with_children(self, plane: Plane, ops: Ops) -> Ops:
+        """The ops of one TensorCore; of each op the children of all its occurrences together."""
+        rows, keys = self._keys(plane.first, plane.last)
+        parent_of_key = np.full(len(self._numbers), -1, np.int64)
+        for op, key in zip(self._ops_at(plane, rows).tolist(), keys, strict=True):
+            if key in self._numbers and op >= 0:
+                parent_of_key[self._numbers[key]] = op
+        added = [
+            children
+            for part in self._parts
+            for children in (_list_children(part, parent_of_key[part.key]), *self.more_children(part, parent_of_key))
+        ]
+        parent = np.concatenate([parents for _, parents in added])
+        if not len(parent):
+            return ops
+        return replace(ops, children=_stack_tables([table for table, _ in added]), parent=parent.astype(np.int32))
+
+    def _ops_at(self, plane: Plane, rows: Int64s) -> Int64s:
+        """The op of each of these rows of a core; -1: it has none."""
+        found = list_op_events(self._events, plane)
+        order = np.argsort(found.rows, kind="stable")
+        op = self.counted(build_plane_table(self._events, plane)[1])
+        return join_stat_values(found.rows[order], op[order], rows).astype(np.int64)
+
+
+def find_enclosing_module(found: OpEvents, begin: Int64s, end: Int64s, order: Int64s, place: Int64s) -> Int64s:
+    """The module at each event's place in an order of modules; -1: none, or the event is not all in it."""
+    module = order[np.maximum(place, 0)]
+    inside = (begin[module] <= found.start_ps) & (found.start_ps + found.duration_ps <= end[module])
+    return np.where((place >= 0) & inside, module, -1)
+
+
+def _list_children(one: OffloadedOps, parent: Int64s) -> tuple[OpTable, Int64s]:
+    """The ops of a SparseCore by the op that they ran for: a row for each (parent, op), and its parent."""
+    known = parent >= 0
+    pairs, place = np.unique(np.stack([parent[known], one.op[known]]), axis=1, return_inverse=True)
+    place, count = place.reshape(-1), pairs.shape[1]
+    rows = pairs[1]
+    every = one.table
+    occurrences = np.bincount(place, minlength=count).astype(np.int64)
+    share = occurrences / np.maximum(every.occurrences[rows], 1)
+    texts = ("name", *TEXT_COLUMNS)
+    columns: dict[str, Any] = {name: [getattr(every, name)[row] for row in rows.tolist()] for name in texts}
+    table = OpTable.of(
+        **columns,
+        program_id=every.program_id[rows],
+        source_line=every.source_line[rows],
+        occurrences=occurrences,
+        time_ps=sum_by(place, one.duration_ps[known], count),
+        self_ps=sum_by(place, one.self_ps[known], count),
+        min_ps=find_minimum_by(place, one.duration_ps[known], count),
+        flops=every.flops[rows] * share,
+        model_flops=every.model_flops[rows] * share,
+        bytes_accessed=every.bytes_accessed[rows] * share,
+        cores=every.cores[rows],
+        core_type=every.core_type[rows],
+        flops_source=every.flops_source[rows],
+        bytes_source=every.bytes_source[rows],
+        memory=_share_memory_accesses(every.memory, rows, share),
+    )
+    return table, pairs[0]
+
+
+def _share_memory_accesses(memory: MemoryAccess, rows: Int64s, share: Float64s) -> MemoryAccess:
+    """Shares of what these rows of a table moved; a row may occur several times."""
+    order = np.argsort(memory.row, kind="stable")
+    owner = memory.row[order]
+    first, last = (np.searchsorted(owner, rows.astype(owner.dtype), side=side) for side in ("left", "right"))
+    counts = last - first
+    row = np.repeat(np.arange(len(rows)), counts)
+    within = np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
+    at = order[np.repeat(first, counts) + within]
+    moved = memory.bytes[at] * share[row]
+    return MemoryAccess(row.astype(np.int32), memory.operation[at], memory.space[at], moved)
+
+
+def _stack_tables(tables: Sequence[OpTable]) -> OpTable:
+    """The tables, one below the other."""
+    keys = [key for table in tables for key in zip(table.program_id.tolist(), table.name, strict=True)]
+    return merge_tables(tables, np.arange(len(keys)), keys)

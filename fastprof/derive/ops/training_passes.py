@@ -1,0 +1,246 @@
+"""Passes of training and name scopes: of ops by the names that their author gave them, of PyTorch's calls by autograd.
+
+JAX calls an op ``jit(step)/transpose(jvp(Model))/layer_3/attn/while/body/dot_general``: the function that was
+compiled, transformations with the scope that they were applied in, scopes, control flow, and last the primitive.
+TensorFlow calls one ``gradient_tape/Model/layer_3/MatMul``. Both have the scopes Model, layer_3, …, and a pass of
+training, which the transformations imply.
+
+What encloses a call of PyTorch on its thread shows its pass, the innermost first::
+
+    autograd::engine::evaluate_function: MulBackward0  |-------------------------------------|
+      torch/utils/checkpoint.py: recompute_fn             |-------------|
+    pass                                              b  b   recompute     backward
+
+An op outside of the backward pass is forward if the backward pass has its sequence number or an arrow leads from it
+there, or if a module calls it. What is left, as the optimizer, has no pass. If nothing shows which ops are forward,
+it is unknown what all outside of the backward pass is; if no backward pass is recorded, all passes are. Without calls
+of Python it is unknown what the backward pass computes again, unless ops are named after a checkpoint or record that
+gradients were on: they have a sequence number, but no backward op.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from fastprof._native.pipeline_kernels import nearest_marked
+from fastprof.derive.devices.op_names import PYTHON, has_category, is_op
+from fastprof.derive.ops.op_trees import limit_scopes
+from fastprof.derive.steps.spans import find_enclosing
+from fastprof.schema.columns import Bools, Int32s, Int64s, UInt8s
+from fastprof.schema.value_classes import dataclass
+from fastprof.tables.host_events import compute_once
+from fastprof.wording.patterns import compile_late
+
+if TYPE_CHECKING:
+    from fastprof.tables.host_events import HostEvents
+
+
+OTHER, FORWARD, BACKWARD, RECOMPUTE, OUTSIDE, WITHIN, UNKNOWN = range(7)
+PASSES: Final = ("other", "forward", "backward", "recompute", "outside", "within", "unknown")
+"""Of training, by code. Other: none of these, as of optimizers. Outside: forward or other. Within: backward or
+recompute."""
+PassTimes = Mapping[tuple[int, str], Int64s]
+"""By program and name of an op its self time in each pass, by code."""
+
+_WRAPPED = compile_late(r"(\w+)\((.*)\)", re.DOTALL)
+_BRACKET = compile_late(r"[()/]")
+_BRANCH = compile_late(r"branch_\d+_fun")
+_FUNCTIONS: Final = frozenset({"jit", "pjit", "pmap", "xla_call"})
+_TRANSFORMS: Final = {"jvp": FORWARD, "transpose": BACKWARD}
+_TRANSPARENT: Final = frozenset(
+    {"vmap", "remat", "checkpoint", "custom_jvp", "custom_vjp", "shard_map", "linearize", "closed_call"}
+)
+_CALLS: Final = frozenset(
+    {"closed_call", "core_call", "checkpoint", "remat", "remat2", "rematted_computation", "shard_map", "pjit"}
+    | {"xla_call", "custom_jvp_call", "custom_vjp_call", "custom_jvp_call_jaxpr", "custom_vjp_call_jaxpr"}
+    | {"PartitionedCall", "StatefulPartitionedCall", "gradient_tape"}
+)
+"""Parts for how a function is called, not for what it does."""
+_MOST_WRAPPINGS: Final = 64
+_LAYER = compile_late(r"(?:(.*[_.\- ])|((?:layer|block|stage|h)s?))?(\d+)", re.IGNORECASE | re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class ScopedName:
+    """``path``: the scopes, and last the op; empty if unknown. ``passed``: code of its pass."""
+
+    path: tuple[str, ...]
+    passed: int
+
+
+def parse_scopes(provenance: str) -> ScopedName:
+    """Reads a provenance, ``name:type``; the first of several joined by semicolons."""
+    reading = _NameReader(provenance.partition(";")[0])
+    return ScopedName(tuple(limit_scopes(reading.without_calls())), reading.passed)
+
+
+def generalize_layer(scope: str) -> str | None:
+    """``layer_*`` for ``layer_3``, ``*`` for ``3``; None: the scope does not count layers."""
+    match = _LAYER.fullmatch(scope)
+    return None if match is None else f"{match[1] or match[2] or ''}*"
+
+
+class _NameReader:
+    """The parts of one name, taken out of the transformations around them."""
+
+    def __init__(self, name: str) -> None:
+        """``name:type``: the type of the last part is no part of the name."""
+        self.passed = OTHER
+        self._parts: list[str] = []
+        self._at_head = True
+        self._of_gradients = False
+        parts = _split_name(name)
+        if parts:
+            parts[-1] = parts[-1].partition(":")[0]
+        waiting = deque((part, 0) for part in parts if part)
+        while waiting:
+            part, depth = waiting.popleft()
+            wrapped = _WRAPPED.fullmatch(part) if depth < _MOST_WRAPPINGS else None
+            if wrapped is None or not self._unwraps(wrapped[1]):
+                self._scope(part)
+            elif wrapped[1] in _FUNCTIONS:
+                if not self._at_head and wrapped[2] != "main":
+                    self._parts.append(wrapped[2])
+            else:
+                waiting.extendleft((inner, depth + 1) for inner in reversed(_split_name(wrapped[2])))
+
+    def _unwraps(self, name: str) -> bool:
+        if name in _TRANSFORMS:
+            self._at_head = False
+            self.passed = max(self.passed, _TRANSFORMS[name])
+            return True
+        return name in _FUNCTIONS or name in _TRANSPARENT
+
+    def _scope(self, part: str) -> None:
+        self._at_head = False
+        if part == "rematted_computation":
+            self.passed = RECOMPUTE
+        elif part == "gradient_tape" or (part.startswith("gradients") and not self._parts):
+            self.passed = max(self.passed, BACKWARD)
+            self._of_gradients = True
+            if part != "gradient_tape":
+                return
+        self._parts.append(part.removesuffix("_grad") if self._of_gradients else part)
+
+    def without_calls(self) -> list[str]:
+        """The scopes and the op, without control flow; a name that ends in a call keeps that."""
+        left: list[str] = []
+        parts, at = self._parts, 0
+        while at < len(parts):
+            last = at == len(parts) - 1
+            if not last and _is_control(parts[at], parts[at + 1]):
+                left += parts[at : at + 1] if at + 2 == len(parts) else ()
+                at += 2
+                continue
+            if last or parts[at] not in _CALLS:
+                left.append(parts[at])
+            at += 1
+        return left
+
+
+def _is_control(part: str, after: str) -> bool:
+    return (part == "while" and after in ("body", "cond")) or (part == "cond" and bool(_BRANCH.fullmatch(after)))
+
+
+def _split_name(name: str) -> list[str]:
+    """The parts between slashes that are not in parentheses."""
+    if "/" not in name:
+        return [name] if name else []
+    if "(" not in name:
+        return [part for part in name.split("/") if part]
+    parts, depth, begin = [], 0, 0
+    for match in _BRACKET.finditer(name):
+        if match[0] != "/":
+            depth += 1 if match[0] == "(" else -1
+        elif depth <= 0:
+            parts.append(name[begin : match.start()])
+            begin = match.end()
+    return [part for part in (*parts, name[begin:]) if part]
+
+
+SEQUENCE: Final = "Sequence number"
+"""Stat of ops of PyTorch: a forward op and its backward op have the same."""
+
+_BACKWARD: Final = compile_late(r"autograd::engine::evaluate_function.*|torch::autograd::\w+|\w+Backward\d*")
+_RECOMPUTES: Final = compile_late(r"\w*[Cc]heckpoint\w*Backward\d*")
+"""Backward of what was dropped: it runs forward again, and then the backward pass of that as ops of its own."""
+_RECOMPUTE_FRAMES: Final = compile_late(
+    r".*checkpoint[^/\\:]*\.py\(\d+\): (?:recompute_fn|unpack|unpack_hook|inner_unpack|backward)"
+)
+_MODULE: Final = "nn.Module: "
+_OPTIMIZER: Final = "Optimizer."
+_MARK_OTHER: Final = 8
+
+
+@compute_once
+def mark_backward_names(events: HostEvents) -> UInt8s:
+    """Return by row of event metadata BACKWARD, RECOMPUTE or 0: what runs within it is of that pass."""
+    return np.array(
+        [*map(_mark_name, events.names, is_op(events).tolist(), has_category(events, PYTHON).tolist())], np.uint8
+    )
+
+
+def _mark_name(name: str, is_op: bool, is_frame: bool) -> int:
+    if is_op:
+        return RECOMPUTE if _RECOMPUTES.fullmatch(name) else BACKWARD if _BACKWARD.fullmatch(name) else 0
+    return RECOMPUTE if is_frame and _RECOMPUTE_FRAMES.fullmatch(name) else 0
+
+
+def find_pass_of_calls(events: HostEvents) -> UInt8s:
+    """Return by row the code of the pass that it is in."""
+    marks = mark_backward_names(events)[events.meta]
+    if not (marks == BACKWARD).any():
+        return np.full(len(events), UNKNOWN, np.uint8)
+    forward, within = find_forward_ops(events), find_innermost_mark(events, marks)
+    if not has_category(events, PYTHON)[events.meta].any():
+        marks[_find_recomputed_ops(events, marks, within)] = RECOMPUTE
+        within = find_innermost_mark(events, marks)
+        if not (marks == RECOMPUTE).any():
+            within[within > 0] = WITHIN
+    named = np.array([_classify_outside(name) for name in events.names], np.uint8)[events.meta]
+    named[forward] = FORWARD
+    shows_forward = bool((named == FORWARD).any())
+    beside = find_innermost_mark(events, named)
+    beside[beside == 0] = OTHER if shows_forward else OUTSIDE
+    beside[beside == _MARK_OTHER] = OTHER
+    return np.where(within > 0, within, beside).astype(np.uint8)
+
+
+def _classify_outside(name: str) -> int:
+    return FORWARD if name.startswith(_MODULE) else _MARK_OTHER if name.startswith(_OPTIMIZER) else 0
+
+
+def find_innermost_mark(events: HostEvents, marks: UInt8s) -> UInt8s:
+    """Return by row the mark of the innermost event at or above it that has one, or 0."""
+    nearest = np.empty(len(events), np.int32)
+    nearest_marked(find_enclosing(events), (marks > 0).astype(np.uint8), 1, nearest)
+    found: UInt8s = np.append(marks, np.uint8(0))[nearest]
+    return found
+
+
+def find_forward_ops(events: HostEvents) -> Int32s:
+    """Return the ops outside of the backward pass to which an op of it belongs."""
+    marks = mark_backward_names(events)[events.meta]
+    within = find_innermost_mark(events, marks)
+    rows, numbers = events.ints(SEQUENCE)
+    begins, ends = events.recorded_arrows()
+    led = begins[(within[ends] > 0) & (within[begins] == 0)]
+    return np.concatenate([rows[(within[rows] == 0) & _has_backward(rows, numbers, marks)], led])
+
+
+def _find_recomputed_ops(events: HostEvents, marks: UInt8s, within: UInt8s) -> Int32s:
+    """Return the ops within the backward pass that ran with gradients on, but have no backward op themselves."""
+    rows, numbers = events.ints(SEQUENCE)
+    inside = (within[rows] == BACKWARD) & (marks[rows] == 0)
+    found: Int32s = rows[inside & ~_has_backward(rows, numbers, marks)]
+    return found
+
+
+def _has_backward(rows: Int32s, numbers: Int64s, marks: UInt8s) -> Bools:
+    """Return a mask of the ops whose sequence number an op of the backward pass has."""
+    return np.isin(numbers, np.unique(numbers[marks[rows] > 0]))

@@ -1,0 +1,310 @@
+"""Ops as XProf counts them, of TPU cores and threads of hosts, sums of them over cores, devices, hosts and by
+framework op, and cells of its pages of ops.
+
+TPU: self time is the duration less the sum of what is directly nested. The span of a core is that of its ops, of its
+steps, and of the line of framework ops that it derives, by the host's clock. Steps without a group do not count, unless
+none has a group. Of SparseCores it counts the ops that ran for the first occurrence of an op, and the time between.
+
+Host: instructions of compiled programs do not count, nor ops that cross another one of their thread, or end together
+with it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from html import escape
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from fastprof.analyses.contract import AnalysisReport, Keeper
+from fastprof.derive.devices.device_events import get_device_spans, list_op_events
+from fastprof.derive.devices.op_names import parse_op_name
+from fastprof.derive.host import GPU, TPU, Host
+from fastprof.derive.ops import device_ops, framework, host_ops, op_table
+from fastprof.derive.ops.host_ops import ThreadOps
+from fastprof.derive.ops.line_times import Spans, measure_span
+from fastprof.derive.ops.op_table import IDLE, Ops, OpTable, is_distinct, merge_memory, merge_ops, number_ops, sum_by
+from fastprof.derive.ops.roofline_model import GIBI, compute_rates, ratio_or_zero
+from fastprof.derive.ops.tpu_cores import (
+    TEXT_KINDS,
+    OffloadedOps,
+    SparseCores,
+    build_plane_table,
+    find_enclosing_module,
+    list_op_spans,
+    list_step_lines,
+    sum_core_totals,
+)
+from fastprof.tables.host_events import HOST_THREADS, compute_once
+from fastprof.tables.needs import Needs, unite_needs
+
+if TYPE_CHECKING:
+    from fastprof.derive.devices.device_events import OpEvents
+    from fastprof.derive.devices.device_peaks import Peaks
+    from fastprof.derive.ops.device_ops import SessionOps
+    from fastprof.schema.columns import Bools, Int32s, Int64s
+    from fastprof.tables.host_events import HostEvents, Plane
+
+
+Cells = dict[str, Any]
+"""By id of a column the cells of all rows: an array or a list."""
+
+
+def make_op_cells(table: OpTable, peaks: Peaks | None) -> Cells:
+    """Times in microseconds, rates in 10**9 flops and GiB a second; 0 where the divisor is 0."""
+    rate = compute_rates(table, peaks)
+    total_us, self_us = table.time_ps / 1e6, table.self_ps / 1e6
+    return {
+        "category": table.category,
+        "operation": table.name,
+        "occurrences": table.occurrences,
+        "total_time": total_us,
+        "avg_time": ratio_or_zero(total_us, table.occurrences),
+        "total_self_time": self_us,
+        "avg_self_time": ratio_or_zero(self_us, table.occurrences),
+        "dma_stall_percent": ratio_or_zero(table.dma_stall_ps, table.time_ps),
+        "measured_flop_rate": rate.gflops,
+        "model_flop_rate": rate.model_gflops,
+        "measured_memory_bw": rate.gigabytes / GIBI,
+        **{f"{name}_bw": speed / GIBI for name, speed in rate.memory.items()},
+        "operational_intensity": rate.intensity,
+        **{f"{name}_operational_intensity": of for name, of in rate.memory_intensity.items()},
+        "bottleneck_operational_intensity": rate.bound_intensity,
+        "bound_by": rate.bound_by,
+    }
+
+
+def format_program_ids(table: OpTable) -> list[str]:
+    return [str(number % 2**64) for number in table.program_id.tolist()]
+
+
+def format_source_infos(table: OpTable) -> list[str]:
+    """Where in the source each op comes from, with the calls that lead there."""
+    places = zip(table.source_file, table.source_line.tolist(), table.source_stack, strict=True)
+    return [
+        f"<div class='source-info-cell' title='{_escape_words(stack)}'>{_escape_words(file)}:{line}</div>"
+        if file and line != -1
+        else ""
+        for file, line, stack in places
+    ]
+
+
+def _escape_words(words: str) -> str:
+    return escape(words).replace("&#x27;", "&#39;")
+
+
+_HOST_OPS: Final = "host ops"
+
+
+def count_host_ops(host: Host) -> Ops:
+    threads = ThreadOps(host.events, host.is_eager, host.workers)
+    if threads.lines:
+        return threads.stacked()[0]
+    plane = host.events.plane_named(HOST_THREADS)
+    # to XProf there is a thread where there is a line, be it one that a profiler computed
+    return replace(Ops.none(), parts=1) if plane is not None and plane.lines else Ops.none()
+
+
+def _keep_host_ops(host: Host, _params: Mapping[str, Any]) -> Ops:
+    return count_host_ops(host)
+
+
+HOST_OPS_KEEPS: Final = {
+    _HOST_OPS: Keeper(unite_needs([Host.GROUPING, Needs(stats=host_ops.EVENT_STATS)]), _keep_host_ops)
+}
+
+
+def get_host_ops(report: AnalysisReport) -> Ops:
+    """The ops of all hosts."""
+    found: Sequence[Ops] = report.kept[_HOST_OPS]
+    return merge_ops(found, add_cores=False)
+
+
+def list_tpu_ops(host: Host) -> list[Ops]:
+    """The ops of each TensorCore. Takes groups, which take long, only where steps may be of the host's groups."""
+    regrouped = _has_host_groups(host.raw) and not host.forest.recorded
+    group_id = host.groups.group_id if regrouped else None
+    events = host.events if regrouped else host.raw
+    planes = events.planes_of("TPU")
+    cores = host.workers.run(None, [partial(count_core_ops, events, plane, group_id) for plane in planes])
+    return XprofSparseCores(events).children_of(planes, cores)
+
+
+def count_core_ops(events: HostEvents, plane: Plane, group_id: Int32s | None = None) -> Ops:
+    """The ops of one core. ``group_id``: by row; None: all steps count."""
+    table, op = build_plane_table(events, plane)
+    ops, steps = list_op_spans(events, plane), _list_step_spans(events, plane, group_id)
+    shown = [*ops, *steps, *_list_framework_spans(events, plane)]
+    span = measure_span(events, plane, shown) if ops or steps else 1
+    found = list_op_events(events, plane)
+    if found.overlaps:
+        table = replace(table, self_ps=sum_by(op, found.self_less_sums(), len(table)))
+    return sum_core_totals(table, span)
+
+
+def _has_host_groups(events: HostEvents) -> bool:
+    """Whether steps of a TPU may belong to groups of the host's: something on a TPU says what it runs for."""
+    planes = [plane for plane in events.planes if plane.kind in ("TPU", "SPARSECORE")]
+    if not any(list_step_lines(plane) for plane in planes):
+        return False
+    for stat in ("run_id", "_c"):
+        rows = events.stat(stat).rows
+        if any(np.diff(np.searchsorted(rows, [plane.first, plane.last]))[0] for plane in planes):
+            return True
+    return False
+
+
+def _list_step_spans(events: HostEvents, plane: Plane, group_id: Int32s | None) -> list[Spans]:
+    """Starts and durations of the steps of a core; of those with a group where any has one."""
+    spans = []
+    for line in list_step_lines(plane):
+        start, duration = get_device_spans(events, line.first, line.last)
+        kept = np.full(len(start), True) if group_id is None else group_id[line.first : line.last] >= 0
+        spans.append((start[kept], duration[kept]) if kept.any() else (start, duration))
+    return spans
+
+
+def _list_framework_spans(events: HostEvents, plane: Plane) -> list[Spans]:
+    """Those of the events of a core that record their framework op, by the host's clock."""
+    if len(events.stat("group_id")):
+        return []
+    named, spans = _has_framework_op(events), []
+    for line in plane.lines:
+        mine = named[events.meta[line.first : line.last]]
+        start, duration = events.start_ps[line.first : line.last], events.duration_ps[line.first : line.last]
+        if mine.any():
+            spans.append((start, duration) if mine.all() else (start[mine], duration[mine]))
+    return spans
+
+
+@compute_once
+def _has_framework_op(events: HostEvents) -> Bools:
+    """By row of event metadata: whether it records a framework op."""
+    named = np.zeros(len(events.names), np.bool_)
+    stat = events.meta_stat("tf_op").of_kinds(TEXT_KINDS)
+    named[stat.rows] = [bool(text) for text in events.all_texts(stat.value)]
+    return named
+
+
+# ---- SparseCores
+
+
+class XprofSparseCores(SparseCores):
+    """What SparseCores ran on behalf of TensorCores, by XProf's rules."""
+
+    def module_of(self, found: OpEvents, begin: Int64s, end: Int64s) -> Int64s:
+        """XProf looks only at the first module that ends no sooner than the event begins: what begins when one ends and
+        the next begins is in none."""
+        order = np.argsort(begin, kind="stable")
+        place = np.searchsorted(np.maximum.accumulate(end[order]), found.start_ps, side="left")
+        place[place == len(order)] = -1
+        return find_enclosing_module(found, begin, end, order, place)
+
+    def self_ps(self, found: OpEvents) -> Int64s:
+        return found.self_less_sums()
+
+    def counted(self, op: Int32s) -> Int32s:
+        """The first event of each op."""
+        known = np.flatnonzero(op >= 0)
+        _, first = np.unique(op[known], return_index=True)
+        firsts = np.full(len(op), -1, op.dtype)
+        firsts[known[first]] = op[known[first]]
+        return firsts
+
+    def more_children(self, part: OffloadedOps, parent_of_key: Int64s) -> list[tuple[OpTable, Int64s]]:
+        """The time of modules in which none of their ops ran: a row for each parent, and its parent."""
+        ran = sum_by(part.key, part.self_ps, len(parent_of_key)).tolist()
+        idle: Counter[int] = Counter()
+        for key, time in part.module_ps.items():
+            parent = int(parent_of_key[key])
+            if parent >= 0:
+                idle[parent] += time - ran[key]
+        count, times = len(idle), list(idle.values())
+        table = OpTable.of([IDLE] * count, category=[IDLE] * count, time_ps=times, self_ps=times)
+        return [(table, np.array(list(idle), np.int64))]
+
+
+_DEVICE_OPS: Final = "device ops"
+
+
+def _get_device_ops(host: Host, _params: Mapping[str, Any]) -> Ops:
+    if host.raw.planes_of(TPU):
+        ops = list_tpu_ops(host)
+    elif host.raw.planes_of(GPU):
+        from fastprof.xprof import gpu_ops  # it takes long to import
+
+        ops = gpu_ops.list_gpu_ops(host.events, host.groups, host.modules)
+    else:
+        ops = []
+    return combine_ops(ops) if ops else Ops.none()
+
+
+DEVICE_OPS_KEEPS: Final = {_DEVICE_OPS: Keeper(unite_needs([Host.GROUPING, device_ops.READS]), _get_device_ops)}
+
+
+def get_device_ops(report: AnalysisReport) -> Ops:
+    """The ops of all devices."""
+    found: Sequence[Ops] = report.kept[_DEVICE_OPS]
+    return combine_ops(found)
+
+
+def combine_peaks(session: SessionOps) -> Peaks | None:
+    """Arithmetic of the last host that records it, bandwidths of the first host that has devices, known or not."""
+    recorded = [host.peaks for host in session.hosts if host.peaks is not None]
+    computing = [one for one in recorded if one.teraflops_per_s > 0] or recorded
+    return replace(computing[-1], bandwidths_gb_per_s=recorded[0].bandwidths_gb_per_s) if recorded else None
+
+
+# ---- sums
+
+
+def combine_ops(parts: Sequence[Ops]) -> Ops:
+    """The ops of all parts. What some parts record of where an op's bytes went is all that is known of it, and of its
+    children those count that the first part with any has."""
+    parts = [part for part in parts if part.parts]
+    if len(parts) == 1 and is_distinct(parts[0].table):
+        return parts[0]
+    tables = [part.table for part in parts]
+    memory = merge_memory(tables, number_ops(tables)[0], others_to_hbm=False)
+    found = op_table.merge_ops(_pick_first_children(parts))
+    return replace(found, table=replace(found.table, memory=memory))
+
+
+def _pick_first_children(parts: Sequence[Ops]) -> list[Ops]:
+    seen: set[tuple[int, str]] = set()
+    found = []
+    for part in parts:
+        if part.children is not None and part.parent is not None:
+            parents = [(int(part.table.program_id[row]), part.table.name[row]) for row in part.parent.tolist()]
+            rows = np.array([row for row, parent in enumerate(parents) if parent not in seen], np.int64)
+            seen.update(parents)
+            part = replace(part, children=part.children.take(rows), parent=part.parent[rows])
+        found.append(part)
+    return found
+
+
+def merge_framework_ops(table: OpTable) -> OpTable:
+    """A row for each framework op, which ran as often as the most frequent of its device ops. Without a type, it is
+    Unknown."""
+    found = framework.group_by_framework_op(table, [framework.UNKNOWN] * len(table))
+    place = {name: row for row, name in enumerate(found.name)}
+    most = np.zeros(len(found), np.int64)
+    np.maximum.at(most, [place[name] for name in _list_framework_ops(table)], table.occurrences)
+    return replace(found, occurrences=most)
+
+
+def find_eager(table: OpTable) -> dict[str, bool]:
+    """By framework op: whether the last of its device ops is eager."""
+    return dict(zip(_list_framework_ops(table), table.is_eager.tolist(), strict=True))
+
+
+def _list_framework_ops(table: OpTable) -> list[str]:
+    """The framework op of each device op; one without provenance stands for itself."""
+    return [
+        parse_op_name(provenance).name if provenance else name
+        for name, provenance in zip(table.name, table.provenance, strict=True)
+    ]
