@@ -206,7 +206,7 @@ def _read_plane_stats(index: Index, wanted: Mask) -> Iterator[tuple[Int64s, Span
         yield plane[rows], stats.taken(rows)
 
 
-def make_metadata_stats_table(index: Index, wanted: Mask) -> pa.Table:
+def make_event_metadata_stats_table(index: Index, wanted: Mask) -> pa.Table:
     shares = []
     for i, part in _list_wanted(index, wanted):
         capture = part.capture
@@ -228,7 +228,7 @@ def read_all(index: Index) -> None:
     make_event_metadata_table(index, planes)
     make_stat_metadata_table(index, planes)
     make_plane_stats_table(index, planes)
-    make_metadata_stats_table(index, planes)
+    make_event_metadata_stats_table(index, planes)
 
 
 def _list_wanted(index: Index, wanted: Mask) -> Iterator[tuple[int, CaptureIndex]]:

@@ -218,7 +218,7 @@ class TableSet(Mapping[str, pa.Table]):
             table = self.session.log.table()
         else:
             index.ensure(records.HOP)
-            build: Any = getattr(metadata_tables, f"{name}_table")
+            build: Any = getattr(metadata_tables, f"make_{name}_table")
             wanted: Any = {"hosts": self._wanted_hosts, "lines": self.wanted.lines}.get(name, self.wanted.planes)
             table = build(index, wanted())
         return self._described(table)

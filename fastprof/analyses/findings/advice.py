@@ -299,7 +299,10 @@ _TEXTS: Final[dict[str, dict[str, str]]] = {
 
 _NOT_ON_GPUS: Final[dict[str, dict[str, str]]] = {
     "input": {
-        PYTORCH: "Give the DataLoader num_workers > 0 and persistent_workers=True, and move batches to the device "
+        PYTORCH: "Load batches ahead, on other threads or processes, and move them to the device ahead of use.",
+    },
+    OF_LOADER: {
+        UNKNOWN: "Give the DataLoader num_workers > 0 and persistent_workers=True, and move batches to the device "
                  "ahead of use.",
     },
     "transfer": {
@@ -377,8 +380,9 @@ def get_advice(cause: str, framework: str, *, on_gpus: bool) -> str:
     """What to do about a cause, for programs of a framework. ``on_gpus``: whether their devices are GPUs of CUDA or
     ROCm, and no others."""
     of_cause = _TEXTS[cause]
-    text = of_cause.get(framework, of_cause[UNKNOWN])
-    return text if on_gpus else drop_gpu_advice(_NOT_ON_GPUS.get(cause, {}).get(framework, text))
+    named = framework if framework in of_cause else UNKNOWN
+    text = of_cause[named]
+    return text if on_gpus else drop_gpu_advice(_NOT_ON_GPUS.get(cause, {}).get(named, text))
 
 
 def drop_gpu_advice(text: str) -> str:
