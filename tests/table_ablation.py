@@ -57,7 +57,7 @@ def _sides(table: pa.Table) -> list[str | None]:
 
 
 def _by_texts(table: pa.Table) -> dict[tuple[Any, ...], Row]:
-    """The rows by their texts and numbers of steps, without those of which there are several."""
+    """Rows by their texts and step numbers, without repeated ones."""
     names = [
         field.name
         for field in table.schema

@@ -327,7 +327,7 @@ def test_truncated_compression_keeps_what_decompresses(codec: str, tmp_path: Pat
 @pytest.mark.parametrize(
     "packed", [gzip.compress(DATA, mtime=0)[:9], zstd(DATA)[:40], b"\x1f\x8b", b"\x28\xb5\x2f\xfd"]
 )
-def test_compression_of_which_nothing_is_left(packed: bytes, mode: str) -> None:
+def test_compressed_streams_cut_to_nothing(packed: bytes, mode: str) -> None:
     """It is said to be damaged, and not to be an empty capture."""
     with pytest.raises(fastprof.CaptureError, match=r"<bytes>: the (gzip|zstd) data are damaged or cut off"):
         fastprof.load(packed, on_error=mode)

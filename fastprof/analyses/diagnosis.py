@@ -287,7 +287,7 @@ def _list_causes(
     """Every cause: what it costs, 0 if nothing shows it, unknown if the capture lacks what would. Of one cause, costs
     that are no upper bounds are added; an upper bound may hold the same time, so the larger counts. ``every``: the
     findings that are shown, and of other causes those that are too small; ``absent``: causes without evidence, and why;
-    ``flaws``: may be the reason why there is no run."""
+    ``flaws``: may explain an empty run."""
     costs: Counter[str] = Counter()
     for one in every:
         costs[one.cause] += 0 if one.is_bound else one.cost_ps or 0

@@ -329,7 +329,7 @@ class CostModel:
         return self._works[one.row]
 
     def of_computation(self, computation: int) -> Work:
-        """The sum of its instructions, once each. LookupError: there is no such computation, or it calls itself."""
+        """The sum of its instructions, once each. LookupError: no such computation, or it calls itself."""
         return self._computations[computation]
 
     def valid_positions(self, window: WindowDimension) -> int:

@@ -81,7 +81,7 @@ class StackFrames:
         return parents
 
     def stack(self, frame_id: int) -> tuple[Frame, ...]:
-        """The frame of an id, from 1, and its callers; empty where there is no such frame."""
+        """The frame of an id, from 1, and its callers; empty for an unknown id."""
         stack = self._stacks.get(frame_id)
         if stack is None:
             stack = self._stacks[frame_id] = self._walk(frame_id)
@@ -281,7 +281,7 @@ class HloModule:
         return np.array([self._named.get(name, -1) for name in names], np.int32)
 
     def instruction(self, row: int) -> Instruction:
-        """LookupError: there is no such row."""
+        """LookupError: no such row."""
         if row < 0:
             raise LookupError("an instruction refers to one that is not there")
         one = self._met.get(row)
@@ -313,7 +313,7 @@ class HloModule:
         return self.text(self.computations["name"][self.entry]) if self.entry >= 0 else ""
 
     def rows_of(self, computation: int) -> range:
-        """Rows of a computation's instructions. LookupError: there is no such computation."""
+        """Rows of a computation's instructions. LookupError: no such computation."""
         if computation < 0:
             raise LookupError("an instruction calls a computation that is not there")
         raw = self.computations[computation]

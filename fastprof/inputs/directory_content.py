@@ -1,5 +1,5 @@
-"""A directory and its captures. What one without captures holds, by the content of its files: traces, of which the
-latest of each worker are read; profiles; a graph of TensorFlow 1, whose files are read as one; and formats that are
+"""A directory and its captures. What one without captures holds, by the content of its files: traces (the latest
+of each worker are read); profiles; a graph of TensorFlow 1, whose files are read as one; and formats that are
 not read, with what to say of them.
 
 host_77.17.pt.trace.json  host_77.18.pt.trace.json    two cycles of one worker: the later one is read

@@ -189,7 +189,7 @@ def test_copies_of_a_gpu_to_another_one_are_between_devices() -> None:
     ]
 
 
-def test_copies_of_which_only_the_launch_records_the_way_are_copies() -> None:
+def test_copies_whose_launch_alone_records_the_way_are_copies() -> None:
     calls = [ran("hipMemcpyHtoDAsync", 1, 1, correlation_id=1), ran("hipMemcpyDtoDAsync", 3, 1, correlation_id=2)]
     copies = [ran("__amd_rocclr_copyBuffer.kd", 5 * n, 2, correlation_id=n) for n in (1, 2)]
     profile = fastprof.load(spaces(host(calls), gpu(0, [*copies, ran("gemm", 20, 5, correlation_id=3)])))

@@ -282,7 +282,7 @@ def test_peaks_of_vmem_show_only_where_it_takes_the_place_of_cmem() -> None:
     assert page(report_of(merged))[1]["has_cmem"] == "1"
 
 
-def test_the_page_shows_1000_ops_of_which_idle_time_is_one() -> None:
+def test_the_page_shows_1000_ops_idle_time_included() -> None:
     many = [described(f"op{n}", n + 1, "loop fusion", bytes_accessed=u64(8)) for n in range(1_200)]
     events = [event(f"op{n}", 10 * n, 5) for n in range(1_200)]
     given = plane("/device:TPU:0", [line("XLA Ops", events, id=3)], event_metadata=many, stats=PEAKS)

@@ -129,7 +129,7 @@ def test_program_ids_are_64_bits_wide() -> None:
     ],
     ids=["program", "instruction", "no program id", "with a framework op"],
 )
-def test_kernels_of_unknown_instructions_are_ops_of_which_no_work_is_known(unknown: Event) -> None:
+def test_kernels_of_unknown_instructions_are_ops_without_known_work(unknown: Event) -> None:
     ops = one_gpu(unknown, kernel(10, 5, "negate.1", 3))
     assert isinstance(unknown.stats, Mapping)
     stats: Mapping[Any, Any] = unknown.stats

@@ -302,7 +302,7 @@ _CONVOLUTIONS: Final = {
 _SCALED: Final = {"aten::_scaled_mm": 0, "_C::cutlass_scaled_mm": 1}
 """Products of scaled 8-bit or 4-bit matrices: the place of the first; vLLM has the result before it."""
 _HALVED: Final = "Float4_e2m1fn_x2"
-"""A type of which an element holds two numbers along the dimension that is summed."""
+"""Packed type: an element holds two numbers along the summed dimension."""
 _BYTES_BY_CODE: Final = {5: 2, 6: 4, 7: 8, 15: 2, 23: 1, 24: 1}
 """Bytes of PyTorch's types by their numbers: half, float, double, bfloat16 and two of 8 bits."""
 _CONVOLUTION_BACKWARD: Final = "aten::convolution_backward"

@@ -1,4 +1,4 @@
-"""Planes of an XSpace of what TensorFlow 1 recorded of runs of graphs, and of the graphs, each of which stays as it was
+"""Planes of an XSpace of what TensorFlow 1 recorded of runs of graphs, and of the graphs, which stay as they were
 written. Tasks but the first are hosts: their names stand before those of their planes.
 
 Events are on lines by thread, or by lane if those of a thread overlap. The lines stream all and memcpy of a device are
