@@ -150,8 +150,8 @@ KILLED = """\
 import os, signal, sys
 import fastprof
 from fastprof.export import folders
-from fastprof.export import host_files
-host_files.ROW_GROUP = 4
+from fastprof.export import hive
+hive.ROW_GROUP = 4
 def progress(stage, done, total):
     if stage == "exporting" and done == total:
         os.kill(os.getpid(), signal.SIGKILL)

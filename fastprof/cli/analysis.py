@@ -264,7 +264,7 @@ def _write_run(
         return report_graphics.encode_pprof(first)
     renderer = _load_renderer(form)
     if form == "xprof":
-        pieces: Iterator[str] = renderer.several(reports) if several else renderer.chunks(first)
+        pieces: Iterator[str] = renderer.write_reports(reports) if several else renderer.write_report(first)
         return (piece.encode("ascii") for piece in chain(pieces, ["\n"]))
     if form == "json":
         rows = arguments.get_row_limit(limit, form)

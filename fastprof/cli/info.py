@@ -1,4 +1,4 @@
-"""The content of a session: hosts, planes, lines, devices, counts, times, faults; of several jobs, one by one.
+"""The content of a session: hosts, planes, lines, devices, counts, times, faults; job by job.
 
 JSON holds everything; CSV and Arrow hold the table of planes. With --runs, the runs of a log directory are listed
 instead, newest first.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fastprof.cli import arguments, output, process
 from fastprof.errors import UsageError
-from fastprof.inputs.profiler_client import profiler_servers
+from fastprof.inputs.profiler_client import statuses
 from fastprof.render.table_forms import FORMATS
 from fastprof.wording.patterns import compile_late
 
@@ -32,14 +32,14 @@ _LONG_UNITS: Final = {"m": 60, "h": 3600}
 _LONG_TIME: Final = compile_late(r"([\d.]+)([mh])", re.ASCII)
 _LONGEST_PS: Final = 24 * 3600 * 10**12
 _ADVICE: Final = {
-    profiler_servers.UNREACHABLE: "the program has to start a profiler server: jax.profiler.start_server(PORT), "
+    statuses.UNREACHABLE: "the program has to start a profiler server: jax.profiler.start_server(PORT), "
     "tf.profiler.experimental.server.start(PORT), xp.start_server(PORT)",
-    profiler_servers.LOST: "the program, or the network to it, ended while it was called",
-    profiler_servers.BUSY: "the program records another capture; wait for its end, or stop it",
-    profiler_servers.LATE: "it may need longer (--timeout), or its clock is behind: --delay 0s uses no clocks",
-    profiler_servers.UNSUPPORTED: "the server at this port does not offer this",
-    profiler_servers.TOO_LARGE: "--on-server lets the server write captures of any size; or give a shorter --duration",
-    profiler_servers.EMPTY: "no event was recorded: the program did nothing then, or its tracers are off",
+    statuses.LOST: "the program, or the network to it, ended while it was called",
+    statuses.BUSY: "the program records another capture; wait for its end, or stop it",
+    statuses.LATE: "it may need longer (--timeout), or its clock is behind: --delay 0s uses no clocks",
+    statuses.UNSUPPORTED: "the server at this port does not offer this",
+    statuses.TOO_LARGE: "--on-server lets the server write captures of any size; or give a shorter --duration",
+    statuses.EMPTY: "no event was recorded: the program did nothing then, or its tracers are off",
 }
 
 
@@ -356,7 +356,7 @@ def note_remarks(args: argparse.Namespace, remarks: Sequence[Check]) -> None:
 
 def _choose_exit_code(outcomes: Sequence[Outcome]) -> int:
     failed = [one for one in outcomes if not one.delivered]
-    if any(one.status == profiler_servers.UNWRITTEN for one in failed):
+    if any(one.status == statuses.UNWRITTEN for one in failed):
         return _NOT_WRITTEN
     return get_exit_code(len(failed), len(outcomes))
 

@@ -11,7 +11,8 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from fastprof.schema.tables import decode_dictionaries
-from fastprof.wording.cells import escape_formulas, format_json, is_text
+from fastprof.wording.cells import escape_formulas, is_text
+from fastprof.wording.json_values import format_json
 
 TIMES = ("event_id", "start_ps", "duration_ps", "self_time_ps", "parent_id", "metadata_id", "int_value")
 ZSTD_LEVEL = 1

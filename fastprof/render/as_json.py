@@ -20,7 +20,8 @@ import pyarrow as pa
 
 from fastprof.render.rows import Data, number_names, split_rows
 from fastprof.schema.tables import REASON
-from fastprof.wording.cells import ColumnCells, format_json, join_cells, json_quote
+from fastprof.wording.cells import ColumnCells, join_cells
+from fastprof.wording.json_values import format_json, json_quote
 
 
 def chunks(name: str, data: Data) -> Iterator[bytes]:

@@ -19,7 +19,7 @@ from fastprof.render.rows import Data, split_rows
 from fastprof.render.table_forms import Look
 from fastprof.schema.value_classes import dataclass
 from fastprof.wording import quantities
-from fastprof.wording.cells import format_json
+from fastprof.wording.json_values import format_json
 from fastprof.wording.screen import Elision, cut_middle, escape_text, measure_width, pad_text, wrap_text
 
 _LAYOUT_ROWS = 1_000

@@ -25,7 +25,8 @@ from fastprof.errors import UsageError
 from fastprof.render import as_json, report_json
 from fastprof.render.rows import number_names
 from fastprof.schema.value_classes import dataclass
-from fastprof.wording.cells import TEXT, ColumnCells, format_json, is_text, json_quote
+from fastprof.wording.cells import TEXT, ColumnCells, is_text
+from fastprof.wording.json_values import format_json, json_quote
 
 if TYPE_CHECKING:
     from fastprof.analyses.contract import AnalysisReport

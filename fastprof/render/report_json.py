@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from fastprof._version import __version__
 from fastprof.render import as_json
 from fastprof.schema.tables import VERSION
-from fastprof.wording.cells import format_json, json_quote
+from fastprof.wording.json_values import format_json, json_quote
 
 if TYPE_CHECKING:
     from fastprof.analyses.contract import AnalysisReport, Scalar

@@ -1,5 +1,5 @@
 """Profiler servers: their addresses as people write them, from files, by DNS, and of the workers of a job as its
-scheduler lists them in the environment; and what became of a server that was called.
+scheduler lists them in the environment.
 
 SLURM_JOB_NODELIST     node[008-010,12],login1     node008 node009 node010 node12 login1
 TPU_WORKER_HOSTNAMES   10.0.0.2,10.0.0.3
@@ -181,32 +181,3 @@ def _expand_numbers(text: str) -> Iterator[str]:
             raise ValueError
         for number in range(int(first), int(last) + 1):
             yield f"{number:0{len(first)}d}"
-
-
-WRITTEN: Final = "written"
-ON_SERVER: Final = "on the server"
-EMPTY: Final = "empty"
-"""It answered, and recorded no event."""
-UNREACHABLE: Final = "unreachable"
-LOST: Final = "lost"
-"""The connection broke after the request."""
-BUSY: Final = "busy"
-"""It records another capture."""
-LATE: Final = "late"
-"""Nothing came before the deadline."""
-UNSUPPORTED: Final = "unsupported"
-TOO_LARGE: Final = "too large"
-REFUSED: Final = "refused"
-"""Any other status of the server."""
-BAD_ANSWER: Final = "bad answer"
-UNWRITTEN: Final = "not written"
-"""Its capture came, and could not be written here."""
-CANCELLED: Final = "cancelled"
-"""By us."""
-
-DONE: Final = "done"
-"""What was requested, which brings no capture."""
-
-DELIVERED: Final = (WRITTEN, ON_SERVER, DONE)
-AGAIN: Final = (UNREACHABLE, BUSY)
-"""It cannot have begun, so it may be called again."""

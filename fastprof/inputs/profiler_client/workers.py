@@ -34,7 +34,23 @@ from urllib.parse import unquote
 
 from fastprof.errors import FastprofError, UsageError
 from fastprof.inputs.message_bytes import BadMessageError
-from fastprof.inputs.profiler_client.profiler_servers import (
+from fastprof.inputs.profiler_client.profiler_servers import Address
+from fastprof.inputs.profiler_client.service_messages import (
+    MONITOR,
+    PROFILE,
+    SNAPSHOT,
+    START,
+    STOP,
+    TERMINATE,
+    CaptureRequest,
+    check_capture,
+    list_hostnames,
+    make_monitor_request,
+    make_terminate_request,
+    parse_monitor_answer,
+    parse_profile_answer,
+)
+from fastprof.inputs.profiler_client.statuses import (
     AGAIN,
     BAD_ANSWER,
     BUSY,
@@ -51,22 +67,6 @@ from fastprof.inputs.profiler_client.profiler_servers import (
     UNSUPPORTED,
     UNWRITTEN,
     WRITTEN,
-    Address,
-)
-from fastprof.inputs.profiler_client.service_messages import (
-    MONITOR,
-    PROFILE,
-    SNAPSHOT,
-    START,
-    STOP,
-    TERMINATE,
-    CaptureRequest,
-    check_capture,
-    list_hostnames,
-    make_monitor_request,
-    make_terminate_request,
-    parse_monitor_answer,
-    parse_profile_answer,
 )
 from fastprof.schema.value_classes import dataclass
 from fastprof.wording.patterns import compile_late
