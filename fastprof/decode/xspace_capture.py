@@ -16,7 +16,7 @@ from fastprof.decode.import_log import ImportLog
 from fastprof.decode.text_pools import TextTable
 from fastprof.errors import CaptureError
 from fastprof.inputs import open_files
-from fastprof.inputs.directory_content import explain_error, refuse_other, refuse_other_protobuf
+from fastprof.inputs.foreign_files import explain_error, refuse_other, refuse_other_protobuf
 from fastprof.inputs.formats.step_planes import PLANE as GRAPHS
 from fastprof.inputs.resolve import ONLY_PROGRAMS, CaptureFile
 from fastprof.inputs.source import CaptureSource, open_source

@@ -19,7 +19,7 @@ from fastprof.decode.xspace_capture import Capture
 from fastprof.errors import CaptureError, ChangedError, FastprofError, UnreadableError
 from fastprof.hlo.message import read_varint
 from fastprof.hlo.shapes import TYPE_NAMES
-from fastprof.inputs.directory_content import explain_error
+from fastprof.inputs.foreign_files import explain_error
 from fastprof.inputs.log_directory import PROGRAM_SUFFIXES
 from fastprof.inputs.paths import show_path
 from fastprof.inputs.source import CaptureSource, open_source

@@ -19,6 +19,7 @@ import fastprof
 from fastprof.analyses import ANALYSES, accumulation, runner, steps
 from fastprof.analyses.contract import AnalysisReport
 from fastprof.derive.host import Host
+from fastprof.derive.ops.record_checks import RECORD_STATS
 from fastprof.errors import UsageError
 from fastprof.tables.host_events import HostEvents
 from fastprof.tables.host_reader import read_host
@@ -68,7 +69,9 @@ def add(monkeypatch: pytest.MonkeyPatch, seen: Seen) -> Add:
             return AnalysisReport(name, {}, {}, after=reports, detail=(kept, given))
 
         kind = make_dataclass("Params", [(key, type(value), value) for key, value in params.items()], frozen=True)
-        fake = SimpleNamespace(NAME=name, READS=reads, AFTER=after, Params=kind, of_host=asked_of_host, run=run)
+        fake = SimpleNamespace(
+            NAME=name, READS=reads, AFTER=after, Params=kind, of_host=asked_of_host, run=run, TABLES={}
+        )
         monkeypatch.setitem(ANALYSES, name, name)
         monkeypatch.setitem(sys.modules, f"fastprof.analyses.{name}", fake)
 
@@ -224,10 +227,12 @@ def test_each_host_is_read_once_for_all_analyses(add: Add, tmp_path: Path, monke
     add("two", after=("one",), reads=Needs(("CPU", "GPU"), ("y",), ("m",)), of_host=lambda host: id(host))
     profile = write(tmp_path, a=host("a"), b=host("b"))
     two = runner.run(profile.table_set, ["two"])["two"]
-    assert read == [(n, ("CPU", "GPU"), ("x", "y"), ("m",)) for n in (0, 1)]
+    assert [(n, planes[:2], stats[:2], rest) for n, planes, stats, *rest in read] == [
+        (n, ("CPU", "GPU"), ("x", "y"), [("m",)]) for n in (0, 1)
+    ]
     one = two.after["one"]
     assert [kept for kept, _ in one.detail[0]] == two.detail[0]
-    assert [names for _, names in one.detail[0]] == [["x", "y"]] * 2
+    assert [names[:2] for _, names in one.detail[0]] == [["x", "y"]] * 2
 
 
 def test_hosts_that_are_selected(add: Add, tmp_path: Path) -> None:
@@ -281,11 +286,11 @@ def test_steps_that_are_chosen(add: Add, tmp_path: Path, steps: Any, names: list
 
 
 def test_steps_are_read_with_the_stats_that_record_them(add: Add, tmp_path: Path) -> None:
-    add("one", reads=Needs(("GPU",), ("x",)), of_host=lambda host: set(host.raw.stats))
+    add("one", reads=Needs(("GPU",), ("x",)), of_host=lambda host: set(host.raw.stats) - {*RECORD_STATS})
     marked = host("a", event("train", 0, 9, {"_r": 1}), event("op", 1, 5))
     tables = write(tmp_path, a=marked).table_set
     assert runner.run(tables, ["one"])["one"].detail[0] == [{"x"}]
-    assert runner.run(tables, ["one"], steps=(0, 1))["one"].detail[0] == [{"x", *steps.READS.stats}]
+    assert runner.run(tables, ["one"], steps=(0, 1))["one"].detail[0] == [{"x", *steps.READS.stats} - {*RECORD_STATS}]
 
 
 def test_hosts_compute_what_is_shared_once(add: Add, tmp_path: Path) -> None:

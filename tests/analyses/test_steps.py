@@ -38,7 +38,7 @@ def test_every_step_has_a_row() -> None:
             "step": k, "group_id": k, "name": f"train {k}", "host": report.tables["steps"]["host"][0].as_py(),
             "core_name": "vm", "core_id": 1, "sparse_core": False, "complete": k < 2, "start_ps": 10 * k * US,
             "duration_ps": 8 * US, "period_ps": period * US, "host_compute_ps": (k + 1) * US, "input_ps": US,
-            "all_others_ps": others * US, "device_compute_ps": 0, "host_to_host_ps": 0,
+            "all_others_ps": others * US, "device_compute_ps": None, "host_to_host_ps": 0,
         }
         for k, period, others in ((0, 10, 8), (1, 10, 7), (2, 8, 4))
     ]  # fmt: skip

@@ -273,7 +273,11 @@ def test_categories_add_up_to_the_step_on_every_capture(capture: Path, steps_fro
     table = answer.tables["steps"]
     times = ("start_ps", "duration_ps", "period_ps")
     parts = np.stack(
-        [table[name].to_numpy() for name in table.schema.names if name.endswith("_ps") and name not in times]
+        [
+            pc.fill_null(table[name], 0).to_numpy()
+            for name in table.schema.names
+            if name.endswith("_ps") and name not in times
+        ]
     )
     assert (parts >= 0).all()
     wanted = pc.coalesce(table["period_ps"], table["duration_ps"])

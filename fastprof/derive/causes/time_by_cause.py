@@ -428,11 +428,13 @@ def _find_longest(place: Int32s, duration: Int64s, count: int) -> Int64s:
 def _with_longest(longest: Records, of: Int32s, pieces: Records, device: int, most: int) -> tuple[Records, Int32s]:
     """Return the longest pieces in which devices do not compute, at most ``most``, and their devices: those of earlier
     devices and of this one. Of equal ones the first count, by device, then by time."""
+    if not most:
+        return longest, of
     least = np.iinfo(np.int64).min if len(longest) < most else int(longest["end"][-1] - longest["begin"][-1])
     duration = pieces["end"] - pieces["begin"]
     rows = np.flatnonzero((pieces["kind"] != COMPUTE) & (duration > least))
-    if not most or not len(rows):
-        return longest[:most], of[:most]
+    if not len(rows):
+        return longest, of
     if most < len(rows):  # a sort of these alone
         rows = rows[duration[rows] >= np.partition(duration[rows], -most)[-most]]
     rows = rows[np.argsort(-duration[rows], kind="stable")[:most]]
