@@ -260,7 +260,7 @@ def test_a_capture_without_devices_says_so() -> None:
     assert [notice.severity for notice in report.notices] == ["warning"] and "no planes of devices" in report.notices[
         0
     ].text
-    assert rows(report, "tree", "name", "self_ps", "share") == [("by program", 0, None)]
+    assert rows(report, "tree", "name", "self_ps", "share") == [("by program", None, None)]
     assert report.to_text() and report.to_svg() and report.to_speedscope()
 
 
