@@ -175,7 +175,7 @@ def test_without_devices_every_table_is_empty_and_every_figure_has_a_reason() ->
 
 def test_a_device_on_which_nothing_ran_says_so() -> None:
     report = report_of(xspace(core()))
-    assert "no op is recorded" in report.notices[0].text
+    assert "no op of the devices is recorded" in report.notices[0].text
     assert "%" not in str(figures(report)["unknown_work_share"])
 
 
