@@ -91,12 +91,12 @@ def test_steps_that_do_not_exist_are_met_with_those_that_do(tmp_path: Path, caps
         for n in range(9)
         for one in (event("train", 1_000 * n, 900, {"_r": 1, "step_num": n}), event("op", 1_000 * n + 1, 9))
     ]
-    for first, listed in ((steps, "are steps 0:9"), (steps[:2], "is only step 0")):
+    for first, listed in ((steps, "choose from 0:9 (ends excluded)"), (steps[:2], "the only step is 0")):
         source = tmp_path / "steps.xplane.pb"
         source.write_bytes(xspace(plane("/host:CPU", [line("main", first)])))
         for argv in (["trace", "--format", "chrome"], ["events"]):
             assert main([*argv, str(source), "--steps", "100"]) == 2
-            assert capsys.readouterr().err == f"fastprof: no steps 100; there {listed}\n"
+            assert capsys.readouterr().err == f"fastprof: no step 100; {listed}\n"
     source.write_bytes(xspace(plane("/host:CPU", [line("main", [event("a", 0, 9)])])))
     assert main(["events", str(source), "--steps", "100"]) == 2
     assert capsys.readouterr().err == "fastprof: no step 100; the session has no steps\n"
