@@ -36,8 +36,9 @@ export class Table {
     this.name = table ?? "";
     this.length = document.length ?? rows?.length ?? 0;
     this.of = document.of ?? this.length;
-    this.columns = columns.map(({ name, type, unit, description, reason }) =>
-      ({ name, type, unit, description: reason ? `${description} · Not known: ${reason}` : description }));
+    this.columns = columns.map(({ name, type, unit, description, reason }) => ({ name, type, unit,
+      description: reason ? `${description} · Not known: ${reason}` : description })
+    );
     this.decoded = new Map();
     this.stored = new Map();
     for (const column of columns) {
