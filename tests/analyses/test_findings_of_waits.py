@@ -77,7 +77,7 @@ def test_the_slowest_host_is_named() -> None:
     (row,) = (row for row in findings(host(0), host(2 * MS)) if row["cause"] == "straggler")
     assert (row["is_bound"], row["certainty"], row["cost_ps"]) == (True, "likely", 8 * MS)
     assert row["title"].endswith("is the slowest host: its steps take 20.0 % longer than the median of the hosts")
-    assert row["detail"] == "It is the slowest in 4 of 4 steps; most of the difference is device compute."
+    assert row["detail"] == "It is the slowest in 4 of 4 steps; most of the difference: devices compute."
     assert "straggler" not in {row["cause"] for row in findings(host(0), host(0))}
     hosts = [host(slower * MS) for slower in (0, 2, 0, 1, 0)]
     (row,) = (row for row in findings(*hosts) if row["cause"] == "straggler")

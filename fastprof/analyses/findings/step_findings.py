@@ -76,7 +76,7 @@ def _find_slow_host(facts: DiagnosisFacts) -> Iterator[Finding]:
         is_bound=True,
         host=worst["host"],
         detail=f"It is the slowest in {worst['slowest_count']:,} of {steps}"
-        + (f"; most of the difference is {quantities.format_step_category(category)}." if category else ".")
+        + (f"; most of the difference: {quantities.format_step_category(category)}." if category else ".")
         + others_wait,
     )
 
