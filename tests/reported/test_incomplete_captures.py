@@ -27,7 +27,7 @@ def warnings(report: fastprof.Report) -> list[str]:
     [
         ("i05-lostkernels", "4 of 8 launches have no kernel (50 %)"),
         ("i36-nokernels", "8 of 8 launches have no kernel (100 %)"),
-        ("i04-bogusdur", "1 event of a GPU is impossible and not counted"),
+        ("i04-bogusdur", "1 device event is impossible and not counted"),
         ("x9-cuptierr", "the profiler recorded: CUPTI_ERROR_INSUFFICIENT_PRIVILEGES"),
     ],
 )
