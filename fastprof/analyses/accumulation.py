@@ -125,12 +125,12 @@ def keep_host(
 
 
 def is_of_devices(analysis: Analysis) -> bool:
-    """Return whether answers of the analysis change if records of devices are missing or wrong."""
+    """Return whether missing or wrong device records change the answers of the analysis."""
     return not any(getattr(analysis, mark, False) for mark in ("OF_PROGRAMS", "OF_HOSTS"))
 
 
 def _get_host_function(plan: HostPlan, name: str) -> Any:
-    """What keeps something of each host for an analysis."""
+    """Return the function that reads a host for an analysis."""
     analysis = plan.analyses[name]
     if plan.keepers or name in plan.names:
         return analysis.of_host
@@ -138,7 +138,7 @@ def _get_host_function(plan: HostPlan, name: str) -> Any:
 
 
 def load_host(tables: TableSet, number: int, needs: Needs) -> Host:
-    """A host with what is needed."""
+    """Read a host with the needed planes and stats."""
     capture = tables.session.captures[number]
     with add_host_to_errors(capture.host, capture.path):
         ids = [name for name in record_checks.IMPOSSIBLE_EVENT_STATS if capture.declares(name).any()]
@@ -150,13 +150,13 @@ def load_host(tables: TableSet, number: int, needs: Needs) -> Host:
 
 
 def get_session_facts(session: OpenSession, numbers: Collection[int]) -> SessionFacts:
-    """Of these hosts the formats, of the session the events."""
+    """Return the formats of these hosts and the event count of the session."""
     session.index.ensure(records.HOP)
     return SessionFacts(list_formats(session, numbers), int(session.index.lines["event_count"].sum()))
 
 
 def list_formats(session: OpenSession, numbers: Collection[int]) -> frozenset[str | None]:
-    """The formats that captures were made from; None: an XSpace."""
+    """Return the source formats of captures; None is an XSpace."""
     return frozenset(session.index.captures[number].environment.transcribed_from for number in numbers)
 
 
@@ -397,7 +397,7 @@ def join_states(parts: Iterable[HostStates]) -> HostStates:
 
 
 class SessionHosts:
-    """Those that are selected."""
+    """The selected hosts of a run."""
 
     def __init__(self, tables: TableSet) -> None:
         self.tables = tables

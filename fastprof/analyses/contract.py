@@ -99,8 +99,8 @@ class Scalar:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """A sentence for the user: a recommendation, or a remark about the capture. ``shared``: analyses that come after
-    say it, too."""
+    """A sentence for the user: a recommendation, or a remark about the capture. ``shared``: reports that build on this
+    one show it, too."""
 
     severity: str
     text: str

@@ -202,11 +202,11 @@ class DiagnosisHostState:
     """What tfprof's advisor finds, if the capture is a profile of tfprof."""
     records: HostRecords
     device: str
-    """What to call its devices."""
+    """Display name of its devices."""
     maker: str | None
     loader: LoaderTime
     has_launches: bool
-    """Whether the call is recorded that launched anything that GPUs ran."""
+    """Whether any launch of GPU work is recorded."""
 
 
 def of_host(host: Host, params: Params) -> DiagnosisHostState:
@@ -309,7 +309,7 @@ def _list_causes(
 def _list_absent(
     facts: DiagnosisFacts, kept: Sequence[DiagnosisHostState], missing: Sequence[Unrecorded]
 ) -> Iterator[tuple[str, str]]:
-    """Causes that the capture lacks the evidence of, and what it lacks; the first reason of each counts."""
+    """Return causes without evidence in the capture, each with the first missing record."""
     for lack in missing:
         yield from ((cause, f"the capture does not record {lack.what}") for cause in lack.causes.split(", "))
     if facts.hardware != GPU:

@@ -104,7 +104,7 @@ _OF_DEVICES: Final = ("device_compute", "device_to_device", "device_collectives"
 
 
 def _make_category_columns(*columns: Column) -> tuple[Column, ...]:
-    """Columns of times by category, with what the times of input and of devices need."""
+    """Return columns of time by category, with the records that input and device times need."""
     of_input = resting_on(Need("input_percent", only=("category", ("input",))), *columns)
     return resting_on(Need("compute_percent", _NO_COMPUTE, ("category", _OF_DEVICES)), *of_input)
 
@@ -338,7 +338,7 @@ def _build_table(schema: TableSchema, rows: Callable[[], Any]) -> pa.Table:
 
 
 def explain_no_steps(report: AnalysisReport) -> str:
-    """Return why step times are not known, if they are not."""
+    """Return why step times are unknown, or None."""
     return report.scalars["step_time_mean_ps"].reason or "there are no steps"
 
 

@@ -445,7 +445,7 @@ def _rank_by_framework(device: Ops, framework: OpTable) -> RankedOps:
 
 
 def _rank_ops(ops: Ops) -> RankedOps:
-    """The ops and their idle time, which is unknown if nothing is recorded."""
+    """Return the ops and their idle time, unknown if nothing is recorded."""
     return rank_with_idle(ops) if ops.total_ps or len(ops.table) else rank_by_cost(ops)
 
 

@@ -128,7 +128,7 @@ class Failures:
 
 
 def clear_unknown_cells(report: AnalysisReport, schemas: Mapping[str, TableSchema]) -> AnalysisReport:
-    """Return the report, whose cells of 0 are null if there are none of the records that their column needs."""
+    """Replace zeros by null in columns whose required records are missing."""
     needs = {
         name: [(column.name, need) for column in schema.columns for need in column.needs]
         for name, schema in schemas.items()
@@ -153,7 +153,7 @@ def _clear_table(report: AnalysisReport, name: str, needs: Sequence[tuple[str, N
 
 
 def _find_absent_rows(table: pa.Table, need: Need, figures: Mapping[str, Scalar]) -> tuple[Bools, str]:
-    """Return the rows without the records, and why their cells are unknown."""
+    """Return the mask of rows without the required records, and the reason."""
     rows = np.ones(table.num_rows, np.bool_)
     if need.only is not None:
         column, values = need.only
@@ -250,7 +250,7 @@ def make_plan(
     steps: Steps | Interval | None = None,
     keepers: Mapping[str, Keeper] = MappingProxyType({}),
 ) -> HostPlan:
-    """What is computed of each host for the named analyses, with their prerequisites. UsageError: a wrong parameter."""
+    """Plan what each host computes for the named analyses and their prerequisites. UsageError: a wrong parameter."""
     chosen = make_params(analyses, params or {})
     needs = [a.READS for a in analyses.values()] + [one.reads for one in keepers.values()]
     if steps is not None:
@@ -406,15 +406,15 @@ def _note_session(facts: SessionFacts, reports: dict[str, AnalysisReport]) -> di
 
 
 def _share_notices(report: AnalysisReport, reports: Mapping[str, AnalysisReport]) -> AnalysisReport:
-    """Return the report with the notices of its prerequisites that it has to say as well."""
+    """Add the shared notices of a report's prerequisites."""
     before = [reports[name] for name in add_prerequisites([report.analysis]) if name in reports]
     shared = dict.fromkeys(one for each in before for one in each.notices if one.shared and one not in report.notices)
     return dataclasses.replace(report, notices=(*report.notices, *shared)) if shared else report
 
 
 def _note_flaws(records: Sequence[HostRecords], reports: dict[str, AnalysisReport]) -> dict[str, AnalysisReport]:
-    """Return the reports with warnings of missing and wrong records, if they rest on records of devices. If all records
-    of devices are missing, that is why figures are unknown, whatever reason the analysis gave."""
+    """Add warnings of missing and wrong records to reports that rest on device records. If all device records are
+    missing, they replace the analysis's own reason for unknown figures."""
     warnings = [Notice("warning", flaw.warning) for flaw in record_checks.list_flaws(records)]
     if not warnings:
         return reports

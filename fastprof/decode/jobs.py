@@ -199,7 +199,7 @@ def note_jobs(hosts: Sequence[str], facts: Sequence[JobFacts | None], log: Impor
 
 
 def is_job_name(name: str) -> bool:
-    """Return whether a name is one that jobs get."""
+    """Return whether a name is a job name."""
     return name.startswith("job ") and name[4:].isdecimal()
 
 

@@ -33,20 +33,20 @@ def is_gpu_plane(plane: str) -> bool:
 
 
 def get_vendor_word(plane: str) -> str | None:
-    """Return what a plane calls its device of type GPU, such as NPU or MTIA; None if it is GPU."""
+    """Return the name a plane gives its GPU-type device, such as NPU or MTIA; None if it is GPU."""
     word = plane.split(":")[1] if is_gpu_plane(plane) else "GPU"
     return None if word == "GPU" else word
 
 
 def get_device_word(planes: Iterable[str]) -> str:
-    """Return what to call the devices of type GPU that these planes show: GPU, NPU, MTIA, …; device if they are of
-    several kinds, GPU if there are none."""
+    """Return the display name of the GPU-type devices on these planes: GPU, NPU, MTIA, …; device for several kinds, GPU
+    for none."""
     words = {get_vendor_word(plane) or "GPU" for plane in planes}
     return "device" if len(words) > 1 else next(iter(words), "GPU")
 
 
 def pluralise_device(word: str) -> str:
-    """Return the plural of such a word: GPUs, MTIA devices."""
+    """Return the plural of a device name: GPUs, MTIA devices."""
     return f"{word}s" if word.endswith(("PU", "device")) else f"{word} devices"
 
 

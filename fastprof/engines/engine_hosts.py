@@ -181,7 +181,7 @@ class HostPlace:
 
 
 class EngineHosts:
-    """Those that are selected."""
+    """The selected hosts of a run."""
 
     def __init__(self, session: EngineSession, selection: Selection) -> None:
         self.session = session

@@ -174,7 +174,7 @@ def _find_protobuf_format(head: bytes) -> str | None:
 
 
 def _read_beginning(message: bytes | memoryview) -> Iterator[BegunField]:
-    """Yield the fields of what may be the beginning of a message, as far as it is one."""
+    """Yield fields from bytes that may begin a message, up to the first that is none."""
     with suppress(BadMessageError):
         yield from read_begun_fields(memoryview(message), True)
 

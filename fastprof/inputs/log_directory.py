@@ -44,13 +44,13 @@ _RANK: Final = compile_late(r"(?:.*[-_.])?rank[-_.]?(\d{1,9})", re.IGNORECASE)
 _NUMBER: Final = compile_late(r"\d{1,9}")
 _RECORDED: Final = compile_late(rb'"distributedInfo"\s*:\s*\{[^{}\[\]]*?"rank"\s*:\s*(\d{1,9})\b')
 _PROFILE: Final = compile_late(r"(\d{6,}(?:\.\d+)?)-TP-\d+\b.*")
-"""A trace of SGLang, with the id of its profile, which is a time."""
+"""SGLang trace name, with its profile id, a time."""
 _LOOKED_INTO: Final = 2
-"""Directories called by a number that are looked into: there may be thousands."""
+"""Most numbered directories that are searched: there may be thousands."""
 
 
 def join_ranks(top: CaptureDirectory, runs: Sequence[CaptureDirectory]) -> list[CaptureDirectory]:
-    """Return the runs below a directory with those of ranks joined to one run for each directory around them."""
+    """Join the runs of rank directories to one run per parent directory."""
     groups: dict[tuple[tuple[str, ...], str], list[tuple[int, CaptureDirectory]]] = {}
     for place in runs:
         *around, name = Path(os.path.relpath(place.directory, top.directory)).parts or [""]
@@ -78,7 +78,7 @@ def _join_rank_runs(
 
 
 def _has_recorded_ranks(ranks: Iterable[tuple[int, CaptureDirectory]]) -> bool:
-    """Whether traces in directories that are called by a number record it as their rank."""
+    """Return whether traces in numbered directories record that number as their rank."""
     from fastprof.inputs.source import read_beginning  # only this search opens files
 
     some = sorted(ranks, key=lambda rank: rank[0])[:_LOOKED_INTO]
@@ -89,7 +89,7 @@ def _has_recorded_ranks(ranks: Iterable[tuple[int, CaptureDirectory]]) -> bool:
 
 
 def split_profiles(top: CaptureDirectory, place: CaptureDirectory) -> list[CaptureDirectory]:
-    """Return the profiles that a directory holds as runs of their own; a directory of one is the run itself."""
+    """Split a directory with several profiles into runs; with one profile it is the run itself."""
     ids = [match and match[1] for match in map(_PROFILE.fullmatch, place.traces)]
     if place.captures or None in ids or len(set(ids)) < 2:
         return [place]
@@ -104,8 +104,7 @@ def split_profiles(top: CaptureDirectory, place: CaptureDirectory) -> list[Captu
 
 
 def name_ranks(workers: Mapping[str, str]) -> dict[str, str]:
-    """Return the hosts of traces by their workers; a trace that is the only one of its rank's directory is of the host
-    with the name of that directory."""
+    """Return the host of each trace by its worker; a rank directory's only trace is named after the directory."""
     count = Counter(Path(trace).parent for trace in workers)
     return {
         trace: str(folder) if folder != Path() and count[folder] == 1 else worker

@@ -238,7 +238,7 @@ def begins_with_kind(head: bytes, kind: MessageKind, named: tuple[int, ...]) -> 
 
 
 def _has_named_field(data: memoryview, kind: MessageKind, named: tuple[int, ...], is_cut: bool) -> bool:
-    """Whether the named field is there. BadMessageError: another field is not of the kind."""
+    """Return whether the named field is present. BadMessageError: another field is of the wrong kind."""
     met = False
     for number, _, value, value_is_cut in read_begun_fields(data, is_cut):
         what = kind.get(number)

@@ -118,7 +118,7 @@ def load_again(path: Named | Sequence[Named], **how: Any) -> Profile:
 
 
 def _open_profile(path: Named | Sequence[Named], how: dict[str, Any], **rest: Any) -> Profile:
-    """The profile of a session, or of jobs of it if ``run`` names these: ``job 1``."""
+    """Return the profile of a session, or of the jobs that ``run`` names, such as ``job 1``."""
     try:
         return _of_runs(path, how, rest)
     except (NotFoundError, UsageError):

@@ -70,7 +70,7 @@ def write_table(name: str, data: Data) -> Iterator[bytes]:
 
 
 def describe_column(name: str, field: pa.Field) -> dict[str, str | None]:
-    """Name, type, unit and description of a column; the reason if cells are null that would be 0."""
+    """Return name, type, unit and description of a column, and the reason for its unknown cells."""
     metadata = field.metadata or {}
     kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
     return {

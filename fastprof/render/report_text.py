@@ -309,7 +309,7 @@ def _format_scalars(scalars: Mapping[str, Scalar], look: Look) -> Iterator[str]:
 
 
 def _unknown(names: Iterable[tuple[str, str | None]]) -> list[str]:
-    """Unknown figures, a sentence for each reason. ``names``: with the reason; None: known."""
+    """Return one sentence per reason for unknown figures. ``names``: each with its reason, None if known."""
     unknown: dict[str, list[str]] = {}
     for name, reason in names:
         if reason is not None:

@@ -58,7 +58,7 @@ VERSION = "3"
 """Goes up when a column is renamed, retyped or removed."""
 
 REASON: Final = b"reason"
-"""In the metadata of a column of a report: why cells that would be 0 are null."""
+"""Column metadata key: why cells are null instead of 0."""
 
 Formula = Callable[[Any], Any]
 """From the rows that a table is built from to one value per row: an Arrow array, a NumPy array or a list."""
@@ -110,7 +110,7 @@ class Column:
 
 
 def resting_on(need: Need, *columns: Column) -> tuple[Column, ...]:
-    """Return the columns with this need, which their descriptions then name."""
+    """Add a need to columns, and name it in their descriptions."""
     why = need.absent or f"the figure {need.count} is null"
     return tuple(
         replace(

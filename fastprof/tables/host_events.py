@@ -202,7 +202,7 @@ class HostEvents:
 
     @property
     def recorded_names(self) -> list[str]:
-        """The names that events have: a capture may list names without any event."""
+        """Names that occur: a capture may list names without any event."""
         used = np.zeros(len(self.names), np.bool_)
         used[self.meta] = True
         return [self.names[meta] for meta in np.flatnonzero(used).tolist()]

@@ -15,8 +15,8 @@ from fastprof.export.new_files import make_hidden_folder
 BEGINS = """
 import sys, time
 from pathlib import Path
-from fastprof.export.new_files import new_folder
-with new_folder(Path(sys.argv[1])) as folder:
+from fastprof.export.new_files import make_hidden_folder
+with make_hidden_folder(Path(sys.argv[1])) as folder:
     (folder / "half").write_text("unfinished")
     print(folder.name, flush=True)
     time.sleep(600)

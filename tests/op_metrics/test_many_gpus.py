@@ -3,6 +3,7 @@ devices, not steps times devices. Counted in rows and in lookups."""
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import pytest
@@ -37,7 +38,8 @@ def test_a_device_has_rows_for_its_own_steps_only(monkeypatch: pytest.MonkeyPatc
     rows: list[int] = []
 
     def counted(tables: list[OpTable], *rest: Any) -> OpTable:
-        rows.append(sum(map(len, tables)))
+        if sys._getframe(1).f_code.co_name == "_sum_parts":
+            rows.append(sum(map(len, tables)))
         return merged(tables, *rest)
 
     merged = roofline_tables.merge_tables

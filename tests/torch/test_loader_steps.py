@@ -19,7 +19,7 @@ def test_calls_of_a_loader_make_steps(on_gpu: bool) -> None:
     names = ("period_ps", "input_ps", "device_compute_ps", "host_compute_ps", "all_others_ps")
     computes = (40, 0) if on_gpu else (0, 50)
     rows = found.tables["steps"].select(names).to_pylist()
-    assert [tuple(row[name] // MICRO for name in names) for row in rows[:3]] == [
+    assert [tuple((row[name] or 0) // MICRO for name in names) for row in rows[:3]] == [
         (100, 30, *computes, 70 - sum(computes))
     ] * 3
     assert rows[3]["period_ps"] == (40 if on_gpu else 90) * MICRO  # its extent: the kernel; the call and what follows

@@ -329,9 +329,9 @@ _NOT_ON_GPUS: Final[dict[str, dict[str, str]]] = {
         PYTORCH: "Use activation checkpointing or smaller batches.",
     },
 }  # fmt: skip
-"""In place of the texts that name CUDA, for programs of other devices: TPUs, MTIA, NPUs, XPUs, …"""
+"""Advice for devices other than GPUs (TPU, MTIA, NPU, XPU, …), instead of texts that name CUDA."""
 _OF_GPUS: Final = compile_late(r" \([^()]*\bon GPUs\b[^()]*\)")
-"""What advice has in brackets for GPUs only."""
+"""Bracketed parts of advice that apply to GPUs only."""
 
 _OF_COLLECTIVE: Final[dict[str, dict[str, str]]] = {
     "all-reduce": {
@@ -377,8 +377,7 @@ def advise_on_collectives(kinds: Iterable[str], framework: str, *, on_gpus: bool
 
 
 def get_advice(cause: str, framework: str, *, on_gpus: bool) -> str:
-    """What to do about a cause, for programs of a framework. ``on_gpus``: whether their devices are GPUs of CUDA or
-    ROCm, and no others."""
+    """Return the advice on a cause for a framework. ``on_gpus``: all devices are CUDA or ROCm GPUs."""
     of_cause = _TEXTS[cause]
     named = framework if framework in of_cause else UNKNOWN
     text = of_cause[named]
@@ -386,5 +385,5 @@ def get_advice(cause: str, framework: str, *, on_gpus: bool) -> str:
 
 
 def drop_gpu_advice(text: str) -> str:
-    """Return advice without what it has for GPUs only."""
+    """Return advice without the parts for GPUs only."""
     return _OF_GPUS.sub("", text)

@@ -416,15 +416,15 @@ class DiagnosisFacts:
 
     @property
     def on_gpus(self) -> bool:
-        """Whether the devices are GPUs of CUDA or ROCm."""
+        """Whether all devices are CUDA or ROCm GPUs."""
         return self.device == GPU
 
     def advise(self, cause: str) -> str:
-        """What to do about a cause, in the words of the framework, for these devices."""
+        """Return the advice on a cause for this framework and these devices."""
         return get_advice(cause, self.framework, on_gpus=self.on_gpus)
 
     def devices(self) -> str:
-        """The devices as the subject of a sentence, with a verb."""
+        """Return the devices as a subject with the verb wait."""
         if self.hardware == CPU_ONLY:
             return "Compute waits"
         if self.device_count == 1:

@@ -405,7 +405,7 @@ _WORK_OF_OTHERS: Final = (
 _NSIGHT, _ROCM = "NVIDIA Nsight Compute", "ROCm Compute Profiler"
 _TOOLS: Final = {NVIDIA: _NSIGHT, AMD: _ROCM, "XPU": "Intel unitrace", "NPU": "msprof", GPU: f"{_NSIGHT} or {_ROCM}"}
 _ANY_TOOL: Final = "the profiler of the device's maker"
-"""Tools that measure kernels, by maker of GPUs or kind of device; of other devices."""
+"""Kernel profilers by GPU vendor or device kind."""
 
 
 _OF_DEVICES: Final = (
@@ -419,13 +419,13 @@ _OF_HOSTS: Final = (
     "input, compilation, launch, python, callback, checkpoint, evaluation, logging, lock, garbage_collection, "
     "host_compute"
 )
-"""Causes that events of host threads show."""
+"""Causes shown by host thread events."""
 _OF_LAUNCHES: Final = ("launch", "queue", "between_kernels")
 _OF_WORK: Final = ("memory_bound", "low_utilization")
 
 
 def list_unproven_causes(facts: DiagnosisFacts, *, has_launches: bool) -> Iterator[tuple[str, str]]:
-    """Yield causes of GPUs that nothing would show, and what is missing."""
+    """Yield GPU causes without evidence in the capture, and the missing records."""
     if facts.hardware != GPU:
         return
     kernels = facts.table("kernel_stats", "kernels")

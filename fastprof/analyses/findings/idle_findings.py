@@ -376,7 +376,7 @@ def _add_input(facts: DiagnosisFacts, finding: Finding) -> Finding:
 
 
 def _advise_loading_ahead(facts: DiagnosisFacts, finding: Finding) -> str:
-    """How to load ahead: in tf.data if the program uses it, with the DataLoader if the program waits for one in at
+    """Return advice on loading ahead: with tf.data if the program uses it, with the DataLoader if waits for it take at
     least half of the cost."""
     if facts.figure("tf_data", "pipeline_count") and facts.framework == TENSORFLOW:
         return f"{finding.advice} The report tf_data names the slow stage."
@@ -486,7 +486,7 @@ def _add_transfer(facts: DiagnosisFacts, finding: Finding) -> Finding:
 
 
 def _advise_on_copies(facts: DiagnosisFacts, finding: Finding, rows: Sequence[Mapping[str, Any]]) -> str:
-    """Advice on copies of the direction that devices wait for, or on both."""
+    """Return advice on the copy direction that devices wait for, or on both."""
     exposed = {row["kind"]: int(row["exposed_ps"]) for row in rows}
     for kind, cause in (("copy host to device", TO_DEVICE), ("copy device to host", TO_HOST)):
         if exposed.get(kind, 0) >= _ONE_WAY * sum(exposed.values()) > 0:
@@ -495,7 +495,7 @@ def _advise_on_copies(facts: DiagnosisFacts, finding: Finding, rows: Sequence[Ma
 
 
 _ONE_WAY: Final = 0.9
-"""Copies of this share of the time are what to avoid."""
+"""Least share of copy time at which one direction gets its own advice."""
 
 
 def _describe_copies(row: Mapping[str, Any]) -> str:
@@ -527,7 +527,7 @@ def _add_launch(facts: DiagnosisFacts, finding: Finding) -> Finding:
 
 
 def _format_each(count: int, one: str, more: str, time_ps: int) -> str:
-    """Return how many there are, and how long each takes: one has no average."""
+    """Return the count and the average duration; a single one has no average."""
     return f"{count_noun(count, one, more)} of {format_time(time_ps // count)}{' on average' if count > 1 else ''}"
 
 

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 PADDED_SHARE: Final = 0.1
 """Less padding is what tiles of any size cost."""
 FEW_WARPS_PERCENT: Final = 30.0
-"""Kernels of a lower occupancy hide little of the latency of memory, unless they run on Tensor Cores."""
+"""Lower occupancy hides little memory latency, except in Tensor Core kernels."""
 NEAR_ROOFLINE_PERCENT: Final = 60.0
 """Percent of the roofline from which an op is bound by the resource that is nearest to its peak."""
 AT_ROOFLINE_PERCENT: Final = 80.0
@@ -244,8 +244,8 @@ def _join_kernels(facts: DiagnosisFacts, ops: list[str]) -> tuple[pa.Table, list
 
 
 def _estimate_occupancy(kernels: pa.Table) -> Float64s:
-    """Return by kernel how full of warps it keeps multiprocessors, in percent. Kernels on Tensor Cores need few warps:
-    what counts is how many multiprocessors have a block, NaN if that is not recorded."""
+    """Return the occupancy of each kernel in percent. Tensor Core kernels need few warps: for them it is the percentage
+    of multiprocessors that have a block, or NaN if it is not recorded."""
     uses, could = (kernels[name].to_pylist() for name in ("uses_tensor_cores", "could_use_tensor_cores"))
     on_units = [on is True or (on is None and may is True) for on, may in zip(uses, could, strict=True)]
     filled = 100.0 * np.minimum(read_numbers(kernels, "blocks_per_sm"), 1.0)

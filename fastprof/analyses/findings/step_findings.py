@@ -199,7 +199,7 @@ def _describe_longer(row: Row, step: int) -> str:
 
 
 def _list_slow_steps(facts: DiagnosisFacts) -> dict[int, list[Row]]:
-    """What took longer in each step out of line, on the host where it takes longest beyond the median."""
+    """Find what took longer in each outlier step, on the host furthest above the median."""
     of_step: dict[int, dict[str, list[Row]]] = {}
     for row in facts.table("steps", "slow_steps").to_pylist():
         if row["step"] is not None:
@@ -208,7 +208,7 @@ def _list_slow_steps(facts: DiagnosisFacts) -> dict[int, list[Row]]:
 
 
 def _sum_excess_causes(facts: DiagnosisFacts, slow: Iterable[int]) -> dict[int, Counter[str | None]]:
-    """By step out of line, the time of each cause beyond what it takes in the median of all steps."""
+    """Per outlier step, measure the time of each cause above its median over all steps."""
     steps, time = facts.time_by_step
     steps, time = steps[steps != BETWEEN_STEPS], time[steps != BETWEEN_STEPS]
     beyond = np.maximum(time - np.median(time, axis=0).astype(np.int64), 0) if len(steps) else time

@@ -446,7 +446,7 @@ def _refine_explanations(events: HostEvents, causes: HostCauses, pieces: Records
 
 
 def _without_markers(causes: HostCauses, pieces: Records) -> Records:
-    """Return the pieces without events that only mark a step: they hold all that the host does in it."""
+    """Clear step markers from pieces: they enclose everything the host does in a step."""
     marker = np.isin(pieces["row"], causes.marked[causes.code[causes.marked] == Code.PYTHON])
     if not marker.any():
         return pieces

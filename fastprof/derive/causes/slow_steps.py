@@ -94,7 +94,7 @@ _CATEGORY, _OP, _ANNOTATION, _PYTHON, _EVENT = range(len(KINDS))
 _WORDS: Final = {"op": "the op", "annotation": "the annotation", "python": "the Python function", "event": "the event"}
 _SAY_MOST: Final = ("annotation", "python", "op", "event", "category")
 _SAY_NOTHING: Final = (None, "all_others")
-"""Categories that explain nothing beside a name."""
+"""Categories too general to explain a slow step next to an event name."""
 LEAST_STEPS: Final = 4
 """Of fewer steps of a name, none is out of line."""
 _DEVIATIONS: Final = 5
@@ -180,7 +180,7 @@ class SlowSteps:
 
 
 def format_slow_kind(kind: str, what: str) -> str:
-    """Return what took longer as the subject of a sentence."""
+    """Return the slower event or category as the subject of a sentence."""
     if kind == "category":
         return f'the category "{quantities.format_step_category(what)}"'
     return f"{_WORDS[kind]} {what.lstrip('$')}"

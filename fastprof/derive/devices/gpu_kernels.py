@@ -29,12 +29,12 @@ _AMD = (
     r"|TileGemmShape<|bwd_kernel_|moe_gemm|_MI[0-9]+x[0-9]+x[0-9]+"
 )
 _OF_XPROF = {NVIDIA: _NVIDIA, AMD: f"{_AMD}|aiter"}
-"""What XProf finds in the names of kernels that use the units."""
+"""Parts of kernel names by which XProf recognises Tensor Core use."""
 _INSTRUCTIONS = (
     r"(?i:tf32|tensorop|tensor\d+x\d+x\d+|wgmma|tcgen05|umma|mma_?sync|[hiqod]mma|wmma|m(?:8|16|32|64)n\d+k\d+)"
     r"|MainloopSm90\w*Gmma|MainloopSm1\d\d|MMA_Atom<\S*SM(?:[789]\d|1\d\d)_\w*\d+x\d+x\d+"
 )
-"""Types and instructions that only Tensor Cores have, also as CUTLASS names them."""
+"""Types and instructions of Tensor Cores alone, as PTX and CUTLASS name them."""
 _LIBRARIES = (
     r"(?:^|\W)nvjet_"  # cuBLAS since Hopper
     r"|deep_gemm::(?:sm\d+_)?\w*(?:gemm|mqa_logits)"
@@ -45,8 +45,8 @@ _LIBRARIES = (
     r"|fmha_cutlass[FB]_b?f16_|fmha_v2_\w*(?:b?f16|fp16|e4m3)|cudnn\w*_sdpa_\w*(?:flash|knob)"
     r"|(?:^|\W)fmhaSm\d+\w*Kernel_Q|(?:^|\W)(?:bmm|gemm)_\w*(?:E2m1|E4m3|Fp16|Bfloat16)\w*_t\d+x\d+x\d+"  # TensorRT-LLM
 )
-"""Kernels of libraries that multiply in 16 bits or fewer, or in TF32, by no other means. Kernels beside them that add
-up parts or convert the result do without."""
+"""Library kernels that always use Tensor Cores. Their helper kernels, which add partial sums or convert results, do
+not."""
 _UNITS = {
     NVIDIA: f"{_NVIDIA}|{_INSTRUCTIONS}|{_LIBRARIES}",
     AMD: rf"{_AMD}|aiter\W*\d*\w*(?:fmha_|mla_|fmoe|flatmm|gemm)|ck_tile::\w*Fmha(?:Fwd|Bwd)\w*(?<!Combine)Kernel<",
@@ -55,11 +55,11 @@ _WITHOUT_UNITS = {
     NVIDIA: r"(?i:simt|ffma|dp4a|(?:^|[_\W])(?:fp32_)?[sdcz]gemm)|[_\W]gemm_f32f32_f32f32_f32_(?!.*(?:tf32|tensor\d))",
     AMD: r"(?!)",
 }
-"""Instructions of other units in names that have what _UNITS has, too."""
+"""Instructions of other units, in names that also match _UNITS."""
 _OPEN = compile_late(
     r"(?:^|\W)(?:triton_tem_\w*|fused_moe_kernel|matmul_kernel|_matmul_ogs|\w+_matmul)\b|(?:^|\W)mul_mat_q<"
 )
-"""Products whose kernels are compiled for the units or without them, by type and GPU, under one name."""
+"""Products compiled with or without Tensor Cores under one name, depending on type and GPU."""
 _BEFORE_TF32 = compile_late(r"^(?:maxwell|pascal|volta|turing)_|(?:^|_)sm[567]\d_")
 _SINCE_TF32 = compile_late(
     r"^(?:ampere|ada|hopper|blackwell|nvjet)_|(?:^|_)sm_?(?:[89]\d|1\d\d)|cutlass_(?:[89]\d|1\d\d)_|tf32"
@@ -126,14 +126,14 @@ def multiplies(kernel: str) -> bool:
 
 
 def uses_matrix_units(kernel: str, vendor: str | None) -> bool:
-    """Whether XProf finds that a kernel of this name runs on matrix units of the vendor's GPUs."""
+    """Whether XProf counts a kernel of this name as using the vendor's matrix units."""
     names = _OF_XPROF.get(vendor or "")
     return names is not None and re.search(names, kernel) is not None
 
 
 def runs_on_units(kernel: str, vendor: str | None) -> bool | None:
-    """Return whether a kernel runs on matrix units of the vendor's GPUs, as its name says; None: kernels of this name
-    may do either, or names of this vendor's kernels are not known."""
+    """Return whether a kernel name shows use of the vendor's matrix units; None if it leaves that open or the vendor's
+    kernel names are unknown."""
     names = _UNITS.get(vendor or "")
     if names is None or vendor is None:
         return None

@@ -1,10 +1,10 @@
-"""The reason that nothing of a device is recorded."""
+"""The reason for unknown figures when no device activity is recorded."""
 
 from __future__ import annotations
 
 
 class NothingRan(str):
-    """Say that a figure is unknown, or a table empty, because nothing of a device is recorded. If records are known to
-    be missing, reports give that reason instead."""
+    """A reason for an unknown figure or an empty table: no device activity is recorded. Reports replace it if records
+    are known to be missing."""
 
     __slots__ = ()

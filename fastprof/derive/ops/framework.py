@@ -50,8 +50,8 @@ def number_framework_ops(table: OpTable, untyped: Sequence[str] | None = None) -
 
 
 def find_ops_without_work(table: OpTable) -> npt.NDArray[np.bool_]:
-    """Device ops that took time and whose work is not known: calls of libraries that do not record it, and ops and
-    kernels whose work neither the capture nor a program records."""
+    """Mark device ops that took time and have no known work: library calls without it, and ops and kernels whose work
+    neither the capture nor a program records."""
     calls = np.array(table.category, object) == CUSTOM_CALL
     calls |= np.logical_and(*find_unknown_work(table))
     bare: npt.NDArray[np.bool_] = (table.flops == 0) & (table.model_flops == 0) & (table.bytes_accessed == 0)

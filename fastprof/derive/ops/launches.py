@@ -117,7 +117,7 @@ def find_known_calls(events: HostEvents) -> tuple[Int32s, Int32s]:
 
 
 def has_launches(events: HostEvents) -> bool:
-    """Return whether the call is recorded that launched anything that GPUs ran."""
+    """Return whether any launch of GPU work is recorded."""
     return len(find_known_calls(events)[0]) > 0
 
 

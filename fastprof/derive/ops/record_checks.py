@@ -392,7 +392,7 @@ _ENABLE_ACTIVITY: Final = (
     "If the program uses the {}, profile with activities=[ProfilerActivity.CPU, ProfilerActivity.{}]."
 )
 _ACTIVITIES: Final = ("XPU", "HPU", "MTIA")
-"""Activities of PyTorch's profiler that are called like their devices. That of GPUs is CUDA, of others PrivateUse1."""
+"""PyTorch profiler activities named after their device. GPUs use CUDA, other devices PrivateUse1."""
 _ENABLE_DEVICE: Final = "If the program uses the {}, enable the profiler's device tracer (device_tracer_level=1)."
 _FIX_ERROR: Final = "Fix what the error names, such as permission to use the device's counters, and record again."
 _RECORD_AGAIN: Final = "Record again; figures are without these events."
@@ -488,7 +488,7 @@ def _has_threads(events: HostEvents) -> bool:
 
 
 def _describe_wrong_clocks(events: HostEvents) -> str:
-    """Return the sentence on clocks of host and device that differ, or nothing."""
+    """Return the sentence on differing host and device clocks, or an empty text."""
     for (rows, wrong_ps), what in (
         (measure_start_before_call(events), "begin before the calls that launched them"),
         (measure_end_after_wait(events), "end after calls that waited for them"),
@@ -501,8 +501,8 @@ def _describe_wrong_clocks(events: HostEvents) -> str:
 
 
 def list_flaws(hosts: Sequence[HostRecords]) -> list[Flaw]:
-    """Return the flaws of all hosts, those that hide devices first. Of several hosts, a flaw of one kind is returned
-    once, with the first of its hosts and how many others have it."""
+    """Return the flaws of all hosts, those that hide devices first. A flaw that several hosts share is returned once,
+    with its first host and the number of others."""
     alike: dict[tuple[bool, str, str], list[tuple[str, Flaw]]] = {}
     for one in hosts:
         for flaw in one.flaws:

@@ -398,7 +398,7 @@ def _compute_share_without_feeds(rows: Any) -> pa.Array:
 
 
 def _is_of_no_step(rows: Any) -> Bools:
-    """Rows of steps, if no op is known to be of any of them."""
+    """Step rows without a known op."""
     of_steps = np.isin(rows.scope, (AVERAGE, STEP))
     return of_steps & (not rows.table.self_ps[of_steps].any())
 

@@ -113,8 +113,8 @@ class StreamSeries:
 
 
 def count_queued(events: StreamEvents) -> StreamSeries:
-    """Return the number of kernels that are launched and have not begun, by stream, at each launch and each begin.
-    Kernels that are not known to have been queued do not count. A launch comes before a begin of the same time."""
+    """Return the queue length of each stream at each launch and kernel start. Kernels not known to have queued do not
+    count. A launch comes before a start of the same time."""
     stream = events.stream[events.queued].astype(np.int64)
     time = np.concatenate([events.call_ps[events.queued], events.start_ps[events.queued]])
     change = np.repeat([1, -1], [len(stream), len(stream)])

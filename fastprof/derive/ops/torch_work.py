@@ -178,7 +178,7 @@ _PAGED: Final = {
     "_vllm_fa2_C::varlen_fwd": _Paged(0, 1, 4, 1, 11, 2),
     "_vllm_fa3_C::fwd": _Paged(0, 1, 7, 1, 13, 2),
 }
-"""Kernels of vLLM. Its builds of FlashAttention take keys one after the other, too."""
+"""vLLM kernels. Its FlashAttention builds take unpaged keys, too."""
 ATTENTIONS: Final = frozenset({*_ATTENTIONS, *_PAGED})
 """Ops whose work is known here."""
 
@@ -300,11 +300,11 @@ _CONVOLUTIONS: Final = {
                     _Forward(is_transposed=True)),
 }  # fmt: skip
 _SCALED: Final = {"aten::_scaled_mm": 0, "_C::cutlass_scaled_mm": 1}
-"""Products of scaled 8-bit or 4-bit matrices: the place of the first; vLLM has the result before it."""
+"""Scaled 8-bit and 4-bit matrix products: position of the first operand; vLLM puts the result before it."""
 _HALVED: Final = "Float4_e2m1fn_x2"
 """Packed type: an element holds two numbers along the summed dimension."""
 _BYTES_BY_CODE: Final = {5: 2, 6: 4, 7: 8, 15: 2, 23: 1, 24: 1}
-"""Bytes of PyTorch's types by their numbers: half, float, double, bfloat16 and two of 8 bits."""
+"""Element bytes by PyTorch type number: half, float, double, bfloat16, two 8-bit types."""
 _CONVOLUTION_BACKWARD: Final = "aten::convolution_backward"
 OLD_BACKWARD: Final = "aten::cudnn_convolution_backward"
 """Calls the next two, which compute one gradient each."""

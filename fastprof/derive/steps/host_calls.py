@@ -106,7 +106,7 @@ def measure_loader_time(events: HostEvents) -> LoaderTime:
 
 
 def longest_wait(hosts: Iterable[LoaderTime]) -> LoaderTime:
-    """Return the loader of the host that waits longest."""
+    """Return the loader time of the host that waits longest."""
     return max(hosts, key=lambda one: one.waited_ps, default=LoaderTime())
 
 

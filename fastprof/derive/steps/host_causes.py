@@ -236,7 +236,7 @@ def shows_input(events: HostEvents) -> bool:
 
 
 def _is_input(name: str) -> bool:
-    """Return whether the name of a framework's event says input; names of most events need one search."""
+    """Return whether a framework event name shows input. Most names need one search only."""
     return _INPUT.search(name) is not None and classify_framework_name(name) == Code.INPUT
 
 

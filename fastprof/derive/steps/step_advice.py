@@ -392,8 +392,8 @@ def make_faster(event: str | None) -> str:
 
 
 def advise_on_unknown_input(framework: str, loading: str | None = None, *, on_tpu: bool = False) -> str:
-    """What to do if no op explains the time for input. ``loading``: the event that takes most of it; ``on_tpu``:
-    PyTorch runs on TPUs with another profiler."""
+    """Return advice for input time that no op explains. ``loading``: the event that takes most of it; ``on_tpu``:
+    PyTorch on TPUs, which has its own profiler."""
     if faster := make_faster(loading):
         return f"{faster}{KINDS_OF_INPUT[-1].capitalize()}."
     known = _TORCH_ON_TPU if framework == PYTORCH and on_tpu else _INPUT.get(framework, "")

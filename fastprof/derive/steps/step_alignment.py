@@ -482,7 +482,7 @@ def describe_inference(found: Sequence[str]) -> str | tuple[None, str]:
 
 
 def describe_sources(kept: Sequence[HostSteps]) -> Iterator[str]:
-    """Yield how steps are made and how certain that is, unless each is a marker and no more."""
+    """Yield how steps are inferred and how certain that is; nothing for plain markers."""
     of_hosts = {host.why: host for host in kept if len(host.database) and host.source != MARKERS}
     for why, host in of_hosts.items():
         where = f" on {host.host}" if len(kept) > 1 else ""

@@ -535,7 +535,7 @@ def _without_devices(rows: Any) -> Bools:
 
 
 def show_devices(times_ps: Int64s) -> Bools:
-    """Whether each row of times by category shows work of devices."""
+    """Mask of rows with device time, by category."""
     return np.asarray(times_ps[:, _OF_DEVICES].any(axis=1))
 
 
