@@ -167,7 +167,6 @@ def _unpack_numbers(data: memoryview, width: int) -> Iterator[int]:
 
 BATCH: Final = 1 << 13
 """Nodes that are read at once."""
-_DOING_GRAPH: Final = "reading a GraphDef"
 _GRAPH_NODE, _GRAPH_LIBRARY = 1, 2
 _LIBRARY_FUNCTION, _FUNCTION_SIGNATURE, _FUNCTION_NODE, _SIGNATURE_NAME = 1, 1, 3, 1
 _NODE_NAME, _NODE_OP, _NODE_INPUT, _NODE_DEVICE, _NODE_ATTR = 1, 2, 3, 4, 5
@@ -203,11 +202,11 @@ def read_nodes(data: Buffer) -> Iterator[Nodes]:
 
     ``data``: any number of the GraphDef's fields. CaptureError: it does not decode; the offset is one in ``data``.
     """
-    graph, known = MessageColumns(data, make_whole_span(data), _DOING_GRAPH), ValueTexts()
+    graph, known = MessageColumns(data, make_whole_span(data), _DOING), ValueTexts()
     yield from _read_batches(data, "", graph.each(_GRAPH_NODE).at, known)
-    libraries = MessageColumns(data, graph.each(_GRAPH_LIBRARY).at, _DOING_GRAPH)
-    functions = MessageColumns(data, libraries.each(_LIBRARY_FUNCTION).at, _DOING_GRAPH)
-    signatures = MessageColumns(data, functions.spans(_FUNCTION_SIGNATURE), _DOING_GRAPH)
+    libraries = MessageColumns(data, graph.each(_GRAPH_LIBRARY).at, _DOING)
+    functions = MessageColumns(data, libraries.each(_LIBRARY_FUNCTION).at, _DOING)
+    signatures = MessageColumns(data, functions.spans(_FUNCTION_SIGNATURE), _DOING)
     names = decode_texts(data, signatures.spans(_SIGNATURE_NAME))
     nodes = functions.each(_FUNCTION_NODE)
     ends = np.searchsorted(nodes.owner, np.arange(functions.count + 1)).tolist()
@@ -240,7 +239,7 @@ def _read_batches(data: Buffer, function: str, at: ByteSpans, known: ValueTexts)
 
 
 def _read_node_columns(data: Buffer, function: str, at: ByteSpans, known: ValueTexts) -> Nodes:
-    nodes = MessageColumns(data, at, _DOING_GRAPH)
+    nodes = MessageColumns(data, at, _DOING)
     name, op, device = (decode_texts(data, nodes.spans(number)) for number in (_NODE_NAME, _NODE_OP, _NODE_DEVICE))
     inputs: list[list[str]] = [[] for _ in name]
     controls: list[list[str]] = [[] for _ in name]
@@ -257,7 +256,7 @@ def _read_node_columns(data: Buffer, function: str, at: ByteSpans, known: ValueT
 
 def _read_attrs(data: Buffer, count: int, entries: Owned, known: ValueTexts) -> list[dict[str, str]]:
     found: list[dict[str, str]] = [{} for _ in range(count)]
-    columns = MessageColumns(data, entries.at, _DOING_GRAPH)
+    columns = MessageColumns(data, entries.at, _DOING)
     keys, values = decode_texts(data, columns.spans(_KEY)), columns.spans(_VALUE)
     view = memoryview(data)
     places = zip(values.offset.tolist(), values.length.tolist(), strict=True)

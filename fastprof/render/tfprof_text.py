@@ -253,7 +253,6 @@ _FORMS: Final[dict[str, tuple[Callable[[int], str], str]]] = {
     **dict.fromkeys(("bytes", "peak_bytes", "residual_bytes", "output_bytes"), (format_bytes, "")),
     **dict.fromkeys(("micros", "accelerator_micros", "cpu_micros"), (format_micros, "")),
 }
-_BYTES: Final = ("bytes", "peak_bytes", "residual_bytes", "output_bytes")
 
 
 def write_report(shown: VisibleTree, view: str, recorded: RecordedGraph, options: ViewOptions) -> Iterator[str]:
@@ -297,7 +296,7 @@ class _TreeLines:
             shapes = _join_lists(nodes.nodes["shape"], node, "x")
             yield _hide_empty(shapes)
             yield _add_comma(self._pairs("params"))
-        for name in ("float_ops", *_BYTES):
+        for name in ("float_ops", *_OP_BYTES):
             if name in self._select:
                 yield _add_comma(self._pairs(name))
         for name in list_summed_times(self._select):
@@ -313,7 +312,7 @@ class _TreeLines:
             yield _add_comma(_take_nodes(_join_input_shapes(nodes, node), np.arange(len(node)), ""))
 
     def _of_code(self) -> Iterator[pa.Array]:
-        for name in _BYTES:
+        for name in _OP_BYTES:
             if name in self._select:
                 yield _add_comma(self._pairs(name))
         for name in (*list_summed_times(self._select), "params", "float_ops"):

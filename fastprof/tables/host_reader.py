@@ -43,7 +43,7 @@ _CORES: Final = ("TPU", "SPARSECORE")
 _MODULE_LINES: Final = ("XLA Modules", "Sparse Core Modules")
 _ID: Final = compile_late(r"\(([0-9]{1,20})\)\Z")
 _LARGEST_ID: Final = 2**64 - 1
-_OP_TEXTS: Final = (records.STR, records.REF)
+_TEXTS: Final = (records.STR, records.REF)
 _INTEGERS: Final = (records.INT64, records.UINT64)
 
 
@@ -105,7 +105,7 @@ def _find_op_rows(events: HostEvents) -> Int32s:
     """The events of cores that record an op."""
     has = np.zeros(len(events), bool)
     for name in (_CATEGORY, _LONG_NAME):
-        has[events.stat(name).of_kinds(_OP_TEXTS).rows] = True
+        has[events.stat(name).of_kinds(_TEXTS).rows] = True
     for line in events.lines:
         if line.plane.kind not in _CORES:
             has[line.first : line.last] = False
@@ -122,7 +122,7 @@ def _number_names(events: HostEvents, rows: Int32s) -> Int64s:
 
 def _find_long_names(events: HostEvents, rows: Int32s) -> Int64s:
     """The number of the text of each event's long name, -1: it has none."""
-    stat = events.stat(_LONG_NAME).of_kinds(_OP_TEXTS).at(rows)
+    stat = events.stat(_LONG_NAME).of_kinds(_TEXTS).at(rows)
     return np.where(stat.kind != records.NONE, stat.value, -1)
 
 
@@ -342,7 +342,6 @@ def add_range_counters(events: HostEvents, names: list[str], read: Callable[[tup
             events.stats[COUNTER + name] = Stat(rows[values.rows[keep]], values.kind[keep], values.value[keep])
 
 
-_TEXTS: Final = (records.STR, records.REF)
 _MOST_ROWS: Final = 2**31 - 1
 _LAST_DERIVED: Final = FIRST_DERIVED + 388
 _OF_TPUS: Final = ("Framework Name Scope", "Framework Ops", "Source code")

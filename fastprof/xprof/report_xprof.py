@@ -68,11 +68,6 @@ def write_reports(reports: Mapping[str, AnalysisReport]) -> Iterator[str]:
     yield "{}" if lead == "{" else "}"
 
 
-def get_answer(report: AnalysisReport) -> Any:
-    """The page's data, as json.dumps takes them, numbers without a JSON form as None."""
-    return _drop_infinite(_get_answer(report))
-
-
 def _get_answer(report: AnalysisReport) -> Any:
     if report.analysis in NO_PAGE:
         raise UsageError(f"{report.analysis} has no form xprof: {NO_PAGE[report.analysis]}")

@@ -206,7 +206,7 @@ def make_host_steps(
     ))  # fmt: skip
 
 
-_LinkRate: Final = Kind(pa.float64(), "bytes/s")
+_Rate: Final = Kind(pa.float64(), "bytes/s")
 
 
 def _make_end_column(name: str, description: str, of_end: Formula) -> Column:
@@ -241,9 +241,9 @@ LINKS: Final = TableSchema(
         Picoseconds("time_ps", "time in flight of these operations on the device that measured_by names, summed. It "
                     "includes waiting for the other device, and of a permute what the device sends itself: all devices "
                     "run it at once", lambda rows: rows.time_ps),
-        _make_known_column(_LinkRate, "bytes_per_s",
+        _make_known_column(_Rate, "bytes_per_s",
                            "bytes / time_ps; null: bytes are unknown, or the operations took no time"),
-        _make_known_column(_LinkRate, "best_bytes_per_s",
+        _make_known_column(_Rate, "best_bytes_per_s",
                            "the same of the fastest operation, which waited least; null: its bytes are "
                "unknown, or it took no time. For instructions, it is the shortest execution of each"),
     ),
@@ -526,7 +526,6 @@ def _make_text_formula(of: Formula) -> Formula:
     return lambda rows: encode_texts([of(one) or None for one in rows.each], rows.place)
 
 
-_Rate = Kind(pa.float64(), "bytes/s")
 _OPERATIONS = _make_schema(
     "operations", "an op that communicates, over all devices, most exposed time first",
     Count("program_id", "id of the program, uint64 as two's complement; 0: no program"),

@@ -41,7 +41,7 @@ from fastprof.tables.host_events import COUNTER_LINE, HostEvents, Line, compute_
 from fastprof.wording.patterns import compile_late
 from fastprof.wording.quantities import count_noun, format_time, list_few, shorten_name
 
-IMPOSSIBLE_EVENT_STATS: Final = ("correlation_id",)
+RECORD_STATS: Final = ("correlation_id",)
 _SHARE: Final = 0.1
 """Of the events of a stream, at most this share has wrong ends; else the line does not run in order."""
 _LEAST: Final = 2
@@ -74,7 +74,7 @@ def drop_impossible_events(events: HostEvents, *, entire: bool) -> HostEvents:
     host were read, so that one is known to be far from the others."""
     lines = [line for plane in events.planes_of("GPU") for line in plane.lines if _is_gpu_stream(line)]
     found = [one for line in lines for one in _find_outlasting(events, line)]
-    if IMPOSSIBLE_EVENT_STATS[0] in events.stats:
+    if RECORD_STATS[0] in events.stats:
         found += _find_out_of_order(events, {one.row for one in found})
     if entire:
         found += _find_far(events, lines, {one.row for one in found})
@@ -198,7 +198,7 @@ def _find_far(events: HostEvents, streams: list[Line], known: set[int]) -> list[
 
 def _were_launched(events: HostEvents, rows: Int64s) -> bool:
     """Return whether calls before these events launched any of them."""
-    if IMPOSSIBLE_EVENT_STATS[0] not in events.stats:
+    if RECORD_STATS[0] not in events.stats:
         return False
     known, early = measure_start_before_call(events)
     return bool(np.isin(rows, known[early <= 0]).any())
@@ -220,13 +220,12 @@ def _find_extent_of_threads(events: HostEvents) -> tuple[int, int] | None:
 def _make_impossible_event(events: HostEvents, row: int, why: str) -> ImpossibleEvent:
     name = events.names[events.meta[row]]
     id_ = 0
-    if IMPOSSIBLE_EVENT_STATS[0] in events.stats:
-        has, ids = join_stat(np.array([row]), *events.ints(IMPOSSIBLE_EVENT_STATS[0]))
+    if RECORD_STATS[0] in events.stats:
+        has, ids = join_stat(np.array([row]), *events.ints(RECORD_STATS[0]))
         id_ = int(ids[0]) if has[0] else 0
     return ImpossibleEvent(name, int(events.start_ps[row]), int(events.duration_ps[row]), why, row, id_)
 
 
-LOST_RECORD_STATS: Final = ("correlation_id",)
 _KERNELS: Final = compile_late(r"launch\w*kernel|kernel\w*launch|graph\w*launch|launch\w*graph|^(cu|hip)launch\b", re.I)
 _COPIES: Final = compile_late(r"^(cu|cuda|hip)mem(cpy|set)", re.I)
 _BEGINS: Final = compile_late(r"(begin|start)\w*capture", re.I)
@@ -368,7 +367,6 @@ def _drop_nested_calls(events: HostEvents, rows: Int64s, lost: Bools) -> tuple[B
     return ~inner, lost
 
 
-RECORD_STATS: Final = LOST_RECORD_STATS
 _OF_DEVICES: Final = compile_late(r"CUPTI|CUDA|ROCM|ROCPROF|ROCTRACER|HIP|GPU|TPU|device tracer|activity buffer")
 _NO_DEVICE: Final = compile_late(r"(?i)no[_ ]device|no cuda-capable|not find (any )?gpu")
 """A machine without devices has nothing to record."""

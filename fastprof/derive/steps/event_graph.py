@@ -19,7 +19,7 @@ from fastprof.decode.workers import Workers
 from fastprof.derive.devices.op_names import Framework, parse_op_name
 from fastprof.derive.steps import device_steps
 from fastprof.derive.steps.spans import find_enclosing, list_tpu_planes
-from fastprof.schema.columns import Bools, Int32s, Int64s
+from fastprof.schema.columns import Bools, Int32s, Int64s, UInt8s
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HOST_THREADS, HostEvents, Plane, join_stat
 
@@ -89,7 +89,6 @@ def is_any_type(types: npt.NDArray[np.uint8], wanted: Iterable[int]) -> npt.NDAr
     return found
 
 
-TypeCodes = npt.NDArray[np.uint8]
 MEMBER = np.dtype([("row", "i4"), ("link", "i4")])
 
 CROWD = 64
@@ -115,7 +114,7 @@ class LinkEnds:
     rows: Int32s
     keys: tuple[Int64s, ...]
 
-    def of_types(self, types: TypeCodes, wanted: Sequence[int]) -> LinkEnds:
+    def of_types(self, types: UInt8s, wanted: Sequence[int]) -> LinkEnds:
         return self.where(is_any_type(types[self.rows], wanted))
 
     def where(self, keep: Bools) -> LinkEnds:
@@ -232,7 +231,7 @@ def is_one_of(keys: Int64s, known: Int64s) -> npt.NDArray[np.bool_]:
     return there[number[: len(keys)]]
 
 
-def find_links(events: HostEvents, types: TypeCodes) -> EventLinks:
+def find_links(events: HostEvents, types: UInt8s) -> EventLinks:
     """All links of a host, in the order in which parents of an event are searched."""
     links = EventLinks()
     iterations = find_events_with_stats(events, "id", "iter_num")
@@ -282,7 +281,7 @@ def find_contexts(events: HostEvents, kind: str, number: str) -> LinkEnds:
     return LinkEnds(ends.rows, (*ends.keys, np.where(own, value, process), np.where(own, 1, known)))
 
 
-def _find_launches(events: HostEvents, types: TypeCodes) -> tuple[LinkEnds, LinkEnds]:
+def _find_launches(events: HostEvents, types: UInt8s) -> tuple[LinkEnds, LinkEnds]:
     """Programs that the host enqueues; the callbacks of their end, and their executions on devices."""
     runs = find_events_with_stats(events, "run_id", "queue_id")
     of_host = find_events_with_stats(events, "run_id", "queue_id", "device_ordinal")
@@ -315,13 +314,11 @@ STATS = (
 )  # fmt: skip
 """The stats of events that grouping reads."""
 
-FlagBits = npt.NDArray[np.uint8]
 HAS_GRAPH_TYPE, HAS_ITER_NUM, HAS_STEP_NUM, _EXECUTES_EAGERLY, _IS_OP = 1, 2, 4, 8, 16
 _LOOPS = {"WhileOp-EvalCond", "WhileOp-StartBody", "ForOp", "ParallelForOp", "ForeverOp"}
 _CAPTURED_FUNCTIONS = tuple(CODES[f"InstantiatedCapturedFunction::{what}"] for what in (
     "Run", "RunWithBorrowedArgs", "RunInstantiated", "RunAsync",
 ))  # fmt: skip
-_EXECUTOR_PROCESS = CODES["ExecutorState::Process"]
 _PLANES_IN_GROUPS = (
     "/host:CPU", "Host CPUs", "/host:tfstreamz", "/host:metadata", "Syscalls", "/host:python-tracer", "/host:CUPTI",
     "/device", "#Chip", "/custom:",
@@ -343,7 +340,7 @@ class EventForest:
         self.vetoed = not self.recorded and bool(_LOOPS & set(events.names))
 
     @cached_property
-    def types(self) -> FlagBits:
+    def types(self) -> UInt8s:
         """The kind of each event; see event_graph.py."""
         return classify_events(self.events)
 
@@ -373,11 +370,11 @@ class EventForest:
         return EventGraph(parent, producers, consumers, links.count)
 
     @cached_property
-    def marks(self) -> FlagBits:
+    def marks(self) -> UInt8s:
         return _flag_events(self.events, self.types)
 
     @cached_property
-    def is_eager(self) -> FlagBits:
+    def is_eager(self) -> UInt8s:
         """1 for ops and kernels that were executed eagerly, by row of ``events``; of other events what they record."""
         if self.recorded:
             return self._recorded_eager()
@@ -391,7 +388,7 @@ class EventForest:
         is_op = (self.types == KERNEL_EXECUTE) | (self.types == TF_OP)
         return np.where(is_op, found, self._recorded_eager())
 
-    def _recorded_eager(self) -> FlagBits:
+    def _recorded_eager(self) -> UInt8s:
         return self.events.dense("is_eager").astype(bool).view(np.uint8)
 
     def nearest_above(self, bit: int, rows: Int32s) -> Int32s:
@@ -408,7 +405,7 @@ def has_declared_groups(events: HostEvents) -> bool:
     return not any(name.startswith(_PLANES_IN_GROUPS) for name in events.planes_without("group_id"))
 
 
-def _flag_events(events: HostEvents, types: FlagBits) -> FlagBits:
+def _flag_events(events: HostEvents, types: UInt8s) -> UInt8s:
     """Bits by row: which of the stats that names are made of it has, and whether it is or runs an op."""
     marks = np.zeros(len(events), np.uint8)
     marks[events.texts("graph_type")[0]] |= HAS_GRAPH_TYPE
@@ -421,7 +418,7 @@ def _flag_events(events: HostEvents, types: FlagBits) -> FlagBits:
     return marks
 
 
-def _find_eager(events: HostEvents, graph: EventGraph, marks: FlagBits) -> FlagBits:
+def _find_eager(events: HostEvents, graph: EventGraph, marks: UInt8s) -> UInt8s:
     """Ops and kernels whose nearest eager execution above runs an op, not a function."""
     is_eager = np.zeros(len(events), np.uint8)
     if not (marks & _EXECUTES_EAGERLY).any():
@@ -439,7 +436,7 @@ def _find_loop_roots(forest: EventForest, links: EventLinks) -> Int32s | None:
     """Where executors run loops, the first event of each iteration, in order of time, linked to the others of it; None:
     there are no loops. An executor that only ran iteration 0 does not count."""
     events = forest.events
-    runs = find_events_with_stats(events, "id", "iter_num").of_types(forest.types, (_EXECUTOR_PROCESS,))
+    runs = find_events_with_stats(events, "id", "iter_num").of_types(forest.types, (_EXECUTOR,))
     if not runs.keys[1].any():
         return None
     keep = ~is_one_of(runs.keys[0], forest.captured_functions)

@@ -434,11 +434,6 @@ def group_by_execution(groups: Groups, of_planes: Sequence[ProgramExecutions]) -
     )
 
 
-def get_execution_markers(groups: Groups, one: ProgramExecutions) -> Markers:
-    """When the steps of such groups were on one plane."""
-    return groups.device_steps[one.plane.number].markers
-
-
 def _number_executions(of_planes: Sequence[ProgramExecutions]) -> tuple[list[Int32s], list[str]]:
     """The step of each execution on each plane, and the module of each step. Steps are numbered by when they begin on
     the first plane, those that begin at once by module, then by place."""

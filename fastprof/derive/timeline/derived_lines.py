@@ -367,8 +367,8 @@ def list_ranges_around(innermost: int, around: Mapping[int, int]) -> list[int]:
 
 
 _TID: Final = 0xDEADBEEF + 8
-_OFFLOAD_TEXTS: Final = (records.STR, records.REF)
-_OFFLOAD_INTEGERS: Final = (records.INT64, records.UINT64)
+_TEXTS: Final = (records.STR, records.REF)
+_INTEGERS: Final = (records.INT64, records.UINT64)
 _TRANSFERS: Final = tuple(
     f"{op}-{end}" for op in ("copy", "dynamic-slice", "dynamic-update-slice") for end in ("start", "done")
 )
@@ -431,10 +431,10 @@ class Offloads:
         has, place = find_stat_places(found.rows, metas)
         rows = np.flatnonzero(has)
         kinds, values = found.kind[place], found.value[place]
-        is_text = np.isin(kinds, _OFFLOAD_TEXTS)
+        is_text = np.isin(kinds, _TEXTS)
         if is_text.any():
             return Arg(stat, rows[is_text], self.events.all_texts(values[is_text]))
-        return Arg(stat, rows, np.where(np.isin(kinds, _OFFLOAD_INTEGERS), values, 0), kinds)
+        return Arg(stat, rows, np.where(np.isin(kinds, _INTEGERS), values, 0), kinds)
 
 
 def _make_title(shown: str) -> str:
@@ -444,8 +444,6 @@ def _make_title(shown: str) -> str:
 
 
 _SCOPES_TID, _OPS_TID, _SOURCE_TID = (0xDEADBEEF + offset for offset in (2, 3, 7))
-_TEXTS: Final = (records.STR, records.REF)
-_INTEGERS: Final = (records.INT64, records.UINT64)
 
 
 class TpuLines:

@@ -16,7 +16,7 @@ from fastprof.hlo.message import Message
 from fastprof.hlo.shapes import TOKEN, TUPLE, TYPE_NAMES, multiply_sizes
 from fastprof.schema.value_classes import dataclass
 
-Floats = npt.NDArray[np.generic]
+Numbers = npt.NDArray[np.generic]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ _DIGITS = {"float16": (5, 5), "bfloat16": (4, 4), "float32": (6, 9), "float64": 
 _MANTISSAS = {"float16": 10, "bfloat16": 7, "float32": 23, "float64": 52}
 
 
-def format_floats(values: Floats, name: str | None = None) -> list[str]:
+def format_floats(values: Numbers, name: str | None = None) -> list[str]:
     """Of float16, float32 or float64; or of bfloat16 given as uint16, with that ``name``."""
     name = name or str(values.dtype)
     bits = values.view(f"u{values.dtype.itemsize}")
@@ -107,8 +107,6 @@ def _format_nan(bits: int, mantissa: int, width: int) -> str:
     sign = "-" if bits >> width - 1 else ""
     return f"{sign}nan" if payload == 1 << mantissa - 1 else f"{sign}nan(0x{payload:x})"
 
-
-Numbers = npt.NDArray[np.generic]
 
 _SHAPE, _TUPLE_LITERALS = 1, 10
 _ELEMENT_TYPE, _DIMENSIONS, _LAYOUT, _MINOR_TO_MAJOR = 2, 3, 5, 1
