@@ -46,9 +46,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class HostPlan:
-    """What is computed of each host. ``names``: the requested analyses; ``analyses``: these and their prerequisites;
-    ``params``: those of each; ``given``: the parameters as they were given; ``needs``: of all together; ``source``:
-    what steps are made from."""
+    """Plan for each host. ``names``: the requested analyses; ``analyses``: these and their prerequisites; ``params``:
+    the parameters of each; ``given``: the parameters as given; ``needs``: the union of their needs; ``source``: the step
+    source."""
 
     names: tuple[str, ...]
     analyses: Mapping[str, Analysis]
@@ -62,7 +62,7 @@ class HostPlan:
 
 @dataclass(slots=True)
 class HostStates:
-    """What is kept of a host, or of several that follow each other. ``host``, ``path``: of the first one. ``level``:
+    """State of a host, or of several adjacent hosts. ``host``, ``path``: of the first one. ``level``:
     how often hosts were merged, 32 at a time. ``kept``, ``of_form``: by name of the analysis, and of the keeper, in the
     order of the hosts; of an analysis that merges, a value may stand for several. ``errors``: why an analysis has none.
     ``of_no_step``: events that belong to no step, if steps are chosen; ``of_steps``: those of the chosen ones;
@@ -86,8 +86,8 @@ class HostStates:
 
 @dataclass(frozen=True, slots=True)
 class SessionFacts:
-    """What hosts are, for the reports of all. ``sources``: the formats that their captures were made from, None: an
-    XSpace; ``events``: how many there are."""
+    """Facts about a session for every report. ``sources``: the source formats of its captures, None for an XSpace;
+    ``events``: the event count."""
 
     sources: frozenset[str | None]
     events: int
@@ -96,8 +96,8 @@ class SessionFacts:
 def keep_host(
     tables: TableSet, number: int, plan: HostPlan, choice: Choice | None = None, without: Collection[str] = ()
 ) -> HostStates:
-    """What is kept of a host of the tables. ``choice``: which of its groups are the chosen steps; ``without``: analyses
-    that keep nothing."""
+    """Read the state of host ``number``. ``choice``: its groups that are the chosen steps; ``without``: analyses that
+    keep nothing."""
     host = load_host(tables, number, plan.needs)
     capture = tables.session.captures[number]
     found = HostStates(capture.host, capture.path)
@@ -224,7 +224,7 @@ class LazyHostValues(Sequence[T]):
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """With all values: what is packed stays where it is."""
+        """Pickle all values, unpacked."""
         values = [one.unpack() if isinstance(one, PackedValue) else one for one in self._values]
         return type(self), (values, self._part)
 
@@ -259,7 +259,7 @@ def read_host_steps(tables: TableSet, hosts: Sequence[int], source: str = AUTO) 
 
 
 def explain_missing_steps(hosts: HostsWithSteps, steps: Steps, source: str) -> str:
-    """Of hosts that have none of these steps: a sentence with those that they have."""
+    """Return the sentence that lists the available steps if hosts have none of the requested ones."""
     return _explain_missing(hosts.steps(source), steps)
 
 
@@ -288,7 +288,7 @@ def find_step_groups(hosts: Sequence[HostSteps], steps: Steps) -> list[Int64s]:
 
 
 def read_step_times(tables: TableSet, steps: Steps) -> dict[str, tuple[int, int]]:
-    """For each selected host with any of the steps: start of the first and end of the last one, in ps.
+    """Return the start of the first and the end of the last step of each selected host, in ps.
 
     A step on several cores or devices starts with the first of these and ends with the last. The selection of events
     does not change the steps of a host. UsageError: no host has any of the steps.
@@ -351,12 +351,12 @@ def count_groups(hosts: int) -> Iterator[int]:
 
 
 def is_merged(plan: HostPlan, name: str) -> bool:
-    """Whether an analysis merges. Pages of XProf show each host, so for them none does."""
+    """Return whether an analysis merges hosts. XProf pages show each host, so nothing merges for them."""
     return not plan.keepers and hasattr(plan.analyses[name], "merge")
 
 
 def is_lazy(plan: HostPlan, name: str) -> bool:
-    """Whether an analysis looks at what was kept of one host after the other. Pages of XProf take all at once."""
+    """Return whether an analysis reads host states one by one. XProf pages take all at once."""
     return not plan.keepers and getattr(plan.analyses[name], "ONE_BY_ONE", False)
 
 

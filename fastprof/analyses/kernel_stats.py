@@ -497,8 +497,8 @@ def _list_notices(kept: Sequence[HostKernels], rows: Sequence[KernelRow], total:
     if (_compute_share(is_open, total) or 0.0) >= WORTH_SAYING:
         yield Notice(
             "info",
-            f"The names of kernels that take {100 * is_open / total:.1f} % of kernel time do not show whether they use "
-            f"{gpu_kernels.get_matrix_units(rows[0].vendor)}: they count as neither.",
+            f"Kernel names do not show whether {100 * is_open / total:.1f} % of kernel time uses "
+            f"{gpu_kernels.get_matrix_units(rows[0].vendor)}: it counts as neither.",
         )
     wrong = sum(gpu_kernels.is_garbled(row.launch) for row in rows)
     if wrong:

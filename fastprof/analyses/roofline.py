@@ -118,8 +118,8 @@ SECTIONS = (
 
 @dataclass(frozen=True, slots=True)
 class RooflineHosts:
-    """What is kept of a host, or of several. ``planes``, ``ran``: of each, how many devices it has, and on how many
-    anything ran; ``steps``: what its ops did in each step; empty: nobody asks."""
+    """Roofline state of one host or several. ``planes``, ``ran``: per host, the devices listed and the devices that ran
+    anything; ``steps``: work of its ops in each step, empty if not requested."""
 
     devices: HostDeviceOps | MergedDeviceOps
     planes: tuple[int, ...]

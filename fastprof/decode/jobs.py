@@ -1,4 +1,4 @@
-"""Which captures are of one job: PyTorch traces that cannot be, the order of ranks, and files with several hosts."""
+"""Captures of one job: PyTorch traces that cannot be, the order of ranks, and files with several hosts."""
 
 from __future__ import annotations
 

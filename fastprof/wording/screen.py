@@ -1,4 +1,4 @@
-"""Trace text for a terminal: no control characters, no wider than the screen, long names cut where they are alike."""
+"""Trace text for a terminal: no control characters, no wider than the screen, long names shortened where they agree."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which ops and kernels communicate, their kinds, and whether they are an entire operation, its start or its end."""
+"""Communication ops and kernels: their kinds, and whether they are an entire operation, its start or its end."""
 
 from __future__ import annotations
 

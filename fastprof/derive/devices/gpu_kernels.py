@@ -1,4 +1,4 @@
-"""What a GPU kernel is, by its name and its recorded launch: matrix units, vendor, number type, launch
+"""GPU kernels by name and recorded launch: matrix units, vendor, number type, launch
 configuration."""
 
 from __future__ import annotations

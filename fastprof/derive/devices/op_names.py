@@ -1,4 +1,4 @@
-"""What the name or category of an event says: framework, op name and type, and PyTorch's kinds of events."""
+"""Meaning of event names and categories: framework, op name and type, and PyTorch's kinds of events."""
 
 from __future__ import annotations
 

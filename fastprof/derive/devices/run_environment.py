@@ -1,5 +1,4 @@
-"""What a session ran on and how it was recorded: hosts, their devices and how they are counted, tracer levels, and
-what the profiler said."""
+"""Environment of a session: hosts, their devices and the device count, tracer levels, and profiler messages."""
 
 from __future__ import annotations
 

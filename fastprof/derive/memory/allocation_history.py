@@ -1,5 +1,5 @@
 """Allocations over time: which free ends which, by address; how long those of an op live, and which ops hold more from
-step to step; and what is in use in each step and in few stretches of time."""
+step to step; and what is in use in each step and in a few intervals of time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The heap at a moment: what is alive in it, what that is for, and what of the memory in use is not known by them. Also
+"""Heap state at one time: live allocations, their purpose, and memory in use that no allocation explains. Also
 in groups of ops of like names: the layers of a model, the replicas of a step.
 
 Memory in use is stack and heap. Of the heap, known is what was allocated before the moment and is freed after it or not

@@ -392,7 +392,7 @@ _ENABLE_ACTIVITY: Final = (
 _ACTIVITIES: Final = ("XPU", "HPU", "MTIA")
 """PyTorch profiler activities named after their device. GPUs use CUDA, other devices PrivateUse1."""
 _ENABLE_DEVICE: Final = "If the program uses the {}, enable the profiler's device tracer (device_tracer_level=1)."
-_FIX_ERROR: Final = "Fix what the error names, such as permission to use the device's counters, and record again."
+_FIX_ERROR: Final = "Fix the cause of the error, such as missing permission for device counters, and record again."
 _RECORD_AGAIN: Final = "Record again; figures are without these events."
 _CLOCKS: Final = "Do not trust waits between launch and kernel; update the driver and the profiler."
 _SHORTER: Final = "Record less time, or read the XSpace (.xplane.pb) beside the trace, which has all events."

@@ -1,4 +1,4 @@
-"""What the iterator events of a host record: iterators and what each does, pipelines, calls, and what ran in a call."""
+"""Pipelines as iterator events record them: iterators and what each does, pipelines, calls, and what ran in a call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests and batches of a host: the groups that are ones, their models, begin and end, and the tensors they move."""
+"""Requests and batches of a host: their event groups, models, begin and end, and the tensors they move."""
 
 from __future__ import annotations
 
