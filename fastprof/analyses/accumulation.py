@@ -47,8 +47,8 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True)
 class HostPlan:
     """Plan for each host. ``names``: the requested analyses; ``analyses``: these and their prerequisites; ``params``:
-    the parameters of each; ``given``: the parameters as given; ``needs``: the union of their needs; ``source``: the step
-    source."""
+    the parameters of each; ``given``: the parameters as given; ``needs``: the union of their needs; ``source``: the
+    step source."""
 
     names: tuple[str, ...]
     analyses: Mapping[str, Analysis]
