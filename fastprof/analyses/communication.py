@@ -56,9 +56,9 @@ from fastprof.derive.devices.communication_kinds import BETWEEN_DEVICES
 from fastprof.derive.devices.nothing_ran import NothingRan
 from fastprof.derive.host import TPU, Host
 from fastprof.derive.ops.device_ops import Remark, remark_on_problems
-from fastprof.derive.ops.op_table import sum_exactly
 from fastprof.derive.steps.step_alignment import SessionSteps
 from fastprof.derive.steps.step_source import AUTO, STEPS_FROM
+from fastprof.schema.columns import sum_exactly
 from fastprof.schema.tables import Need
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.needs import Needs, unite_needs

@@ -44,13 +44,13 @@ from fastprof.derive.devices.nothing_ran import NothingRan
 from fastprof.derive.host import CPU_ONLY, Host
 from fastprof.derive.ops import record_checks
 from fastprof.derive.ops.device_time import COMPUTE, IDLE, KINDS
-from fastprof.derive.ops.op_table import sum_by
 from fastprof.derive.steps import host_steps
 from fastprof.derive.steps.event_origin import STATS as ORIGIN_STATS
 from fastprof.derive.steps.host_causes import is_computing_op
 from fastprof.derive.steps.step_alignment import SessionSteps, find_session_steps
 from fastprof.derive.steps.step_database import StepDatabase
 from fastprof.derive.steps.step_source import AUTO, STEPS_FROM
+from fastprof.schema.columns import sum_by
 from fastprof.schema.tables import (
     Count,
     Formula,

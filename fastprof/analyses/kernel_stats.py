@@ -44,12 +44,11 @@ from fastprof.derive.ops.gpu_kernels import (
     sum_tensor_core_time,
 )
 from fastprof.derive.ops.kernel_fusion import KINDS, OTHER, UNKNOWN, classify_kernel, estimate_fusible_time
-from fastprof.derive.ops.op_table import sum_by, sum_exactly, summarize_by
 from fastprof.derive.ops.record_checks import check_records
-from fastprof.derive.ops.stat_columns import join_stat_values, number_distinct_rows
+from fastprof.derive.ops.stat_columns import join_stat_values
 from fastprof.hlo import METADATA_STATS
 from fastprof.hlo import PLANES as HLO_PLANES
-from fastprof.schema.columns import Int64s
+from fastprof.schema.columns import Int64s, number_distinct_rows, sum_by, sum_exactly, summarize_by
 from fastprof.schema.tables import Bytes, Column, Count, Flag, Formula, Kind, Picoseconds, Share, TableSchema, Text
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.needs import Needs

@@ -26,7 +26,6 @@ from fastprof.analyses.contract import (
 )
 from fastprof.derive.devices import run_environment
 from fastprof.derive.devices.run_environment import HostEnvironment
-from fastprof.derive.ops.op_table import sum_by
 from fastprof.derive.steps.step_alignment import SessionSteps, describe_pairing
 from fastprof.derive.steps.step_database import OWN_CATEGORIES, StepDatabase
 from fastprof.derive.steps.step_figures import (
@@ -38,7 +37,7 @@ from fastprof.derive.steps.step_figures import (
     StepsOnCores,
     break_down_cores,
 )
-from fastprof.schema.columns import Float64s, Int64s
+from fastprof.schema.columns import Float64s, Int64s, sum_by
 from fastprof.schema.tables import Bytes, Count, Picoseconds, Share, TableSchema, Text, encode_texts
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.needs import Needs

@@ -31,9 +31,9 @@ from fastprof.derive.communication import host_communication
 from fastprof.derive.communication.host_communication import list_device_spans
 from fastprof.derive.host import Host
 from fastprof.derive.ops.device_time import DeviceSpans
-from fastprof.derive.ops.op_table import sum_exactly
 from fastprof.derive.steps import host_steps
 from fastprof.derive.steps.host_causes import is_computing_op
+from fastprof.schema.columns import sum_exactly
 from fastprof.schema.tables import Need
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.needs import Needs, unite_needs

@@ -27,7 +27,7 @@ from fastprof.derive.host import GPU, TPU, Host
 from fastprof.derive.ops import device_ops, framework, host_ops, op_table
 from fastprof.derive.ops.host_ops import ThreadOps
 from fastprof.derive.ops.line_times import Spans, measure_span
-from fastprof.derive.ops.op_table import IDLE, Ops, OpTable, is_distinct, merge_memory, merge_ops, number_ops, sum_by
+from fastprof.derive.ops.op_table import IDLE, Ops, OpTable, is_distinct, merge_memory, merge_ops, number_ops
 from fastprof.derive.ops.roofline_model import GIBI, compute_rates, ratio_or_zero
 from fastprof.derive.ops.tpu_cores import (
     TEXT_KINDS,
@@ -39,6 +39,7 @@ from fastprof.derive.ops.tpu_cores import (
     list_step_lines,
     sum_core_totals,
 )
+from fastprof.schema.columns import sum_by
 from fastprof.tables.host_events import HOST_THREADS, compute_once
 from fastprof.tables.needs import Needs, unite_needs
 

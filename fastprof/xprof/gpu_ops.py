@@ -16,8 +16,8 @@ import numpy as np
 from fastprof.derive.ops.gpu_attribution import AttributedKernels, build_gpu_op_table, select_op_kernels
 from fastprof.derive.ops.gpu_ops import GpuOpEvents, find_named_op_events, list_op_lines
 from fastprof.derive.ops.line_times import list_line_spans, measure_span
-from fastprof.derive.ops.op_table import Ops, sum_exactly
-from fastprof.derive.ops.stat_columns import number_distinct
+from fastprof.derive.ops.op_table import Ops
+from fastprof.schema.columns import number_distinct, sum_exactly
 
 if TYPE_CHECKING:
     from fastprof.derive.steps.grouping import Groups

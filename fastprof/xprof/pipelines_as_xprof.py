@@ -42,9 +42,9 @@ from fastprof.derive.pipelines.recorded_pipelines import (
     shorten_iterator_name,
     unpack_records,
 )
-from fastprof.derive.steps.event_graph import CROWD, find_first_rows, number_keys
+from fastprof.derive.steps.event_graph import CROWD
 from fastprof.errors import CaptureError
-from fastprof.schema.columns import Bools, Int32s, Int64s, UInt8s, UInt32s
+from fastprof.schema.columns import Bools, Int32s, Int64s, UInt8s, UInt32s, find_first_rows, number_keys
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents
 

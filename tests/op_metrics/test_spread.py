@@ -10,7 +10,8 @@ from math import floor, isqrt
 import numpy as np
 import pytest
 
-from fastprof.derive.ops.op_table import compute_quartiles, measure_deviations, summarize_by
+from fastprof.derive.ops.op_table import compute_quartiles, measure_deviations
+from fastprof.schema.columns import summarize_by
 
 
 def slow_deviation(values: list[int]) -> int | None:

@@ -25,8 +25,8 @@ from fastprof.derive.steps.event_graph import (
     find_links,
     get_type_code,
     is_one_of,
-    number_keys,
 )
+from fastprof.schema.columns import number_keys
 
 Pairs = list[tuple[int, int]]
 

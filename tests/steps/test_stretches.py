@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pytest
 
-from fastprof.derive.steps.spans import (
+from fastprof.schema.columns import (
     DisjointSpans,
     create_empty_spans,
     find_innermost_spans,

@@ -21,11 +21,10 @@ from fastprof.derive.causes.time_by_cause import CAUSE_NAMES, Budget, SessionBud
 from fastprof.derive.devices.op_names import is_frame
 from fastprof.derive.devices.run_environment import TracerLevels
 from fastprof.derive.host import CPU_ONLY, GPU
-from fastprof.derive.ops.op_table import sum_by
 from fastprof.derive.steps.event_origin import find_event_origins, has_line, is_built_in, parse_frame
 from fastprof.derive.steps.host_calls import LoaderTime
 from fastprof.derive.steps.step_alignment import SessionSteps
-from fastprof.schema.columns import Bools, Float64s, Int64s
+from fastprof.schema.columns import Bools, Float64s, Int64s, sum_by
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents
 from fastprof.wording.patterns import compile_late

@@ -25,9 +25,9 @@ from fastprof.derive.causes.slow_steps import choose_explanation, format_slow_ki
 from fastprof.derive.causes.time_by_cause import BETWEEN_STEPS, CAUSE_NAMES
 from fastprof.derive.communication.communication_remarks import describe_delay, measure_saving
 from fastprof.derive.devices.communication_kinds import BETWEEN_DEVICES
-from fastprof.derive.ops.op_table import sum_by
 from fastprof.derive.steps.step_database import count_steps_per_batch
 from fastprof.derive.steps.stragglers import count_as_slow
+from fastprof.schema.columns import sum_by
 from fastprof.schema.value_classes import dataclass
 from fastprof.wording import quantities
 from fastprof.wording.quantities import count_noun, format_measure, format_time

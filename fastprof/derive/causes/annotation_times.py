@@ -35,15 +35,26 @@ from fastprof.derive.ops.device_time import (
     divide_device_time,
     find_extent_of_spans,
 )
-from fastprof.derive.ops.op_table import compute_span, measure_deviations, multiply_exactly, sum_by, summarize_by
+from fastprof.derive.ops.op_table import compute_span, measure_deviations
 from fastprof.derive.ops.scope_trees import UNSCOPED
-from fastprof.derive.ops.stat_columns import number_distinct_rows
 from fastprof.derive.steps import event_origin
 from fastprof.derive.steps.event_origin import Origin, find_event_origins
-from fastprof.derive.steps.spans import DisjointSpans, measure_covered_time, merge_spans
 from fastprof.derive.steps.step_alignment import find_session_steps
 from fastprof.derive.steps.step_database import StepDatabase
-from fastprof.schema.columns import Bools, Int32s, Int64s, add_durations, take_rows
+from fastprof.schema.columns import (
+    Bools,
+    DisjointSpans,
+    Int32s,
+    Int64s,
+    add_durations,
+    measure_covered_time,
+    merge_spans,
+    multiply_exactly,
+    number_distinct_rows,
+    sum_by,
+    summarize_by,
+    take_rows,
+)
 from fastprof.schema.tables import Column, Count, Formula, Picoseconds, Share, String, TableSchema, Text
 from fastprof.schema.value_classes import dataclass
 

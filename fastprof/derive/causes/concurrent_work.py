@@ -37,8 +37,15 @@ from fastprof.derive.steps.host_causes import (
     OtherWork,
     find_other_work,
 )
-from fastprof.derive.steps.spans import DisjointSpans, create_empty_spans, measure_covered_time, merge_spans
-from fastprof.schema.columns import Bools, Int64s, Records
+from fastprof.schema.columns import (
+    Bools,
+    DisjointSpans,
+    Int64s,
+    Records,
+    create_empty_spans,
+    measure_covered_time,
+    merge_spans,
+)
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents
 

@@ -49,8 +49,17 @@ from fastprof.derive.steps.event_origin import Origin, has_line, is_built_in
 from fastprof.derive.steps.grouping import NEVER, find_step_markers
 from fastprof.derive.steps.host_calls import find_function_within, find_loader_calls, find_op_runs
 from fastprof.derive.steps.host_causes import CAUSE_OF, DRIVER, Code, HostCauses
-from fastprof.derive.steps.spans import PIECE, measure_covered_time, merge_spans
-from fastprof.schema.columns import Bools, Int64s, Records, UInt8s, add_durations, take_rows
+from fastprof.derive.steps.spans import PIECE
+from fastprof.schema.columns import (
+    Bools,
+    Int64s,
+    Records,
+    UInt8s,
+    add_durations,
+    measure_covered_time,
+    merge_spans,
+    take_rows,
+)
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents
 

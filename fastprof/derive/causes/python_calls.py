@@ -22,7 +22,6 @@ from fastprof.decode.nesting import nest_events, number_lines
 from fastprof.derive.causes.gaps import find_run_window
 from fastprof.derive.devices.op_names import STEP
 from fastprof.derive.ops.device_time import DeviceSpans
-from fastprof.derive.ops.op_table import sum_by, sum_exactly
 from fastprof.derive.ops.op_trees import REST as LEFT_OUT
 from fastprof.derive.ops.op_trees import (
     TIMES,
@@ -48,7 +47,7 @@ from fastprof.derive.steps.event_origin import (
 from fastprof.derive.steps.host_causes import DRIVER
 from fastprof.derive.steps.spans import find_schedulers
 from fastprof.derive.steps.step_source import AUTO
-from fastprof.schema.columns import Bools, Int32s, Int64s, UInt8s, add_durations
+from fastprof.schema.columns import Bools, Int32s, Int64s, UInt8s, add_durations, sum_by, sum_exactly
 from fastprof.schema.tables import Column, Count, Picoseconds, Share, String, TableSchema, Text
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents, Line

@@ -13,9 +13,8 @@ from fastprof.derive.causes.cause_names import GAP_CAUSES
 from fastprof.derive.causes.gaps import GAP, NO_CAUSE, DeviceGaps
 from fastprof.derive.devices.run_environment import HostDevices, count_by_host
 from fastprof.derive.ops.device_time import COMMUNICATION, COMPUTE, KINDS, DeviceTime, Transfer
-from fastprof.derive.ops.op_table import sum_by
 from fastprof.derive.ops.record_checks import HostRecords, explain_missing_records
-from fastprof.schema.columns import ArrayRows, Int32s, Int64s, Objects, Records, UInt8s
+from fastprof.schema.columns import ArrayRows, Int32s, Int64s, Objects, Records, UInt8s, sum_by
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_spill import Stored
 

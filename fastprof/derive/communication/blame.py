@@ -22,8 +22,7 @@ from fastprof.derive.communication.clocks import (
     find_median_of_others,
     measure_gaps,
 )
-from fastprof.derive.ops.op_table import sum_by
-from fastprof.schema.columns import Bools, Int64s
+from fastprof.schema.columns import Bools, Int64s, sum_by
 from fastprof.schema.value_classes import dataclass
 
 LEAST_SHARE: Final = 0.01

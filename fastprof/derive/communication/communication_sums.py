@@ -17,8 +17,7 @@ import pyarrow as pa
 
 from fastprof.derive.communication.flights import NO_BYTES, Flights, Operation, Operations, SpanSums
 from fastprof.derive.devices.communication_kinds import KINDS
-from fastprof.derive.ops.op_table import sum_by, summarize_by
-from fastprof.schema.columns import Bools, Int64s
+from fastprof.schema.columns import Bools, Int64s, sum_by, summarize_by
 from fastprof.schema.value_classes import dataclass
 
 Column = npt.NDArray[Any]

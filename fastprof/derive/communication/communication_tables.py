@@ -28,9 +28,7 @@ from fastprof.derive.communication.flights import NO_BYTES, WHAT, Operation, Spa
 from fastprof.derive.communication.host_communication import CommunicatingDevice, HostCommunication
 from fastprof.derive.communication.meetings import Meetings
 from fastprof.derive.devices.communication_kinds import BETWEEN_DEVICES, KINDS, SCOPES, WITH_HOST, WITHIN_DEVICE
-from fastprof.derive.ops.op_table import sum_by, sum_exactly
-from fastprof.derive.steps.event_graph import number_keys
-from fastprof.schema.columns import Float64s, Int64s
+from fastprof.schema.columns import Float64s, Int64s, number_keys, sum_by, sum_exactly
 from fastprof.schema.tables import (
     Bytes,
     Column,

@@ -23,10 +23,8 @@ from fastprof.derive.communication.collectives import Assignments, parse_payload
 from fastprof.derive.communication.communication_sums import Column, OperationSums, narrow_column
 from fastprof.derive.communication.flights import NO_BYTES, Direct, Flights, Operation
 from fastprof.derive.devices.communication_kinds import CommunicationKind
-from fastprof.derive.ops.op_table import sum_by
-from fastprof.derive.ops.stat_columns import number_distinct_rows
 from fastprof.hlo.shapes import read_expression
-from fastprof.schema.columns import Bools, Int64s
+from fastprof.schema.columns import Bools, Int64s, number_distinct_rows, sum_by
 from fastprof.schema.value_classes import dataclass
 from fastprof.wording.patterns import compile_late
 

@@ -11,10 +11,8 @@ import numpy.typing as npt
 
 from fastprof._native.communication_kernels import SUM_KINDS, overlaps
 from fastprof.derive.devices.communication_kinds import KINDS, CommunicationKind
-from fastprof.derive.ops.op_table import sum_by
-from fastprof.derive.steps import spans
 from fastprof.derive.steps.spans import STRETCH as STRETCH
-from fastprof.schema.columns import Bools, Int32s, Int64s, Records
+from fastprof.schema.columns import Bools, Int32s, Int64s, Records, merge_spans, sum_by
 from fastprof.schema.value_classes import dataclass
 
 TRANSFER: Final = np.dtype(
@@ -180,7 +178,7 @@ def merge_work(work: Records) -> Records:
     """Stretches of work, ascending and disjoint."""
     if not len(work) or (work["begin"][1:] >= work["end"][:-1]).all():
         return work
-    return make_stretches(*spans.merge_spans(work["begin"], work["end"] - work["begin"]))
+    return make_stretches(*merge_spans(work["begin"], work["end"] - work["begin"]))
 
 
 def make_stretches(begin: Int64s, end: Int64s, row: npt.NDArray[Any] | int = -1) -> Records:

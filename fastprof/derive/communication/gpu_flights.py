@@ -47,14 +47,13 @@ from fastprof.derive.devices.op_names import ARGUMENTS, RECORD, is_kineto
 from fastprof.derive.ops.gpu_kernels import classify_copy, parse_copy_bytes
 from fastprof.derive.ops.launches import find_launchers
 from fastprof.derive.ops.op_table import compute_span
-from fastprof.derive.ops.stat_columns import join_stat_values, number_distinct_rows
+from fastprof.derive.ops.stat_columns import join_stat_values
 from fastprof.derive.ops.torch_work import TorchCall, sum_argument_bytes
-from fastprof.derive.steps import spans
 from fastprof.derive.steps.device_steps import is_derived
 from fastprof.derive.steps.spans import STRETCH
 from fastprof.derive.steps.step_database import EventType
 from fastprof.derive.steps.step_events import classify_gpu_name, find_only_gpu_collectives
-from fastprof.schema.columns import Bools, Int32s, Int64s, add_durations
+from fastprof.schema.columns import Bools, Int32s, Int64s, add_durations, merge_spans, number_distinct_rows
 from fastprof.tables.host_events import HOST_THREADS, HostEvents, Plane, compute_once
 from fastprof.wording.patterns import compile_late
 
@@ -302,7 +301,7 @@ def _find_flights(events: HostEvents, plane: Plane, found: GpuOpEvents, operatio
     op, moved, other = _find_operations(events, plane, rows, found, operations)
     moves = op >= 0
     took = np.minimum(duration, (2**63 - 1) - np.maximum(start, 0))  # no end exceeds 64 bits
-    work = make_stretches(*spans.merge_spans(start[~moves], took[~moves]))
+    work = make_stretches(*merge_spans(start[~moves], took[~moves]))
     first, last, wait = start[moves], (start + took)[moves], took[moves]
     none = np.zeros(len(first), np.int64)
     flights = Flights(op[moves], first, last, first, last, wait, moves[moves], moved[moves], none)

@@ -39,9 +39,7 @@ from fastprof.derive.communication.communication_sums import MergedOperations, S
 from fastprof.derive.communication.flights import NO_BYTES, Operation
 from fastprof.derive.communication.host_communication import HostCommunication
 from fastprof.derive.devices.communication_kinds import CommunicationKind
-from fastprof.derive.ops.op_table import sum_by
-from fastprof.derive.steps.event_graph import number_keys
-from fastprof.schema.columns import Bools, Int32s, Int64s
+from fastprof.schema.columns import Bools, Int32s, Int64s, number_keys, sum_by
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_spill import Stored
 

@@ -25,9 +25,9 @@ from fastprof.derive.communication.flights import NO_BYTES, CoreActivity, Flight
 from fastprof.derive.devices.communication_kinds import DONE, START, Part, find_communication
 from fastprof.derive.devices.device_events import OP_LINES, OpEvents, join_arrays, list_op_events, sort_op_events
 from fastprof.derive.ops.launches import ASYNC_LINE, find_latest_begin, find_part_before
-from fastprof.derive.ops.op_table import compute_span, sum_by
+from fastprof.derive.ops.op_table import compute_span
 from fastprof.derive.steps.spans import STRETCH
-from fastprof.schema.columns import Bools, Int32s, Int64s, Records, UInt8s, take_rows
+from fastprof.schema.columns import Bools, Int32s, Int64s, Records, UInt8s, sum_by, take_rows
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents, Plane
 

@@ -24,9 +24,8 @@ from fastprof.derive.memory.memory_events import (
     MemoryEvents,
     count_before,
 )
-from fastprof.derive.ops.op_table import sum_exactly, summarize_by
 from fastprof.errors import CaptureError, MemoryLimitError
-from fastprof.schema.columns import Bools, Int32s, Int64s, Records
+from fastprof.schema.columns import Bools, Int32s, Int64s, Records, sum_exactly, summarize_by
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import compute_once
 

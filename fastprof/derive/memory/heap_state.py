@@ -45,9 +45,7 @@ from fastprof._native.memory_kernels import (
 from fastprof.decode.workers import Workers, group_sizes
 from fastprof.derive.memory.allocation_history import find_breaks, get_matches, get_moved_bytes
 from fastprof.derive.memory.memory_events import ADDRESS, FREE, HEAP, REQUESTED, MemoryEvents, Sites
-from fastprof.derive.ops.op_table import sum_by
-from fastprof.derive.steps.event_graph import find_first_rows, number_keys
-from fastprof.schema.columns import Bools, Float64s, Int32s, Int64s, UInt8s
+from fastprof.schema.columns import Bools, Float64s, Int32s, Int64s, UInt8s, find_first_rows, number_keys, sum_by
 from fastprof.schema.value_classes import dataclass
 
 SOURCES: Final = ("recorded", "held before", "held throughout", "stack", "not recorded")

@@ -36,14 +36,12 @@ from fastprof.derive.memory.memory_events import (
     HEAP,
     STACK,
     MemoryEvents,
-    add_exactly,
     find_first_largest,
     find_peaks,
     find_snapshots_at,
 )
-from fastprof.derive.ops.op_table import sum_by
 from fastprof.derive.steps.step_database import StepDatabase
-from fastprof.schema.columns import Bools, Int32s, Int64s
+from fastprof.schema.columns import Bools, Int32s, Int64s, add_exactly, sum_by
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents
 

@@ -27,7 +27,7 @@ from fastprof._native.memory_kernels import stat_beside
 from fastprof.decode.workers import Workers
 from fastprof.derive.devices import op_names
 from fastprof.errors import CaptureError
-from fastprof.schema.columns import Bools, Int32s, Int64s
+from fastprof.schema.columns import Bools, Int32s, Int64s, add_exactly
 from fastprof.tables.host_events import HOST_THREADS, HostEvents, KeptValues, Stat, join_stat
 from fastprof.wording.patterns import compile_late
 
@@ -339,14 +339,6 @@ class MemoryEvents:
         """in_use_bytes to find the most by: less than any where neither stack nor heap is recorded."""
         known = self.has(STACK | HEAP)
         return self.in_use_bytes if known.all() else np.where(known, self.in_use_bytes, np.iinfo(np.int64).min)
-
-
-def add_exactly(one: Int64s, other: Int64s, what: str) -> Int64s:
-    """Sums. CaptureError: one exceeds 64 bits."""
-    total = one + other
-    if (((one ^ total) & (other ^ total)) < 0).any():
-        raise CaptureError(f"{what} do not add up in 64 bits")
-    return total
 
 
 def read_memory_events(

@@ -20,7 +20,6 @@ from fastprof.derive.memory.memory_events import (
     ALLOCATION,
     FREE,
     REQUESTED,
-    add_exactly,
     find_first_largest,
     find_highest_fragmentation,
 )
@@ -40,8 +39,7 @@ from fastprof.derive.memory.table_rows import (
     mask_negative,
     mask_unknown,
 )
-from fastprof.derive.ops.op_table import sum_by
-from fastprof.schema.columns import Int64s
+from fastprof.schema.columns import Int64s, add_exactly, sum_by
 from fastprof.schema.tables import (
     Bytes,
     Count,

@@ -24,14 +24,22 @@ from fastprof.derive.devices.communication_kinds import BETWEEN_DEVICES, Communi
 from fastprof.derive.devices.op_names import COLLECTIVES
 from fastprof.derive.devices.run_environment import CPU as CPU
 from fastprof.derive.ops.op_table import compute_span
-from fastprof.derive.ops.stat_columns import number_distinct
 from fastprof.derive.steps.event_graph import CODES, TF_OP
 from fastprof.derive.steps.host_calls import find_computing_ops, find_op_runs
 from fastprof.derive.steps.host_causes import WORK
 from fastprof.derive.steps.spans import PIECE as PIECE
-from fastprof.derive.steps.spans import STRETCH, DisjointSpans, merge_spans
+from fastprof.derive.steps.spans import STRETCH
 from fastprof.derive.steps.step_database import NO_TYPE, EventType, TypedEvents
-from fastprof.schema.columns import Int32s, Int64s, Records, UInt8s, add_durations
+from fastprof.schema.columns import (
+    DisjointSpans,
+    Int32s,
+    Int64s,
+    Records,
+    UInt8s,
+    add_durations,
+    merge_spans,
+    number_distinct,
+)
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HOST_THREADS, HostEvents, Plane
 

@@ -43,20 +43,24 @@ from fastprof.derive.ops.gpu_ops import (
 )
 from fastprof.derive.ops.launches import Launches, find_enclosing_reference, find_launchers, find_launches
 from fastprof.derive.ops.line_times import LineTimes, measure_line_times
-from fastprof.derive.ops.op_table import FROM_CAPTURE, FROM_HLO, HBM, Ops, OpTable, is_work, sum_by
+from fastprof.derive.ops.op_table import FROM_CAPTURE, FROM_HLO, HBM, Ops, OpTable, is_work
 from fastprof.derive.ops.op_work import list_cost_accesses
-from fastprof.derive.ops.stat_columns import (
-    Numbers,
-    find_stat_places,
-    join_stat_values,
-    number_distinct,
-    number_distinct_rows,
-)
+from fastprof.derive.ops.stat_columns import find_stat_places, join_stat_values
 from fastprof.derive.ops.torch_calls import fill_work_of_calls
-from fastprof.derive.steps.event_graph import number_keys
 from fastprof.hlo.programs import Modules
 from fastprof.hlo.work import NOTHING, Cost
-from fastprof.schema.columns import Bools, Float64s, Int32s, Int64s, UInt8s
+from fastprof.schema.columns import (
+    Bools,
+    Float64s,
+    Int32s,
+    Int64s,
+    Numbers,
+    UInt8s,
+    number_distinct,
+    number_distinct_rows,
+    number_keys,
+    sum_by,
+)
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents, Plane, Stat, compute_once
 

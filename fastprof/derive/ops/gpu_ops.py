@@ -17,17 +17,11 @@ import numpy.typing as npt
 
 from fastprof.derive.devices.op_names import Framework, is_kineto, may_launch, parse_op_name
 from fastprof.derive.ops.gpu_kernels import DETAILS_OF_MEMORY, KERNEL_DETAILS, NO_OPS, classify_copy
-from fastprof.derive.ops.stat_columns import (
-    Numbers,
-    find_stat_places,
-    join_stat_values,
-    number_distinct,
-    number_distinct_rows,
-)
+from fastprof.derive.ops.stat_columns import find_stat_places, join_stat_values
 from fastprof.derive.steps.device_steps import is_derived
 from fastprof.hlo.programs import Found, Modules
 from fastprof.hlo.work import NOTHING, Cost, Counting
-from fastprof.schema.columns import Bools, Int32s, Int64s
+from fastprof.schema.columns import Bools, Int32s, Int64s, Numbers, number_distinct, number_distinct_rows
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents, Line, Plane, compute_once
 from fastprof.wording.patterns import compile_late

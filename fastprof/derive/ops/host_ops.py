@@ -21,14 +21,14 @@ from fastprof.decode.workers import Workers
 from fastprof.derive.devices.op_names import Framework, is_kineto, is_op, parse_op_name
 from fastprof.derive.ops.gpu_ops import GpuOp, find_program_ops, make_description_columns, number_instruction_keys
 from fastprof.derive.ops.line_times import LineTimes, measure_line_times
-from fastprof.derive.ops.op_table import Ops, OpTable, find_minimum_by, sum_by, sum_exactly, summarize_by
+from fastprof.derive.ops.op_table import Ops, OpTable
 from fastprof.derive.ops.op_work import fill_missing_work
 from fastprof.derive.ops.stat_columns import join_stat_values
 from fastprof.derive.steps.device_steps import is_derived
 from fastprof.errors import CaptureError
 from fastprof.hlo.programs import Modules
 from fastprof.hlo.work import GENERAL, NOTHING
-from fastprof.schema.columns import Int32s, Int64s, Records
+from fastprof.schema.columns import Int32s, Int64s, Records, find_least_by, sum_by, sum_exactly, summarize_by
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HOST_THREADS, HostEvents, Plane
 
@@ -259,7 +259,7 @@ def _build_host_ops(keys: list[_Key], sums: list[Records], lines: Records) -> Op
         occurrences=sum_by(row, met["occurrences"], count),
         time_ps=sum_by(row, met["time"], count),
         self_ps=sum_by(row, met["self_time"], count),
-        min_ps=find_minimum_by(row, met["shortest"], count),
+        min_ps=find_least_by(row, met["shortest"], count),
         is_eager=np.bincount(row, met["eager"], count) > 0,
     )
     return Ops(

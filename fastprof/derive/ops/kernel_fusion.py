@@ -19,8 +19,7 @@ from typing import Final
 
 import numpy as np
 
-from fastprof.derive.ops.op_table import find_minimum_by, sum_by
-from fastprof.schema.columns import Int64s
+from fastprof.schema.columns import Int64s, find_least_by, sum_by
 from fastprof.wording.patterns import compile_late
 
 KINDS: Final = (None, "elementwise", "reduction", None)
@@ -83,7 +82,7 @@ def estimate_fusible_time(kind: Int64s, duration_ps: Int64s, line: Int64s) -> In
     may_go = np.where(kind == ELEMENTWISE, duration_ps, 0)
     reduces = sum_by(run, (kind == REDUCTION).astype(np.int64), count) > 0
     stays = np.flatnonzero((kind == ELEMENTWISE) & ~reduces[run])
-    shortest = find_minimum_by(run[stays], duration_ps[stays], count)
+    shortest = find_least_by(run[stays], duration_ps[stays], count)
     rows = stays[duration_ps[stays] == shortest[run[stays]]][::-1]
     first = np.full(count, -1, np.int64)
     first[run[rows]] = rows  # of equal ones the first is written last

@@ -20,10 +20,10 @@ from fastprof._native import records
 from fastprof._native.op_kernels import extent, innermost_time, self_times
 from fastprof.decode.nesting import number_lines
 from fastprof.decode.workers import Workers
-from fastprof.derive.ops.op_table import Ops, OpTable, compute_span, sum_exactly
+from fastprof.derive.ops.op_table import Ops, OpTable, compute_span
 from fastprof.derive.steps.device_steps import is_derived, read_core_details
 from fastprof.derive.steps.step_database import OFF_DUTY
-from fastprof.schema.columns import Bools, Int32s, Int64s
+from fastprof.schema.columns import Bools, Int32s, Int64s, sum_exactly
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents, Line, Plane, Stat
 

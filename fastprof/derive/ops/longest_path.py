@@ -34,12 +34,19 @@ from fastprof._native.cause_kernels import longest_path
 from fastprof._native.pipeline_kernels import nearest_marked
 from fastprof.derive.devices.op_names import ANNOTATIONS, CALLS, OPS, has_category, is_frame, is_kineto, is_op
 from fastprof.derive.ops.launches import find_calls, find_launches
-from fastprof.derive.ops.op_table import sum_by
-from fastprof.derive.ops.stat_columns import number_distinct_rows
 from fastprof.derive.ops.stream_events import COMMUNICATION, COPY, GpuStreams, StreamEvents, read_streams
 from fastprof.derive.ops.training_passes import find_forward_ops, mark_backward_names
 from fastprof.derive.steps.spans import find_enclosing
-from fastprof.schema.columns import ArrayRows, Bools, Int32s, Int64s, UInt8s, add_durations
+from fastprof.schema.columns import (
+    ArrayRows,
+    Bools,
+    Int32s,
+    Int64s,
+    UInt8s,
+    add_durations,
+    number_distinct_rows,
+    sum_by,
+)
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents, join_stat
 

@@ -14,16 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from fastprof.derive.ops.framework import parse_framework_name
-from fastprof.derive.ops.op_table import (
-    FROM_CAPTURE,
-    FROM_HLO,
-    FROM_SHAPES,
-    SPARSE_CORE,
-    TENSOR_CORE,
-    Ops,
-    OpTable,
-    sum_by,
-)
+from fastprof.derive.ops.op_table import FROM_CAPTURE, FROM_HLO, FROM_SHAPES, SPARSE_CORE, TENSOR_CORE, Ops, OpTable
 from fastprof.derive.ops.op_work import count_transfers_once, mark_transfers
 from fastprof.derive.ops.roofline_model import (
     MEMORIES,
@@ -33,7 +24,7 @@ from fastprof.derive.ops.roofline_model import (
     list_moved_bytes,
     ratio_or_zero,
 )
-from fastprof.schema.columns import Bools, Float64s, Int64s
+from fastprof.schema.columns import Bools, Float64s, Int64s, sum_by
 from fastprof.schema.tables import Column, Count, Flag, Formula, Kind, Number, Picoseconds, Share, TableSchema, Text
 
 Amount: Final = Kind(pa.float64(), "bytes")

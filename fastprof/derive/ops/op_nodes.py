@@ -39,7 +39,7 @@ from fastprof.derive.ops.gpu_ops import list_op_lines, read_program_ids, take_la
 from fastprof.derive.ops.host_ops import XLA_OP, ThreadOps
 from fastprof.derive.ops.line_times import measure_line_times
 from fastprof.derive.ops.op_flags import is_container
-from fastprof.derive.ops.op_table import DURATIONS, OpTable, sum_by
+from fastprof.derive.ops.op_table import OpTable
 from fastprof.derive.ops.op_trees import build_call_tree, find_nearest_wanted
 from fastprof.derive.ops.op_work import count_transfers_once, parse_instruction_name
 from fastprof.derive.ops.roofline_model import get_known_bytes, get_known_flops, list_ceilings, measure_efficiency
@@ -48,7 +48,7 @@ from fastprof.derive.ops.torch_calls import OpsAround, fill_work_of_calls
 from fastprof.derive.ops.training_passes import OTHER, PASSES, parse_scopes
 from fastprof.derive.steps.event_origin import has_line, parse_frame
 from fastprof.derive.steps.spans import find_enclosing
-from fastprof.schema.columns import Bools, Float64s, Int32s, Int64s
+from fastprof.schema.columns import DURATIONS, Bools, Float64s, Int32s, Int64s, sum_by
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HOST_THREADS, HostEvents
 from fastprof.tables.needs import Needs, unite_needs

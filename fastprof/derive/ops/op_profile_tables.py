@@ -23,13 +23,13 @@ from fastprof.derive.ops.gpu_attribution import find_op_events
 from fastprof.derive.ops.gpu_ops import list_op_lines
 from fastprof.derive.ops.launches import find_launches
 from fastprof.derive.ops.line_times import measure_line_times
-from fastprof.derive.ops.op_table import OpTable, sum_by
+from fastprof.derive.ops.op_table import OpTable
 from fastprof.derive.ops.op_trees import CATEGORY, IDLE, INSTRUCTION, KINDS, OP, PROGRAM, ROOT, SPARSE_CORE_OP
 from fastprof.derive.ops.roofline_model import MEMORIES
 from fastprof.derive.ops.scope_trees import COMPUTE
 from fastprof.derive.ops.training_passes import PASSES, UNKNOWN, PassTimes, find_pass_of_calls
 from fastprof.errors import CaptureError
-from fastprof.schema.columns import Bools, Float64s, Int64s, UInt8s
+from fastprof.schema.columns import Bools, Float64s, Int64s, UInt8s, sum_by
 from fastprof.schema.tables import Column, Count, Formula, Need, Picoseconds, Share, TableSchema, Text, resting_on
 from fastprof.schema.value_classes import dataclass
 

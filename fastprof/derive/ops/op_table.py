@@ -15,14 +15,19 @@ from typing import Any, Final, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from fastprof._native import records
-from fastprof._native.kernels import group_sums
 from fastprof.errors import CaptureError
-from fastprof.schema.columns import Bools, Float64s, Int32s, Int64s, Records, UInt8s
+from fastprof.schema.columns import (
+    Bools,
+    Float64s,
+    Int32s,
+    Int64s,
+    Records,
+    UInt8s,
+    find_least_by,
+    sum_by,
+    sum_exactly,
+)
 from fastprof.schema.value_classes import dataclass
-
-DURATIONS = "the durations of ops"
-"""What does not add up, in messages of errors."""
 
 IDLE = "IDLE"
 """Name and category of the row for time without any op."""
@@ -217,35 +222,11 @@ def is_work(figures: Float64s) -> Bools:
     return known
 
 
-def sum_exactly(values: npt.NDArray[Any] | Sequence[int], what: str = DURATIONS) -> int:
-    """The sum of integers. CaptureError: 64 bits cannot hold it, so that the times are damaged."""
-    total = sum(values.tolist() if isinstance(values, np.ndarray) else values)
-    if not -(2**63) <= total < 2**63:
-        raise CaptureError(f"{what} do not add up in 64 bits")
-    return int(total)
-
-
 def compute_span(host: str, plane: str, begin: int, end: int) -> int:
     """From ``begin`` to ``end``; 0: the end comes first. CaptureError: 64 bits cannot hold it."""
     if end - begin >= 2**63:
         raise CaptureError(f"the times of plane {plane} of host {host} span more than 64 bits of picoseconds can count")
     return max(end - begin, 0)
-
-
-def summarize_by(row: npt.NDArray[Any], values: npt.NDArray[Any], count: int, what: str = DURATIONS) -> Records:
-    """Exact sums of integers by row, of ``count`` rows, as records.GROUP_SUM; values of negative rows are left out.
-    CaptureError: a sum does not fit 64 bits."""
-    sums = np.zeros(count, records.GROUP_SUM)
-    try:
-        group_sums(np.ascontiguousarray(row, np.int32), np.ascontiguousarray(values, np.int64), sums)
-    except OverflowError as error:
-        raise CaptureError(f"{what} do not add up in 64 bits") from error
-    return sums
-
-
-def sum_by(row: npt.NDArray[Any], values: npt.NDArray[Any], count: int, what: str = DURATIONS) -> Int64s:
-    """The totals of ``summarize_by``."""
-    return summarize_by(row, values, count, what)["total"].copy()
 
 
 def measure_deviations(row: npt.NDArray[Any], values: npt.NDArray[Any], sums: Records) -> list[int | None]:
@@ -272,20 +253,6 @@ def compute_quartiles(values: Int64s) -> list[int]:
     return [
         (int(values[at]) * (4 - rest) + int(values[min(at + 1, len(values) - 1)]) * rest) // 4 for at, rest in places
     ]
-
-
-def find_minimum_by(row: npt.NDArray[Any], values: npt.NDArray[Any], count: int) -> Int64s:
-    """The smallest value of each of ``count`` rows; 0: it has none."""
-    least = np.full(count, np.iinfo(np.int64).max)
-    np.minimum.at(least, row, values)
-    return np.where(np.bincount(row, minlength=count) > 0, least, 0)
-
-
-def multiply_exactly(values: Int64s, times: int, what: str = DURATIONS) -> Int64s:
-    """Integers, none of them negative, times a number. CaptureError: a product does not fit 64 bits."""
-    if times and int(values.max(initial=0)) > (2**63 - 1) // times:
-        raise CaptureError(f"{what} do not add up in 64 bits")
-    return values * times
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -443,7 +410,7 @@ def merge_tables(
     return OpTable.of(
         [name for _, name in keys],
         program_id=[program for program, _ in keys],
-        min_ps=find_minimum_by(row, column("min_ps"), count),
+        min_ps=find_least_by(row, column("min_ps"), count),
         is_eager=np.bincount(row, column("is_eager"), count) > 0,
         cores=np.minimum(cores, 2**31 - 1),
         core_type=core_type,

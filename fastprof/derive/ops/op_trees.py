@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from fastprof.derive.ops.op_table import sum_by
-from fastprof.schema.columns import Bools, Float64s, Int32s, Int64s
+from fastprof.schema.columns import Bools, Float64s, Int32s, Int64s, sum_by
 from fastprof.schema.value_classes import dataclass
 
 if TYPE_CHECKING:

@@ -35,12 +35,10 @@ from fastprof.derive.ops.op_table import (
     Ops,
     OpTable,
     merge_tables,
-    sum_by,
-    sum_exactly,
 )
 from fastprof.derive.ops.roofline_model import MEMORIES, ON_CHIP, Ceiling, RooflineMemory, ratio_or_zero
 from fastprof.derive.steps.step_database import StepDatabase
-from fastprof.schema.columns import Bools, Float64s, Int32s, Int64s, UInt8s
+from fastprof.schema.columns import Bools, Float64s, Int32s, Int64s, UInt8s, sum_by, sum_exactly
 from fastprof.schema.tables import (
     Column,
     Count,

@@ -21,8 +21,7 @@ from typing import Final
 import numpy as np
 
 from fastprof.decode.import_log import LogRow
-from fastprof.derive.ops.op_table import compute_quartiles, measure_deviations, sum_by, summarize_by
-from fastprof.derive.ops.stat_columns import number_distinct_rows
+from fastprof.derive.ops.op_table import compute_quartiles, measure_deviations
 from fastprof.derive.ops.stream_events import (
     COMMUNICATION,
     COMPUTE,
@@ -35,8 +34,16 @@ from fastprof.derive.ops.stream_events import (
     read_streams,
     select_copies,
 )
-from fastprof.derive.steps.spans import measure_covered_time, merge_spans
-from fastprof.schema.columns import Float64s, Int64s, UInt8s
+from fastprof.schema.columns import (
+    Float64s,
+    Int64s,
+    UInt8s,
+    measure_covered_time,
+    merge_spans,
+    number_distinct_rows,
+    sum_by,
+    summarize_by,
+)
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents
 from fastprof.wording.quantities import count_noun

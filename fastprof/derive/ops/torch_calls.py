@@ -23,8 +23,8 @@ from fastprof.derive.devices.op_names import ARGUMENTS, is_kineto, may_launch
 from fastprof.derive.ops.gpu_kernels import classify_copy
 from fastprof.derive.ops.gpu_ops import GpuOpEvents
 from fastprof.derive.ops.launches import find_launchers
-from fastprof.derive.ops.op_table import FROM_SHAPES, OpTable, sum_by
-from fastprof.derive.ops.stat_columns import join_stat_values, number_distinct_rows
+from fastprof.derive.ops.op_table import FROM_SHAPES, OpTable
+from fastprof.derive.ops.stat_columns import join_stat_values
 from fastprof.derive.ops.torch_work import (
     GRADIENTS,
     OLD_BACKWARD,
@@ -37,7 +37,7 @@ from fastprof.derive.ops.torch_work import (
 )
 from fastprof.derive.steps.device_steps import is_derived
 from fastprof.derive.steps.spans import find_enclosing
-from fastprof.schema.columns import Bools, Int32s, Int64s
+from fastprof.schema.columns import Bools, Int32s, Int64s, number_distinct_rows, sum_by
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents, compute_once
 

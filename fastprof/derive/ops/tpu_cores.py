@@ -38,15 +38,11 @@ from fastprof.derive.ops.op_table import (
     MemoryAccess,
     Ops,
     OpTable,
-    find_minimum_by,
     is_work,
     merge_tables,
-    sum_by,
-    sum_exactly,
-    summarize_by,
 )
 from fastprof.derive.ops.stat_columns import join_stat_values
-from fastprof.schema.columns import Bools, Float64s, Int32s, Int64s
+from fastprof.schema.columns import Bools, Float64s, Int32s, Int64s, find_least_by, sum_by, sum_exactly, summarize_by
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents, Line, Plane, Stat, compute_once
 from fastprof.wording.quantities import format_size
@@ -554,7 +550,7 @@ def _list_children(one: OffloadedOps, parent: Int64s) -> tuple[OpTable, Int64s]:
         occurrences=occurrences,
         time_ps=sum_by(place, one.duration_ps[known], count),
         self_ps=sum_by(place, one.self_ps[known], count),
-        min_ps=find_minimum_by(place, one.duration_ps[known], count),
+        min_ps=find_least_by(place, one.duration_ps[known], count),
         flops=every.flops[rows] * share,
         model_flops=every.model_flops[rows] * share,
         bytes_accessed=every.bytes_accessed[rows] * share,

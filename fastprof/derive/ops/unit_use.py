@@ -12,8 +12,7 @@ from fastprof._native.records import DOUBLE
 from fastprof.decode.plane_kinds import DEVICE_PLANES
 from fastprof.derive.devices.device_events import OP_LINES, STATS, HeldValues, UnitUse, find_leaves, list_unit_samples
 from fastprof.derive.devices.run_environment import HostDevices
-from fastprof.derive.ops.op_table import sum_by
-from fastprof.schema.columns import Float64s, Int64s
+from fastprof.schema.columns import Float64s, Int64s, sum_by
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents, Line, Plane, Stat, join_stat
 from fastprof.tables.host_reader import COUNTER, PROFILER_RANGE

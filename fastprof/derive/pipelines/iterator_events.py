@@ -14,16 +14,8 @@ from fastprof._native.pipeline_kernels import marked_rows, nearest_marked
 from fastprof.decode.workers import Workers, group_sizes
 from fastprof.derive.devices.op_names import Framework, parse_op_name
 from fastprof.derive.pipelines.recorded_pipelines import Value
-from fastprof.derive.steps.event_graph import (
-    CODES,
-    TF_OP,
-    LinkEnds,
-    find_contexts,
-    find_first_rows,
-    get_type_code,
-    number_keys,
-)
-from fastprof.schema.columns import Bools, Int32s, Int64s, UInt8s
+from fastprof.derive.steps.event_graph import CODES, TF_OP, LinkEnds, find_contexts, get_type_code
+from fastprof.schema.columns import Bools, Int32s, Int64s, UInt8s, find_first_rows, number_keys
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HOST_THREADS, HostEvents, Stat
 

@@ -11,7 +11,6 @@ from fastprof._native import records
 from fastprof._native.kernels import nesting_lines
 from fastprof._native.pipeline_kernels import preorder
 from fastprof.decode.workers import Workers
-from fastprof.derive.ops.op_table import sum_by
 from fastprof.derive.pipelines.iterator_events import (
     ATTRIBUTES,
     CONSUME,
@@ -50,8 +49,17 @@ from fastprof.derive.pipelines.recorded_pipelines import (
     shorten_iterator_name,
     walk_calls,
 )
-from fastprof.derive.steps.event_graph import find_first_rows, number_keys
-from fastprof.schema.columns import Bools, Float64s, Int32s, Int64s, Records, find_rows_within
+from fastprof.schema.columns import (
+    Bools,
+    Float64s,
+    Int32s,
+    Int64s,
+    Records,
+    find_first_rows,
+    find_rows_within,
+    number_keys,
+    sum_by,
+)
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HOST_THREADS, HostEvents
 

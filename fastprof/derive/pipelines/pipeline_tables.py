@@ -13,7 +13,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from fastprof.derive.ops.op_table import sum_exactly
 from fastprof.derive.pipelines.iterators import find_tree_rows
 from fastprof.derive.pipelines.recorded_pipelines import (
     FILE_READ,
@@ -39,8 +38,7 @@ from fastprof.derive.pipelines.stages import (
     predict_changes,
     read_numbers,
 )
-from fastprof.derive.steps.spans import measure_covered_time, merge_spans
-from fastprof.schema.columns import Int64s
+from fastprof.schema.columns import Int64s, measure_covered_time, merge_spans, sum_exactly
 from fastprof.schema.tables import (
     Column,
     Count,

@@ -12,8 +12,7 @@ from typing import Final
 import numpy as np
 
 from fastprof._native.pipeline_kernels import SELF_PARTS, pipeline_calls
-from fastprof.derive.steps.event_graph import find_first_rows, number_keys
-from fastprof.schema.columns import Bools, Int32s, Int64s, UInt8s
+from fastprof.schema.columns import Bools, Int32s, Int64s, UInt8s, find_first_rows, number_keys
 from fastprof.schema.columns import Records as Structs
 from fastprof.schema.value_classes import dataclass
 from fastprof.wording.patterns import compile_late

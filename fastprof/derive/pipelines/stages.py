@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import numpy.typing as npt
 
-from fastprof.derive.ops.op_table import sum_by
 from fastprof.derive.pipelines.iterators import Subtrees, find_tree_rows
 from fastprof.derive.pipelines.recorded_pipelines import GENERATOR, IteratorKind, find_iterator_kind
 from fastprof.derive.steps.step_database import PERCENTILES
-from fastprof.schema.columns import Bools, Float64s, Int64s
+from fastprof.schema.columns import Bools, Float64s, Int64s, sum_by
 from fastprof.schema.value_classes import dataclass
 from fastprof.wording.patterns import compile_late
 

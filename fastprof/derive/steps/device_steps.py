@@ -23,11 +23,10 @@ from fastprof._native.kernels import rank_order
 from fastprof._native.step_kernels import placed
 from fastprof.decode.plane_kinds import is_gpu_plane
 from fastprof.derive.devices.device_events import OP_LINES, clip_negative
-from fastprof.derive.steps.spans import merge_spans
 from fastprof.derive.steps.step_database import Markers
 from fastprof.errors import CaptureError
 from fastprof.hlo.message import Message
-from fastprof.schema.columns import ArrayRows, Bools, Int32s, Int64s, add_durations
+from fastprof.schema.columns import ArrayRows, Bools, Int32s, Int64s, add_durations, merge_spans
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import (
     COUNTER_LINE,

@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fastprof._native.grouping import EventGraph, key_numbers
+from fastprof._native.grouping import EventGraph
 from fastprof.decode.plane_kinds import find_device_of_plane
 from fastprof.decode.workers import Workers
 from fastprof.derive.devices.op_names import Framework, parse_op_name
 from fastprof.derive.steps import device_steps
 from fastprof.derive.steps.spans import find_enclosing, list_tpu_planes
-from fastprof.schema.columns import Bools, Int32s, Int64s, UInt8s
+from fastprof.schema.columns import Bools, Int32s, Int64s, UInt8s, number_keys
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HOST_THREADS, HostEvents, Plane, join_stat
 
@@ -182,20 +182,6 @@ def _pair_members(shares: list[tuple[Int32s, Int32s]], node: Int32s | None) -> n
     members = np.zeros(len(rows), MEMBER)
     members["row"], members["link"] = rows, links
     return members
-
-
-def number_keys(columns: Sequence[Int64s]) -> tuple[Int32s, int]:
-    """The number of each key, and how many there are."""
-    numbers = np.zeros(len(columns[0]), np.int32)
-    count = key_numbers([np.ascontiguousarray(column) for column in columns], numbers)
-    return numbers, count
-
-
-def find_first_rows(number: npt.NDArray[np.integer], count: int) -> npt.NDArray[np.int64]:
-    """The first place of each number below ``count``; every number occurs."""
-    first = np.empty(count, np.int64)
-    first[number[::-1]] = np.arange(len(number) - 1, -1, -1)
-    return first
 
 
 def find_events_with_stats(events: HostEvents, *stats: str) -> LinkEnds:

@@ -32,8 +32,16 @@ import numpy as np
 from fastprof.derive.devices import op_names
 from fastprof.derive.devices.op_names import LOADERS, STEP, is_frame, is_kineto, is_op
 from fastprof.derive.steps.event_origin import EventOrigins, has_line, parse_frame
-from fastprof.derive.steps.spans import contain_any_time, find_enclosing, measure_covered_time, merge_spans
-from fastprof.schema.columns import Bools, Int32s, Int64s, add_durations
+from fastprof.derive.steps.spans import find_enclosing
+from fastprof.schema.columns import (
+    Bools,
+    Int32s,
+    Int64s,
+    add_durations,
+    contain_any_time,
+    measure_covered_time,
+    merge_spans,
+)
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HOST_THREADS, HostEvents, Line, compute_once
 from fastprof.wording.patterns import compile_late

@@ -44,9 +44,18 @@ from fastprof.derive.steps.host_calls import (
     reads_data,
     split_words,
 )
-from fastprof.derive.steps.spans import PIECE, contain_any_time, measure_covered_time, merge_spans
+from fastprof.derive.steps.spans import PIECE
 from fastprof.derive.steps.step_database import EventType, Markers, TypedEvents, select_longest_markers
-from fastprof.schema.columns import Int32s, Int64s, Records, UInt8s, add_durations
+from fastprof.schema.columns import (
+    Int32s,
+    Int64s,
+    Records,
+    UInt8s,
+    add_durations,
+    contain_any_time,
+    measure_covered_time,
+    merge_spans,
+)
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents, Line
 from fastprof.wording.patterns import compile_late

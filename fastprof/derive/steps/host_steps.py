@@ -28,7 +28,6 @@ from fastprof.derive.steps import device_steps, step_events, tpu_steps
 from fastprof.derive.steps.device_steps import PlaneSteps
 from fastprof.derive.steps.grouping import Groups, find_step_markers
 from fastprof.derive.steps.host_causes import INPUT, HostReasons, merge_reason_types, repeat_in_spans
-from fastprof.derive.steps.spans import merge_spans
 from fastprof.derive.steps.step_database import (
     GENERIC_CORE,
     IDLE,
@@ -58,7 +57,7 @@ from fastprof.derive.steps.step_figures import (
 from fastprof.derive.steps.step_source import MARKERS, MODULES, StepSource, number_steps
 from fastprof.derive.steps.tpu_steps import INFEEDS, sum_times_in_spans
 from fastprof.errors import CaptureError
-from fastprof.schema.columns import Bools, Int32s, Int64s, add_durations
+from fastprof.schema.columns import Bools, Int32s, Int64s, add_durations, merge_spans
 from fastprof.schema.tables import Count, Picoseconds, Share, TableSchema, Text
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents

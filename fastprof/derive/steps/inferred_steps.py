@@ -25,9 +25,8 @@ from fastprof.derive.steps.device_steps import PlaneSteps, ProgramExecutions, is
 from fastprof.derive.steps.event_origin import NameKind, classify_name
 from fastprof.derive.steps.grouping import Groups, make_naming
 from fastprof.derive.steps.host_causes import sort_longest_markers
-from fastprof.derive.steps.spans import measure_covered_time, merge_spans
 from fastprof.derive.steps.step_database import Markers
-from fastprof.schema.columns import Bools, Int32s, Int64s, add_durations
+from fastprof.schema.columns import Bools, Int32s, Int64s, add_durations, measure_covered_time, merge_spans
 from fastprof.tables.host_events import HOST_THREADS, HostEvents, Plane, join_stat
 from fastprof.wording.patterns import compile_late
 

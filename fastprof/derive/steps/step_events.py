@@ -24,11 +24,11 @@ from fastprof.derive.devices import op_names
 from fastprof.derive.devices.communication_kinds import find_collective_kind
 from fastprof.derive.devices.op_names import LOADERS, Framework, is_kineto
 from fastprof.derive.steps.device_steps import is_derived
-from fastprof.derive.steps.event_graph import find_events_with_stats, number_keys
+from fastprof.derive.steps.event_graph import find_events_with_stats
 from fastprof.derive.steps.grouping import Groups
 from fastprof.derive.steps.host_causes import overlap_spans
 from fastprof.derive.steps.step_database import NO_TYPE, EventType, Markers, TypedEvents, Types
-from fastprof.schema.columns import Bools, Int32s, Int64s, add_durations
+from fastprof.schema.columns import Bools, Int32s, Int64s, add_durations, number_keys
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HOST_THREADS, HostEvents, Line, Plane, compute_once
 

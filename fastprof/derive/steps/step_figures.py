@@ -16,7 +16,6 @@ import numpy.typing as npt
 
 from fastprof.derive.devices.communication_kinds import BETWEEN_DEVICES, CommunicationKind, find_communication
 from fastprof.derive.steps import step_advice
-from fastprof.derive.steps.event_graph import find_first_rows, number_keys
 from fastprof.derive.steps.step_database import (
     CATEGORIES,
     HOST_TRANSFERS,
@@ -29,7 +28,7 @@ from fastprof.derive.steps.step_database import (
     StepDatabase,
     sum_by_category,
 )
-from fastprof.schema.columns import Bools, Float64s, Int64s
+from fastprof.schema.columns import Bools, Float64s, Int64s, find_first_rows, number_keys
 from fastprof.schema.tables import Count, Flag, Formula, Picoseconds, Text, encode_texts
 from fastprof.schema.value_classes import dataclass
 

@@ -17,14 +17,7 @@ from fastprof.derive.devices.device_events import OpEvents, list_op_events
 from fastprof.derive.steps.device_steps import PlaneSteps, read_core_details
 from fastprof.derive.steps.grouping import Groups
 from fastprof.derive.steps.host_causes import overlap_spans
-from fastprof.derive.steps.spans import (
-    STRETCH,
-    DisjointSpans,
-    create_empty_spans,
-    find_innermost_spans,
-    measure_covered_time,
-    merge_spans,
-)
+from fastprof.derive.steps.spans import STRETCH
 from fastprof.derive.steps.step_database import (
     IDLE,
     OFF_DUTY,
@@ -42,7 +35,20 @@ from fastprof.derive.steps.step_database import (
 )
 from fastprof.derive.steps.step_events import HostStepEvents
 from fastprof.derive.steps.step_figures import compute_tpu_steps
-from fastprof.schema.columns import Bools, Int32s, Int64s, Records, UInt8s, add_durations, take_rows
+from fastprof.schema.columns import (
+    Bools,
+    DisjointSpans,
+    Int32s,
+    Int64s,
+    Records,
+    UInt8s,
+    add_durations,
+    create_empty_spans,
+    find_innermost_spans,
+    measure_covered_time,
+    merge_spans,
+    take_rows,
+)
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents, Plane, join_stat
 

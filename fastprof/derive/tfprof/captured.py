@@ -14,12 +14,12 @@ import numpy as np
 import pyarrow as pa
 
 from fastprof.derive.ops.op_nodes import NodeKey, Nodes, OpNode, name_nodes
-from fastprof.derive.ops.op_table import sum_exactly
 from fastprof.derive.tfprof.forest import Ints
 from fastprof.derive.tfprof.options import ViewOptions
 from fastprof.derive.tfprof.recorded import BEYOND, FIGURES, RecordedGraph
 from fastprof.derive.tfprof.views import ExactFigures, VisibleTree
 from fastprof.errors import UsageError
+from fastprof.schema.columns import sum_exactly
 
 _TIMES: Final = 3
 _PER_MICRO: Final = 10**6

@@ -20,7 +20,7 @@ from fastprof.derive.ops import stream_events
 from fastprof.derive.ops.gpu_ops import read_program_ids
 from fastprof.derive.ops.stat_columns import find_stat_places, join_stat_values
 from fastprof.derive.steps.device_steps import PlaneSteps, is_derived
-from fastprof.derive.steps.event_graph import STATS, find_first_rows, number_keys
+from fastprof.derive.steps.event_graph import STATS
 from fastprof.derive.timeline.derived_track import (
     Arg,
     DerivedTimeline,
@@ -49,7 +49,7 @@ from fastprof.derive.timeline.host_timeline import (
     number_stream_tids,
 )
 from fastprof.hlo.programs import Modules
-from fastprof.schema.columns import Bools, Int32s, Int64s
+from fastprof.schema.columns import Bools, Int32s, Int64s, find_first_rows, number_keys
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HOST_THREADS, HostEvents, Line, Plane
 from fastprof.tables.needs import Needs

@@ -22,10 +22,9 @@ from fastprof.derive.steps.event_graph import (
     find_contexts,
     find_events_with_stats,
     find_module_ends,
-    number_keys,
 )
 from fastprof.hlo.shapes import read_expression
-from fastprof.schema.columns import Bools, Int32s, Int64s
+from fastprof.schema.columns import Bools, Int32s, Int64s, number_keys
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HOST_THREADS, HostEvents
 

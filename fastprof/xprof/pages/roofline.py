@@ -18,10 +18,10 @@ from fastprof.derive.devices.device_peaks import GPU, TPU, Peaks
 from fastprof.derive.host import Host
 from fastprof.derive.ops import device_ops
 from fastprof.derive.ops import roofline_tables as rows_of
-from fastprof.derive.ops.op_table import Ops, OpTable, rank_with_idle, sum_exactly
+from fastprof.derive.ops.op_table import Ops, OpTable, rank_with_idle
 from fastprof.derive.ops.roofline_model import GIBI, MEMORIES, ratio_or_zero
 from fastprof.derive.ops.roofline_tables import SILENT, WHOLE, RooflineTotals, StepOps, is_feed, sum_step_ops
-from fastprof.schema.columns import Float64s
+from fastprof.schema.columns import Float64s, sum_exactly
 from fastprof.tables.needs import unite_needs
 from fastprof.xprof import counted_ops
 from fastprof.xprof import steps as session_steps

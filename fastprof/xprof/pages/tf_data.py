@@ -17,8 +17,7 @@ import numpy as np
 
 from fastprof.analyses.contract import AnalysisReport
 from fastprof.derive.pipelines.recorded_pipelines import IteratorRecords
-from fastprof.derive.steps.event_graph import number_keys
-from fastprof.schema.columns import Int64s
+from fastprof.schema.columns import Int64s, number_keys
 from fastprof.schema.value_classes import dataclass
 from fastprof.xprof.pages.data_table import Col, LazyRows, anchor, number, text
 from fastprof.xprof.pipelines_as_xprof import KEEPS as KEEPS
