@@ -13,8 +13,9 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "fastprof"
 
 FLOORS = (
-    ("errors", "schema", "wording"),
+    ("errors", "wording"),
     ("_native",),
+    ("schema",),
     ("inputs",),
     ("decode",),
     ("hlo",),
@@ -74,7 +75,7 @@ def floor_of(room: str) -> int:
 def test_every_room_stands_on_a_floor() -> None:
     standing = [room for there in FLOORS for room in there]
     assert sorted(standing) == sorted(rooms.rooms())
-    assert len(standing) <= 27 and len(FLOORS) <= 16
+    assert len(standing) <= 27 and len(FLOORS) <= 17
     assert sorted(path.name for path in PACKAGE.iterdir() if path.suffix in (".py", ".typed")) == [
         "__init__.py", "__main__.py", "_version.py", "errors.py", "py.typed",
     ]  # fmt: skip
@@ -135,7 +136,7 @@ def test_modules_do_not_import_each_other_in_circles() -> None:
     below: dict[str, set[str]] = {name: set() for name in rooms.modules()}
     for importer, imported in rooms.imports():
         below[importer].add(imported)
-    assert len(rooms.floors(below)) > 300
+    assert len(rooms.floors(below)) > 250
 
 
 def test_no_file_is_longer_than_700_lines_of_python_or_500_of_others() -> None:

@@ -50,7 +50,7 @@ from fastprof.derive.steps.host_causes import is_computing_op
 from fastprof.derive.steps.step_alignment import SessionSteps, find_session_steps
 from fastprof.derive.steps.step_database import StepDatabase
 from fastprof.derive.steps.step_source import AUTO, STEPS_FROM
-from fastprof.schema.columns import sum_by
+from fastprof.schema.columns import sort_rows, sum_by
 from fastprof.schema.tables import (
     Count,
     Formula,
@@ -262,7 +262,7 @@ def _sort_by_cause(every: SessionBudget) -> SimpleNamespace:
     """Device by device, the cause with the most time first."""
     window_ps = sum_by(every.causes.device, every.causes.time_ps, len(every.devices))
     rows = every.causes[every.causes.cause < len(GAP_CAUSES)]
-    rows = rows[np.lexsort((-rows.time_ps, rows.device))]
+    rows = rows[sort_rows(rows.device, -rows.time_ps)]
     return _name_rows(every, rows, window_ps=window_ps[rows.device])
 
 
@@ -283,7 +283,7 @@ def _sort_by_step(every: SessionBudget, database: StepDatabase) -> SimpleNamespa
     rows, events = merge_rows(every.budget(), every.events())
     keys, place = np.unique(np.stack([rows.device, rows.step]).astype(np.int64), axis=1, return_inverse=True)
     of_step = sum_by(place.reshape(-1), rows.time_ps, keys.shape[1])[place.reshape(-1)]
-    order = np.lexsort((-rows.time_ps, rows.step, rows.step < 0, rows.device))
+    order = sort_rows(rows.device, rows.step < 0, rows.step, -rows.time_ps)
     number = database.numbers_of(rows.step[order])
     return _name_rows(every, rows[order], event=events[order], window_ps=of_step[order], step=number)
 

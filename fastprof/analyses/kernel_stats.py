@@ -48,7 +48,7 @@ from fastprof.derive.ops.record_checks import check_records
 from fastprof.derive.ops.stat_columns import join_stat_values
 from fastprof.hlo import METADATA_STATS
 from fastprof.hlo import PLANES as HLO_PLANES
-from fastprof.schema.columns import Int64s, number_distinct_rows, sum_by, sum_exactly, summarize_by
+from fastprof.schema.columns import Int64s, find_last_started, number_distinct_rows, sum_by, sum_exactly, summarize_by
 from fastprof.schema.tables import Bytes, Column, Count, Flag, Formula, Kind, Picoseconds, Share, TableSchema, Text
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.needs import Needs
@@ -322,7 +322,7 @@ def _find_kernel_rows(events: HostEvents) -> tuple[Int64s, Int64s]:
 
 def _find_line_places(events: HostEvents, rows: Int64s) -> Int64s:
     """The place of the line of each row among the lines that have events."""
-    lines: Int64s = np.searchsorted([line.first for line in _list_used_lines(events)], rows, side="right") - 1
+    lines: Int64s = find_last_started([line.first for line in _list_used_lines(events)], rows)
     return lines
 
 

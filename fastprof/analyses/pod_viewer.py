@@ -37,7 +37,7 @@ from fastprof.derive.steps.step_figures import (
     StepsOnCores,
     break_down_cores,
 )
-from fastprof.schema.columns import Float64s, Int64s, sum_by
+from fastprof.schema.columns import Float64s, Int64s, sort_rows, sum_by
 from fastprof.schema.tables import Bytes, Count, Picoseconds, Share, TableSchema, Text, encode_texts
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.needs import Needs
@@ -184,6 +184,6 @@ def _list_collectives(database: StepDatabase) -> pa.Table:
         "slowest_ps": slowest,
         "wait_ps": total - occurrences * fastest,
     }
-    order = np.lexsort((first, begin, keys[:, 0]))
+    order = sort_rows(keys[:, 0], begin, first)
     in_order = {name: column[order] for name, column in columns.items()}
     return TABLES["collectives"].of(SimpleNamespace(database=database, **in_order))

@@ -46,7 +46,7 @@ from fastprof.derive.ops.roofline_tables import TABLES as TABLES
 from fastprof.derive.steps.step_alignment import SessionSteps
 from fastprof.derive.steps.step_database import StepDatabase
 from fastprof.derive.steps.step_source import AUTO, STEPS_FROM
-from fastprof.schema.columns import Bools, Int64s
+from fastprof.schema.columns import Bools, Int64s, number_values
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.needs import unite_needs
 
@@ -251,7 +251,7 @@ def _find_unknown_work(roofline: Roofline, program: Int64s, of_program: Bools) -
     """By row of totals, whether too much of the flops, or of the bytes, is unknown: of a program its own, else that of
     the session."""
     ops = roofline.devices.ops.table
-    programs, own = np.unique(ops.program_id, return_inverse=True)
+    programs, own = number_values(ops.program_id)
     of_session = measure_unknown_shares(ops, np.zeros(len(ops), np.int64), 1)
     of_programs = measure_unknown_shares(ops, own.reshape(-1), len(programs) + 1)  # the last for rows of other kinds
     place = np.where(of_program, np.searchsorted(programs, program), len(programs))

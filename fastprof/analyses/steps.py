@@ -73,7 +73,7 @@ from fastprof.derive.steps.stragglers import (
     measure_waits_between,
     summarize_steps,
 )
-from fastprof.schema.columns import Int64s
+from fastprof.schema.columns import Int64s, sort_rows
 from fastprof.schema.tables import Column, Count, Kind, Picoseconds, Share, TableSchema, Text, encode_texts
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.needs import Needs, unite_needs
@@ -389,7 +389,7 @@ def _list_kinds(steps: StepsOnCores) -> SimpleNamespace:
             times = np.insert(times, -1, own.infeed_ps, axis=2)
     times = fit_parts(times[steps.step, steps.core], steps.duration_ps)
     row, kind = np.nonzero(times)
-    order = np.lexsort((kind, -times[row, kind], row))
+    order = sort_rows(row, -times[row, kind], kind)
     row, kind = row[order], kind[order]
     step, core = steps.step[row], steps.core[row]
     return SimpleNamespace(

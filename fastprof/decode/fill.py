@@ -23,7 +23,7 @@ from fastprof.decode.workers import Workers
 from fastprof.decode.xspace_capture import Capture, Kinds
 from fastprof.errors import UsageError
 from fastprof.schema.capture_tables import CAPTURE_TABLES, KINDS
-from fastprof.schema.columns import Bools, Int32s, Int64s, Records
+from fastprof.schema.columns import Bools, Int32s, Int64s, Records, number_values
 from fastprof.schema.value_classes import dataclass
 
 Columns = tuple[Int32s, npt.NDArray[np.uint8], Int64s]
@@ -271,7 +271,7 @@ class WideColumn:
                 distinct[key] = len(written)
                 written.append(self._text(key, row, value, texts, own))
             indices[row] = distinct[key]
-        unique, inverse = np.unique(np.array(written, object), return_inverse=True)
+        unique, inverse = number_values(np.array(written, object))
         mapped = np.append(inverse, -1).astype(np.int32)[indices]
         return pa.DictionaryArray.from_arrays(
             pa.array(mapped.astype(np.int32 if fixed else get_index_dtype(len(unique))), mask=mapped < 0),

@@ -13,6 +13,7 @@ import numpy as np
 from fastprof._native.messages import read_message
 from fastprof.errors import CaptureError
 from fastprof.inputs.message_columns import Buffer, ByteSpans, MessageColumns, Owned, decode_texts, make_whole_span
+from fastprof.schema.columns import find_group_bounds
 from fastprof.schema.tensor_types import get_tensor_type_bytes, get_tensor_type_name
 from fastprof.schema.value_classes import dataclass
 
@@ -209,7 +210,7 @@ def read_nodes(data: Buffer) -> Iterator[Nodes]:
     signatures = MessageColumns(data, functions.spans(_FUNCTION_SIGNATURE), _DOING)
     names = decode_texts(data, signatures.spans(_SIGNATURE_NAME))
     nodes = functions.each(_FUNCTION_NODE)
-    ends = np.searchsorted(nodes.owner, np.arange(functions.count + 1)).tolist()
+    ends = find_group_bounds(nodes.owner, functions.count).tolist()
     for name, first, last in zip(names, ends, ends[1:], strict=False):
         yield from _read_batches(data, name, ByteSpans(nodes.at.offset[first:last], nodes.at.length[first:last]), known)
 

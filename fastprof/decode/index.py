@@ -24,7 +24,7 @@ from fastprof.decode.span_stats import CaptureTexts, TaskEnvironment, read_task_
 from fastprof.decode.text_pools import TextTable
 from fastprof.decode.workers import Workers, group_sizes
 from fastprof.decode.xspace_capture import Capture, Kinds
-from fastprof.schema.columns import Bools, Int32s, Int64s, Records
+from fastprof.schema.columns import Bools, Int32s, Int64s, Records, sort_rows
 from fastprof.schema.value_classes import dataclass
 
 UNIX_NS = 10**18
@@ -309,12 +309,12 @@ class Index:
         """Pieces of equal plane and id are one line."""
         pieces = part.pieces
         planes = part.capture.plane_of_part[pieces["part"]] if len(pieces) else np.zeros(0, np.int64)
-        order = np.lexsort((np.arange(len(pieces)), pieces["id"], planes))
+        order = sort_rows(planes, pieces["id"], np.arange(len(pieces)))
         fresh = np.ones(len(pieces), bool)
         fresh[1:] = (np.diff(planes[order]) != 0) | (np.diff(pieces["id"][order]) != 0)
         group = np.cumsum(fresh) - 1
         firsts = order[fresh]
-        by_appearance = np.lexsort((firsts, planes[firsts]))
+        by_appearance = sort_rows(planes[firsts], firsts)
         number_of_group = np.empty(len(firsts), np.int64)
         number_of_group[by_appearance] = np.arange(len(firsts))
         line_of_piece = np.empty(len(pieces), np.int64)
@@ -375,7 +375,7 @@ class Index:
 def _number_events(pieces: Records, lines: Records, known: KnownEvents) -> KnownEvents:
     """The same, with the segments by line, then place, and their events numbered so, as if lines were sorted."""
     line = pieces["line_id"][known.segments["piece"]]
-    order = np.lexsort((known.segments["offset"], line))
+    order = sort_rows(line, known.segments["offset"])
     segments, line = known.segments[order], line[order]
     if len(segments):
         before = np.cumsum(segments["event_count"]) - segments["event_count"]

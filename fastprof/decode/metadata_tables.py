@@ -17,7 +17,7 @@ from fastprof.decode.span_stats import SpanStats, own_spans, read_metadata_stats
 from fastprof.decode.text_pools import TextTable, get_index_dtype, make_dictionary_array
 from fastprof.decode.xspace_capture import Capture, mark_first_of_each
 from fastprof.schema.capture_tables import CAPTURE_TABLES, KINDS
-from fastprof.schema.columns import Int64s, Records
+from fastprof.schema.columns import Int64s, Records, find_last_started, number_values
 
 Mask = npt.NDArray[np.bool_]
 
@@ -234,7 +234,7 @@ def read_all(index: Index) -> None:
 def _list_wanted(index: Index, wanted: Mask) -> Iterator[tuple[int, CaptureIndex]]:
     """The captures that have a plane which is wanted."""
     bases = np.array([part.plane_base for part in index.captures])
-    numbers = np.unique(np.searchsorted(bases, np.flatnonzero(wanted), side="right") - 1)
+    numbers = np.unique(find_last_started(bases, np.flatnonzero(wanted)))
     return ((i, index.captures[i]) for i in numbers.tolist())
 
 
@@ -273,7 +273,7 @@ def _make_stat_table(
 
 def _keep_used_texts(numbers: npt.NDArray[np.int32], valid: Mask, texts: pa.Array) -> pa.Array:
     """A dictionary of the texts that occur, in the order of their numbers."""
-    used, place = np.unique(numbers[valid], return_inverse=True)
+    used, place = number_values(numbers[valid])
     indices = np.zeros(len(numbers), get_index_dtype(len(used)))
     indices[valid] = place
     validity, count = bitmap_of_codes(valid.view(np.uint8), 1 << 1)

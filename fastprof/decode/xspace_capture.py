@@ -20,7 +20,7 @@ from fastprof.inputs.foreign_files import explain_error, refuse_other, refuse_ot
 from fastprof.inputs.formats.step_planes import PLANE as GRAPHS
 from fastprof.inputs.resolve import ONLY_PROGRAMS, CaptureFile
 from fastprof.inputs.source import CaptureSource, open_source
-from fastprof.schema.columns import Int32s, Int64s, Records
+from fastprof.schema.columns import Int32s, Int64s, Records, number_values, sort_rows
 from fastprof.schema.value_classes import dataclass
 
 
@@ -51,7 +51,7 @@ def _find_free_id(top: int, known: dict[int, str]) -> int:
 
 def mark_first_of_each(planes: Int64s, ids: Int64s) -> npt.NDArray[np.bool_]:
     """Which rows are the first of their plane and id."""
-    order = np.lexsort((np.arange(len(ids)), ids, planes))
+    order = sort_rows(planes, ids, np.arange(len(ids)))
     later = (np.diff(planes[order]) == 0) & (np.diff(ids[order]) == 0)
     first = np.ones(len(ids), bool)
     first[order[1:][later]] = False
@@ -250,7 +250,7 @@ class Capture:
 
     def declare(self, unknown: Records) -> tuple[npt.NDArray[np.intp], Kinds]:
         """Gives rows to stat ids without metadata. Returns the row of each, and the kinds of value met with it."""
-        pairs, place = np.unique(unknown[["part", "id"]], return_inverse=True)
+        pairs, place = number_values(unknown[["part", "id"]])
         kinds = np.zeros(len(pairs), np.uint8)
         np.bitwise_or.at(kinds, place, unknown["kinds"].astype(np.uint8))
         if not len(pairs):

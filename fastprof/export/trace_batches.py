@@ -16,7 +16,7 @@ from fastprof._native.trace_writers import Batch, Kinds, Stats, Texts
 from fastprof.decode.decoder import Share
 from fastprof.decode.fill import Decoded, Request
 from fastprof.derive.timeline.host_timeline import Process, Track
-from fastprof.schema.columns import Int32s, Int64s
+from fastprof.schema.columns import Int32s, Int64s, find_group_bounds, find_rows_within, sort_rows
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_clocks import Offset
 from fastprof.tables.table_set import TableSet
@@ -92,7 +92,7 @@ def _find_free_pid(pid: int, taken: set[int]) -> int:
 
 def _rank_tracks(process: npt.NDArray[np.int64], sort: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """The place of each among those of its process, from 1."""
-    order = np.lexsort((sort, process))
+    order = sort_rows(process, sort)
     in_order = process[order]
     starts = np.flatnonzero(np.append(True, in_order[1:] != in_order[:-1]))
     counts = np.diff(np.append(starts, len(order)))
@@ -173,7 +173,7 @@ class Renamed(NamedTuple):
 
 def slice_events(columns: StatColumns | FlowEnds | Renamed, first: int, last: int) -> tuple[Any, ...]:
     """The rows of the events from ``first`` to ``last``."""
-    rows = slice(*np.searchsorted(columns.event, [first, last + 1]).tolist())
+    rows = find_rows_within(columns.event, first, last + 1)
     return tuple(column[rows] for column in columns)
 
 
@@ -211,7 +211,7 @@ class SharedStats:
             return
         owner, stats = session.metadata_stats(number)
         order = np.argsort(owner, kind="stable")
-        self.first = np.searchsorted(owner[order], np.arange(count + 1)).astype(np.int64)
+        self.first = find_group_bounds(owner[order], count).astype(np.int64)
         stats = stats.taken(order)
         text = np.where(np.isin(stats.kind, (records.STR, records.REF)), stats.text, -1).astype(np.int32)
         self.columns = StatColumns(

@@ -26,7 +26,7 @@ from fastprof.hlo.program_tables import PROGRAM_TABLES
 from fastprof.hlo.programs import Program
 from fastprof.hlo.shapes import TYPE_NAMES, Shape
 from fastprof.hlo.text.shape_text import format_replica_groups, format_sharding
-from fastprof.schema.columns import Bools, Int32s, Int64s, Records
+from fastprof.schema.columns import Bools, Int32s, Int64s, Records, number_values
 from fastprof.schema.tables import Column, TableSchema
 from fastprof.schema.value_classes import dataclass
 
@@ -121,7 +121,7 @@ class ProgramRows:
 
     def where_opcode(self, test: Callable[[str], bool]) -> Bools:
         """By instruction, whether its opcode passes a test."""
-        opcodes, place = np.unique(self.instructions["opcode"], return_inverse=True)
+        opcodes, place = number_values(self.instructions["opcode"])
         passes: Bools = np.array([test(self.module.text(opcode)) for opcode in opcodes.tolist()], bool)[place]
         return passes
 
@@ -159,7 +159,7 @@ class ProgramRows:
     @cached_property
     def by_shape(self) -> dict[str, Any]:
         """Facts about the shapes of instructions, each computed once for equal shapes; bytes are -1 where unknown."""
-        rows, place = np.unique(self.instructions["shape"], return_inverse=True)
+        rows, place = number_values(self.instructions["shape"])
         text_of = self.module.shape_text
         shapes = [self.module.shape(row) for row in rows.tolist()]
         is_array = np.array([shape.is_array for shape in shapes], bool)
@@ -242,7 +242,7 @@ class ProgramRows:
 
     @property
     def stacks(self) -> Int32s:
-        frames, place = np.unique(self.instructions["stack_frame_id"], return_inverse=True)
+        frames, place = number_values(self.instructions["stack_frame_id"])
         return self.numbers(map(self.module.stack_frames.text, frames.tolist()))[place]
 
     # ---- costs

@@ -17,7 +17,7 @@ from fastprof.errors import CaptureError, UsageError
 from fastprof.hlo.message import Message
 from fastprof.hlo.module import HAS_BACKEND_CONFIG, HloModule
 from fastprof.hlo.shapes import MOST, NO_SHAPE, OPAQUE, POINTER_BYTES, TOKEN, Shape
-from fastprof.schema.columns import Int32s, Int64s, Records
+from fastprof.schema.columns import Int32s, Int64s, Records, find_last_started, number_values
 from fastprof.schema.tables import build_texts
 from fastprof.schema.value_classes import dataclass
 from fastprof.wording.spelling import suggest_name
@@ -198,7 +198,7 @@ class Heap:
 def _number_rows(rows: Int32s, count: int) -> tuple[Int64s, Int32s]:
     """The distinct ones of some rows of ``count``, ascending, and the place of each among them; -1 stays -1."""
     if count > 8 * len(rows):  # few of many: sorting is faster than marking all
-        distinct, places = np.unique(rows, return_inverse=True)
+        distinct, places = number_values(rows)
         absent = int(len(distinct) > 0 and distinct[0] < 0)
         return distinct[absent:].astype(np.int64), (places - absent).astype(np.int32)
     there = np.zeros(count + 1, bool)  # -1 is the last of these
@@ -255,7 +255,7 @@ class ProgramMemory:
         if not len(ids) or not len(buffers):
             return np.full(len(buffers), -1, np.int32)
         order = np.argsort(ids, kind="stable")
-        place = np.searchsorted(ids[order], buffers["instruction_id"], side="right") - 1
+        place = find_last_started(ids[order], buffers["instruction_id"])
         candidates = order[np.maximum(place, 0)]
         there = (place >= 0) & (ids[candidates] == buffers["instruction_id"])
         rows = np.where(there, candidates, -1).astype(np.int32)
@@ -279,7 +279,7 @@ class ProgramMemory:
             return place[shape.proto]
 
         rows = np.append(self.module.instructions["shape"], np.int32(-1))[self.instruction]
-        distinct, at = np.unique(rows, return_inverse=True)
+        distinct, at = number_values(rows)
         shapes = [self.module.shape(row) for row in distinct.tolist()]
         numbers = np.array([number(shape) for shape in shapes], np.int64)[at]
         for buffer in np.flatnonzero(self.buffers.buffers["index_count"]).tolist():

@@ -29,7 +29,7 @@ from fastprof.hlo.program_memory import (
     get_space_name,
 )
 from fastprof.hlo.shapes import Shape
-from fastprof.schema.columns import Int64s
+from fastprof.schema.columns import Int64s, number_values
 from fastprof.schema.tables import Bytes, Count, Flag, Formula, Share, TableSchema, Text, encode_texts
 from fastprof.schema.value_classes import dataclass
 from fastprof.wording.patterns import compile_late
@@ -96,7 +96,7 @@ class Buffers:
 
     def _by_shape(self, text: Callable[[Shape], str]) -> pa.Array:
         kinds, at = self.program.shape_kinds
-        distinct, place = np.unique(np.append(at, -1)[self.rows], return_inverse=True)
+        distinct, place = number_values(np.append(at, -1)[self.rows])
         return encode_texts([None if kind < 0 else text(kinds[kind]) or None for kind in distinct.tolist()], place)
 
     def sources(self) -> pa.Array:
@@ -118,7 +118,7 @@ class Buffers:
 
 def take_numbered_texts(pool: pa.Array, numbers: npt.NDArray[np.integer[Any]]) -> pa.Array:
     """Texts of a pool by number; null for number 0, the empty text."""
-    distinct, at = np.unique(numbers, return_inverse=True)
+    distinct, at = number_values(numbers)
     indices = pa.array(at.astype(np.int32), mask=numbers <= 0)
     return pa.DictionaryArray.from_arrays(indices, pool.take(pa.array(distinct)))
 

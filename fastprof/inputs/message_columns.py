@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from fastprof._native.messages import read_message_fields, read_message_tables
 from fastprof._native.transcribing import span_ints, span_texts
-from fastprof.schema.columns import Int32s, Int64s, UInt64s
+from fastprof.schema.columns import Int32s, Int64s, UInt64s, sort_rows
 from fastprof.schema.tables import build_texts
 from fastprof.schema.value_classes import dataclass
 
@@ -235,7 +235,7 @@ def sort_by_key(owner: Int64s, key: Int64s) -> Int64s:
     step, rise = np.diff(owner), np.diff(key)
     if ((step > 0) | ((step == 0) & (rise > 0))).all():
         return np.arange(len(owner))
-    order = np.lexsort((key, owner))
+    order = sort_rows(owner, key)
     is_last = np.ones(len(order), bool)
     is_last[:-1] = (np.diff(owner[order]) != 0) | (np.diff(key[order]) != 0)
     return order[is_last]

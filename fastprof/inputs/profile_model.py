@@ -47,7 +47,7 @@ from fastprof.inputs.formats.step_planes import (
 )
 from fastprof.inputs.message_columns import Buffer, ByteSpans, MessageColumns, decode_texts, find_ends, make_whole_span
 from fastprof.inputs.profile_columns import DOING, PICOSECONDS, PLANE, STAT, ProfileColumns, find_times
-from fastprof.schema.columns import Int64s
+from fastprof.schema.columns import Int64s, number_values
 from fastprof.schema.message_fields import BYTES, encode_varint, put, put_all
 from fastprof.schema.value_classes import dataclass
 from fastprof.wording.patterns import compile_late
@@ -458,7 +458,7 @@ class ProfilePlanes:
         """A line with an event for each step of these executions."""
         every = self._every
         groups = np.searchsorted(self._steps, every.step[rows])
-        of_step, group = np.unique(groups, return_inverse=True)
+        of_step, group = number_values(groups)
         steps = self._steps[of_step]
         begin = np.full(len(steps), np.iinfo(np.int64).max)
         end = np.full(len(steps), np.iinfo(np.int64).min)

@@ -28,6 +28,7 @@ from fastprof.derive.tfprof.view_set import (
 )
 from fastprof.derive.tfprof.views import VisibleTree
 from fastprof.render import as_json
+from fastprof.schema.columns import number_values
 from fastprof.schema.tables import String, TableSchema
 
 
@@ -382,7 +383,7 @@ def _join_types(nodes: RecordedGraph, node: Ints, other: str) -> pa.Array:
 
 def _join_input_shapes(nodes: RecordedGraph, node: Ints) -> pa.Array:
     """``0:32x64|1:unknown`` of each node."""
-    different, which = np.unique(node, return_inverse=True)
+    different, which = number_values(node)
     lists = nodes.input_shapes.take(pa.array(different, mask=different < 0))
     each = pc.list_flatten(lists)
     shapes = _join_lists(pa.chunked_array([each.field("shape")]), np.arange(len(each)), "x")

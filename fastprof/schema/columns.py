@@ -84,7 +84,7 @@ def sort_rows(*keys: npt.NDArray[Any]) -> Int64s:
     return np.lexsort(keys[::-1])
 
 
-def find_last_started(starts: npt.NDArray[Any], times: Any) -> Any:
+def find_last_started(starts: npt.NDArray[Any] | Sequence[int], times: npt.NDArray[Any]) -> Int64s:
     """Return the place of the last of the ``starts``, which ascend, at or before each time, or -1."""
     return np.searchsorted(starts, times, side="right") - 1
 

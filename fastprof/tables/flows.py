@@ -21,7 +21,7 @@ from fastprof.decode.selection import Selection, Wanted
 from fastprof.decode.span_stats import KINETO
 from fastprof.decode.text_pools import get_index_dtype
 from fastprof.errors import CaptureError
-from fastprof.schema.columns import Int32s, Int64s, Records
+from fastprof.schema.columns import Int32s, Int64s, Records, number_values, sort_rows
 from fastprof.schema.tables import Count, Kind, Picoseconds, String, TableSchema, Text
 from fastprof.schema.value_classes import dataclass
 
@@ -75,7 +75,7 @@ class Slices:
         """The slices of some lines together, by start; of equal starts the longer first."""
         ranges = [np.arange(*np.searchsorted(self.line, [line, line + 1])) for line in line_ids]
         rows: Int64s = np.concatenate([np.zeros(0, np.int64), *ranges])
-        return rows if len(ranges) == 1 else rows[np.lexsort((-self.end[rows], self.start[rows]))]
+        return rows if len(ranges) == 1 else rows[sort_rows(self.start[rows], -self.end[rows])]
 
     def events_at(self, part: FlowRecords, ps: Int64s) -> tuple[Int64s, Int32s]:
         """The event that each record is of, by its line, its start ``ps``, its duration and its name, -1: none, as it
@@ -86,7 +86,7 @@ class Slices:
 
         code_of = pc.index_in(pa.array(part.texts, pa.string()), self._names.dictionary).fill_null(-1)
         codes = np.append(np.asarray(code_of, np.int64), -1)[part.ends["name"]]
-        used, place = np.unique(part.ends["line"], return_inverse=True)
+        used, place = number_values(part.ends["line"])
         line_ids = np.array([self.line_id(*part.lines[one].tolist()) for one in used.tolist()], np.int32)
         wanted_line = line_ids[place.reshape(-1)]
         keys = [
@@ -303,7 +303,7 @@ def _match_ends(part: FlowRecords, slices: Slices, numbers: Int64s) -> tuple[Arr
 def _chain_ends(part: FlowRecords, phase: npt.NDArray[np.int32], rows: Int64s) -> tuple[Int64s, Int64s]:
     """These ends in order of category, name, id and time, and the number of the chain of each: s begins another."""
     ends = part.ends[rows]
-    order = np.lexsort((ends["ps"], ends["ns"], ends["id"], ends["id_kind"], ends["name"], ends["category"]))
+    order = sort_rows(ends["category"], ends["name"], ends["id_kind"], ends["id"], ends["ns"], ends["ps"])
     ends = ends[order]
     fresh = phase[rows[order]] == ord("s")
     for name in ("id", "id_kind", "name", "category"):
@@ -363,7 +363,7 @@ def make_flows_table(hosts: list[tuple[str, Arrows]]) -> dict[str, pa.Array]:
 
 def _encode_values(values: list[str], at: npt.NDArray[Any]) -> pa.DictionaryArray:
     """``values[at[i]]`` in row i, -1: null; each text once, with indices as narrow as fit."""
-    used, place = np.unique(at[at >= 0], return_inverse=True)
+    used, place = number_values(at[at >= 0])
     distinct: dict[str, int] = {}
     number = np.array([distinct.setdefault(values[one], len(distinct)) for one in used.tolist()], np.int64)
     rows = np.zeros(len(at), get_index_dtype(len(distinct)))

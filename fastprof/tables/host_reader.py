@@ -20,7 +20,7 @@ from fastprof.decode.plane_kinds import GPU_PLANES, find_device_of_plane
 from fastprof.decode.selection import Selection, Wanted
 from fastprof.decode.span_stats import XPROF
 from fastprof.errors import CaptureError
-from fastprof.schema.columns import Bools, Int32s, Int64s
+from fastprof.schema.columns import Bools, Int32s, Int64s, find_rows_within, number_values, sort_rows
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import (
     CATEGORY,
@@ -114,7 +114,7 @@ def _find_op_rows(events: HostEvents) -> Int32s:
 
 def _number_names(events: HostEvents, rows: Int32s) -> Int64s:
     """The name of each event as a number: each core has its own metadata."""
-    metas, place = np.unique(events.meta[rows], return_inverse=True)
+    metas, place = number_values(events.meta[rows])
     numbers: dict[str, int] = {}
     each = [numbers.setdefault(events.names[meta], len(numbers)) for meta in metas.tolist()]
     return np.array(each, np.int64)[place.reshape(-1)]
@@ -131,7 +131,7 @@ def _find_programs(events: HostEvents, rows: Int32s) -> Int64s:
     own = events.stat(_PROGRAM).of_kinds(_INTEGERS).at(rows)
     found = np.where(own.kind != records.NONE, own.value, 0)
     for plane in events.planes:
-        mine = slice(*np.searchsorted(rows, [plane.first, plane.last]).tolist())
+        mine = find_rows_within(rows, plane.first, plane.last)
         for line in plane.lines:
             if line.name in _MODULE_LINES and line.last > line.first:
                 found[mine] = np.where(found[mine] == 0, _find_modules_around(events, line, rows[mine]), found[mine])
@@ -141,10 +141,10 @@ def _find_programs(events: HostEvents, rows: Int32s) -> Int64s:
 def _find_modules_around(events: HostEvents, line: Line, rows: Int32s) -> Int64s:
     """The id in brackets behind the name of the innermost module that runs when each event begins, 0: none does. A
     module has ended at its end: begins of events take part in the nesting of modules as if each lasted 1 ps."""
-    times, number = np.unique(events.start_ps[rows], return_inverse=True)
+    times, number = number_values(events.start_ps[rows])
     start = np.concatenate([events.start_ps[line.first : line.last], times])
     duration = np.concatenate([events.duration_ps[line.first : line.last], np.ones(len(times), np.int64)])
-    order = np.lexsort((-duration, start))
+    order = sort_rows(start, -duration)
     _, parent = nest_line(start[order], duration[order])
     module = np.full(len(order), -1, np.int64)
     module[order] = np.where(parent >= 0, order[parent], -1)
@@ -222,7 +222,7 @@ def _find_without_call(events: HostEvents) -> Int64s:
     at, ids = events.ints(CORRELATION)
     has, own = join_stat(rows, at, ids)
     threads = events.plane_named(HOST_THREADS)
-    calls = ids[:0] if threads is None else ids[slice(*np.searchsorted(at, [threads.first, threads.last]))]
+    calls = ids[:0] if threads is None else ids[find_rows_within(at, threads.first, threads.last)]
     linked = np.isin(own, calls) if len(calls) else np.zeros(len(rows), bool)
     earlier = (own > 0) & (own < calls.min(initial=np.iinfo(np.int64).max)) if len(calls) else linked
     left: Int64s = rows[~(has & (linked | earlier))]
@@ -268,9 +268,9 @@ def _find_by_ids(events: HostEvents, rows: Int64s, correlations: Int64s, stats: 
 def _match_launchers(events: HostEvents, wanted: _Ids, launchers: _Ids) -> Int64s:
     """Return the launcher of each wanted row, the nth of an id for the nth, the last for those that are left; -1: none
     has the id."""
-    order = np.lexsort((events.start_ps[launchers.rows], launchers.ids))
+    order = sort_rows(launchers.ids, events.start_ps[launchers.rows])
     rows, ids = launchers.rows[order], launchers.ids[order]
-    by_time = np.lexsort((events.start_ps[wanted.rows], wanted.ids))
+    by_time = sort_rows(wanted.ids, events.start_ps[wanted.rows])
     first = np.searchsorted(wanted.ids[by_time], wanted.ids[by_time])
     nth = np.empty(len(by_time), np.int64)
     nth[by_time] = np.arange(len(by_time)) - first
@@ -306,7 +306,7 @@ def _set_correlations(events: HostEvents, rows: Int64s, ids: Int64s) -> None:
 
 def _find_common_stat(rows: Int64s, ops: Int64s) -> Stat:
     """Return the stat that ops and the rows that they launched have in common."""
-    used, number = np.unique(ops, return_inverse=True)
+    used, number = number_values(ops)
     every = np.concatenate([used, rows])
     ids = np.concatenate([np.arange(len(used)), number.reshape(-1)]) + 1
     order = np.argsort(every)

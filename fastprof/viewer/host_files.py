@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from fastprof._native import lod
 from fastprof.decode.workers import Workers, group_sizes
-from fastprof.schema.columns import Int32s, Int64s
+from fastprof.schema.columns import Int32s, Int64s, sort_rows
 from fastprof.schema.value_classes import dataclass
 from fastprof.viewer.cache_folder import get_content_size
 
@@ -200,7 +200,7 @@ class _StoreBuilder:
         track = self.tracks[number]
         code = work.add(number, track.start, track.duration, track.name, track.row)
         if code == lod.UNSORTED:
-            order = np.lexsort((~track.duration, track.start))
+            order = sort_rows(track.start, ~track.duration)
             code = work.add(number, track.start[order], track.duration[order], track.name[order], 0)
             event[:] = track.row + order[event]
         if code == lod.BAD_NAME:

@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from fastprof.schema.columns import Bools, Int64s
+from fastprof.schema.columns import Bools, Int64s, sort_rows
 from fastprof.schema.value_classes import dataclass
 from fastprof.viewer.host_files import Counter, HostFacts
 from fastprof.viewer.query import RequestError
@@ -208,7 +208,7 @@ class _FirstHits:
             self._cut()
 
     def _cut(self) -> None:
-        order = np.lexsort(self._rows[::-1])[: self.most]
+        order = sort_rows(*self._rows)[: self.most]
         self._rows = tuple(column[order] for column in self._rows)
         if len(order) == self.most:
             self._last = self._rows[0][-1]

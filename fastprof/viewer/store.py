@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from fastprof._native import lod
 from fastprof.decode.workers import Workers, count_cpus
-from fastprof.schema.columns import Int64s
+from fastprof.schema.columns import Int64s, sort_rows
 from fastprof.schema.value_classes import dataclass
 from fastprof.viewer.cache_folder import DamagedFileError
 from fastprof.viewer.host_files import (
@@ -75,11 +75,11 @@ def merge_sums(parts: Iterable[tuple[bytes, int, int]]) -> NameSums:
         records["longest"] += events
         found.append(records)
     sums = np.concatenate(found)
-    sums = sums[np.lexsort((sums["longest"], -sums["most"], sums["name"]))]
+    sums = sums[sort_rows(sums["name"], -sums["most"], sums["longest"])]
     firsts = np.flatnonzero(np.diff(sums["name"], prepend=-1))
     if len(firsts) < len(sums):
         sums = _add_sums(sums, firsts)
-    sums = sums[np.lexsort((sums["name"], -sums["total"], -sums["clipped"]))]
+    sums = sums[sort_rows(-sums["clipped"], -sums["total"], sums["name"])]
     fields = ("name", "count", "total", "clipped", "least", "most", "longest")
     return NameSums(*(np.ascontiguousarray(sums[field]) for field in fields))
 

@@ -22,6 +22,7 @@ from fastprof.derive.tfprof.options import ORDERS, PRESETS, SELECTABLE, VIEWS, V
 from fastprof.derive.tfprof.recorded import BEYOND, FIGURES, RecordedGraph
 from fastprof.derive.tfprof.view_tables import EXACT_TIMES, get_view_schema, make_member_table, make_view_table
 from fastprof.errors import UsageError
+from fastprof.schema.columns import sort_rows
 from fastprof.viewer.answers import make_answer, make_body
 from fastprof.viewer.query import RequestError, format_numbers
 from fastprof.viewer.server_state import ApiCall
@@ -191,7 +192,7 @@ def _list_lines(names: pa.Array, end: Ints, own: Ints, total: Ints) -> dict[str,
     own_sums, sums = (np.zeros(len(encoded.dictionary), np.int64) for _ in range(2))
     np.add.at(own_sums, name, own[1:])
     np.add.at(sums, name[order][outer], total[rows][outer])
-    most = np.lexsort((-sums, -own_sums))[:_LINES]
+    most = sort_rows(-own_sums, -sums)[:_LINES]
     most = most[(own_sums[most] > 0) | (sums[most] > 0)]
     listed = _take_names(encoded.dictionary, most)
     return _make_columns(("name", listed), ("own", own_sums[most]), ("total", sums[most]))

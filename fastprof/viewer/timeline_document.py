@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from fastprof._native import lod
-from fastprof.schema.columns import Int64s
+from fastprof.schema.columns import Int64s, reduce_runs
 from fastprof.schema.value_classes import dataclass
 from fastprof.viewer.host_files import Band, Counter, Flows
 from fastprof.viewer.query import LEAST, MOST, RequestError
@@ -238,8 +238,8 @@ def _reduce_counter(
     else:
         fresh = np.arange(len(times))
     ends = np.append(fresh[1:], len(times)) - 1 if len(times) else fresh
-    least = np.fmin.reduceat(values, fresh) if len(fresh) else values
-    most = np.fmax.reduceat(values, fresh) if len(fresh) else values
+    least = reduce_runs(np.fmin, values, fresh)
+    most = reduce_runs(np.fmax, values, fresh)
     return {
         "t": [str(host.to_session(max(time, first))) for time in times[fresh].tolist()],
         "min": [_drop_infinite(value) for value in least.tolist()],

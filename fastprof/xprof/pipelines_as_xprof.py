@@ -44,7 +44,17 @@ from fastprof.derive.pipelines.recorded_pipelines import (
 )
 from fastprof.derive.steps.event_graph import CROWD
 from fastprof.errors import CaptureError
-from fastprof.schema.columns import Bools, Int32s, Int64s, UInt8s, UInt32s, find_first_rows, number_keys
+from fastprof.schema.columns import (
+    Bools,
+    Int32s,
+    Int64s,
+    UInt8s,
+    UInt32s,
+    find_first_rows,
+    find_group_bounds,
+    number_keys,
+    number_values,
+)
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents
 
@@ -139,7 +149,7 @@ def record_pipelines(
 def find_thread_links(lines: HostLines) -> ThreadLinks:
     rows = lines.having(PRODUCE | CONSUME)
     kind, element = lines.beside("element_id", rows)
-    metas, name = np.unique(lines.meta[rows], return_inverse=True)
+    metas, name = number_values(lines.meta[rows])
     outer = lines.around[rows]
     around = np.where(outer == -1, -1, np.where(lines.number[np.maximum(outer, -1)] < 0, -2, lines.number[outer]))
     inside = np.full(len(lines) + 1, -1, np.int32)  # the last for -1
@@ -278,7 +288,7 @@ def _list_iterators(origins: Origins) -> tuple[Iterators, Int32s, Bools]:
 def _rank_calls(duration_ps: Int64s, pipeline: Int32s, count: int) -> Int64s:
     """Calls by pipeline, then as the tool ranks them: its sort is not stable, so equal ones are not in order."""
     order = np.argsort(pipeline, kind="stable").astype(np.int32)
-    bounds = np.searchsorted(pipeline[order], np.arange(count + 1)).tolist()
+    bounds = find_group_bounds(pipeline[order], count).tolist()
     for first, last in pairwise(bounds):
         rank_order(duration_ps, order[first:last])
     return order.astype(np.int64)

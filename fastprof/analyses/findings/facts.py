@@ -24,7 +24,7 @@ from fastprof.derive.host import CPU_ONLY, GPU
 from fastprof.derive.steps.event_origin import find_event_origins, has_line, is_built_in, parse_frame
 from fastprof.derive.steps.host_calls import LoaderTime
 from fastprof.derive.steps.step_alignment import SessionSteps
-from fastprof.schema.columns import Bools, Float64s, Int64s, sum_by
+from fastprof.schema.columns import Bools, Float64s, Int64s, number_values, sum_by
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents
 from fastprof.wording.patterns import compile_late
@@ -395,7 +395,7 @@ class DiagnosisFacts:
         steps, count = np.zeros(0, np.int64), len(CAUSE_NAMES)
         sums = np.zeros((0, count), np.int64)
         for rows in self.budgets():
-            known, step = np.unique(np.concatenate([steps, rows.step]), return_inverse=True)
+            known, step = number_values(np.concatenate([steps, rows.step]))
             before, own = np.split(step.reshape(-1), [len(steps)])
             cells = np.concatenate([(before[:, None] * count + np.arange(count)).reshape(-1), own * count + rows.cause])
             of_cells = sum_by(cells, np.concatenate([sums.reshape(-1), rows.time_ps]), len(known) * count)

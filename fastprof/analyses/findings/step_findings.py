@@ -27,7 +27,7 @@ from fastprof.derive.communication.communication_remarks import describe_delay, 
 from fastprof.derive.devices.communication_kinds import BETWEEN_DEVICES
 from fastprof.derive.steps.step_database import count_steps_per_batch
 from fastprof.derive.steps.stragglers import count_as_slow
-from fastprof.schema.columns import sum_by
+from fastprof.schema.columns import number_values, sum_by
 from fastprof.schema.value_classes import dataclass
 from fastprof.wording import quantities
 from fastprof.wording.quantities import count_noun, format_measure, format_time
@@ -379,7 +379,7 @@ def _measure_collectives(facts: DiagnosisFacts) -> _CollectiveTime | None:
     every, parts = facts.gaps, []
     steps = np.unique(np.concatenate([np.zeros(0, np.int64), *(rows.step for rows in facts.budgets(COMMUNICATION))]))
     for rows in facts.budgets(COMMUNICATION):
-        own, device = np.unique(rows.device, return_inverse=True)
+        own, device = number_values(rows.device)
         cell = np.searchsorted(steps, rows.step) * len(own) + device.reshape(-1)
         parts.append((own, sum_by(cell, rows.time_ps, len(steps) * len(own)).reshape(len(steps), len(own))))
     devices = np.concatenate([np.zeros(0, np.int32), *(own for own, _ in parts)])

@@ -47,10 +47,13 @@ from fastprof.schema.columns import (
     Int32s,
     Int64s,
     add_durations,
+    find_last_started,
     measure_covered_time,
     merge_spans,
     multiply_exactly,
     number_distinct_rows,
+    number_values,
+    sort_rows,
     sum_by,
     summarize_by,
     take_rows,
@@ -96,7 +99,7 @@ def _measure_clock_lead(events: HostEvents, spans: DeviceSpans, times: Int64s) -
     if not ahead.any():
         return np.zeros(len(times), np.int64)
     order = sort_op_events(events, spans.plane)  # only cores of TPUs have a clock of their own
-    place = np.maximum(np.searchsorted(own.start_ps[order], times, side="right") - 1, 0)
+    place = np.maximum(find_last_started(own.start_ps[order], times), 0)
     found: Int64s = ahead[order][place]
     return found
 
@@ -288,7 +291,7 @@ def _find_annotations(host: Host, group_id: Int32s, steps: Int64s) -> tuple[_Ann
     rows = np.flatnonzero(origins.of(Origin.USER)).astype(np.int32)
     starts = np.array([line.first for line in origins.lines if line.last > line.first] or [0], np.int64)
     titles = [line.name for line in origins.lines if line.last > line.first]
-    thread = np.searchsorted(starts, rows, side="right") - 1
+    thread = find_last_started(starts, rows)
     start, duration = events.start_ps[rows], np.maximum(events.duration_ps[rows], 0)
     beside = np.zeros(len(events), np.uint8)
     at, values = events.ints("_a")
@@ -298,7 +301,7 @@ def _find_annotations(host: Host, group_id: Int32s, steps: Int64s) -> tuple[_Ann
     beside = np.ascontiguousarray(beside[rows])
     _, _, self_ps = nest_events(start, duration, beside, of_lines, host.workers, events.slack_ps)
     numbers: dict[str, int] = {}
-    metas, place = np.unique(events.meta[rows], return_inverse=True)
+    metas, place = number_values(events.meta[rows])
     number_of = np.array([numbers.setdefault(events.names[one], len(numbers)) for one in metas.tolist()], np.int64)
     name = number_of[place.reshape(-1)] if len(rows) else np.zeros(0, np.int64)
     first = np.full(len(numbers), len(rows), np.int64)
@@ -312,7 +315,7 @@ def _find_annotations(host: Host, group_id: Int32s, steps: Int64s) -> tuple[_Ann
 def _sum_annotations(
     seen: _AnnotationEvents, group: Int64s, devices: list[DeviceKinds], run: tuple[int, int]
 ) -> AnnotationTimes:
-    order = np.lexsort((group, seen.name))
+    order = sort_rows(seen.name, group)
     fresh = np.ones(len(order), np.bool_)
     fresh[1:] = (np.diff(seen.name[order]) != 0) | (np.diff(group[order]) != 0)
     row = np.empty(len(order), np.int64)
@@ -360,7 +363,7 @@ def _sum_annotations(
 
 def merge_spans_by_key(key: Int64s, start: Int64s, end: Int64s) -> tuple[Int64s, DisjointSpans]:
     """When any span of a key lasts, for each key: its stretches, and the key of each."""
-    order = np.lexsort((start, key))
+    order = sort_rows(key, start)
     key, start, end = key[order], start[order], end[order]
     n = len(order)
     by_end = np.argsort(end, kind="stable")
@@ -490,7 +493,7 @@ TABLES: Final = {one.name: one for one in (_ANNOTATIONS, _STEPS, GPU_ANNOTATIONS
 def make_annotations_table(hosts: Sequence[HostAnnotations]) -> pa.Table:
     parts = []
     for host in hosts:
-        order = np.lexsort((host.whole.first_ps, -host.whole.total_ps))
+        order = sort_rows(-host.whole.total_ps, host.whole.first_ps)
         whole = _take_rows(host.whole, order)
         parts.append(AnnotationRows(host, whole, np.full(len(order), NO_STEP, np.int64)))
     return _ANNOTATIONS.of_parts(parts)
@@ -503,7 +506,7 @@ def make_annotation_steps_table(hosts: Sequence[HostAnnotations], database: Step
 def _list_by_step(hosts: Sequence[HostAnnotations], database: StepDatabase) -> Iterator[AnnotationRows]:
     for place, host in enumerate(hosts):
         step = find_session_steps(database, place, host.by_step.group)
-        order = np.lexsort((host.by_step.first_ps, step, step == NO_STEP))
+        order = sort_rows(step == NO_STEP, step, host.by_step.first_ps)
         yield AnnotationRows(host, _take_rows(host.by_step, order), database.numbers_of(step[order]))
 
 

@@ -43,8 +43,10 @@ from fastprof.schema.columns import (
     Int64s,
     Records,
     create_empty_spans,
+    find_last_started,
     measure_covered_time,
     merge_spans,
+    sort_rows,
 )
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents
@@ -89,7 +91,7 @@ class ConcurrentWork:
         rows = np.flatnonzero(np.isin(pieces["cause"], _WAIT_NUMBERS) & (pieces["row"] >= 0))
         begin, length = pieces["begin"][rows], pieces["end"][rows] - pieces["begin"][rows]
         if ahead_ps is not None:
-            shift = ahead_ps[np.searchsorted(start_ps, begin, side="right") - 1]
+            shift = ahead_ps[find_last_started(start_ps, begin)]
             found[rows] = measure_covered_time(self.host, begin + shift, length)
         elif len(rows):
             (one, until), (other, last) = self.host, self.devices
@@ -116,7 +118,7 @@ class WorkBesideTraining:
         own = device.ran.events
         known = find_launches(events, own.rows.astype(np.int64)).row
         start = np.where(known >= 0, events.start_ps[known], np.iinfo(np.int64).min)
-        place = np.searchsorted(self.work.begin_ps, start, side="right") - 1
+        place = find_last_started(self.work.begin_ps, start)
         inside = (place >= 0) & (start < self.work.end_ps[place])
         begin, end = self.work.end_ps.copy(), self.work.end_ps.copy()
         begin[place[inside]] = np.iinfo(np.int64).max
@@ -140,17 +142,17 @@ class WorkBesideTraining:
         begin = np.maximum(begin, np.append(begin[:1], np.maximum.accumulate(end)[:-1]))
         end = np.maximum(begin, end)
         bounds = np.unique(np.concatenate([begin, end]))
-        at = np.searchsorted(pieces["begin"], bounds, side="right") - 1
+        at = find_last_started(pieces["begin"], bounds)
         cuts = (at >= 0) & (bounds > pieces["begin"][at]) & (bounds < pieces["end"][at]) & chosen[at]
         of = np.concatenate([np.arange(len(pieces)), at[cuts]])
         starts = np.concatenate([pieces["begin"], bounds[cuts]])
-        order = np.lexsort((starts, of))
+        order = sort_rows(of, starts)
         found: Records = pieces[of[order]]
         starts = starts[order]
         found["begin"] = starts
         again = of[order][1:] == of[order][:-1]
         found["end"][:-1][again] = starts[1:][again]
-        span = np.searchsorted(begin, starts, side="right") - 1
+        span = find_last_started(begin, starts)
         inside = chosen[of[order]] & (span >= 0) & (starts < end[span])
         found["cause"][inside] = self.cause[span[inside]]
         found["row"][inside] = self.work.row[span[inside]]

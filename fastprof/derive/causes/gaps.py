@@ -56,8 +56,10 @@ from fastprof.schema.columns import (
     Records,
     UInt8s,
     add_durations,
+    find_last_started,
     measure_covered_time,
     merge_spans,
+    number_values,
     take_rows,
 )
 from fastprof.schema.value_classes import dataclass
@@ -103,7 +105,7 @@ def mark_lost_time(events: HostEvents, device: DeviceTime, pieces: Records, caus
     after = np.minimum(np.append(called, _LAST)[place], device.end_ps[idle])
     some = np.searchsorted(lost_ps, after) > np.searchsorted(lost_ps, before, side="right")
     begins, ends = device.start_ps[idle[some]], device.end_ps[idle[some]]
-    at = np.searchsorted(begins, pieces["begin"], side="right") - 1
+    at = find_last_started(begins, pieces["begin"])
     within = (at >= 0) & (pieces["end"] <= np.append(ends, _FIRST)[at])
     pieces = pieces.copy()
     pieces["cause"][within], pieces["row"][within] = cause, -1
@@ -484,7 +486,7 @@ def longest_loading(events: HostEvents, causes: HostCauses, host: Records) -> tu
 
 def _match_names(events: HostEvents, row: Int64s, says: Callable[[str], bool]) -> Bools:
     """What a question about the names of these events is answered with."""
-    metas, place = np.unique(events.meta[row], return_inverse=True)
+    metas, place = number_values(events.meta[row])
     answers = np.array([says(events.names[meta]) for meta in metas.tolist()], np.bool_)
     return answers[place.reshape(-1)] if len(metas) else np.zeros(0, np.bool_)
 
@@ -493,7 +495,7 @@ def _find_innermost(events: HostEvents, causes: HostCauses, row: Int64s, time: I
     """The last event that has begun at a time on the thread of each row."""
     lines = sorted(causes.lines, key=lambda line: line.first)
     firsts = np.array([line.first for line in lines])
-    of = np.searchsorted(firsts, row, side="right") - 1
+    of = find_last_started(firsts, row)
     at = np.empty(len(row), np.int64)
     for number in np.unique(of).tolist():
         line, mine = lines[number], of == number

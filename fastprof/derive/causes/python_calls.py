@@ -47,7 +47,17 @@ from fastprof.derive.steps.event_origin import (
 from fastprof.derive.steps.host_causes import DRIVER
 from fastprof.derive.steps.spans import find_schedulers
 from fastprof.derive.steps.step_source import AUTO
-from fastprof.schema.columns import Bools, Int32s, Int64s, UInt8s, add_durations, sum_by, sum_exactly
+from fastprof.schema.columns import (
+    Bools,
+    Int32s,
+    Int64s,
+    UInt8s,
+    add_durations,
+    number_values,
+    sort_rows,
+    sum_by,
+    sum_exactly,
+)
 from fastprof.schema.tables import Column, Count, Picoseconds, Share, String, TableSchema, Text
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents, Line
@@ -187,7 +197,7 @@ def _label_calls(events: HostEvents, origins: EventOrigins, folded: dict[str, st
     shown = (folded.get(name) or strip_address(name) for name in events.names)
     of_meta = np.array([numbers.setdefault(name, len(numbers)) for name in shown], np.int64)
     kind = np.where(origins.origin == Origin.NONE, KERNEL, _KIND_OF_ORIGIN[origins.origin]).astype(np.int64)
-    keys, label = np.unique(of_meta[events.meta] * len(KINDS) + kind, return_inverse=True)
+    keys, label = number_values(of_meta[events.meta] * len(KINDS) + kind)
     names = list(numbers)
     return (
         [names[key] for key in (keys // len(KINDS)).tolist()],
@@ -312,7 +322,7 @@ def _sum_functions(
     waited = in_one & waiting[seen.label[waits]]
     frames = np.flatnonzero(seen.is_frame)
     base = len(names)
-    keys, place = np.unique(seen.thread[frames] * base + seen.label[frames], return_inverse=True)
+    keys, place = number_values(seen.thread[frames] * base + seen.label[frames])
     of_frame = np.full(len(frame) + 1, -1, np.int64)
     of_frame[frames] = place.reshape(-1)
     of = of_frame[frame]
@@ -360,7 +370,7 @@ def _sum_calls_between(seen: _TracedEvents, frame: Int64s) -> CallerSums:
     caller = np.where(up < 0, -1, np.append(frame, -1)[up])
     labels = np.append(seen.label, -1)
     base = int(seen.label.max()) + 2
-    keys, place = np.unique((labels[caller] + 1) * base + seen.label[frames], return_inverse=True)
+    keys, place = number_values((labels[caller] + 1) * base + seen.label[frames])
     sums = sum_by(place.reshape(-1), seen.duration_ps[frames], len(keys), TIMES)
     calls = np.bincount(place.reshape(-1), minlength=len(keys)).astype(np.int64)
     return CallerSums(keys // base - 1, keys % base, calls, sums)
@@ -551,7 +561,7 @@ def make_thread_function_rows(hosts: Sequence[PythonCalls]) -> Iterator[SimpleNa
     """By host, thread after thread, most self time first."""
     for host in hosts:
         functions = host.functions
-        order = np.lexsort((functions.label, -functions.self_ps, functions.thread))
+        order = sort_rows(functions.thread, -functions.self_ps, functions.label)
         yield SimpleNamespace(
             host=host.host,
             thread=[host.threads[one] for one in functions.thread[order].tolist()],

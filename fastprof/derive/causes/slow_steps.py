@@ -23,7 +23,16 @@ from fastprof.derive.steps.grouping import Groups
 from fastprof.derive.steps.step_database import OWN_CATEGORIES, StepDatabase
 from fastprof.derive.steps.step_figures import break_down_cores, fit_parts
 from fastprof.derive.steps.step_source import StepSource
-from fastprof.schema.columns import ArrayRows, Bools, Int32s, Int64s, add_durations
+from fastprof.schema.columns import (
+    ArrayRows,
+    Bools,
+    Int32s,
+    Int64s,
+    add_durations,
+    number_values,
+    reduce_runs,
+    sort_rows,
+)
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents, Line
 from fastprof.wording import quantities
@@ -46,12 +55,12 @@ def find_main_programs(groups: Groups, steps: Int64s) -> Int64s:
     group = groups.group_id[rows].astype(np.int64)
     place = np.minimum(np.searchsorted(steps[order], group), len(steps) - 1)
     ours = steps[order][place] == group
-    known, program = np.unique(program[ours], return_inverse=True)
-    pairs, pair = np.unique(place[ours] * max(len(known), 1) + program.reshape(-1), return_inverse=True)
+    known, program = number_values(program[ours])
+    pairs, pair = number_values(place[ours] * max(len(known), 1) + program.reshape(-1))
     time = np.zeros(len(pairs), np.int64)
     np.add.at(time, pair.reshape(-1), events.duration_ps[rows[ours]])
     step, program = np.divmod(pairs, max(len(known), 1))
-    longest_last = np.lexsort((time, step))
+    longest_last = sort_rows(step, time)
     found[order[step[longest_last]]] = program[longest_last]
     return found
 
@@ -81,7 +90,7 @@ def _select_devices(events: HostEvents, rows: Int32s, values: Int64s) -> tuple[I
 
 def _number_texts(numbers: Int64s, text: Callable[[int], str]) -> Int64s:
     """Numbers of texts, the same for equal texts."""
-    known, place = np.unique(numbers, return_inverse=True)
+    known, place = number_values(numbers)
     first: dict[str, int] = {}
     same = np.array([first.setdefault(text(one), one) for one in known.tolist()], np.int64)
     return same[place.reshape(-1)]
@@ -327,12 +336,12 @@ def _sum_times_by_name(events: HostEvents, steps: Int64s, begin: Int64s, end: In
     event, place, time = event[counts], place[counts], time[counts]
     name = kind[event] * (len(events.names) + 1) + _find_first_of_name(events, meta)[event] + 1  # 0: it has no name
     on_line = np.repeat(np.arange(len(lines)), np.diff(first_of_line))[event]
-    keys, number = np.unique((name * len(order) + place) * len(lines) + on_line, return_inverse=True)
+    keys, number = number_values((name * len(order) + place) * len(lines) + on_line)
     total = np.zeros(len(keys), np.int64)
     np.add.at(total, number.reshape(-1), time)
     keys //= max(len(lines), 1)
     first = np.flatnonzero(np.diff(keys, prepend=-1))
-    keys, total = keys[first], np.maximum.reduceat(total, first) if len(first) else total
+    keys, total = keys[first], reduce_runs(np.maximum, total, first)
     name, place = np.divmod(keys, len(order))
     kind, name = np.divmod(name, len(events.names) + 1)
     return _NameTimes(name - 1, kind, order[place], total)
@@ -401,7 +410,7 @@ def _find_meetings(start: Int64s, stop: Int64s, begin: Int64s, end: Int64s) -> t
 
 def _classify_events(events: HostEvents, rows: Int64s, meta: Int64s, device: Bools) -> Int64s:
     """The kind of each event; -1: a marker of steps, or waiting for what takes the time."""
-    used, number = np.unique(meta, return_inverse=True)
+    used, number = number_values(meta)
     of_category = kinds_by_category(events)
     by_name = np.array([_classify_name(events.names[one], of_category[one]) for one in used.tolist()], np.int64)
     kind = np.where(device, _OP, by_name[number.reshape(-1)])
@@ -433,7 +442,7 @@ def _compare_names(times: _NameTimes, late: Int64s, usual: Int64s, duration: Int
     )
     rows = np.flatnonzero(np.isin(times.step, late) & (times.time_ps > most_usual) & (times.time_ps > expected))
     difference = times.time_ps[rows] - expected[rows]
-    rows = rows[np.lexsort((-difference, times.kind[rows], times.step[rows]))]
+    rows = rows[sort_rows(times.step[rows], times.kind[rows], -difference)]
     step, kind = times.step[rows], times.kind[rows]
     first = np.append(True, (step[1:] != step[:-1]) | (kind[1:] != kind[:-1]))[: len(rows)]
     rows, step = rows[first], step[first]
@@ -450,7 +459,7 @@ def _find_usual_times(times: _NameTimes, steps: Int64s, place: int) -> Int64s:
     ]
     name = np.cumsum(fresh) - 1
     here = np.flatnonzero(np.isin(times.step, steps))
-    here = here[np.lexsort((times.time_ps[here], name[here]))]
+    here = here[sort_rows(name[here], times.time_ps[here])]
     count = np.bincount(name[here], minlength=int(fresh.sum()))
     own = place - (len(steps) - count)
     begins = np.cumsum(count) - count
@@ -479,4 +488,4 @@ def _make_rows(
 
 
 def _sort_rows(rows: Differences) -> Differences:
-    return rows[np.lexsort((rows.kind, rows.usual_ps - rows.time_ps, rows.step))]
+    return rows[sort_rows(rows.step, rows.usual_ps - rows.time_ps, rows.kind)]

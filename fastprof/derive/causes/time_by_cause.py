@@ -14,7 +14,17 @@ from fastprof.derive.causes.gaps import GAP, NO_CAUSE, DeviceGaps
 from fastprof.derive.devices.run_environment import HostDevices, count_by_host
 from fastprof.derive.ops.device_time import COMMUNICATION, COMPUTE, KINDS, DeviceTime, Transfer
 from fastprof.derive.ops.record_checks import HostRecords, explain_missing_records
-from fastprof.schema.columns import ArrayRows, Int32s, Int64s, Objects, Records, UInt8s, sum_by
+from fastprof.schema.columns import (
+    ArrayRows,
+    Int32s,
+    Int64s,
+    Objects,
+    Records,
+    UInt8s,
+    find_last_started,
+    sort_rows,
+    sum_by,
+)
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_spill import Stored
 
@@ -238,7 +248,7 @@ class SessionBudget:
     def largest(self, most: int) -> LargestGaps:
         """The longest pieces of all hosts."""
         rows = LargestGaps.joined([LargestGaps.none(), *(_get_rows(one.largest) for one in self.parts)])
-        return rows[np.lexsort((rows.start_ps, rows.device, -rows.duration_ps))[:most]]
+        return rows[sort_rows(-rows.duration_ps, rows.device, rows.start_ps)[:most]]
 
 
 _TOGETHER: Final = 32
@@ -276,7 +286,7 @@ def merge_rows(rows: Budget, events: Objects) -> tuple[Budget, Objects]:
 
 def _number_alike(*keys: Int64s | Int32s | UInt8s) -> tuple[Int32s, int]:
     """The place of each row among the distinct ones, in the order of the keys, and how many these are."""
-    order = np.lexsort(keys[::-1])
+    order = sort_rows(*keys)
     fresh = np.ones(len(order), np.bool_)
     fresh[1:] = np.logical_or.reduce([key[order[1:]] != key[order[:-1]] for key in keys])
     place = np.empty(len(order), np.int32)
@@ -360,9 +370,9 @@ def _explain_causes(rows: Records, device: Int32s, explained: ExplainedTime) -> 
 def _choose_explanations(rows: CauseTimes, explained: ExplainedTime) -> Objects:
     """The explanation of each row with the most time; None: none."""
     known = explained[explained.event != None]  # noqa: E711  by element
-    known = known[np.lexsort((known.time_ps, _number_places(known)))]
+    known = known[sort_rows(_number_places(known), known.time_ps)]
     places, wanted = _number_places(known), _number_places(rows)
-    at = np.searchsorted(places, wanted, side="right") - 1
+    at = find_last_started(places, wanted)
     found = _make_objects([None] * len(rows))
     has = (at >= 0) & (places[np.maximum(at, 0)] == wanted) if len(known) else np.zeros(len(rows), np.bool_)
     found[has] = known.event[at[has]]
@@ -461,7 +471,7 @@ def _describe_largest(
 ) -> LargestGaps:
     duration = pieces["end"] - pieces["begin"]
     lines = [line for line in events.lines if line.last > line.first]
-    of = np.searchsorted([line.first for line in lines], pieces["row"], side="right") - 1
+    of = find_last_started([line.first for line in lines], pieces["row"])
     thread = [None if place < 0 else lines[place].name for place in of.tolist()]
     before, after = _make_objects([None] * len(pieces)), _make_objects([None] * len(pieces))
     for number in np.unique(device).tolist() if neighbours else ():
@@ -488,7 +498,7 @@ def _find_neighbours(events: HostEvents, device: DeviceTime, start: Int64s, end:
     """The names of what the device ended last before these times, and of what it began first after those."""
     own = device.ran.events
     by_end, by_start = (np.argsort(times, kind="stable") for times in (own.end_ps, own.start_ps))
-    before = np.searchsorted(own.end_ps[by_end], start, side="right") - 1
+    before = find_last_started(own.end_ps[by_end], start)
     after = np.searchsorted(own.start_ps[by_start], end)
     return _get_names(events, own.rows, by_end, before), _get_names(events, own.rows, by_start, after)
 

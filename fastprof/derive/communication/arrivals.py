@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from fastprof.derive.communication.communication_sums import narrow_column
 from fastprof.derive.communication.flights import NO_BYTES, Flights
-from fastprof.schema.columns import Bools, Int32s, Int64s
+from fastprof.schema.columns import Bools, Int32s, Int64s, number_values, sort_rows
 from fastprof.schema.value_classes import dataclass
 
 MOST_BYTES = 600 << 20
@@ -117,9 +117,9 @@ def join_arrivals(parts: Sequence[DeviceArrivals], teams: Sequence[Int64s], *, s
     )
     device = np.repeat(np.arange(len(parts)), [len(part.op) for part in parts])
     team = np.concatenate([np.zeros(0, np.int64), *teams])
-    groups, group = np.unique(group, return_inverse=True)
+    groups, group = number_values(group)
     op, group, device, team = (narrow_column(column) for column in (op, group.reshape(-1), device, team))
-    rows = np.lexsort((begin, device, group, op))
+    rows = sort_rows(op, group, device, begin)
     rows = rows[team[rows] >= 0]
     size = size if sized and (size != NO_BYTES).any() else size[:0]
     return HostArrivals(

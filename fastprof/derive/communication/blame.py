@@ -22,7 +22,7 @@ from fastprof.derive.communication.clocks import (
     find_median_of_others,
     measure_gaps,
 )
-from fastprof.schema.columns import Bools, Int64s, sum_by
+from fastprof.schema.columns import Bools, Int64s, sort_rows, sum_by
 from fastprof.schema.value_classes import dataclass
 
 LEAST_SHARE: Final = 0.01
@@ -119,7 +119,7 @@ class _MeetingLinks:
 
 
 def _find_previous(rows: MeetingRows) -> Int64s:
-    order = np.lexsort((rows.begin_ps, rows.end_ps, rows.host))
+    order = sort_rows(rows.host, rows.end_ps, rows.begin_ps)
     previous = np.full(len(rows), -1, np.int64)
     bounds = np.flatnonzero(np.diff(rows.host[order], prepend=-1, append=-1))
     for first, last in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):

@@ -22,7 +22,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from fastprof.schema.columns import Bools, Float64s, Int64s
+from fastprof.schema.columns import Bools, Float64s, Int64s, number_values, sort_rows
 from fastprof.schema.value_classes import dataclass
 
 MOST_DRIFT: Final = 50e-6
@@ -120,7 +120,7 @@ def sort_meeting_rows(rows: MeetingRows) -> MeetingRows:
         same = host[1:] == host[:-1]
         later = (begin[1:] > begin[:-1]) | ((begin[1:] == begin[:-1]) & (end[1:] >= end[:-1]))
         ordered &= bool((np.where(same, later, host[1:] > host[:-1])).all())
-    return rows if ordered else rows.take(np.lexsort((rows.end_ps, rows.begin_ps, rows.host)))
+    return rows if ordered else rows.take(sort_rows(rows.host, rows.begin_ps, rows.end_ps))
 
 
 _STRETCH: Final = 1 << 16
@@ -214,7 +214,7 @@ def _find_most(place: Int64s, values: Int64s, count: int) -> Int64s:
 
 def find_medians(place: Int64s, values: Int64s, count: int) -> Int64s:
     """The lower of the two in the middle."""
-    order = np.lexsort((values, place))
+    order = sort_rows(place, values)
     many = np.bincount(place, minlength=count)
     first = np.cumsum(many) - many
     at = np.minimum(first + (many - 1) // 2, max(len(order) - 1, 0))
@@ -232,7 +232,7 @@ def find_median_of_others(meeting: Int64s, values: npt.NDArray[Any]) -> npt.NDAr
     values    1   2   4   8   9          place of the middle: 2
     others    6   6   5   3   3          of 2, 4, 8, 9: (4 + 8) / 2; of 1, 2, 8, 9: (2 + 8) / 2
     """
-    order = np.lexsort((values, meeting))
+    order = sort_rows(meeting, values)
     ordered = values[order]
     many = np.bincount(meeting)
     many = many[many > 0]
@@ -263,7 +263,7 @@ class _PlaceMedians:
         self._high = np.minimum(first + self.many // 2, last)
 
     def of(self, values: Float64s) -> Float64s:
-        ordered = values[np.lexsort((values, self.place))]
+        ordered = values[sort_rows(self.place, values)]
         return np.asarray((ordered[self._low] + ordered[self._high]) / 2)
 
 
@@ -275,7 +275,7 @@ class _RobustLines:
 
     def __init__(self, rows: MeetingRows, start: Int64s, reference: Int64s) -> None:
         self.host, self.reference, self.count = rows.host, reference, len(reference)
-        met, meeting = np.unique(rows.meeting, return_inverse=True)
+        met, meeting = number_values(rows.meeting)
         self.meeting = meeting.reshape(-1)
         about = rows.end_ps - start[rows.host]
         base = _find_least(self.meeting, about, len(met))
@@ -369,7 +369,7 @@ def _fit_lines(
     hosts = np.arange(len(reference))
     shown = np.rint(line.offset).astype(np.int64)
     met = np.bincount(rows.host, minlength=len(hosts)) > 0
-    _, part = np.unique(reference[met], return_inverse=True)
+    _, part = number_values(reference[met])
     parts = np.full(len(hosts), -1, np.int64)
     parts[met] = part.reshape(-1)
     at = start + line.middle_ps[reference] + shown if len(rows) else start

@@ -37,7 +37,7 @@ from fastprof.derive.steps.device_steps import read_core_details
 from fastprof.errors import CaptureError
 from fastprof.hlo.message import Message
 from fastprof.hlo.shapes import Expression, Leaf, Value, read_expression
-from fastprof.schema.columns import Int32s, Int64s
+from fastprof.schema.columns import Int32s, Int64s, sort_rows
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents, Plane
 from fastprof.wording.patterns import compile_late
@@ -300,7 +300,7 @@ def find_offsets_ps(zeros_ns: Sequence[int | None]) -> list[int] | None:
 
 def match_concurrent(series: Int64s, device: Int32s, begin_ps: Int64s, end_ps: Int64s) -> Int64s:
     """A number for each occurrence, equal for those of a series that go on at once on different devices."""
-    order = np.lexsort((end_ps, begin_ps, series)).tolist()
+    order = sort_rows(series, begin_ps, end_ps).tolist()
     number, count, members = np.zeros(len(order), np.int64), -1, set[int]()
     of, until = None, 0
     rows = zip(series[order].tolist(), device[order].tolist(), begin_ps[order].tolist(), end_ps[order].tolist(),

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from fastprof.derive.communication.flights import NO_BYTES, Flights, Operation, Operations, SpanSums
 from fastprof.derive.devices.communication_kinds import KINDS
-from fastprof.schema.columns import Bools, Int64s, sum_by, summarize_by
+from fastprof.schema.columns import Bools, Int64s, find_last_started, number_values, sum_by, summarize_by
 from fastprof.schema.value_classes import dataclass
 
 Column = npt.NDArray[Any]
@@ -77,7 +77,7 @@ class StepNumbers:
         """The steps of groups; -1: none."""
         order = np.argsort(self._group, kind="stable")
         ordered = self._group[order]
-        at = np.searchsorted(ordered, groups, side="right") - 1
+        at = find_last_started(ordered, groups)
         known = (at >= 0) & (groups >= 0)
         known[known] = ordered[at[known]] == groups[known]
         step = np.full(len(groups), -1, np.int64)
@@ -181,7 +181,7 @@ class OperationSums:
         """Of all devices, or hosts, together."""
         columns = {name: np.concatenate([np.zeros(0, np.int64), *(getattr(one, name) for one in devices)])
                    for name in cls.__slots__}  # fmt: skip
-        op, row = np.unique(columns.pop("op"), return_inverse=True)
+        op, row = number_values(columns.pop("op"))
         count, row = len(op), row.reshape(-1)
         order = np.argsort(row, kind="stable")
         first = np.searchsorted(row[order], np.arange(count))
@@ -299,7 +299,7 @@ class HostStepCosts:
     def of(cls, devices: Sequence[DeviceStepSums]) -> HostStepCosts:
         sums = join_sums([one.sums for one in devices])
         every = np.concatenate([np.zeros(0, np.int64), *(one.group for one in devices)])
-        group, row = np.unique(every[every >= 0], return_inverse=True)
+        group, row = number_values(every[every >= 0])
         row, count = row.reshape(-1), len(group)
         exposed = sums.exposed_ps[every >= 0]
         columns = (
@@ -351,7 +351,7 @@ class SessionStepCosts:
     def add(self, one: HostStepCosts, numbers: StepNumbers) -> None:
         step = numbers.of(one.group.astype(np.int64))
         known = step >= 0
-        own, place = np.unique(step[known], return_inverse=True)
+        own, place = number_values(step[known])
         every = np.union1d(self._step, own)
         before, now = np.searchsorted(every, self._step), np.searchsorted(every, own)[place.reshape(-1)]
         self._step = every

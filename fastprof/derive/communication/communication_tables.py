@@ -28,7 +28,7 @@ from fastprof.derive.communication.flights import NO_BYTES, WHAT, Operation, Spa
 from fastprof.derive.communication.host_communication import CommunicatingDevice, HostCommunication
 from fastprof.derive.communication.meetings import Meetings
 from fastprof.derive.devices.communication_kinds import BETWEEN_DEVICES, KINDS, SCOPES, WITH_HOST, WITHIN_DEVICE
-from fastprof.schema.columns import Float64s, Int64s, number_keys, sum_by, sum_exactly
+from fastprof.schema.columns import Float64s, Int64s, number_keys, sort_rows, sum_by, sum_exactly
 from fastprof.schema.tables import (
     Bytes,
     Column,
@@ -163,7 +163,7 @@ def make_blame(names: Sequence[str], seen: Clocks | None, found: Blame | None) -
     if seen is None or found is None:
         return _BLAME.empty()
     host = np.flatnonzero(found.meetings)
-    host = host[np.lexsort((-found.on_path_ps[host], -found.excess_ps[host]))]
+    host = host[sort_rows(-found.excess_ps[host], -found.on_path_ps[host])]
     path = np.zeros(max(seen.parts, 1), np.int64)
     for one in found.paths:
         path[one.part] = one.time_ps
@@ -188,11 +188,11 @@ def make_host_steps(
     host, of = np.zeros(count, np.int64), np.zeros(count, np.int64)
     host[cell], of[cell] = rows.host, step[rows.meeting]
     work = sum_by(cell, np.maximum(found.work, 0), count)
-    order = np.lexsort((work, of))
+    order = sort_rows(of, work)
     many = np.unique(of[order], return_index=True, return_counts=True)
     usual = work[order][many[1] + (many[2] - 1) // 2]
     beyond = np.maximum(work - usual[np.searchsorted(many[0], of)], 0)
-    shown = np.lexsort((host, of))
+    shown = sort_rows(of, host)
     return _HOST_STEPS.of(SimpleNamespace(
         names=names,
         host=host[shown],
@@ -572,7 +572,7 @@ def make_operations(ran: OperationSums, every: MergedOperations) -> pa.Table:
         return _OPERATIONS.empty()
     ops = [every.every[one] for one in ran.op.tolist()]
     sums = {name: getattr(ran, name).astype(np.int64) for name in OperationSums.__slots__}
-    order = np.lexsort((-sums["time_ps"], -sums["exposed_ps"]))
+    order = sort_rows(-sums["exposed_ps"], -sums["time_ps"])
     payloads = [parse_payload(one.kind, one.text) if one.text else NO_PAYLOAD for one in ops]
     payloads = [
         replace(shape, size=one.group_size) if one.group_size else shape
@@ -679,7 +679,7 @@ def make_stragglers(devices: Devices, found: Meetings) -> pa.Table:
     caused = sum_by(found.last[came_last], np.maximum(found.wait_ps[came_last], 0), count)
     last = np.bincount(found.last[came_last], minlength=count)
     rows = np.flatnonzero(attended.meetings)
-    rows = rows[np.lexsort((-last[rows], -caused[rows]))]
+    rows = rows[sort_rows(-caused[rows], -last[rows])]
     return _STRAGGLERS.of(SimpleNamespace(
         devices=devices,
         device=rows,

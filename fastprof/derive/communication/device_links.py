@@ -24,7 +24,7 @@ from fastprof.derive.communication.communication_sums import Column, OperationSu
 from fastprof.derive.communication.flights import NO_BYTES, Direct, Flights, Operation
 from fastprof.derive.devices.communication_kinds import CommunicationKind
 from fastprof.hlo.shapes import read_expression
-from fastprof.schema.columns import Bools, Int64s, number_distinct_rows, sum_by
+from fastprof.schema.columns import Bools, Int64s, number_distinct_rows, sort_rows, sum_by
 from fastprof.schema.value_classes import dataclass
 from fastprof.wording.patterns import compile_late
 
@@ -163,7 +163,7 @@ def _group_links(every: DeviceLinks, keys: Sequence[Int64s], *more: Int64s) -> l
     count = len(first)
     with np.errstate(divide="ignore", invalid="ignore"):
         rate = np.where((every.best_bytes >= 0) & (every.best_ps > 0), every.best_bytes / every.best_ps, -1.0)
-    order = np.lexsort((-rate, number))
+    order = sort_rows(number, -rate)
     best = order[np.searchsorted(number[order], np.arange(count))]
     lacks = np.bincount(number[every.bytes < 0], minlength=count) > 0
     lacks |= np.bincount(number, np.maximum(every.bytes, 0), count) > _MOST_BYTES
@@ -186,7 +186,7 @@ def measure_rates(moved: Int64s, time_ps: Int64s) -> Column:
 def sort_by_rate(moved: Int64s, time_ps: Int64s) -> Int64s:
     """The order of links: by bandwidth, those whose bandwidth is unknown last, by time."""
     rate = measure_rates(moved, time_ps)
-    return np.lexsort((-time_ps, np.where(np.isnan(rate), np.inf, rate)))
+    return sort_rows(np.where(np.isnan(rate), np.inf, rate), -time_ps)
 
 
 def _select_slowest(every: DeviceLinks, most: int) -> Int64s:
@@ -277,7 +277,7 @@ def list_links(hosts: Sequence[HostDeviceNames], kept: Sequence[HostLinks]) -> S
     other = ends.others(host, of["peer"], of["numbering"])
     sends = of["sends"] > 0
     source, target = np.where(sends, own, other), np.where(sends, other, own)
-    order = np.lexsort((sends, of["kind"], target, source))
+    order = sort_rows(source, target, of["kind"], sends)
     fresh = np.zeros(len(order), np.bool_)
     fresh[:1] = True
     for column in (source, target, of["kind"]):

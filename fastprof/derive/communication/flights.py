@@ -12,7 +12,7 @@ import numpy.typing as npt
 from fastprof._native.communication_kernels import SUM_KINDS, overlaps
 from fastprof.derive.devices.communication_kinds import KINDS, CommunicationKind
 from fastprof.derive.steps.spans import STRETCH as STRETCH
-from fastprof.schema.columns import Bools, Int32s, Int64s, Records, merge_spans, sum_by
+from fastprof.schema.columns import Bools, Int32s, Int64s, Records, merge_spans, number_values, sum_by
 from fastprof.schema.value_classes import dataclass
 
 TRANSFER: Final = np.dtype(
@@ -142,9 +142,9 @@ def measure_spans(
     """The sums of some spans of time, which may overlap; and the exposed and the hidden time of each flight, over all
     of the capture. ``kind_of_op``: numbers of kinds, by operation."""
     transfers, flight = _list_transfers(activity, kind_of_op)
-    kinds, place = np.unique(transfers["kind"], return_inverse=True)
+    kinds, place = number_values(transfers["kind"])
     transfers["kind"] = place.reshape(-1)
-    times, place = np.unique(np.concatenate([begin_ps, begin_ps + duration_ps]), return_inverse=True)
+    times, place = number_values(np.concatenate([begin_ps, begin_ps + duration_ps]))
     upto = np.zeros((len(times), SUM_KINDS + 3 * len(kinds)), np.int64)
     overlaps(activity.work, transfers, np.argsort(transfers["end"], kind="stable"), times, upto, len(kinds))
     begin, end = place.reshape(2, -1)

@@ -53,7 +53,15 @@ from fastprof.derive.steps.device_steps import is_derived
 from fastprof.derive.steps.spans import STRETCH
 from fastprof.derive.steps.step_database import EventType
 from fastprof.derive.steps.step_events import classify_gpu_name, find_only_gpu_collectives
-from fastprof.schema.columns import Bools, Int32s, Int64s, add_durations, merge_spans, number_distinct_rows
+from fastprof.schema.columns import (
+    Bools,
+    Int32s,
+    Int64s,
+    add_durations,
+    merge_spans,
+    number_distinct_rows,
+    number_values,
+)
 from fastprof.tables.host_events import HOST_THREADS, HostEvents, Plane, compute_once
 from fastprof.wording.patterns import compile_late
 
@@ -367,7 +375,7 @@ def _read_copies(events: HostEvents, plane: Plane, rows: Int64s) -> tuple[Int64s
     details = events.stat("memcpy_details").at(rows)
     has = np.flatnonzero((details.kind == records.STR) | (details.kind == records.REF))
     if len(has):
-        distinct, inverse = np.unique(details.value[has], return_inverse=True)
+        distinct, inverse = number_values(details.value[has])
         texts, inverse = events.all_texts(distinct), inverse.reshape(-1)
         targets = [_parse_target(text, plane) for text in texts]
         moved[has] = np.array([parse_copy_bytes(text) or NO_BYTES for text in texts], np.int64)[inverse]

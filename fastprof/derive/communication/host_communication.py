@@ -65,7 +65,7 @@ from fastprof.derive.steps.device_steps import is_derived
 from fastprof.derive.steps.grouping import find_step_markers
 from fastprof.derive.steps.step_database import SPARSE_CORE_IDS, StepDatabase, select_longest_markers
 from fastprof.derive.steps.step_events import find_host_collectives, find_only_gpu_collectives
-from fastprof.schema.columns import Bools, Int32s, Int64s, add_durations
+from fastprof.schema.columns import Bools, Int32s, Int64s, add_durations, find_last_started
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents, Plane, compute_once
 
@@ -399,7 +399,7 @@ def _extend_windows(events: HostEvents, groups: Groups, rows: Int64s, windows: _
     )
     until = np.append(begin[order[1:]], max(int(begin[last] + duration[last]), marker_end))
     start = events.start_ps[rows]
-    step = np.searchsorted(begin[order], start, side="right") - 1
+    step = find_last_started(begin[order], start)
     within = (step >= 0) & (start < until[step])
     end = np.minimum(add_durations(start, np.maximum(events.duration_ps[rows], 0)), until[step])
     place = order[step[within]]
@@ -412,7 +412,7 @@ def _find_groups_at(times: Int64s, windows: _StepWindows) -> Int64s:
     if not len(windows.group):
         return np.full(len(times), -1, np.int64)
     order = np.argsort(windows.begin_ps, kind="stable")
-    last = np.searchsorted(windows.begin_ps[order], times, side="right") - 1
+    last = find_last_started(windows.begin_ps[order], times)
     place = order[np.maximum(last, 0)]
     within = (last >= 0) & (times - windows.begin_ps[place] < windows.duration_ps[place])
     return np.where(within, windows.group[place], -1)

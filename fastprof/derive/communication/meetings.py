@@ -39,7 +39,16 @@ from fastprof.derive.communication.communication_sums import MergedOperations, S
 from fastprof.derive.communication.flights import NO_BYTES, Operation
 from fastprof.derive.communication.host_communication import HostCommunication
 from fastprof.derive.devices.communication_kinds import CommunicationKind
-from fastprof.schema.columns import Bools, Int32s, Int64s, number_keys, sum_by
+from fastprof.schema.columns import (
+    Bools,
+    Int32s,
+    Int64s,
+    find_last_started,
+    number_keys,
+    reduce_runs,
+    sort_rows,
+    sum_by,
+)
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_spill import Stored
 
@@ -119,7 +128,7 @@ class _Grouped:
         pairs = np.flatnonzero(fresh | _find_changes(found.host[self.order]))
         apart = _find_most(found.begin_ps[self.order], pairs) > _find_least(found.end_ps[self.order], pairs)
         self.together = np.ones(len(self.first), np.bool_)
-        self.together[np.searchsorted(self.first, pairs[apart], side="right") - 1] = False
+        self.together[find_last_started(self.first, pairs[apart])] = False
 
     def agreed(self, series: Int64s, count: int) -> Int64s:
         """How many occurrences of each series meet others."""
@@ -191,7 +200,7 @@ class MeetingBlock:
         self.host_count = np.diff(np.append(np.searchsorted(met.first_of_pair, first), len(met.first_of_pair)))
         self.begin_ps, last_begin = _find_least(rows.begin_ps, first), _find_most(rows.begin_ps, first)
         self.shortest_ps, self.longest_ps = _find_least(rows.duration_ps, first), _find_most(rows.duration_ps, first)
-        hidden = np.searchsorted(first, np.flatnonzero(~rows.blocks), side="right") - 1
+        hidden = find_last_started(first, np.flatnonzero(~rows.blocks))
         self.blocks = np.ones(len(first), np.bool_)
         self.blocks[hidden] = False
         alone = self.host_count == 1
@@ -237,11 +246,11 @@ class MeetingHosts:
 
 def _find_least(values: Int64s, first: Int64s) -> Int64s:
     """Of each stretch; ``first``: where they begin."""
-    return np.minimum.reduceat(values, first) if len(first) else values[:0]
+    return reduce_runs(np.minimum, values, first)
 
 
 def _find_most(values: Int64s, first: Int64s) -> Int64s:
-    return np.maximum.reduceat(values, first) if len(first) else values[:0]
+    return reduce_runs(np.maximum, values, first)
 
 
 def _find_first_where(wanted: Bools, first: Int64s) -> Int64s:
@@ -333,7 +342,7 @@ class SessionArrivals:
     def all_at_once(self) -> Occurrences:
         """By device, op, step and begin, with sizes: of all-to-all none, because ranks differ."""
         found = self._read(slice(0, len(self._many)), _ALL, None, self.compared())
-        return found.take(np.lexsort((found.begin_ps, found.step, found.op, found.device)))
+        return found.take(sort_rows(found.device, found.op, found.step, found.begin_ps))
 
     def _put_aside(self) -> None:
         self._pieces += [one._replace(rows=Stored(one.read())) for one in self._cut_batch()]
@@ -405,7 +414,7 @@ class SessionArrivals:
         if not len(stepless):
             return found
         of_none = found.take(stepless)
-        last = stepless[np.lexsort((of_none.begin_ps, of_none.op, of_none.device))]
+        last = stepless[sort_rows(of_none.device, of_none.op, of_none.begin_ps)]
         return found.take(np.concatenate([np.flatnonzero(found.step >= 0), last]))
 
     def _chosen(
@@ -533,7 +542,7 @@ class Meetings:
             many += len(block.op)
         self.attendance.done()
         of = {name: np.concatenate(columns.pop(name)) for name in _COLUMNS}
-        order = np.lexsort((of["begin_ps"], of["step"]))
+        order = sort_rows(of["step"], of["begin_ps"])
         self.step, self.number, self.op = of["step"][order], of["number"][order], of["op"][order]
         self.host_count, self.device_count = of["host_count"][order], of["device_count"][order]
         self.shortest_ps, self.longest_ps = of["shortest_ps"][order], of["longest_ps"][order]

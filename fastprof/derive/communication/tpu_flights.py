@@ -27,7 +27,19 @@ from fastprof.derive.devices.device_events import OP_LINES, OpEvents, join_array
 from fastprof.derive.ops.launches import ASYNC_LINE, find_latest_begin, find_part_before
 from fastprof.derive.ops.op_table import compute_span
 from fastprof.derive.steps.spans import STRETCH
-from fastprof.schema.columns import Bools, Int32s, Int64s, Records, UInt8s, sum_by, take_rows
+from fastprof.schema.columns import (
+    Bools,
+    Int32s,
+    Int64s,
+    Records,
+    UInt8s,
+    find_last_started,
+    number_owners,
+    number_values,
+    sort_rows,
+    sum_by,
+    take_rows,
+)
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents, Plane
 
@@ -83,7 +95,7 @@ def _sort_by_time(events: HostEvents, plane: Plane, found: OpEvents) -> tuple[In
     """The op events of each line by start, longer first, and where the lines are."""
     counts = [line.last - line.first for line in plane.lines if line.name in OP_LINES and line.last > line.first]
     lines = number_lines(np.array(counts, np.int64), np.zeros(len(counts), np.int64))
-    line = np.repeat(np.arange(len(counts)), counts)
+    line = number_owners(counts)
     start, duration = found.start_ps, found.duration_ps
     later = (start[1:] > start[:-1]) | (start[1:] == start[:-1]) & (duration[1:] <= duration[:-1])
     if (later | (line[1:] != line[:-1])).all():
@@ -93,7 +105,7 @@ def _sort_by_time(events: HostEvents, plane: Plane, found: OpEvents) -> tuple[In
         begins, lasts = start[order], duration[order]
         if not ((begins[1:] == begins[:-1]) & (lasts[1:] > lasts[:-1])).any():
             return order, lines
-    return np.lexsort((-duration, start, line)), lines
+    return sort_rows(line, start, -duration), lines
 
 
 # ---- flights
@@ -209,9 +221,9 @@ def _find_named(events: HostEvents, rows: Int64s, instruction: Int64s, known: In
     key = np.full(len(rows), -1, np.int64)
     if has.any():
         number, program = numbers[place[has]], known.program[instruction[has]]
-        texts, text = np.unique(number, return_inverse=True)
-        programs, of = np.unique(program, return_inverse=True)
-        distinct, inverse = np.unique(text.reshape(-1) * len(programs) + of.reshape(-1), return_inverse=True)
+        texts, text = number_values(number)
+        programs, of = number_values(program)
+        distinct, inverse = number_values(text.reshape(-1) * len(programs) + of.reshape(-1))
         names = events.all_texts(texts)
         keys = [
             known.key_of(int(programs[one % len(programs)]), names[one // len(programs)]) for one in distinct.tolist()
@@ -230,9 +242,9 @@ def _convert_to_core_clock(events: HostEvents, found: OpEvents, time: Int64s) ->
     own = np.concatenate([found.start_ps, found.start_ps + found.duration_ps])
     if np.array_equal(clock, own):
         return time
-    order = np.lexsort((own, clock))
+    order = sort_rows(clock, own)
     clock, own = clock[order], np.maximum.accumulate(own[order])
-    last = np.searchsorted(clock, time, side="right") - 1
+    last = find_last_started(clock, time)
     after, known = np.minimum(last + 1, len(own) - 1), np.maximum(last, 0)
     shifted = own[known] + (time - clock[known])
     return np.asarray(np.where(last + 1 < len(own), np.minimum(shifted, own[after]), shifted))
@@ -276,7 +288,7 @@ def find_places(known: tuple[Int64s, Int64s], wanted: tuple[Int64s, Int64s]) -> 
     if not len(known[0]) or not len(wanted[0]):
         return np.full(len(wanted[0]), -1, np.int64)
     first, second = (np.concatenate(pair) for pair in zip(known, wanted, strict=True))
-    order = np.lexsort((second, first))  # stable: known ones come first of equal pairs
+    order = sort_rows(first, second)  # stable: known ones come first of equal pairs
     fresh = np.ones(len(order), np.bool_)
     fresh[1:] = (first[order[1:]] != first[order[:-1]]) | (second[order[1:]] != second[order[:-1]])
     heads = order[np.flatnonzero(fresh)][np.cumsum(fresh) - 1]

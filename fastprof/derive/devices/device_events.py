@@ -12,7 +12,18 @@ from fastprof._native import records
 from fastprof._native.memory_kernels import range_peaks
 from fastprof._native.op_kernels import SELF_CROSSED, self_times
 from fastprof.decode.nesting import number_lines
-from fastprof.schema.columns import Bools, Float64s, Int32s, Int64s, Records, UInt64s
+from fastprof.schema.columns import (
+    Bools,
+    Float64s,
+    Int32s,
+    Int64s,
+    Records,
+    UInt64s,
+    find_group_bounds,
+    find_last_started,
+    find_rows_within,
+    sort_rows,
+)
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import COUNTER_LINE, HostEvents, Plane, compute_once
 
@@ -151,7 +162,7 @@ def _read_stat_samples(
     values = events.stat(stat).of_kinds(_NUMBERS)
     here = np.zeros(len(values), np.bool_)
     for first, last in spans:
-        here[slice(*np.searchsorted(values.rows, [first, last]).tolist())] = True
+        here[find_rows_within(values.rows, first, last)] = True
     rows, value = values.rows[here], values.numbers[here]
     if not len(rows):
         return
@@ -175,14 +186,14 @@ def _group_by_unit(
     for place in np.argsort(first).tolist():
         number[place] = title.setdefault(events.names[metas[place]], len(title))
     unit = number[which]
-    order = np.lexsort((np.arange(len(rows)), events.start_ps[rows], unit))
+    order = sort_rows(unit, events.start_ps[rows], np.arange(len(rows)))
     start, unit = events.start_ps[rows[order]], unit[order]
     new = np.append(True, (unit[1:] != unit[:-1]) | (start[1:] != start[:-1]))
     if not new.all():
         text = "samples of hardware units start together with another of the same unit: the first counts"
         events.note("notice", "repeated_unit_samples", text, int(np.count_nonzero(~new)))
     start, unit, value = start[new], unit[new], value[order][new]
-    bounds = np.searchsorted(unit, np.arange(len(title) + 1)).tolist()
+    bounds = find_group_bounds(unit, len(title)).tolist()
     for name, low, high in zip(title, bounds[:-1], bounds[1:], strict=True):
         yield UnitSamples(name, stat, start[low:high], max(end_ps, int(start[high - 1])), value[low:high])
 
@@ -248,7 +259,7 @@ class HeldValues:
 
     def _place(self, time: Int64s) -> Int64s:
         """The sample that holds at each time."""
-        return np.clip(np.searchsorted(self._edges, time, side="right") - 1, 0, len(self._start) - 1)
+        return np.clip(find_last_started(self._edges, time), 0, len(self._start) - 1)
 
     def _until(self, part: tuple[UInt64s, UInt64s], place: Int64s, time: Int64s) -> UInt64s:
         value, sums = part

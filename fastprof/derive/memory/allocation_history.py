@@ -25,7 +25,18 @@ from fastprof.derive.memory.memory_events import (
     count_before,
 )
 from fastprof.errors import CaptureError, MemoryLimitError
-from fastprof.schema.columns import Bools, Int32s, Int64s, Records, sum_exactly, summarize_by
+from fastprof.schema.columns import (
+    Bools,
+    Int32s,
+    Int64s,
+    Records,
+    find_last_started,
+    number_values,
+    reduce_runs,
+    sort_rows,
+    sum_exactly,
+    summarize_by,
+)
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import compute_once
 
@@ -172,7 +183,7 @@ class OpLifetimes:
 def _find_distinct(key: Int64s, limit: int) -> tuple[Int64s, Int32s]:
     """The distinct keys, ascending, and the place of each among them."""
     if limit > 4 * len(key) + 1024:
-        distinct, row = np.unique(key, return_inverse=True)
+        distinct, row = number_values(key)
         return distinct, row.astype(np.int32)
     there = np.zeros(limit, np.bool_)
     there[key] = True
@@ -212,7 +223,7 @@ class OpGrowth:
         before it. Memory from before the first event is known if it is freed later; its op is unknown."""
         ends, ops = len(end_ps), len(events.sites.op_names) + 1
         key, step, change = _list_held_changes(events, end_ps)
-        order = np.lexsort((step, key))
+        order = sort_rows(key, step)
         key, step, change = key[order], step[order], change[order]
         places = _find_firsts(key, step)
         key, step, change = key[places], step[places], _sum_runs(change, places)
@@ -238,7 +249,7 @@ def _find_firsts(*columns: Int64s) -> Int64s:
 
 def _sum_runs(values: Int64s, first: Int64s) -> Int64s:
     """The sum of each run of values."""
-    return np.add.reduceat(values, first) if len(first) else values[:0]
+    return reduce_runs(np.add, values, first)
 
 
 def _list_held_changes(events: MemoryEvents, end_ps: Int64s) -> tuple[Int64s, Int64s, Int64s]:
@@ -380,7 +391,7 @@ def find_steps(start_ps: Int64s, end_ps: Int64s, time_ps: Int64s) -> Int32s:
     if not len(start_ps):
         return np.full(len(time_ps), -1, np.int32)
     if (end_ps[:-1] <= start_ps[1:]).all():
-        place = np.searchsorted(start_ps, time_ps, side="right") - 1
+        place = find_last_started(start_ps, time_ps)
         return np.where((place >= 0) & (time_ps < end_ps[place]), place, -1).astype(np.int32)
     times, window = _list_window_changes(start_ps, end_ps)
     return window[np.searchsorted(times, time_ps, side="right")]
@@ -416,7 +427,7 @@ class TimeStretches:
         allocator, ranked = events.allocator[self.rows], events.ranked_in_use[self.rows]
         self.first = first = np.flatnonzero(_find_begins(allocator, events.start_ps[self.rows]))
         self.allocator, self.end = allocator[first], np.append(first, len(self.rows))[1:]
-        high = np.maximum.reduceat(ranked, first) if len(first) else ranked
+        high = reduce_runs(np.maximum, ranked, first)
         hits = np.flatnonzero(ranked == np.repeat(high, self.end - first))
         self.most = self.rows[hits[np.searchsorted(hits, first)]]
         unknown = np.iinfo(np.int64).min

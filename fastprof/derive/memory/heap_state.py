@@ -45,7 +45,18 @@ from fastprof._native.memory_kernels import (
 from fastprof.decode.workers import Workers, group_sizes
 from fastprof.derive.memory.allocation_history import find_breaks, get_matches, get_moved_bytes
 from fastprof.derive.memory.memory_events import ADDRESS, FREE, HEAP, REQUESTED, MemoryEvents, Sites
-from fastprof.schema.columns import Bools, Float64s, Int32s, Int64s, UInt8s, find_first_rows, number_keys, sum_by
+from fastprof.schema.columns import (
+    Bools,
+    Float64s,
+    Int32s,
+    Int64s,
+    UInt8s,
+    find_first_rows,
+    number_keys,
+    reduce_runs,
+    sort_rows,
+    sum_by,
+)
 from fastprof.schema.value_classes import dataclass
 
 SOURCES: Final = ("recorded", "held before", "held throughout", "stack", "not recorded")
@@ -103,7 +114,7 @@ class LiveGroups:
             np.bincount(number[sizes < 0], minlength=groups) > 0 for sizes in (rows.total_bytes, wasted)
         )
         pairs = np.unique(number[op >= 0].astype(np.int64) << 32 | op[op >= 0])
-        order = np.lexsort((first, -total, rows.allocator[first]))
+        order = sort_rows(rows.allocator[first], -total, first)
         self.allocator, self.site, self.source = (one[first[order]] for one in (rows.allocator, rows.site, rows.source))
         self.op_count = np.bincount(pairs >> 32, minlength=groups)[order]
         self.count = sum_by(number, rows.count, groups)[order]
@@ -172,7 +183,7 @@ def _find_alive(events: MemoryEvents, allocator: Int32s, after: Int64s) -> tuple
 def _find_next_allocation(events: MemoryEvents, allocator: Int32s) -> Int64s:
     """The next allocation of the same address by the same allocator; after the last one the number of events."""
     rows = np.flatnonzero(events.is_allocation)
-    rows = rows[np.lexsort((rows, events.address[rows], allocator[rows]))]
+    rows = rows[sort_rows(allocator[rows], events.address[rows], rows)]
     following = np.full(len(events), len(events), np.int64)
     same = (events.address[rows[1:]] == events.address[rows[:-1]]) & (allocator[rows[1:]] == allocator[rows[:-1]])
     following[rows[:-1][same]] = rows[1:][same]
@@ -359,4 +370,4 @@ def measure_not_taken(events: MemoryEvents, chunk: FreeChunks) -> Float64s:
 
 
 def _accumulate_parts(ufunc: np.ufunc, values: Int64s, first: Int64s) -> Int64s:
-    return np.asarray(ufunc.reduceat(values, first)) if len(first) else values[:0]
+    return reduce_runs(ufunc, values, first)

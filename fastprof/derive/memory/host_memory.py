@@ -41,7 +41,7 @@ from fastprof.derive.memory.memory_events import (
     find_snapshots_at,
 )
 from fastprof.derive.steps.step_database import StepDatabase
-from fastprof.schema.columns import Bools, Int32s, Int64s, add_exactly, sum_by
+from fastprof.schema.columns import Bools, Int32s, Int64s, add_exactly, number_values, sort_rows, sum_by
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents
 
@@ -88,7 +88,7 @@ def list_module_runs(events: HostEvents) -> ModuleRuns:
     counts = [line.last - line.first for _, line in lines]
     rows = np.concatenate([np.zeros(0, np.int64), *(np.arange(line.first, line.last) for _, line in lines)])
     base = np.repeat(np.array([line.base_ps for _, line in lines], np.int64), counts)
-    metas, name = np.unique(events.meta[rows], return_inverse=True)
+    metas, name = number_values(events.meta[rows])
     return ModuleRuns(
         name.astype(np.int32),
         np.repeat(np.array([i for i, _ in lines], np.int32), counts),
@@ -120,7 +120,7 @@ class MemorySteps:
             return cls.none()
         core = database.present[rows].argmax(axis=1)
         start, duration = database.begin_ps[rows, core], database.duration_ps[rows, core]
-        order = np.lexsort((rows, start))
+        order = sort_rows(start, rows)
         start, duration = start[order], duration[order]
         return cls(database.number[rows][order], start, add_exactly(start, duration, _AMOUNTS))
 

@@ -27,7 +27,7 @@ from fastprof._native.memory_kernels import stat_beside
 from fastprof.decode.workers import Workers
 from fastprof.derive.devices import op_names
 from fastprof.errors import CaptureError
-from fastprof.schema.columns import Bools, Int32s, Int64s, add_exactly
+from fastprof.schema.columns import Bools, Int32s, Int64s, add_exactly, count_bounds, number_values, sort_rows
 from fastprof.tables.host_events import HOST_THREADS, HostEvents, KeptValues, Stat, join_stat
 from fastprof.wording.patterns import compile_late
 
@@ -186,7 +186,7 @@ def read_device_sizes(events: HostEvents) -> dict[str, int]:
 def sort_torch_rows(events: HostEvents, rows: Int32s, allocator: Int32s) -> Int64s:
     """By allocator, then time, then the number that the profiler gave: threads write instants of one moment."""
     _, place = join_stat(rows, *events.ints("Ev Idx"))
-    order: Int64s = np.lexsort((place, events.start_ps[rows], allocator))
+    order: Int64s = sort_rows(allocator, events.start_ps[rows], place)
     return order
 
 
@@ -216,7 +216,7 @@ def read_torch_sites(events: HostEvents, rows: Int32s) -> tuple[Int32s, Sites]:
     while (further := (above >= 0) & ~ops[events.meta[above]]).any():
         above[further] = parent[above[further]]
     meta = np.where(above < 0, -1, events.meta[above])
-    distinct, number = np.unique(meta, return_inverse=True)
+    distinct, number = number_values(meta)
     names: list[str | None] = [None if one < 0 else events.names[one] for one in distinct.tolist()]
     nothing: list[str | None] = [None] * len(names)
     return number.astype(np.int32), Sites(names, nothing, nothing, [None] * len(names))
@@ -310,7 +310,7 @@ class MemoryEvents:
         return replace(
             self,
             allocators=[name for name, count in zip(self.allocators, counts.tolist(), strict=True) if count],
-            bounds=np.concatenate([[0], np.cumsum(counts[counts > 0])]).astype(np.int64),
+            bounds=count_bounds(counts[counts > 0]).astype(np.int64),
             unsigned=None if self.unsigned is None else self.unsigned[chosen],
             kept={},
             **columns,
@@ -367,7 +367,7 @@ def read_memory_events(
     return MemoryEvents(
         host=events.host,
         allocators=names,
-        bounds=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
+        bounds=count_bounds(counts).astype(np.int64),
         lines=lines,
         line_base_ps=bases,
         row=rows[order],
@@ -403,7 +403,7 @@ def _read_torch_events(events: HostEvents, group_id: Int32s | None) -> MemoryEve
     return MemoryEvents(
         host=events.host,
         allocators=names,
-        bounds=np.concatenate([[0], np.cumsum(np.bincount(allocator, minlength=len(names)))]).astype(np.int64),
+        bounds=count_bounds(np.bincount(allocator, minlength=len(names))).astype(np.int64),
         lines=lines,
         line_base_ps=bases,
         row=rows,

@@ -17,7 +17,7 @@ from fastprof.derive.memory.host_memory import HostMemory, HostOutline, MemoryFi
 from fastprof.derive.memory.memory_remarks import EventlessHost, HostCases, MemoryRemarks, Remark, explain_none
 from fastprof.derive.memory.memory_tables import HOST_TABLES, HostTable
 from fastprof.derive.memory.table_rows import HostMemoryRows, StoredMemoryRows, build_table
-from fastprof.schema.columns import Int64s
+from fastprof.schema.columns import Int64s, sort_rows
 from fastprof.tables.host_spill import MadeTogether, SetAside, Stored, StoredByName, StoredTable
 
 
@@ -206,7 +206,7 @@ def _make_table(one: HostTable, hosts: Sequence[HostMemoryState], every: Session
     if one.by is None:
         return build_table(one.schema, rows, np.argsort(rank, kind="stable"))
     sizes = np.concatenate([some.amounts(one.by) for some in rows])
-    return build_table(one.schema, rows, np.lexsort((rank, ~sizes)))
+    return build_table(one.schema, rows, sort_rows(~sizes, rank))
 
 
 class _SpilledTables:

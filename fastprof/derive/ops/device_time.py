@@ -37,6 +37,7 @@ from fastprof.schema.columns import (
     Records,
     UInt8s,
     add_durations,
+    find_rows_within,
     merge_spans,
     number_distinct,
 )
@@ -248,7 +249,7 @@ def _select_beginning(events: HostEvents, plane: Plane, beginning: str) -> Int32
 def _select_compiled_rows(events: HostEvents, plane: Plane) -> Int32s:
     """The events of threads that name an instruction of a program."""
     at, _ = events.texts("hlo_op")
-    return at[slice(*np.searchsorted(at, [plane.first, plane.last]).tolist())]
+    return at[find_rows_within(at, plane.first, plane.last)]
 
 
 def _select_torch_rows(events: HostEvents) -> Int32s:

@@ -56,9 +56,11 @@ from fastprof.schema.columns import (
     Int64s,
     Numbers,
     UInt8s,
+    find_rows_within,
     number_distinct,
     number_distinct_rows,
     number_keys,
+    number_owners,
     sum_by,
 )
 from fastprof.schema.value_classes import dataclass
@@ -260,7 +262,7 @@ class _Attribution:
         near = np.full((len(rows), 2), -1, np.int64)
         for plane in self.events.planes_of("GPU"):
             for line in list_op_lines(plane):
-                mine = slice(*np.searchsorted(rows, [line.first, line.last]).tolist())
+                mine = find_rows_within(rows, line.first, line.last)
                 if mine.stop == mine.start:
                     continue
                 of_program = line.first + np.flatnonzero(is_hlo[self.op[line.first : line.last]])
@@ -441,7 +443,7 @@ def _count_executions(line: Numbers, op: Numbers, name: Numbers, count: int) -> 
 
 def _count_least_frequent(chosen: Numbers, lengths: Int64s, name: Numbers) -> Int64s:
     """How often the least frequent name of each run occurs in it. ``chosen``: kernels of these runs."""
-    run = np.repeat(np.arange(len(lengths)), lengths)
+    run = number_owners(lengths)
     first, pair = number_distinct_rows([run, name[chosen]])
     times = np.bincount(pair, minlength=len(first))
     least = lengths.astype(np.int64).copy()

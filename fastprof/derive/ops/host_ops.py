@@ -28,7 +28,17 @@ from fastprof.derive.steps.device_steps import is_derived
 from fastprof.errors import CaptureError
 from fastprof.hlo.programs import Modules
 from fastprof.hlo.work import GENERAL, NOTHING
-from fastprof.schema.columns import Int32s, Int64s, Records, find_least_by, sum_by, sum_exactly, summarize_by
+from fastprof.schema.columns import (
+    Int32s,
+    Int64s,
+    Records,
+    find_least_by,
+    find_rows_within,
+    number_values,
+    sum_by,
+    sum_exactly,
+    summarize_by,
+)
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HOST_THREADS, HostEvents, Plane
 
@@ -177,7 +187,7 @@ def _match_names(events: HostEvents, plane: Plane, ops: _OpRegistry) -> npt.NDAr
 
 def _select_plane_rows(plane: Plane, rows: Int32s, values: Int64s) -> tuple[Int32s, Int64s]:
     """The events of a plane that have a stat, and its values."""
-    mine = slice(*np.searchsorted(rows, [plane.first, plane.last]).tolist())
+    mine = find_rows_within(rows, plane.first, plane.last)
     return rows[mine], values[mine]
 
 
@@ -190,7 +200,7 @@ def _make_pairs(rows: Int32s, ops: npt.NDArray[Any] | list[int]) -> Records:
 
 def _match_texts(events: HostEvents, rows: Int32s, numbers: Int64s, op_of: Callable[[str], int]) -> Records:
     """Events with the ops that their texts stand for, -1: the text is empty."""
-    distinct, inverse = np.unique(numbers, return_inverse=True)
+    distinct, inverse = number_values(numbers)
     ops = np.array([op_of(text) if text else -1 for text in events.all_texts(distinct)], np.int64)
     return _make_pairs(rows, ops[inverse] if len(ops) else -np.ones(len(rows), np.int64))
 
@@ -278,7 +288,7 @@ CPU_EVENT_STATS: Final = ("hlo_op", "program_id")
 def _select_instruction_rows(events: HostEvents, plane: Plane) -> Int32s:
     """The plane's events that name an instruction."""
     at, _ = events.texts("hlo_op")
-    return at[slice(*np.searchsorted(at, [plane.first, plane.last]).tolist())]
+    return at[find_rows_within(at, plane.first, plane.last)]
 
 
 def sum_cpu_ops(events: HostEvents, modules: Modules, plane: Plane) -> tuple[Ops, LineTimes, Int32s]:

@@ -23,7 +23,7 @@ from fastprof.derive.ops.gpu_ops import OpReferences
 from fastprof.derive.ops.stat_columns import find_stat_places
 from fastprof.derive.steps.spans import find_pool_regions
 from fastprof.hlo.shapes import read_expression
-from fastprof.schema.columns import Bools, Int32s, Int64s, add_durations
+from fastprof.schema.columns import Bools, Int32s, Int64s, add_durations, find_last_started, sort_rows
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents, compute_once
 from fastprof.tables.host_reader import CORRELATION, OP_ID
@@ -124,7 +124,7 @@ def has_launches(events: HostEvents) -> bool:
 def find_calls(events: HostEvents, ids: Int64s, stat: str = CORRELATION) -> Int32s:
     """The last event of the host that has each id in this stat; -1: none has it."""
     known = _read_correlated(events, stat)
-    after = np.searchsorted(known.call_ids, ids, side="right") - 1
+    after = find_last_started(known.call_ids, ids)
     called = after >= 0
     called[called] = known.call_ids[after[called]] == ids[called]
     row = np.full(len(ids), -1, np.int32)
@@ -155,7 +155,7 @@ def _find_parents(events: HostEvents, rows: Int32s) -> Int32s:
     parent = np.full(len(events), -1, np.int32)
     bounds = np.array([(line.first, line.last) for line in events.lines if line.last > line.first], np.int64)
     bounds = bounds[np.argsort(bounds[:, 0])]
-    line = np.unique(np.searchsorted(bounds[:, 0], rows, side="right") - 1)
+    line = np.unique(find_last_started(bounds[:, 0], rows))
     apart: npt.NDArray[np.uint8] | None = None
     at, values = events.ints("_a") if "_a" in events.stats else (rows[:0], rows[:0])
     if len(at):
@@ -218,7 +218,7 @@ def find_part_before(name: str, text: str) -> str:
 def find_latest_begin(key: Int64s, time: Int64s, begins: Bools) -> Int64s:
     """For each row that begins nothing the row that begins it: the latest of its key, unless another row that begins
     nothing is between them; -1: none."""
-    order = np.lexsort((time, key))
+    order = sort_rows(key, time)
     after, before = order[1:], order[:-1]
     pairs = ~begins[after] & begins[before] & (key[after] == key[before])
     found = np.full(len(key), -1, np.int64)

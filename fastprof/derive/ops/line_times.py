@@ -23,7 +23,7 @@ from fastprof.decode.workers import Workers
 from fastprof.derive.ops.op_table import Ops, OpTable, compute_span
 from fastprof.derive.steps.device_steps import is_derived, read_core_details
 from fastprof.derive.steps.step_database import OFF_DUTY
-from fastprof.schema.columns import Bools, Int32s, Int64s, sum_exactly
+from fastprof.schema.columns import Bools, Int32s, Int64s, find_rows_within, number_values, sum_exactly
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents, Line, Plane, Stat
 
@@ -60,7 +60,7 @@ def measure_line_times(events: HostEvents, lines: Sequence[Line], wanted: Int32s
     if wanted is None:
         parts = [np.arange(line.first, line.last, dtype=np.int32) for line in lines]
     else:
-        parts = [wanted[slice(*np.searchsorted(wanted, [one.first, one.last]).tolist())] for one in lines]
+        parts = [wanted[find_rows_within(wanted, one.first, one.last)] for one in lines]
     rows = np.concatenate([np.empty(0, np.int32), *parts])
     start, duration = events.start_ps[rows], np.maximum(events.duration_ps[rows], 0)
     counts = np.array([len(part) for part in parts], np.int64)
@@ -199,7 +199,7 @@ def _measure_gpu(events: HostEvents, plane: Plane) -> DutyCycle:
 def _match_categories(events: HostEvents, wanted: frozenset[str]) -> Bools:
     found = np.zeros(len(events.names), bool)
     category = events.meta_stat("hlo_category").of_kinds((records.STR, records.REF))
-    numbers, inverse = np.unique(category.value, return_inverse=True)
+    numbers, inverse = number_values(category.value)
     matches = np.array([events.text(number) in wanted for number in numbers.tolist()], bool)
     if len(matches):
         found[category.rows] = matches[inverse]

@@ -44,7 +44,10 @@ from fastprof.schema.columns import (
     Int64s,
     UInt8s,
     add_durations,
+    find_group_bounds,
+    find_last_started,
     number_distinct_rows,
+    sort_rows,
     sum_by,
 )
 from fastprof.schema.value_classes import dataclass
@@ -141,7 +144,7 @@ def select_path_nodes(events: HostEvents, window: PathWindow, marks: Int64s) -> 
 
 
 def _find_place(first: Sequence[int], rows: Int64s) -> Int64s:
-    place: Int64s = np.searchsorted(np.array(first, np.int64), rows, side="right") - 1
+    place: Int64s = find_last_started(np.array(first, np.int64), rows)
     return place
 
 
@@ -204,7 +207,7 @@ def _find_outermost(nodes: PathNodes, start: Int64s, end: Int64s, line: int) -> 
 
 def _match_followed(start: Int64s, end: Int64s, first: Int64s, second: Int64s) -> tuple[Int64s, Int64s]:
     """Return the ops of ``second`` before which an op of ``first`` ended last, and these before them."""
-    at = np.searchsorted(end[first], start[second], side="right") - 1
+    at = find_last_started(end[first], start[second])
     previous = np.append(np.iinfo(np.int64).min, end[second[:-1]])[: len(second)]
     switches = at >= 0
     switches[switches] = end[first[at[switches]]] >= previous[switches]
@@ -267,7 +270,7 @@ def _connect_along_threads(events: HostEvents, nodes: PathNodes) -> PathEdges:
     time = np.concatenate([start, add_durations(start, events.duration_ps[nodes.ops])])
     is_begin = np.repeat([1, 0], count)
     line = np.concatenate([nodes.line, nodes.line])
-    order = np.lexsort((np.concatenate([number, -number]), is_begin, time, line))
+    order = sort_rows(line, time, is_begin, np.concatenate([number, -number]))
     node = np.concatenate([2 * number, 2 * number + 1])[order]
     open_calls = np.cumsum(2 * is_begin[order] - 1)
     same = line[order][1:] == line[order][:-1]
@@ -337,7 +340,7 @@ class _WaitFinder:
         self._events, self._nodes = events, nodes
         self._ops = len(nodes.ops)
         ran = nodes.ran
-        self._bounds = np.searchsorted(ran.stream, np.arange(len(nodes.streams.lines) + 1))
+        self._bounds = find_group_bounds(ran.stream, len(nodes.streams.lines))
         first = np.array([line.first for line in nodes.streams.lines], np.int64)
         has, stream = join_stat(first, *events.ints("stream"))
         planes = [line.plane.number for line in nodes.streams.lines]
@@ -570,7 +573,7 @@ def _sum_names(events: HostEvents, found: CriticalPath) -> Iterator[SimpleNamesp
 
 def _list_path(events: HostEvents, found: CriticalPath) -> Iterator[SimpleNamespace]:
     lines = sorted((line for line in events.lines if line.last > line.first), key=lambda line: line.first)
-    place = np.searchsorted(np.array([line.first for line in lines], np.int64), found.row, side="right") - 1
+    place = find_last_started(np.array([line.first for line in lines], np.int64), found.row)
     for i, (row, at) in enumerate(zip(found.row.tolist(), place.tolist(), strict=True)):
         yield SimpleNamespace(
             host=events.host, kind=KINDS[found.kind[i]], name=events.names[events.meta[row]],

@@ -24,7 +24,7 @@ from fastprof.derive.ops.roofline_model import (
     list_moved_bytes,
     ratio_or_zero,
 )
-from fastprof.schema.columns import Bools, Float64s, Int64s, sum_by
+from fastprof.schema.columns import Bools, Float64s, Int64s, sort_rows, sum_by
 from fastprof.schema.tables import Column, Count, Flag, Formula, Kind, Number, Picoseconds, Share, TableSchema, Text
 
 Amount: Final = Kind(pa.float64(), "bytes")
@@ -89,7 +89,7 @@ def list_sparse_core_rows(ops: Ops, title: Title) -> OpRows:
     """What SparseCores ran on behalf of ops of TensorCores, the longest first."""
     children = OpTable.empty() if ops.children is None else ops.children
     parent = np.empty(0, np.int32) if ops.parent is None else ops.parent
-    order = np.lexsort((parent, -children.time_ps)).astype(np.int64)
+    order = sort_rows(-children.time_ps, parent).astype(np.int64)
     names = [ops.table.name[row] for row in parent[order].tolist()]
     return OpRows(table=children.take(order), title=title, parent=names)
 

@@ -48,7 +48,7 @@ from fastprof.derive.ops.torch_calls import OpsAround, fill_work_of_calls
 from fastprof.derive.ops.training_passes import OTHER, PASSES, parse_scopes
 from fastprof.derive.steps.event_origin import has_line, parse_frame
 from fastprof.derive.steps.spans import find_enclosing
-from fastprof.schema.columns import DURATIONS, Bools, Float64s, Int32s, Int64s, sum_by
+from fastprof.schema.columns import DURATIONS, Bools, Float64s, Int32s, Int64s, number_values, sum_by
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HOST_THREADS, HostEvents
 from fastprof.tables.needs import Needs, unite_needs
@@ -297,7 +297,7 @@ class _NodeKernels:
             self.categories[place].add(self._ops[number].category)
 
     def _rest(self, device: str, kind: Int64s, self_ps: Int64s) -> None:
-        numbers, place = np.unique(kind, return_inverse=True)
+        numbers, place = number_values(kind)
         counts = np.bincount(place.reshape(-1), minlength=len(numbers)).tolist()
         sums = sum_by(place.reshape(-1), self_ps, len(numbers), DURATIONS).tolist()
         for number, count, time in zip(numbers.tolist(), counts, sums, strict=True):

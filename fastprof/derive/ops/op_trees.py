@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from fastprof.schema.columns import Bools, Float64s, Int32s, Int64s, sum_by
+from fastprof.schema.columns import Bools, Float64s, Int32s, Int64s, number_values, sort_rows, sum_by
 from fastprof.schema.value_classes import dataclass
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def build_call_tree(parent: Int64s, depth: Int32s, label: Int64s, own: Int64s) -
     count = 0
     for level in range(len(levels) - 1):
         rows = order[levels[level] : levels[level + 1]]
-        keys, place = np.unique((node[parent[rows]] + 1) * base + label[rows], return_inverse=True)
+        keys, place = number_values((node[parent[rows]] + 1) * base + label[rows])
         node[rows] = count + place.reshape(-1)
         parents.append(keys // base - 1)
         names.append(keys % base)
@@ -140,7 +140,7 @@ def add_leaves(tree: CallTree, node: Int64s, label: Int64s, own: Int64s) -> Call
     they are left out."""
     some = node >= 0
     base = int(label.max(initial=0)) + 1
-    keys, place = np.unique(node[some] * base + label[some], return_inverse=True)
+    keys, place = number_values(node[some] * base + label[some])
     sums = _sum_amounts(place.reshape(-1), own[some], len(keys))
     above = keys // base
     parent = np.concatenate([tree.parent, above])
@@ -269,7 +269,7 @@ def lay_out(growth: GrowingTree, size: Int64s, work: Float64s) -> PreorderTree:
     rank = {name: place for place, name in enumerate(sorted(set(growth.name)))}
     named = np.array([rank[name] for name in growth.name], np.int64)
     named[(kind == INSTRUCTION) | (kind == SPARSE_CORE_OP)] = -1
-    siblings = np.lexsort((named, -np.nan_to_num(work), -size, levels.parent))  # stable: else as they grew
+    siblings = sort_rows(levels.parent, -size, -np.nan_to_num(work), named)  # stable: else as they grew
     below = levels.rolled_up(np.ones(count, np.int64))
     places = _place_in_preorder(levels, siblings, below)
     order = np.argsort(places)

@@ -35,7 +35,7 @@ from fastprof.derive.devices.communication_kinds import find_collective_kind
 from fastprof.derive.devices.op_names import is_kineto
 from fastprof.derive.ops.launches import measure_end_after_wait, measure_start_before_call
 from fastprof.derive.steps.device_steps import is_derived
-from fastprof.schema.columns import Bools, Int64s, add_durations
+from fastprof.schema.columns import Bools, Int64s, add_durations, find_last_started, find_rows_within
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import COUNTER_LINE, HostEvents, Line, compute_once, join_stat
 from fastprof.wording.patterns import compile_late
@@ -289,7 +289,7 @@ def find_lost_records(events: HostEvents) -> LostRecords:
         return NOTHING_LOST
     recorded, of_gpu = 0, np.zeros(len(at), np.bool_)
     for plane in events.planes_of("GPU"):
-        of_gpu[slice(*np.searchsorted(at, [plane.first, plane.last]).tolist())] = True
+        of_gpu[find_rows_within(at, plane.first, plane.last)] = True
         lines = (line for line in plane.lines if not is_derived(line) and line.name != COUNTER_LINE)
         recorded += sum(line.last - line.first for line in lines)
     rows, wanted = at[~of_gpu].astype(np.int64), ids[~of_gpu]
@@ -343,7 +343,7 @@ def _is_captured(events: HostEvents, rows: Int64s) -> Bools:
     begun = np.append(-1, begins)[np.searchsorted(begins, rows)]
     ended = np.append(-1, ends)[np.searchsorted(ends, rows)]
     firsts = np.array([line.first for line in events.lines if line.last > line.first])
-    line_first = firsts[np.searchsorted(firsts, rows, side="right") - 1]
+    line_first = firsts[find_last_started(firsts, rows)]
     found: Bools = (begun > ended) & (begun >= line_first)
     return found
 

@@ -38,7 +38,17 @@ from fastprof.derive.ops.op_table import (
 )
 from fastprof.derive.ops.roofline_model import MEMORIES, ON_CHIP, Ceiling, RooflineMemory, ratio_or_zero
 from fastprof.derive.steps.step_database import StepDatabase
-from fastprof.schema.columns import Bools, Float64s, Int32s, Int64s, UInt8s, sum_by, sum_exactly
+from fastprof.schema.columns import (
+    Bools,
+    Float64s,
+    Int32s,
+    Int64s,
+    UInt8s,
+    number_values,
+    sort_rows,
+    sum_by,
+    sum_exactly,
+)
 from fastprof.schema.tables import (
     Column,
     Count,
@@ -282,7 +292,7 @@ def sum_session_work(ops: Ops, *, with_feeds: bool) -> RooflineTotals:
 def sum_program_work(ops: Ops, *, with_feeds: bool) -> RooflineTotals:
     """Each program, the largest self time first."""
     chosen = np.full(len(ops.table), True) if with_feeds else ~is_feed(ops.table)
-    programs, place = np.unique(ops.table.program_id[chosen], return_inverse=True)
+    programs, place = number_values(ops.table.program_id[chosen])
     self_ps = sum_by(place.reshape(-1), ops.table.self_ps[chosen], len(programs))
     order = np.argsort(-self_ps, kind="stable")
     rank = np.empty_like(order)
@@ -428,7 +438,7 @@ class MemoryRows:
 
     def __init__(self, ops: OpRows) -> None:
         memory = ops.table.memory
-        order = np.lexsort((memory.operation, memory.space, memory.row))
+        order = sort_rows(memory.row, memory.space, memory.operation)
         self.ops = ops
         self.row, self.size = memory.row[order].astype(np.int64), memory.bytes[order]
         self.spaces, self.operations = memory.space[order].tolist(), memory.operation[order].tolist()

@@ -19,7 +19,17 @@ from fastprof.derive.ops.launches import find_known_calls, find_launchers, find_
 from fastprof.derive.steps.device_steps import is_derived
 from fastprof.derive.steps.step_database import EventType
 from fastprof.derive.steps.step_events import classify_gpu_name
-from fastprof.schema.columns import ArrayRows, Bools, Float64s, Int32s, Int64s, UInt8s, add_durations
+from fastprof.schema.columns import (
+    ArrayRows,
+    Bools,
+    Float64s,
+    Int32s,
+    Int64s,
+    UInt8s,
+    add_durations,
+    find_rows_within,
+    sort_rows,
+)
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import COUNTER_LINE, HostEvents, Line, compute_once, join_stat
 
@@ -57,7 +67,7 @@ class GpuStreams:
         """What each GPU ran, by the number of its plane."""
         plane = np.array([line.plane.number for line in self.lines], np.int64)[self.events.stream]
         for number in np.unique(plane).tolist():
-            yield number, self.events[slice(*np.searchsorted(plane, [number, number + 1]).tolist())]
+            yield number, self.events[find_rows_within(plane, number, number + 1)]
 
 
 @compute_once
@@ -105,7 +115,7 @@ class StreamSeries:
     value: Float64s
 
     def part(self, number: int) -> slice:
-        return slice(*np.searchsorted(self.of, [number, number + 1]).tolist())
+        return find_rows_within(self.of, number, number + 1)
 
     def lasted_ps(self, part: slice) -> Int64s:
         """How long each value of a part lasts; the last does not count."""
@@ -119,7 +129,7 @@ def count_queued(events: StreamEvents) -> StreamSeries:
     time = np.concatenate([events.call_ps[events.queued], events.start_ps[events.queued]])
     change = np.repeat([1, -1], [len(stream), len(stream)])
     of = np.concatenate([stream, stream])
-    order = np.lexsort((-change, time, of))
+    order = sort_rows(of, time, -change)
     of, time, total = of[order], time[order], np.cumsum(change[order])
     return StreamSeries(of, time, total.astype(np.float64))  # each stream ends at 0, where the next begins
 
@@ -131,7 +141,7 @@ def sum_bandwidths(of: Int64s, start: Int64s, end: Int64s, gbps: Float64s) -> St
     time, change = np.concatenate([start, end]), np.concatenate([gbps, -gbps])
     running = np.repeat([1, -1], [len(start), len(end)])
     both = np.concatenate([of, of])
-    order = np.lexsort((running, time, both))
+    order = sort_rows(both, time, running)
     both, total = both[order], np.cumsum(change[order])
     total = np.where(np.cumsum(running[order]) > 0, total, 0.0)  # each kind ends at 0, where the next begins
     return StreamSeries(both, time[order], np.maximum(total, 0.0))

@@ -41,6 +41,8 @@ from fastprof.schema.columns import (
     measure_covered_time,
     merge_spans,
     number_distinct_rows,
+    number_values,
+    sort_rows,
     sum_by,
     summarize_by,
 )
@@ -107,7 +109,7 @@ class StreamBreaks:
 
 def find_breaks(events: StreamEvents, short_ps: int) -> StreamBreaks:
     """``short_ps``: a shorter break is the time from one kernel to the next."""
-    order = np.lexsort((events.start_ps, events.stream))
+    order = sort_rows(events.stream, events.start_ps)
     stream, start, end = events.stream[order].astype(np.int64), events.start_ps[order], events.end_ps[order]
     same = stream[1:] == stream[:-1]
     before = _find_latest_end(stream, end)[:-1]
@@ -202,7 +204,7 @@ def _sum_device_times(found: HostStreams, keys: dict[str, str], mine: StreamEven
 
 def _sum_stream_names(events: HostEvents, keys: dict[str, str], mine: StreamEvents) -> list[SimpleNamespace]:
     """Kernels and copies by kind and name, the longest first."""
-    metas, of_meta = np.unique(events.meta[mine.row], return_inverse=True)
+    metas, of_meta = number_values(events.meta[mine.row])
     texts = [events.names[meta] for meta in metas.tolist()]
     numbers = {name: number for number, name in enumerate(dict.fromkeys(texts))}
     name = np.array([numbers[text] for text in texts], np.int64)[of_meta]
@@ -243,9 +245,9 @@ def _sum_idle(events: HostEvents, streams: GpuStreams, short_ps: int) -> Iterato
     if not len(found.stream):
         return
     whole = sum_by(found.stream, found.idle_ps, len(streams.lines))
-    kinds, row = np.unique(found.stream * len(WAITS) + found.wait, return_inverse=True)
+    kinds, row = number_values(found.stream * len(WAITS) + found.wait)
     sums = summarize_by(row, found.idle_ps, len(kinds))
-    breaks_of = np.split(found.idle_ps[np.lexsort((found.idle_ps, row))], np.cumsum(sums["count"])[:-1])
+    breaks_of = np.split(found.idle_ps[sort_rows(row, found.idle_ps)], np.cumsum(sums["count"])[:-1])
     figures = zip(kinds.tolist(), breaks_of, sums.tolist(), measure_deviations(row, found.idle_ps, sums), strict=True)
     for kind, idle, (count, total, shortest, longest), deviation in figures:
         stream, wait = divmod(kind, len(WAITS))

@@ -37,7 +37,7 @@ from fastprof.derive.ops.torch_work import (
 )
 from fastprof.derive.steps.device_steps import is_derived
 from fastprof.derive.steps.spans import find_enclosing
-from fastprof.schema.columns import Bools, Int32s, Int64s, number_distinct_rows, sum_by
+from fastprof.schema.columns import Bools, Int32s, Int64s, number_distinct_rows, number_values, sort_rows, sum_by
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents, compute_once
 
@@ -137,7 +137,7 @@ def fill_work_of_calls(table: OpTable, events: HostEvents, found: GpuOpEvents, r
         return table
     rows, op, count = rows[mine], op[mine], len(table)
     around = OpsAround(events)
-    calls, of_call = np.unique(around.launching(rows), return_inverse=True)
+    calls, of_call = number_values(around.launching(rows))
     works, reasons = _compute_work_of_calls(events, _find_calls_with_shapes(events, around, calls))
     part = np.array([(0, 0, 0) if isinstance(one, int) else (one.flops, one.bytes, one.products) for one in works])
     reason = np.array([one if isinstance(one, int) else -1 for one in works], np.int32)[of_call]
@@ -173,7 +173,7 @@ def _find_calls_with_shapes(events: HostEvents, around: OpsAround, calls: Int64s
 
 def _count_products(call: Int64s, duration_ps: Int64s, products: Int64s) -> Int64s:
     """How many products each kernel computes: the longest of a call one each, and the longest what is left over."""
-    order = np.lexsort((-duration_ps, call))
+    order = sort_rows(call, -duration_ps)
     sizes = np.bincount(call)
     rank = np.empty(len(call), np.int64)
     rank[order] = np.arange(len(call)) - np.repeat(np.cumsum(sizes) - sizes, sizes)

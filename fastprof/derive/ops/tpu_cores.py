@@ -42,7 +42,18 @@ from fastprof.derive.ops.op_table import (
     merge_tables,
 )
 from fastprof.derive.ops.stat_columns import join_stat_values
-from fastprof.schema.columns import Bools, Float64s, Int32s, Int64s, find_least_by, sum_by, sum_exactly, summarize_by
+from fastprof.schema.columns import (
+    Bools,
+    Float64s,
+    Int32s,
+    Int64s,
+    find_last_started,
+    find_least_by,
+    number_values,
+    sum_by,
+    sum_exactly,
+    summarize_by,
+)
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents, Line, Plane, Stat, compute_once
 from fastprof.wording.quantities import format_size
@@ -343,7 +354,7 @@ def _describe_metadata(events: HostEvents, metas: Int64s, occurrences: Int64s) -
 def _read_meta_texts(events: HostEvents, stat: str, metas: Int64s) -> list[str]:
     found = events.meta_stat(stat).at(metas)
     chosen = np.where(_match_kinds(found, TEXT_KINDS), found.value, -1)
-    distinct, inverse = np.unique(chosen, return_inverse=True)
+    distinct, inverse = number_values(chosen)
     known = distinct[distinct >= 0]
     texts = [""] * (len(distinct) - len(known)) + events.all_texts(known)
     return [texts[place] for place in inverse.reshape(-1).tolist()]
@@ -453,9 +464,7 @@ class SparseCores:
         """The module that each event lies within, the last that begins no later than it; -1: none. ``begin``, ``end``:
         those of modules."""
         order = np.argsort(begin, kind="stable")
-        return find_enclosing_module(
-            found, begin, end, order, np.searchsorted(begin[order], found.start_ps, side="right") - 1
-        )
+        return find_enclosing_module(found, begin, end, order, find_last_started(begin[order], found.start_ps))
 
     def self_ps(self, found: OpEvents) -> Int64s:
         """Of each event."""

@@ -12,7 +12,7 @@ from fastprof._native.records import DOUBLE
 from fastprof.decode.plane_kinds import DEVICE_PLANES
 from fastprof.derive.devices.device_events import OP_LINES, STATS, HeldValues, UnitUse, find_leaves, list_unit_samples
 from fastprof.derive.devices.run_environment import HostDevices
-from fastprof.schema.columns import Float64s, Int64s, sum_by
+from fastprof.schema.columns import Float64s, Int64s, find_last_started, number_values, sum_by
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents, Line, Plane, Stat, join_stat
 from fastprof.tables.host_reader import COUNTER, PROFILER_RANGE
@@ -142,7 +142,7 @@ def _list_program_spans(events: HostEvents, plane: Plane) -> _KeyedSpans:
     for line in plane.lines:
         if line.name in _RANGES:
             start, duration = _read_line_times(events, line)
-            metas, which = np.unique(events.meta[line.first : line.last], return_inverse=True)
+            metas, which = number_values(events.meta[line.first : line.last])
             named = [
                 keys.setdefault((_RANGES[line.name], _get_title(events, meta)), len(keys)) for meta in metas.tolist()
             ]
@@ -181,7 +181,7 @@ def _find_program_at(events: HostEvents, modules: Sequence[Line], time: Int64s) 
     for line in modules:
         if line.last > line.first:
             start, duration = _read_line_times(events, line)
-            place = np.searchsorted(start, time, side="right") - 1
+            place = find_last_started(start, time)
             inside = (place >= 0) & (time < start[place] + duration[place])
             found[inside] = events.meta[line.first : line.last][place[inside]]
     return found
@@ -201,15 +201,15 @@ def _read_counters(events: HostEvents) -> CounterValues:
     rows, value = events.ints("counter_value")
     pool: dict[str, int] = {}
     lines = [line for line in events.lines if line.last > line.first]
-    place = np.searchsorted(np.array([line.first for line in lines], np.int64), rows, side="right") - 1
-    metas, which = np.unique(events.meta[rows], return_inverse=True)
+    place = find_last_started(np.array([line.first for line in lines], np.int64), rows)
+    metas, which = number_values(events.meta[rows])
 
     def numbered(texts: Sequence[str]) -> Int64s:
         return np.array([pool.setdefault(text, len(pool)) for text in texts], np.int64)
 
     def beside_rows(stat: str) -> Int64s:
         having, numbers = events.texts(stat)
-        used, number = np.unique(numbers, return_inverse=True)
+        used, number = number_values(numbers)
         has, found = join_stat(rows, having, numbered(events.all_texts(used))[number])
         return np.where(has, found, -1)
 
@@ -240,8 +240,8 @@ def _read_range_counters(events: HostEvents) -> CounterValues:
     )
     lines = [line for line in events.lines if line.last > line.first]
     first = np.array([line.first for line in lines], np.int64)
-    place = np.searchsorted(first, rows, side="right") - 1
-    metas, which = np.unique(events.meta[rows], return_inverse=True)
+    place = find_last_started(first, rows)
+    metas, which = number_values(events.meta[rows])
     texts = [line.plane.name for line in lines]
     kernels = [_get_title(events, meta) for meta in metas.tolist()]
     ranges = events.ints(PROFILER_RANGE)[0]

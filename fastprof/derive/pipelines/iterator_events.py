@@ -15,7 +15,7 @@ from fastprof.decode.workers import Workers, group_sizes
 from fastprof.derive.devices.op_names import Framework, parse_op_name
 from fastprof.derive.pipelines.recorded_pipelines import Value
 from fastprof.derive.steps.event_graph import CODES, TF_OP, LinkEnds, find_contexts, get_type_code
-from fastprof.schema.columns import Bools, Int32s, Int64s, UInt8s, find_first_rows, number_keys
+from fastprof.schema.columns import Bools, Int32s, Int64s, UInt8s, find_first_rows, number_keys, sort_rows
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HOST_THREADS, HostEvents, Stat
 
@@ -406,11 +406,11 @@ def _find_next_of_key(
     """For each wanted key the place of the first of that key at or after a time, else of its last; -1: none."""
     both, _ = number_keys([np.concatenate(pair) for pair in zip(keys, wanted, strict=True)])
     own, asked = both[: len(times)], both[len(times) :]
-    order = np.lexsort((times, own))
+    order = sort_rows(own, times)
     # Both ordered by key, then time, wanted ones first: what follows is the first at or after them.
     key = np.concatenate([asked, own[order]])
     time = np.concatenate([since, times[order]])
-    merged = np.lexsort((np.arange(len(key)) >= len(asked), time, key))
+    merged = sort_rows(key, time, np.arange(len(key)) >= len(asked))
     is_own = merged >= len(asked)
     upto = np.cumsum(is_own)
     place = np.empty(len(asked), np.int64)

@@ -58,6 +58,7 @@ from fastprof.schema.columns import (
     find_first_rows,
     find_rows_within,
     number_keys,
+    sort_rows,
     sum_by,
 )
 from fastprof.schema.value_classes import dataclass
@@ -136,7 +137,7 @@ class Subtrees:
 
     def sums(self, values: Float64s) -> Float64s:
         """For each row the sum over itself and all rows below in the same stage."""
-        order = np.lexsort((np.arange(len(values)), self.stage))
+        order = sort_rows(self.stage, np.arange(len(values)))
         before = np.concatenate([[0.0], np.cumsum(values[order])])
         place = np.empty(len(values), np.int64)
         place[order] = np.arange(len(values))
@@ -151,7 +152,7 @@ class Subtrees:
 def _find_subtree_ends(depth: Int64s, up: Int64s) -> Int64s:
     """A subtree ends where the next row of its depth begins, if that has the same parent, else with its parent's."""
     count = len(depth)
-    order = np.lexsort((np.arange(count), depth))
+    order = sort_rows(depth, np.arange(count))
     following = np.full(count + 1, count, np.int64)
     same = depth[order[1:]] == depth[order[:-1]]
     following[order[:-1][same]] = order[1:][same]
@@ -331,7 +332,7 @@ def _make_reading(
     pipelines, of_call = list_pipelines(iterator[roots[by_start]], is_device)
     pipeline = np.empty_like(of_call)
     pipeline[by_start] = of_call
-    order = np.lexsort((start, -duration, pipeline))
+    order = sort_rows(pipeline, -duration, start)
     called: Int32s = roots[order].astype(np.int32)
     pipeline = pipeline[order]
     columns = (events.start_ps, events.duration_ps, parent, iterator)
@@ -443,7 +444,7 @@ def list_iterator_activities(lines: HostLines, owners: Owners, ran: Functions) -
         _pack_activities(lines.start_ps[reads], end[0], _find_reads(lines, owners, ran, reads), FILE_READ),
         _pack_activities(lines.start_ps[takes], end[1], owners.of(takes)[0], TAKING),
     ])  # fmt: skip
-    return np.ascontiguousarray(every[np.lexsort((every["start"], every["event"]))])
+    return np.ascontiguousarray(every[sort_rows(every["event"], every["start"])])
 
 
 def _pack_activities(start: Int64s, end: Int64s, event: Int32s, part: int) -> Records:

@@ -38,7 +38,15 @@ from fastprof.derive.pipelines.stages import (
     predict_changes,
     read_numbers,
 )
-from fastprof.schema.columns import Int64s, measure_covered_time, merge_spans, sum_exactly
+from fastprof.schema.columns import (
+    Int64s,
+    count_bounds,
+    measure_covered_time,
+    merge_spans,
+    number_values,
+    sort_rows,
+    sum_exactly,
+)
 from fastprof.schema.tables import (
     Column,
     Count,
@@ -126,7 +134,7 @@ def measure_waits(calls: Calls, steps: StepSpans) -> Int64s:
     """The time of each step in which it waits for a call of any pipeline."""
     step = _find_step(calls, steps)
     waits = np.zeros(len(steps.group), np.int64)
-    some, of_step = np.unique(step[step >= 0], return_inverse=True)
+    some, of_step = number_values(step[step >= 0])
     waits[some] = _measure_covered(calls, steps, step, of_step, some)
     return waits
 
@@ -152,7 +160,7 @@ def _measure_covered(calls: Calls, steps: StepSpans, step: Int64s, of_set: Int64
     at = step[rows]
     duration = np.maximum(steps.duration_ps[step_of_set], 0)
     sum_exactly(duration, "the durations of steps")
-    base = np.concatenate([[0], np.cumsum(duration)])[:-1]
+    base = count_bounds(duration)[:-1]
     length = np.maximum(steps.duration_ps[at], 0)
     begin = np.clip(calls.start_ps[rows] - steps.begin_ps[at], 0, length)
     end = np.clip(calls.start_ps[rows] + calls.duration_ps[rows] - steps.begin_ps[at], 0, length)
@@ -382,7 +390,7 @@ def list_rows(host: HostPipelines) -> dict[str, _Rows]:
     some = np.flatnonzero(of_pipeline >= 0)
     of_part = find_tree_rows(tree, parts.pipeline, parts.iterator)
     critical = np.append(host.sums.critical_ps, 0)[of_part]
-    order = np.lexsort((parts.part, -parts.time_ps, of_part, -critical, parts.pipeline))
+    order = sort_rows(parts.pipeline, -critical, of_part, -parts.time_ps, parts.part)
     return {
         "pipelines": _Rows(host, np.arange(len(of_pipeline)), np.append(tree.iterator, -1)[of_pipeline],
                            host.calls),

@@ -12,7 +12,16 @@ from typing import Final
 import numpy as np
 
 from fastprof._native.pipeline_kernels import SELF_PARTS, pipeline_calls
-from fastprof.schema.columns import Bools, Int32s, Int64s, UInt8s, find_first_rows, number_keys
+from fastprof.schema.columns import (
+    Bools,
+    Int32s,
+    Int64s,
+    UInt8s,
+    find_first_rows,
+    find_group_bounds,
+    number_keys,
+    sort_rows,
+)
 from fastprof.schema.columns import Records as Structs
 from fastprof.schema.value_classes import dataclass
 from fastprof.wording.patterns import compile_late
@@ -187,7 +196,7 @@ def make_calls(
     pipeline: Int32s, start_ps: Int64s, duration_ps: Int64s, group_id: Int32s, records: IteratorRecords
 ) -> Calls:
     """Calls that are in order, with the place of their records."""
-    first = np.searchsorted(records.call, np.arange(len(pipeline) + 1))
+    first = find_group_bounds(records.call, len(pipeline))
     return Calls(pipeline, start_ps, duration_ps, group_id, first.astype(np.int64))
 
 
@@ -214,7 +223,7 @@ def unpack_records(packed: bytes) -> IteratorRecords:
 def _unpack_segments(packed: bytes, pipeline: Int32s) -> Segments:
     rows = np.frombuffer(packed, _SEGMENT)
     of = pipeline[rows["call"]]
-    order = np.lexsort((rows["start_ps"], of))
+    order = sort_rows(of, rows["start_ps"])
     rows = rows[order]
     return Segments(of[order], *(np.ascontiguousarray(rows[name]) for name in ("iterator", "start_ps", "duration_ps")))
 

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from fastprof.derive.pipelines.iterators import Subtrees, find_tree_rows
 from fastprof.derive.pipelines.recorded_pipelines import GENERATOR, IteratorKind, find_iterator_kind
 from fastprof.derive.steps.step_database import PERCENTILES
-from fastprof.schema.columns import Bools, Float64s, Int64s, sum_by
+from fastprof.schema.columns import Bools, Float64s, Int64s, find_group_bounds, number_values, sort_rows, sum_by
 from fastprof.schema.value_classes import dataclass
 from fastprof.wording.patterns import compile_late
 
@@ -88,12 +88,12 @@ class Bottlenecks:
 
 def measure_between_calls(calls: Calls, size: int) -> Int64s:
     """For each of ``size`` pipelines, the time from its first call to its last in which none of them ran."""
-    order = np.lexsort((calls.start_ps, calls.pipeline))
+    order = sort_rows(calls.pipeline, calls.start_ps)
     pipeline, start = calls.pipeline[order], calls.start_ps[order]
     end = start + calls.duration_ps[order]
     if len(order) < 2:
         return np.zeros(size, np.int64)
-    ends, place = np.unique(end, return_inverse=True)
+    ends, place = number_values(end)
     reached = np.maximum.accumulate(pipeline.astype(np.int64) * len(ends) + place)
     gap = start[1:] - ends[reached[:-1] % len(ends)]
     gap[pipeline[1:] != pipeline[:-1]] = 0
@@ -245,8 +245,8 @@ class Stages:
 
     def _others(self, rows: Int64s, *left_out: Int64s) -> Float64s:
         """The longest stage of the pipeline of each row, some of its stages left out."""
-        order = np.lexsort((-self.time, self.pipeline))
-        first = np.searchsorted(self.pipeline[order], np.arange(len(self.now) + 1))
+        order = sort_rows(self.pipeline, -self.time)
+        first = find_group_bounds(self.pipeline[order], len(self.now))
         pipeline = self.pipeline[rows]
         longest = np.zeros(len(rows))
         for place in reversed(range(len(left_out) + 1)):
@@ -452,7 +452,7 @@ def predict_changes(reading: PipelineReading, calls: CallSums, sums: IteratorSum
     found_ps = [_round_ps(np.minimum(time, now)) for time in (then, least)]
     now_ps = np.where(single, -1, _round_ps(now))
     saved = np.where(found_ps[0] < 0, -1, now_ps - found_ps[0])
-    order = np.lexsort((change, row, -saved))
+    order = sort_rows(-saved, row, change)
     columns = (row, change, now_ps, *found_ps, np.where(single, SINGLE, assumption))
     alike = np.bincount(like, minlength=len(like))
     of_row = (stages.at_a_time[row], stages.cores[pipeline], stages.threads[pipeline], alike[row])

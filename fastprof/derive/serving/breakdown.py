@@ -30,7 +30,7 @@ from fastprof.derive.serving.requests import (
 )
 from fastprof.derive.steps.device_steps import is_derived
 from fastprof.derive.steps.step_database import EventType
-from fastprof.schema.columns import ArrayRows, Int32s, Int64s
+from fastprof.schema.columns import ArrayRows, Int32s, Int64s, number_values
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import Line, join_stat
 from fastprof.wording.patterns import compile_late
@@ -116,7 +116,7 @@ def list_gpu_spans(rows: HostRows) -> OwnedSpans:
     """Kernels and copies of GPUs, owned by their groups. Copies within a device count as what it computes."""
     events = rows.events
     found = _find_line_rows(rows, "GPU", lambda line: not is_derived(line))
-    metas, place = np.unique(events.meta[found], return_inverse=True)
+    metas, place = number_values(events.meta[found])
     types = np.array([_get_gpu_event_type(events.names[meta]) for meta in metas.tolist()], np.uint8)
     return OwnedSpans(rows.group[found].astype(np.int64), types[place], rows.start(found), rows.end(found))
 

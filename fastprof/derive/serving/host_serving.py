@@ -28,7 +28,7 @@ from fastprof.derive.serving.requests import (
 )
 from fastprof.derive.steps.grouping import Groups
 from fastprof.errors import CaptureError
-from fastprof.schema.columns import ArrayRows, Int64s, Objects
+from fastprof.schema.columns import ArrayRows, Int64s, Objects, number_values, sort_rows
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents, join_stat
 from fastprof.wording.patterns import compile_late
@@ -188,7 +188,7 @@ def _list_program_ids(rows: HostRows, batch_of_group: Int64s, count: int) -> Obj
     found, batch = found[batch >= 0], batch[batch >= 0]
     stat_rows, values = rows.events.ints("program_id")
     has, program = join_stat(found, stat_rows, values)
-    metas, place = np.unique(rows.events.meta[found], return_inverse=True)
+    metas, place = number_values(rows.events.meta[found])
     endings = [_PROGRAM.search(rows.events.names[meta]) for meta in metas.tolist()]
     named = [-1 if ending is None or int(ending[1]) >= 2**64 else int(ending[1]) for ending in endings]
     ids: list[dict[int, None]] = [{} for _ in range(count)]
@@ -323,7 +323,7 @@ _AnyServed = TypeVar("_AnyServed", bound=Served)
 
 
 def _sort_shortest_first(rows: _AnyServed) -> _AnyServed:
-    return rows[np.lexsort((rows.id, rows.host, rows.begin, rows.latency))]
+    return rows[sort_rows(rows.latency, rows.begin, rows.host, rows.id)]
 
 
 def _find_batch_models(host: HostServing) -> Int64s:

@@ -14,7 +14,7 @@ from fastprof._native import records
 from fastprof.derive.serving import BATCHES, REQUESTS, SERVER_REQUEST, SERVER_ROOT, USER_ROOT
 from fastprof.derive.steps.event_graph import CODES
 from fastprof.derive.steps.grouping import Groups
-from fastprof.schema.columns import ArrayRows, Int64s
+from fastprof.schema.columns import ArrayRows, Int64s, count_bounds, number_values, sort_rows
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HOST_THREADS, HostEvents, join_stat
 
@@ -69,7 +69,7 @@ class NumberLinks(ArrayRows):
     @classmethod
     def of(cls, numbers: AnyInts, others: AnyInts, count: int) -> NumberLinks:
         """Of numbers below ``count``; others ascend, and a pair that comes twice is one."""
-        order = np.lexsort((others, numbers))
+        order = sort_rows(numbers, others)
         numbers, others = numbers[order].astype(np.int64), others[order].astype(np.int64)
         if len(numbers):
             fresh = np.append(True, (numbers[1:] != numbers[:-1]) | (others[1:] != others[:-1]))
@@ -104,7 +104,7 @@ class NumberLinks(ArrayRows):
 
 
 def _count_bounds(counts: Int64s) -> Int64s:
-    return np.concatenate([[0], np.cumsum(counts)])
+    return count_bounds(counts)
 
 
 def reduce_least(values: Int64s, at: AnyInts, count: int) -> Int64s:
@@ -208,7 +208,7 @@ def _find_user_roots(rows: HostRows) -> Int64s:
     chosen = level == USER_ROOT
     served = np.flatnonzero(level == SERVER_ROOT)
     meta = rows.events.meta[root_rows[served]]
-    distinct, place = np.unique(meta, return_inverse=True)
+    distinct, place = number_values(meta)
     of_server = np.array([rows.events.names[m].startswith(SERVER_REQUEST) for m in distinct.tolist()], bool)
     chosen[served[of_server[place]] if len(served) else served] = True
     found: Int64s = root_rows[chosen]
@@ -232,7 +232,7 @@ def _list_model_names(events: HostEvents, kinds: npt.NDArray[np.uint8], values: 
     numbers = np.full(len(values), NO_MODEL, np.int64)
     for kind in np.unique(kinds).tolist():
         of_kind = np.flatnonzero(kinds == kind)
-        distinct, place = np.unique(values[of_kind], return_inverse=True)
+        distinct, place = number_values(values[of_kind])
         texts = [_read_model_name(events, kind, value) for value in distinct.tolist()]
         known = [names.setdefault(text, len(names)) if text else NO_MODEL for text in texts]
         numbers[of_kind] = np.array(known, np.int64)[place]
@@ -389,7 +389,7 @@ def find_tensors(rows: HostRows, requests: Requests, batches: Batches, group_cou
     incomplete[owner[~known]] = True
     keep = ~incomplete[owner]
     owner, rank = owner[keep], rank[keep]
-    order = np.lexsort((rank, owner))
+    order = sort_rows(owner, rank)
     owner, rank = owner[order], rank[order]
     owners, begin = np.unique(owner, return_index=True)
     bounds = [*begin.tolist(), len(owner)]

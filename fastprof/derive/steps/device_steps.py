@@ -26,7 +26,16 @@ from fastprof.derive.devices.device_events import OP_LINES, clip_negative
 from fastprof.derive.steps.step_database import Markers
 from fastprof.errors import CaptureError
 from fastprof.hlo.message import Message
-from fastprof.schema.columns import ArrayRows, Bools, Int32s, Int64s, add_durations, merge_spans
+from fastprof.schema.columns import (
+    ArrayRows,
+    Bools,
+    Int32s,
+    Int64s,
+    add_durations,
+    merge_spans,
+    number_values,
+    sort_rows,
+)
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import (
     COUNTER_LINE,
@@ -157,7 +166,7 @@ def sort_by_start(start: Int64s, duration: Int64s) -> npt.NDArray[np.intp]:
     ordered = start[order]
     if not (ordered[1:] == ordered[:-1]).any():
         return order
-    order = np.lexsort((duration, start))
+    order = sort_rows(start, duration)
     times = np.stack([start[order], duration[order]])
     fresh = np.append(True, (times[:, 1:] != times[:, :-1]).any(axis=0))
     if fresh.all():
@@ -460,7 +469,7 @@ def _find_module_rows(events: HostEvents, plane: Plane) -> Int64s:
 
 def _find_names(events: HostEvents, rows: Int64s) -> tuple[Int64s, list[str]]:
     """The place of the name of each row, and the names."""
-    metas, place = np.unique(events.meta[rows], return_inverse=True)
+    metas, place = number_values(events.meta[rows])
     return _deduplicate_names(place, [events.names[one] for one in metas.tolist()])
 
 
@@ -523,7 +532,7 @@ def _bound_executions(
     np.maximum.at(end, of, add_durations(events.start_ps[rows], events.duration_ps[rows]))
     number = np.zeros(n, np.int64)
     number[of] = module
-    distinct, place = np.unique(number, return_inverse=True)
+    distinct, place = number_values(number)
     return ProgramExecutions(plane, rows, of, begin, end, *_deduplicate_names(place, events.all_texts(distinct)), run)
 
 

@@ -19,7 +19,7 @@ from fastprof.decode.workers import Workers
 from fastprof.derive.devices.op_names import Framework, parse_op_name
 from fastprof.derive.steps import device_steps
 from fastprof.derive.steps.spans import find_enclosing, list_tpu_planes
-from fastprof.schema.columns import Bools, Int32s, Int64s, UInt8s, number_keys
+from fastprof.schema.columns import Bools, Int32s, Int64s, UInt8s, find_rows_within, number_keys, sort_rows
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HOST_THREADS, HostEvents, Plane, join_stat
 
@@ -261,7 +261,7 @@ def find_contexts(events: HostEvents, kind: str, number: str) -> LinkEnds:
     for plane in events.planes:
         stated = plane.stats.get("process_id")
         if isinstance(stated, int):
-            part = slice(*np.searchsorted(ends.rows, [plane.first, plane.last]))
+            part = find_rows_within(ends.rows, plane.first, plane.last)
             process[part], known[part] = np.array([stated % 2**64], np.uint64).view(np.int64)[0], 1
     own, value = join_stat(ends.rows, rows, values)
     return LinkEnds(ends.rows, (*ends.keys, np.where(own, value, process), np.where(own, 1, known)))
@@ -287,7 +287,7 @@ def find_module_ends(events: HostEvents, runs: LinkEnds) -> LinkEnds:
     for line in events.lines:
         kind, ordinal = find_device_of_plane(line.plane.name)
         if line.name == "XLA Modules" and kind == "TPU" and ordinal is not None:
-            device[slice(*np.searchsorted(runs.rows, [line.first, line.last]))] = ordinal
+            device[find_rows_within(runs.rows, line.first, line.last)] = ordinal
     _, core_type = join_stat(runs.rows, *events.ints("core_type"))
     run_id, queue = runs.keys
     return LinkEnds(runs.rows, (device, queue, run_id, core_type)).where(device >= 0)
@@ -437,7 +437,7 @@ def _find_loop_roots(forest: EventForest, links: EventLinks) -> Int32s | None:
         return None
     rows, executor, iteration = rows[keep], executor[keep], iteration[keep]
     number, count = number_keys([executor, iteration])
-    order = np.lexsort((rows, events.start_ps[rows], number))
+    order = sort_rows(number, events.start_ps[rows], rows)
     first = np.ones(len(order), bool)
     first[1:] = number[order[1:]] != number[order[:-1]]
     leader = rows[order[first]]

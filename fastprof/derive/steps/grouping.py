@@ -39,7 +39,7 @@ from fastprof.derive.steps.event_graph import (
     is_one_of,
 )
 from fastprof.derive.steps.event_graph import STATS as STATS
-from fastprof.schema.columns import Bools, Int32s, Int64s, add_durations
+from fastprof.schema.columns import Bools, Int32s, Int64s, add_durations, find_last_started, number_values, sort_rows
 from fastprof.tables.host_events import HOST_THREADS, HostEvents, Plane, join_stat
 from fastprof.tables.host_reader import CORRELATION, OP_ID
 from fastprof.wording.patterns import compile_late
@@ -91,7 +91,7 @@ def collect_profiler_steps(events: HostEvents, group_id: Int32s) -> dict[int, Pl
         spans = [np.arange(line.first, line.last) for line in plane.lines if not is_derived(line)]
         rows = np.concatenate([*spans, np.zeros(0, np.int64)]).astype(np.int64)
         rows = rows[group_id[rows] >= 0]
-        steps, place = np.unique(group_id[rows], return_inverse=True)
+        steps, place = number_values(group_id[rows])
         begin = np.full(len(steps), np.iinfo(np.int64).max, np.int64)
         end = np.full(len(steps), np.iinfo(np.int64).min, np.int64)
         np.minimum.at(begin, place, events.start_ps[rows])
@@ -102,7 +102,7 @@ def collect_profiler_steps(events: HostEvents, group_id: Int32s) -> dict[int, Pl
 
 def _find_current_step(start: Int64s, begin: Int64s, end: Int64s) -> Int32s:
     """The last step that has begun by each start, if it is not over; -1: none."""
-    step = np.searchsorted(begin, start, side="right") - 1
+    step = find_last_started(begin, start)
     within = (step >= 0) & (start < end[step])
     return np.where(within, step, -1).astype(np.int32)
 
@@ -385,7 +385,7 @@ def _find_roots(
         has_id, id_ = join_stat(roots, *events.ints("id"))
         keep = ~(has_id & is_one_of(id_, of_functions))
         roots, levels = roots[keep], levels[keep]
-    order = np.lexsort((roots, events.start_ps[roots], ~levels))
+    order = sort_rows(~levels, events.start_ps[roots], roots)
     return np.ascontiguousarray(roots[order]), number
 
 
@@ -399,7 +399,7 @@ def _is_implicit(events: HostEvents, types: Types, roots: Int32s) -> Bools:
     if lines:
         by_line = np.array([line.name in _IMPLICIT_LINES for line in lines])
         firsts = np.array([line.first for line in lines])
-        implicit |= by_line[np.searchsorted(firsts, roots, side="right") - 1]
+        implicit |= by_line[find_last_started(firsts, roots)]
     return implicit
 
 

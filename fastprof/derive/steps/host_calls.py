@@ -39,8 +39,11 @@ from fastprof.schema.columns import (
     Int64s,
     add_durations,
     contain_any_time,
+    find_last_started,
     measure_covered_time,
     merge_spans,
+    number_values,
+    sort_rows,
 )
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HOST_THREADS, HostEvents, Line, compute_once
@@ -82,7 +85,7 @@ def _find_line_loaders(events: HostEvents, line: Line, waits: Bools, own: Bools)
     begin, end = merge_spans(events.start_ps[calls], np.maximum(events.duration_ps[calls], 0))
     if not len(begin):
         return 0, 0, functions[:0]
-    place = np.searchsorted(begin, events.start_ps[functions], side="right") - 1
+    place = find_last_started(begin, events.start_ps[functions])
     until = add_durations(events.start_ps[functions], np.maximum(events.duration_ps[functions], 0))
     inside = (place >= 0) & (until <= end[place])
     functions, until = functions[inside], until[inside]
@@ -124,10 +127,10 @@ def find_function_within(events: HostEvents, begin_ps: Int64s, end_ps: Int64s) -
     rows, found = find_loader_calls(events).rows, np.full(len(begin_ps), -1, np.int64)
     if not len(rows) or not len(begin_ps):
         return found
-    span = np.searchsorted(begin_ps, events.start_ps[rows], side="right") - 1
+    span = find_last_started(begin_ps, events.start_ps[rows])
     inside = (span >= 0) & (add_durations(events.start_ps[rows], events.duration_ps[rows]) <= end_ps[span])
     rows, span = rows[inside], span[inside]
-    key, of = np.unique(span * len(events.names) + events.meta[rows], return_inverse=True)
+    key, of = number_values(span * len(events.names) + events.meta[rows])
     time, longest = np.zeros((2, len(key)), np.int64)
     np.add.at(time, of, events.duration_ps[rows])
     order = np.argsort(events.duration_ps[rows], kind="stable")
@@ -167,7 +170,7 @@ class OpRuns:
         if not len(self):
             return np.full(len(begin_ps), -1, np.int64)
         order = np.argsort(self.begin_ps, kind="stable")
-        run = order[np.maximum(np.searchsorted(self.begin_ps[order], begin_ps, side="right") - 1, 0)]
+        run = order[np.maximum(find_last_started(self.begin_ps[order], begin_ps), 0)]
         inside = (self.begin_ps[run] <= begin_ps) & (end_ps <= self.end_ps[run])
         return np.where(inside, run, -1)
 
@@ -191,7 +194,7 @@ def _find_line_ops(events: HostEvents, line: Line) -> Int64s:
     begin, end = merge_spans(events.start_ps[loads], np.maximum(events.duration_ps[loads], 0))
     start = events.start_ps[ops]
     if len(begin):
-        place = np.searchsorted(begin, start, side="right") - 1
+        place = find_last_started(begin, start)
         ops = ops[(place < 0) | (start >= end[place])]
         start = events.start_ps[ops]
     reached = np.maximum.accumulate(add_durations(start, np.maximum(events.duration_ps[ops], 0)))
@@ -231,7 +234,7 @@ def find_op_runs(events: HostEvents) -> OpRuns:
 def _are_short(meta: Int64s, site: Int64s, duration: Int64s) -> Bools:
     if not len(meta):
         return np.zeros(0, np.bool_)
-    order = np.lexsort((duration, site, meta))
+    order = sort_rows(meta, site, duration)
     new = np.append(True, (meta[order][1:] != meta[order][:-1]) | (site[order][1:] != site[order][:-1]))
     first = np.flatnonzero(new)
     count = np.diff(np.append(first, len(order)))
@@ -425,7 +428,7 @@ _DEEPEST: Final = 64
 
 def _find_loading_rows(events: HostEvents, line: Line, known: Int64s) -> Int64s:
     """Return rows of a thread that are ``known`` to load input, or read or decode; they ascend."""
-    metas, place = np.unique(events.meta[line.first : line.last], return_inverse=True)
+    metas, place = number_values(events.meta[line.first : line.last])
     reading = np.array([reads_data(events.names[meta]) for meta in metas.tolist()], np.bool_)
     return np.union1d(known, line.first + np.flatnonzero(reading[place.reshape(-1)]))
 
@@ -475,7 +478,7 @@ def _precede_launches(events: HostEvents, rows: Int64s, calls: CandidateCalls) -
         return after
     starts = events.start_ps[marks]
     ends = add_durations(starts, np.maximum(events.duration_ps[marks], 0))
-    place = np.searchsorted(starts, begin, side="right") - 1
+    place = find_last_started(starts, begin)
     inside = (place >= 0) & (begin < ends[place])
     first = np.append(launched, np.iinfo(np.int64).max)[np.searchsorted(launched, starts[place])]
     return ~inside | (begin <= first)
@@ -588,7 +591,7 @@ def find_calls_before_steps(
 
 def _number_functions(events: HostEvents, calls: Int64s) -> Int64s:
     """Return a number for the function of each call: PyTorch names a generator by the line that it goes on at."""
-    metas, place = np.unique(events.meta[calls], return_inverse=True)
+    metas, place = number_values(events.meta[calls])
     names = [events.names[meta] for meta in metas.tolist()]
     keys = [parse_frame(name)[:2] if is_frame(name) else (name, "") for name in names]
     numbers = {key: number for number, key in enumerate(dict.fromkeys(keys))}

@@ -55,6 +55,7 @@ from fastprof.schema.columns import (
     contain_any_time,
     measure_covered_time,
     merge_spans,
+    sort_rows,
 )
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents, Line
@@ -606,7 +607,7 @@ def find_other_work(events: HostEvents, causes: HostCauses) -> OtherWork:
     row, first_ps = np.concatenate(rows), np.concatenate(first)
     begin = events.start_ps[row]
     end = add_durations(begin, events.duration_ps[row])
-    order = np.lexsort((-end, begin))
+    order = sort_rows(begin, -end)
     row, first_ps, begin, end = row[order], first_ps[order], begin[order], end[order]
     outer, reached = np.zeros(len(row), np.bool_), np.iinfo(np.int64).min
     for place, (since, until) in enumerate(zip(begin.tolist(), end.tolist(), strict=True)):

@@ -57,7 +57,7 @@ from fastprof.derive.steps.step_figures import (
 from fastprof.derive.steps.step_source import MARKERS, MODULES, StepSource, number_steps
 from fastprof.derive.steps.tpu_steps import INFEEDS, sum_times_in_spans
 from fastprof.errors import CaptureError
-from fastprof.schema.columns import Bools, Int32s, Int64s, add_durations, merge_spans
+from fastprof.schema.columns import Bools, Int32s, Int64s, add_durations, find_last_started, merge_spans
 from fastprof.schema.tables import Count, Picoseconds, Share, TableSchema, Text
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents
@@ -206,7 +206,7 @@ def make_gpu_collectives(events: TypedEvents, rows: Int64s, step: Int64s, lines:
     """Return collectives of GPUs, which are events in ``rows``. ``step``: place of the step of each; ``lines``: events
     at which lines begin, and the end of the last; ``plane``: by line, the recorded id of its plane."""
     begin, none = events.start_ps[rows], np.zeros(len(rows), np.int64)
-    planes = plane[np.searchsorted(lines, rows, side="right") - 1]
+    planes = plane[find_last_started(lines, rows)]
     return Collectives(step, planes, none, begin, begin + events.duration_ps[rows], none)
 
 

@@ -26,7 +26,17 @@ from fastprof.derive.steps.event_origin import NameKind, classify_name
 from fastprof.derive.steps.grouping import Groups, make_naming
 from fastprof.derive.steps.host_causes import sort_longest_markers
 from fastprof.derive.steps.step_database import Markers
-from fastprof.schema.columns import Bools, Int32s, Int64s, add_durations, measure_covered_time, merge_spans
+from fastprof.schema.columns import (
+    Bools,
+    Int32s,
+    Int64s,
+    add_durations,
+    find_last_started,
+    measure_covered_time,
+    merge_spans,
+    number_values,
+    sort_rows,
+)
 from fastprof.tables.host_events import HOST_THREADS, HostEvents, Plane, join_stat
 from fastprof.wording.patterns import compile_late
 
@@ -104,7 +114,7 @@ def _find_holding_span(spans: Markers, time: Int64s) -> Int64s:
     spans = sort_longest_markers(spans)
     if not len(spans):
         return np.full(len(time), -1, np.int64)
-    at = np.searchsorted(spans.start_ps, time, side="right") - 1
+    at = find_last_started(spans.start_ps, time)
     inside = (at >= 0) & (time < add_durations(spans.start_ps, spans.duration_ps)[at])
     return np.where(inside, spans.group[at], -1).astype(np.int64)
 
@@ -117,8 +127,8 @@ def _find_pool_rows(runs: ProgramExecutions, groups: Groups) -> Int64s:
     marks = np.concatenate([groups.step_rows, groups.root_rows[groups.root_rows >= 0]])
     marks = marks[(marks >= plane.first) & (marks < plane.last)]
     ran, marked = (np.zeros(len(firsts), np.bool_) for _ in range(2))
-    ran[np.searchsorted(firsts, runs.rows, side="right") - 1] = True
-    marked[np.searchsorted(firsts, marks, side="right") - 1] = True
+    ran[find_last_started(firsts, runs.rows)] = True
+    marked[find_last_started(firsts, marks)] = True
     some = ran & ~marked
     pairs = zip(firsts[some].tolist(), lasts[some].tolist(), strict=True)
     return np.concatenate([np.arange(first, last) for first, last in pairs] or [np.zeros(0, np.int64)])
@@ -137,7 +147,7 @@ def _find_launch_times(events: HostEvents, plane: Plane) -> Int64s:
 def find_outermost(events: HostEvents, plane: Plane, rows: Int64s) -> Int64s:
     """Those of some rows that lie in no other of them on their line."""
     firsts = np.array([line.first for line in plane.lines], np.int64)
-    line = np.searchsorted(firsts, rows, side="right") - 1
+    line = find_last_started(firsts, rows)
     end = add_durations(events.start_ps[rows], events.duration_ps[rows])
     keep = np.ones(len(rows), np.bool_)
     bounds = [0, *(np.flatnonzero(line[1:] != line[:-1]) + 1).tolist(), len(rows)]
@@ -192,7 +202,7 @@ def find_repeated_annotation(events: HostEvents) -> RepeatedAnnotation | None:
     fits[hlo - plane.first] = False
     rows = np.flatnonzero(fits & (end > start))
     firsts = np.array([line.first for line in plane.lines], np.int64) - plane.first
-    line = np.searchsorted(firsts, rows, side="right") - 1
+    line = find_last_started(firsts, rows)
     keys, number, counts = np.unique(
         np.stack([line, meta[rows]], axis=1), axis=0, return_inverse=True, return_counts=True
     )
@@ -217,7 +227,7 @@ def find_calls_named(events: HostEvents, name: str) -> RepeatedAnnotation | None
     rows = plane.first + np.flatnonzero(named[events.meta[plane.first : plane.last]])
     if not len(rows):
         return None
-    line = np.searchsorted([line.first for line in plane.lines], rows, side="right") - 1
+    line = find_last_started([line.first for line in plane.lines], rows)
     rows = rows[line == int(np.bincount(line).argmax())]
     return RepeatedAnnotation(find_outermost(events, plane, rows), name)
 
@@ -345,7 +355,7 @@ def _are_layers(events: HostEvents, begins: Int64s) -> bool:
 def _make_span_executions(events: HostEvents, plane: Plane, begin: Int64s, end: Int64s, name: str) -> ProgramExecutions:
     """Spans of time in order, with the rows of a plane that begin in each."""
     rows = np.arange(plane.first, plane.last)
-    at = np.searchsorted(begin, events.start_ps[rows], side="right") - 1
+    at = find_last_started(begin, events.start_ps[rows])
     inside = (at >= 0) & (events.start_ps[rows] < end[at])
     return ProgramExecutions(plane, rows[inside], at[inside], begin, end, np.zeros(len(begin), np.int64), [name])
 
@@ -443,10 +453,10 @@ def _number_executions(of_planes: Sequence[ProgramExecutions]) -> tuple[list[Int
     for one in of_planes:
         module = np.array([number_of[name] for name in one.modules], np.int64)[one.module]
         keys.append(module * most + _rank_in_module(module, one.begin_ps))
-    distinct, at = np.unique(np.concatenate(keys), return_inverse=True)
+    distinct, at = number_values(np.concatenate(keys))
     begin = np.full(len(distinct), np.iinfo(np.int64).max)
     np.minimum.at(begin, at, np.concatenate([keys[0], *(one.begin_ps for one in of_planes)]))
-    order = np.lexsort((distinct, begin))
+    order = sort_rows(begin, distinct)
     number = np.empty(len(order), np.int32)
     number[order] = np.arange(len(order), dtype=np.int32)
     bounds = np.cumsum([len(one.module) for one in of_planes])[:-1]
@@ -456,7 +466,7 @@ def _number_executions(of_planes: Sequence[ProgramExecutions]) -> tuple[list[Int
 
 def _rank_in_module(module: Int64s, begin_ps: Int64s) -> Int64s:
     """Which of its module's executions on a plane each is, in order of time."""
-    order = np.lexsort((begin_ps, module))
+    order = sort_rows(module, begin_ps)
     ordered = module[order]
     place = np.empty(len(module), np.int64)
     place[order] = np.arange(len(module)) - np.searchsorted(ordered, ordered)
@@ -490,7 +500,7 @@ def find_loader_steps(groups: Groups) -> LoaderSteps | None:
     if len(calls) < LEAST_REPEATS:
         return None
     firsts = np.array([line.first for line in plane.lines], np.int64)
-    of = np.searchsorted(firsts, calls, side="right") - 1
+    of = find_last_started(firsts, calls)
     thread = plane.lines[int(np.bincount(of).argmax())]
     calls = calls[(calls >= thread.first) & (calls < thread.last)]
     calls = find_outermost(events, plane, calls)

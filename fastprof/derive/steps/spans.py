@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 
 from fastprof._native.grouping import parents
-from fastprof.schema.columns import Bools, Int32s, Int64s, UInt8s
+from fastprof.schema.columns import Bools, Int32s, Int64s, UInt8s, find_last_started, sort_rows
 from fastprof.tables.host_events import HostEvents, Plane, compute_once, join_stat
 
 STRETCH: Final = np.dtype([("begin", "i8"), ("end", "i8"), ("row", "i8")])
@@ -38,7 +38,7 @@ def find_pool_regions(events: HostEvents) -> Int64s:
     found = np.stack([before, start, duration], axis=1)
     if (before[1:] > before[:-1]).all():
         return found
-    return np.ascontiguousarray(found[np.lexsort((-duration, before))])
+    return np.ascontiguousarray(found[sort_rows(before, -duration)])
 
 
 @compute_once
@@ -51,7 +51,7 @@ def find_region_marks(events: HostEvents) -> tuple[Int64s, Int64s, Int64s]:
     starts, stops = marks
     lines = [line for line in events.lines if line.last > line.first]
     firsts = np.array([line.first for line in lines], np.int64)
-    begins = firsts[np.searchsorted(firsts, stops, side="right") - 1]
+    begins = firsts[find_last_started(firsts, stops)]
     last = np.searchsorted(starts, stops) - 1
     known = (last >= 0) & (starts[last] >= begins)
     known[known] = events.start_ps[starts[last[known]]] != 0  # a start at 0 is none to TSL
@@ -137,9 +137,9 @@ class _Tasks:
         scheduler = np.full(len(rows), -1, np.int64)
         if not len(self._begun) or not len(self._made):
             return scheduler
-        region = np.searchsorted(self._begun, rows, side="right") - 1
+        region = find_last_started(self._begun, rows)
         lines = np.array([line.first for line in events.lines if line.last > line.first], np.int64)
-        line_of = lines[np.searchsorted(lines, rows, side="right") - 1]
+        line_of = lines[find_last_started(lines, rows)]
         ends = events.start_ps[rows] + np.maximum(events.duration_ps[rows], 0)
         inside = (region >= 0) & (self._first[region] == line_of) & (ends <= self._end[region])
         task = self._task[region[inside]]

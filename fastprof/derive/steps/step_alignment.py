@@ -40,7 +40,7 @@ from fastprof.derive.steps.step_database import (
     make_zero_times,
 )
 from fastprof.derive.steps.step_source import AUTO, CERTAINTY, MARKERS, SOURCES
-from fastprof.schema.columns import ArrayRows, Bools, Int64s, add_durations
+from fastprof.schema.columns import ArrayRows, Bools, Int64s, add_durations, number_values
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_spill import Stored
 from fastprof.wording.quantities import list_few
@@ -315,7 +315,7 @@ def _measure_ordered_overlaps(host: StepExtents, chief: StepExtents) -> dict[int
     i = np.repeat(np.arange(len(host)), many)
     j = np.arange(len(i)) + np.repeat(first - (np.cumsum(many) - many), many)
     time = np.minimum(host.end_ps[i], chief.end_ps[j]) - np.maximum(host.begin_ps[i], chief.begin_ps[j])
-    shifts, place = np.unique(j - i, return_inverse=True)
+    shifts, place = number_values(j - i)
     sums = np.zeros(len(shifts), np.int64)
     np.add.at(sums, place.reshape(-1), time)
     return dict(zip(shifts.tolist(), sums.tolist(), strict=True))

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from fastprof._native.step_kernels import step_time
 from fastprof.errors import MemoryLimitError
-from fastprof.schema.columns import ArrayRows, Bools, Int32s, Int64s, add_durations
+from fastprof.schema.columns import ArrayRows, Bools, Int32s, Int64s, add_durations, sort_rows
 from fastprof.schema.value_classes import dataclass
 
 Types = npt.NDArray[np.uint8]
@@ -107,7 +107,7 @@ class Markers(ArrayRows):
 def select_longest_markers(markers: Markers) -> Markers:
     """The longest marker of each group that has one longer than nothing, by group; of equals the first."""
     some = np.flatnonzero(markers.duration_ps > 0)
-    order = some[np.lexsort((-markers.duration_ps[some], markers.group[some]))]
+    order = some[sort_rows(markers.group[some], -markers.duration_ps[some])]
     group = markers.group[order]
     first = np.ones(len(order), np.bool_)
     first[1:] = group[1:] != group[:-1]

@@ -28,7 +28,7 @@ from fastprof.derive.steps.event_graph import find_events_with_stats
 from fastprof.derive.steps.grouping import Groups
 from fastprof.derive.steps.host_causes import overlap_spans
 from fastprof.derive.steps.step_database import NO_TYPE, EventType, Markers, TypedEvents, Types
-from fastprof.schema.columns import Bools, Int32s, Int64s, add_durations, number_keys
+from fastprof.schema.columns import Bools, Int32s, Int64s, add_durations, find_rows_within, number_keys, number_values
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HOST_THREADS, HostEvents, Line, Plane, compute_once
 
@@ -134,7 +134,7 @@ def _find_root_stages(events: HostEvents, plane: Plane) -> Bools:
     roots = np.zeros(plane.last - first, np.bool_)
     stage = events.stat(_STAGE).of_kinds((records.STR, records.REF))
     keep = np.zeros(len(stage), np.bool_)
-    distinct, place = np.unique(stage.value, return_inverse=True)
+    distinct, place = number_values(stage.value)
     if len(distinct):
         keep = np.array([bool(text) for text in events.all_texts(distinct)], np.bool_)[place]
     rows = stage.rows[keep]
@@ -304,7 +304,7 @@ def _collect_plane_events(plane: Plane, groups: Groups, launched: Int32s) -> tup
     seen, rows = np.zeros(groups.count, np.bool_), []
     for line in plane.lines:
         if not is_derived(line):
-            one = launched[slice(*np.searchsorted(launched, [line.first, line.last]))]
+            one = launched[find_rows_within(launched, line.first, line.last)]
             rows.append(one[marked[groups.group_id[one]]])
             seen[groups.group_id[rows[-1]]] = True
     return steps.markers[seen[steps.group_id]], rows
@@ -343,7 +343,7 @@ def collect_gpu_times(events: HostEvents, spans: Markers) -> GpuTimes:
 def _classify_rows(events: HostEvents, rows: Int32s | Int64s) -> tuple[Types, NamedMoves]:
     """By name; the recorded shape of a kernel's operands, where there is one, decides whether it is 16-bit."""
     meta = events.meta[rows]
-    distinct, place = np.unique(meta, return_inverse=True)
+    distinct, place = number_values(meta)
     names = [events.names[number] for number in distinct.tolist()]
     move = np.array([_classify_move(name) for name in names], np.uint8)[place]
     kernel_of_name = _classify_torch_kernel if is_kineto(events) else _classify_kernel
@@ -351,7 +351,7 @@ def _classify_rows(events: HostEvents, rows: Int32s | Int64s) -> tuple[Types, Na
     shape = events.stat("shape").of_kinds((records.STR, records.REF))
     _, shaped, beside = np.intersect1d(rows, shape.rows, assume_unique=True, return_indices=True)
     if len(shaped):
-        values, of_value = np.unique(shape.value[beside], return_inverse=True)
+        values, of_value = number_values(shape.value[beside])
         texts = events.all_texts(values)
         known = np.array([bool(text) for text in texts], np.bool_)[of_value]
         half = np.array(["half" in text for text in texts], np.bool_)[of_value]
@@ -359,6 +359,6 @@ def _classify_rows(events: HostEvents, rows: Int32s | Int64s) -> tuple[Types, Na
     moves = np.flatnonzero(move != NO_TYPE)
     kernel_type = type_[moves]
     type_[moves] = move[moves]
-    used, name = np.unique(place[moves], return_inverse=True)
+    used, name = number_values(place[moves])
     named = [names[one] for one in used.tolist()]
     return type_, NamedMoves(moves, name.astype(np.int32), named, kernel_type)

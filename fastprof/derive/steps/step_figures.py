@@ -28,7 +28,7 @@ from fastprof.derive.steps.step_database import (
     StepDatabase,
     sum_by_category,
 )
-from fastprof.schema.columns import Bools, Float64s, Int64s, find_first_rows, number_keys
+from fastprof.schema.columns import Bools, Float64s, Int64s, find_first_rows, number_keys, sort_rows
 from fastprof.schema.tables import Count, Flag, Formula, Picoseconds, Text, encode_texts
 from fastprof.schema.value_classes import dataclass
 
@@ -316,7 +316,7 @@ def _measure_collectives(database: StepDatabase) -> tuple[Float64s, Float64s]:
     compute, total = np.zeros(count, np.int64), np.zeros(count, np.int64)
     np.add.at(compute, place, fastest)
     np.add.at(total, place, duration)
-    order = np.lexsort((every.core_id[at], -total, every.step[at]))
+    order = sort_rows(every.step[at], -total, every.core_id[at])
     step, first = np.unique(every.step[at[order]], return_index=True)
     chosen = order[first]
     together, alone = np.zeros(len(database)), np.zeros(len(database))

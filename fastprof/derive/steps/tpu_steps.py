@@ -47,6 +47,8 @@ from fastprof.schema.columns import (
     find_innermost_spans,
     measure_covered_time,
     merge_spans,
+    number_values,
+    sort_rows,
     take_rows,
 )
 from fastprof.schema.value_classes import dataclass
@@ -309,7 +311,7 @@ def number_op_categories(events: HostEvents, ops: list[OpEvents]) -> tuple[Int32
     stat = events.meta_stat("hlo_category").of_kinds((records.STR, records.REF))
     number = np.full(len(events.names), -1, np.int64)
     number[stat.rows] = stat.value
-    distinct, place = np.unique(number[met], return_inverse=True)
+    distinct, place = number_values(number[met])
     known = distinct[distinct >= 0]
     texts = ([""] if len(known) < len(distinct) else []) + events.all_texts(known)
     category = np.full(len(events.names), -1, np.int32)
@@ -365,7 +367,7 @@ def _find_busy_spans(ops: OpEvents, works: Bools) -> DisjointSpans:
     """When the innermost op is one that works."""
     if works.all():
         return merge_spans(ops.start_ps, ops.duration_ps)
-    order = np.lexsort((-ops.duration_ps, ops.start_ps))
+    order = sort_rows(ops.start_ps, -ops.duration_ps)
     start, duration = ops.start_ps[order], ops.duration_ps[order]
     return find_innermost_spans(start, duration, nest_line(start, duration)[0], works[order])
 
@@ -439,7 +441,7 @@ def _find_innermost_ops(ops: OpEvents, near: Int64s, counts: Bools) -> Records:
     among these."""
     line = np.searchsorted(ops.lines["last"], near, side="right")
     start, duration = ops.start_ps[near], ops.duration_ps[near]
-    order = np.lexsort((-duration, start, line))
+    order = sort_rows(line, start, -duration)
     marks: UInt8s = np.where(counts[order], 2, 0).astype(np.uint8)
     sizes = np.bincount(line, minlength=len(ops.lines)).astype(np.int64)
     lines = number_lines(sizes, np.cumsum(sizes) - sizes)

@@ -34,6 +34,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fastprof.errors import UsageError
+from fastprof.schema.columns import find_last_started, sort_rows
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 Flags: TypeAlias = npt.NDArray[np.bool_]
@@ -118,7 +119,7 @@ def _sort_groups(group: Ints, key: Ints) -> Ints:
     size, least, most = len(group), int(key.min()), int(key.max())
     bits = (size.bit_length(), (most - least).bit_length())
     if 2 * bits[0] + bits[1] > _BITS:
-        return np.lexsort((key, group))
+        return sort_rows(group, key)
     packed = (((group + 1) << bits[1]) + (key - least) << bits[0]) + np.arange(size)
     packed.sort()
     return packed & ((1 << bits[0]) - 1)
@@ -291,7 +292,7 @@ def _count_shared_bytes(begin: Ints, length: Ints, data: np.typing.NDArray[np.ui
     while len(left) >= _FEW:
         differing = eights[begin[left] + shared[left]] ^ eights[begin[left - 1] + shared[left]]
         lowest = differing & (~differing + np.uint64(1))
-        alike = np.searchsorted(_FIRST_BITS, lowest, "right") - 1
+        alike = find_last_started(_FIRST_BITS, lowest)
         alike[differing == 0] = 8
         shared[left] = np.minimum(shared[left] + alike, most[left])
         left = left[(alike == 8) & (shared[left] < most[left])]

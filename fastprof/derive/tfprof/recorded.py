@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fastprof.derive.tfprof.forest import EVERYTHING, Ints, match_one
+from fastprof.schema.columns import find_group_bounds
 from fastprof.wording.patterns import compile_late
 
 FIGURES: Final = (
@@ -102,7 +103,7 @@ class RecordedGraph:
         consumer = get_numbers(pc.list_parent_indices(inputs))
         producer = self.rows_of(pc.list_flatten(inputs).field("node"))
         known = producer >= 0
-        return np.searchsorted(consumer[known], np.arange(len(self) + 1)), producer[known]
+        return find_group_bounds(consumer[known], len(self)), producer[known]
 
     def input_rows(self, node: int) -> list[int]:
         """The nodes whose outputs a node takes, by number of the input."""

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from fastprof.derive.tfprof.forest import Ints
 from fastprof.derive.tfprof.recorded import BEYOND, FIGURES, RecordedGraph, get_numbers, get_plain, get_texts
 from fastprof.derive.tfprof.views import VisibleTree
+from fastprof.schema.columns import find_group_bounds
 from fastprof.schema.tables import Bytes, Column, Count, Flag, Kind, Number, Picoseconds, String, TableSchema
 
 _Microseconds: Final = Kind(pa.int64(), "us")
@@ -69,7 +70,7 @@ class _Rows:
         texts_of = max(1, len(words))
         pairs = np.sort(owner * texts_of + order[get_numbers(encoded.indices)])
         row, text = np.divmod(pairs[np.flatnonzero(np.diff(pairs, prepend=-1))], texts_of)
-        offsets = np.searchsorted(row, np.arange(len(self.shown.row) + 1)).astype(np.int32)
+        offsets = find_group_bounds(row, len(self.shown.row)).astype(np.int32)
         return pa.ListArray.from_arrays(pa.array(offsets), words.take(pa.array(text)))
 
     def devices(self) -> pa.Array:

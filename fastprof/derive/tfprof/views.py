@@ -35,6 +35,7 @@ from fastprof.derive.tfprof.forest import (
 )
 from fastprof.derive.tfprof.options import ViewOptions
 from fastprof.derive.tfprof.recorded import DEFINED, FIGURES, RecordedGraph, get_coded, get_numbers, get_plain
+from fastprof.schema.columns import find_group_bounds, sort_rows
 from fastprof.schema.value_classes import dataclass
 
 
@@ -48,11 +49,11 @@ class NodeGroups:
     @classmethod
     def of(cls, row: Ints, node: Ints, rows: int) -> NodeGroups:
         """From pairs of a row and a node; a pair that comes twice counts once."""
-        order = np.lexsort((node, row))
+        order = sort_rows(row, node)
         row, node = row[order], node[order]
         new = np.r_[True, (row[1:] != row[:-1]) | (node[1:] != node[:-1])] if len(row) else np.zeros(0, np.bool_)
         row, node = row[new], node[new]
-        return cls(node, np.searchsorted(row, np.arange(rows + 1)))
+        return cls(node, find_group_bounds(row, rows))
 
     def __len__(self) -> int:
         return len(self.begins) - 1

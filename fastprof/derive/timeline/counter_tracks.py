@@ -17,7 +17,7 @@ from fastprof.derive.memory.memory_events import STATS as MEMORY_STATS
 from fastprof.derive.ops.stream_events import GpuStreams, count_queued, read_streams, select_copies
 from fastprof.derive.ops.stream_events import StreamSeries as Points
 from fastprof.derive.timeline.host_timeline import Process, list_processes
-from fastprof.schema.columns import Int64s
+from fastprof.schema.columns import Int64s, find_group_bounds, find_rows_within, number_values, sort_rows
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import COUNTER_LINE, HOST_THREADS, HostEvents, Plane
 from fastprof.tables.host_reader import read_host, read_host_lines
@@ -103,15 +103,15 @@ def _list_stat_series(
 ) -> Iterator[Series]:
     """The values of one stat by the name of their events. ``taken``: names that other stats of the plane have."""
     found = events.stat(stat).of_kinds(_NUMBERS)
-    here = slice(*np.searchsorted(found.rows, [plane.first, plane.last]))
+    here = find_rows_within(found.rows, plane.first, plane.last)
     rows = found.rows[here]
     values = found.numbers[here] if (found.kind[here] == records.DOUBLE).any() else found.value[here]
-    metas, place = np.unique(events.meta[rows], return_inverse=True)
+    metas, place = number_values(events.meta[rows])
     names = [events.names[meta] for meta in metas.tolist()]
     titles = {name: number for number, name in enumerate(dict.fromkeys(names))}
     title = np.array([titles[name] for name in names], np.int64)[place] if names else place
-    order = np.lexsort((events.start_ps[rows], title))
-    bounds = np.searchsorted(title[order], np.arange(len(titles) + 1)).tolist()
+    order = sort_rows(title, events.start_ps[rows])
+    bounds = find_group_bounds(title[order], len(titles)).tolist()
     for name, first, last in zip(titles, bounds[:-1], bounds[1:], strict=True):
         mine = order[first:last]
         is_unit = stat in _UNIT_OF_STAT and name not in taken

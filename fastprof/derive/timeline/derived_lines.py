@@ -49,7 +49,15 @@ from fastprof.derive.timeline.host_timeline import (
     number_stream_tids,
 )
 from fastprof.hlo.programs import Modules
-from fastprof.schema.columns import Bools, Int32s, Int64s, find_first_rows, number_keys
+from fastprof.schema.columns import (
+    Bools,
+    Int32s,
+    Int64s,
+    find_first_rows,
+    find_group_bounds,
+    number_keys,
+    number_values,
+)
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HOST_THREADS, HostEvents, Line, Plane
 from fastprof.tables.needs import Needs
@@ -69,7 +77,7 @@ def derive_launch_lines(host: Host, gpus: Sequence[Process], names: Mapping[int,
     has, place = find_stat_places(device, rows)
     rows, number = rows[has], value[place]
     order = np.argsort(number, kind="stable")
-    bounds = np.searchsorted(number[order], np.arange(len(ordered) + 1)).tolist()
+    bounds = find_group_bounds(number[order], len(ordered)).tolist()
     found = []
     for process, first, last in zip(ordered, bounds[:-1], bounds[1:], strict=True):
         if last > first:
@@ -96,7 +104,7 @@ def _derive_gpu_launches(
     host: Host, process: Process, rows: Int64s, names: PlaneNames, titles: GroupTitles
 ) -> DerivedTrack:
     start, duration = host.raw.start_ps[rows], host.raw.duration_ps[rows]
-    groups, group = np.unique(host.groups.group_id[rows], return_inverse=True)
+    groups, group = number_values(host.groups.group_id[rows])
     order = np.argsort(group, kind="stable")
     first = np.searchsorted(group[order], np.arange(len(groups)))
     begin = np.minimum.reduceat(start[order], first)
@@ -166,7 +174,7 @@ class GpuLines:
     def _steps(self, process: Process, names: PlaneNames) -> DerivedTrack:
         """Consecutive events of a group are a step of it."""
         steps: PlaneSteps = self.host.groups.device_steps[process.plane.number]
-        groups, group = np.unique(steps.group_id, return_inverse=True)
+        groups, group = number_values(steps.group_id)
         number = np.array(names.numbers([str(one) for one in groups.tolist()]), np.int64)
         made = len(groups) if self.host.groups.made is None else int(np.searchsorted(groups, self.host.groups.made))
         titles = self.titles.of(groups[:made]) + [str(one) for one in groups[made:].tolist()]
@@ -184,7 +192,7 @@ class GpuLines:
         rows, key = rows[has], self.kernels.key[place]
         if not len(rows):
             return []
-        used, number = np.unique(key, return_inverse=True)
+        used, number = number_values(key)
         lists = _list_names([self.kernels.keys[one] for one in used.tolist()], names, self.host.modules)
         scopes, scope_lists = self._ranges(rows)
         times = (self.events.start_ps[rows], self.events.duration_ps[rows])
@@ -217,7 +225,7 @@ class GpuLines:
         has, place = find_stat_places(at, rows)
         if not len(place):
             return None, None
-        ids, number = np.unique(value[place], return_inverse=True)
+        ids, number = number_values(value[place])
         scopes = np.full(len(rows), -1, np.int32)
         scopes[has] = number
         return scopes, make_lists([list_ranges_around(one, self.ranges) for one in ids.tolist()])
@@ -225,12 +233,12 @@ class GpuLines:
     def _graphs(self, source: LevelSource, rows: Int64s, names: PlaneNames, modules: Levels) -> Levels:
         """Kernels that are nodes of a graph, launch by launch."""
         has, graph = self._of_rows(self._graph_ids, rows)
-        ids, key = np.unique(graph, return_inverse=True)
+        ids, key = number_values(graph)
         numbers = names.numbers([f"Command Buffer {one}" for one in ids.view(np.uint64).tolist()])
         graphs = np.full(len(rows), -1, np.int32)
         graphs[has] = key
         launched, launch = self._of_rows(self._launches, rows)
-        launches, number = np.unique(launch, return_inverse=True)
+        launches, number = number_values(launch)
         scopes = np.full(len(rows), -1, np.int32)
         scopes[launched] = number
         of_graphs = replace(source, key=graphs, scopes=scopes, scope_lists=make_singles(launches))
@@ -283,7 +291,7 @@ def _find_kernels(events: HostEvents) -> _Kernels:
         on_gpu[plane.first : plane.last] = True
     rows = np.flatnonzero(is_kernel & on_gpu).astype(np.int32)
     has_program, program = read_program_ids(events)
-    ids, code = np.unique(program[rows], return_inverse=True)
+    ids, code = number_values(program[rows])
     program_code = np.where(has_program[rows], code, -1)
     module, hlo_op, tf_op = (join_stat_values(*events.texts(stat), rows) for stat in ("hlo_module", "hlo_op", "tf_op"))
     columns = [program_code, module, hlo_op, np.where(hlo_op >= 0, -1, tf_op)]
@@ -302,7 +310,7 @@ def _find_kernels(events: HostEvents) -> _Kernels:
 
 def _is_not_empty(events: HostEvents, numbers: Int64s) -> npt.NDArray[np.bool_]:
     """Which texts are not empty."""
-    used, place = np.unique(numbers, return_inverse=True)
+    used, place = number_values(numbers)
     return np.array([bool(text) for text in events.all_texts(used)], bool)[place] if len(used) else used.astype(bool)
 
 
@@ -397,7 +405,7 @@ class Offloads:
         if not len(rows):
             return []
         meta = self.events.meta[rows]
-        used, key = np.unique(self.key[meta], return_inverse=True)
+        used, key = number_values(self.key[meta])
         begin = self.events.start_ps[rows]
         end = begin + self.events.duration_ps[rows]
         first, last, row = self._paired(begin, end, key.astype(np.int32), meta, len(used))
@@ -508,7 +516,7 @@ class TpuLines:
         own = join_stat_values(*self.events.texts(stat), rows)
         number = np.where(own >= 0, own, self._of_meta[stat][self.events.meta[rows]])
         rows, number = rows[number >= 0], number[number >= 0]
-        used, key = np.unique(number, return_inverse=True)
+        used, key = number_values(number)
         times = (self.events.start_ps[rows], self.events.duration_ps[rows])
         source = LevelSource(*times, self.group_id[rows], key.astype(np.int32), False)
         return source, lists(self.events.all_texts(used))

@@ -14,7 +14,7 @@ from fastprof._native.timeline_kernels import DerivedLine
 from fastprof.derive.devices.op_names import Framework, parse_op_name
 from fastprof.derive.steps.device_steps import sort_by_start
 from fastprof.derive.timeline.host_timeline import EVENTS, HostTimeline, Process, Track, number_names
-from fastprof.schema.columns import Int32s, Int64s
+from fastprof.schema.columns import Int32s, Int64s, find_rows_within, number_values, sort_rows
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents, Line, Plane
 
@@ -25,7 +25,7 @@ def list_metas_by_plane(events: HostEvents) -> Callable[[Plane], npt.NDArray[np.
     """What gives the rows of metadata of each plane, ascending."""
     order = np.argsort(events.meta_plane, kind="stable")
     planes = events.meta_plane[order]
-    return lambda plane: order[slice(*np.searchsorted(planes, [plane.number, plane.number + 1]))]
+    return lambda plane: order[find_rows_within(planes, plane.number, plane.number + 1)]
 
 
 class PlaneNames:
@@ -223,7 +223,7 @@ def join_tracks(host: str, processes: list[Process], found: Sequence[DerivedTrac
     for part in parts:
         last = first + len(part)
         tracks.append(Track(len(tracks), part.process, part.tid, part.title, part.kind, first, last))
-        order = np.lexsort((-part.duration_ps, part.start_ps))
+        order = sort_rows(part.start_ps, -part.duration_ps)
         columns.append(_make_columns(part, order, texts))
         made.append(order)
         args += [_move_arg(arg, order, first) for arg in part.args]
@@ -245,7 +245,7 @@ def _make_empty_timeline() -> tuple[npt.NDArray[Any], ...]:
 
 def _make_columns(part: DerivedTrack, order: Int64s, texts: dict[str, int]) -> tuple[npt.NDArray[Any], ...]:
     names = part.names
-    used, name = np.unique(part.name[order], return_inverse=True)
+    used, name = number_values(part.name[order])
     displayed = [names.displayed[one] for one in used.tolist()]
     long = [names.names[one] for one in used.tolist()]
     pairs = list(zip(displayed, long, strict=True))

@@ -20,7 +20,7 @@ from fastprof.derive.steps.device_steps import (
 )
 from fastprof.derive.steps.event_graph import KERNEL_EXECUTE, TF_OP
 from fastprof.derive.timeline.host_timeline import Process, is_grouped, list_processes
-from fastprof.schema.columns import Int32s, Int64s
+from fastprof.schema.columns import Int32s, Int64s, number_values, sort_rows
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents, Line
 
@@ -171,7 +171,7 @@ def find_shown_groups(host: Host) -> Int32s:
 def _list_step_names(host: Host, steps: MergedSteps) -> tuple[Int32s, list[str]]:
     """Roots that users made, and steps of TPUs."""
     groups = host.groups
-    numbers, place = np.unique(np.concatenate([groups.step_groups, steps.group]), return_inverse=True)
+    numbers, place = number_values(np.concatenate([groups.step_groups, steps.group]))
     names = groups.names_of(numbers)
     rows = np.concatenate([groups.step_rows, steps.rows])
     order = np.argsort(rows, kind="stable")
@@ -212,7 +212,7 @@ def find_name_overrides(host: Host) -> tuple[Int32s, list[str]]:
     """Events that trace viewers call by the name of the step that they are the root of: rows, ascending, and names."""
     groups = host.groups
     order = np.argsort(groups.step_rows, kind="stable")
-    numbers, place = np.unique(groups.step_groups[order], return_inverse=True)
+    numbers, place = number_values(groups.step_groups[order])
     names = groups.names_of(numbers)
     titles = [names[one] for one in place.reshape(-1).tolist()]
     rows = groups.step_rows[order]
@@ -246,7 +246,7 @@ def list_step_bands(host: Host) -> list[StepBand]:
         on_host = _make_host_band(host, groups.step_rows)
         rows, known = groups.step_rows[on_host], groups.step_groups[on_host].astype(np.int32)
     start, duration = host.raw.start_ps[rows], host.raw.duration_ps[rows]
-    order = np.lexsort((-duration, start))
+    order = sort_rows(start, -duration)
     start, duration, known = start[order], duration[order], known[order]
     end = start + duration
     outer = np.ones(len(start), bool)
@@ -271,5 +271,5 @@ def _make_host_band(host: Host, rows: Int32s) -> npt.NDArray[np.bool_]:
 def _make_band(
     titles: GroupTitles, process: Process | None, start: Int64s, duration: Int64s, group: Int32s
 ) -> StepBand:
-    numbers, place = np.unique(group, return_inverse=True)
+    numbers, place = number_values(group)
     return StepBand(process, start, duration, group, place.reshape(-1).astype(np.int32), titles.of(numbers))

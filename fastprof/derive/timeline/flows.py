@@ -24,7 +24,7 @@ from fastprof.derive.steps.event_graph import (
     find_module_ends,
 )
 from fastprof.hlo.shapes import read_expression
-from fastprof.schema.columns import Bools, Int32s, Int64s, number_keys
+from fastprof.schema.columns import Bools, Int32s, Int64s, find_rows_within, number_keys, sort_rows
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HOST_THREADS, HostEvents
 
@@ -198,7 +198,7 @@ def find_correlated(events: HostEvents, rows: Int32s, value: Int64s) -> KeyedEnd
     found = _key_ends(rows, OUT, GPU_LAUNCH, LAUNCHES, (value, np.zeros(len(rows), np.int64)))
     for plane in events.planes:
         if plane.name.startswith(_DEVICE_PLANES):
-            found.direction[slice(*np.searchsorted(rows, [plane.first, plane.last]))] = IN
+            found.direction[find_rows_within(rows, plane.first, plane.last)] = IN
     return found
 
 
@@ -301,7 +301,7 @@ def pair_flows(host: Host) -> FlowPairs:
 
 def _pair_ends(events: HostEvents, out: FlowEnds, taken: FlowEnds) -> tuple[Int32s, Int32s, npt.NDArray[np.uint8]]:
     """Producers and consumers of a flow: all of one with all of the other, in crowds the last before."""
-    order = np.lexsort((out.rows, events.start_ps[out.rows], out.number))
+    order = sort_rows(out.number, events.start_ps[out.rows], out.rows)
     rows, numbers = out.rows[order], out.number[order]
     count = max(int(numbers.max(initial=-1)), int(taken.number.max(initial=-1))) + 1
     gives = np.bincount(numbers, minlength=count)
@@ -324,7 +324,7 @@ def _find_last_producer(
     """The place of the last producer of the flow that begins no later than the consumer, else of the first."""
     number, start = taken.number[consumer], events.start_ps[taken.rows[consumer]]
     is_consumer = np.append(np.zeros(len(rows), bool), np.ones(len(consumer), bool))
-    every = np.lexsort((is_consumer, np.append(events.start_ps[rows], start), np.append(numbers, number)))
+    every = sort_rows(np.append(numbers, number), np.append(events.start_ps[rows], start), is_consumer)
     place = np.where(is_consumer[every], -1, every)
     last = np.empty(len(every), np.int64)
     last[every] = np.maximum.accumulate(place)
@@ -338,7 +338,7 @@ def _read_recorded_flows(events: HostEvents) -> tuple[Int32s, Int32s, npt.NDArra
     direction, number, kind = value & 3, (value >> 2) & (2**56 - 1), (value >> 58) & 63
     known = direction > 0
     rows, direction, number, kind = rows[known], direction[known], number[known], kind[known]
-    order = np.lexsort((direction == 1, events.start_ps[rows], number, kind))
+    order = sort_rows(kind, number, events.start_ps[rows], direction == 1)
     rows, direction, number, kind = rows[order], direction[order], number[order], kind[order]
     linked = (number[1:] == number[:-1]) & (kind[1:] == kind[:-1])
     linked &= ((direction[:-1] & 2) > 0) & ((direction[1:] & 1) > 0)

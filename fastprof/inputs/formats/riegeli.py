@@ -26,6 +26,7 @@ import numpy as np
 from fastprof.errors import CaptureError
 from fastprof.inputs.formats.contract import FormatRemark
 from fastprof.inputs.open_files import prefetch
+from fastprof.schema.columns import count_bounds
 from fastprof.schema.value_classes import dataclass
 
 _CODECS: Final = {0x62: "brotli", 0x7A: "zstd", 0x73: "snappy"}
@@ -182,7 +183,7 @@ def _read_transposed(chunk: ChunkData, count: int, size: int) -> ChunkRecords:
     sizes = [header.varint() for _ in range(buffer_count)]
     _check_buckets(buckets, sizes)
     nodes, first, is_implicit = _read_nodes(header, buffer_count)
-    bounds = np.concatenate([[0], np.cumsum(np.array(sizes, np.int64))]).astype(np.int64)
+    bounds = count_bounds(np.array(sizes, np.int64)).astype(np.int64)
     begins = np.zeros(count, np.int64)
     transitions = _decompress_block(compression, reader.rest())
     try:

@@ -46,7 +46,7 @@ from fastprof.inputs.formats.step_stats import (
 )
 from fastprof.inputs.message_bytes import CUT, BadMessageError, find_complete_end
 from fastprof.inputs.message_columns import Buffer
-from fastprof.schema.columns import Int64s, UInt8s
+from fastprof.schema.columns import Int64s, UInt8s, find_group_bounds
 from fastprof.schema.message_fields import put, put_prefix
 from fastprof.schema.value_classes import dataclass
 from fastprof.wording.patterns import compile_late
@@ -120,7 +120,7 @@ class EventColumns:
         stat = np.concatenate([_make_stat_ids(one[1], len(one[0]), stats) for one in self._stats])
         value = np.concatenate([one[2] for one in self._stats])
         is_text = np.concatenate([np.full(len(one[0]), one[3], np.uint8) for one in self._stats])
-        first = np.searchsorted(owner[order], np.arange(len(ids) + 1))
+        first = find_group_bounds(owner[order], len(ids))
         encoded = [text.encode("utf-8", "replace") for text in self._texts]
         bounds = np.zeros(len(encoded) + 1, np.int64)
         np.cumsum([len(one) for one in encoded], out=bounds[1:])

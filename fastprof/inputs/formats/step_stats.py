@@ -20,7 +20,7 @@ import numpy as np
 from fastprof.errors import CaptureError
 from fastprof.inputs.message_bytes import Field, get_message, read_sound_fields
 from fastprof.inputs.message_columns import Buffer, ByteSpans, MessageColumns, Owned, decode_texts
-from fastprof.schema.columns import Int64s
+from fastprof.schema.columns import Int64s, sort_rows
 from fastprof.schema.tensor_types import get_tensor_type_name
 from fastprof.schema.value_classes import dataclass
 from fastprof.wording.patterns import compile_late
@@ -444,5 +444,5 @@ def _count_held(tensors: _Tensors) -> Iterator[HeldBytes]:
             continue
         times = np.concatenate([begin[rows], end[rows]])
         change = np.concatenate([size[rows], -size[rows]])
-        order = np.lexsort((change, times))
+        order = sort_rows(times, change)
         yield HeldBytes(name, times[order], np.cumsum(change[order]))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from fastprof.render.svg.drawing import COLOURS, LEFT, SvgDrawing, fit_label
+from fastprof.schema.columns import sort_rows
 from fastprof.wording.quantities import format_time
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ def _draw_legend(drawing: SvgDrawing, y: float) -> float:
 def _find_slowest(steps: pa.Table) -> pa.Table:
     """For each step, in their order, the row of the device that took longest."""
     step = np.array([-1 if number is None else number for number in steps["step"].to_pylist()], np.int64)
-    order = np.lexsort((-np.asarray(steps["duration_ps"]), step))
+    order = sort_rows(step, -np.asarray(steps["duration_ps"]))
     order = order[step[order] >= 0]
     first = np.append(True, step[order][1:] != step[order][:-1])[: len(order)]
     return steps.take(order[first])

@@ -10,7 +10,7 @@ import numpy as np
 
 from fastprof.derive.pipelines.pipelines_of_hosts import WORTH_SAYING
 from fastprof.render.svg.drawing import COLOURS, LEFT, SvgDrawing, fit_label, format_duration
-from fastprof.schema.columns import Int64s
+from fastprof.schema.columns import Int64s, count_bounds, sort_rows
 from fastprof.wording.quantities import format_time
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def _choose_rows(iterators: pa.Table) -> tuple[Int64s, list[int]]:
     rows: Int64s = np.arange(len(depth))
     if len(rows) > MOST_ITERATORS:
         critical = np.asarray(iterators["critical_ps"])
-        rows = np.sort(np.lexsort((rows, -critical, rows > 0))[:MOST_ITERATORS])
+        rows = np.sort(sort_rows(rows > 0, -critical, rows)[:MOST_ITERATORS])
     if not len(rows):
         return rows, []
     least = np.minimum.reduceat(depth, rows + 1 - (rows + 1 == len(depth)))  # up to the next one that is drawn
@@ -231,7 +231,7 @@ def _split_path(start: Int64s, duration: Int64s, code: Int64s, total: int) -> li
     code_at = np.full(_COLUMNS, -1, np.int64)
     for one in np.unique(code).tolist():
         mine = code == one
-        filled = np.concatenate([[0], np.cumsum(duration[mine])])
+        filled = count_bounds(duration[mine])
         place = np.searchsorted(start[mine], edges, side="right")
         inside = np.minimum(edges, ends[mine][np.maximum(place - 1, 0)]) - start[mine][np.maximum(place - 1, 0)]
         upto = np.where(place > 0, filled[np.maximum(place - 1, 0)] + inside, 0)

@@ -22,7 +22,7 @@ from fastprof.derive.memory.allocation_history import match_frees
 from fastprof.derive.memory.host_memory import HostMemory, ModuleRuns
 from fastprof.derive.memory.memory_events import INVALID, MemoryEvents, Sites, format_data_type
 from fastprof.derive.memory.session_memory import HostMemoryState
-from fastprof.schema.columns import Int32s, Int64s
+from fastprof.schema.columns import Int32s, Int64s, number_owners, sort_rows
 
 MOST_SNAPSHOTS = 1000
 _KEPT_IN_ORDER = 16
@@ -75,7 +75,7 @@ class _Snapshots:
         self.events = events
         self.bounds = events.bounds
         self.count = np.diff(events.bounds)
-        self.allocator = np.repeat(np.arange(len(self.count)), self.count)
+        self.allocator = number_owners(self.count)
         self._order = self._in_order()
         self.offset = self._sorted(events.offset_ps)
         self.row = self._sorted(events.row)
@@ -101,7 +101,7 @@ class _Snapshots:
         events, offset = self.events, self.events.offset_ps
         same = self.allocator[1:] == self.allocator[:-1]
         falls = (offset[1:] < offset[:-1]) | ((offset[1:] == offset[:-1]) & (events.row[1:] < events.row[:-1]))
-        order = np.lexsort((events.row, offset, self.allocator)) if (falls & same).any() else None
+        order = sort_rows(self.allocator, offset, events.row) if (falls & same).any() else None
         sorted_offset = offset if order is None else offset[order]
         ties = np.unique(self.allocator[1:][(sorted_offset[1:] == sorted_offset[:-1]) & same])
         ties = ties[self.count[ties] > _KEPT_IN_ORDER]
@@ -212,7 +212,7 @@ class _Active:
         alive = chosen[is_allocation & (found.fate == HELD_AT_END)]
         sizes = (-snapshots.size[alive], -snapshots.requested[alive])
         keys = np.stack([snapshots.allocator[alive], *sizes, rank[snapshots.site[alive]]])
-        order = np.lexsort((alive, *reversed(keys)))
+        order = sort_rows(*keys, alive)
         alive, keys = alive[order], keys[:, order]
         firsts = np.flatnonzero(np.append(True, (keys[:, 1:] != keys[:, :-1]).any(axis=0))[: len(alive)])
         self.place, self.count = alive[firsts], np.diff(firsts, append=len(alive))

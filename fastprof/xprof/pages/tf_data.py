@@ -17,7 +17,7 @@ import numpy as np
 
 from fastprof.analyses.contract import AnalysisReport
 from fastprof.derive.pipelines.recorded_pipelines import IteratorRecords
-from fastprof.schema.columns import Int64s, number_keys
+from fastprof.schema.columns import Int64s, find_group_bounds, number_keys, sort_rows
 from fastprof.schema.value_classes import dataclass
 from fastprof.xprof.pages.data_table import Col, LazyRows, anchor, number, text
 from fastprof.xprof.pipelines_as_xprof import KEEPS as KEEPS
@@ -97,7 +97,7 @@ class TfHost:
         roots = [of[one.pipelines.root] for of, one in zip(ids, readings, strict=True)]
         number, self._count = number_keys([np.concatenate(roots)])
         self._parts = np.argsort(number, kind="stable")  # pipelines of captures, by pipeline of the host
-        self._first_part = np.searchsorted(number[self._parts], np.arange(self._count + 1))
+        self._first_part = find_group_bounds(number[self._parts], self._count)
         first, last = self._parts[self._first_part[:-1]], self._parts[self._first_part[1:] - 1]
         self.is_device = np.concatenate([one.pipelines.is_device for one in readings])[first]
         self.longest_ps = np.concatenate([_find_longest_calls(one) for one in readings])[last]
@@ -241,7 +241,7 @@ def _read_capture(reading: XprofReading) -> CaptureReading:
 def _add_bottlenecks(records: IteratorRecords, iterator_id: Int64s, found: Int64s, longest: Int64s) -> None:
     """Of equal iterators the first that the call meets is its bottleneck."""
     waits = np.flatnonzero(records.is_blocking & (records.self_ps > 0))
-    order = waits[np.lexsort((-records.self_ps[waits], records.call[waits]))]
+    order = waits[sort_rows(records.call[waits], -records.self_ps[waits])]
     first = np.ones(len(order), bool)
     first[1:] = records.call[order[1:]] != records.call[order[:-1]]
     order = order[first]
@@ -282,7 +282,7 @@ def _list_records(part: PipelinePart) -> Iterator[tuple[int, int, int, int, int,
     """Call, id, start, total and self time in µs, count and type of the iterators, by call, then id."""
     for records in part.host.reading.records(part.first, part.last):
         ids = part.host.reading.iterators.iterator_id[records.iterator]
-        order = np.lexsort((ids, records.call))
+        order = sort_rows(records.call, ids)
         for first in range(0, len(order), _SOME_RECORDS):
             yield from _pick_records(part.host, records, order[first : first + _SOME_RECORDS])
 

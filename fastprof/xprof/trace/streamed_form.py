@@ -24,7 +24,17 @@ from fastprof._native.xprof_events import Drawn, Marks, NamedValues, Writer, gnu
 from fastprof.decode.fill import Decoded, Request
 from fastprof.derive.timeline.host_timeline import Process, list_processes
 from fastprof.errors import UsageError
-from fastprof.schema.columns import Bools, Int32s, Int64s, UInt8s, UInt64s
+from fastprof.schema.columns import (
+    Bools,
+    Int32s,
+    Int64s,
+    UInt8s,
+    UInt64s,
+    find_group_bounds,
+    number_owners,
+    number_values,
+    sort_rows,
+)
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import COUNTER_LINE, Line
 from fastprof.tables.table_set import TableSet
@@ -82,14 +92,14 @@ class CounterPoints:
     def _of_metadata(self) -> tuple[_Columns, _Columns]:
         """Full names, and the stats of metadata."""
         trace = self._trace
-        metas, which = np.unique(trace.raw.meta[self._rows], return_inverse=True)
+        metas, which = number_values(trace.raw.meta[self._rows])
         owner, stats = trace.tables.session.metadata_stats(trace.number)
         having = np.flatnonzero(np.isin(owner, metas[metas >= 0]))
         having = having[np.argsort(owner[having], kind="stable")]
         first, last = (np.searchsorted(owner[having], metas, side) for side in ("left", "right"))
         at, one = _expand_ranges((last - first)[which], first[which])
         one = having[one]
-        used, number = np.unique(stats.stat[one], return_inverse=True)
+        used, number = number_values(stats.stat[one])
         pool = trace.tables.session.index.names.stats.array()
         stat = np.where(used >= 0, len(self._names) + np.arange(len(used)), -1)[number]
         self._names += [pool[name].as_py() if name >= 0 else "" for name in used.tolist()]
@@ -117,7 +127,7 @@ class CounterPoints:
         shown = np.array([*(name not in _HIDDEN for name in self._names), True], np.bool_)[stat]
         keep = np.flatnonzero(shown & np.isin(kind, _SHOWN))
         keep = keep[np.argsort(row[keep], kind="stable")]
-        self._bounds: Int64s = np.searchsorted(row[keep], np.arange(len(self._rows) + 1)).astype(np.int64)
+        self._bounds: Int64s = find_group_bounds(row[keep], len(self._rows)).astype(np.int64)
         self._stat, self._kind, self._value = stat[keep], kind[keep].astype(np.uint8), value[keep].astype(np.int64)
         self._text: Int32s = text[keep].astype(np.int32)
         rounded = [name.endswith(_PERCENT_AND_RATES) for name in self._names]
@@ -139,7 +149,7 @@ class CounterPoints:
 
 def _expand_ranges(count: npt.NDArray[Any], first: npt.NDArray[Any]) -> tuple[Int64s, Int64s]:
     """The rows of ranges that begin at ``first``, one after the other, and the number of the range of each."""
-    of_range = np.repeat(np.arange(len(count)), count)
+    of_range = number_owners(count)
     begins = np.cumsum(count) - count
     return of_range, np.arange(len(of_range)) + (first - begins)[of_range]
 
@@ -210,7 +220,7 @@ def find_tracks(trace: TraceHost) -> StreamedTracks:
         by_track = np.argsort(track, kind="stable")
         rows, track = rows[by_track], track[by_track]
     rows = _keep_derived_order(trace, _sort_by_time(trace, rows, track), track)
-    return StreamedTracks(processes, keys, rows, np.searchsorted(track, np.arange(len(keys) + 1)))
+    return StreamedTracks(processes, keys, rows, find_group_bounds(track, len(keys)))
 
 
 class _Building:
@@ -261,14 +271,14 @@ class _Building:
                 self._add_flights(one.pid, line.first + flights)
 
     def _add_flights(self, pid: int, rows: Int64s) -> None:
-        names, which = np.unique(self.trace.name[rows], return_inverse=True)
+        names, which = number_values(self.trace.name[rows])
         texts = [self.trace.names[name] for name in names.tolist()]
         self._add_named(pid, FLIGHTS, rows, [text if is_kept_name(text) else "" for text in texts], which)
 
     def _add_counters(self, pid: int, rows: Int64s) -> None:
         """A counter has the name of its metadata, whatever name is displayed."""
         names = self.trace.raw.names
-        metas, which = np.unique(self.trace.raw.meta[rows], return_inverse=True)
+        metas, which = number_values(self.trace.raw.meta[rows])
         self._add_named(pid, COUNTERS, rows, [names[meta] if meta >= 0 else "" for meta in metas.tolist()], which)
 
     def _add_named(self, pid: int, kind: int, rows: Int64s, texts: Sequence[str], which: npt.NDArray[np.intp]) -> None:
@@ -313,7 +323,7 @@ def _sort_by_time(trace: TraceHost, rows: Int64s, track: npt.NDArray[Any]) -> In
     mixed = np.zeros(len(rows) + 1, np.bool_)
     mixed[run[1:][again[1:] & (duration[1:] > duration[:-1])]] = True
     part = np.flatnonzero(mixed[run])
-    order[part] = order[part][np.lexsort((~duration[part], run[part]))]
+    order[part] = order[part][sort_rows(run[part], ~duration[part])]
     return rows[order]
 
 
@@ -328,7 +338,7 @@ def _keep_derived_order(trace: TraceHost, rows: Int64s, track: npt.NDArray[Any])
     if not len(part):
         return rows
     mine = rows[part]
-    order = np.lexsort((trace.derived.made[mine - trace.first_derived], trace.start[mine], track[part]))
+    order = sort_rows(track[part], trace.start[mine], trace.derived.made[mine - trace.first_derived])
     found = rows.copy()
     found[part] = mine[order]
     return found
@@ -553,7 +563,7 @@ class _Host:
         found = np.full(len(self.flow), -1, np.int32)
         having = np.flatnonzero(self.flow)
         ids = (self.flow[having] >> np.uint64(2)) & np.uint64(2**56 - 1)
-        known, number = np.unique(ids, return_inverse=True)
+        known, number = number_values(ids)
         found[having] = number
         return found, len(known)
 

@@ -44,7 +44,7 @@ from fastprof.derive.timeline.host_timeline import (
     number_shown_names,
     number_stream_tids,
 )
-from fastprof.schema.columns import Bools, Int32s, Int64s, UInt64s
+from fastprof.schema.columns import Bools, Int32s, Int64s, UInt64s, find_group_bounds, find_rows_within
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents, Line, Plane
 from fastprof.tables.host_reader import read_host
@@ -422,7 +422,7 @@ class AddedColumns:
         """The values of rows ``first`` to ``last``, which are numbered from 0 then."""
         parts: list[tuple[npt.NDArray[Any], ...]] = []
         for rows, key, kind, value, text in self._columns:
-            here = slice(*np.searchsorted(rows, [first, last]))
+            here = find_rows_within(rows, first, last)
             kinds = np.full(here.stop - here.start, kind, np.uint8)
             parts.append((rows[here] - first, key[here], kinds, value[here], text[here]))
         if not parts:
@@ -442,7 +442,7 @@ def sort_by_row(
 ) -> NamedValues:
     """Values in the order of their rows, those of one row as they come."""
     order = np.argsort(row, kind="stable")
-    first = np.searchsorted(row[order], np.arange(count + 1))
+    first = find_group_bounds(row[order], count)
     columns = (np.ascontiguousarray(one[order]) for one in (key, kind, value))
     key, kind, value = columns
     return NamedValues(first, key, kind, value, None, text[order].astype(np.int32), texts)
