@@ -225,7 +225,7 @@ class LazyHostValues(Sequence[T]):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle all values, unpacked."""
-        values = [one.unpack() if isinstance(one, PackedValue) else one for one in self._values]
+        values = [value.unpack() if isinstance(value, PackedValue) else value for value in self._values]
         return type(self), (values, self._part)
 
     def __iter__(self) -> Iterator[T]:
@@ -382,17 +382,17 @@ def merge_states(parts: Sequence[HostStates], plan: HostPlan, without: Collectio
 def join_states(parts: Iterable[HostStates]) -> HostStates:
     """All values in one, in their order."""
     found = HostStates("", "", 0)
-    for one in parts:
+    for part in parts:
         if not found.hosts:
-            found.host, found.path, found.unnamed = one.host, one.path, one.unnamed
-        found.hosts, found.of_no_step = found.hosts + one.hosts, found.of_no_step + one.of_no_step
-        found.of_steps, found.repeated = found.of_steps + one.of_steps, found.repeated or one.repeated
-        found.unnamed = found.unnamed and one.unnamed
-        found.records += one.records
-        for into, values in ((found.kept, one.kept), (found.of_form, one.of_form)):
+            found.host, found.path, found.unnamed = part.host, part.path, part.unnamed
+        found.hosts, found.of_no_step = found.hosts + part.hosts, found.of_no_step + part.of_no_step
+        found.of_steps, found.repeated = found.of_steps + part.of_steps, found.repeated or part.repeated
+        found.unnamed = found.unnamed and part.unnamed
+        found.records += part.records
+        for into, values in ((found.kept, part.kept), (found.of_form, part.of_form)):
             for name in values:
                 into.setdefault(name, []).extend(values[name])
-        found.errors |= {name: error for name, error in one.errors.items() if name not in found.errors}
+        found.errors |= {name: error for name, error in part.errors.items() if name not in found.errors}
     return found
 
 

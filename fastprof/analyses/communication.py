@@ -230,9 +230,9 @@ def run(kept: Sequence[CommunicationHostState], params: Params, after: Mapping[s
     found, seen = compare_hosts(hosts, merged, arrivals)
     del arrivals
     delays = None if seen is None else assign_blame(seen, found.step)
-    names, devices = [one.host for one in hosts], tables_of.list_devices(hosts)
+    names, devices = [host.host for host in hosts], tables_of.list_devices(hosts)
     ops = tables_of.make_operations(ran.every(), merged)
-    spans = tables_of.LateStepSums(hosts, [one.shown(database.numbers_of) for one in numbers], devices)
+    spans = tables_of.LateStepSums(hosts, [number.shown(database.numbers_of) for number in numbers], devices)
     made: dict[str, pa.Table | Callable[[], pa.Table]] = {
         "steps": lambda: tables_of.make_steps(spans),
         "devices": tables_of.make_devices(hosts, devices),
@@ -295,7 +295,7 @@ def _note_programs(
     ``programs``: of each host, whether it has some, and their problems."""
     scopes, moved = kinds["scope"].to_pylist(), kinds["moved_bytes"].to_pylist()
     unknown = any(scope == BETWEEN_DEVICES and size is None for scope, size in zip(scopes, moved, strict=True))
-    compiled = not any(one.of_torch for one in hosts)
+    compiled = not any(host.of_torch for host in hosts)
     if unknown and compiled and not any(has for has, _ in programs):
         yield (
             "info",
@@ -333,7 +333,7 @@ def _compute_values(
     amounts = ("used_device_count", "recorded_ps", "exposed_ps", "hidden_ps", "meeting_count")
     unknown = dict.fromkeys(amounts, (None, NO_EVENTS)) if explain_nothing(hosts) == NO_EVENTS else {}
     return {
-        "device_count": run_environment.count_devices([one.present for one in hosts]),
+        "device_count": run_environment.count_devices([host.present for host in hosts]),
         "used_device_count": _count_used(hosts, devices, nothing),
         "rank_count": max((one.rank_count or 0 for one in hosts), default=0) or (None, "no process group records it"),
         "recorded_ps": (None, unseen) if unseen else _limit_to_64_bits(recorded),
@@ -373,7 +373,7 @@ def _find_last_device(waits: pa.Table, alone: str, missing: str) -> str | tuple[
 
 
 def _count_used(hosts: Sequence[HostCommunication], devices: pa.Table, nothing: str) -> int | tuple[None, str]:
-    if all(one.present.is_cpu for one in hosts):
+    if all(host.present.is_cpu for host in hosts):
         return None, nothing
     busy = devices["duration_ps"].to_numpy() > devices["idle_ps"].to_numpy()
     return int(np.count_nonzero(busy & ~devices["sparse_core"].to_numpy()))

@@ -87,7 +87,7 @@ class Params:
 
 
 def _make_formula(name: str) -> Formula:
-    return lambda rows: [getattr(one, name) for one in rows.findings]
+    return lambda rows: [getattr(finding, name) for finding in rows.findings]
 
 
 TABLES = {
@@ -99,17 +99,17 @@ TABLES = {
         Picoseconds("cost_ps", "time of the run that the cause takes, on the mean device; null: not recorded",
                     _make_formula("cost_ps")),
         Share("share", "cost_ps / window_ps; null: cost_ps is unknown", lambda rows: [
-            None if one.cost_ps is None or not rows.window_ps else one.cost_ps / rows.window_ps
-            for one in rows.findings]),
+            None if finding.cost_ps is None or not rows.window_ps else finding.cost_ps / rows.window_ps
+            for finding in rows.findings]),
         Share("rest_share", "cost_ps / (window_ps without start-up); null: the capture has no start-up, the finding is "
               "of it, or cost_ps is unknown", lambda rows: [
-                  None if one.cost_ps is None or one.is_once or not 0 < rows.start_up_ps < rows.window_ps
-                  else one.cost_ps / (rows.window_ps - rows.start_up_ps) for one in rows.findings]),
+                  None if finding.cost_ps is None or finding.is_once or not 0 < rows.start_up_ps < rows.window_ps
+                  else finding.cost_ps / (rows.window_ps - rows.start_up_ps) for finding in rows.findings]),
         Flag("is_bound", "whether cost_ps is an upper bound of what can be saved", _make_formula("is_bound")),
         Text("certainty", "certain: the cause is recorded; likely: it follows from what is recorded; possible: other "
              "causes fit, too", _make_formula("certainty")),
         String("ranked_by", "what decides the rank, and which part of cost_ps that is; null: cost_ps", lambda rows: [
-            one.ranked_by() for one in rows.findings]),
+            finding.ranked_by() for finding in rows.findings]),
         Text("host", "host; null: several", _make_formula("host")),
         Text("device", "device; null: several", _make_formula("device")),
         Column("step", pa.int64(), "step; null: several, or none", True, of=_make_formula("step")),
@@ -129,9 +129,9 @@ TABLES = {
         String("reason", "why cost_ps is unknown; null: it is known", lambda rows: rows.reasons),
     ), derived=True),
     "unrecorded": TableSchema("unrecorded", "something that the capture does not record", (
-        Text("what", "events or figures that the capture lacks", lambda rows: [one.what for one in rows]),
-        Text("causes", "causes that may be missed for it", lambda rows: [one.causes for one in rows]),
-        String("how", "how to record it", lambda rows: [one.how for one in rows]),
+        Text("what", "events or figures that the capture lacks", lambda rows: [row.what for row in rows]),
+        Text("causes", "causes that may be missed for it", lambda rows: [row.causes for row in rows]),
+        String("how", "how to record it", lambda rows: [row.how for row in rows]),
     ), derived=True),
 }  # fmt: skip
 
@@ -249,8 +249,8 @@ def run(kept: Sequence[DiagnosisHostState], params: Params, after: Mapping[str, 
     names = join_names(one.names for one in kept)
     facts = DiagnosisFacts(framework, hardware, after, names, levels, capability, graphs, device, maker, loader)
     costs = [limit_to_run(one, facts.window_ps) for rule in RULES for one in rule(facts) if facts.window_ps]
-    every = [add_context(facts, part) for one in costs for part in split_start_up(facts, one)]
-    findings = [add_advice(facts, one) for one in rank_findings(every, facts.window_ps)]
+    every = [add_context(facts, part) for cost in costs for part in split_start_up(facts, cost)]
+    findings = [add_advice(facts, finding) for finding in rank_findings(every, facts.window_ps)]
     flaws = record_checks.list_flaws([one.records for one in kept])
     missing = list(
         list_unrecorded(
@@ -273,7 +273,7 @@ def run(kept: Sequence[DiagnosisHostState], params: Params, after: Mapping[str, 
 
 
 def _explain_no_work(flaws: Sequence[Flaw]) -> str:
-    return next((one.text for one in flaws if one.hides_devices), NO_WORK)
+    return next((flaw.text for flaw in flaws if flaw.hides_devices), NO_WORK)
 
 
 def _choose_hardware(kept: Sequence[DiagnosisHostState]) -> str:
@@ -326,7 +326,7 @@ def _compute_share(cost: int | None, window: int) -> float | None:
 def _compute_values(
     facts: DiagnosisFacts, findings: Sequence[Finding], start_up_ps: int, flaws: Sequence[Flaw], *, serves: bool
 ) -> dict[str, Known]:
-    hidden = next((one.sentence for one in flaws if one.hides_devices), "")
+    hidden = next((flaw.sentence for flaw in flaws if flaw.hides_devices), "")
     incomplete = " ".join(f"{one.text[0].upper()}{one.text[1:]}. {one.remedy}" for one in flaws)
     flawed: dict[str, Known] = {"incomplete": incomplete or (None, "no record contradicts another")}
     of_gaps = facts.reports["gaps"].scalars
@@ -353,7 +353,7 @@ def _get_framework(facts: DiagnosisFacts) -> Known:
 
 
 def _write_headline(facts: DiagnosisFacts, findings: Sequence[Finding], start_up_ps: int) -> str:
-    first = next((one for one in findings if one.cost_ps is not None), None)
+    first = next((finding for finding in findings if finding.cost_ps is not None), None)
     if first is None or first.cost_ps is None:
         share = format_measure(facts.compute_share, "share")
         return f"{_describe_devices(facts)}No cause takes 1 % of the run or more; devices compute for {share} of it."

@@ -103,7 +103,7 @@ def _make_worst_formula(name: str) -> Formula:
 def _make_array_formula(name: str) -> Formula:
     """An attribute of each array."""
     of = attrgetter(name)
-    return lambda rows: [of(one) for one in rows.arrays]
+    return lambda rows: [of(array) for array in rows.arrays]
 
 
 def _make_op_formula(name: str) -> Formula:
@@ -320,7 +320,7 @@ def run(
         "layouts": partial(_build_layouts_table, table),
         "sparse_core_ops": TABLES["sparse_core_ops"].of(op.list_sparse_core_rows(devices.ops, devices.title)),
     }
-    notices = tuple(Notice(*one) for one in list_remarks(devices))
+    notices = tuple(Notice(*remark) for remark in list_remarks(devices))
     figures = make_scalars(SCALARS, _compute_figures(devices, rows))
     return AnalysisReport(NAME, LazyTables(tables), figures, notices, after, HloStats(devices, ranked))
 
@@ -348,7 +348,7 @@ class _Padding:
 
 def _find_padding(table: OpTable) -> _Padding:
     paddings = [measure_padding(text) for text in table.long_name]
-    is_known = np.array([one.bytes is not None and one.padded_bytes is not None for one in paddings], bool)
+    is_known = np.array([padding.bytes is not None and padding.padded_bytes is not None for padding in paddings], bool)
     plain, padded = ([getattr(one, name) or 0 for one in paddings] for name in ("bytes", "padded_bytes"))
     return _Padding(is_known, np.array(plain, np.int64), np.array(padded, np.int64))
 

@@ -275,7 +275,7 @@ def of_host(host: Host, params: Params) -> HostKernels:
     fusible = sum_by(
         number_of, estimate_fusible_time(kinds, duration, _find_line_places(events, rows)), len(numbers)
     ).tolist()
-    only = [one.pop() if len(one) == 1 else None for one in types]
+    only = [type_name.pop() if len(type_name) == 1 else None for type_name in types]
     on_devices = zip(map(len, devices), fusible, only, strict=True)
     kernels = zip(numbers, configured, on_devices, sums, sums_ns, strict=True)
     made = [

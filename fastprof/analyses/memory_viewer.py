@@ -208,7 +208,8 @@ def of_host(given: Host, params: Params) -> HostPrograms:
     problems: list[str] = []
     programs = [ViewedProgram(title, number, (given.name,), hardware) for number, title in listed]
     programs = [
-        _read_program(one, modules, problems) if (one.program_id, one.title) in requested else one for one in programs
+        _read_program(program, modules, problems) if (program.program_id, program.title) in requested else program
+        for program in programs
     ]
     return programs, [*modules.problems, *problems]
 
@@ -277,7 +278,7 @@ def _find_named(programs: Sequence[ViewedProgram], kept: Sequence[HostPrograms],
     UsageError: no program has the name, or several."""
     listed = list(dict.fromkeys((one.program_id, one.title) for listed, _ in kept for one in listed))
     matches = find_named_programs(listed, requested, _NO_PROGRAMS)
-    return [one for one in programs if (one.program_id, one.title) in matches]
+    return [program for program in programs if (program.program_id, program.title) in matches]
 
 
 def _measure_taken(row: ModuleRow) -> int:
@@ -404,7 +405,7 @@ def _list_notices(
     if shown is None:
         return
     yield from (Notice(*one) for one in _describe_shown(ordered, shown, params))
-    yield from (Notice(*one) for one in make_remarks(shown.space, main=shown.space.number == DEVICE))
+    yield from (Notice(*remark) for remark in make_remarks(shown.space, main=shown.space.number == DEVICE))
 
 
 def _describe_shown(ordered: Sequence[ViewedProgram], shown: ShownProgram, params: Params) -> Iterator[Remark]:

@@ -297,7 +297,7 @@ def _compute_values(session: SessionOps, tree: OpTree) -> dict[str, Value | tupl
 
 def _list_notices(session: SessionOps, problems: Sequence[str]) -> Iterator[Notice]:
     """``problems``: programs that could not be read."""
-    yield from (Notice(*one) for one in list_remarks(session))
+    yield from (Notice(*remark) for remark in list_remarks(session))
     known = {problem for host in session.hosts for problem in host.problems}
     for problem in dict.fromkeys(problems):
         if problem not in known:

@@ -382,7 +382,9 @@ def run(kept: Sequence[HostOpStats], params: Params, after: Mapping[str, Analysi
         "host_ops": TABLES["host_ops"].of(sides[1]),
         "hosts": TABLES["hosts"].of(session.hosts),
         "ops_by_host": partial(_list_host_ops, kept),
-        "tf_functions": TABLES["tf_functions"].of([(one, mode) for one in session.functions for mode in one.count]),
+        "tf_functions": TABLES["tf_functions"].of(
+            [(function, mode) for function in session.functions for mode in function.count]
+        ),
     }
     figures = make_scalars(SCALARS, _compute_figures(session))
     return AnalysisReport(NAME, LazyTables(tables), figures, tuple(_list_notices(session)), after, session)
@@ -485,7 +487,7 @@ def _list_notices(session: OpDatabase) -> Iterator[Notice]:
         yield Notice("warning", f"No ops: {_explain_none(session)}.")
     for severity, text in (*remark_on_attribution(session.device.table), *remark_on_programs(session.devices)):
         yield Notice(severity, text)
-    crossing = sum(one.crossing for one in session.hosts)
+    crossing = sum(host.crossing for host in session.hosts)
     if crossing and host_ops.TORCH_OP not in session.host.table.category:
         yield Notice(
             "info",

@@ -93,11 +93,11 @@ ASPECTS: Final[dict[str, tuple[str, str]]] = {
 
 
 def _make_row_formula(of: Callable[[Verdict], Any]) -> Formula:
-    return lambda findings: [of(one) for one in findings.values()]
+    return lambda findings: [of(finding) for finding in findings.values()]
 
 
 def _make_host_formula(of: Callable[[HostEnvironment], Any]) -> Formula:
-    return lambda hosts: [of(one.environment) for one in hosts]
+    return lambda hosts: [of(host.environment) for host in hosts]
 
 
 TABLES = {
@@ -154,14 +154,14 @@ TABLES = {
         Text("device_type", "model of its devices; CPU if it has none",
              _make_host_formula(lambda one: one.device_type)),
         Column("device_count", pa.int32(), "its part of the figure device_count",
-               of=lambda hosts: run_environment.count_by_host([one.environment.devices for one in hosts])),
+               of=lambda hosts: run_environment.count_by_host([host.environment.devices for host in hosts])),
         Percent("duty_cycle_percent", "time that its TPU chips or GPUs were busy / time that they were observed; "
                 "null: it has none, or they recorded no events",
-                lambda hosts: [compute_duty_percent(one.duty.busy_ps, one.duty.idle_ps) for one in hosts]),
+                lambda hosts: [compute_duty_percent(host.duty.busy_ps, host.duty.idle_ps) for host in hosts]),
         Percent("mxu_utilization_percent", "use of the matrix units, as the profiler measured it; null: the profiler "
-                "did not measure it", lambda hosts: [one.mxu_percent for one in hosts]),
+                "did not measure it", lambda hosts: [host.mxu_percent for host in hosts]),
         Percent("hbm_utilization_percent", "use of the memory bandwidth, as the profiler measured it; null: the "
-                "profiler did not measure it", lambda hosts: [one.hbm_percent for one in hosts]),
+                "profiler did not measure it", lambda hosts: [host.hbm_percent for host in hosts]),
     ), derived=True),
 }  # fmt: skip
 
@@ -326,7 +326,7 @@ def run(kept: Sequence[OverviewHostState], params: Params, after: Mapping[str, A
         "latency": after["inference"].tables["latency"],
         "hosts": TABLES["hosts"].of(kept),
     })  # fmt: skip
-    failed = (one for one in after["diagnosis"].notices if one.severity in ("warning", "error"))
+    failed = (notice for notice in after["diagnosis"].notices if notice.severity in ("warning", "error"))
     notices = (*failed, *_list_notices(overview, pipeline, after["steps"]), *_note_hosts(after["steps"]))
     return AnalysisReport(NAME, tables, figures, notices, dict(after), overview)
 
@@ -384,7 +384,7 @@ def _compute_values(overview: Overview, after: Mapping[str, AnalysisReport]) -> 
         "host_count": environment.task_count,
         "task_count": environment.task_count,
         "device_type": environment.device_type,
-        "device_count": run_environment.count_devices([one.environment.devices for one in overview.hosts]),
+        "device_count": run_environment.count_devices([host.environment.devices for host in overview.hosts]),
         "framework": (None, _NO_FRAMEWORK) if environment.framework == op_names.UNKNOWN else environment.framework,
         "is_training": get_known(after["op_stats"].scalars["is_training"]),
     }
@@ -490,7 +490,7 @@ def _list_verdicts(overview: Overview) -> dict[str, Verdict]:
         ),
         "outside": step_advice.judge_outside_compilation(outside),
         "functions": step_advice.judge_tf_functions(
-            [(one.name, one.expensive_percent) for one in overview.ops.functions]
+            [(function.name, function.expensive_percent) for function in overview.ops.functions]
         ),
     }
 

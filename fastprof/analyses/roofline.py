@@ -226,7 +226,7 @@ def _list_totals(roofline: Roofline) -> list[RooflineTotals]:
 
 
 def _make_total_rows(roofline: Roofline, totals: Sequence[RooflineTotals]) -> OpRows:
-    counts = [len(one) for one in totals]
+    counts = [len(total) for total in totals]
     table = merge_tables([one.table for one in totals], np.arange(sum(counts)), [(0, WHOLE)] * sum(counts))
     none = [np.zeros(0, np.int64)]
     program = np.concatenate([one.table.program_id for one in totals] or none)
@@ -328,7 +328,7 @@ def _compute_won(roofline: Roofline) -> dict[str, Value | tuple[None, str]]:
 
 
 def _list_notices(roofline: Roofline) -> Iterator[Notice]:
-    yield from (Notice(*one) for one in list_remarks(roofline.devices))
+    yield from (Notice(*remark) for remark in list_remarks(roofline.devices))
     yield from _note_elsewhere(roofline)
     yield from _note_beside_steps(roofline)
 

@@ -214,9 +214,9 @@ def list_fields(names: Iterable[str]) -> list[dataclasses.Field[Any]]:
     names = tuple(names)
     fields: dict[str, dataclasses.Field[Any]] = {}
     for name in (*names, *(name for name in add_prerequisites(names) if name not in names)):
-        for one in dataclasses.fields(get_analysis(name).Params):
-            if name in names or not one.metadata.get("alone"):
-                fields.setdefault(one.name, one)
+        for field in dataclasses.fields(get_analysis(name).Params):
+            if name in names or not field.metadata.get("alone"):
+                fields.setdefault(field.name, field)
     return list(fields.values())
 
 
@@ -252,7 +252,7 @@ def make_plan(
 ) -> HostPlan:
     """Plan what each host computes for the named analyses and their prerequisites. UsageError: a wrong parameter."""
     chosen = make_params(analyses, params or {})
-    needs = [a.READS for a in analyses.values()] + [one.reads for one in keepers.values()]
+    needs = [a.READS for a in analyses.values()] + [keeper.reads for keeper in keepers.values()]
     if steps is not None:
         needs.append(importlib.import_module(f"{_HOME}.steps").READS)
     if any(is_of_devices(analyses[name]) for name in names):
@@ -351,8 +351,8 @@ def _merge_hosts(of_hosts: Iterable[HostStates], plan: HostPlan, failures: Failu
         return one
 
     every = HostMerger(lambda parts: checked(merge_states(parts, plan, failures.by_name)))
-    for number, one in enumerate(of_hosts):
-        every.add(checked(one) if number < accumulation.GROUP else _spill_values(checked(one), plan))
+    for number, of_host in enumerate(of_hosts):
+        every.add(checked(of_host) if number < accumulation.GROUP else _spill_values(checked(of_host), plan))
     return join_states(every.parts())
 
 
@@ -408,7 +408,9 @@ def _note_session(facts: SessionFacts, reports: dict[str, AnalysisReport]) -> di
 def _share_notices(report: AnalysisReport, reports: Mapping[str, AnalysisReport]) -> AnalysisReport:
     """Add the shared notices of a report's prerequisites."""
     before = [reports[name] for name in add_prerequisites([report.analysis]) if name in reports]
-    shared = dict.fromkeys(one for each in before for one in each.notices if one.shared and one not in report.notices)
+    shared = dict.fromkeys(
+        notice for each in before for notice in each.notices if notice.shared and notice not in report.notices
+    )
     return dataclasses.replace(report, notices=(*report.notices, *shared)) if shared else report
 
 

@@ -308,7 +308,7 @@ def run(of_hosts: Sequence[StepsHostState], params: Params, after: Mapping[str, 
     hosts: Sequence[HostSteps] = LazyHostValues(of_hosts, attrgetter("steps"))
     every = _collect_seen(of_hosts)
     database = combine_hosts(hosts, every.outlines)
-    known, slow = [one.steps for one in every.outlines], every.slow
+    known, slow = [outline.steps for outline in every.outlines], every.slow
     names, groups = [(one.host, one.hostname) for one in known], [one.database.step for one in known]
     rows = partial(_list_core_steps, hosts, database)
     times = compare_hosts(database)
@@ -461,8 +461,9 @@ def _list_hosts(
     """``names``, ``groups``: of each host, what its file and its capture call it, and those of its steps."""
     waited = measure_waits_between(database, groups)
     return [
-        {"host": names[one.place][0], "hostname": names[one.place][1], "step_count": len(one.times_ps),
-         "waited_between_ps": waited[one.place], **(get_spread(one.times_ps) or {}), **one._asdict()} for one in times
+        {"host": names[time.place][0], "hostname": names[time.place][1], "step_count": len(time.times_ps),
+         "waited_between_ps": waited[time.place], **(get_spread(time.times_ps) or {}), **time._asdict()}
+        for time in times
     ]  # fmt: skip
 
 
@@ -472,7 +473,9 @@ def _compute_values(kept: Sequence[HostSteps], database: StepDatabase, reason: s
     unknown = (None, reason or "no core took part in a complete step")
     values: dict[str, Known] = {
         "steps_source": ", ".join(list_sources(kept)) or unknown,
-        "steps_certainty": min((CERTAINTY[one] for one in list_sources(kept)), key=CERTAINTIES.index, default=unknown),
+        "steps_certainty": min(
+            (CERTAINTY[source] for source in list_sources(kept)), key=CERTAINTIES.index, default=unknown
+        ),
         "steps_inferred": describe_inference(list_sources(kept)),
         "step_time_is_bound": database.is_bound if summary is not None else unknown,
         "step_count": len(database),

@@ -105,8 +105,8 @@ _FIGURES = {
 def _make_point_columns(figures: Sequence[str], of: str, unit: str = "") -> tuple[Column, ...]:
     """Columns of such figures; ``of``: what the values at the points are."""
     return tuple(
-        Number(f"{one}_at_points{unit}", f"{_FIGURES[one]} of {of}", _make_formula(f"{one}_at_points"))
-        for one in figures
+        Number(f"{figure}_at_points{unit}", f"{_FIGURES[figure]} of {of}", _make_formula(f"{figure}_at_points"))
+        for figure in figures
     )
 
 

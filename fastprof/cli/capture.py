@@ -153,7 +153,7 @@ def run(args: argparse.Namespace) -> int:
         code = servers.finish_capture(
             args, outcomes, directory, then if is_last else None, lambda path: _check_run(args, path)
         )
-        return code, directory if any(one.file for one in outcomes) else None
+        return code, directory if any(outcome.file for outcome in outcomes) else None
 
     return capture_repeatedly(args, capture)
 
@@ -186,7 +186,7 @@ def _capture_servers(
     start = time.time_ns() + int(delay * 10**9) if delay else 0
     plan = workers.CapturePlan(args.attempts, start, args.timeout, args.recorded_hosts)
     requests = servers.make_requests(args, addresses, options, session, root)
-    every = [workers.Worker(one, request, plan, save) for one, request in zip(addresses, requests, strict=True)]
+    every = [workers.Worker(address, request, plan, save) for address, request in zip(addresses, requests, strict=True)]
     crew = workers.Crew(every)
     with process.count_interrupts() as stops, crew:
         _wait_for_captures(args, crew, delay, stops)

@@ -60,7 +60,9 @@ def run(args: argparse.Namespace) -> int:
             every += answers
             if form == "table":
                 lines = "".join(
-                    f"{one.address}\n{escape_lines(one.text.rstrip())}\n\n" for one in answers if not one.status
+                    f"{answer.address}\n{escape_lines(answer.text.rstrip())}\n\n"
+                    for answer in answers
+                    if not answer.status
                 )
                 sink.send([lines.encode(sink.look.encoding, "backslashreplace")])
                 output.flush_standard_output()
@@ -97,7 +99,7 @@ def _make_table(answers: list[_MonitorAnswer]) -> pa.Table:
         String("reason", "why it did not answer; null: it answered"),
     )
     rows = SimpleNamespace(
-        address=[one.address for one in answers],
+        address=[answer.address for answer in answers],
         status=[one.status or "answered" for one in answers],
         text=[None if one.status else one.text for one in answers],
         reason=[one.reason or None for one in answers],

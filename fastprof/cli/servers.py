@@ -122,8 +122,8 @@ def make_requests(
 
     names = args.hosts or [""] * len(addresses)
     return [
-        CaptureRequest(options, session, one.as_host, root=root, override=name)
-        for one, name in zip(addresses, names, strict=True)
+        CaptureRequest(options, session, address.as_host, root=root, override=name)
+        for address, name in zip(addresses, names, strict=True)
     ]
 
 
@@ -304,7 +304,7 @@ def finish_capture(
     checks: Callable[[str], Sequence[Check]],
 ) -> int:
     """Writes the table, remarks, and what --then wants; returns the exit code. ``checks``: of the run at this path."""
-    is_there = directory is not None and any(one.file for one in outcomes)
+    is_there = directory is not None and any(outcome.file for outcome in outcomes)
     path = str(directory.path) if directory is not None and is_there else None
     if args.format != "json":  # before the captures are read, which may take long, or be interrupted
         _write_outcomes(args, outcomes)
@@ -321,7 +321,7 @@ def finish_capture(
     after = 0 if path is None else show_run(args, then, path)
     from fastprof.profile.captured_run import DAMAGED  # late: it needs dataclasses, which --help does without
 
-    return code or (_BAD_DATA if any(one.code == DAMAGED for one in remarks) else 0) or after
+    return code or (_BAD_DATA if any(remark.code == DAMAGED for remark in remarks) else 0) or after
 
 
 def show_run(args: argparse.Namespace, then: argparse.Namespace | None, path: str) -> int:
@@ -349,13 +349,13 @@ def check_run(args: argparse.Namespace, path: str, duration_ps: int, verb: str) 
 
 
 def note_remarks(args: argparse.Namespace, remarks: Sequence[Check]) -> None:
-    for one in remarks:
-        where = f"{one.host}: " if one.host else ""
-        args.talk.note(f"{where}{one.text}" + (f"; {one.advice}" if one.advice else ""))
+    for remark in remarks:
+        where = f"{remark.host}: " if remark.host else ""
+        args.talk.note(f"{where}{remark.text}" + (f"; {remark.advice}" if remark.advice else ""))
 
 
 def _choose_exit_code(outcomes: Sequence[Outcome]) -> int:
-    failed = [one for one in outcomes if not one.delivered]
+    failed = [outcome for outcome in outcomes if not outcome.delivered]
     if any(one.status == statuses.UNWRITTEN for one in failed):
         return _NOT_WRITTEN
     return get_exit_code(len(failed), len(outcomes))
@@ -367,9 +367,9 @@ def _write_outcomes(args: argparse.Namespace, outcomes: Sequence[Outcome]) -> No
         with output.open_sink(args, args.format) as sink:
             output.send_table(args, sink, _make_worker_table(outcomes), "workers", args.format, "servers")
     else:
-        for one in outcomes:
-            if one.delivered:
-                args.talk.note(f"{one.address}: {one.file}")
+        for outcome in outcomes:
+            if outcome.delivered:
+                args.talk.note(f"{outcome.address}: {outcome.file}")
     _report_outcomes(args, outcomes)
 
 
@@ -379,7 +379,7 @@ def _write_json(
     """One document with the table, and that of remarks. ``path``: of the run."""
     from fastprof.render import as_json
 
-    failed = sum(not one.delivered for one in outcomes)
+    failed = sum(not outcome.delivered for outcome in outcomes)
     summary = {"run": path, "servers": len(outcomes), "failed": failed}
     with output.open_sink(args, "json") as sink:
         sink.send(
@@ -391,7 +391,7 @@ def _write_json(
 
 
 def _report_outcomes(args: argparse.Namespace, outcomes: Sequence[Outcome]) -> None:
-    failed = [one for one in outcomes if not one.delivered]
+    failed = [outcome for outcome in outcomes if not outcome.delivered]
     report_failures(args.talk, [(one.address, one.status, one.reason) for one in failed])
 
 
@@ -422,7 +422,7 @@ def _make_worker_table(outcomes: Sequence[Outcome]) -> pa.Table:
             name: [getattr(one, name) for one in outcomes]
             for name in ("address", "status", "attempts", "file", "host", "reason")
         },
-        size_bytes=[one.size for one in outcomes],
+        size_bytes=[outcome.size for outcome in outcomes],
     )
     return TableSchema("workers", "a server", columns, derived=True).of(rows)
 
@@ -438,5 +438,5 @@ def _make_remark_table(remarks: Sequence[Check]) -> pa.Table:
         String("text", "what is missing"),
         String("advice", "how the next capture gets it"),
     )
-    rows = SimpleNamespace(**{one.name: [getattr(row, one.name) for row in remarks] for one in columns})
+    rows = SimpleNamespace(**{column.name: [getattr(row, column.name) for row in remarks] for column in columns})
     return TableSchema("remarks", "something that the captures lack", columns, derived=True).of(rows)

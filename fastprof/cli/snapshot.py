@@ -68,7 +68,9 @@ def _call_servers(
 
     requests = servers.make_requests(args, addresses, servers.make_options(args, _FORMALITY_MS), session)
     plan = CapturePlan(attempts=1, grace_s=args.timeout, recorded_hosts=args.recorded_hosts)
-    every = [Worker(one, request, plan, save, methods) for one, request in zip(addresses, requests, strict=True)]
+    every = [
+        Worker(address, request, plan, save, methods) for address, request in zip(addresses, requests, strict=True)
+    ]
     with Crew(every) as crew:
         while not crew.wait(_PERIOD_S):
             args.talk.progress("waiting for answers", crew.answered, len(every))

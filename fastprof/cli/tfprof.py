@@ -229,7 +229,9 @@ def _make_readable(view: TfprofView) -> pa.Table:
     more = {"occurrence": ("run_count", "total_run_count", "definition_count", "total_definition_count"),
             "device": ("devices",), "op_types": ("types",), "input_shapes": ("input_shapes",)}  # fmt: skip
     for name, others in more.items():
-        columns += [one for one in others if name in wanted and one in table.column_names and one not in columns]
+        columns += [
+            other for other in others if name in wanted and other in table.column_names and other not in columns
+        ]
     indented = (
         ["  " * depth + name for depth, name in zip(table["depth"].to_pylist(), table["name"].to_pylist(), strict=True)]
         if view.view != "op"

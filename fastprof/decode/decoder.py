@@ -37,7 +37,7 @@ class Decoder:
         self._known = [part.known for part in captures]
         self._filters = self._event_filters()
         names = index.names
-        texts = [one.now() for one in names.texts]
+        texts = [text.now() for text in names.texts]
         wide = [WideColumn(name, index, self._known) for name in request.wide + request.flags]
         if wide:
             texts = [one.now() for one in names.texts]  # reading their defaults may declare stats

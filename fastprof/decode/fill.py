@@ -117,7 +117,7 @@ def _make_empty(count: int) -> Columns:
 
 
 def _join_stretches(stretches: list[_Stretch]) -> Columns:
-    parts = [one.written() for one in stretches] or [_make_empty(0)]
+    parts = [stretch.written() for stretch in stretches] or [_make_empty(0)]
     if len(parts) == 1:
         return parts[0]
     rows, kinds, values = zip(*parts, strict=True)

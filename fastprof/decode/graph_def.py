@@ -224,7 +224,7 @@ def parse_shape(text: str | None) -> list[int] | None:
 
 def parse_shapes(text: str | None) -> list[list[int] | None]:
     """Those of an attribute that is a list of shapes, as ``_output_shapes`` is."""
-    return [parse_shape(one) for one in split_shapes(text)]
+    return [parse_shape(shape) for shape in split_shapes(text)]
 
 
 def split_shapes(text: str | None) -> list[str]:
@@ -245,11 +245,11 @@ def _read_node_columns(data: Buffer, function: str, at: ByteSpans, known: ValueT
     inputs: list[list[str]] = [[] for _ in name]
     controls: list[list[str]] = [[] for _ in name]
     every = nodes.each(_NODE_INPUT)
-    for owner, one in zip(every.owner.tolist(), decode_texts(data, every.at), strict=True):
-        if one.startswith("^"):
-            controls[owner].append(one[1:])
+    for owner, text in zip(every.owner.tolist(), decode_texts(data, every.at), strict=True):
+        if text.startswith("^"):
+            controls[owner].append(text[1:])
         else:
-            inputs[owner].append(one)
+            inputs[owner].append(text)
     return Nodes(
         function, name, op, device, inputs, controls, _read_attrs(data, len(name), nodes.each(_NODE_ATTR), known)
     )

@@ -212,7 +212,7 @@ def sort_by_rank(captures: Sequence[Capture], log: ImportLog) -> list[Capture]:
     order is that of the names."""
     if len(captures) < 2:
         return list(captures)
-    return [captures[place] for place in order_ranks(((read_rank(one), one.path) for one in captures), log)]
+    return [captures[place] for place in order_ranks(((read_rank(capture), capture.path) for capture in captures), log)]
 
 
 def order_ranks(ranks: Iterable[tuple[int | None, str]], log: ImportLog) -> list[int]:

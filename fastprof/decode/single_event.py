@@ -141,7 +141,7 @@ class ListedStats:
         return len(self.stats)
 
     def rows_of(self, name: str) -> Rows:
-        return np.array([row for row, one in enumerate(self.stats) if one.name == name], np.intp)
+        return np.array([row for row, stat in enumerate(self.stats) if stat.name == name], np.intp)
 
     def read(self, rows: Rows) -> list[StatValue]:
         return [self.stats[row] for row in rows.tolist()]

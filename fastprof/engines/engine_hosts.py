@@ -66,7 +66,7 @@ def merge_in_groups(
 
     def submitted(executor: Executor, task: GroupTask) -> Future[Kept]:
         return executor.submit(
-            combine_hosts, replace(task, parts=tuple(_load_part(one, payloads) for one in task.parts))
+            combine_hosts, replace(task, parts=tuple(_load_part(part, payloads) for part in task.parts))
         )
 
     for count in counts:
@@ -87,7 +87,7 @@ def merge_in_groups(
 
 
 def _make_task(number: int, parts: Sequence[Part], work: Analyses) -> GroupTask:
-    given, numbers = tuple(one.packed for one in parts), tuple(one.number for one in parts)
+    given, numbers = tuple(part.packed for part in parts), tuple(one.number for one in parts)
     return GroupTask(VERSIONS, number, work, given, numbers, sum(one.hosts for one in parts))
 
 
@@ -216,11 +216,11 @@ class EngineHosts:
             of_places = self._merged(found, work, plan)
         else:
             of_places = self._of_places(found, plan)
-        for one in of_places:
+        for of_place in of_places:
             for name in without:
-                one.kept.pop(name, None)
-                one.errors.pop(name, None)
-            yield one
+                of_place.kept.pop(name, None)
+                of_place.errors.pop(name, None)
+            yield of_place
 
     def _may_merge(self, found: dict[int, Kept], plan: HostPlan) -> bool:
         """Whether workers merge hosts: there are many, each in a file of its own."""

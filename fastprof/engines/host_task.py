@@ -149,7 +149,7 @@ class GroupTask:
 
     @property
     def size_bytes(self) -> int:
-        return sum(one.size_bytes for one in self.parts)
+        return sum(part.size_bytes for part in self.parts)
 
     @property
     def travelling(self) -> int:

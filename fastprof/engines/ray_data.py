@@ -22,7 +22,7 @@ def read(path: Named | Sequence[Named], table: str = "events", **chosen: Any) ->
         import ray.data
     except ImportError:
         raise UsageError("this needs Ray Data: pip install 'ray[data]'") from None
-    tasks = [{"file": pickle.dumps(one)} for one in host_rows(path, table, **chosen)]
+    tasks = [{"file": pickle.dumps(row)} for row in host_rows(path, table, **chosen)]
     items = ray.data.from_items(tasks, override_num_blocks=len(tasks) or None)
     return items.map_batches(_read_tables, batch_format="pyarrow", batch_size=1)
 

@@ -73,7 +73,7 @@ class HostRows:
             captures = OpenSession(alone, "raise", Workers(1), open_files.check_limit(None)).captures
         except FastprofError:
             return [self]
-        there = [name for one in captures for name, _ in _list_planes(one)]
+        there = [name for capture in captures for name, _ in _list_planes(capture)]
         return [replace(self, plane=name) for name in dict.fromkeys(there)] or [self]
 
     def to_arrow(self) -> pa.Table:

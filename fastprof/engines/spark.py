@@ -42,7 +42,7 @@ class FastprofSource(DataSource):  # type: ignore[misc]
         try:
             if split not in ("file", "plane"):
                 raise UsageError(f"split is file or plane, not {split}")
-            return rows if split == "file" else [part for one in rows for part in one.by_plane()]
+            return rows if split == "file" else [part for row in rows for part in row.by_plane()]
         except FastprofError as error:
             raise PySparkValueError(str(error)) from None
 
@@ -69,7 +69,7 @@ class _Reader(DataSourceReader):  # type: ignore[misc]
         self._rows = rows
 
     def partitions(self) -> Sequence[InputPartition]:
-        return [InputPartition(one) for one in self._rows]
+        return [InputPartition(row) for row in self._rows]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         rows: HostRows = partition.value

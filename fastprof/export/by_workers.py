@@ -209,7 +209,7 @@ def export_by_workers(
     write_sources(
         temporary,
         [run.start for run in counted if run.of_file],
-        [dict(zip(OF_SOURCE, one, strict=True)) for one in sources],
+        [dict(zip(OF_SOURCE, source, strict=True)) for source in sources],
     )
 
 
@@ -247,7 +247,7 @@ class _CountedRun:
         """By file, the numbers of its selected hosts."""
         for number in self.chosen:
             self.of_file.setdefault(places[number].file, []).append(number)
-        self.start = min((one.start_unix_ns for one in counts if one.start_unix_ns is not None), default=None)
+        self.start = min((count.start_unix_ns for count in counts if count.start_unix_ns is not None), default=None)
 
     def recorded(self) -> set[str]:
         """As ``TableSet.recorded``."""
@@ -258,7 +258,7 @@ class _CountedRun:
 
     def after(self, first: Sequence[int]) -> list[int]:
         """The first ids of the next run."""
-        return [sum(some) for some in zip(first, *(one.numbered for one in self.counts), strict=True)]
+        return [sum(some) for some in zip(first, *(count.numbered for count in self.counts), strict=True)]
 
 
 class _ExportByWorkers:
@@ -277,7 +277,7 @@ class _ExportByWorkers:
         self.run, self.places = run, run.run.hosts.places
         self.out, self.parts, self.name = out, parts, name
         self.chosen, self.form = chosen, form
-        counts = [one.numbered for one in run.counts]
+        counts = [count.numbered for count in run.counts]
         self.first = [
             *zip(*(accumulate(kind, initial=at) for at, *kind in zip(first, *counts, strict=True)), strict=True)
         ]
@@ -314,7 +314,7 @@ class _ExportByWorkers:
         selection = replace(
             run.selection,
             hosts=tuple(sorted(names)),
-            host_times=None if times is None else tuple(one for one in times if one[0] in names),
+            host_times=None if times is None else tuple(time for time in times if time[0] in names),
         )
         work = WriteHosts(self.chosen, self.form, str(self.parts), self.name, hosts, self.run.start)
         return work, selection

@@ -334,7 +334,7 @@ def write_sources(out: Path, starts: Iterable[int | None], sources: Sequence[Map
 
 def _take_log_rows(run: _Run, host: str) -> pa.Table:
     table, captures = run.of_host(host)["import_log"], run.tables.session.captures
-    owners = find_log_owners(table, [(one.path, one.host) for one in captures], run.hosts)
+    owners = find_log_owners(table, [(capture.path, capture.host) for capture in captures], run.hosts)
     return table.filter(pa.array([owner == host for owner in owners], pa.bool_()))
 
 

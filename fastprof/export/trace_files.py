@@ -197,7 +197,7 @@ def _get_event_ids(entire: TableSet, number: int, host: Host) -> Int64s:
 
 def _add_step_track(timeline: DerivedTimeline, bands: list[StepBand]) -> DerivedTimeline:
     """The steps of the host as a further track, before its threads. XProf shows steps of devices alone."""
-    threads = next((one for one in timeline.processes if one.plane.kind == "CPU"), None)
+    threads = next((process for process in timeline.processes if process.plane.kind == "CPU"), None)
     band = next((one for one in bands if one.process is None), None)
     if threads is None or band is None:
         return timeline

@@ -30,7 +30,7 @@ _NOT_FIRST: Final = (".", "~", "#")
 def list_captures(tables: TableSet) -> list[Capture]:
     """The captures of the selected hosts, without those that are only compiled programs."""
     hosts = set(tables.selected_hosts())
-    captures = [one for one in tables.session.captures if one.host in hosts and not one.only_programs]
+    captures = [capture for capture in tables.session.captures if capture.host in hosts and not capture.only_programs]
     if not captures:
         raise UsageError("there are only compiled programs, which are not converted")
     return captures

@@ -258,7 +258,7 @@ class ProgramRows:
         costs = [model.cost(row) for row in range(len(self.module))]
         is_cut = np.array([one.is_cut for one in costs], bool)
         self._note_unknown(is_cut, "costs of instructions of the program {} do not fit 64 bits", "costs")
-        rows = [(*(getattr(one, name) for name in figures), one.is_known, bool(one.elsewhere)) for one in costs]
+        rows = [(*(getattr(cost, name) for name in figures), cost.is_known, bool(cost.elsewhere)) for cost in costs]
         return np.array(rows, [*((name, "i8") for name in figures), ("is_known", "?"), ("elsewhere", "?")])
 
     # ---- the plan of memory; CaptureError: it does not decode

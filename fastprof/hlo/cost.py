@@ -249,7 +249,7 @@ def _join_roots(row: int, of_users: Mapping[int, _Roots | None], of_root: Mappin
 
 def _unite_roots(row: int, of_users: Iterable[_Roots | None], of_root: Mapping[int, Float]) -> _Roots:
     """The roots of an instruction, from those of its users, each once; None among them: the instruction itself."""
-    rows = tuple(dict.fromkeys(chain.from_iterable((row,) if one is None else one for one in of_users)))
+    rows = tuple(dict.fromkeys(chain.from_iterable((row,) if of_user is None else of_user for of_user in of_users)))
     share = ZERO
     for root in rows:
         share = Float(share + of_root[root])
@@ -357,7 +357,12 @@ class CostModel:
             if computation in self._failed:
                 raise LookupError("an instruction calls a computation that fails")
             instructions = [self.module.instruction(row) for row in self.module.rows_of(computation)]
-            waiting = [c for one in instructions for c in one.calls if c not in self._computations and c not in begun]
+            waiting = [
+                c
+                for instruction in instructions
+                for c in instruction.calls
+                if c not in self._computations and c not in begun
+            ]
             first = computation not in begun
             begun.add(computation)
             if first and waiting:
@@ -368,11 +373,11 @@ class CostModel:
 
     def _sum(self, instructions: list[Instruction]) -> Work:
         total = Work()
-        for one in instructions:
-            if one.row not in self._works:
-                self._works[one.row] = self._measured(one)
-            self.effort.spend(len(self._works[one.row]))
-            total.add(self._works[one.row])
+        for instruction in instructions:
+            if instruction.row not in self._works:
+                self._works[instruction.row] = self._measured(instruction)
+            self.effort.spend(len(self._works[instruction.row]))
+            total.add(self._works[instruction.row])
         return total
 
     def _measured(self, one: Instruction) -> Work:

@@ -525,7 +525,7 @@ class HloModule:
             return []
         if fields is None:
             fields = Message(self.proto_of(row))
-        return [self._rows_by_id.get(one, -1) for one in fields.integers(_CONTROL)]
+        return [self._rows_by_id.get(integer, -1) for integer in fields.integers(_CONTROL)]
 
     @cached_property
     def _waits(self) -> list[bool]:

@@ -53,7 +53,7 @@ def _read_dilations(instruction: Instruction) -> str:
         dimensions = instruction.fields().message(_WINDOW).messages(1)
     except CaptureError:  # a damaged window counts as none
         return ""
-    base = any(one.integer(_BASE_DILATION) not in (0, 1) for one in dimensions)
+    base = any(dimension.integer(_BASE_DILATION) not in (0, 1) for dimension in dimensions)
     window = any(one.integer(_WINDOW_DILATION) not in (0, 1) for one in dimensions)
     return " base-dilated" * base + " window-dilated" * window
 

@@ -642,7 +642,7 @@ def _find_donated(module: HloModule) -> dict[tuple[int, ...], int]:
     """By element of the result, the parameter that it is written to. Empty where that does not decode."""
     try:
         aliases = Message(module.proto).message(_ALIASES).messages(1)
-        return {tuple(one.integers(1)): one.integer(2) for one in aliases}
+        return {tuple(aliase.integers(1)): aliase.integer(2) for aliase in aliases}
     except CaptureError:
         return {}
 

@@ -127,7 +127,7 @@ def find_graph_files(directory: str, names: Sequence[str]) -> GraphFiles | None:
             text = f"several {what}: {list_few(Path(one).name for one in several)}; choose with fastprof tfprof --graph"
             raise UsageError(text, path=show_path(directory))
     return GraphFiles(
-        make_absolute(graphs[0]), number_runs([make_absolute(one) for one in runs]), logs[0] if logs else None
+        make_absolute(graphs[0]), number_runs([make_absolute(run) for run in runs]), logs[0] if logs else None
     )
 
 

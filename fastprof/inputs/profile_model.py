@@ -314,7 +314,7 @@ def _add_memory(run: _NodeRun, device: str, stats: _NodeStats, row: int) -> None
         if stats.is_gpu[at]:
             in_use = max(in_use, stats.in_use[at])
             records = stats.records[stats.of_allocator[at] : stats.of_allocator[at + 1]]
-            run.allocations += [put(profile.ALLOCATIONS, one) for one in records]
+            run.allocations += [put(profile.ALLOCATIONS, record) for record in records]
     outputs = b""
     for at in range(stats.outputs[row], stats.outputs[row + 1]):
         if stats.is_known[at]:

@@ -253,7 +253,7 @@ def _check_losses(profile: Profile) -> Iterator[Check]:
 def _check_steps(steps: Report, lacks: dict[str, str], duration_ps: int, words: _Words) -> Iterator[Check]:
     count, time = (_get_whole(steps.scalars[name].value) for name in ("step_count", "step_time_mean_ps"))
     if not count:
-        why = "; ".join(one.text.rstrip(".") for one in steps.notices if one.severity == "warning")
+        why = "; ".join(notice.text.rstrip(".") for notice in steps.notices if notice.severity == "warning")
         yield Check(
             "no_steps", None, f"there are no steps{why and f': {why}'}", lacks.get("steps", "mark steps in the program")
         )

@@ -155,9 +155,9 @@ class ProfileOfRuns(Profile):
     def by_workers(self) -> list[RunOfWorkers]:
         """The runs that are selected, and those that are only counted: ids are unique over all."""
         return [
-            replace(one, name=name, selection=one.selection if name in self._runs else Selection(hosts=()))
+            replace(by_worker, name=name, selection=by_worker.selection if name in self._runs else Selection(hosts=()))
             for name, run in self._every.items()
-            for one in self._runs.get(name, run).by_workers
+            for by_worker in self._runs.get(name, run).by_workers
         ]
 
     def read(self, *names: str) -> dict[str, pa.Table]:

@@ -121,7 +121,7 @@ _SAMPLE_TYPE, _SAMPLE, _LOCATION, _FUNCTION, _STRING, _DEFAULT_TYPE = 1, 2, 4, 5
 def encode_pprof(report: AnalysisReport) -> Iterator[bytes]:
     """The file. Raises UsageError for an analysis without stacks."""
     first, *others = list_stacks(report, "pprof")
-    same = [first, *(one for one in others if one.tree is first.tree and one.weight_ps)]
+    same = [first, *(other for other in others if other.tree is first.tree and other.weight_ps)]
     return iter([gzip.compress(_PprofProfile(same).message(), mtime=0)])
 
 

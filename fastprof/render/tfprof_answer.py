@@ -260,7 +260,7 @@ class GraphTimeline:
                 there = by_device.setdefault(device, {})
                 for start, duration in spans:
                     there.setdefault(start, _Execution(node, device, start, duration, 0, []))
-        ordered = [one for device in by_device for one in _assign_lanes(by_device[device])]
+        ordered = [lane for device in by_device for lane in _assign_lanes(by_device[device])]
         self._link(by_device)
         for one in ordered:
             name = self._name[one.node]

@@ -499,7 +499,7 @@ def _check_costs(views: ViewSet) -> list[str]:
     scopes = find_costly_scopes(views)
     if scopes:
         reports.append(
-            "\n".join(f"top {number} graph node: {_format_costly(one)}" for number, one in enumerate(scopes, 1))
+            "\n".join(f"top {number} graph node: {_format_costly(scope)}" for number, scope in enumerate(scopes, 1))
         )
     lines_of_code = find_costly_lines(views) if views.lines.is_known else None
     if lines_of_code is not None:

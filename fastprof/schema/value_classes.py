@@ -33,7 +33,7 @@ def _make_class(cls: type, frozen: bool, eq: bool) -> type:
     flags.init, flags.repr, flags.eq, flags.frozen = True, True, eq, frozen
     fields = dataclasses.fields(cls)
     methods: dict[str, Any] = {
-        "__init__": _make_init(cls, [one for one in fields if one.init]),
+        "__init__": _make_init(cls, [field for field in fields if field.init]),
         "__signature__": _OfFields(),
         "__repr__": _make_repr([one.name for one in fields if one.repr]),
         "__reduce__": _make_reduce([one.name for one in fields]),
@@ -56,7 +56,7 @@ def _is_frozen(cls: type) -> Any:
 
 
 def _make_init(cls: type, fields: Fields) -> Callable[..., None]:
-    setters = [getattr(cls, one.name).__set__ for one in fields]
+    setters = [getattr(cls, field.name).__set__ for field in fields]
     after = getattr(cls, "__post_init__", None)
     arguments = _bind_arguments(cls, fields)
     in_order = -1 if any(one.kw_only for one in fields) else len(fields)
@@ -74,7 +74,7 @@ def _make_init(cls: type, fields: Fields) -> Callable[..., None]:
 def _bind_arguments(cls: type, fields: Fields) -> Callable[[Sequence[Any], Mapping[str, Any]], Iterable[Any]]:
     """Makes a value for each field of what is given and the defaults. TypeError: one is missing, unknown or given
     twice."""
-    by_place = [one.name for one in fields if not one.kw_only]
+    by_place = [field.name for field in fields if not field.kw_only]
     defaults = {one.name: one.default for one in fields}
     factories = [(one.name, one.default_factory) for one in fields if one.default_factory is not MISSING]
 
@@ -107,7 +107,7 @@ def _make_eq(values: Callable[[Any], Any]) -> Callable[[Any, Any], Any]:
 
 
 def _make_reduce(names: Sequence[str]) -> Callable[[Any], Any]:
-    return lambda self: (_restore, (type(self), [(one, getattr(self, one)) for one in names if hasattr(self, one)]))
+    return lambda self: (_restore, (type(self), [(name, getattr(self, name)) for name in names if hasattr(self, name)]))
 
 
 def _restore(cls: type, values: Iterable[tuple[str, Any]]) -> Any:
@@ -130,7 +130,7 @@ class _OfFields:
 
         kinds = {False: Parameter.POSITIONAL_OR_KEYWORD, True: Parameter.KEYWORD_ONLY}
         fields = sorted((one for one in dataclasses.fields(cls) if one.init), key=lambda one: bool(one.kw_only))
-        defaults = [one.default if one.default_factory is MISSING else one.default_factory for one in fields]
+        defaults = [field.default if field.default_factory is MISSING else field.default_factory for field in fields]
         return Signature([
             Parameter(one.name, kinds[bool(one.kw_only)], annotation=one.type,
                       default=Parameter.empty if default is MISSING else default)

@@ -261,7 +261,7 @@ class _RowsOfRuns(Rows):
 
     def __init__(self, tables: TablesOfRuns, name: str, stats: Sequence[str]) -> None:
         self._ids, self._names = tables.ids, list(tables.runs)
-        self._of_run = [_make_rows(one, name, stats, list(tables.runs.values())) for one in tables.runs.values()]
+        self._of_run = [_make_rows(run, name, stats, list(tables.runs.values())) for run in tables.runs.values()]
         of_events = [rows for rows in self._of_run if isinstance(rows, _EventRows)]
         kinds = {stat: set().union(*(rows.kinds[stat] for rows in of_events)) for stat in stats}
         for rows in of_events:

@@ -129,7 +129,7 @@ def _group_by_thread(part: FlowRecords, slices: Slices) -> Iterator[tuple[Int64s
         if len(group):
             own = int(numbers[group[0]])
             lines = [own, *(part.beside[own].tolist() if len(part.beside) else ())]
-            ids = [slices.line_id(*part.lines[one].tolist()) for one in lines if one >= 0]
+            ids = [slices.line_id(*part.lines[line].tolist()) for line in lines if line >= 0]
             known = [line_id for line_id in ids if line_id >= 0]
             if known:
                 yield group, known

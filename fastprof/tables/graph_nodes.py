@@ -128,7 +128,7 @@ class _Coded:
 
     def add(self, values: Iterable[str | None]) -> None:
         places = self._places
-        self._codes.extend(-1 if one is None else places.setdefault(one, len(places)) for one in values)
+        self._codes.extend(-1 if value is None else places.setdefault(value, len(places)) for value in values)
 
     def arrow(self) -> pa.Array:
         codes = np.frombuffer(self._codes, np.int32) if self._codes else np.zeros(0, np.int32)
@@ -140,10 +140,10 @@ class _Columns:
     """Columns of the table, in parts."""
 
     coded: dict[str, _Coded] = field(
-        default_factory=lambda: {one.name: _Coded() for one in GRAPH_NODES.columns if one.type == TEXT}
+        default_factory=lambda: {column.name: _Coded() for column in GRAPH_NODES.columns if column.type == TEXT}
     )
     parts: dict[str, list[pa.Array]] = field(
-        default_factory=lambda: {one.name: [] for one in GRAPH_NODES.columns if one.type != TEXT}
+        default_factory=lambda: {column.name: [] for column in GRAPH_NODES.columns if column.type != TEXT}
     )
 
     def add(self, host: str, part: GraphPart) -> None:
@@ -155,7 +155,7 @@ class _Columns:
         self.coded["device"].add(one or None for one in nodes.device)
         self.coded["dtype"].add(one.get("dtype") for one in attrs)
         self.coded["shape"].add(one.get("shape") for one in attrs)
-        shapes = [split_shapes(one["_output_shapes"]) if "_output_shapes" in one else None for one in attrs]
+        shapes = [split_shapes(attr["_output_shapes"]) if "_output_shapes" in attr else None for attr in attrs]
         self._part("graph", np.full(count, part.number, np.int64))
         self._part("node", nodes.name)
         self._part("inputs", nodes.inputs)
@@ -168,15 +168,17 @@ class _Columns:
 
     def table(self) -> pa.Table:
         arrays = [
-            self.coded[one.name].arrow() if one.name in self.coded else pa.chunked_array(self.parts[one.name], one.type)
-            for one in GRAPH_NODES.columns
+            self.coded[column.name].arrow()
+            if column.name in self.coded
+            else pa.chunked_array(self.parts[column.name], column.type)
+            for column in GRAPH_NODES.columns
         ]
         return pa.Table.from_arrays(arrays, schema=GRAPH_NODES.arrow())
 
 
 def _make_maps(attrs: list[dict[str, str]]) -> pa.Array:
     offsets = np.zeros(len(attrs) + 1, np.int32)
-    np.cumsum([len(one) for one in attrs], out=offsets[1:])
+    np.cumsum([len(attr) for attr in attrs], out=offsets[1:])
     keys = pa.array([key for one in attrs for key in one], pa.string())
     values = pa.array([value for one in attrs for value in one.values()], pa.string())
     return pa.MapArray.from_arrays(pa.array(offsets), keys, values)

@@ -279,7 +279,8 @@ class HostEvents:
         """Rows of events, and of those that they led to, as the table flows has them; not of lines that are here only
         in part."""
         pairs = [
-            (one.from_event_id, one.from_line_id, one.to_event_id, one.to_line_id) for one in self._source.arrows()
+            (arrow.from_event_id, arrow.from_line_id, arrow.to_event_id, arrow.to_line_id)
+            for arrow in self._source.arrows()
         ]
         if not pairs:
             return np.zeros(0, np.int32), np.zeros(0, np.int32)

@@ -202,7 +202,7 @@ def link_launches(events: HostEvents, external_ids: Callable[[], list[Stat]]) ->
 def is_of_category(events: HostEvents, categories: frozenset[str]) -> Bools:
     """By row of event metadata, whether the category is one of these; the last is that of events without any."""
     endings = tuple(one for one in categories if one.startswith("_"))
-    wanted = {one for one in set(events.categories) if one in categories or one.endswith(endings)}
+    wanted = {category for category in set(events.categories) if category in categories or category.endswith(endings)}
     if not wanted:
         return np.zeros(len(events.categories), bool)
     return np.array([one in wanted for one in events.categories], bool)

@@ -29,7 +29,7 @@ class Needs:
 
 def unite_needs(needs: Sequence[Needs]) -> Needs:
     """What all of them read together."""
-    everywhere = any(not one.planes for one in needs)
+    everywhere = any(not need.planes for need in needs)
     return Needs(
         () if everywhere else tuple(dict.fromkeys(p for one in needs for p in one.planes)),
         tuple(dict.fromkeys(s for one in needs for s in one.stats)),

@@ -234,13 +234,13 @@ class TableSet(Mapping[str, pa.Table]):
         if all(session.tfprof(number) is None for number in numbers):
             absent.update(TFPROF_TABLES)
         arrows = session.arrows()
-        flows = [FLOWS.name] if any(len(one.flow) for number in numbers for one in arrows[number]) else []
+        flows = [FLOWS.name] if any(len(arrow.flow) for number in numbers for arrow in arrows[number]) else []
         return [*(name for name in names if name not in absent), *flows]
 
     def programs(self) -> list[tuple[str, Program]]:
         """The compiled programs of the selected hosts, whatever else is selected, with their hosts. None is decoded."""
         numbers = np.flatnonzero(self._wanted_hosts()).tolist()
-        return [(self.session.hosts[i], one) for i in numbers for one in self.session.programs(i)]
+        return [(self.session.hosts[i], program) for i in numbers for program in self.session.programs(i)]
 
     @property
     def workers(self) -> Workers:
@@ -282,8 +282,8 @@ class TableSet(Mapping[str, pa.Table]):
     def _flows(self) -> pa.Table:
         """The arrows that have a selected event at an end, or at both."""
         session, wanted = self.session, self._wanted_hosts()
-        hosts = [(host, one) for host, arrows, is_wanted in zip(session.hosts, session.arrows(), wanted, strict=True)
-                 for one in arrows if is_wanted]  # fmt: skip
+        hosts = [(host, arrow) for host, arrows, is_wanted in zip(session.hosts, session.arrows(), wanted, strict=True)
+                 for arrow in arrows if is_wanted]  # fmt: skip
         if hosts and (self.selection.filters_events or self.selection.planes or self.selection.lines):
             selected = get_int64s(self.decode(Request(("event_id",))).events["event_id"])
             hosts = [

@@ -71,7 +71,7 @@ def _cast_chunks(column: pa.ChunkedArray, kind: pa.DataType) -> list[pa.Array]:
         return list(column.chunks)
     if pa.types.is_dictionary(kind) and pa.types.is_dictionary(column.type):
         index = kind.index_type
-        return [pa.DictionaryArray.from_arrays(one.indices.cast(index), one.dictionary) for one in column.chunks]
+        return [pa.DictionaryArray.from_arrays(chunk.indices.cast(index), chunk.dictionary) for chunk in column.chunks]
     if column.null_count == len(column):
         return [pa.nulls(len(column), kind)]
     return list(column.cast(kind).chunks)

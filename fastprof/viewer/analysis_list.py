@@ -41,7 +41,7 @@ def _describe_analysis(name: str, analysis: Analysis) -> dict[str, Any]:
         "title": runner.get_title(analysis),
         "summary": ANALYSES[name],
         "opening": _describe_opening(analysis),
-        "params": [_describe_param(one) for one in runner.list_fields([name])],
+        "params": [_describe_param(field) for field in runner.list_fields([name])],
         "drawn": name in report_graphics.DRAWN,
         "labels": {scalar: spec.label for scalar, spec in analysis.SCALARS.items() if spec.label},
         "tables": {table: schema.row for table, schema in analysis.TABLES.items()},

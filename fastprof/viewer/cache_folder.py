@@ -300,7 +300,7 @@ class CacheFolder:
         for used, _, path in files:
             if path.suffix != _SUFFIX and used < abandoned:
                 path.unlink(missing_ok=True)
-        files = [one for one in files if one[2].suffix == _SUFFIX]
+        files = [file for file in files if file[2].suffix == _SUFFIX]
         total = sum(size for _, size, _ in files)
         for _, size, path in files:
             if total <= self.limit_bytes:
@@ -312,7 +312,7 @@ class CacheFolder:
     def _gave_room(self, left: int) -> bool:
         """Removes files because the disk is full, least recently used first: half of all, and all for the last try.
         Returns whether there were any."""
-        files = [one for one in sorted(self._files()) if one[2].suffix == _SUFFIX]
+        files = [file for file in sorted(self._files()) if file[2].suffix == _SUFFIX]
         wanted = sum(size for _, size, _ in files) // left
         for _, size, path in files:
             if wanted > 0:

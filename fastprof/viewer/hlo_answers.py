@@ -196,6 +196,6 @@ def _get_program_text(tables: TableSet, chosen: Chosen, form: str, metadata: boo
     found = _ProgramText(content, begins)
     with _lock:
         texts[key] = found
-        while len(texts) > 1 and sum(len(one.content) for one in texts.values()) > _KEPT_LETTERS:
+        while len(texts) > 1 and sum(len(text.content) for text in texts.values()) > _KEPT_LETTERS:
             texts.popitem(last=False)
     return found

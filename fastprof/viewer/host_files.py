@@ -468,7 +468,7 @@ def _make_counter_columns(series: Sequence[Series]) -> dict[str, Column]:
 
 def _make_band_columns(bands: Sequence[StepBand]) -> dict[str, Column]:
     before = _sum_lengths(len(one.names) for one in bands) - np.array([len(one.names) for one in bands], np.int64)
-    titles = (one.name.astype(np.int32) + np.int32(first) for one, first in zip(bands, before, strict=True))
+    titles = (band.name.astype(np.int32) + np.int32(first) for band, first in zip(bands, before, strict=True))
     return {
         "band.process": np.array(
             [_NO_PROCESS if one.process is None else one.process.number for one in bands], np.int32

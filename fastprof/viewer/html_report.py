@@ -52,7 +52,7 @@ def write_html_report(
     reports = {name: report for name, report in reports.items() if report.inapplicable is None}
     yield _write_head(title).encode("utf-8")
     pages = ["timeline", *reports]
-    analyses = [{**one, "params": []} for one in list_analyses(reports)]
+    analyses = [{**analyse, "params": []} for analyse in list_analyses(reports)]
     empty = _explain_empty(profile, reports)
     yield from _write_block("analyses", {"analyses": analyses, "pages": pages, "empty": empty})
     for name, report in reports.items():

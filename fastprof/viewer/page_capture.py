@@ -38,7 +38,7 @@ class PageCapture:
     """``addresses``: all that a page may name."""
 
     def __init__(self, addresses: Sequence[Address], log_directory: str) -> None:
-        self._allowed = {str(one): one for one in addresses}
+        self._allowed = {str(address): address for address in addresses}
         self._log_directory = log_directory
         self._lock = threading.Lock()
         self._crew: Crew | None = None
@@ -58,7 +58,10 @@ class PageCapture:
         ``keep``: of captures again and again, else None; ``taken``: how many have ended, ``failed``: those of them in
         which a server delivered nothing."""
         stage, done, total = self._stage()
-        workers = [{"address": one.address, "status": one.status, "reason": one.reason} for one in self._outcomes]
+        workers = [
+            {"address": outcome.address, "status": outcome.status, "reason": outcome.reason}
+            for outcome in self._outcomes
+        ]
         return {
             "addresses": list(self._allowed),
             "stage": stage,
@@ -76,7 +79,7 @@ class PageCapture:
     def start(self, addresses: Sequence[str], options: CaptureOptions, rolling: RollingCapture | None = None) -> None:
         """Returns at once. No address: all; without ``rolling``: one capture. RequestError 403: an address was not
         named at the start; 409: a capture goes on."""
-        strangers = [one for one in addresses if one not in self._allowed]
+        strangers = [address for address in addresses if address not in self._allowed]
         if strangers:
             raise RequestError(403, f"{strangers[0][:200]!r} is not among the servers that fastprof serve was given")
         chosen = [one for text, one in self._allowed.items() if not addresses or text in addresses]
@@ -156,7 +159,7 @@ class PageCapture:
             self._error = str(error)
         except Exception as error:  # noqa: BLE001  a thread has no caller: the page says it
             self._error = f"internal error: {type(error).__name__}: {error}"
-        is_sound = self._error is None and all(one.delivered for one in self._outcomes)
+        is_sound = self._error is None and all(outcome.delivered for outcome in self._outcomes)
         self._taken_count, self._failed_count = self._taken_count + 1, self._failed_count + (not is_sound)
 
     def _taken(
@@ -175,7 +178,8 @@ class PageCapture:
         try:
             plan = workers.CapturePlan(start_ns=time.time_ns() + int(delay * 10**9) if delay else 0, grace_s=grace)
             every = [
-                workers.Worker(one, CaptureRequest(options, run.name, one.as_host), plan, run.save) for one in addresses
+                workers.Worker(address, CaptureRequest(options, run.name, address.as_host), plan, run.save)
+                for address in addresses
             ]
             with workers.Crew(every) as crew:
                 self._crew = crew
@@ -184,7 +188,7 @@ class PageCapture:
                 while not crew.wait(60.0):
                     pass
             self._outcomes = crew.outcomes()
-            self._run = run.name if any(one.file for one in self._outcomes) else None
+            self._run = run.name if any(outcome.file for outcome in self._outcomes) else None
         finally:
             run.remove_if_empty()
         if self._run is not None:

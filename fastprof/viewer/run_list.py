@@ -246,7 +246,7 @@ class RunTrends:
         if self._cache is None:
             return batch.measure_run(profile)
         version = RunVersion(profile.table_set.session)
-        salvaged = "-salvaged" if any(one.salvage for one in profile.table_set.session.captures) else ""
+        salvaged = "-salvaged" if any(capture.salvage for capture in profile.table_set.session.captures) else ""
         key = f"trend-{batch.VERSION}-{version.name}{salvaged}"
         return self._cache.opened(key, lambda path: _write_row(path, profile, version), _read_row)
 

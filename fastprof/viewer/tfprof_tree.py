@@ -177,7 +177,7 @@ def describe_columns(table: pa.Table) -> list[dict[str, Any]]:
         values = table[name].to_pylist()
         described = as_json.describe_column(name, field)
         if pa.types.is_list(field.type):
-            described["type"], values = "string", [_join_values(one) for one in values]
+            described["type"], values = "string", [_join_values(value) for value in values]
         elif pa.types.is_string(field.type):
             values = [one and _shorten_text(one) for one in values]
         columns.append({**described, "values": values})

@@ -313,7 +313,7 @@ def describe_event(run: ViewedRun, seen: Snapshot, host: HostView, at: int, firs
         "stats_count": len(stats),
         "parent": seen.ref(host, enclosing[0]) if enclosing else None,
         "enclosing": [seen.ref(host, one) for one in enclosing],
-        "children": {"count": count, "first": [seen.ref(host, one) for one in children]},
+        "children": {"count": count, "first": [seen.ref(host, child) for child in children]},
         "flows": _describe_flows(seen, host, event),
         "step": cut_text(host.facts.group_names.get(group)) if host.facts is not None else None,
         "step_name": cut_text(host.facts.step_names.get(event.row)) if host.facts and not event.derived else None,

@@ -46,7 +46,7 @@ def make_timeline_document(run: ViewedRun) -> dict[str, Any]:
             }
             for host, start_unix_ns in zip(seen.hosts, run.starts_unix_ns, strict=True)
         ],
-        "processes": [one for host in seen.ready for one in _list_processes(seen, host)],
+        "processes": [process for host in seen.ready for process in _list_processes(seen, host)],
     }
 
 

@@ -283,7 +283,7 @@ def _find_program(programs: dict[int, Program], op: _EventOp) -> Program | None:
         return programs.get(op.program)
     if not op.title:
         return None
-    titled = [one for one in programs.values() if one.title == op.title]
+    titled = [program for program in programs.values() if program.title == op.title]
     named = titled or [one for one in programs.values() if one.title.rpartition("(")[0] == op.title]
     return named[0] if len(named) == 1 else None
 
@@ -498,7 +498,7 @@ class ViewedRun:
         self.ops = EventOps(self.tables)
         self.hosts = [HostView(number, name) for number, name in enumerate(self.session.hosts)]
         environments = [part.environment for part in self.session.index.captures]
-        self.starts_unix_ns = [one.start_unix_ns for one in environments]
+        self.starts_unix_ns = [environment.start_unix_ns for environment in environments]
         self.offsets_ps = make_host_clocks(self.starts_unix_ns).offsets_ps
         self._issued: dict[str, Snapshot] = {}
         self.changes = Changes()

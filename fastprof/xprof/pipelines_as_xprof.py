@@ -160,7 +160,8 @@ def find_thread_links(lines: HostLines) -> ThreadLinks:
     in_contexts = len(lines.all_having(ITERATES | CONSUME, "_c")) > 0
     pairs = [_list_context_ends(lines, node, *stats, in_contexts) for stats in (("_pt", "_p"), ("_ct", "_c"))]
     return ThreadLinks(
-        (lines.roles[rows] & PRODUCE) != 0, name.astype(np.int32), [lines.events.names[one] for one in metas.tolist()],
+        (lines.roles[rows] & PRODUCE) != 0, name.astype(np.int32),
+        [lines.events.names[meta] for meta in metas.tolist()],
         kind, element, around.astype(np.int32), inside[rows], *_match_contexts(*pairs),
     )  # fmt: skip
 

@@ -105,7 +105,7 @@ def rank_findings(findings: Iterable[Finding], window_ps: int) -> list[Finding]:
 
 def sum_start_up(findings: Iterable[Finding]) -> int:
     """What start-up takes. Its causes are those of time in which no device computes, which add up."""
-    return sum(one.cost_ps or 0 for one in findings if one.is_once)
+    return sum(finding.cost_ps or 0 for finding in findings if finding.is_once)
 
 
 _COMPILES: Final = compile_late(r"backend_compile(?:_and_load)?$|tf\.function-graph_building$|XlaCompilationCache::")
@@ -145,11 +145,11 @@ def join_names(hosts: Iterable[EventNames]) -> EventNames:
     compiled: Counter[str] = Counter()
     defined: dict[str, str] = {}
     callers: dict[str, str] = {}
-    for one in hosts:
-        compiled.update(one.compiled)
-        for function, place in one.defined.items():
+    for host in hosts:
+        compiled.update(host.compiled)
+        for function, place in host.defined.items():
             defined[function] = place if defined.get(function, place) == place else ""
-        callers.update({name: caller for name, caller in one.callers.items() if name not in callers})
+        callers.update({name: caller for name, caller in host.callers.items() if name not in callers})
     return EventNames(compiled, defined, callers)
 
 
@@ -297,7 +297,7 @@ class DiagnosisFacts:
     def lost(self) -> dict[str, LostTime]:
         """By cause of gaps, the rows of the table by_cause."""
         devices = zip(*(list_texts(self.table("gaps", "devices"), name) for name in ("host", "device")), strict=True)
-        counts = {device for device, one in zip(devices, self._counts.tolist(), strict=True) if one}
+        counts = {device for device, count in zip(devices, self._counts.tolist(), strict=True) if count}
         rows = self.table("gaps", "by_cause")
         host, device, event, causes = (list_texts(rows, name) for name in ("host", "device", "event", "cause"))
         of_cause: dict[str, list[int]] = {}
@@ -368,7 +368,7 @@ class DiagnosisFacts:
         if not waited:
             return 0
         names = list_texts(self.table("gaps", "devices"), "host")
-        devices = Counter(name for name, one in zip(names, self._counts.tolist(), strict=True) if one)
+        devices = Counter(name for name, count in zip(names, self._counts.tolist(), strict=True) if count)
         idle: Counter[str] = Counter()
         apart_ps = self.gaps.apart_ps[:, GAP_CAUSES.index("idle")] * self._counts
         for name, time_ps in zip(names, apart_ps.tolist(), strict=True):

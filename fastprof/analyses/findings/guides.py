@@ -124,7 +124,7 @@ def _is_notable(facts: DiagnosisFacts, finding: Finding) -> bool:
 def has_no_xla(facts: DiagnosisFacts, finding: Finding) -> bool:
     """Neither programs nor functions that XLA compiled are recorded."""
     functions = facts.table("op_stats", "tf_functions")["compiler"].to_pylist()
-    compiled = facts.figure("hlo_stats", "program_count") or any(one in ("xla", "mixed") for one in functions)
+    compiled = facts.figure("hlo_stats", "program_count") or any(function in ("xla", "mixed") for function in functions)
     return _is_notable(facts, finding) and not compiled
 
 

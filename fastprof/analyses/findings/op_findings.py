@@ -368,16 +368,16 @@ _CHANNELS: Final = (
 
 
 def find_tfprof_advice(facts: DiagnosisFacts) -> Iterator[Finding]:
-    for one in facts.graphs:
-        if one.unfused_norms is not None:
-            nodes = count_noun(one.unfused_norms.node_count, "op", "ops")
-            yield _make_bound(facts, one, "elementwise", one.unfused_norms,
+    for graph in facts.graphs:
+        if graph.unfused_norms is not None:
+            nodes = count_noun(graph.unfused_norms.node_count, "op", "ops")
+            yield _make_bound(facts, graph, "elementwise", graph.unfused_norms,
                               f"BatchNorm runs as {nodes}, not as a fused one",
                          _FUSE)  # fmt: skip
-        if one.channels_last is not None:
-            nodes = count_noun(one.channels_last.node_count, "op of a GPU has", "ops of GPUs have")
-            yield _make_bound(facts, one, "layout", one.channels_last, f"{nodes} the layout NHWC", _CHANNELS)
-        yield from _find_costly(facts, one)
+        if graph.channels_last is not None:
+            nodes = count_noun(graph.channels_last.node_count, "op of a GPU has", "ops of GPUs have")
+            yield _make_bound(facts, graph, "layout", graph.channels_last, f"{nodes} the layout NHWC", _CHANNELS)
+        yield from _find_costly(facts, graph)
 
 
 def _make_bound(
@@ -424,6 +424,6 @@ def describe_use(facts: DiagnosisFacts) -> str:
         f"In its last step {use.device} computes for {format_measure(use.share, 'share')} of the time from "
         "its first start "
         "to its last end."
-        for one in facts.graphs
-        for use in one.uses
+        for graph in facts.graphs
+        for use in graph.uses
     )

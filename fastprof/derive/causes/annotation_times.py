@@ -279,7 +279,7 @@ def find_host_annotations(
         _sum_annotations(seen, seen.group, devices, run),
         on_gpus,
         len(devices),
-        all(one.name == CPU for one in devices),
+        all(device.name == CPU for device in devices),
         compute_span(events.host, "of the run", *run),
         find_host_framework(events),
     )
@@ -302,7 +302,7 @@ def _find_annotations(host: Host, group_id: Int32s, steps: Int64s) -> tuple[_Ann
     _, _, self_ps = nest_events(start, duration, beside, of_lines, host.workers, events.slack_ps)
     numbers: dict[str, int] = {}
     metas, place = number_values(events.meta[rows])
-    number_of = np.array([numbers.setdefault(events.names[one], len(numbers)) for one in metas.tolist()], np.int64)
+    number_of = np.array([numbers.setdefault(events.names[meta], len(numbers)) for meta in metas.tolist()], np.int64)
     name = number_of[place.reshape(-1)] if len(rows) else np.zeros(0, np.int64)
     first = np.full(len(numbers), len(rows), np.int64)
     np.minimum.at(first, name, np.arange(len(rows)))
@@ -352,7 +352,7 @@ def _sum_annotations(
         durations["total"],
         durations["minimum"],
         durations["maximum"],
-        np.array([UNKNOWN if one is None else one for one in deviations], np.int64),
+        np.array([UNKNOWN if deviation is None else deviation for deviation in deviations], np.int64),
         first,
         elapsed,
         in_run,

@@ -77,7 +77,7 @@ class ConcurrentWork:
             return cls(create_empty_spans(), create_empty_spans())
         open_ps = np.stack(merge_spans(hides["begin"], hides["end"] - hides["begin"]), axis=1)
         feeds = [line.name.startswith(INPUT_THREADS) for line in causes.lines]
-        roles = tuple(OTHER if one else role for one, role in zip(feeds, causes.role, strict=True))
+        roles = tuple(OTHER if feed else role for feed, role in zip(feeds, causes.role, strict=True))
         others = replace(causes, role=roles).foremost(events, _WITHOUT, open_ps)
         others = others[others["label"] >= 0]
         return cls(

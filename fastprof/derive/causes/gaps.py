@@ -182,7 +182,7 @@ def find_host_gaps(
     window = find_window(events, periods.and_spans(marked), spans, causes)
     if window is None:
         return
-    times = [divide_device_time(events.host, one, *window) for one in spans]
+    times = [divide_device_time(events.host, span, *window) for span in spans]
     clocks = [_measure_clock_lead(events, one) for one in times]
     works = _find_any_busy(times, *window)
     busy = works if any((one.kind == COMMUNICATION).any() for one in times) else _NEVER_BUSY
@@ -284,11 +284,11 @@ def _measure_clock_lead(events: HostEvents, device: DeviceTime) -> Int64s | None
 def _find_waiting(devices: Sequence[DeviceTime], clocks: Sequence[Int64s | None]) -> Int64s:
     """[k, 2]: begin and end of the stretches in which any device waits or is idle, by the host's clock."""
     begins, ends = [], []
-    for one, ahead in zip(devices, clocks, strict=True):
-        waits = np.flatnonzero(one.kind >= WAIT)
+    for device, ahead in zip(devices, clocks, strict=True):
+        waits = np.flatnonzero(device.kind >= WAIT)
         shift = np.int64(0) if ahead is None else ahead[waits]
-        begins.append(one.start_ps[waits] + shift)
-        ends.append(one.end_ps[waits] + shift)
+        begins.append(device.start_ps[waits] + shift)
+        ends.append(device.end_ps[waits] + shift)
     begin, end = np.concatenate(begins), np.concatenate(ends)
     return np.stack(merge_spans(begin, end - begin), axis=1)
 
@@ -305,10 +305,10 @@ def _find_any_busy(devices: Sequence[DeviceTime], begin_ps: int, end_ps: int) ->
     if len(devices) == 1:
         return _NEVER_BUSY
     parts = []
-    for one in devices:
-        busy = one.kind <= COMMUNICATION
+    for device in devices:
+        busy = device.kind <= COMMUNICATION
         changes = np.flatnonzero(busy[1:] != busy[:-1]) + 1
-        bounds = np.concatenate([one.start_ps[:1], one.start_ps[changes], [one.last_ps]])
+        bounds = np.concatenate([device.start_ps[:1], device.start_ps[changes], [device.last_ps]])
         bounds = bounds[0 if busy[:1].any() else 1 :]
         parts.append(make_span_records(bounds[: len(bounds) // 2 * 2 : 2], bounds[1::2], 0, 0))
     pieces = np.frombuffer(foremost(np.concatenate(parts), begin_ps, end_ps), PIECE)
@@ -371,7 +371,7 @@ def _cut_pieces(device: _Device, host: Records, codes: UInt8s, steps: StepInterv
     gaps = gap_pieces(
         (time.start_ps, time.state, device.ahead_ps, *calls),
         (
-            np.array([one.kind for one in transfers], np.uint8),
+            np.array([transfer.kind for transfer in transfers], np.uint8),
             np.array([_NUMBER[_OF_WAIT.get(one.waits_for, "idle")] for one in transfers], np.int32),
         ),
         (host, codes, _OF_CODE, int(Code.WAITS)),

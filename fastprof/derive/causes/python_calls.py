@@ -577,7 +577,7 @@ def make_thread_rows(hosts: Sequence[PythonCalls]) -> SimpleNamespace:
         count = len(host.threads)
         rows.host += [host.host] * count
         rows.thread += host.threads
-        rows.role += ["steps" if one else "other" for one in host.runs_steps]
+        rows.role += ["steps" if runs_step else "other" for runs_step in host.runs_steps]
         of = host.functions
         for name, values in (("calls", of.calls), ("python_ps", of.self_ps), ("idle_ps", of.idle_ps)):
             getattr(rows, name).extend(sum_by(of.thread, values, count, TIMES).tolist())

@@ -227,7 +227,7 @@ class SessionBudget:
 
     def budgets(self, cause: str | None = None) -> Iterator[Budget]:
         """Rows of all hosts, some after the others; of a cause, None: of all."""
-        return (_select_cause(_get_rows(one.budget), cause) for one in self.parts)
+        return (_select_cause(_get_rows(part.budget), cause) for part in self.parts)
 
     def events(self) -> Objects:
         """What explains each row of ``budget``, if hosts kept it."""
@@ -236,18 +236,18 @@ class SessionBudget:
     def explained(self, cause: str) -> ExplainedTime:
         """Of all hosts, of a cause."""
         return ExplainedTime.joined(
-            [ExplainedTime.none(), *(_select_cause(_get_rows(one.explained), cause) for one in self.parts)]
+            [ExplainedTime.none(), *(_select_cause(_get_rows(part.explained), cause) for part in self.parts)]
         )
 
     def pieces(self, cause: str) -> LargestGaps:
         """The longest of each host, of a cause."""
         return LargestGaps.joined(
-            [LargestGaps.none(), *(_select_cause(_get_rows(one.largest), cause) for one in self.parts)]
+            [LargestGaps.none(), *(_select_cause(_get_rows(part.largest), cause) for part in self.parts)]
         )
 
     def largest(self, most: int) -> LargestGaps:
         """The longest pieces of all hosts."""
-        rows = LargestGaps.joined([LargestGaps.none(), *(_get_rows(one.largest) for one in self.parts)])
+        rows = LargestGaps.joined([LargestGaps.none(), *(_get_rows(part.largest) for part in self.parts)])
         return rows[sort_rows(-rows.duration_ps, rows.device, rows.start_ps)[:most]]
 
 
@@ -314,17 +314,17 @@ def make_host_budget(
     longest, of_longest = np.zeros(0, GAP), np.zeros(0, np.int32)
     beside = [np.zeros((0, len(CAUSE_NAMES)), np.int64)]
     apart = beside.copy()
-    for one in gaps:
-        times.append(one.time)
-        counts = slice(None) if chosen is None else np.isin(one.pieces["group"], chosen[chosen >= 0])
-        pieces = one.pieces[counts]
+    for gap in gaps:
+        times.append(gap.time)
+        counts = slice(None) if chosen is None else np.isin(gap.pieces["group"], chosen[chosen >= 0])
+        pieces = gap.pieces[counts]
         cause = pieces["cause"].astype(np.int64)
-        beside.append(sum_by(cause, one.beside_ps[counts], len(CAUSE_NAMES))[np.newaxis])
-        apart.append(sum_by(cause, one.apart_ps[counts], len(CAUSE_NAMES))[np.newaxis])
+        beside.append(sum_by(cause, gap.beside_ps[counts], len(CAUSE_NAMES))[np.newaxis])
+        apart.append(sum_by(cause, gap.apart_ps[counts], len(CAUSE_NAMES))[np.newaxis])
         sums.append(np.frombuffer(gap_sums(pieces, events.meta, len(events.names)), GAP_SUM))
         explained.append(_sum_explanations(events, pieces))
         longest, of_longest = _with_longest(longest, of_longest, pieces, len(times) - 1, most)
-        del one, pieces, counts  # before those of the next device are made
+        del gap, pieces, counts  # before those of the next device are made
     rows = np.concatenate(sums)
     device = np.repeat(np.arange(-1, len(times)), [len(one) for one in sums]).astype(np.int32)
     of_explained = np.repeat(np.arange(-1, len(times)), [len(one) for one in explained]).astype(np.int32)
@@ -332,7 +332,7 @@ def make_host_budget(
     explanations = _name_explanations(events, transfers, np.concatenate(explained), of_explained)
     return HostBudget(
         events.host,
-        tuple(one.ran.name for one in times),
+        tuple(time.ran.name for time in times),
         Budget(
             device,
             rows["group"].copy(),

@@ -236,7 +236,7 @@ def parse_groups(text: str) -> FindTeams | None:
     if not groups or not all(groups):
         return None
     group_of = {number: place for place, group in enumerate(groups) for number in group}
-    return lambda devices: np.array([group_of.get(one, -1) for one in devices.tolist()], np.int64)
+    return lambda devices: np.array([group_of.get(device, -1) for device in devices.tolist()], np.int64)
 
 
 def _expand_iota(sizes: list[int], dimensions: list[int], order: list[int]) -> FindTeams | None:

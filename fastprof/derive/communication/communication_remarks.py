@@ -304,7 +304,9 @@ def _describe_unmatched(found: Meetings) -> Iterator[Remark]:
             "time, so that meetings leave them out."
         )
         yield "info", text
-    unknown = next((one for one in found.operations if one.kind is CommunicationKind.OTHER_COLLECTIVE), None)
+    unknown = next(
+        (operation for operation in found.operations if operation.kind is CommunicationKind.OTHER_COLLECTIVE), None
+    )
     if unknown is not None and len(found.attendance.meetings) > 1:
         text = (
             "Meetings leave out collectives of an unknown kind, because it is not known whether they wait for each "

@@ -179,7 +179,7 @@ class OperationSums:
     @classmethod
     def joined(cls, devices: Sequence[OperationSums]) -> OperationSums:
         """Of all devices, or hosts, together."""
-        columns = {name: np.concatenate([np.zeros(0, np.int64), *(getattr(one, name) for one in devices)])
+        columns = {name: np.concatenate([np.zeros(0, np.int64), *(getattr(device, name) for device in devices)])
                    for name in cls.__slots__}  # fmt: skip
         op, row = number_values(columns.pop("op"))
         count, row = len(op), row.reshape(-1)
@@ -245,7 +245,7 @@ class HostStepSums:
 
 def compress_spans(devices: Sequence[DeviceStepSums], names: Mapping[int, str]) -> CompressedColumns:
     """Spans, in little memory. ``names``: of steps, by group."""
-    sums = join_sums([one.sums for one in devices])
+    sums = join_sums([device.sums for device in devices])
     columns = {name: getattr(sums, name) for name in SpanSums.__slots__}
     columns["device"] = np.repeat(np.arange(len(devices)), [len(one.group) for one in devices])
     columns["group"] = np.concatenate([np.zeros(0, np.int64), *(one.group for one in devices)])
@@ -297,7 +297,7 @@ class HostStepCosts:
 
     @classmethod
     def of(cls, devices: Sequence[DeviceStepSums]) -> HostStepCosts:
-        sums = join_sums([one.sums for one in devices])
+        sums = join_sums([device.sums for device in devices])
         every = np.concatenate([np.zeros(0, np.int64), *(one.group for one in devices)])
         group, row = number_values(every[every >= 0])
         row, count = row.reshape(-1), len(group)

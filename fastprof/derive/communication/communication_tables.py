@@ -209,7 +209,7 @@ _Rate: Final = Kind(pa.float64(), "bytes/s")
 
 def _make_end_column(name: str, description: str, of_end: Formula) -> Column:
     return Text(
-        name, description, lambda rows: encode_texts([of_end(one) for one in rows.ends], getattr(rows, name[:6]))
+        name, description, lambda rows: encode_texts([of_end(end) for end in rows.ends], getattr(rows, name[:6]))
     )
 
 
@@ -286,7 +286,9 @@ def sum_column(table: pa.Table, column: str) -> int:
 def _make_schema(name: str, row: str, *columns: Column) -> TableSchema:
     """A column without a formula is the field of the rows that has its name; if it may be null, negative numbers and
     NaN are."""
-    return TableSchema(name, row, tuple(one if one.of else _fill_formula(one) for one in columns), derived=True)
+    return TableSchema(
+        name, row, tuple(column if column.of else _fill_formula(column) for column in columns), derived=True
+    )
 
 
 def _fill_formula(column: Column) -> Column:
@@ -490,7 +492,7 @@ def make_kinds(kept: Sequence[HostCommunication], operations: pa.Table) -> pa.Ta
     seen = np.bincount(
         _concatenate_parts(one.whole.kinds[np.nonzero(one.has_kind)[1]] for one in kept), minlength=count
     )
-    of_device = _concatenate_parts(np.tile(one.kinds, len(one.begin_ps)) for one in wholes)
+    of_device = _concatenate_parts(np.tile(whole.kinds, len(whole.begin_ps)) for whole in wholes)
     time, hidden, exposed = (
         sum_by(of_device, _concatenate_parts(getattr(one, name).ravel() for one in wholes), count, WHAT)
         for name in ("kind_ps", "kind_hidden_ps", "kind_exposed_ps")
@@ -597,7 +599,9 @@ def _measure_sizes(payloads: Sequence[Payload], recorded: Int64s, count: Int64s)
     """Bytes of an occurrence, and of all: as ``recorded`` by events, maybe of several sizes, else by instructions.
     NO_BYTES: unknown."""
     unknown = recorded == NO_BYTES
-    each = np.array([NO_BYTES if one.bytes is None else min(one.bytes, _MOST_BYTES) for one in payloads], np.int64)
+    each = np.array(
+        [NO_BYTES if payload.bytes is None else min(payload.bytes, _MOST_BYTES) for payload in payloads], np.int64
+    )
     most = np.where((each >= 0) & (each <= _MOST_BYTES // np.maximum(count, 1)), each * count, NO_BYTES)
     return np.where(unknown, each, recorded // np.maximum(count, 1)), np.where(unknown, most, recorded)
 
@@ -606,7 +610,7 @@ def _measure_rates(
     ops: Sequence[Operation], payloads: Sequence[Payload], size: Int64s, moved: Int64s, time: Int64s, least: Int64s
 ) -> dict[str, Float64s]:
     """Bytes per second; NaN: unknown."""
-    factors = [one.bus_factor(op.kind) for one, op in zip(payloads, ops, strict=True)]
+    factors = [payload.bus_factor(op.kind) for payload, op in zip(payloads, ops, strict=True)]
     factor = np.array([np.nan if one is None else one for one in factors])
     known = np.array([one.bytes is not None for one in payloads], np.bool_)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -623,7 +627,7 @@ def _measure_rates(
 
 
 def _make_op_formula(of: Formula) -> Formula:
-    return lambda rows: encode_texts([of(one) for one in rows.operations], rows.op)
+    return lambda rows: encode_texts([of(operation) for operation in rows.operations], rows.op)
 
 
 _MEETINGS = _make_schema(
@@ -632,7 +636,7 @@ _MEETINGS = _make_schema(
     Count("number", "number of the execution of the op in the step, or in the capture if it has no steps: from 0, or "
           "up to -1, the last one, if captures of devices start at different times"),
     Count("program_id", "id of the op's program, uint64 as two's complement",
-          lambda rows: np.array([one.program_id for one in rows.operations], np.int64)[rows.op]),
+          lambda rows: np.array([operation.program_id for operation in rows.operations], np.int64)[rows.op]),
     Text("name", "name of the op, as in operations", _make_op_formula(lambda one: one.name)),
     Text("kind", _KIND.description, _make_op_formula(lambda one: one.kind.title)),
     Count("host_count", "hosts with devices that took part"),

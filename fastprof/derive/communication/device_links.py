@@ -109,17 +109,19 @@ def list_host_links(
     """``direct``, ``of_devices``: of each device; ``operations``: by number."""
     parts: list[tuple[int, DeviceLinks]] = [(place, one) for place, one in enumerate(direct) if len(one.peer)]
     unknown = -sum(int(one.occurrences.sum()) for _, one in parts)
-    for number, one in enumerate(operations):
-        if one.kind not in OF_LINKS:
+    for number, operation in enumerate(operations):
+        if operation.kind not in OF_LINKS:
             continue
-        read, layout = _parse_pairs(one.text), assignments.layout(one.program_id)
+        read, layout = _parse_pairs(operation.text), assignments.layout(operation.program_id)
         for place, ran in enumerate(of_devices):
             for row in np.flatnonzero(ran.op == number).tolist():
                 others = _find_others(read, layout, assignments.id_of(place))
                 if others is None:
                     unknown += int(ran.count[row])
                 elif others:
-                    parts.append((place, _list_operation_links(one, ran, row, others, HERE if is_gpu else SYSTEM)))
+                    parts.append(
+                        (place, _list_operation_links(operation, ran, row, others, HERE if is_gpu else SYSTEM))
+                    )
     device = np.repeat([place for place, _ in parts], [len(one.peer) for _, one in parts]).astype(np.int64)
     none = [np.zeros(0, np.int64)]
     every = DeviceLinks(
@@ -213,7 +215,7 @@ def _find_others(
     ids, number = (layout[replica], partition) if of_partitions else (layout[:, partition], replica)
     targets = read.target[read.source == number] if read.sends else read.target[:0]
     sources = read.source[read.target == number] if read.receives else read.source[:0]
-    ends = [*((one, True) for one in targets.tolist()), *((one, False) for one in sources.tolist())]
+    ends = [*((target, True) for target in targets.tolist()), *((source, False) for source in sources.tolist())]
     return [(int(ids[other]), sends) for other, sends in ends if other != number and other < len(ids)]
 
 

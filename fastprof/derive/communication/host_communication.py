@@ -147,7 +147,7 @@ def _get_activity_spans(
     aloft = np.flatnonzero(flights.aloft & (flights.end_ps > flights.begin_ps))
     stood = flights.op[did.stood["row"]] if len(did.stood) else np.zeros(0, np.int32)
     op = np.concatenate([stood, flights.op[aloft]])
-    kinds = np.array([one.kind for one in transfers] or [0], np.int32)
+    kinds = np.array([transfer.kind for transfer in transfers] or [0], np.int32)
     rank = 2 * kinds[op]
     rank[len(stood) :] += 1
     spans = np.concatenate(

@@ -148,7 +148,9 @@ def list_unit_samples(events: HostEvents, plane: Plane) -> list[UnitSamples]:
     """By unit, in the order in which they first occur. The events were read with ``STATS``."""
     lines = [line for line in plane.lines if line.name == COUNTER_LINE and line.last > line.first]
     found = [
-        one for stat in STATS for one in _read_stat_samples(events, plane, stat, [(x.first, x.last) for x in lines])
+        sample
+        for stat in STATS
+        for sample in _read_stat_samples(events, plane, stat, [(x.first, x.last) for x in lines])
     ]
     if len(found) > _MOST_UNITS:
         text = f"{plane.name} has {len(found):,} hardware units: those after the first {_MOST_UNITS} are left out"

@@ -437,7 +437,7 @@ def _make_gpu_peaks(plane: Device) -> Peaks:
 
 def _get_model(stats: Mapping[str, Any]) -> str:
     """What the maker calls the GPU; "": not recorded."""
-    return next((one for one in list_gpu_models(stats) if not _GFX.fullmatch(one)), "")
+    return next((model for model in list_gpu_models(stats) if not _GFX.fullmatch(model)), "")
 
 
 CPU: Final = "CPU"

@@ -208,7 +208,7 @@ _MOST_NAMES: Final = 200_000
 def list_gpu_models(stats: Mapping[str, Any]) -> list[str]:
     """What the capture calls the GPU: its model, or its architecture."""
     names = (stats.get(stat) for stat in ("gpu_device_name", "device_name", "gpu_model"))
-    return [one for one in names if isinstance(one, str) and one]
+    return [name for name in names if isinstance(name, str) and name]
 
 
 def find_vendors(

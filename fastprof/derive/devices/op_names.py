@@ -195,4 +195,4 @@ def find_host_framework(events: HostEvents) -> str:
 
 def choose_framework(frameworks: Iterable[str]) -> str:
     """The framework of a session, from those of its hosts: the first that is known."""
-    return next((one for one in frameworks if one != UNKNOWN), UNKNOWN)
+    return next((framework for framework in frameworks if framework != UNKNOWN), UNKNOWN)

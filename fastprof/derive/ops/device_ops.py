@@ -152,9 +152,9 @@ class MergedDeviceOps:
             return known.setdefault(value, value)
 
         hosts = [
-            replace(one, peaks=once(one.peaks), best_peaks=once(one.best_peaks), present=once(one.present))
+            replace(host, peaks=once(host.peaks), best_peaks=once(host.best_peaks), present=once(host.present))
             for part in parts
-            for one in part.hosts
+            for host in part.hosts
         ]
         return cls(merge_ops_once([part.ops for part in parts], shared), _merge_titles(parts), tuple(hosts))
 

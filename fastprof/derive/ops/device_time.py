@@ -132,7 +132,9 @@ class DeviceTime:
     @property
     def kind(self) -> UInt8s:
         """See KINDS."""
-        kinds: UInt8s = np.array([*(one.kind for one in self.ran.transfers), IDLE, COMPUTE], np.uint8)[self.state]
+        kinds: UInt8s = np.array([*(transfer.kind for transfer in self.ran.transfers), IDLE, COMPUTE], np.uint8)[
+            self.state
+        ]
         return kinds
 
 
@@ -155,7 +157,7 @@ def make_span_records(begin: Int64s, end: Int64s, rank: Int32s | int, label: Int
 
 def find_extent_of_spans(spans: Sequence[DeviceSpans]) -> tuple[int, int] | None:
     """From the first begin to the last end of anything that the devices ran; None: they ran nothing."""
-    some = [one.spans for one in spans if len(one.spans)]
+    some = [span.spans for span in spans if len(span.spans)]
     if not some:
         return None
     return min(int(one["begin"].min()) for one in some), max(int(one["end"].max()) for one in some)
@@ -195,7 +197,7 @@ def find_thread_spans(events: HostEvents, forest: EventForest, computes: Callabl
     begin, end = _find_program_runs(events, plane) if len(compiled) else (np.zeros(0, np.int64), np.zeros(0, np.int64))
     (work, until), others = _split_work_and_moves(events, plane, rows, moves)
     place = moves[others["row"]]
-    kinds = np.array([one.kind for one in transfers] or [0], np.int32)
+    kinds = np.array([transfer.kind for transfer in transfers] or [0], np.int32)
     spans = np.concatenate(
         [
             make_span_records(work, until, 2 * COMPUTE, 0),

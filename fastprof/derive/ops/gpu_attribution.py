@@ -250,7 +250,7 @@ class _Attribution:
             candidates = [self._program(reference)]
         else:
             candidates = self.names.programs(kernel)
-            candidates = [one for one in dict.fromkeys(nearby) if one in candidates] or candidates
+            candidates = [fromkey for fromkey in dict.fromkeys(nearby) if fromkey in candidates] or candidates
         if len(candidates) != 1 or not (name := self.names.instruction(candidates[0], kernel)):
             return -1
         return self._instruction(name, candidates[0])
@@ -396,7 +396,7 @@ def build_gpu_op_table(
     costs = [cost_of(number) for number in met.tolist()]
     times = occurrences if line is None else _count_executions(line, op, events.meta[kernels.rows], count)
     own_flops, own_bytes = (np.bincount(op, work, count) for work in (kernels.flops, kernels.bytes))
-    model_flops = _choose_work([one.model_flops for one in costs], times, own_flops)
+    model_flops = _choose_work([cost.model_flops for cost in costs], times, own_flops)
     flops = _choose_work([one.flops for one in costs], times, own_flops)
     moved = _choose_work([one.bytes_accessed for one in costs], times, own_bytes)
     is_known = np.array([one.is_known for one in costs], bool)

@@ -206,7 +206,7 @@ class HostOpTotals:
 
     def bare(self) -> HostOpTotals:
         """Without ops."""
-        threads, devices = (replace(one, table=_NO_OPS, children=None, parent=None) for one in self._sides)
+        threads, devices = (replace(side, table=_NO_OPS, children=None, parent=None) for side in self._sides)
         return replace(self, threads=threads, devices=devices)
 
     @property
@@ -230,7 +230,7 @@ class HostOpStats:
     def of(cls, parts: Sequence[HostOpStats], shared: dict[Any, Any]) -> HostOpStats:
         """``shared``: what was made of these hosts before."""
         return cls(
-            tuple(host.bare() for one in parts for host in one.hosts),
+            tuple(host.bare() for part in parts for host in part.hosts),
             merge_ops([one.threads for one in parts], add_cores=False),
             MergedDeviceOps.of([one.device for one in parts], shared),
             merge_tf_functions([function for one in parts for function in one.functions]),
@@ -240,7 +240,7 @@ class HostOpStats:
 
 
 def _pack_hosts(parts: Sequence[HostOpStats]) -> tuple[OpsByHost, ...]:
-    alone = [one for one in parts if one.by_host is None]
+    alone = [part for part in parts if part.by_host is None]
     if len(alone) < len(parts):
         return tuple(some for one in parts for some in one.by_host or ())
     times = FrameworkTimes()
@@ -258,5 +258,5 @@ def iterate_host_ops(parts: Sequence[HostOpStats]) -> Iterator[tuple[str, Ops, O
             yield part.hosts[0].name, replace(device, table=group_by_framework_op(device.table)), part.threads
             continue
         tables = (table for some in part.by_host or () for table in some.tables())
-        for one, device_table, thread_table in zip(part.hosts, tables, tables, strict=True):
-            yield one.name, replace(one.devices, table=device_table), replace(one.threads, table=thread_table)
+        for host, device_table, thread_table in zip(part.hosts, tables, tables, strict=True):
+            yield host.name, replace(host.devices, table=device_table), replace(host.threads, table=thread_table)

@@ -331,7 +331,7 @@ def group_ops(ops: Ops, keys: Sequence[K]) -> OpGroups[K]:
 
 def take_key(place: int) -> Formula:
     """A part of the key of each group."""
-    return lambda groups: [one[place] for one in groups.keys]
+    return lambda groups: [key[place] for key in groups.keys]
 
 
 def _divide_group_share(part: Int64s, total: int) -> pa.Array:

@@ -204,7 +204,7 @@ class _OperandWalk:
         """Depth first, in the order of operands, each once."""
         operands = self._module.operands_of
         found: dict[tuple[str, int], None] = {}
-        waiting = [(one, 0) for one in reversed(operands(row)) if one >= 0]
+        waiting = [(operand, 0) for operand in reversed(operands(row)) if operand >= 0]
         met = set(waiting)
         while waiting and self._left > 0:
             self._left -= 1

@@ -514,12 +514,12 @@ class DeviceRow:
 
 
 def _make_device_formula(of: Callable[[DeviceRow], Any]) -> Formula:
-    return lambda rows: [of(one) for one in rows]
+    return lambda rows: [of(row) for row in rows]
 
 
 def _join_device_work(column: Column) -> Column:
     def of(rows: Sequence[DeviceRow]) -> pa.Array:
-        return pa.chunked_array([column.array(one) for one in rows], column.type).combine_chunks()
+        return pa.chunked_array([column.array(row) for row in rows], column.type).combine_chunks()
 
     return replace(column, of=of, null=None)
 
@@ -538,8 +538,8 @@ _DEVICES = TableSchema("devices", "a device", (
     ),
     Share("busy_share", "busy_ps / total_ps; null: total_ps is 0",
           _make_device_formula(lambda one: one.ops.busy_ps / one.ops.total_ps if one.ops.total_ps else None)),
-    *(_join_device_work(one) for one in _make_work_columns()
-      if one.name in ("flops", "compute_peak_percent", "hbm_bytes", "hbm_peak_percent", "lost_ps")),
+    *(_join_device_work(column) for column in _make_work_columns()
+      if column.name in ("flops", "compute_peak_percent", "hbm_bytes", "hbm_peak_percent", "lost_ps")),
 ), derived=True)  # fmt: skip
 
 TABLES: Final = {one.name: one for one in (

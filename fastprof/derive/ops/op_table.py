@@ -203,10 +203,12 @@ class OpTable:
 _NUMBER_TYPES: Final = {
     "Bools": np.bool_, "Float64s": np.float64, "Int32s": np.int32, "Int64s": np.int64, "UInt8s": np.uint8,
 }  # fmt: skip
-TEXT_COLUMNS: Final = tuple(one.name for one in fields(OpTable) if one.type == "list[str]" and one.name != "name")
+TEXT_COLUMNS: Final = tuple(
+    field.name for field in fields(OpTable) if field.type == "list[str]" and field.name != "name"
+)
 """The columns of texts, without ``name``."""
 NUMBER_COLUMNS: Final[dict[str, type[np.generic]]] = {
-    one.name: _NUMBER_TYPES[str(one.type)] for one in fields(OpTable) if one.type in _NUMBER_TYPES
+    field.name: _NUMBER_TYPES[str(field.type)] for field in fields(OpTable) if field.type in _NUMBER_TYPES
 }
 """The columns of numbers, with their types."""
 

@@ -436,7 +436,7 @@ def check_records(events: HostEvents) -> HostRecords:
     has_gpu_events = bool(mark_op_line_events(events).any()) or bool(events.impossible)
     recorded = has_gpu_events or _has_tpu_events(events)
     flaws = tuple(_find_flaws(events, recorded))
-    rows = [LogRow("data_loss", one.code, 1, None, events.capture.path, one.text) for one in flaws]
+    rows = [LogRow("data_loss", flaw.code, 1, None, events.capture.path, flaw.text) for flaw in flaws]
     events.capture.log.take(rows)
     return HostRecords(events.host, flaws, recorded, has_gpu_events)
 
@@ -521,7 +521,7 @@ def list_flaws(hosts: Sequence[HostRecords]) -> list[Flaw]:
 def explain_missing_records(hosts: Iterable[HostRecords]) -> str | None:
     """Return why nothing is known of devices if their records are missing; None: no host shows that they are."""
     hosts = list(hosts)
-    if any(one.recorded for one in hosts):
+    if any(host.recorded for host in hosts):
         return None
     return next((flaw.text for flaw in list_flaws(hosts) if flaw.hides_devices), None)
 

@@ -228,7 +228,7 @@ def _sum_by_access(table: OpTable) -> list[Float64s]:
 
 def _build_memory_accesses(sizes: Sequence[Float64s]) -> MemoryAccess:
     rows = [np.flatnonzero(size) for size in sizes]
-    lengths = [len(one) for one in rows]
+    lengths = [len(row) for row in rows]
     return MemoryAccess(
         np.concatenate(rows).astype(np.int32),
         np.repeat(np.array([operation for operation, _ in _KINDS], np.uint8), lengths),
@@ -419,7 +419,10 @@ def _compute_busy_share(rows: Any) -> pa.Array:
 
 def _compute_ridges(ceilings: Sequence[Ceiling]) -> list[float | None]:
     compute = ceilings[0].per_ns if ceilings else 0.0
-    return [None if one.is_compute or not one.per_ns or not compute else compute / one.per_ns for one in ceilings]
+    return [
+        None if ceiling.is_compute or not ceiling.per_ns or not compute else compute / ceiling.per_ns
+        for ceiling in ceilings
+    ]
 
 
 _SPACES: Final = {0: None, HOST: "host memory", HBM: "HBM", CMEM: "CMEM", VMEM: "VMEM"}
@@ -485,15 +488,15 @@ TABLES: Final = {
     for table in (
         TableSchema("device", "a peak of the device: of one TensorCore, or of one GPU", (
             Text("resource", "resource that has the peak: Compute, HBM, or a memory on the chip and a direction",
-                 lambda ceilings: [one.name for one in ceilings]),
+                 lambda ceilings: [ceiling.name for ceiling in ceilings]),
             Number("peak", "highest rate of the resource; null: unknown",
-                   lambda ceilings: [one.per_ns * 1e9 or None for one in ceilings]),
+                   lambda ceilings: [ceiling.per_ns * 1e9 or None for ceiling in ceilings]),
             Text("unit", "unit of peak: flop/s or bytes/s",
-                 lambda ceilings: ["flop/s" if one.is_compute else "bytes/s" for one in ceilings]),
+                 lambda ceilings: ["flop/s" if ceiling.is_compute else "bytes/s" for ceiling in ceilings]),
             Number("ridge_flops_per_byte", "flops per byte above which arithmetic is the limit and not this memory; "
                    "null: the resource is not a memory, or a peak is unknown", _compute_ridges),
             Text("peak_source", "source of peak: capture, published table (of the maker), parameter, or unknown",
-                 lambda ceilings: [one.source or "unknown" for one in ceilings]),
+                 lambda ceilings: [ceiling.source or "unknown" for ceiling in ceilings]),
         ), derived=True),
         TableSchema("totals", "the session, the average step, a step, or a program", (
             Text("scope", "what the row is of: session, average step, step or program", attrgetter("scope")),

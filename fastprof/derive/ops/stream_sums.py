@@ -270,7 +270,7 @@ def _sum_launches(events: HostEvents, every: StreamEvents, limits: StreamLimits)
     call_ps, kernel_ps = (sum_by(number, one, len(first)).tolist() for one in (call, kernel))
     delays = summarize_by(number, delay, len(first)).tolist()
     outliers = (call > kernel, call > limits.long_call, delay > limits.long_delay)
-    short, long_call, long_delay = (np.bincount(number[one], minlength=len(first)).tolist() for one in outliers)
+    short, long_call, long_delay = (np.bincount(number[outlier], minlength=len(first)).tolist() for outlier in outliers)
     for place, at in enumerate(first.tolist()):
         count, delay_ps, _, longest = delays[place]
         yield SimpleNamespace(

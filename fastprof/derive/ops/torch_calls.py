@@ -113,7 +113,7 @@ class OpsAround:
 
 def merge_launched(hosts: Iterable[Mapping[str, LaunchedTime] | None]) -> Mapping[str, LaunchedTime] | None:
     """The sums of all hosts; None: no host has a GPU."""
-    every = [one for one in hosts if one is not None]
+    every = [host for host in hosts if host is not None]
     found: dict[str, LaunchedTime] = {}
     for one in every:
         for name, more in one.items():
@@ -139,7 +139,7 @@ def fill_work_of_calls(table: OpTable, events: HostEvents, found: GpuOpEvents, r
     around = OpsAround(events)
     calls, of_call = number_values(around.launching(rows))
     works, reasons = _compute_work_of_calls(events, _find_calls_with_shapes(events, around, calls))
-    part = np.array([(0, 0, 0) if isinstance(one, int) else (one.flops, one.bytes, one.products) for one in works])
+    part = np.array([(0, 0, 0) if isinstance(work, int) else (work.flops, work.bytes, work.products) for work in works])
     reason = np.array([one if isinstance(one, int) else -1 for one in works], np.int32)[of_call]
     flops, moved, products = part.reshape(-1, 3)[of_call].T
     times = _count_products(of_call, events.duration_ps[rows], products)

@@ -73,7 +73,7 @@ def read_shape(dims: Sequence[Any], place: int) -> Dims:
 
 def is_shape(dims: Any) -> bool:
     """Whether a parsed value is a list of sizes."""
-    return isinstance(dims, list) and all(isinstance(one, int) and 0 <= one <= _MOST for one in dims)
+    return isinstance(dims, list) and all(isinstance(dim, int) and 0 <= dim <= _MOST for dim in dims)
 
 
 def read_value(call: TorchCall, place: int) -> Any:
@@ -377,7 +377,7 @@ def _compute_matrix_work(call: TorchCall, dims: Sequence[Any]) -> TorchWork:
     if not first or len(second) < 2 or first[-1] != second[-2] or (batched and first[:1] != second[:1]):
         raise UnknownWork(OTHER_SHAPES)
     rows, columns = prod(first[:-1]), second[-1]
-    places = [place for place, one in enumerate(dims) if one and is_shape(one)]
+    places = [place for place, dim in enumerate(dims) if dim and is_shape(dim)]
     sizes = [read_element_bytes(call, place) for place in places if place < inputs]
     moved = sum(prod(dims[place]) * size for place, size in zip(places, sizes, strict=False))
     given = read_element_bytes(call, places[-1]) if places[-1] >= inputs else 0
@@ -393,7 +393,7 @@ def _of_scaled(call: TorchCall, dims: Sequence[Any], at: int) -> TorchWork:
         raise UnknownWork(OTHER_SHAPES)
     columns = second[1]
     flops = 2 * rows * inner * columns * (2 if read_type(call, at) == _HALVED else 1)
-    places = [place for place, one in enumerate(dims) if one and is_shape(one)]
+    places = [place for place, dim in enumerate(dims) if dim and is_shape(dim)]
     results = [0] if at else [place for place in places if place > 7 and dims[place] == [rows, columns]]
     sizes = [read_element_bytes(call, place) for place in places if place not in results]
     given = [prod(dims[place]) for place in places if place not in results]
@@ -414,7 +414,7 @@ def _compute_convolution_work(call: TorchCall, dims: Sequence[Any], places: _For
     if places.is_transposed or (places.transposed >= 0 and read_value(call, places.transposed) is True):
         return _compute_convolved_work(call, given, weight, ())
     steps = [read_value(call, place) for place in (places.stride, places.padding, places.dilation)]
-    if any(not isinstance(one, list) for one in steps):
+    if any(not isinstance(step, list) for step in steps):
         if (given, weight) not in outputs:
             raise UnknownWork(_NO_STRIDE)
         made = outputs[given, weight]
@@ -425,7 +425,7 @@ def _compute_convolution_work(call: TorchCall, dims: Sequence[Any], places: _For
 
 def _compute_output_sizes(given: Dims, kernel: Dims, steps: Sequence[Any]) -> Dims:
     """The sizes of what a convolution makes; an option of one number holds for all dimensions."""
-    every = [one * len(kernel) if len(one) == 1 else one for one in steps]
+    every = [step * len(kernel) if len(step) == 1 else step for step in steps]
     if len(given) != len(kernel) or any(len(one) != len(kernel) for one in every) or not all(map(is_shape, every)):
         raise UnknownWork(OTHER_SHAPES)
     parts = zip(given, kernel, *every, strict=True)

@@ -104,14 +104,16 @@ def measure_host_units(entire: HostEvents, chosen: HostEvents) -> HostUnits:
             continue
         mine = by_name[plane.name, plane.xplane_id]
         spans = [(found.programs, _list_program_spans(chosen, mine)), (found.ops, _list_op_spans(chosen, mine))]
-        for one in samples:
-            held = HeldValues(one)
-            found.devices[plane.name, one.stat, one.unit] = _sum_units(held.all_of_it(), np.zeros(1, np.int64), 1)[0]
+        for sample in samples:
+            held = HeldValues(sample)
+            found.devices[plane.name, sample.stat, sample.unit] = _sum_units(
+                held.all_of_it(), np.zeros(1, np.int64), 1
+            )[0]
             for sums, of in spans:
                 by_key = _sum_units(held.over(of.begin, of.end), of.key, len(of.keys))
                 for key, used in zip(of.keys, by_key, strict=True):
                     if used.known_ps or used.samples:
-                        sums.setdefault((*key, one.stat, one.unit), UnitSums()).add(used)
+                        sums.setdefault((*key, sample.stat, sample.unit), UnitSums()).add(used)
     found.counters = _read_range_counters(entire) if len(entire.stat(PROFILER_RANGE)) else _read_counters(entire)
     return found
 

@@ -391,12 +391,12 @@ def find_executions(events: HostEvents) -> list[ProgramExecutions]:
 def find_main_module(of_planes: list[ProgramExecutions]) -> str | None:
     """The program whose executions take most time on all devices together; of equals the first by name."""
     time: Counter[str] = Counter()
-    for one in of_planes:
-        took = one.end_ps - one.begin_ps
-        high, low = (np.zeros(len(one.modules), np.int64) for _ in range(2))
-        np.add.at(high, one.module, took >> _HALF)  # the sum may take more than 64 bits
-        np.add.at(low, one.module, took & (1 << _HALF) - 1)
-        for name, above, below in zip(one.modules, high.tolist(), low.tolist(), strict=True):
+    for of_plane in of_planes:
+        took = of_plane.end_ps - of_plane.begin_ps
+        high, low = (np.zeros(len(of_plane.modules), np.int64) for _ in range(2))
+        np.add.at(high, of_plane.module, took >> _HALF)  # the sum may take more than 64 bits
+        np.add.at(low, of_plane.module, took & (1 << _HALF) - 1)
+        for name, above, below in zip(of_plane.modules, high.tolist(), low.tolist(), strict=True):
             time[name] += (above << _HALF) + below
     return min(time, key=lambda name: (-time[name], name), default=None)
 
@@ -408,8 +408,8 @@ def count_execution_steps(events: HostEvents) -> int:
         for plane in tpus:
             most |= _count_by_module(*_find_names(events, _find_module_rows(events, plane)))
     else:
-        for one in find_executions(events):
-            most |= one.counts()
+        for execution in find_executions(events):
+            most |= execution.counts()
     return most.total()
 
 
@@ -417,10 +417,10 @@ def count_executions_outside(events: HostEvents, begin_ps: Int64s, duration_ps: 
     """How many executions on a host without devices run while none of these steps does."""
     begins, ends = merge_spans(begin_ps.ravel(), duration_ps.ravel())
     outside = 0
-    for one in find_executions(events):
-        first = np.searchsorted(ends, one.begin_ps, side="right")  # the first stretch that ends after its begin
+    for execution in find_executions(events):
+        first = np.searchsorted(ends, execution.begin_ps, side="right")  # the first stretch that ends after its begin
         meets = first < len(begins)
-        meets[meets] = begins[first[meets]] < one.end_ps[meets]
+        meets[meets] = begins[first[meets]] < execution.end_ps[meets]
         outside += int((~meets).sum())
     return outside
 
@@ -470,7 +470,7 @@ def _find_module_rows(events: HostEvents, plane: Plane) -> Int64s:
 def _find_names(events: HostEvents, rows: Int64s) -> tuple[Int64s, list[str]]:
     """The place of the name of each row, and the names."""
     metas, place = number_values(events.meta[rows])
-    return _deduplicate_names(place, [events.names[one] for one in metas.tolist()])
+    return _deduplicate_names(place, [events.names[meta] for meta in metas.tolist()])
 
 
 def _deduplicate_names(place: Int64s, names: Sequence[str]) -> tuple[Int64s, list[str]]:

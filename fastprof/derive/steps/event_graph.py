@@ -244,7 +244,7 @@ def find_links(events: HostEvents, types: UInt8s) -> EventLinks:
 
 def _exclude_linked(ends: LinkEnds, *others: LinkEnds) -> LinkEnds:
     """Those that are not linked in another way: other contexts of such events do not count."""
-    rows = np.concatenate([one.rows for one in others])
+    rows = np.concatenate([other.rows for other in others])
     if not len(rows) or not len(ends.rows):
         return ends
     return ends.where(~np.isin(ends.rows, rows))

@@ -495,7 +495,7 @@ def _mark_compilation(events: HostEvents, lines: tuple[Line, ...], code: UInt8s)
             compiled = upto[last] - upto[first]
             code[calls[(compiled > 0) & (compiled >= duration // 10)]] = Code.FIRST_CALL
     rows, numbers = events.texts("tf_function_call")
-    traced = [one for one in np.unique(numbers).tolist() if events.text(one).startswith("traced")]
+    traced = [number for number in np.unique(numbers).tolist() if events.text(number).startswith("traced")]
     code[rows[np.isin(numbers, traced)]] = Code.COMPILATION
 
 
@@ -559,7 +559,7 @@ def find_host_reasons(causes: HostCauses, found: Records, other: OtherWork) -> H
     first = np.minimum(other.first_ps, other.end_ps)
     began, ended = found["begin"][some], found["end"][some]
     kinds = (NOT_TRAINING, WORK_OF_IT)
-    type_ = np.concatenate([type_[some], *(np.full(len(first), one, np.uint8) for one in kinds)])
+    type_ = np.concatenate([type_[some], *(np.full(len(first), kind, np.uint8) for kind in kinds)])
     begin = np.concatenate([began, other.begin_ps, first])
     end = np.concatenate([ended, other.end_ps, other.end_ps])
     lasts = end > begin

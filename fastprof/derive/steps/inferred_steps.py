@@ -417,14 +417,14 @@ def group_by_execution(groups: Groups, of_planes: Sequence[ProgramExecutions]) -
     of_each, modules = _number_executions(of_planes)
     group_id = np.full(len(groups.events), -1, np.int32)
     steps = {}
-    for one, group in zip(of_planes, of_each, strict=True):
-        group_id[one.rows] = group[one.of]
-        order = np.argsort(one.begin_ps, kind="stable")
-        begin, end = one.on_device
-        steps[one.plane.number] = PlaneSteps(
+    for of_plane, group in zip(of_planes, of_each, strict=True):
+        group_id[of_plane.rows] = group[of_plane.of]
+        order = np.argsort(of_plane.begin_ps, kind="stable")
+        begin, end = of_plane.on_device
+        steps[of_plane.plane.number] = PlaneSteps(
             group[order],
-            one.begin_ps[order],
-            (one.end_ps - one.begin_ps)[order],
+            of_plane.begin_ps[order],
+            (of_plane.end_ps - of_plane.begin_ps)[order],
             begin[order],
             (end - begin)[order],
         )
@@ -450,9 +450,9 @@ def _number_executions(of_planes: Sequence[ProgramExecutions]) -> tuple[list[Int
     number_of = {name: number for number, name in enumerate(modules)}
     most = max((len(one.module) for one in of_planes), default=0)
     keys = [np.zeros(0, np.int64)]
-    for one in of_planes:
-        module = np.array([number_of[name] for name in one.modules], np.int64)[one.module]
-        keys.append(module * most + _rank_in_module(module, one.begin_ps))
+    for of_plane in of_planes:
+        module = np.array([number_of[name] for name in of_plane.modules], np.int64)[of_plane.module]
+        keys.append(module * most + _rank_in_module(module, of_plane.begin_ps))
     distinct, at = number_values(np.concatenate(keys))
     begin = np.full(len(distinct), np.iinfo(np.int64).max)
     np.minimum.at(begin, at, np.concatenate([keys[0], *(one.begin_ps for one in of_planes)]))

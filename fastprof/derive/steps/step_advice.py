@@ -115,7 +115,7 @@ class Bottleneck:
 
     def on_step_time(self) -> dict[str, Verdict]:
         """The verdicts by name, that on input first."""
-        return {one.name: getattr(self, one.name) for one in fields(self) if not one.name.endswith("_percent")}
+        return {field.name: getattr(self, field.name) for field in fields(self) if not field.name.endswith("_percent")}
 
     def as_measured(self) -> Bottleneck:
         """Without taking other time for input: each kind of time is judged by itself."""

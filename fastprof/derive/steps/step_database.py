@@ -328,7 +328,7 @@ class StepDatabase:
             return self
         rows = self.collectives[steps[self.collectives.step]]
         rows = replace(rows, step=(np.cumsum(steps) - 1)[rows.step])
-        parts: dict[str, Any] = {one.name: getattr(self, one.name) for one in fields(self)}
+        parts: dict[str, Any] = {field.name: getattr(self, field.name) for field in fields(self)}
         of_steps = (name for name in parts if name not in BY_CORE or len(parts[name]) == len(self))
         parts = {name: parts[name][steps] for name in of_steps if isinstance(parts[name], np.ndarray)}
         parts |= {name: list(compress(getattr(self, name), steps.tolist())) for name in ("name", "label")}

@@ -46,7 +46,7 @@ def compute_step_times(db: StepDatabase) -> Int64s:
     """[n] time of each step in ps: of the core that took longest, SparseCores left out; 0 where none took part."""
     dense = ~db.cores.sparse
     on_cores = (np.where(some.present & dense, some.duration_ps, 0) for some in db.stretches())
-    return np.concatenate([one.max(axis=1, initial=0) for one in on_cores])
+    return np.concatenate([on_core.max(axis=1, initial=0) for on_core in on_cores])
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +203,7 @@ class _CoreFold:
 def compute_tpu_steps(database: StepDatabase) -> TpuStepValues:
     """The values of each step of a database of TPU steps."""
     parts = [_compute_tpu_steps(some) for some in database.stretches()]
-    return TpuStepValues(*(np.concatenate([getattr(one, name) for one in parts]) for name in TpuStepValues.__slots__))
+    return TpuStepValues(*(np.concatenate([getattr(part, name) for part in parts]) for name in TpuStepValues.__slots__))
 
 
 def _compute_tpu_steps(database: StepDatabase) -> TpuStepValues:

@@ -245,7 +245,7 @@ def _choose_automatically(
         return of_loader
     of_planes = find_executions(groups.events)
     main = find_main_module(of_planes)
-    count = max((one.counts()[main] for one in of_planes), default=0) if main is not None else 0
+    count = max((of_plane.counts()[main] for of_plane in of_planes), default=0) if main is not None else 0
     if count >= inferred_steps.LEAST_REPEATS:
         return _make_module_source(groups, every=False)
     found = _make_annotation_source(groups, forest) or _make_launch_source(groups)
@@ -308,7 +308,7 @@ def _make_module_source(groups: Groups, *, every: bool) -> StepSource:
         return _make_execution_source(groups, of_planes, MODULES, "each execution of a compiled program is a step")
     several = len({name for one in of_planes for name in one.counts()}) > 1
     what = f"{main}, the program that takes most time," if several else main
-    chosen = [one.of_module(main) for one in of_planes]
+    chosen = [of_plane.of_module(main) for of_plane in of_planes]
     return _make_execution_source(groups, chosen, MODULES, f"each execution of {what} is a step")
 
 

@@ -129,7 +129,7 @@ def compare_hosts(database: StepDatabase) -> list[HostTime]:
     """The hosts that took part in complete steps."""
     every = database.complete_steps()
     parts = [_Compared.of(some) for some in every.stretches()]
-    there = np.concatenate([one.there for one in parts])
+    there = np.concatenate([part.there for part in parts])
     times = np.concatenate([one.times_ps for one in parts])
     took_part = np.any([one.took_part for one in parts], axis=0)
     compared, slowest, in_collectives, excess, base = (
@@ -229,7 +229,7 @@ def _fold_by_host(fold: np.ufunc, values: np.ndarray, first: npt.NDArray[np.intp
 
 def count_as_slow(excess_share: float, others: Iterable[float | None]) -> int:
     """How many of the other hosts are slow, too: their excess is at least half of it."""
-    return sum((one or 0) >= _ALIKE * excess_share for one in others)
+    return sum((other or 0) >= _ALIKE * excess_share for other in others)
 
 
 def describe_slowest_host(database: StepDatabase, times: list[HostTime]) -> str | None:
@@ -246,7 +246,7 @@ def describe_slowest_host(database: StepDatabase, times: list[HostTime]) -> str 
     steps = "1 step" if worst.compared_count == 1 else f"{worst.compared_count:,} steps"
     most = "" if worst.category is None else f", most of it in {worst.category.replace('_', ' ')}"
     longer = f"{100 * worst.excess_share:.1f} % longer than the median of the hosts"
-    alike = count_as_slow(worst.excess_share, [one.excess_share for one in times if one is not worst])
+    alike = count_as_slow(worst.excess_share, [time.excess_share for time in times if time is not worst])
     if alike:
         hosts = "1 other host take" if alike == 1 else f"{alike:,} other hosts take"
         return f"{database.hosts[worst.place]} and {hosts} up to {longer}{most}, over {steps}."
@@ -259,7 +259,7 @@ def describe_slowest_host(database: StepDatabase, times: list[HostTime]) -> str 
 def describe_lock_step(times: list[HostTime]) -> str | None:
     """Where to look for the host that delays the others, if collectives keep them together: their steps take equally
     long then, whoever is late. None: they do not."""
-    compared = [one for one in times if one.excess_share is not None]
+    compared = [time for time in times if time.excess_share is not None]
     alike = all(abs(one.excess_share or 0) < _LEAST_SHARE for one in compared)
     if not compared or not alike or min(one.collectives_share for one in compared) < _LEAST_SHARE:
         return None

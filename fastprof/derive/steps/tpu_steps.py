@@ -131,7 +131,7 @@ def _describe_cores(hostname: str, cores: list[CoreStepEvents], ids: Int64s) -> 
         ids,
         np.zeros(len(cores), np.int32),
         [hostname] * len(cores),
-        [hostname if one is None else f"{hostname}:{one.device_ordinal}" for one in details],
+        [hostname if detail is None else f"{hostname}:{detail.device_ordinal}" for detail in details],
         np.array([core.sparse for core in cores], np.bool_),
         np.array([one is not None for one in details], np.bool_),
         [core.plane.name for core in cores],

@@ -163,7 +163,7 @@ _OF_DEVICE: Final = compile_late(r"(?:(?P<kind>GPU|TPU)_)?(?P<number>[0-9]{1,9})
 def list_stream_counters(events: HostEvents, processes: Sequence[Process]) -> list[Series]:
     """The queue of each stream, and the bandwidth of each kind of copies of a GPU. ``processes``: those of the host."""
     streams = read_streams(events)
-    process_of = {one.plane.number: one for one in processes}
+    process_of = {process.plane.number: process for process in processes}
     return [*_list_queues(streams, process_of), *_list_bandwidths(events, streams, process_of)]
 
 

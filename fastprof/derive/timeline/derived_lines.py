@@ -547,7 +547,11 @@ def derive_timeline(host: Host) -> DerivedTimeline:
     processes = list_processes(host.raw)
     found: list[DerivedTrack] = []
     if not is_grouped(host.raw):
-        gpus = [one for one in processes if one.plane.kind == "GPU" and not _has_derived_lines(host.raw, one.plane)]
+        gpus = [
+            process
+            for process in processes
+            if process.plane.kind == "GPU" and not _has_derived_lines(host.raw, process.plane)
+        ]
         tpus = [one for one in processes if one.plane.kind == "TPU"]
         metas = list_metas_by_plane(host.raw)
         names = {one.plane.number: PlaneNames(host.raw, metas(one.plane)) for one in (*gpus, *tpus)}

@@ -129,7 +129,7 @@ class Levels:
 
 def make_lists(values: Sequence[Sequence[int]]) -> Lists:
     offsets = np.zeros(len(values) + 1, np.int64)
-    offsets[1:] = np.cumsum([len(one) for one in values])
+    offsets[1:] = np.cumsum([len(value) for value in values])
     return offsets, np.array([number for one in values for number in one], np.int64)
 
 

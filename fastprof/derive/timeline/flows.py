@@ -179,7 +179,7 @@ def read_flow_keys(host: Host) -> list[KeyedEnds]:
 def make_flow_ends(keys: Sequence[KeyedEnds]) -> FlowEnds:
     """The ends with these keys, in the same order."""
     columns = [
-        np.concatenate([np.full(len(one.rows), one.space) for one in keys]),
+        np.concatenate([np.full(len(key.rows), key.space) for key in keys]),
         np.concatenate([one.kind for one in keys]).astype(np.int64),
         np.concatenate([one.parts[0] for one in keys]),
         np.concatenate([one.parts[1] for one in keys]),
@@ -293,7 +293,7 @@ def pair_flows(host: Host) -> FlowPairs:
     first_ops, last_ops = pair_async_ops(host)
     asynchronous = (first_ops, last_ops, np.full(len(first_ops), ASYNC_OP, np.uint8))
     parts = (found, recorded, arrows, asynchronous)
-    producer, consumer, kind = (np.concatenate([one[place] for one in parts]) for place in range(3))
+    producer, consumer, kind = (np.concatenate([part[place] for part in parts]) for place in range(3))
     _, first = np.unique(producer.astype(np.int64) << 32 | consumer, return_index=True)
     first = first[producer[first] != consumer[first]]
     return FlowPairs(producer[first].astype(np.int32), consumer[first].astype(np.int32), kind[first].astype(np.uint8))

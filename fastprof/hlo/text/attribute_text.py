@@ -172,7 +172,9 @@ def _format_label(letters: Mapping[str, int], spatial: list[int]) -> str:
 def _format_precision(given: Given) -> str:
     operands = given.fields.message(51).integers(1)
     words = ("default", "high", "highest", "packed_nibble")
-    return f"operand_precision={{{','.join(_get_word(words, one) for one in operands)}}}" if any(operands) else ""
+    return (
+        f"operand_precision={{{','.join(_get_word(words, operand) for operand in operands)}}}" if any(operands) else ""
+    )
 
 
 _PRODUCTS = (

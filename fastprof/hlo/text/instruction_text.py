@@ -304,7 +304,7 @@ class InstructionText:
         """An OriginalValueProto: the name of each array before the compiler changed the program."""
         if origin.flag(2):
             return "[synthetic_call]"
-        arrays = ((one.integers(1), one.message(2)) for one in origin.messages(1))
+        arrays = ((message.integers(1), message.message(2)) for message in origin.messages(1))
         known = {tuple(place): _format_array_before(array) for place, array in arrays if len(array.data(1))}
         tree = self.module.arrays_of(self.module.shape_rows[row])
         return "".join(part if isinstance(part, str) else known.get(part, "{}") for part in tree)
@@ -393,7 +393,7 @@ def format_frontend(attributes: Message) -> str:
 
 def _format_statistics(statistics: Message) -> str:
     texts = [f"visualizing_index={statistics.integer(1)}"]
-    texts += [f"{escape_to_one_line(one.text(1))}={one.double(2):.6g}" for one in statistics.messages(2)]
+    texts += [f"{escape_to_one_line(message.text(1))}={message.double(2):.6g}" for message in statistics.messages(2)]
     return "{" + ",".join(texts) + "}"
 
 

@@ -115,7 +115,7 @@ class _InstructionJson:
                                     for call in module.calls_of(row)],
             "control_predecessors": self._names(module.control_predecessors(row, fields)),
             "sharding": format_sharding(fields.data(_SHARDING)) if _SHARDING in fields else None,
-            "frontend_attributes": {one.text(1): one.text(2) for one in fields.message(_FRONTEND).messages(1)},
+            "frontend_attributes": {pair.text(1): pair.text(2) for pair in fields.message(_FRONTEND).messages(1)},
             "metadata": self._metadata(row, fields.message(_METADATA)),
             "backend_config": _parse_configuration(fields.data(_CONFIG)),
         }  # fmt: skip
@@ -124,8 +124,8 @@ class _InstructionJson:
         source = self.module.source_of(row)
         place = {name: getattr(source, name.removeprefix("source_")) for name in _PLACE} if source.file else {}
         frames = [
-            {"file": one.file, "line": one.line, "column": one.column, "function": one.function}
-            for one in source.frames
+            {"file": frame.file, "line": frame.line, "column": frame.column, "function": frame.function}
+            for frame in source.frames
         ]
         return _drop_unknown({
             "op_type": metadata.text(_OP_TYPE),

@@ -298,17 +298,18 @@ def _format_header(module: HloModule) -> str:
 
 def _format_aliases(aliases: Message) -> str:
     texts = []
-    for one in aliases.messages(1):
-        kind = one.integer(4)
+    for message in aliases.messages(1):
+        kind = message.integer(4)
         word = _ALIAS_KINDS[kind] if 0 <= kind < len(_ALIAS_KINDS) else str(kind)
-        texts.append(
-            f"{{{join_numbers(one.integers(1))}}}: ({one.integer(2)}, {{{join_numbers(one.integers(3))}}}, {word})"
-        )
+        output, parameter = join_numbers(message.integers(1)), join_numbers(message.integers(3))
+        texts.append(f"{{{output}}}: ({message.integer(2)}, {{{parameter}}}, {word})")
     return ", ".join(texts)
 
 
 def _format_donors(donors: Message) -> str:
-    return ", ".join(f"({one.integer(1)}, {{{join_numbers(one.integers(2))}}})" for one in donors.messages(1))
+    return ", ".join(
+        f"({message.integer(1)}, {{{join_numbers(message.integers(2))}}})" for message in donors.messages(1)
+    )
 
 
 def _format_entry_layout(shape: Message, texts: ShapeTexts) -> str:

@@ -246,7 +246,7 @@ def _format_physical(layout: Message, inside: int) -> str:
     if kind != TUPLE:
         return f"P({_format_physical_array(shape, inside)})"
     elements = [_format_physical_array(Message(part), inside) for part in shape.parts(_ELEMENTS)]
-    return "P((" + "".join((mark_index(k) if k else "") + one for k, one in enumerate(elements)) + "))"
+    return "P((" + "".join((mark_index(k) if k else "") + element for k, element in enumerate(elements)) + "))"
 
 
 def _format_physical_array(shape: Message, inside: int) -> str:
@@ -327,7 +327,7 @@ def _format_sources(sources: list[Message], metadata: MetadataText) -> str:
     texts = [metadata(source) for source in sources]
     if not any(texts):
         return ""
-    return " metadata={" + (texts[0] if len(texts) == 1 else ", ".join(f"{{{one}}}" for one in texts)) + "}"
+    return " metadata={" + (texts[0] if len(texts) == 1 else ", ".join(f"{{{text}}}" for text in texts)) + "}"
 
 
 # ---- shardings and groups by the axes of a mesh

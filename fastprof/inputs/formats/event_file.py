@@ -77,7 +77,7 @@ class EventFileScribe(PlainScribe):
             yield from planes.xspace("TensorFlow 1 event file")
         except (BadMessageError, CaptureError) as fault:
             raise place_fault(fault, self._path) from None
-        self.remarks.extend((*(one for run in runs for one in run.remarks), *make_remarks(planes, self._graphs)))
+        self.remarks.extend((*(remark for run in runs for remark in run.remarks), *make_remarks(planes, self._graphs)))
 
     def close(self) -> None:
         self._bytes.clear()
@@ -115,15 +115,15 @@ class EventFileScribe(PlainScribe):
     def _take(self, record: bytes, begin: int) -> None:
         try:
             step, tagged = 0, None
-            for one in read_fields(memoryview(record), begin):
-                if one.number == _STEP:
-                    step = decode_signed(one.value)
-                elif one.number == _TAGGED:
-                    tagged = one
-                elif one.number == _GRAPH:
-                    self._ready += self._graphs.graph("graph", get_message(one.value), one.at, self._salvage)
-                elif one.number == _META_GRAPH:
-                    for part in read_fields(get_message(one.value), one.at):
+            for field in read_fields(memoryview(record), begin):
+                if field.number == _STEP:
+                    step = decode_signed(field.value)
+                elif field.number == _TAGGED:
+                    tagged = field
+                elif field.number == _GRAPH:
+                    self._ready += self._graphs.graph("graph", get_message(field.value), field.at, self._salvage)
+                elif field.number == _META_GRAPH:
+                    for part in read_fields(get_message(field.value), field.at):
                         if part.number == _OF_META_GRAPH:
                             graph = get_message(part.value)
                             self._ready += self._graphs.graph("meta graph", graph, part.at, self._salvage)
@@ -139,11 +139,11 @@ class EventFileScribe(PlainScribe):
 
     def _add(self, tagged: Field, step: int) -> None:
         tag, run, at = "", b"", tagged.at
-        for one in read_fields(get_message(tagged.value), tagged.at):
-            if one.number == 1:
-                tag = decode_text(one.value)
-            elif one.number == 2:
-                run, at = bytes(get_message(one.value)), one.at
+        for field in read_fields(get_message(tagged.value), tagged.at):
+            if field.number == 1:
+                tag = decode_text(field.value)
+            elif field.number == 2:
+                run, at = bytes(get_message(field.value)), field.at
         self._runs[tag] = _Tagged(_find_step_number(tag, step), run, at)
 
 

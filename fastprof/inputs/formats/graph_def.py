@@ -20,10 +20,10 @@ _OP_NAME: Final = compile_late(r"[A-Za-z_>][\w.>/-]*")
 
 def begins(head: bytes) -> bool:
     """Whether the first node has the name of an op. An HloProto begins so too, but with messages for inputs."""
-    for one in read_sound_fields(memoryview(head), 0, salvage=True):
-        if one.number == _NODE:
-            return _is_node(get_message(one.value))
-        if one.number not in (_LIBRARY, _VERSION, _VERSIONS):
+    for field in read_sound_fields(memoryview(head), 0, salvage=True):
+        if field.number == _NODE:
+            return _is_node(get_message(field.value))
+        if field.number not in (_LIBRARY, _VERSION, _VERSIONS):
             return False
     return False
 
@@ -31,13 +31,13 @@ def begins(head: bytes) -> bool:
 def _is_node(node: memoryview) -> bool:
     """Whether all fields, as far as they are there, are those of a node. In place of its name an XPlane has its id."""
     name = op = ""
-    for one in read_sound_fields(node, 0, salvage=True):
-        if one.number not in _OF_NODE or isinstance(one.value, int):
+    for field in read_sound_fields(node, 0, salvage=True):
+        if field.number not in _OF_NODE or isinstance(field.value, int):
             return False
-        if one.number in (_NAME, _INPUT, _DEVICE) and any(byte < 32 for byte in bytes(one.value[:256])):
+        if field.number in (_NAME, _INPUT, _DEVICE) and any(byte < 32 for byte in bytes(field.value[:256])):
             return False
-        name = decode_text(one.value) if one.number == _NAME else name
-        op = decode_text(one.value) if one.number == _OP else op
+        name = decode_text(field.value) if field.number == _NAME else name
+        op = decode_text(field.value) if field.number == _OP else op
     return name != "" and _OP_NAME.fullmatch(op) is not None
 
 

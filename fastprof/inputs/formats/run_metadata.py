@@ -72,13 +72,13 @@ class RecordedRun:
 
     def _read(self) -> None:
         data, salvage = self._data, self._salvage
-        for one in read_sound_fields(memoryview(data), 0, salvage):
-            if one.number == _STEP_STATS:
-                self.devices += read_devices(one, data, self._base, salvage)
-            elif one.number == _PARTITIONS:
-                self._graphs.append(("partition", one))
-            elif one.number == _FUNCTIONS:
-                parts = read_sound_fields(get_message(one.value), one.at, salvage)
+        for field in read_sound_fields(memoryview(data), 0, salvage):
+            if field.number == _STEP_STATS:
+                self.devices += read_devices(field, data, self._base, salvage)
+            elif field.number == _PARTITIONS:
+                self._graphs.append(("partition", field))
+            elif field.number == _FUNCTIONS:
+                parts = read_sound_fields(get_message(field.value), field.at, salvage)
                 self._graphs += [(_OF_FUNCTION[part.number], part) for part in parts if part.number in _OF_FUNCTION]
 
     def _check(self) -> None:

@@ -336,7 +336,7 @@ class StepPlanes:
     def _allocate(self, host: str, placed: list[_Placed], named: list[dict[int, str]], group: int, zero: int) -> None:
         """Events of the allocators of a host, in order of time, with what each holds by then."""
         records = [one.device.records for one in placed]
-        names = [name for one in records for name in one.names]
+        names = [name for record in records for name in record.names]
         firsts = np.cumsum([0, *(len(one.names) for one in records)]).tolist()
         allocator = np.concatenate(
             [one.allocator + first for one, first in zip(records, firsts, strict=False)] or [_NONE]

@@ -162,7 +162,11 @@ class _Torch:
             raise UsageError("the profiler of PyTorch takes no advanced options")
         profiler = self._torch.profiler
         cpu = profiler.ProfilerActivity.CPU
-        activities = [one for one in profiler.supported_activities() if (levels.host if one == cpu else levels.device)]
+        activities = [
+            activity
+            for activity in profiler.supported_activities()
+            if (levels.host if activity == cpu else levels.device)
+        ]
         if not activities:
             raise UsageError("with these levels PyTorch records nothing")
         is_enabled = getattr(self._torch.autograd, "_profiler_enabled", None)

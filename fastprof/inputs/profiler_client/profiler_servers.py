@@ -97,7 +97,7 @@ def resolve_name(text: str) -> list[Address]:
         reason = getattr(error, "strerror", None) or str(error)
         raise NotFoundError(f"--dns: no address of {show_path(named.host)}: {reason}") from error
     numbers = sorted({str(where[0]) for _, _, _, _, where in every}, key=lambda one: (":" in one, one))
-    return [Address(f"[{one}]" if ":" in one else one, named.port) for one in numbers]
+    return [Address(f"[{number}]" if ":" in number else number, named.port) for number in numbers]
 
 
 def drop_repeated(every: Iterable[Address]) -> list[Address]:
@@ -163,8 +163,8 @@ def _expand_nodes(parts: list[str]) -> Iterator[str]:
     """``a``, ``[1-2]``, ``b``: a1b, a2b. ValueError: it is not one, or is too many."""
     choices = [list(_expand_numbers(part[1:-1])) if part.startswith("[") else [part] for part in parts]
     size = 1
-    for one in choices:
-        size *= len(one)
+    for choice in choices:
+        size *= len(choice)
     if not choices or size > _MOST:
         raise ValueError
     return map("".join, product(*choices))

@@ -559,7 +559,7 @@ class Crew:
 
     def __init__(self, workers: Sequence[Worker]) -> None:
         self.workers = workers
-        self._threads = [threading.Thread(target=one.perform, daemon=True) for one in workers]
+        self._threads = [threading.Thread(target=worker.perform, daemon=True) for worker in workers]
 
     def __enter__(self) -> Crew:
         for thread in self._threads:
@@ -569,9 +569,9 @@ class Crew:
     def __exit__(self, *_: object) -> None:
         self.cancel()
         end = time.monotonic() + _GIVING_UP_S
-        for one, thread in zip(self.workers, self._threads, strict=True):
+        for worker, thread in zip(self.workers, self._threads, strict=True):
             thread.join(max(0.0, end - time.monotonic()))
-            if one.has_answer:  # and saves it
+            if worker.has_answer:  # and saves it
                 thread.join()
 
     @property
@@ -587,12 +587,12 @@ class Crew:
 
     def terminate(self) -> None:
         """Returns at once."""
-        for one in self.workers:
-            threading.Thread(target=one.terminate, daemon=True).start()
+        for worker in self.workers:
+            threading.Thread(target=worker.terminate, daemon=True).start()
 
     def cancel(self) -> None:
-        for one in self.workers:
-            one.cancel()
+        for worker in self.workers:
+            worker.cancel()
 
     def outcomes(self) -> list[Outcome]:
-        return [one.outcome or one.ended(CANCELLED) for one in self.workers]
+        return [worker.outcome or worker.ended(CANCELLED) for worker in self.workers]

@@ -165,7 +165,7 @@ def _number_dots(drawing: SvgDrawing, dots: Sequence[tuple[float, float, float]]
         places = [(x, y)] if radius >= 8 and not any(math.hypot(x - a, y - b) < r for a, b, r in dots[number:]) else []
         for away in (radius + 9, radius + 24, radius + 40, radius + 58):
             places += [(x + away * math.cos(turn), y - away * math.sin(turn)) for turn in _TURNS]
-        free = [one for one in places if _is_free(one, taken, dots)]
+        free = [place for place in places if _is_free(place, taken, dots)]
         at = free[0] if free else (x, y)
         taken.append(at)
         if math.hypot(at[0] - x, at[1] - y) > radius + 10:

@@ -80,7 +80,7 @@ def make_data_table(
 def join_columns(columns: Iterable[tuple[Col, Values]], p: Mapping[str, str] | None = None) -> dict[str, object]:
     """A DataTable of columns with their cells, one a row."""
     heads, values = zip(*columns, strict=True)
-    cells = (one.tolist() if isinstance(one, np.ndarray) else one for one in values)
+    cells = (value.tolist() if isinstance(value, np.ndarray) else value for value in values)
     return make_data_table(heads, zip(*cells, strict=True), p)
 
 

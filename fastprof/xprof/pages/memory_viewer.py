@@ -253,7 +253,7 @@ class _Page:
         }
         first, count = every[["first_assigned", "assigned_count"]].item()
         buffers = [self._assigned(one) for one in range(first, first + count)]
-        shapes = {one["shape"] for one in buffers}
+        shapes = {buffer["shape"] for buffer in buffers}
         return {
             "id": _format_id(int(every["index"])),
             "sizeMib": int(every["size"]) / _MIB,

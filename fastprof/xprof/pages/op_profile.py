@@ -173,7 +173,8 @@ class _Page:
             "flops": _write_number(min(use, 1.0) * share),
             "uncappedFlops": _write_number(use * share),
             "bandwidthUtils": [
-                _write_number(min(_divide(rate, one / GIBI), 1.0)) for rate, one in zip(rates, bandwidths, strict=True)
+                _write_number(min(_divide(rate, bandwidth / GIBI), 1.0))
+                for rate, bandwidth in zip(rates, bandwidths, strict=True)
             ],
             "rawTime": time,
             "rawFlops": _write_number(figures["model_flops"]),
@@ -200,7 +201,7 @@ class _Page:
             kept += children[node]
         made: dict[int, Node] = {}
         for node in reversed(kept):
-            made[node] = self._node(node, [made.pop(one) for one in children[node]], counts[node])
+            made[node] = self._node(node, [made.pop(child) for child in children[node]], counts[node])
         return made[0]
 
     def _node(self, node: int, children: list[Node], count: int) -> Node:

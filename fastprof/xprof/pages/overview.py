@@ -131,7 +131,7 @@ def _make_analysis(overview: analysis.Overview, pipeline: InputPipeline, report:
     by_op = kernel_stats.sum_by_op(report.after["kernel_stats"])
     kernels = [by_op.get(name, kernel_stats.OpKernels(False, 0, 0)) for name in top.name]
     columns += [
-        (boolean("tcEligibility", "TensorCore eligibility"), [one.could for one in kernels]),
+        (boolean("tcEligibility", "TensorCore eligibility"), [kernel.could for kernel in kernels]),
         (boolean("tcUtilization", "Op is using TensorCore"), [one.tensor_core_ns != 0 for one in kernels]),
     ]
     return join_columns(columns, properties | _list_gpu_properties(pipeline))

@@ -89,8 +89,8 @@ class TfHost:
     def __init__(self, name: str, captures: Sequence[CaptureReading]) -> None:
         self.name = name
         self._captures = captures
-        readings = [one.reading for one in captures]
-        ids = [one.iterators.iterator_id for one in readings]
+        readings = [capture.reading for capture in captures]
+        ids = [reading.iterators.iterator_id for reading in readings]
         self._ids, self._row_of_id = np.unique(np.concatenate(ids), return_index=True)
         self._first_iterator = _sum_counts([len(one) for one in ids])
         self._first_pipeline = _sum_counts([len(one.pipelines) for one in readings])
@@ -253,7 +253,7 @@ def _make_table(columns: Sequence[Formula], pipelines: Pipelines) -> dict[str, o
     """A DataTable whose numbers are whole, as the tool's own page wrote them; its rows are made while it is written."""
     return {
         "cols": [column.head() for column, _ in columns],
-        "rows": LazyRows(lambda: ({"c": [{"v": value(one)} for _, value in columns]} for one in pipelines)),
+        "rows": LazyRows(lambda: ({"c": [{"v": value(pipeline)} for _, value in columns]} for pipeline in pipelines)),
     }
 
 

@@ -87,7 +87,7 @@ class CounterPoints:
         own = _read_points(decoded, mine)
         self._pools: list[Any] = [decoded.texts]
         self._take([*self._of_metadata(), own])
-        self._texts: Texts = get_texts(pa.concat_arrays([one.cast(pa.large_string()) for one in self._pools]))
+        self._texts: Texts = get_texts(pa.concat_arrays([pool.cast(pa.large_string()) for pool in self._pools]))
 
     def _of_metadata(self) -> tuple[_Columns, _Columns]:
         """Full names, and the stats of metadata."""
@@ -508,7 +508,7 @@ class _Host:
 
     def pieces(self) -> Iterator[bytes]:
         self.session.frames.add(self.trace, self.tracks)
-        self.session.has_tpus |= any(one.is_tpu for one in self.tracks.processes)
+        self.session.has_tpus |= any(process.is_tpu for process in self.tracks.processes)
         yield self._metadata()
         visible = self._visible()
         self.session.shown += int(np.count_nonzero(visible))
@@ -529,7 +529,8 @@ class _Host:
     def _metadata(self) -> bytes:
         text = self.writer.text
         return b"".join(
-            write_names(text, one.pid, one.name, one.titles, streamed=True) for one in self.tracks.processes
+            write_names(text, process.pid, process.name, process.titles, streamed=True)
+            for process in self.tracks.processes
         )
 
     def _text(self, text: str) -> bytes:
@@ -570,7 +571,7 @@ class _Host:
     def _hidden(self) -> UInt8s:
         """What XProf has lost, and on TPUs parts in the middle of a flow."""
         hidden = self.serial >= _MOST_SERIALS
-        tpus = {one.pid for one in self.tracks.processes if one.is_tpu}
+        tpus = {process.pid for process in self.tracks.processes if process.is_tpu}
         if tpus and not self.view.full_dma:
             on_tpu = np.array([key.pid in tpus for key in self.tracks.keys], np.bool_)
             hidden |= np.repeat(on_tpu, np.diff(self.tracks.bounds)) & (self.flow & np.uint64(3) == 3)

@@ -194,7 +194,7 @@ class _Writing:
             Arg("long_name", row[long], long_texts),
             Arg("group_id", group, trace.group[first:last][group].astype(np.int64)),
             Arg("flow", flow, trace.flow[first:last][flow]),
-            *(replace(one, rows=one.rows + trace.region_count) for one in derived.args),
+            *(replace(arg, rows=arg.rows + trace.region_count) for arg in derived.args),
         ]
         found = AddedColumns(columns, self.keys).of_rows(0, last - first)
         yield from self._written(drawn, first, last, meta, make_no_values(last - first), found)

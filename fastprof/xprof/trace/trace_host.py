@@ -86,7 +86,7 @@ class Preprocessed(EventGroups):
 def preprocess(host: Host) -> Preprocessed:
     """Of a host that was read with ``derived_lines.NEEDS``."""
     groups = read_event_groups(host)
-    own = {one.name: getattr(groups, one.name) for one in fields(groups)}
+    own = {field.name: getattr(groups, field.name) for field in fields(groups)}
     if is_grouped(host.raw):
         rows, times, bits = np.zeros(0, np.int32), np.zeros(0, np.int64), np.zeros(0, np.uint8)
         flow, added = FlowEnds(rows, bits, bits, times), Regions(times, times, times, rows)
@@ -143,7 +143,7 @@ def _find_enclosing(host: Host, begun: Int64s, places: Int64s, lines: list[Line]
     apart = np.zeros(len(events), np.uint8)
     rows, values = events.ints("_a")
     apart[rows[values != 0]] = 1
-    bounds = np.array([(lines[one].first, lines[one].last) for one in places.tolist()], np.int64)
+    bounds = np.array([(lines[place].first, lines[place].last) for place in places.tolist()], np.int64)
     parents(events.start_ps, events.duration_ps, apart, find_pool_regions(events), bounds, parent)
     return parent[begun].astype(np.int64)
 
@@ -403,7 +403,7 @@ class AddedColumns:
 
     def __init__(self, columns: Sequence[Arg], keys: StatKeys) -> None:
         self._texts: dict[str, int] = {}
-        self._columns = [self._column(one, keys) for one in columns if len(one.rows)]
+        self._columns = [self._column(column, keys) for column in columns if len(column.rows)]
         self.texts = get_texts(list(self._texts))
 
     def _column(self, one: Arg, keys: StatKeys) -> _COLUMN:
