@@ -51,8 +51,8 @@ def find_key(part: CaptureIndex, segments: Records, place: int) -> Records:
     for column in ("start", "reversed_duration"):
         values = [keys[column].copy() for keys in alike()]
         known[column] = int(np.partition(np.concatenate(values), place)[place])
-        place -= sum(int((one < known[column]).sum()) for one in values)
-        segments = segments[[bool((one == known[column]).any()) for one in values]]
+        place -= sum(int((column_values < known[column]).sum()) for column_values in values)
+        segments = segments[[bool((column_values == known[column]).any()) for column_values in values]]
     for keys in alike():
         if place < len(keys):
             return np.ascontiguousarray(keys[np.argsort(keys["offset"], kind="stable")][place : place + 1])

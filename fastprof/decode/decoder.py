@@ -40,7 +40,7 @@ class Decoder:
         texts = [text.now() for text in names.texts]
         wide = [WideColumn(name, index, self._known) for name in request.wide + request.flags]
         if wide:
-            texts = [one.now() for one in names.texts]  # reading their defaults may declare stats
+            texts = [text.now() for text in names.texts]  # reading their defaults may declare stats
         self._texts = texts
         self.stat_names = pa.array([], pa.string())
         self._stat_index: list[Int32s] = []

@@ -595,12 +595,12 @@ def _replace_lost_refs(other: int, kind: Kinds, text: npt.NDArray[Any] | None) -
 
 def _find_bytes(places: _Places, column: int) -> list[tuple[int, bytes]]:
     """Rows and values of a column of bytes; -1: of event_stats."""
-    found: list[tuple[int, bytes]] = []
+    pairs: list[tuple[int, bytes]] = []
     for capture, at in places:
         mine = at[at["column"] == column]
         values = capture.copies(mine[["offset", "length"]].tolist())
-        found += zip(mine["row"].tolist(), values, strict=True)
-    return found
+        pairs += zip(mine["row"].tolist(), values, strict=True)
+    return pairs
 
 
 def _make_large_binary(values: list[tuple[int, bytes]], count: int, validity: bytearray, nulls: int) -> pa.Array:

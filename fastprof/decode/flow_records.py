@@ -55,18 +55,18 @@ class FlowRecords:
 def read_flow_records(capture: Capture) -> list[FlowRecords]:
     """What the capture has, one for each time that the field occurs: of a part of a file, only ends on its own planes.
     CaptureError: it is damaged."""
-    found, at = [], 0
+    parts, at = [], 0
     try:
         for number, _, begin, end in _scan_top_fields(capture):
             if number == FIELD:
-                found.append(_parse_records(capture.source.read(begin, end - begin)))
+                parts.append(_parse_records(capture.source.read(begin, end - begin)))
             at = end
     except _DamagedError as fault:
         raise CaptureError(f"ends of flows are damaged: {fault}", path=capture.path, offset=at) from None
     if not capture.is_part:
-        return found
+        return parts
     planes = [number for _, number in capture.plane_keys]
-    return [replace(one, ends=one.ends[np.isin(one.lines[one.ends["line"], 0], planes)]) for one in found]
+    return [replace(part, ends=part.ends[np.isin(part.lines[part.ends["line"], 0], planes)]) for part in parts]
 
 
 def list_top_fields(capture: Capture) -> Iterator[tuple[int, int, int, int]]:

@@ -61,14 +61,14 @@ def _format_attr(value: Value, depth: int) -> str:
     if not fields:
         return ""
     number = list(fields)[-1]  # one of them is set; of several the last counts
-    one = fields[number][-1]
+    last = fields[number][-1]
     if number == _LIST:
-        return f"[{', '.join(_format_elements(_read_fields(one), depth))}]"
+        return f"[{', '.join(_format_elements(_read_fields(last), depth))}]"
     if number == _FUNCTION:
-        return _format_function(one, depth)
+        return _format_function(last, depth)
     if number == _PLACEHOLDER:
-        return f"${_format_bytes(one)}"
-    return _PLAIN[number](one) if number in _PLAIN else ""
+        return f"${_format_bytes(last)}"
+    return _PLAIN[number](last) if number in _PLAIN else ""
 
 
 def _format_elements(fields: Fields, depth: int) -> Iterator[str]:
@@ -115,7 +115,7 @@ def _read_sizes(value: Value) -> list[int] | None:
     fields = _read_fields(value)
     if _make_signed(fields.get(3, [0])[-1]):
         return None
-    return [_make_signed(_read_fields(one).get(1, [0])[-1]) for one in fields.get(2, [])]
+    return [_make_signed(_read_fields(size).get(1, [0])[-1]) for size in fields.get(2, [])]
 
 
 def _format_shape(value: Value) -> str:
@@ -129,10 +129,10 @@ def _format_tensor(value: Value) -> str:
     kind = _make_signed(fields.get(1, [0])[-1])
     at: Value = fields.get(2, [0])[-1]
     sizes, width, size = _read_sizes(at), get_tensor_type_bytes(kind), ""
-    if width and sizes is not None and all(one >= 0 for one in sizes):
+    if width and sizes is not None and all(dimension >= 0 for dimension in sizes):
         size = f" {prod(sizes) * width} bytes"
     elif kind == _STRING:
-        size = f" {sum(len(one) for one in fields.get(_STRING_VALUES, []) if isinstance(one, memoryview))} bytes"
+        size = f" {sum(len(value) for value in fields.get(_STRING_VALUES, []) if isinstance(value, memoryview))} bytes"
     return f"tensor {get_tensor_type_name(kind)}{_format_shape(at)}{size}"
 
 
@@ -256,11 +256,11 @@ def _read_node_columns(data: Buffer, function: str, at: ByteSpans, known: ValueT
 
 
 def _read_attrs(data: Buffer, count: int, entries: Owned, known: ValueTexts) -> list[dict[str, str]]:
-    found: list[dict[str, str]] = [{} for _ in range(count)]
+    attributes: list[dict[str, str]] = [{} for _ in range(count)]
     columns = MessageColumns(data, entries.at, _DOING)
     keys, values = decode_texts(data, columns.spans(_KEY)), columns.spans(_VALUE)
     view = memoryview(data)
     places = zip(values.offset.tolist(), values.length.tolist(), strict=True)
     for owner, key, (offset, length) in zip(entries.owner.tolist(), keys, places, strict=True):
-        found[owner][key] = known.of(view[offset : offset + max(length, 0)], offset)
-    return found
+        attributes[owner][key] = known.of(view[offset : offset + max(length, 0)], offset)
+    return attributes

@@ -93,26 +93,26 @@ class CaptureIndex:
         return tasks
 
     def _index(self, first: int, last: int, depth: int, segment_bytes: int) -> tuple[int, int, int, Any]:
-        """Indexes pieces first..last; large ones a stretch at a time, which others may follow.""" ""
+        """Index pieces first..last, splitting large ones into resumable chunks."""
         pieces = self.pieces
         self.capture.source.check_unchanged()
-        found = []
+        ranges = []
         if last - first > 1:
-            found.append(self.capture.xspace.index(pieces, first, last, depth, segment_bytes))
-            return first, last, depth, found
+            ranges.append(self.capture.xspace.index(pieces, first, last, depth, segment_bytes))
+            return first, last, depth, ranges
         at, end = int(pieces["offset"][first]), int(pieces["offset"][first] + pieces["length"][first])
         while True:
-            found.append(
+            ranges.append(
                 self.capture.xspace.index(pieces, first, last, depth, segment_bytes, start=at, budget=_TASK_BYTES)
             )
-            stopped = found[-1][4]
+            stopped = ranges[-1][4]
             if stopped >= end:
-                return first, last, depth, found
+                return first, last, depth, ranges
             at = stopped
 
     def learnt(self, indexed: Sequence[tuple[int, int, int, Any]], log: ImportLog) -> KnownEvents:
         """What is known, and what tasks have found besides; the events are not numbered yet."""
-        unknown = [np.frombuffer(one[1], records.UNKNOWN_STAT) for *_, found in indexed for one in found]
+        unknown = [np.frombuffer(part[1], records.UNKNOWN_STAT) for *_, parts in indexed for part in parts]
         rows, met = self.capture.declare(np.concatenate(unknown))
         known = self.known
         kinds = np.zeros(len(self.capture.stats.metas), np.uint8)
@@ -120,10 +120,10 @@ class CaptureIndex:
         kinds[rows] |= met
         depths, replaced = known.depth.copy(), np.zeros(len(self.pieces), bool)
         fresh = []
-        for first, last, depth, found in indexed:
+        for first, last, depth, ranges in indexed:
             depths[first:last] = depth
             replaced[first:last] = True
-            for segments, _, kinds_met, faults, _ in found:
+            for segments, _, kinds_met, faults, _ in ranges:
                 fresh.append(np.frombuffer(segments, records.SEGMENT))
                 log.add_faults(faults, self.capture.path)
                 kinds[: len(kinds_met)] |= np.frombuffer(kinds_met, np.uint8)
@@ -236,11 +236,11 @@ class Index:
             share += part.index_tasks(everything & ~mine, records.HOP, segment_bytes)
             tasks += share
             owners += [part] * len(share)
-        found: dict[CaptureIndex, list[tuple[int, int, int, Any]]] = {}
+        sources: dict[CaptureIndex, list[tuple[int, int, int, Any]]] = {}
         for owner, result in zip(owners, self.workers.run("indexing", tasks), strict=True):
-            found.setdefault(owner, []).append(result)
+            sources.setdefault(owner, []).append(result)
         learnt = {}
-        for part, results in found.items():
+        for part, results in sources.items():
             learnt[part] = part.learnt(results, self.log)
         lines = self._number_lines() if self._lines is None else self._lines
         for part, known in learnt.items():

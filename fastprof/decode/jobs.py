@@ -88,9 +88,11 @@ def parse_count(value: object) -> int | None:
 def _list_groups(config: object, own: int | None) -> tuple[tuple[int, ...], ...]:
     """Return the first ranks of each process group, and the own one: thousands of traces may list all ranks each."""
     listed = list(config.values()) if isinstance(config, dict) else config if isinstance(config, list) else []
-    ranks = [one.get("ranks") for one in listed if isinstance(one, dict)]
-    lists = [one for one in ranks if isinstance(one, list) and all(parse_count(rank) is not None for rank in one)]
-    return tuple((*one[:_MOST_RANKS], *([own] if own in one else [])) for one in lists)
+    ranks = [group.get("ranks") for group in listed if isinstance(group, dict)]
+    lists = [
+        group for group in ranks if isinstance(group, list) and all(parse_count(rank) is not None for rank in group)
+    ]
+    return tuple((*group[:_MOST_RANKS], *([own] if own in group else [])) for group in lists)
 
 
 def _list_models(capture: Capture) -> frozenset[str]:
@@ -105,11 +107,11 @@ def _list_models(capture: Capture) -> frozenset[str]:
 def split_jobs(facts: Sequence[JobFacts | None]) -> tuple[Jobs, list[str]]:
     """Return the jobs that these traces are of, the earliest first, and why they are several."""
     jobs, reasons = [list(range(len(facts)))], list[str]()
-    known = [one for one in facts if one is not None]
+    known = [host for host in facts if host is not None]
     if len(known) < max(2, len(facts)):
         return jobs, reasons
     splits: tuple[tuple[Callable[[Sequence[JobFacts]], list[Hashable]], str], ...] = (
-        (lambda of: [one.size for one in of], "their numbers of ranks differ"),
+        (lambda of: [host.size for host in of], "their numbers of ranks differ"),
         (_key_by_model, "their devices differ"),
         (_key_by_time, "they were recorded at different times"),
         (_key_by_group, "no process group has ranks of both"),
@@ -138,30 +140,30 @@ def _join_sets(sets: Iterable[Iterable[Hashable]]) -> dict[Hashable, Hashable]:
     """Return a representative of each element; elements that are in one set have the same."""
     above: dict[Hashable, Hashable] = {}
 
-    def top(one: Hashable) -> Hashable:
-        while above.setdefault(one, one) != one:
-            above[one] = above[above[one]]
-            one = above[one]
-        return one
+    def top(member: Hashable) -> Hashable:
+        while above.setdefault(member, member) != member:
+            above[member] = above[above[member]]
+            member = above[member]
+        return member
 
     for members in sets:
         first, *rest = members
         for other in rest:
             above[top(other)] = top(first)
         top(first)
-    return {one: top(one) for one in list(above)}
+    return {element: top(element) for element in list(above)}
 
 
 def _key_by_model(facts: Sequence[JobFacts]) -> list[Hashable]:
-    of_model = _join_sets(one.models for one in facts if one.models)
-    return [of_model[min(one.models)] if one.models else None for one in facts]
+    of_model = _join_sets(host.models for host in facts if host.models)
+    return [of_model[min(host.models)] if host.models else None for host in facts]
 
 
 def _key_by_time(facts: Sequence[JobFacts]) -> list[Hashable]:
     """Traces without a time of day are of another job than those with one: one profiler writes all of a job."""
     keys: list[Hashable] = ["unknown"] * len(facts)
     number, latest = 0, None
-    for begin, trace in sorted((one.begin_ns, trace) for trace, one in enumerate(facts) if one.begin_ns is not None):
+    for begin, trace in sorted((host.begin_ns, trace) for trace, host in enumerate(facts) if host.begin_ns is not None):
         number += latest is not None and begin > latest + _APART_NS
         latest = max(latest or begin, facts[trace].end_ns or begin)
         keys[trace] = number
@@ -170,10 +172,10 @@ def _key_by_time(facts: Sequence[JobFacts]) -> list[Hashable]:
 
 def _key_by_group(facts: Sequence[JobFacts]) -> list[Hashable]:
     """Ranks that are not in one group may be of groups that share a third rank."""
-    if any(one.rank is None or not any(one.rank in group for group in one.groups) for one in facts):
+    if any(host.rank is None or not any(host.rank in group for group in host.groups) for host in facts):
         return [None] * len(facts)
-    of_rank = _join_sets(group for one in facts for group in one.groups if group)
-    return [of_rank[one.rank] for one in facts]
+    of_rank = _join_sets(group for host in facts for group in host.groups if group)
+    return [of_rank[host.rank] for host in facts]
 
 
 def _key_by_rank(facts: Sequence[JobFacts]) -> list[Hashable]:
@@ -254,7 +256,7 @@ def split_by_host(capture: Capture, file: CaptureFile) -> list[Capture]:
     owner = [_find_owner(name, longest_first) for name in capture.part_names]
     shared = np.isin(np.arange(len(owner)), list_environment_parts(capture)).tolist()
     own = {None: file.host or capture.host, **{host: host for host in hosts}}
-    owning = {one for one, all_ in zip(owner, shared, strict=True) if not all_}
+    owning = {sole_owner for sole_owner, all_ in zip(owner, shared, strict=True) if not all_}
     used = [host for host in own if host in owning]
     if len(used) == 1:
         own[used[0]] = file.host or used[0]
@@ -271,11 +273,11 @@ def _make_host_part(capture: Capture, file: CaptureFile, host: str | None, range
     """The part of the capture that is of one host."""
     source = _make_source(capture.source, ranges)
     begin = f"{host} " if host is not None else ""
-    found = Capture(replace(file, source=source, before_planes=begin), capture.memory, ImportLog(), capture.salvage)
-    found.log = capture.log  # of the file itself, it has all rows already
+    trace = Capture(replace(file, source=source, before_planes=begin), capture.memory, ImportLog(), capture.salvage)
+    trace.log = capture.log  # of the file itself, it has all rows already
     if host is not None:
-        found.hostnames = [host]
-    return found
+        trace.hostnames = [host]
+    return trace
 
 
 def _find_ranges(
@@ -300,7 +302,7 @@ def _make_source(entire: CaptureSource, ranges: Sequence[_Range]) -> CaptureSour
         part = CaptureSource(entire.path, memory=memoryview(joined))
     else:
         assert entire.stored is not None
-        places = [place for one in ranges for place in entire.stored.places(*one)]
+        places = [place for span in ranges for place in entire.stored.places(*span)]
         part = CaptureSource(entire.path, stored=PartsOfFile(entire.stored, np.array(places, np.uint64).tobytes()))
     part.file, part.read_size = entire.file, entire.read_size
     return part

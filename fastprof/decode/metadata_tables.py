@@ -123,8 +123,8 @@ def make_event_metadata_table(index: Index, wanted: Mask) -> pa.Table:
 def _read_metadata_bytes(capture: Capture, metas: Records) -> list[bytes | None]:
     has = metas["has_metadata"] != 0
     values: list[bytes | None] = [None] * len(metas)
-    found = capture.copies(metas[has][["metadata_offset", "metadata_length"]].tolist())
-    for row, value in zip(np.flatnonzero(has).tolist(), found, strict=True):
+    copies = capture.copies(metas[has][["metadata_offset", "metadata_length"]].tolist())
+    for row, value in zip(np.flatnonzero(has).tolist(), copies, strict=True):
         values[row] = value
     return values
 

@@ -53,7 +53,7 @@ def pluralise_device(word: str) -> str:
 def find_device_of_plane(plane: str) -> tuple[str | None, int | None]:
     """The type and ordinal of the device that a plane shows; None where it shows none, or has no number."""
     for pattern, kind in _DEVICES:
-        if found := pattern.match(plane):
-            number = found.group(1) if found.groups() else None
+        if match := pattern.match(plane):
+            number = match.group(1) if match.groups() else None
             return kind, None if number is None or len(number) > 9 else int(number)
     return None, None

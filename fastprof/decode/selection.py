@@ -217,14 +217,14 @@ def narrow_steps(known: Steps | None, requested: ChosenSteps | None) -> Steps | 
     """The steps that are in both. UsageError: ``requested`` is not a range of steps, or has none of ``known``."""
     if requested is None:
         return known
-    found = _check_steps(requested)
+    steps = _check_steps(requested)
     if known is None:
-        return found
-    if known.name and found.name and known.name != found.name:
-        raise UsageError(f"no steps {found}: steps {known} are selected already")
-    firsts = [bound for bound in (found.first, known.first) if bound is not None]
-    lasts = [bound for bound in (found.last, known.last) if bound is not None]
-    return Steps(max(firsts, default=None), min(lasts, default=None), found.name or known.name)
+        return steps
+    if known.name and steps.name and known.name != steps.name:
+        raise UsageError(f"no steps {steps}: steps {known} are selected already")
+    firsts = [bound for bound in (steps.first, known.first) if bound is not None]
+    lasts = [bound for bound in (steps.last, known.last) if bound is not None]
+    return Steps(max(firsts, default=None), min(lasts, default=None), steps.name or known.name)
 
 
 def _check_steps(requested: ChosenSteps) -> Steps:

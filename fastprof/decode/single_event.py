@@ -63,11 +63,11 @@ class EventStats:
 
     def read(self, first: int, count: int) -> list[StatValue]:
         """At most ``count`` stats, from a number on."""
-        found: list[StatValue] = []
+        stats: list[StatValue] = []
         for part in self.parts:
-            found += part.read(np.arange(first, min(first + count, len(part)))) if first < len(part) else []
+            stats += part.read(np.arange(first, min(first + count, len(part)))) if first < len(part) else []
             first, count = max(first - len(part), 0), count - max(min(len(part) - first, count), 0)
-        return found
+        return stats
 
     def values(self, name: str, of: str | None = None) -> Iterator[str]:
         """The values of a stat, those of the event before those of its metadata; ``of``: only these."""
@@ -75,7 +75,7 @@ class EventStats:
             if of in (None, part.of):
                 rows = part.rows_of(name)
                 for at in range(0, len(rows), _ROWS):
-                    yield from (one.value for one in part.read(rows[at : at + _ROWS]))
+                    yield from (stat.value for stat in part.read(rows[at : at + _ROWS]))
 
 
 class OwnStats:
@@ -98,12 +98,12 @@ class OwnStats:
     def read(self, rows: Rows) -> list[StatValue]:
         names, kinds, texts = (_get_shared_texts(self._columns[name], rows) for name in ("stat", "kind", "str_value"))
         others = [self._columns[name].take(rows).to_pylist() for name in ("int_value", "double_value", "bytes_value")]
-        found = []
+        stats = []
         for name, kind, text, *numbers in zip(names, kinds, texts, *others, strict=True):
-            value = next((one for one in (text, *numbers) if one is not None), None)
+            value = next((candidate for candidate in (text, *numbers) if candidate is not None), None)
             value = value % 2**64 if kind == "uint64" and value is not None else value
-            found.append(_make_stat_value(name or "", kind or "", value, EVENT))
-        return found
+            stats.append(_make_stat_value(name or "", kind or "", value, EVENT))
+        return stats
 
 
 class MetadataStats:

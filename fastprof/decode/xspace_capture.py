@@ -242,9 +242,9 @@ class Capture:
         metas = self.stats.metas
         likely = metas[metas["name_length"] == len(stat)]
         named = np.array([name == stat for name in self.texts(likely, b"XStatMetadata.name", "name_")], bool)
-        found = np.zeros(len(self.plane_keys), bool)
-        found[self.plane_of_part[likely["part"][named]]] = True
-        return found
+        is_wanted = np.zeros(len(self.plane_keys), bool)
+        is_wanted[self.plane_of_part[likely["part"][named]]] = True
+        return is_wanted
 
     # ---- stats that a part uses and does not declare
 

@@ -87,12 +87,12 @@ def merge_in_groups(
 
 
 def _make_task(number: int, parts: Sequence[Part], work: Analyses) -> GroupTask:
-    given, numbers = tuple(part.packed for part in parts), tuple(one.number for one in parts)
-    return GroupTask(VERSIONS, number, work, given, numbers, sum(one.hosts for one in parts))
+    given, numbers = tuple(part.packed for part in parts), tuple(part.number for part in parts)
+    return GroupTask(VERSIONS, number, work, given, numbers, sum(part.hosts for part in parts))
 
 
-def _load_part(one: Packed, payloads: Payloads) -> Packed:
-    return replace(one, payload=payloads.read(one.payload), beside=payloads.read(one.beside))
+def _load_part(part: Packed, payloads: Payloads) -> Packed:
+    return replace(part, payload=payloads.read(part.payload), beside=payloads.read(part.beside))
 
 
 def wrap_packed(kept: Kept) -> Packed:
@@ -200,8 +200,8 @@ class EngineHosts:
     def steps(self, source: str) -> list[HostSteps]:
         if source not in self._steps:
             report = self._reporting("reading steps")
-            found = self._round(StepsOfHosts(source), Selection(self._selection.hosts), {}, report)
-            of_hosts = self._unpacked(found)
+            states = self._round(StepsOfHosts(source), Selection(self._selection.hosts), {}, report)
+            of_hosts = self._unpacked(states)
             self._steps[source] = [replace(steps, number=place.number) for place, steps in of_hosts]
         return self._steps[source]
 
@@ -211,49 +211,50 @@ class EngineHosts:
         of_file: dict[int, dict[int, Choice]] = {}
         for place, choice in zip(self._places, choices or (), strict=choices is not None):
             of_file.setdefault(place.file, {})[place.at] = choice
-        found = self._round(work, self._selection, of_file, self._reporting(HOSTS_READ))
-        if self._may_merge(found, plan):
-            of_places = self._merged(found, work, plan)
+        states = self._round(work, self._selection, of_file, self._reporting(HOSTS_READ))
+        if self._may_merge(states, plan):
+            of_places = self._merged(states, work, plan)
         else:
-            of_places = self._of_places(found, plan)
+            of_places = self._of_places(states, plan)
         for of_place in of_places:
             for name in without:
                 of_place.kept.pop(name, None)
                 of_place.errors.pop(name, None)
             yield of_place
 
-    def _may_merge(self, found: dict[int, Kept], plan: HostPlan) -> bool:
+    def _may_merge(self, states: dict[int, Kept], plan: HostPlan) -> bool:
         """Whether workers merge hosts: there are many, each in a file of its own."""
-        many = len(self._places) > accumulation.GROUP and all(len(one.hosts) == 1 for one in found.values())
+        many = len(self._places) > accumulation.GROUP and all(len(state.hosts) == 1 for state in states.values())
         return many and any(accumulation.is_merged(plan, name) for name in plan.analyses)
 
-    def _of_places(self, found: dict[int, Kept], plan: HostPlan) -> Iterator[HostStates]:
+    def _of_places(self, states: dict[int, Kept], plan: HostPlan) -> Iterator[HostStates]:
         texts: dict[str, str] = {}
-        files = dict(found)
-        for place, one in self._unpacked(found):
+        files = dict(states)
+        for place, value in self._unpacked(states):
             if place.number != place.file + place.at:
-                renumber_host(one.kept, plan, place.number)
-            one.kept |= self._each(files[place.file], plan, place, texts)
-            yield one
+                renumber_host(value.kept, plan, place.number)
+            value.kept |= self._each(files[place.file], plan, place, texts)
+            yield value
 
     def _each(self, file: Kept, plan: HostPlan, place: HostPlace, texts: dict[str, str]) -> dict[str, list[Any]]:
         """What analyses kept of a host that is unpacked each time that it is looked at."""
         given = self._payloads, plan, place, texts
         of_host = file.each[place.at] if file.each else {}
         return {
-            name: [accumulation.PackedValue(partial(self._read, *given, name, one))] for name, one in of_host.items()
+            name: [accumulation.PackedValue(partial(self._read, *given, name, packed))]
+            for name, packed in of_host.items()
         }
 
     def _read(
-        self, payloads: Payloads, plan: HostPlan, place: HostPlace, texts: dict[str, str], name: str, one: Packed
+        self, payloads: Payloads, plan: HostPlan, place: HostPlace, texts: dict[str, str], name: str, packed: Packed
     ) -> Any:
-        value = self._unpack(payloads, payloads.read(one.payload), one, place.file, texts)
+        value = self._unpack(payloads, payloads.read(packed.payload), packed, place.file, texts)
         return value if place.number == place.file + place.at else renumber_kept(plan, name, value, place.number)
 
-    def _merged(self, found: dict[int, Kept], work: Analyses, plan: HostPlan) -> Iterator[HostStates]:
+    def _merged(self, states: dict[int, Kept], work: Analyses, plan: HostPlan) -> Iterator[HostStates]:
         """What is kept of groups of hosts, which workers merge, and of the last ones."""
         parts = [
-            Part(wrap_packed(found[place.file]), 1, None if place.number == place.file else place.number)
+            Part(wrap_packed(states[place.file]), 1, None if place.number == place.file else place.number)
             for place in self._places
         ]
         first, texts = 0, dict[str, str]()
@@ -261,19 +262,19 @@ class EngineHosts:
         for part in merge_in_groups(parts, work, self.session.engine, self._payloads, progress):
             places = self._places[first : first + part.hosts]
             first += part.hosts
-            one: HostStates = self._value(part.packed, places[0].file, texts)[0]
+            merged: HostStates = self._value(part.packed, places[0].file, texts)[0]
             if part.number is not None:
-                renumber_host(one.kept, plan, part.number)
+                renumber_host(merged.kept, plan, part.number)
             for place in places:
-                file = found.pop(place.file)
+                file = states.pop(place.file)
                 of_host: dict[str, list[Any]] = {}
                 if file.alone is not None:
                     of_host = self._value(file.alone, place.file, texts)[0]
                     if place.number != place.file:
                         renumber_host(of_host, plan, place.number)
                 for name, values in (of_host | self._each(file, plan, place, texts)).items():
-                    one.kept.setdefault(name, []).extend(values)
-            yield one
+                    merged.kept.setdefault(name, []).extend(values)
+            yield merged
 
     def facts(self) -> SessionFacts:
         assert self._facts is not None, "no host was read"
@@ -321,10 +322,10 @@ class EngineHosts:
                 took(kept.number, self._value(wrap_packed(kept), kept.number, {}))
             return replace(kept, packed=None)
 
-        found = gather(session.engine, tasks, report, stored)
-        self._without_faulty(found, self.log)
-        for one in found.values():
-            self.log.take(one.log)
+        states = gather(session.engine, tasks, report, stored)
+        self._without_faulty(states, self.log)
+        for state in states.values():
+            self.log.take(state.log)
 
     # ---- a round: a task a file
 
@@ -344,16 +345,18 @@ class EngineHosts:
             begun = self._begun(work, selection, choices)
         tasks, payloads = begun.tasks, begun.payloads
         self._payloads = payloads
-        found = begun.gathering.run(report)
-        places = self._placed(found)
-        misnamed = [i for i, one in found.items() if any(one.hosts[place.at].host != place.name for place in places[i])]
+        states = begun.gathering.run(report)
+        places = self._placed(states)
+        misnamed = [
+            i for i, state in states.items() if any(state.hosts[place.at].host != place.name for place in places[i])
+        ]
         if misnamed:  # the second host of a name: what is kept of it has its name
             names = {i: tuple(place.name for place in places[i]) for i in misnamed}
             again = [replace(tasks[i], names=names[i]) for i in misnamed]
-            found |= gather(session.engine, again, stored=payloads.stored)
+            states |= gather(session.engine, again, stored=payloads.stored)
         every = sorted((place for of_file in places.values() for place in of_file), key=lambda place: place.number)
         self._places = [place for place in every if selection.hosts is None or place.name in selection.hosts]
-        return found
+        return states
 
     def _begun(self, work: Any, selection: Selection, choices: dict[int, dict[int, Choice]]) -> Round:
         session, payloads = self.session, Payloads()
@@ -373,68 +376,70 @@ class EngineHosts:
         if self.session.progress is not None and total > 1:
             self.session.progress(stage, done, total)
 
-    def _placed(self, found: dict[int, Kept]) -> dict[int, list[HostPlace]]:
+    def _placed(self, states: dict[int, Kept]) -> dict[int, list[HostPlace]]:
         """By file the places of its hosts, as if all were opened in one process. Takes over what the log needs to know.
         Faulty files are taken out of ``found``; if none is left, the last fault is raised."""
         log = ImportLog()
-        self._without_faulty(found, log)
-        listed = [(i, at) for i in sorted(found) for at in range(len(found[i].hosts))]
-        order = order_ranks(((one.rank, one.path) for one in self._hosts(found, listed)), log)
-        hosts = [replace(one) for one in self._hosts(found, [listed[place] for place in order])]
+        self._without_faulty(states, log)
+        listed = [(i, at) for i in sorted(states) for at in range(len(states[i].hosts))]
+        order = order_ranks(((host.rank, host.path) for host in self._hosts(states, listed)), log)
+        hosts = [replace(host) for host in self._hosts(states, [listed[place] for place in order])]
         name_hosts(hosts, log)
-        note_clocks(hosts, [one.start_unix_ns for one in hosts], log)
-        note_jobs([one.host for one in hosts], [one.job for one in hosts], log)
-        for i in sorted(found):
-            for row in found[i].log:
+        note_clocks(hosts, [host.start_unix_ns for host in hosts], log)
+        note_jobs([host.host for host in hosts], [host.job for host in hosts], log)
+        for i in sorted(states):
+            for row in states[i].log:
                 log.add(row.severity, row.code, row.example, row.path, row.count, row.first_offset)
-        if any(one.forked for one in found.values()):
+        if any(state.forked for state in states.values()):
             log.add("notice", "forked_workers", _FORKED, None)
         self.log.take(log.rows())
-        self._selection.check_hosts([one.host for one in hosts])
+        self._selection.check_hosts([host.host for host in hosts])
         wanted = self._selection.hosts
-        chosen = [one for one in hosts if wanted is None or one.host in wanted]
-        self._facts = SessionFacts(frozenset(one.transcribed_from for one in chosen), sum(one.events for one in hosts))
-        places: dict[int, list[HostPlace]] = {i: [] for i in found}
+        chosen = [host for host in hosts if wanted is None or host.host in wanted]
+        self._facts = SessionFacts(
+            frozenset(host.transcribed_from for host in chosen), sum(host.events for host in hosts)
+        )
+        places: dict[int, list[HostPlace]] = {i: [] for i in states}
         for number, (place, host) in enumerate(zip(order, hosts, strict=True)):
             file, at = listed[place]
             places[file].append(HostPlace(file, at, number, host.host))
         return {file: sorted(some, key=lambda place: place.at) for file, some in places.items()}
 
     @staticmethod
-    def _without_faulty(found: dict[int, Kept], log: ImportLog) -> None:
+    def _without_faulty(states: dict[int, Kept], log: ImportLog) -> None:
         """Takes faulty files out, with a row of the log each; raises the last fault if no file is left."""
-        faults = [one.fault for one in (found.pop(i) for i in sorted(found) if found[i].fault is not None)]
+        faults = [state.fault for state in (states.pop(i) for i in sorted(states) if states[i].fault is not None)]
         for fault in faults:
             assert fault is not None
             log.add("error", "skipped_host", fault.message, fault.path, offset=fault.offset)
-        if not found:
+        if not states:
             raise cast(FastprofError, faults[-1])
 
-    def _hosts(self, found: dict[int, Kept], listed: Sequence[tuple[int, int]]) -> list[HostInFile]:
-        return [found[file].hosts[at] for file, at in listed]
+    def _hosts(self, states: dict[int, Kept], listed: Sequence[tuple[int, int]]) -> list[HostInFile]:
+        return [states[file].hosts[at] for file, at in listed]
 
-    def _unpacked(self, found: dict[int, Kept]) -> Iterator[tuple[HostPlace, Any]]:
+    def _unpacked(self, states: dict[int, Kept]) -> Iterator[tuple[HostPlace, Any]]:
         """Each is unpacked when its first host is taken, and forgotten after that."""
         of_file: dict[int, list[Any]] = {}
         texts: dict[str, str] = {}
         for place in self._places:
             if place.file not in of_file:
-                one = found.pop(place.file)
-                hosts = of_file[place.file] = self._value(wrap_packed(one), place.file, texts)
-                if one.alone is not None:
-                    for of_host, alone in zip(hosts, self._value(one.alone, place.file, texts), strict=True):
+                state = states.pop(place.file)
+                hosts = of_file[place.file] = self._value(wrap_packed(state), place.file, texts)
+                if state.alone is not None:
+                    for of_host, alone in zip(hosts, self._value(state.alone, place.file, texts), strict=True):
                         if of_host is not None:
                             of_host.kept |= alone
             yield place, of_file[place.file][place.at]
             of_file[place.file][place.at] = None
 
-    def _value(self, one: Packed, file: int, texts: dict[str, str]) -> Any:
+    def _value(self, packed: Packed, file: int, texts: dict[str, str]) -> Any:
         """Unpacked, with the programs of a file."""
-        return self._unpack(self._payloads, self._payloads.take(one.payload), one, file, texts)
+        return self._unpack(self._payloads, self._payloads.take(packed.payload), packed, file, texts)
 
-    def _unpack(self, payloads: Payloads, data: bytes, one: Packed, file: int, texts: dict[str, str]) -> Any:
-        beside = one.beside if isinstance(one.beside, bytes) else (payloads.file, one.beside)
-        return unpack(data, one.raw_bytes, beside, self.log, partial(self._bytes_of_program, file), texts)
+    def _unpack(self, payloads: Payloads, data: bytes, packed: Packed, file: int, texts: dict[str, str]) -> Any:
+        beside = packed.beside if isinstance(packed.beside, bytes) else (payloads.file, packed.beside)
+        return unpack(data, packed.raw_bytes, beside, self.log, partial(self._bytes_of_program, file), texts)
 
     def _bytes_of_program(self, file: int, program_id: int, offset: int) -> bytes:
         """One host is asked for the bytes of a program."""
@@ -442,5 +447,5 @@ class EngineHosts:
         (kept,) = gather(self.session.engine, [task]).values()
         if kept.fault is not None or kept.packed is None:
             raise kept.fault or EngineError("no worker has the program", path=task.file.path)
-        found: bytes = self._value(kept.packed, file, {})
-        return found
+        table: bytes = self._value(kept.packed, file, {})
+        return table

@@ -17,6 +17,7 @@ import traceback
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Executor, Future, wait
+from operator import attrgetter
 from typing import Any, Final
 
 import numpy as np
@@ -103,7 +104,8 @@ class Gathering:
             raise
         if self.ends_at is not None:
             self._leave(stop=bool(self.running))
-            raise min((one for one in self.done.values() if self._ends(one)), key=lambda one: one.number).fault  # type: ignore[misc]
+            ending = min((result for result in self.done.values() if self._ends(result)), key=attrgetter("number"))
+            raise ending.fault  # type: ignore[misc]
         self._leave(stop=False)
         return self.done
 
@@ -265,7 +267,7 @@ class Gathering:
     def _check_seen(self) -> None:
         """EngineError: workers do not see the files."""
         first = list(self.done.values())[:_UNSEEN]
-        unseen = [one.fault for one in first if isinstance(one.fault, NotFoundError | UnreadableError)]
+        unseen = [result.fault for result in first if isinstance(result.fault, NotFoundError | UnreadableError)]
         known = any(task.size_bytes is not None for task in self.tasks)  # the session sees them
         if known and unseen and len(unseen) == len(first) and len(first) == min(_UNSEEN, len(self.tasks)):
             raise EngineError(
@@ -287,7 +289,7 @@ class Gathering:
             self.waiting.append(task)
 
     def _failed(self, task: Task, error: Exception) -> None:
-        lost = next((one.__name__ for one in type(error).__mro__ if one.__name__ in _LOST), None)
+        lost = next((cls.__name__ for cls in type(error).__mro__ if cls.__name__ in _LOST), None)
         if lost is not None:
             text = f"the worker of {task.what} was lost: {lost}: {error}"
             self._fault(task, EngineError(text, path=task.path))
@@ -314,7 +316,7 @@ class Gathering:
         if self.tried[task.number, "killed"] <= self.engine.retries:
             self.suspects.append(task)
             return
-        peak = max((one.peak_bytes for one in self.done.values()), default=0)
+        peak = max((result.peak_bytes for result in self.done.values()), default=0)
         times = count_noun(self.tried[task.number, "killed"], "time", "times")
         text = f"the worker of {task.what} was killed {times}, perhaps for its memory"
         sizes = (
@@ -333,7 +335,11 @@ class Gathering:
     def _paces(self) -> list[float]:
         """Seconds a byte of the hosts that are done."""
         sizes = {task.number: task.size_bytes for task in self.tasks}
-        return [one.wall_s / size for one in self.done.values() if one.fault is None and (size := sizes[one.number])]
+        return [
+            result.wall_s / size
+            for result in self.done.values()
+            if result.fault is None and (size := sizes[result.number])
+        ]
 
     def _look_for_stragglers(self) -> None:
         """Gives hosts a second time, once, that take much longer than their size explains. Answers are equal, so the

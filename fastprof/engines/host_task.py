@@ -124,7 +124,7 @@ class Packed:
 
     @property
     def size_bytes(self) -> int:
-        return sum(len(one) if isinstance(one, bytes) else one.length for one in (self.payload, self.beside))
+        return sum(len(part) if isinstance(part, bytes) else part.length for part in (self.payload, self.beside))
 
 
 @dataclass(frozen=True, slots=True)

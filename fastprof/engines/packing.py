@@ -83,8 +83,8 @@ _CLASSES: Final[dict[tuple[str, str], Any]] = {}
 
 
 class _Pickler(pickle.Pickler):
-    def persistent_id(self, one: object) -> str | None:
-        return one if type(one) is str and len(one) > _SHORT else None
+    def persistent_id(self, value: object) -> str | None:
+        return value if type(value) is str and len(value) > _SHORT else None
 
 
 class _Unpickler(pickle.Unpickler):
@@ -100,10 +100,10 @@ class _Unpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str, /) -> Any:
         if module == __name__:
             return self._here[name]
-        found = _CLASSES.get((module, name))
-        if found is None:
-            found = _CLASSES[module, name] = super().find_class(module, name)
-        return found
+        cls = _CLASSES.get((module, name))
+        if cls is None:
+            cls = _CLASSES[module, name] = super().find_class(module, name)
+        return cls
 
 
 def _fetch_program(described: tuple[Any, ...], fetch: Callable[[int, int], bytes]) -> Program:
@@ -139,15 +139,15 @@ class Payloads:
 
     def stored(self, kept: Kept) -> Kept:
         """What a worker returned, with its bytes here."""
-        packed, alone = (None if one is None else self._stored(one) for one in (kept.packed, kept.alone))
-        each = tuple({name: self._stored(one) for name, one in of_host.items()} for of_host in kept.each)
+        packed, alone = (None if part is None else self._stored(part) for part in (kept.packed, kept.alone))
+        each = tuple({name: self._stored(packed) for name, packed in of_host.items()} for of_host in kept.each)
         return replace(kept, packed=packed, alone=alone, each=each)
 
-    def _stored(self, one: Packed) -> Packed:
+    def _stored(self, packed: Packed) -> Packed:
         """What is set aside is in the file whatever its size."""
-        payload = self.put(one.payload) if isinstance(one.payload, bytes) else one.payload
-        beside = self.file.write(one.beside) if isinstance(one.beside, bytes) and one.beside else one.beside
-        return replace(one, payload=payload, beside=beside)
+        payload = self.put(packed.payload) if isinstance(packed.payload, bytes) else packed.payload
+        beside = self.file.write(packed.beside) if isinstance(packed.beside, bytes) and packed.beside else packed.beside
+        return replace(packed, payload=payload, beside=beside)
 
     def put(self, data: bytes) -> SpilledPiece:
         """Where it is. UnreadableError: the disk has no room for it."""

@@ -87,7 +87,7 @@ def _split_hosts(done: Any, task: HostTask) -> tuple[dict[str, Packed], ...]:
     names = [name for name in plan.analyses if accumulation.is_lazy(plan, name)]
     if not names:
         return ()
-    of_hosts = [{name: one.kept.pop(name) for name in names if name in one.kept} if one else {} for one in done]
+    of_hosts = [{name: host.kept.pop(name) for name in names if name in host.kept} if host else {} for host in done]
     return tuple({name: Packed(*pack(*values)) for name, values in of_host.items()} for of_host in of_hosts)
 
 
@@ -99,7 +99,7 @@ def _split_unmergeable(done: Any, task: HostTask) -> Packed | None:
     merge = {name for name in plan.analyses if accumulation.is_merged(plan, name)}
     if not merge:
         return None
-    of_hosts = [one and {name: one.kept.pop(name) for name in [*one.kept] if name not in merge} for one in done]
+    of_hosts = [host and {name: host.kept.pop(name) for name in [*host.kept] if name not in merge} for host in done]
     return Packed(*pack(of_hosts)) if any(of_hosts) else None
 
 
@@ -109,21 +109,21 @@ def _open_file(task: HostTask) -> OpenSession:
         now = place.stat()
         if (now.st_size, now.st_mtime_ns) != (task.size_bytes, task.changed_ns):
             raise ChangedError("the file changed after it was listed; load it again", path=file.path)
-    one = Session(file.run, (restore_file(file),), ())
+    session = Session(file.run, (restore_file(file),), ())
     workers = Workers(reading.threads)
-    return OpenSession(one, reading.on_error, workers, reading.max_unpacked, task.first, task.hosts, task.names)
+    return OpenSession(session, reading.on_error, workers, reading.max_unpacked, task.first, task.hosts, task.names)
 
 
 def _list_hosts(session: OpenSession, task: HostTask) -> list[HostInFile]:
     """The hosts of the file. The first one counts the events of all."""
     events = accumulation.get_session_facts(session, ()).events
-    found = []
+    hosts = []
     for number, capture in enumerate(session.captures):
         recorded = session.index.captures[number].environment
         about = (read_rank(capture), recorded.start_unix_ns, recorded.transcribed_from, 0 if number else events)
         job = read_job_facts(capture, recorded)
-        found.append(HostInFile(capture.host, capture.path, *about, job, _is_selected(capture.host, task)))
-    return found
+        hosts.append(HostInFile(capture.host, capture.path, *about, job, _is_selected(capture.host, task)))
+    return hosts
 
 
 def _is_selected(host: str, task: HostTask) -> bool:
@@ -138,14 +138,14 @@ def _read_selected(session: OpenSession, task: HostTask) -> Any:
     if isinstance(work, BytesOf):
         return _read_program_bytes(session, work)
     if isinstance(work, StepsOfHosts):
-        found: list[Any] = accumulation.read_host_steps(tables, chosen, work.source)
+        values: list[Any] = accumulation.read_host_steps(tables, chosen, work.source)
     elif not isinstance(work, Analyses):
-        found = work.of_hosts(tables, chosen)
+        values = work.of_hosts(tables, chosen)
     else:
         plan = get_plan(work)
         choices = task.choices or {}
-        found = [accumulation.keep_host(tables, number, plan, choices.get(number)) for number in chosen]
-    of_number = dict(zip(chosen, found, strict=True))
+        values = [accumulation.keep_host(tables, number, plan, choices.get(number)) for number in chosen]
+    of_number = dict(zip(chosen, values, strict=True))
     return [of_number.get(number) for number in range(len(session.hosts))]
 
 
@@ -180,24 +180,24 @@ def _combine_parts(task: GroupTask) -> Kept:
     plan, texts = get_plan(task.work), dict[str, str]()
     parts: list[HostStates] = []
     try:
-        for one, number in zip(task.parts, task.numbers, strict=True):
-            assert isinstance(one.payload, bytes) and isinstance(one.beside, bytes)
-            (part,) = unpack(one.payload, one.raw_bytes, one.beside, ImportLog(), _fetch_no_program, texts)
+        for packed, number in zip(task.parts, task.numbers, strict=True):
+            assert isinstance(packed.payload, bytes) and isinstance(packed.beside, bytes)
+            (part,) = unpack(packed.payload, packed.raw_bytes, packed.beside, ImportLog(), _fetch_no_program, texts)
             if number is not None:
                 renumber_host(part.kept, plan, number)
             parts.append(part)
-        packed = Packed(*pack([merge_states(parts, plan)]))
+        merged = Packed(*pack([merge_states(parts, plan)]))
     except FastprofError as error:
         return Kept(task.number, fault=error)
     except MemoryError:
         return Kept(task.number, fault=MemoryLimitError(f"out of memory, merging what was kept of {task.what}"))
-    return Kept(task.number, packed=packed)
+    return Kept(task.number, packed=merged)
 
 
 def renumber_host(kept: dict[str, list[Any]], plan: HostPlan, number: int) -> None:
     """What was kept of a host, of the host of this number in the session."""
     for name in kept:
-        kept[name] = [renumber_kept(plan, name, one, number) for one in kept[name]]
+        kept[name] = [renumber_kept(plan, name, value, number) for value in kept[name]]
 
 
 def renumber_kept(plan: HostPlan, name: str, value: Any, number: int) -> Any:

@@ -114,12 +114,12 @@ class WriteHosts:
         with wrap_output_errors(self.out):
             index_for(tables, self.tables)
             first = [[0, *accumulate(counts)] for counts in _count_numbered(tables.session, "flows" in self.tables)]
-            found = [
+            columns = [
                 self._written(tables, self.hosts[number], [of_kind[number] for of_kind in first]) for number in numbers
             ]
             if "import_log" in self.tables:
                 tables.session.read_all()
-            return found
+            return columns
 
     def _written(self, tables: TableSet, host: HostOfSession, here: Sequence[int]) -> str:
         name = f"{host.number}-{os.urandom(6).hex()}"
@@ -308,7 +308,7 @@ class _ExportByWorkers:
     def _work(self, file: int) -> tuple[WriteHosts, Selection]:
         run = self.run.run
         every = sorted(self.in_file[file], key=lambda place: place.at)
-        hosts = tuple(HostOfSession(one.number, run.name, one.name, self.first[one.number]) for one in every)
+        hosts = tuple(HostOfSession(host.number, run.name, host.name, self.first[host.number]) for host in every)
         names = {self.places[number].name for number in self.run.of_file[file]}
         times = run.selection.host_times
         selection = replace(

@@ -177,7 +177,7 @@ def encode_folder_value(name: str) -> str:
 
 
 def encode_short_value(name: str) -> str:
-    return shorten_path_part(name, lambda one: len(quote(one, safe="")))
+    return shorten_path_part(name, lambda text: len(quote(text, safe="")))
 
 
 class _Output:
@@ -307,7 +307,7 @@ class _Run(NamedTuple):
 
 def _list_runs(tables: TableSet | TablesOfRuns) -> list[_Run]:
     if isinstance(tables, TablesOfRuns):
-        return [_Run(name, one, tables.ids, one.selected_hosts()) for name, one in tables.runs.items()]
+        return [_Run(name, run, tables.ids, run.selected_hosts()) for name, run in tables.runs.items()]
     return [_Run(None, tables, None, tables.selected_hosts())]
 
 

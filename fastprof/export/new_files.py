@@ -78,7 +78,7 @@ def _open_nameless(folder: Path) -> int | None:
 
 @contextmanager
 def make_complete_folder(
-    path: Path, force: bool, is_part: Callable[[str, bool], bool], one: str, several: str
+    path: Path, force: bool, is_part: Callable[[str, bool], bool], singular: str, several: str
 ) -> Iterator[Path]:
     """A hidden folder to fill, which then becomes ``path``: complete or not at all.
 
@@ -98,7 +98,7 @@ def make_complete_folder(
         for below in target.rglob("*"):
             name = below.relative_to(target).as_posix()
             if not is_part(name, below.is_dir()):
-                text = f"contains {name!r}, which is not part of {one}; force (--force) replaces only {several}"
+                text = f"contains {name!r}, which is not part of {singular}; force (--force) replaces only {several}"
                 raise OutputError(text, path=str(path))
 
     check()

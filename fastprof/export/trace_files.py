@@ -85,7 +85,7 @@ class DerivedTracks:
         self._shown = np.flatnonzero(shown)
         self.tracks = [add_title(self._timeline.tracks[place]) for place in self._shown.tolist()]
         series = [*list_counter_tracks(entire, number), *list_stream_counters(host.raw, list_processes(host.raw))]
-        self.counters = [one for one in map(self._counted, series) if one is not None]
+        self.counters = [counter for counter in map(self._counted, series) if counter is not None]
 
     # ---- events of the capture
 
@@ -198,7 +198,7 @@ def _get_event_ids(entire: TableSet, number: int, host: Host) -> Int64s:
 def _add_step_track(timeline: DerivedTimeline, bands: list[StepBand]) -> DerivedTimeline:
     """The steps of the host as a further track, before its threads. XProf shows steps of devices alone."""
     threads = next((process for process in timeline.processes if process.plane.kind == "CPU"), None)
-    band = next((one for one in bands if one.process is None), None)
+    band = next((row for row in bands if row.process is None), None)
     if threads is None or band is None:
         return timeline
     first, last = len(timeline), len(timeline) + len(band)
@@ -383,8 +383,8 @@ class TraceFile:
 
     def _drift_of(self, number: int) -> dict[str, Any]:
         """What more moves times than shift_ps, which holds at drift_from_ps; nothing: no drift is known."""
-        one = self._clocks[number]
-        return {"drift_ppm": one.drift * 1e6, "drift_from_ps": str(one.at_ps)} if one.drift else {}
+        clock = self._clocks[number]
+        return {"drift_ppm": clock.drift * 1e6, "drift_from_ps": str(clock.at_ps)} if clock.drift else {}
 
     def _first_ps(self) -> int:
         """No event of the session is earlier than this, or 0."""
@@ -438,8 +438,8 @@ class TraceFile:
         batches = RawBatches(chosen, of_line, kinds, self.stats, self._clocks[number])
         if derived is not None:
             batches.added, batches.renamed = derived.added, derived.renamed(names.more_at)
-            one = chosen.selection
-            filtered = one.filters_events or bool(one.planes or one.lines)
+            selection = chosen.selection
+            filtered = selection.filters_events or bool(selection.planes or selection.lines)
             batches.flows = derived.flow_ends(
                 names.more_at, self._flows, list_selected_ids(chosen) if filtered else None
             )

@@ -101,8 +101,8 @@ def _read_message(path: str, kinds: Sequence[str], max_unpacked: int) -> bytes:
 def number_runs(paths: Sequence[str]) -> tuple[tuple[int, str], ...]:
     """Files of RunMetadata with their steps: the last numbers in their names, if all have different ones, else from 0
     in the order given."""
-    found = [_STEP.findall(Path(path).name.partition(".")[0]) for path in paths]
-    numbers = [int(one[-1]) for one in found if one]
+    matches = [_STEP.findall(Path(path).name.partition(".")[0]) for path in paths]
+    numbers = [int(digits[-1]) for digits in matches if digits]
     steps = numbers if len(set(numbers)) == len(paths) else range(len(paths))
     return tuple(sorted(zip(steps, paths, strict=True)))
 
@@ -124,7 +124,9 @@ def find_graph_files(directory: str, names: Sequence[str]) -> GraphFiles | None:
         return None
     for what, several in (("graphs", graphs), ("logs of ops", logs)):
         if len(several) > 1:
-            text = f"several {what}: {list_few(Path(one).name for one in several)}; choose with fastprof tfprof --graph"
+            text = (
+                f"several {what}: {list_few(Path(path).name for path in several)}; choose with fastprof tfprof --graph"
+            )
             raise UsageError(text, path=show_path(directory))
     return GraphFiles(
         make_absolute(graphs[0]), number_runs([make_absolute(run) for run in runs]), logs[0] if logs else None

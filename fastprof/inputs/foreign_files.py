@@ -142,7 +142,7 @@ def _find_other_format(head: bytes, *, named_json: bool = False) -> str | None:
         text = codecs.getincrementaldecoder("utf-8-sig")().decode(head)  # the end may be half a character
     except UnicodeDecodeError:
         return None
-    if any(one < " " and one not in "\t\r\n\f" for one in text) or "\x7f" in text:
+    if any(char < " " and char not in "\t\r\n\f" for char in text) or "\x7f" in text:
         return None
     start = text.lstrip()
     plain = _PLAIN if len(start) >= (1 if named_json else _LEAST_TEXT) else None
@@ -152,9 +152,9 @@ def _find_other_format(head: bytes, *, named_json: bool = False) -> str | None:
 def refuse_other_protobuf(head: bytes, path: str) -> None:
     """Raises CaptureError for an HloProto, a trace of Perfetto and a profile of pprof, which would be read as planes
     that hold nothing known."""
-    found = _PROGRAM if _begins_with_text(head, 1) else _find_protobuf_format(head)
-    if found is not None:
-        raise CaptureError(f"{_REFUSED} but {found}", path=path, offset=0, salvageable=False)
+    form = _PROGRAM if _begins_with_text(head, 1) else _find_protobuf_format(head)
+    if form is not None:
+        raise CaptureError(f"{_REFUSED} but {form}", path=path, offset=0, salvageable=False)
 
 
 _OF_PACKETS = frozenset(((8, 0), (10, 0), (50, 2)))

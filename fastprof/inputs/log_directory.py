@@ -376,7 +376,7 @@ def sort_newest_first(runs: Iterable[CaptureDirectory], since: tuple[float, ...]
     """``since``: year, month, … of the oldest, in local time. Of runs of one time the last by name, and by number in
     it: iteration_20 is newer than iteration_3."""
     moments = [(_find_capture_time(place), (_DIGITS.sub(_pad_digits, place.name), place.name), place) for place in runs]
-    return [place for moment, _, place in sorted(moments, key=lambda one: one[:2], reverse=True) if moment >= since]
+    return [place for moment, _, place in sorted(moments, key=lambda entry: entry[:2], reverse=True) if moment >= since]
 
 
 def _pad_digits(digits: re.Match[str]) -> str:

@@ -358,8 +358,8 @@ def _read_field(tokens: _Tokens, stack: list[_Open], name: bytes) -> None:
         values = []
         while (value := tokens.take()) not in (b"]", b""):
             values += [value] if value != b"," else []
-    for one in values:
-        scalar = _encode_scalar(tokens, one, kind)
+    for word in values:
+        scalar = _encode_scalar(tokens, word, kind)
         if number and scalar is not None:
             stack[-1].parts.append(_encode_fixed(number, scalar) if isinstance(kind, float) else put(number, scalar))
 
@@ -373,10 +373,10 @@ def _encode_fixed(number: int, scalar: int | bytes) -> bytes:
 def _encode_scalar(tokens: _Tokens, value: bytes, kind: TextKind) -> int | bytes | None:
     """None: the field is of another kind, or not of 64 bits."""
     if value[:1] in (b'"', b"'"):
-        found = _unescape(value)
+        text = _unescape(value)
         while tokens.next()[:1] in (b'"', b"'"):
-            found += _unescape(tokens.take())
-        return found if isinstance(kind, str) else None
+            text += _unescape(tokens.take())
+        return text if isinstance(kind, str) else None
     if not value or value[:1] in b"{}<>[]:,;":
         raise BadMessageError("a field has no value", tokens.at)
     if isinstance(kind, float):
@@ -406,10 +406,10 @@ def _encode_float(value: bytes, kind: float) -> bytes | None:
 
 def _unescape(quoted: bytes) -> bytes:
     def of(match: re.Match[bytes]) -> bytes:
-        found = match[1]
-        if found[:1].isdigit():
-            return bytes([int(found, 8) & 255])
-        return bytes([int(found[1:], 16)]) if found[:1] == b"x" and len(found) > 1 else _LETTERS.get(found, found)
+        number = match[1]
+        if number[:1].isdigit():
+            return bytes([int(number, 8) & 255])
+        return bytes([int(number[1:], 16)]) if number[:1] == b"x" and len(number) > 1 else _LETTERS.get(number, number)
 
     return _ESCAPE.sub(of, quoted[1:-1])
 
@@ -442,6 +442,6 @@ class _Tokens:
         return self._token
 
     def take(self) -> bytes:
-        found = self.next()
+        token = self.next()
         self._token = None
-        return found
+        return token

@@ -67,10 +67,10 @@ class MessageColumns:
 
     def spans(self, number: int) -> ByteSpans:
         """The last value of a text, bytes or message field of each message."""
-        found = ByteSpans(np.zeros(self.count, np.int64), np.full(self.count, -1, np.int64))
+        spans = ByteSpans(np.zeros(self.count, np.int64), np.full(self.count, -1, np.int64))
         every = self.each(number)
-        found.offset[every.owner], found.length[every.owner] = every.at
-        return found
+        spans.offset[every.owner], spans.length[every.owner] = every.at
+        return spans
 
     def values(self, number: int) -> tuple[Int64s, UInt64s, Int64s]:
         """All values of a field, in order: their messages; what they are, or offsets of bytes; and lengths of bytes,
@@ -121,8 +121,8 @@ class MessageRows:
 
     def integers(self, number: int = 1) -> Int64s:
         """``number``: not needed where rows are numbers."""
-        found: Int64s = self._rows[:, 1 + self._wanted.integers.index(number)]
-        return found
+        column: Int64s = self._rows[:, 1 + self._wanted.integers.index(number)]
+        return column
 
     def spans(self, number: int = 1) -> ByteSpans:
         """``number``: not needed where rows are texts."""
@@ -131,9 +131,9 @@ class MessageRows:
 
     def last(self, parents: int) -> Int64s:
         """The last row of each of the rows around these; -1: it has none."""
-        found = np.full(parents, -1, np.int64)
-        found[self.parent] = np.arange(len(self))
-        return found
+        rows = np.full(parents, -1, np.int64)
+        rows[self.parent] = np.arange(len(self))
+        return rows
 
 
 _NUMBER, _TEXT = WantedFields((1,)), WantedFields(texts=(1,))
@@ -148,9 +148,9 @@ def read_tables(data: Buffer, at: ByteSpans, wanted: WantedFields, doing: str) -
         number = len(kinds)
         kinds.append(kind)
         tables.append(((), (), [], [], []))
-        messages = [(one, add(inner)) for one, inner in kind.messages.items()]
-        numbers = [(one, add(_NUMBER)) for one in kind.numbers]
-        tables[number] = (kind.integers, kind.texts, messages, numbers, [(one, add(_TEXT)) for one in kind.lists])
+        messages = [(field, add(inner)) for field, inner in kind.messages.items()]
+        numbers = [(field, add(_NUMBER)) for field in kind.numbers]
+        tables[number] = (kind.integers, kind.texts, messages, numbers, [(field, add(_TEXT)) for field in kind.lists])
         return number
 
     add(wanted)
@@ -161,7 +161,7 @@ def read_tables(data: Buffer, at: ByteSpans, wanted: WantedFields, doing: str) -
     def rows(number: int) -> MessageRows:
         integers, texts, *inner = tables[number]
         values = np.frombuffer(raw[number], np.int64).reshape(-1, 1 + len(integers) + 2 * len(texts))
-        return MessageRows(kinds[number], values, {one: rows(place) for some in inner for one, place in some})
+        return MessageRows(kinds[number], values, {field: rows(place) for some in inner for field, place in some})
 
     return rows(0)
 
@@ -189,9 +189,9 @@ def sort_words(words: pa.Array) -> Int64s:
 
 def invert_order(order: Int64s) -> Int64s:
     """Where an order of all numbers below its length has each of them."""
-    found = np.empty(len(order), np.int64)
-    found[order] = np.arange(len(order))
-    return found
+    rows = np.empty(len(order), np.int64)
+    rows[order] = np.arange(len(order))
+    return rows
 
 
 def read_texts(data: Buffer, at: ByteSpans, doing: str) -> DistinctTexts:
@@ -217,11 +217,11 @@ def read_integers(data: Buffer, columns: MessageColumns, number: int, doing: str
     ends, unpacked = span_ints(data, _join_spans(spans), doing)
     counts = np.ones(len(owner), np.int64)
     counts[packed] = np.diff(np.frombuffer(ends, np.int64), prepend=0)
-    found = np.empty(int(counts.sum()), np.int64)
+    content = np.empty(int(counts.sum()), np.int64)
     is_unpacked = np.repeat(packed, counts)
-    found[is_unpacked] = np.frombuffer(unpacked, np.int64)
-    found[~is_unpacked] = value[~packed].view(np.int64)
-    return np.repeat(owner, counts), found
+    content[is_unpacked] = np.frombuffer(unpacked, np.int64)
+    content[~is_unpacked] = value[~packed].view(np.int64)
+    return np.repeat(owner, counts), content
 
 
 def _join_spans(at: ByteSpans) -> UInt64s:

@@ -402,13 +402,13 @@ class Spill:
             return piece
 
     def read(self, piece: SpilledPiece) -> bytes:
-        found = os.pread(self._number, piece.length, piece.offset) if piece.length else b""
-        while len(found) < piece.length:  # a read may give less than is there, as above 2 GiB
-            more = os.pread(self._number, piece.length - len(found), piece.offset + len(found))
+        content = os.pread(self._number, piece.length, piece.offset) if piece.length else b""
+        while len(content) < piece.length:  # a read may give less than is there, as above 2 GiB
+            more = os.pread(self._number, piece.length - len(content), piece.offset + len(content))
             if not more:
                 raise UnreadableError("a temporary file became shorter while it was in use")
-            found += more
-        return found
+            content += more
+        return content
 
     def mapped(self, piece: SpilledPiece) -> memoryview:
         """The bytes, in memory only while they are looked at."""

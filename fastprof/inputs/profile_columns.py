@@ -160,16 +160,16 @@ class ProfileColumns:
         last = sort_by_key(np.zeros(len(ids), np.int64), ids)
         last.sort()
         ids, messages = ids[last], messages.taken(last)
-        found = read_texts(
+        texts = read_texts(
             data, _fill_absent(read_tables(data, messages, WantedFields(texts=(NAME,)), DOING).spans(NAME)), DOING
         )
-        before = np.maximum.accumulate(np.append(-1, found.number))[:-1]
-        first = np.flatnonzero(found.number > before)
-        order = sort_words(found.words)
-        self.names = found.words.take(order)
+        before = np.maximum.accumulate(np.append(-1, texts.number))[:-1]
+        first = np.flatnonzero(texts.number > before)
+        order = sort_words(texts.words)
+        self.names = texts.words.take(order)
         self._at = messages.taken(first[order])
         by_id = np.argsort(ids, kind="stable")
-        self._ids, self._row_of_id = ids[by_id], invert_order(order)[found.number][by_id]
+        self._ids, self._row_of_id = ids[by_id], invert_order(order)[texts.number][by_id]
 
     def __len__(self) -> int:
         return len(self._at.offset)
@@ -178,8 +178,8 @@ class ProfileColumns:
         """Raise CaptureError if any column does not decode."""
         for name in ("executions", "types", "inputs", "outputs", "input_shapes", "output_shapes", "attrs", "frames"):
             getattr(self, name)
-        for one in (self.allocations, self.run_devices, self.memory, self.output_memory):
-            assert one is not None
+        for column in (self.allocations, self.run_devices, self.memory, self.output_memory):
+            assert column is not None
 
     # ---- of the profile
 
@@ -233,9 +233,9 @@ class ProfileColumns:
         return self._distinct(every.parent, every.spans())
 
     def _distinct(self, owner: Int64s, at: ByteSpans) -> OwnedLists:
-        found = read_texts(self.data, at, DOING)
-        order = sort_by_key(owner, found.rank()[found.number])
-        return OwnedLists(owner[order], DistinctTexts(found.number[order], found.words))
+        texts = read_texts(self.data, at, DOING)
+        order = sort_by_key(owner, texts.rank()[texts.number])
+        return OwnedLists(owner[order], DistinctTexts(texts.number[order], texts.words))
 
     # ---- the graph
 
@@ -351,8 +351,8 @@ class ProfileColumns:
         known = ids[places_] == wanted if len(ids) else np.zeros(len(wanted), bool)
         if not known.all():
             self.lost["texts of code"] = self.lost.get("texts of code", 0) + int((~known).sum())
-        found = at.taken(places_) if len(ids) else ByteSpans(wanted * 0, wanted * 0)
-        return read_texts(self.data, ByteSpans(found.offset, np.where(known, found.length, -1)), DOING)
+        spans = at.taken(places_) if len(ids) else ByteSpans(wanted * 0, wanted * 0)
+        return read_texts(self.data, ByteSpans(spans.offset, np.where(known, spans.length, -1)), DOING)
 
     # ---- runs
 
@@ -404,17 +404,17 @@ class ProfileColumns:
     @cached_property
     def _executions(self) -> tuple[NodeExecutions, DistinctTexts]:
         node, step, _, run_of_row = self._runs
-        found = [self._ran.rows_of[VALUE].rows_of[number] for number in (CPU_EXECS, ACCELERATOR_EXECS)]
-        run = np.concatenate([run_of_row[one.parent] for one in found])
-        at = ByteSpans(*(np.concatenate([one.spans(KEY)[place] for one in found]) for place in (0, 1)))
+        parts = [self._ran.rows_of[VALUE].rows_of[number] for number in (CPU_EXECS, ACCELERATOR_EXECS)]
+        run = np.concatenate([run_of_row[part.parent] for part in parts])
+        at = ByteSpans(*(np.concatenate([part.spans(KEY)[place] for part in parts]) for place in (0, 1)))
         device = read_texts(self.data, _fill_absent(at), DOING)
-        is_accelerator = np.repeat([False, True], [len(one) for one in found])
+        is_accelerator = np.repeat([False, True], [len(part) for part in parts])
         known = np.flatnonzero(run >= 0)
         order = known[sort_by_key(run[known], (2 * device.rank()[device.number] + is_accelerator)[known])]
         place = np.full(len(run), -1, np.int64)
         place[order] = np.arange(len(order))
-        cpu, accelerator = (_split_times(one) for one in found)
-        entry = np.concatenate([cpu[0], len(found[0]) + accelerator[0]])
+        cpu, accelerator = (_split_times(part) for part in parts)
+        entry = np.concatenate([cpu[0], len(parts[0]) + accelerator[0]])
         start, duration = (np.concatenate([cpu[at], accelerator[at]]) for at in (1, 2))
         rows = _sort_rows(place[entry])
         entry = entry[rows]
@@ -497,6 +497,6 @@ def _get_nth(values: Int64s, ends: Int64s, place: int) -> Int64s:
     """The value at a place of each range; 0: it is shorter."""
     at = ends[:-1] + place
     there = at < ends[1:]
-    found = np.zeros(len(at), np.int64)
-    found[there] = values[at[there]]
-    return found
+    totals = np.zeros(len(at), np.int64)
+    totals[there] = values[at[there]]
+    return totals

@@ -182,12 +182,12 @@ class ProfileModel:
             self.texts.setdefault(key, value)
         columns = MessageColumns(data, top.each(1).at, _LOG)
         names, codes = decode_texts(data, columns.spans(1)), columns.spans(4)
-        found = [self.nodes.get(name) for name in names]
+        nodes = [self.nodes.get(name) for name in names]
         every = columns.each(3)
         for owner, text in zip(every.owner.tolist(), decode_texts(data, every.at), strict=True):
-            if (node := found[owner]) is not None:
+            if (node := nodes[owner]) is not None:
                 node.types.add(text)
-        rows = zip(found, columns.integers(2).tolist(), codes.length.tolist(), _get_bytes(data, codes), strict=True)
+        rows = zip(nodes, columns.integers(2).tolist(), codes.length.tolist(), _get_bytes(data, codes), strict=True)
         for node, float_ops, size, code in rows:
             if node is None:
                 continue
@@ -498,8 +498,8 @@ def _cut_plane(data: Buffer, number: int) -> Iterator[bytes]:
     size = len(plane) + len(head) + len(entry) + inner
     yield encode_varint(1 << 3 | 2) + encode_varint(size) + plane + head + entry + metadata
     view = memoryview(data)
-    for number, one in enumerate(heads):
-        yield one
+    for number, head_of_piece in enumerate(heads):
+        yield head_of_piece
         yield bytes(view[number * _PIECE : (number + 1) * _PIECE])
 
 

@@ -179,12 +179,12 @@ def find_other_run(path: str, fault: str | None) -> tuple[str, int, str] | None:
     """Of a log directory whose newest run has a fault in the file ``fault``: that run, how many there are, and the next
     newest. None: it lies elsewhere, or there are no others."""
     try:
-        found = list_runs(path)
+        runs = list_runs(path)
     except FastprofError:
         return None
-    if len(found) < 2 or fault is None or Path(found[0].path) not in Path(fault).parents:
+    if len(runs) < 2 or fault is None or Path(runs[0].path) not in Path(fault).parents:
         return None
-    return found[0].name, len(found), found[1].name
+    return runs[0].name, len(runs), runs[1].name
 
 
 def _resolve_item(item: object, run: str | None) -> list[Session]:

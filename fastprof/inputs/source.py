@@ -235,11 +235,11 @@ class GzipMembers:
 
     def _to_the_damage(self, stream: zlib._Decompress) -> bytes:
         """A call that fails gives nothing, so the piece with the damage is inflated again, byte by byte."""
-        found = bytearray()
+        inflated = bytearray()
         with suppress(zlib.error):
             for at in range(len(self._left)):
-                found += stream.decompress(self._left[at : at + 1])
-        return bytes(found)
+                inflated += stream.decompress(self._left[at : at + 1])
+        return bytes(inflated)
 
     def _peek(self, size: int) -> bytes:
         while len(self._left) < size and (more := self._read(_PIECE)):
@@ -292,14 +292,14 @@ class CaptureSource:
         assert self.stored is not None
         descriptor = self.stored.begin()
         try:
-            found = b"".join(_read_at(descriptor, *place) for place in self.stored.places(offset, length))
+            content = b"".join(_read_at(descriptor, *place) for place in self.stored.places(offset, length))
         except OSError as error:
             raise UnreadableError(f"reading failed: {error.strerror or error}", path=self.path) from error
         finally:
             self.stored.end()
-        if len(found) != length:
+        if len(content) != length:
             raise ChangedError("the file changed while it was being read; load it again", path=self.path)
-        return found
+        return content
 
     def check_unchanged(self) -> None:
         """Raise ChangedError if the file is not what it was when it was loaded."""
@@ -308,10 +308,10 @@ class CaptureSource:
 
 
 def _read_at(descriptor: int, offset: int, length: int) -> bytes:
-    found = os.pread(descriptor, length, offset)
-    while 0 < len(found) < length and (more := os.pread(descriptor, length - len(found), offset + len(found))):
-        found += more
-    return found
+    content = os.pread(descriptor, length, offset)
+    while 0 < len(content) < length and (more := os.pread(descriptor, length - len(content), offset + len(content))):
+        content += more
+    return content
 
 
 Push = Callable[[Any], None]
@@ -520,13 +520,13 @@ def _unpack_zstd(packed: IO[bytes] | _Packed) -> Iterator[bytes]:
 
 def read_beginning(name: str) -> bytes:
     """The first mebibyte of a file, decompressed, or what of it can be read."""
-    found = b""
+    content = b""
     with suppress(OSError, CaptureError, UnreadableError), open(open_descriptor(name), "rb", buffering=0) as stream:  # noqa: PTH123
         for chunk in _read_chunks(stream, name, None, 2 * CHUNK):
-            found += chunk
-            if len(found) >= CHUNK:
+            content += chunk
+            if len(content) >= CHUNK:
                 break
-    return found
+    return content
 
 
 def read_entire(name: str, path: str, max_unpacked: int) -> bytes:

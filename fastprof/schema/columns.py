@@ -251,10 +251,10 @@ def multiply_exactly(values: Int64s, times: int, what: str = DURATIONS) -> Int64
     return values * times
 
 
-def add_exactly(one: Int64s, other: Int64s, what: str) -> Int64s:
+def add_exactly(left: Int64s, other: Int64s, what: str) -> Int64s:
     """Add two columns. CaptureError: a sum does not fit 64 bits."""
-    total = one + other
-    if (((one ^ total) & (other ^ total)) < 0).any():
+    total = left + other
+    if (((left ^ total) & (other ^ total)) < 0).any():
         raise CaptureError(f"{what} do not add up in 64 bits")
     return total
 
@@ -286,8 +286,8 @@ def create_empty_spans() -> DisjointSpans:
 
 def merge_spans(start: Int64s, duration: Int64s) -> DisjointSpans:
     """Return the union of spans, as disjoint spans in ascending order."""
-    found = np.frombuffer(spans_union(np.ascontiguousarray(start), np.ascontiguousarray(duration)), np.int64)
-    begin, end = np.ascontiguousarray(found.reshape(-1, 2).T)
+    merged = np.frombuffer(spans_union(np.ascontiguousarray(start), np.ascontiguousarray(duration)), np.int64)
+    begin, end = np.ascontiguousarray(merged.reshape(-1, 2).T)
     return begin, end
 
 
@@ -306,14 +306,14 @@ def subtract_spans(kept: DisjointSpans, taken: DisjointSpans) -> DisjointSpans:
 
 def find_innermost_spans(start: Int64s, duration: Int64s, depth: Int64s, chosen: Bools) -> DisjointSpans:
     """Return the spans in which the innermost nested event is ``chosen``. ``depth``: how many others enclose each."""
-    found = merge_spans(start[chosen & (depth == 0)], duration[chosen & (depth == 0)])
+    merged = merge_spans(start[chosen & (depth == 0)], duration[chosen & (depth == 0)])
     for level in range(1, int(depth.max(initial=0)) + 1):
         here = depth == level
         deeper = merge_spans(start[here & chosen], duration[here & chosen])
-        outer = subtract_spans(found, merge_spans(start[here], duration[here]))
+        outer = subtract_spans(merged, merge_spans(start[here], duration[here]))
         begin, end = (np.concatenate(pair) for pair in zip(outer, deeper, strict=True))
-        found = merge_spans(begin, end - begin)
-    return found
+        merged = merge_spans(begin, end - begin)
+    return merged
 
 
 def contain_any_time(start: Int64s, end: Int64s, times: Int64s) -> Bools:

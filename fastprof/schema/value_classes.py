@@ -27,7 +27,7 @@ def _has_quick_dataclasses(*, slots: bool, frozen: bool = False, eq: bool = True
 def _make_class(cls: type, frozen: bool, eq: bool) -> type:
     if cls.__doc__ is None:
         cls.__doc__ = cls.__name__  # the standard library would write a signature, in a tenth of a millisecond
-    inherits = any(_is_frozen(one) for one in cls.__bases__)
+    inherits = any(_is_frozen(base) for base in cls.__bases__)
     cls = dataclasses.dataclass(init=False, repr=False, eq=False, frozen=inherits, slots=True)(cls)
     flags = vars(cls)["__dataclass_params__"]
     flags.init, flags.repr, flags.eq, flags.frozen = True, True, eq, frozen
@@ -35,11 +35,11 @@ def _make_class(cls: type, frozen: bool, eq: bool) -> type:
     methods: dict[str, Any] = {
         "__init__": _make_init(cls, [field for field in fields if field.init]),
         "__signature__": _OfFields(),
-        "__repr__": _make_repr([one.name for one in fields if one.repr]),
-        "__reduce__": _make_reduce([one.name for one in fields]),
+        "__repr__": _make_repr([field.name for field in fields if field.repr]),
+        "__reduce__": _make_reduce([field.name for field in fields]),
     }
     if eq:
-        values = _make_getter([one.name for one in fields if one.compare])
+        values = _make_getter([field.name for field in fields if field.compare])
         methods |= {"__eq__": _make_eq(values), "__hash__": (lambda self: hash(values(self))) if frozen else None}
     if frozen:
         methods |= {"__setattr__": _refuse_change, "__delattr__": _refuse_change}
@@ -59,7 +59,7 @@ def _make_init(cls: type, fields: Fields) -> Callable[..., None]:
     setters = [getattr(cls, field.name).__set__ for field in fields]
     after = getattr(cls, "__post_init__", None)
     arguments = _bind_arguments(cls, fields)
-    in_order = -1 if any(one.kw_only for one in fields) else len(fields)
+    in_order = -1 if any(field.kw_only for field in fields) else len(fields)
 
     def init(self: Any, *values: Any, **named: Any) -> None:
         given = values if len(values) == in_order and not named else arguments(values, named)
@@ -75,8 +75,8 @@ def _bind_arguments(cls: type, fields: Fields) -> Callable[[Sequence[Any], Mappi
     """Makes a value for each field of what is given and the defaults. TypeError: one is missing, unknown or given
     twice."""
     by_place = [field.name for field in fields if not field.kw_only]
-    defaults = {one.name: one.default for one in fields}
-    factories = [(one.name, one.default_factory) for one in fields if one.default_factory is not MISSING]
+    defaults = {field.name: field.default for field in fields}
+    factories = [(field.name, field.default_factory) for field in fields if field.default_factory is not MISSING]
 
     def arguments(values: Sequence[Any], named: Mapping[str, Any]) -> Iterable[Any]:
         given = {**defaults, **dict(zip(by_place, values, strict=False)), **named}
@@ -129,12 +129,13 @@ class _OfFields:
         from inspect import Parameter, Signature  # few look
 
         kinds = {False: Parameter.POSITIONAL_OR_KEYWORD, True: Parameter.KEYWORD_ONLY}
-        fields = sorted((one for one in dataclasses.fields(cls) if one.init), key=lambda one: bool(one.kw_only))
+        fields = [field for field in dataclasses.fields(cls) if field.init]
+        fields.sort(key=lambda field: bool(field.kw_only))
         defaults = [field.default if field.default_factory is MISSING else field.default_factory for field in fields]
         return Signature([
-            Parameter(one.name, kinds[bool(one.kw_only)], annotation=one.type,
+            Parameter(field.name, kinds[bool(field.kw_only)], annotation=field.type,
                       default=Parameter.empty if default is MISSING else default)
-            for one, default in zip(fields, defaults, strict=True)
+            for field, default in zip(fields, defaults, strict=True)
         ])  # fmt: skip
 
 

@@ -56,7 +56,7 @@ class Rows:
         of a Dataset of files that nobody opens."""
         if condition is None:
             return list(pieces)
-        fragments = [FORMAT.make_fragment(name, _UNOPENED, one) for name, one in pieces.items()]
+        fragments = [FORMAT.make_fragment(name, _UNOPENED, condition_of) for name, condition_of in pieces.items()]
         every = ds.FileSystemDataset(fragments, self.schema, FORMAT, _UNOPENED)
         return [fragment.path for fragment in every.get_fragments(filter=condition)]
 
@@ -175,15 +175,15 @@ class _LineRows(_RowsOfSession):
 
     def _times_of(self, lines: Int64s) -> Pieces:
         """Between which times the events of a line begin; nothing of lines with events that have no start."""
-        found = {line: ds.scalar(True) for line in lines.tolist()}
+        bounds = {line: ds.scalar(True) for line in lines.tolist()}
         if "start_ps" in self.schema.names:
             self._index.ensure(records.EVENTS, Wanted(self._index, self._listed(lines)).pieces())
             start = ds.field("start_ps")
             for part in self._index.captures:
                 for line, (first, last) in _find_start_bounds(part).items():
-                    if line in found:
-                        found[line] = (start >= first) & (start <= last)
-        return {str(line): one for line, one in found.items()}
+                    if line in bounds:
+                        bounds[line] = (start >= first) & (start <= last)
+        return {str(line): times for line, times in bounds.items()}
 
 
 def _find_start_bounds(part: CaptureIndex) -> dict[int, tuple[int, int]]:
@@ -194,15 +194,15 @@ def _find_start_bounds(part: CaptureIndex) -> dict[int, tuple[int, int]]:
     rows = zip(*(column.tolist() for column in (
         piece["line_id"], piece["base_ps"], segments["min_start"], segments["max_start"], lacking
     )), strict=True)  # fmt: skip
-    found: dict[int, tuple[int, int]] = {}
+    bounds: dict[int, tuple[int, int]] = {}
     unknown = set()
     for line, base, low, high, lacks in rows:
         first, last = base + low, base + high
         if lacks or first < -(2**63) or last >= 2**63:
             unknown.add(line)
-        known = found.get(line, (first, last))
-        found[line] = min(known[0], first), max(known[1], last)
-    return {line: times for line, times in found.items() if line not in unknown}
+        known = bounds.get(line, (first, last))
+        bounds[line] = min(known[0], first), max(known[1], last)
+    return {line: times for line, times in bounds.items() if line not in unknown}
 
 
 class _EventRows(_LineRows):

@@ -87,7 +87,7 @@ class Slices:
         code_of = pc.index_in(pa.array(part.texts, pa.string()), self._names.dictionary).fill_null(-1)
         codes = np.append(np.asarray(code_of, np.int64), -1)[part.ends["name"]]
         used, place = number_values(part.ends["line"])
-        line_ids = np.array([self.line_id(*part.lines[one].tolist()) for one in used.tolist()], np.int32)
+        line_ids = np.array([self.line_id(*part.lines[number].tolist()) for number in used.tolist()], np.int32)
         wanted_line = line_ids[place.reshape(-1)]
         keys = [
             np.append(own, other)
@@ -100,9 +100,9 @@ class Slices:
         order = np.lexsort((is_wanted, *keys))
         is_first = np.append(True, np.logical_or.reduce([np.diff(key[order]) != 0 for key in keys]))[: len(order)]
         first = order[is_first][np.cumsum(is_first) - 1]
-        found = np.append(event_id, np.full(len(ps), -1, np.int64))
+        rows = np.append(event_id, np.full(len(ps), -1, np.int64))
         event = np.empty(len(order), np.int64)
-        event[order] = found[first]
+        event[order] = rows[first]
         return event[len(event_id) :], wanted_line
 
 
@@ -173,15 +173,15 @@ def _find_last_reaching(levels: list[Int64s], before: Int64s, least: Int64s) -> 
     Up, until a block on the left has such a value; then down in it, to the right half if that has one.
     """
     at = before.astype(np.int64)
-    block, found = np.full(len(at), -1, np.int64), np.full(len(at), -1, np.int64)
+    block, row = np.full(len(at), -1, np.int64), np.full(len(at), -1, np.int64)
     for level, values in enumerate(levels):
-        is_odd = (at % 2 == 1) & (found < 0)
+        is_odd = (at % 2 == 1) & (row < 0)
         left = np.where(is_odd, at - 1, 0)
         reaches = is_odd & (values[left] >= least) if len(values) else np.zeros(len(at), bool)
-        block[reaches], found[reaches] = left[reaches], level
+        block[reaches], row[reaches] = left[reaches], level
         at = at // 2
     for level in range(len(levels) - 2, -1, -1):
-        inside = np.flatnonzero(found > level)
+        inside = np.flatnonzero(row > level)
         right = np.minimum(2 * block[inside] + 1, len(levels[level]) - 1)
         block[inside] = np.where(levels[level][right] >= least[inside], right, 2 * block[inside])
     return block
@@ -250,7 +250,7 @@ def read_capture_flows(part: CaptureIndex, log: ImportLog) -> list[FlowRecords]:
 def make_arrows(index: Index, number: int, parts: list[FlowRecords], first: int) -> list[Arrows]:
     """The arrows of capture ``number``, with a row of import_log for what has none. ``first``: number of its first end
     among those of the session."""
-    found: list[Arrows] = []
+    joined: list[Arrows] = []
     unmatched = 0
     of_events = [np.isin(part.ends["phase"], (IN, OUT, BOTH)) for part in parts]
     slices = Slices(index, number, named=any(rows.any() for rows in of_events)) if parts else None
@@ -259,13 +259,13 @@ def make_arrows(index: Index, number: int, parts: list[FlowRecords], first: int)
         for rows, match in ((np.flatnonzero(~is_event), _match_ends), (np.flatnonzero(is_event), _link_slices)):
             if len(rows):
                 arrows, alone = match(replace(part, ends=part.ends[rows]), slices, first + rows)
-                found.append(arrows)
+                joined.append(arrows)
                 unmatched += alone
         first += len(part.ends)
     if unmatched:
         text = "ends of flows have no other end, or flows begin at no event: they are not in the table flows"
         index.log.add("info", "unmatched_flow", text, index.captures[number].capture.path, unmatched)
-    return found
+    return joined
 
 
 def _convert_times(ends: Records, zero_ns: int) -> tuple[Int64s, Chosen]:
@@ -365,7 +365,7 @@ def _encode_values(values: list[str], at: npt.NDArray[Any]) -> pa.DictionaryArra
     """``values[at[i]]`` in row i, -1: null; each text once, with indices as narrow as fit."""
     used, place = number_values(at[at >= 0])
     distinct: dict[str, int] = {}
-    number = np.array([distinct.setdefault(values[one], len(distinct)) for one in used.tolist()], np.int64)
+    number = np.array([distinct.setdefault(values[value], len(distinct)) for value in used.tolist()], np.int64)
     rows = np.zeros(len(at), get_index_dtype(len(distinct)))
     rows[at >= 0] = number[place.reshape(-1)] if len(number) else 0
     return pa.DictionaryArray.from_arrays(pa.array(rows, mask=at < 0), pa.array(list(distinct), pa.string()))

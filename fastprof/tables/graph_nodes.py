@@ -152,9 +152,9 @@ class _Columns:
         self.coded["kind"].add([part.kind] * count)
         self.coded["function"].add([nodes.function or None] * count)
         self.coded["op"].add(nodes.op)
-        self.coded["device"].add(one or None for one in nodes.device)
-        self.coded["dtype"].add(one.get("dtype") for one in attrs)
-        self.coded["shape"].add(one.get("shape") for one in attrs)
+        self.coded["device"].add(device or None for device in nodes.device)
+        self.coded["dtype"].add(attributes.get("dtype") for attributes in attrs)
+        self.coded["shape"].add(attributes.get("shape") for attributes in attrs)
         shapes = [split_shapes(attr["_output_shapes"]) if "_output_shapes" in attr else None for attr in attrs]
         self._part("graph", np.full(count, part.number, np.int64))
         self._part("node", nodes.name)
@@ -179,6 +179,6 @@ class _Columns:
 def _make_maps(attrs: list[dict[str, str]]) -> pa.Array:
     offsets = np.zeros(len(attrs) + 1, np.int32)
     np.cumsum([len(attr) for attr in attrs], out=offsets[1:])
-    keys = pa.array([key for one in attrs for key in one], pa.string())
-    values = pa.array([value for one in attrs for value in one.values()], pa.string())
+    keys = pa.array([key for attributes in attrs for key in attributes], pa.string())
+    values = pa.array([value for attributes in attrs for value in attributes.values()], pa.string())
     return pa.MapArray.from_arrays(pa.array(offsets), keys, values)

@@ -65,14 +65,14 @@ def align_clocks(clock: HostClocks, hosts: Sequence[str], offsets: Offsets) -> H
     """The clock of ``hosts``, but those with an offset are put where their references are; the first is at 0."""
     place = {host: number for number, host in enumerate(hosts)}
     moved = list(clock.offsets_ps)
-    for host, one in offsets.items():
-        if host in place and one.reference in place:
-            moved[place[host]] = clock.offsets_ps[place[one.reference]] + one.offset_ps
+    for host, offset in offsets.items():
+        if host in place and offset.reference in place:
+            moved[place[host]] = clock.offsets_ps[place[offset.reference]] + offset.offset_ps
     early_ns = -(
         min(moved, default=0) // _PS_IN_NS
     )  # start of the earliest, in nanoseconds so that it has a time of day
     start = None if clock.start_unix_ns is None else clock.start_unix_ns - early_ns
-    return HostClocks([one + early_ns * _PS_IN_NS for one in moved], start, clock.apart)
+    return HostClocks([offset + early_ns * _PS_IN_NS for offset in moved], start, clock.apart)
 
 
 def make_host_clocks(starts_unix_ns: Sequence[int | None]) -> HostClocks:

@@ -319,12 +319,12 @@ class HostEvents:
     def categories(self) -> list[str]:
         """By row of metadata its category in lower case, as traces of Chrome's form record it, else ""; one more at the
         end, for -1."""
-        found = [""] * len(self.names)
+        texts = [""] * len(self.names)
         if CATEGORY in self._source.metadata_numbers:
             stat = self.meta_stat(CATEGORY).of_kinds(_TEXTS)
             for row, text in zip(stat.rows.tolist(), self.all_texts(stat.value), strict=True):
-                found[row] = text.lower()
-        return found
+                texts[row] = text.lower()
+        return texts
 
     def meta_bytes(self, name: str, rows: Iterable[int]) -> dict[int, bytes]:
         """A stat of event metadata of kind bytes, by row of metadata; of these rows, those that have it."""

@@ -129,13 +129,13 @@ def _find_long_names(events: HostEvents, rows: Int32s) -> Int64s:
 def _find_programs(events: HostEvents, rows: Int32s) -> Int64s:
     """The id of the program of each event: its own, or that of what runs when it begins; 0: unknown."""
     own = events.stat(_PROGRAM).of_kinds(_INTEGERS).at(rows)
-    found = np.where(own.kind != records.NONE, own.value, 0)
+    values = np.where(own.kind != records.NONE, own.value, 0)
     for plane in events.planes:
         mine = find_rows_within(rows, plane.first, plane.last)
         for line in plane.lines:
             if line.name in _MODULE_LINES and line.last > line.first:
-                found[mine] = np.where(found[mine] == 0, _find_modules_around(events, line, rows[mine]), found[mine])
-    return found
+                values[mine] = np.where(values[mine] == 0, _find_modules_around(events, line, rows[mine]), values[mine])
+    return values
 
 
 def _find_modules_around(events: HostEvents, line: Line, rows: Int32s) -> Int64s:
@@ -150,8 +150,8 @@ def _find_modules_around(events: HostEvents, line: Line, rows: Int32s) -> Int64s
     module[order] = np.where(parent >= 0, order[parent], -1)
     place = module[line.last - line.first :][number.reshape(-1)]
     ids = [_ID.search(events.names[meta]) for meta in events.meta[line.first : line.last].tolist()]
-    numbers = [int(one[1]) if one else 0 for one in ids]
-    known = np.array([one if one <= _LARGEST_ID else 0 for one in numbers], np.uint64).view(np.int64)
+    numbers = [int(match[1]) if match else 0 for match in ids]
+    known = np.array([number if number <= _LARGEST_ID else 0 for number in numbers], np.uint64).view(np.int64)
     return np.where(place >= 0, known[place], 0)
 
 
@@ -201,11 +201,11 @@ def link_launches(events: HostEvents, external_ids: Callable[[], list[Stat]]) ->
 
 def is_of_category(events: HostEvents, categories: frozenset[str]) -> Bools:
     """By row of event metadata, whether the category is one of these; the last is that of events without any."""
-    endings = tuple(one for one in categories if one.startswith("_"))
+    endings = tuple(category for category in categories if category.startswith("_"))
     wanted = {category for category in set(events.categories) if category in categories or category.endswith(endings)}
     if not wanted:
         return np.zeros(len(events.categories), bool)
-    return np.array([one in wanted for one in events.categories], bool)
+    return np.array([category in wanted for category in events.categories], bool)
 
 
 def _find_without_call(events: HostEvents) -> Int64s:
@@ -255,7 +255,7 @@ def _find_by_ids(events: HostEvents, rows: Int64s, correlations: Int64s, stats: 
     have = np.flatnonzero(host & (ids > 0))
     with_id = _Ids(have, ids[have])
     wanted = _Ids(rows, ids[rows])
-    is_call, is_op = (is_of_category(events, one)[events.meta[have]] for one in (CALLS, _OPS))
+    is_call, is_op = (is_of_category(events, category)[events.meta[have]] for category in (CALLS, _OPS))
     starts = np.array([any(part in name.lower() for part in _STARTS) for name in events.names], bool)
     repeats = (correlations > 0).any() and bool((wanted.ids == correlations)[correlations > 0].all())
     launcher = np.full(len(rows), -1, np.int64)
@@ -276,9 +276,9 @@ def _match_launchers(events: HostEvents, wanted: _Ids, launchers: _Ids) -> Int64
     nth[by_time] = np.arange(len(by_time)) - first
     low, high = (np.searchsorted(ids, wanted.ids, side) for side in ("left", "right"))
     known = (high > low) & (wanted.ids > 0)
-    found = np.full(len(nth), -1, np.int64)
-    found[known] = rows[np.minimum(low + nth, high - 1)[known]]
-    return found
+    matched = np.full(len(nth), -1, np.int64)
+    matched[known] = rows[np.minimum(low + nth, high - 1)[known]]
+    return matched
 
 
 def _correlate_rows(events: HostEvents, rows: Int64s, calls: Int64s) -> None:

@@ -43,9 +43,9 @@ class Stored(Generic[T]):
     @classmethod
     def at(cls, files: tuple[Spill, ...], piece: SpilledPiece, size: int) -> Stored[T]:
         """What is in the first of the files already. ``size``: before it was compressed."""
-        one = cls.__new__(cls)
-        one._files, one._piece, one._size = files, piece, size
-        return one
+        value = cls.__new__(cls)
+        value._files, value._piece, value._size = files, piece, size
+        return value
 
     @classmethod
     def of_bytes(cls, packed: bytes, size: int) -> Stored[T]:
@@ -224,9 +224,9 @@ class _Shelf:
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._forget)
 
-    def newest(self, one: SetAside[Any]) -> None:
+    def newest(self, value: SetAside[Any]) -> None:
         with self._lock:
-            last, self._last = None if self._last is None else self._last(), weakref.ref(one)
+            last, self._last = None if self._last is None else self._last(), weakref.ref(value)
         if last is not None:
             last.set_aside()
 

@@ -31,8 +31,8 @@ def unite_needs(needs: Sequence[Needs]) -> Needs:
     """What all of them read together."""
     everywhere = any(not need.planes for need in needs)
     return Needs(
-        () if everywhere else tuple(dict.fromkeys(p for one in needs for p in one.planes)),
-        tuple(dict.fromkeys(s for one in needs for s in one.stats)),
-        tuple(dict.fromkeys(s for one in needs for s in one.metadata_stats)),
-        tuple(dict.fromkeys(s for one in needs for s in one.stats_with_gpus)),
+        () if everywhere else tuple(dict.fromkeys(p for need in needs for p in need.planes)),
+        tuple(dict.fromkeys(s for need in needs for s in need.stats)),
+        tuple(dict.fromkeys(s for need in needs for s in need.metadata_stats)),
+        tuple(dict.fromkeys(s for need in needs for s in need.stats_with_gpus)),
     )

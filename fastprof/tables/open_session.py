@@ -125,7 +125,7 @@ class OpenSession:
         with self._reading_flows:
             if self._arrows is None:
                 parts = [read_capture_flows(part, self.log) for part in self.index.captures]
-                self._flow_ends = [sum(len(one.ends) for one in part) for part in parts]
+                self._flow_ends = [sum(len(flows.ends) for flows in part) for part in parts]
                 before = accumulate(self._flow_ends, initial=0)
                 self._arrows = [
                     make_arrows(self.index, number, part, first)

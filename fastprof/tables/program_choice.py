@@ -31,9 +31,9 @@ _MOST_NAMED = 8
 
 def match_programs(listed: Sequence[Listed], requested: str) -> list[Listed]:
     """The programs of a title, ``jit_f(12)``; else of an id; else of a name, ``jit_f``."""
-    by_title = [one for one in listed if one[1] == requested]
-    by_id = [one for one in listed if requested in (str(one[0]), str(one[0] % 2**64))]
-    return by_title or by_id or [one for one in listed if one[1].rpartition("(")[0] == requested]
+    by_title = [entry for entry in listed if entry[1] == requested]
+    by_id = [entry for entry in listed if requested in (str(entry[0]), str(entry[0] % 2**64))]
+    return by_title or by_id or [entry for entry in listed if entry[1].rpartition("(")[0] == requested]
 
 
 def find_named_programs(listed: Sequence[Listed], requested: str, none: str = _NO_PROGRAMS) -> list[Listed]:
@@ -100,7 +100,7 @@ def choose_program(tables: TableSet, requested: str | int) -> Chosen:
     matches = find_named_programs([(program.id, program.title) for _, program in programs], str(requested))
     same_id = [(host, program) for host, program in programs if (program.id, program.title) in matches]
     host, program = same_id[0]
-    others = dict.fromkeys(name for name, one in same_id if not program.is_same(one))
+    others = dict.fromkeys(name for name, listed in same_id if not program.is_same(listed))
     return Chosen(host, program, program.read(tables.session.log), tuple(others))
 
 

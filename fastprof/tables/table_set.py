@@ -48,7 +48,7 @@ NESTING: Final = TableSchema("nesting", "an event and its place among the events
 ), derived=True)  # fmt: skip
 
 TABLES: Final = (
-    CAPTURE_TABLES | PROGRAM_TABLES | TFPROF_TABLES | {one.name: one for one in (NESTING, FLOWS, GRAPH_NODES)}
+    CAPTURE_TABLES | PROGRAM_TABLES | TFPROF_TABLES | {table.name: table for table in (NESTING, FLOWS, GRAPH_NODES)}
 )
 
 BATCH_ROWS = 1 << 18
@@ -198,7 +198,7 @@ class TableSet(Mapping[str, pa.Table]):
         if clashes or len(set(chosen)) < len(chosen):
             raise UsageError(f"a column is requested twice: {clashes[0] if clashes else chosen}")
         for name in stats:
-            _check_declared(name, [one.session.index.names.stats for one in (self, *others)])
+            _check_declared(name, [tables.session.index.names.stats for tables in (self, *others)])
         return Request(chosen, (), tuple(stats))
 
     # ---- the other tables
@@ -287,8 +287,8 @@ class TableSet(Mapping[str, pa.Table]):
         if hosts and (self.selection.filters_events or self.selection.planes or self.selection.lines):
             selected = get_int64s(self.decode(Request(("event_id",))).events["event_id"])
             hosts = [
-                (host, one.chosen(np.isin(one.from_event_id, selected) | np.isin(one.to_event_id, selected)))
-                for host, one in hosts
+                (host, events.chosen(np.isin(events.from_event_id, selected) | np.isin(events.to_event_id, selected)))
+                for host, events in hosts
             ]
         return self.table(FLOWS, make_flows_table(hosts))
 

@@ -82,8 +82,8 @@ def merge_metadata(schemas: Sequence[pa.Schema]) -> dict[bytes, bytes] | None:
     known = [schema.metadata for schema in schemas if schema.metadata]
     if not known:
         return None
-    starts = [int(one[_START]) for one in known if one.get(_START)]
-    sources: list[Any] = [source for one in known for source in json.loads(one.get(_SOURCES) or b"[]")]
+    starts = [int(metadata[_START]) for metadata in known if metadata.get(_START)]
+    sources: list[Any] = [source for metadata in known for source in json.loads(metadata.get(_SOURCES) or b"[]")]
     together = dict(known[0])
     if _START in together:
         together[_START] = str(min(starts)).encode() if starts else b""
@@ -185,8 +185,8 @@ class TablesOfRuns(Mapping[str, pa.Table]):
             missing = [name for name in names if name not in self._tables]
             if missing:
                 of_runs = {
-                    run: TableSet(one.session, one.selection).read(*missing)  # so that it is kept once, here
-                    for run, one in self.runs.items()
+                    run: TableSet(of_run.session, of_run.selection).read(*missing)  # so that it is kept once, here
+                    for run, of_run in self.runs.items()
                 }
                 for name in missing:
                     self._tables[name] = self.stacked({run: tables.pop(name) for run, tables in of_runs.items()})
@@ -213,7 +213,7 @@ class TablesOfRuns(Mapping[str, pa.Table]):
         decoders = {run: tables.decoder(request) for run, tables in self.runs.items()}
         decoded = _decode_one_type(decoders)
         table = self.stacked(
-            {run: one.table(EVENTS, decoded[run].events, decoded[run].wide) for run, one in self.runs.items()}
+            {run: tables.table(EVENTS, decoded[run].events, decoded[run].wide) for run, tables in self.runs.items()}
         )
         return table if columns is None else table.select([*columns, *stats])
 

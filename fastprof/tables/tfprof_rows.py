@@ -147,12 +147,12 @@ class _NodeRows(_Rows):
     @property
     def parameters(self) -> Int64s:
         sizes, ends = self._shapes
-        found = np.zeros(len(self), np.int64)
+        products = np.zeros(len(self), np.int64)
         rows = np.flatnonzero(np.diff(ends))
         if len(rows):
             is_known = np.minimum.reduceat(sizes, ends[rows]) >= 0
-            found[rows] = np.where(is_known, np.multiply.reduceat(sizes, ends[rows]), 0)
-        return found
+            products[rows] = np.where(is_known, np.multiply.reduceat(sizes, ends[rows]), 0)
+        return products
 
     @property
     def float_ops(self) -> Int64s:
@@ -201,7 +201,8 @@ class _NodeRows(_Rows):
         frames = self._profile.frames
         at = frames.frame
         file, function, text = (
-            DistinctTexts(one.number[at], one.words).array() for one in (frames.file, frames.function, frames.text)
+            DistinctTexts(texts.number[at], texts.words).array()
+            for texts in (frames.file, frames.function, frames.text)
         )
         line, function_line = (_make_int32(values[at]) for values in (frames.line, frames.function_line))
         values = _make_struct(file=file, line=line, function=function, function_line=function_line, text=text)
@@ -215,8 +216,8 @@ class _NodeRows(_Rows):
     @property
     def _run_times(self) -> dict[str, pa.Array]:
         profile = self._profile
-        found = {"run_count": profiles.RUN_COUNT, "start_us": profiles.START, "end_us": profiles.END}
-        numbers = {name: pa.array(profile.run_integers(number)) for name, number in found.items()}
+        numbers_of = {"run_count": profiles.RUN_COUNT, "start_us": profiles.START, "end_us": profiles.END}
+        numbers = {name: pa.array(profile.run_integers(number)) for name, number in numbers_of.items()}
         return {"step": pa.array(profile.runs[1]), **numbers}
 
     @property

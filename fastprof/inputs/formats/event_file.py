@@ -69,9 +69,9 @@ class EventFileScribe(PlainScribe):
             raise CaptureError(f"reading an event file: {text_}", path=self._path, offset=0)
         planes, runs = StepPlanes(), list[RecordedRun]()
         try:
-            for one in sorted(self._runs.values(), key=lambda run: run.number):
-                runs.append(RecordedRun(one.data, one.at, self._salvage))
-                planes.add(runs[-1].devices, one.number)
+            for event in sorted(self._runs.values(), key=lambda event: event.number):
+                runs.append(RecordedRun(event.data, event.at, self._salvage))
+                planes.add(runs[-1].devices, event.number)
             for run in runs:
                 yield from run.graphs(self._graphs)
             yield from planes.xspace("TensorFlow 1 event file")
@@ -165,6 +165,6 @@ def _is_sound(data: bytes, checksum: bytes) -> bool:
     """Checksums are masked: those of data that hold checksums would be weak."""
     from fastprof._native.riegeli import crc32c
 
-    found = crc32c(data)
-    masked = ((found >> 15 | found << 17) + 0xA282EAD8) & 0xFFFFFFFF
+    sum_ = crc32c(data)
+    masked = ((sum_ >> 15 | sum_ << 17) + 0xA282EAD8) & 0xFFFFFFFF
     return masked == int.from_bytes(checksum, "little")

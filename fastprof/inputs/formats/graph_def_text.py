@@ -66,7 +66,7 @@ class FastNodeText:
             return None
         name, op, inputs, device = match.groups()
         parts = [put(_NAME, name), put(_OP, op)]
-        parts += [put(_INPUT, one) for one in _INPUTS.findall(inputs)]
+        parts += [put(_INPUT, name) for name in _INPUTS.findall(inputs)]
         if device is not None:
             parts.append(put(_DEVICE, device))
         at = match.end()

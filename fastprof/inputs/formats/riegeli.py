@@ -149,19 +149,19 @@ def _read_simple(data: ChunkData, count: int, size: int) -> ChunkRecords:
     lengths = _ChunkReader(_decompress_block(compression, reader.take(reader.varint())))
     at = first = reader.at if compression == _NONE else 0
     values: ChunkData = data if compression == _NONE else _decompress_block(compression, reader.rest())
-    found = []
+    records = []
     for _ in range(count):
         length = lengths.varint()
         if length > len(values) - at:
             raise DamagedChunkError("a length beyond its end")
-        found.append((at, at + length))
+        records.append((at, at + length))
         at += length
     lengths.done()
     if at != len(values):
         raise DamagedChunkError("bytes are left over")
     if at - first != size:
         raise DamagedChunkError(f"{at - first} bytes in place of {size}")
-    return ChunkRecords(values, found)
+    return ChunkRecords(values, records)
 
 
 # ---- transposed
@@ -236,8 +236,8 @@ def _read_nodes(header: _ChunkReader, buffer_count: int) -> tuple[np.ndarray, in
     if first >= count:
         raise DamagedChunkError("a first node that does not exist")
     nodes["tag"], nodes["subtype"] = tags, subtypes
-    nodes["is_implicit"] = [one >= count for one in after]
-    nodes["next"] = [one % count for one in after]
+    nodes["is_implicit"] = [following >= count for following in after]
+    nodes["next"] = [following % count for following in after]
     _refuse_circles(nodes)
     return nodes, first, bool(nodes["is_implicit"][first])
 
@@ -258,8 +258,8 @@ def _refuse_circles(nodes: np.ndarray) -> None:
             at = after[at]
         if implicit[at] and state[at] == 1:
             raise DamagedChunkError("a circle of nodes without transitions")
-        for one in path:
-            state[one] = 2
+        for node in path:
+            state[node] = 2
 
 
 # ---- fields of a record
@@ -271,11 +271,11 @@ class RepeatedParts:
     def __init__(self) -> None:
         self._seen: dict[int, set[bytes]] = {number: set() for number in _REPEATED}
 
-    def left_out(self, found: ChunkRecords, number: int) -> list[tuple[int, int]]:
+    def left_out(self, records: ChunkRecords, number: int) -> list[tuple[int, int]]:
         """A record without the texts that earlier ones had, as ranges."""
-        kept, last = found.ranges[number]
+        kept, last = records.ranges[number]
         parts = []
-        for field, begin, end, value in _split_fields(found.values, kept, last, number):
+        for field, begin, end, value in _split_fields(records.values, kept, last, number):
             seen = self._seen.get(field)
             if seen is None or value is None:
                 continue
@@ -444,11 +444,11 @@ class RiegeliScribe:
         return list(self._ready(last=False))
 
     def push(self, scanned: list[Decoding]) -> list[memoryview]:
-        return [record for one in scanned for record in self._after(one)]
+        return [record for chunk in scanned for record in self._after(chunk)]
 
     def finish(self) -> Iterator[memoryview]:
-        for one in self._ready(last=True):
-            yield from self._after(one)
+        for chunk in self._ready(last=True):
+            yield from self._after(chunk)
         while self._coming:
             yield from self._records(self._coming.popleft())
         for text, (count, offset) in sorted(self._lost.items(), key=lambda lost: lost[1][1]):
@@ -460,27 +460,29 @@ class RiegeliScribe:
 
     # ---- records
 
-    def _after(self, one: Decoding) -> Iterator[memoryview]:
+    def _after(self, chunk: Decoding) -> Iterator[memoryview]:
         """Records of the chunks before, while threads decode this one and the next; of a large one its own, too."""
-        self._coming.append(one)
-        most = 0 if one.is_last or one.size > _MOST_AHEAD else _WORKERS - 1
+        self._coming.append(chunk)
+        most = 0 if chunk.is_last or chunk.size > _MOST_AHEAD else _WORKERS - 1
         while len(self._coming) > most:
             yield from self._records(self._coming.popleft())
 
-    def _records(self, one: Decoding) -> Iterator[memoryview]:
+    def _records(self, chunk: Decoding) -> Iterator[memoryview]:
         try:
-            found = one.records.result()
-            ranges = [kept for number in range(len(found.ranges)) for kept in self._repeated.left_out(found, number)]
+            records = chunk.records.result()
+            ranges = [
+                kept for number in range(len(records.ranges)) for kept in self._repeated.left_out(records, number)
+            ]
         except DamagedRiegeliError as damage:
             refuse_damage(damage, self._path)
         except (DamagedChunkError, MemoryError) as fault:
-            undecodable = DamagedRiegeliError(f"a chunk cannot be decoded: {fault}", one.begin, one.after)
+            undecodable = DamagedRiegeliError(f"a chunk cannot be decoded: {fault}", chunk.begin, chunk.after)
             if not self._salvage:
                 refuse_damage(undecodable, self._path)
             self._lose(undecodable)
             return
-        assert isinstance(found.values, bytes)
-        yield from (memoryview(found.values)[first:end] for first, end in ranges)
+        assert isinstance(records.values, bytes)
+        yield from (memoryview(records.values)[first:end] for first, end in ranges)
 
     # ---- chunks
 
@@ -638,18 +640,18 @@ def _get_data(read: Read, header: ChunkHeader, begin: int) -> _DataInFile | None
     """The data of a chunk, whose hash is right. None: its records do not stand there as they are."""
     from fastprof._native.riegeli import RiegeliHash
 
-    found: list[tuple[int, int]] = []
+    places: list[tuple[int, int]] = []
     hasher = RiegeliHash()
     with closing(_skip_headers(read, header.data, header.end, header.after)) as pieces:
         for at, piece in pieces:
-            if not found and not is_plain(header.kind, bytes(piece[:1])):
+            if not places and not is_plain(header.kind, bytes(piece[:1])):
                 return None
             hasher.add(piece)
-            found.append((at, len(piece)))
+            places.append((at, len(piece)))
     if hasher.value() != header.data_hash:
         raise DamagedRiegeliError("the data of a chunk are damaged", begin, header.after)
     check_kind(header, begin)
-    return _DataInFile(read, found)
+    return _DataInFile(read, places)
 
 
 def _list_chunks(read: Read, size: int) -> Iterator[tuple[int, ChunkHeader]]:
@@ -672,9 +674,9 @@ def _list_places(read: Read, size: int) -> list[tuple[int, int]] | None:
         if data is None:
             return None
         try:
-            found = decode_records(header.kind, data, header.records, header.decoded_size)
-            for number in range(len(found.ranges)):
-                for first, end in repeated.left_out(found, number):
+            records = decode_records(header.kind, data, header.records, header.decoded_size)
+            for number in range(len(records.ranges)):
+                for first, end in repeated.left_out(records, number):
                     places += data.places(first, end)
         except (DamagedChunkError, MemoryError) as fault:
             raise DamagedRiegeliError(f"a chunk cannot be decoded: {fault}", begin, header.after) from None

@@ -94,8 +94,8 @@ class RecordedRun:
 
     def graphs(self, planes: GraphPlanes) -> Iterator[bytes]:
         """The graphs that it recorded, as planes of an XSpace."""
-        for kind, one in self._graphs:
-            yield from planes.graph(kind, get_message(one.value), self._base + one.at, self._salvage)
+        for kind, graph in self._graphs:
+            yield from planes.graph(kind, get_message(graph.value), self._base + graph.at, self._salvage)
 
 
 def place_fault(fault: BadMessageError | CaptureError, path: str) -> CaptureError:

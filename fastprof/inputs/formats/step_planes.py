@@ -115,15 +115,15 @@ class EventColumns:
     def columns(self, names: dict[str, int], stats: dict[str, int], zero_ns: int) -> LineColumns:
         """``names``, ``stats``: ids of the plane, to which new ones are added."""
         ids = np.array([names.setdefault(name, len(names) + 1) for name in self._names], np.int64)
-        owner = np.concatenate([one[0] for one in self._stats]) if self._stats else np.zeros(0, np.int64)
+        owner = np.concatenate([part[0] for part in self._stats]) if self._stats else np.zeros(0, np.int64)
         order = np.argsort(owner, kind="stable")
-        stat = np.concatenate([_make_stat_ids(one[1], len(one[0]), stats) for one in self._stats])
-        value = np.concatenate([one[2] for one in self._stats])
-        is_text = np.concatenate([np.full(len(one[0]), one[3], np.uint8) for one in self._stats])
+        stat = np.concatenate([_make_stat_ids(part[1], len(part[0]), stats) for part in self._stats])
+        value = np.concatenate([part[2] for part in self._stats])
+        is_text = np.concatenate([np.full(len(part[0]), part[3], np.uint8) for part in self._stats])
         first = find_group_bounds(owner[order], len(ids))
         encoded = [text.encode("utf-8", "replace") for text in self._texts]
         bounds = np.zeros(len(encoded) + 1, np.int64)
-        np.cumsum([len(one) for one in encoded], out=bounds[1:])
+        np.cumsum([len(text) for text in encoded], out=bounds[1:])
         return LineColumns(
             ids, (self._start_ns - zero_ns) * PS, self._duration_ns * PS, first, stat[order], value[order],
             is_text[order], bounds, b"".join(encoded),
@@ -135,7 +135,7 @@ def _make_stat_ids(name: str | list[str], count: int, stats: dict[str, int]) -> 
         return np.zeros(0, np.int64)
     if isinstance(name, str):
         return np.full(count, stats.setdefault(name, len(stats) + 1), np.int64)
-    return np.array([stats.setdefault(one, len(stats) + 1) for one in name], np.int64)
+    return np.array([stats.setdefault(text, len(stats) + 1) for text in name], np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,8 +245,8 @@ class _PlacedRun:
 
     def by_host(self) -> dict[str, list[_Placed]]:
         hosts: dict[str, list[_Placed]] = {}
-        for one in self.placed:
-            hosts.setdefault(one.host, []).append(one)
+        for device in self.placed:
+            hosts.setdefault(device.host, []).append(device)
         return hosts
 
 
@@ -262,15 +262,15 @@ class StepPlanes:
 
     def add(self, devices: Sequence[DeviceStats], number: int) -> None:
         """What one run recorded, which is a step of this number."""
-        names = {one.name.lower() for one in devices}
+        names = {device.name.lower() for device in devices}
         run = _PlacedRun(number, [self._placed(device, names) for device in devices])
         self._runs.append(run)
         self.untimed += sum(device.untimed for device in devices)
         self.lost += sum(device.lost for device in devices)
         for host, placed in run.by_host().items():
-            if any((_get_times(one.device) > 0).any() for one in placed):
+            if any((_get_times(entry.device) > 0).any() for entry in placed):
                 self._plane(host + HOST).line(_ALLOCATIONS, derived=True)
-            if any(_find_bounds(one.device) for one in placed):
+            if any(_find_bounds(entry.device) for entry in placed):
                 self._plane(host + HOST).line(_RUNS, derived=True)
 
     def _placed(self, device: DeviceStats, names: set[str]) -> _Placed:
@@ -291,7 +291,7 @@ class StepPlanes:
 
     def xspace(self, source: str) -> Iterator[bytes]:
         """The XSpace, a plane at a time. CaptureError: a node does not decode."""
-        starts = [time for run in self._runs for one in run.placed for time in _find_bounds(one.device)[:1]]
+        starts = [time for run in self._runs for device in run.placed for time in _find_bounds(device.device)[:1]]
         zero = min(starts, default=0)
         for group, run in enumerate(self._runs):
             self._write(run, group, zero)
@@ -301,16 +301,16 @@ class StepPlanes:
 
     def _write(self, run: _PlacedRun, group: int, zero: int) -> None:
         for host, placed in run.by_host().items():
-            records = [_write_nodes(one, group, zero) for one in placed]
+            records = [_write_nodes(device, group, zero) for device in placed]
             self._allocate(host, placed, records, group, zero)
-            for held in count_held_bytes([one.device for one in placed]):
+            for held in count_held_bytes([entry.device for entry in placed]):
                 self._count(host, held, zero)
             self._mark_run(host, placed, run.number, group, zero)
         self._mark_gpus(run, group, zero)
 
     def _mark_run(self, host: str, placed: list[_Placed], number: int, group: int, zero: int) -> None:
         """The step of a host: from the first event of the run to the last."""
-        bounds = [time for one in placed for time in _find_bounds(one.device)]
+        bounds = [time for device in placed for time in _find_bounds(device.device)]
         if bounds:
             begin, end = min(bounds), max(bounds)
             events = EventColumns(["RunMetadata"], np.array([begin]), np.array([end - begin]))
@@ -321,9 +321,9 @@ class StepPlanes:
     def _mark_gpus(self, run: _PlacedRun, group: int, zero: int) -> None:
         """The step of each GPU: from its first event of the run to the last."""
         gpus: dict[str, list[int]] = {}
-        for one in run.placed:
-            if one.plane.name.startswith("/device:GPU:"):
-                gpus.setdefault(one.plane.name, []).extend(_find_bounds(one.device))
+        for device in run.placed:
+            if device.plane.name.startswith("/device:GPU:"):
+                gpus.setdefault(device.plane.name, []).extend(_find_bounds(device.device))
         for name, bounds in gpus.items():
             if bounds:
                 begin, end = min(bounds), max(bounds)
@@ -335,26 +335,28 @@ class StepPlanes:
 
     def _allocate(self, host: str, placed: list[_Placed], named: list[dict[int, str]], group: int, zero: int) -> None:
         """Events of the allocators of a host, in order of time, with what each holds by then."""
-        records = [one.device.records for one in placed]
+        records = [device.device.records for device in placed]
         names = [name for record in records for name in record.names]
-        firsts = np.cumsum([0, *(len(one.names) for one in records)]).tolist()
+        firsts = np.cumsum([0, *(len(part.names) for part in records)]).tolist()
         allocator = np.concatenate(
-            [one.allocator + first for one, first in zip(records, firsts, strict=False)] or [_NONE]
+            [part.allocator + first for part, first in zip(records, firsts, strict=False)] or [_NONE]
         )
-        size = np.concatenate([one.size for one in records] or [_NONE])
-        when = np.concatenate([_get_times(one.device) for one in placed] or [_NONE])
+        size = np.concatenate([part.size for part in records] or [_NONE])
+        when = np.concatenate([_get_times(entry.device) for entry in placed] or [_NONE])
         ops = [
-            own.get(row) for one, own in zip(records, named, strict=True) for row in one.owner.tolist()
+            own.get(row) for part, own in zip(records, named, strict=True) for row in part.owner.tolist()
         ]  # None: of a node that has no time
         order = np.argsort(when, kind="stable")
         order = order[when[order] > 0]
-        live = self._held(host, [names[one] for one in allocator[order].tolist()], size[order])
+        live = self._held(host, [names[number] for number in allocator[order].tolist()], size[order])
         for first in range(0, len(order), BATCH):
             rows, own = order[first : first + BATCH], live[first : first + BATCH]
             every, known = np.arange(len(rows)), [row for row, at in enumerate(rows.tolist()) if ops[at] is not None]
-            kinds = ["MemoryDeallocation" if one else "MemoryAllocation" for one in (size[rows] < 0).tolist()]
+            kinds = [
+                "MemoryDeallocation" if is_negative else "MemoryAllocation" for is_negative in (size[rows] < 0).tolist()
+            ]
             events = EventColumns(kinds, when[rows], np.zeros(len(rows), np.int64))
-            events.add_texts(every, "allocator_name", [names[one] for one in allocator[rows].tolist()])
+            events.add_texts(every, "allocator_name", [names[number] for number in allocator[rows].tolist()])
             events.add_integers(every, "allocation_bytes", np.abs(size[rows]))
             events.add_integers(every, "bytes_allocated", own)
             events.add_texts(np.array(known, np.int64), "tf_op", [ops[at] or "" for at in rows[known].tolist()])

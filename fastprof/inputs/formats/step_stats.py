@@ -134,7 +134,7 @@ def _read_times(data: Buffer, at: ByteSpans, device: str, salvage: bool) -> _Nod
     every = memory.each(6)
     record = MessageColumns(data, every.at, DOING)
     place = {name: number for number, name in enumerate(dict.fromkeys(names))}
-    allocator = np.array([place[one] for one in names], np.int64)[every.owner]
+    allocator = np.array([place[name] for name in names], np.int64)[every.owner]
     owner = np.full(nodes.count, -1, np.int64)
     owner[rows] = np.arange(len(rows))
     records = AllocationRecords(
@@ -164,15 +164,15 @@ def _drop_damaged(data: Buffer, at: ByteSpans, device: str) -> ByteSpans:
 def _join_parts(
     data: Buffer, base: int, name: str, threads: dict[int, str], parts: Sequence[_NodeTimes], lost: int
 ) -> DeviceStats:
-    names = list(dict.fromkeys(one for part in parts for one in part.records.names))
-    place = {one: number for number, one in enumerate(names)}
+    names = list(dict.fromkeys(name for part in parts for name in part.records.names))
+    place = {name: number for number, name in enumerate(names)}
     firsts = np.cumsum([0, *(len(part.start_ns) for part in parts)])
     owners = [
         np.where(part.records.owner < 0, -1, part.records.owner + first)
         for part, first in zip(parts, firsts.tolist(), strict=False)
     ]
     allocators = [
-        np.array([place[one] for one in part.records.names], np.int64)[part.records.allocator] for part in parts
+        np.array([place[name] for name in part.records.names], np.int64)[part.records.allocator] for part in parts
     ]
     records = AllocationRecords(
         np.concatenate(owners), np.concatenate([part.records.micros for part in parts]),
@@ -250,7 +250,7 @@ def read_nodes(data: Buffer, at: ByteSpans, device: str) -> NodeStats:
         stats.integers(1),
         stats.integers(3), memory.owner, decode_texts(data, allocators.spans(1)),
         np.column_stack([allocators.integers(number) for number in _SIZES]), outputs.owner, slots.integers(1),
-        _describe_tensors(data, slots.spans(3)), [parse_op(*one, device) for one in zip(names, labels, strict=True)],
+        _describe_tensors(data, slots.spans(3)), [parse_op(*pair, device) for pair in zip(names, labels, strict=True)],
     )  # fmt: skip
 
 
@@ -282,14 +282,14 @@ def _format_shapes(data: Buffer, at: ByteSpans) -> list[str]:
     for owner, size in zip(dimensions.owner.tolist(), every, strict=True):
         sizes[owner].append(str(size))
     unknown = shapes.integers(3).tolist()
-    return ["[?]" if no_rank else f"[{','.join(one)}]" for one, no_rank in zip(sizes, unknown, strict=True)]
+    return ["[?]" if no_rank else f"[{','.join(sizes_of)}]" for sizes_of, no_rank in zip(sizes, unknown, strict=True)]
 
 
 def read_devices(step_stats: Field, data: Buffer, base: int, salvage: bool) -> Iterator[DeviceStats]:
     """CaptureError, BadMessageError: the bytes are no StepStats."""
-    for one in read_sound_fields(get_message(step_stats.value), step_stats.at, salvage):
-        if one.number == 1:
-            yield read_device(data, base, one, salvage)
+    for part in read_sound_fields(get_message(step_stats.value), step_stats.at, salvage):
+        if part.number == 1:
+            yield read_device(data, base, part, salvage)
 
 
 # ---- labels
@@ -323,9 +323,9 @@ def parse_op(name: str, label: str, device: str) -> RecordedOp:
     """What ran, by the label: ``x = MatMul(a, b)``, of tracers ``kernel@@x:MatMul#id=0#`` or
     ``x:MatMul@@kernel#id=0#``: the part counts as the kernel that is not the name of the node."""
     if is_tracer(device):
-        first, found, rest = label.partition("@@")
+        first, separator, rest = label.partition("@@")
         second, has_end, _ = rest.partition("#")
-        if not found or not has_end or not first:
+        if not separator or not has_end or not first:
             first, second = name, ""
         node, kernel = (second, first) if second == name else (first, second)
         head, _, type_ = node.partition(":")
@@ -422,10 +422,10 @@ def _use_tensors(tensors: _Tensors, device: DeviceStats, nodes: MessageColumns) 
     for name, label, end in zip(names, labels, _get_micros(nodes)[1].tolist(), strict=True):
         if name == _RECEIVED:
             continue
-        for one in parse_op(name, label, device.name).inputs:
-            place = tensors.place.get(one)
-            if place is None and (cut := one.rfind("/_")) > 0:  # a copy of it on another device
-                place = tensors.place.get(one[:cut])
+        for source in parse_op(name, label, device.name).inputs:
+            place = tensors.place.get(source)
+            if place is None and (cut := source.rfind("/_")) > 0:  # a copy of it on another device
+                place = tensors.place.get(source[:cut])
             if place is not None and end - 1 > tensors.end[place]:
                 tensors.end[place] = end - 1
 

@@ -61,7 +61,7 @@ def parse_address(text: str) -> Address:
 
 def parse_addresses(text: str) -> list[Address]:
     """Addresses between commas. ValueError: one is not an address."""
-    return [parse_address(one) for one in text.split(",")]
+    return [parse_address(address) for address in text.split(",")]
 
 
 def read_addresses(path: str) -> list[Address]:
@@ -77,12 +77,17 @@ def read_addresses(path: str) -> list[Address]:
         raise UsageError(f"a file of addresses has at most {_MOST_BYTES:,} bytes", path=show_path(path))
     lines = data.decode("utf-8", "replace").splitlines()
     try:
-        found = [parse_address(one) for line in lines for one in re.split(r"[\s,]+", line.partition("#")[0]) if one]
+        addresses = [
+            parse_address(address)
+            for line in lines
+            for address in re.split(r"[\s,]+", line.partition("#")[0])
+            if address
+        ]
     except ValueError as error:
         raise UsageError(str(error), path=show_path(path)) from None
-    if not found:
+    if not addresses:
         raise UsageError("it has no address", path=show_path(path))
-    return found
+    return addresses
 
 
 def resolve_name(text: str) -> list[Address]:
@@ -96,7 +101,7 @@ def resolve_name(text: str) -> list[Address]:
     except (OSError, UnicodeError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise NotFoundError(f"--dns: no address of {show_path(named.host)}: {reason}") from error
-    numbers = sorted({str(where[0]) for _, _, _, _, where in every}, key=lambda one: (":" in one, one))
+    numbers = sorted({str(where[0]) for _, _, _, _, where in every}, key=lambda number: (":" in number, number))
     return [Address(f"[{number}]" if ":" in number else number, named.port) for number in numbers]
 
 
@@ -127,7 +132,7 @@ def list_job_addresses(text: str, environment: Mapping[str, str]) -> list[Addres
         raise UsageError(f"--job: {variable} is not set: this is not a job of {kind}; give addresses")
     first = int(match["first"] or _TPU_PORT)
     ports = range(first, int(match["last"] or first) + 1)
-    hosts = _list_nodes(listed, variable) if kind == "slurm" else [one.strip() for one in listed.split(",")]
+    hosts = _list_nodes(listed, variable) if kind == "slurm" else [host.strip() for host in listed.split(",")]
     if len(hosts) * len(ports) > _MOST:
         raise UsageError(f"--job: {variable} lists more than {_MOST:,} servers")
     try:
@@ -151,8 +156,8 @@ def _list_nodes(text: str, variable: str) -> list[str]:
             else:
                 parts[-1].append(part)
         try:
-            for one in parts:
-                nodes += _expand_nodes(one)
+            for group in parts:
+                nodes += _expand_nodes(group)
             return nodes
         except ValueError:
             pass

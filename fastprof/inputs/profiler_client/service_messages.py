@@ -70,25 +70,25 @@ class CaptureRequest:
         return b"".join(_encode_request(self))
 
 
-def _encode_request(one: CaptureRequest) -> Iterator[bytes]:
-    yield put(1, one.options.duration_ms) + put(2, _MOST_EVENTS)
+def _encode_request(request: CaptureRequest) -> Iterator[bytes]:
+    yield put(1, request.options.duration_ms) + put(2, _MOST_EVENTS)
     yield put_all(3, (name.encode() for name in _TOOLS))
-    yield put(4, b"".join(_encode_options(one)))
-    yield _encode_text(5, one.root) + _encode_text(6, one.session) + _encode_text(7, one.host)
-    yield b"" if one.root else put(9, 1)
+    yield put(4, b"".join(_encode_options(request)))
+    yield _encode_text(5, request.root) + _encode_text(6, request.session) + _encode_text(7, request.host)
+    yield b"" if request.root else put(9, 1)
 
 
-def _encode_options(one: CaptureRequest) -> Iterator[bytes]:
-    options = one.options
+def _encode_options(request: CaptureRequest) -> Iterator[bytes]:
+    options = request.options
     levels = (options.host_level, options.device_level, options.python_level)
     yield put(1, 1)
     yield from (put(number, level) for number, level in enumerate(levels, 2))
-    yield put(5, _VERSION) + put(7, 1) + put(8, one.start_ns) + put(9, options.duration_ms)
-    yield _encode_text(10, one.root)
+    yield put(5, _VERSION) + put(7, 1) + put(8, request.start_ns) + put(9, options.duration_ms)
+    yield _encode_text(10, request.root)
     for name, value in options.advanced.items():
         kind = {str: 1, bool: 2, int: 3}[type(value)]
         yield put(12, put(1, name) + put(2, put(kind, value)))
-    yield _encode_text(14, one.session) + _encode_text(15, one.override)
+    yield _encode_text(14, request.session) + _encode_text(15, request.override)
 
 
 def _encode_text(number: int, value: str) -> bytes:
@@ -128,12 +128,12 @@ def check_capture(pieces: tuple[memoryview, ...]) -> None:
     """Raises BadMessageError: by its own fields it is not an XSpace, or has no plane. Planes are not looked into."""
     planes, first_error = 0, ""
     for piece in pieces:
-        for one in islice(message_bytes.read_fields(piece), _MOST_FIELDS):
-            if one.number <= _HOSTNAMES and not isinstance(one.value, memoryview):
-                raise BadMessageError(f"field {one.number} of an XSpace is not a number", one.at)
-            planes += one.number == _PLANES
-            if one.number == _ERRORS:
-                first_error = first_error or message_bytes.decode_text(one.value)[:_LONGEST]
+        for piece_field in islice(message_bytes.read_fields(piece), _MOST_FIELDS):
+            if piece_field.number <= _HOSTNAMES and not isinstance(piece_field.value, memoryview):
+                raise BadMessageError(f"field {piece_field.number} of an XSpace is not a number", piece_field.at)
+            planes += piece_field.number == _PLANES
+            if piece_field.number == _ERRORS:
+                first_error = first_error or message_bytes.decode_text(piece_field.value)[:_LONGEST]
     if not planes:
         raise BadMessageError("it has no plane" + (f", and says: {first_error}" if first_error else ""), 0)
 
@@ -192,7 +192,7 @@ def parse_monitor_answer(data: memoryview) -> tuple[str, dict[str, float]]:
 
 def _read_fields(data: memoryview) -> Iterator[tuple[int, int | memoryview]]:
     every = message_bytes.read_fields(data)
-    for one in islice(every, _MOST_FIELDS):
-        yield one.number, one.value
+    for content in islice(every, _MOST_FIELDS):
+        yield content.number, content.value
     if next(every, None) is not None:
         raise BadMessageError(f"more than {_MOST_FIELDS:,} fields", 0)

@@ -204,7 +204,7 @@ class GrpcCall:
         from h2.connection import ConnectionState
 
         if last_stream < _STREAM or error:
-            reason = " ".join(one for one in (_name_error(error), text[:200].decode("utf-8", "replace")) if one)
+            reason = " ".join(part for part in (_name_error(error), text[:200].decode("utf-8", "replace")) if part)
             raise ProtocolError(f"the server closed the connection: {reason}", has_begun=last_stream >= _STREAM)
         self._h2.state_machine.state = ConnectionState.CLIENT_OPEN  # it finishes our call; h2 takes it for closed
 
@@ -337,9 +337,9 @@ class ServerConnection:
         """End the calls: their servers end what they record, and calls that follow are not made."""
         with self._lock:
             self._is_cancelled = True
-            for one in self._sockets:
+            for connection in self._sockets:
                 with suppress(OSError):
-                    one.shutdown(socket.SHUT_RDWR)
+                    connection.shutdown(socket.SHUT_RDWR)
 
     def _reply(self, method: str, request: bytes, deadline: float | None) -> GrpcReply:
         """Until the server has shown that it speaks HTTP/2 it has no request, so it is unreachable; then it is lost."""
