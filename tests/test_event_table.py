@@ -27,7 +27,7 @@ from trace_builder import (
 )
 
 import fastprof
-from fastprof.decode.fill import EVENT_COLUMNS
+from fastprof.decode.decoder import EVENT_COLUMNS
 from fastprof.tables import table_set
 
 TEXT = pa.dictionary(pa.int8(), pa.string())

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from fastprof.decode.import_log import ImportLog
     from fastprof.derive.steps.host_steps import HostSteps
     from fastprof.tables.needs import Needs
-    from fastprof.tables.open_session import OpenSession
+    from fastprof.tables.table_set import OpenSession
 
 
 @dataclass(frozen=True, slots=True)

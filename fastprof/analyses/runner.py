@@ -71,8 +71,7 @@ from fastprof.schema.columns import Bools
 from fastprof.schema.tables import REASON, Need, TableSchema
 from fastprof.tables.host_spill import Stored
 from fastprof.tables.needs import Needs, unite_needs
-from fastprof.tables.open_session import OpenSession
-from fastprof.tables.table_set import TableSet
+from fastprof.tables.table_set import OpenSession, TableSet
 from fastprof.wording.amounts import Steps
 from fastprof.wording.quantities import count_noun, list_few
 from fastprof.wording.spelling import suggest_name

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from fastprof._native import records
 from fastprof.decode.blocks import Block, find_key
-from fastprof.decode.fill import STAT_COLUMNS, CaptureLookups, Decoded, Layout, Request, fill_rows
+from fastprof.decode.decoder import STAT_COLUMNS, CaptureLookups, Decoded, Layout, Request, fill_rows
 from fastprof.decode.index import CaptureIndex, Index, find_unsorted_lines
 from fastprof.decode.span_stats import SpanStats, read_metadata_stats
 from fastprof.errors import CaptureError, ChangedError

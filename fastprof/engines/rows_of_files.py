@@ -19,8 +19,7 @@ from fastprof.inputs.resolve import CaptureFile, Session, resolve
 from fastprof.schema.capture_tables import HOST, RUN
 from fastprof.schema.tables import decode_dictionaries
 from fastprof.schema.value_classes import dataclass
-from fastprof.tables.open_session import OpenSession
-from fastprof.tables.table_set import TABLES, TableSet, explain_missing_table
+from fastprof.tables.table_set import TABLES, OpenSession, TableSet, explain_missing_table
 from fastprof.wording.spelling import suggest_name
 
 if TYPE_CHECKING:

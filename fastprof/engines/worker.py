@@ -33,8 +33,7 @@ from fastprof.engines.host_task import (
 from fastprof.engines.packing import pack, unpack
 from fastprof.errors import ChangedError, EngineError, FastprofError, MemoryLimitError, UsageError
 from fastprof.inputs.resolve import Session
-from fastprof.tables.open_session import OpenSession
-from fastprof.tables.table_set import TableSet
+from fastprof.tables.table_set import OpenSession, TableSet
 
 
 def keep_host(task: HostTask) -> Kept:

@@ -31,8 +31,7 @@ from fastprof.export.new_files import make_parts_folder, wrap_output_errors
 from fastprof.export.writers import WRITERS
 from fastprof.schema.tables import VERSION
 from fastprof.schema.value_classes import dataclass
-from fastprof.tables.open_session import OpenSession, make_source_metadata
-from fastprof.tables.table_set import TABLES, TableSet
+from fastprof.tables.table_set import TABLES, OpenSession, TableSet, make_source_metadata
 
 if TYPE_CHECKING:
     from fastprof.decode.import_log import ImportLog

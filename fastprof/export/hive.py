@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from fastprof._native import records
 from fastprof._version import __version__
-from fastprof.decode.fill import EVENT_COLUMNS, STAT_COLUMNS, Request
+from fastprof.decode.decoder import EVENT_COLUMNS, STAT_COLUMNS, Request
 from fastprof.decode.import_log import ImportLog
 from fastprof.decode.workers import Workers
 from fastprof.errors import UsageError

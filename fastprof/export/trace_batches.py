@@ -13,8 +13,7 @@ import pyarrow.compute as pc
 
 from fastprof._native import records
 from fastprof._native.trace_writers import Batch, Kinds, Stats, Texts
-from fastprof.decode.decoder import Share
-from fastprof.decode.fill import Decoded, Request
+from fastprof.decode.decoder import Decoded, Request, Share
 from fastprof.derive.timeline.host_timeline import Process, Track
 from fastprof.schema.columns import Int32s, Int64s, find_group_bounds, find_rows_within, sort_rows
 from fastprof.schema.value_classes import dataclass

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from fastprof._native import records
 from fastprof._native.trace_writers import Batch, JsonWriter, Kinds, PerfettoWriter
 from fastprof._version import __version__
-from fastprof.decode.fill import Request
+from fastprof.decode.decoder import Request
 from fastprof.decode.selection import Selection, match_texts
 from fastprof.decode.text_pools import TextTable
 from fastprof.derive.host import Host

@@ -17,15 +17,14 @@ from fastprof.errors import CaptureError, FastprofError, NotFoundError, Unreadab
 from fastprof.inputs import directory_content, open_files
 from fastprof.inputs import resolve as sessions
 from fastprof.inputs.resolve import Named, Run
-from fastprof.profile.opened import name_runs, open_runs
-from fastprof.profile.profile import Profile
+from fastprof.profile.profile import Profile, name_runs, open_runs
 from fastprof.tables.table_set import BATCH_ROWS
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
     from fastprof.engines.engine import Engine
-    from fastprof.tables.open_session import OpenSession
+    from fastprof.tables.table_set import OpenSession
 
 
 def load(

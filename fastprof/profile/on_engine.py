@@ -14,10 +14,8 @@ from fastprof.engines.engine import Engine
 from fastprof.engines.engine_hosts import EngineHosts, EngineSession
 from fastprof.engines.host_task import Reading
 from fastprof.inputs.resolve import Named, Session, resolve_runs
-from fastprof.profile.opened import Computing, check_reading, get_host_readers
-from fastprof.profile.profile import Profile, choose_analyses
-from fastprof.tables.open_session import OpenSession
-from fastprof.tables.table_set import TableSet
+from fastprof.profile.profile import Computing, Profile, check_reading, choose_analyses, get_host_readers
+from fastprof.tables.table_set import OpenSession, TableSet
 from fastprof.wording.amounts import Steps
 
 if TYPE_CHECKING:

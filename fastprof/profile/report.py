@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeVar
 
 import pyarrow as pa
 
 from fastprof.analyses import contract
-from fastprof.errors import UsageError
-from fastprof.profile.opened import Runs
+from fastprof.errors import NotFoundError, UsageError
 from fastprof.wording.spelling import suggest_name, translate_flags
 
 if TYPE_CHECKING:
@@ -214,3 +213,27 @@ class Report:
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         return self.to_arrow().__arrow_c_stream__(requested_schema)
+
+
+class Runs(dict[str, T]):
+    """A name that is not there is a NotFoundError with those that are."""
+
+    def __missing__(self, name: object) -> NoReturn:
+        raise NotFoundError(explain_missing_run(name, self))
+
+
+def explain_missing_run(name: object, there: Collection[str]) -> str:
+    """A sentence: this run does not exist, and these do."""
+    names = list(map(str, there))
+    likely = suggest_name(name, names) if isinstance(name, str) else ""
+    return f"no run {name!r} in this session; there are: {', '.join(names)}{likely}"
+
+
+def choose_runs(known: Iterable[str], wanted: str | Iterable[str] | None) -> list[str]:
+    """The runs that are wanted (None: all), in the order of the known ones. NotFoundError: one is unknown."""
+    there = list(known)
+    names = there if wanted is None else [wanted] if isinstance(wanted, str) else list(wanted)
+    for name in names:
+        if name not in there:
+            raise NotFoundError(explain_missing_run(name, there))
+    return [name for name in there if name in names]

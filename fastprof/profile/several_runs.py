@@ -14,11 +14,9 @@ from fastprof.analyses import contract
 from fastprof.decode.jobs import name_jobs
 from fastprof.decode.selection import ChosenSteps, Interval, Patterns, Selection
 from fastprof.errors import NotFoundError, UsageError
-from fastprof.profile.opened import Runs, choose_runs, open_runs
-from fastprof.profile.profile import Profile, check_batch_rows
-from fastprof.profile.report import Drawing, Report
-from fastprof.tables.open_session import OpenSession
-from fastprof.tables.table_set import BATCH_ROWS, TableSet
+from fastprof.profile.profile import Profile, check_batch_rows, open_runs
+from fastprof.profile.report import Drawing, Report, Runs, choose_runs
+from fastprof.tables.table_set import BATCH_ROWS, OpenSession, TableSet
 from fastprof.tables.tables_of_runs import FirstIds, TablesOfRuns, stack_tables
 from fastprof.wording.amounts import Steps
 from fastprof.wording.quantities import count_noun

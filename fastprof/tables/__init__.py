@@ -2,5 +2,5 @@
 
 __all__ = [
     "dataset_rows", "event_summary", "host_clocks", "host_events", "host_reader", "host_spill", "needs",
-    "nesting_stream", "open_session", "program_choice", "table_set", "tables_of_runs", "tfprof_rows",
+    "nesting_stream", "program_choice", "table_set", "tables_of_runs", "tfprof_rows",
 ]  # fmt: skip

@@ -14,8 +14,7 @@ import pyarrow.dataset as ds
 import pyarrow.fs as fs
 
 from fastprof._native import records
-from fastprof.decode.decoder import Decoder, StatKinds
-from fastprof.decode.fill import Request
+from fastprof.decode.decoder import Decoder, Request, StatKinds
 from fastprof.decode.index import CaptureIndex, Index, get_line_labels
 from fastprof.decode.selection import Selection, Wanted
 from fastprof.errors import UsageError

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from fastprof._native import records
 from fastprof._native.kernels import group_sums
-from fastprof.decode.fill import Request
+from fastprof.decode.decoder import Request
 from fastprof.decode.nesting import get_int64s
 from fastprof.errors import CaptureError
 from fastprof.schema.columns import Records

@@ -11,8 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from fastprof.decode.decoder import Decoder
-from fastprof.decode.fill import Request
+from fastprof.decode.decoder import Decoder, Request
 from fastprof.decode.flow_records import BOTH, IN, OUT, FlowRecords, read_flow_records
 from fastprof.decode.import_log import ImportLog
 from fastprof.decode.index import CaptureIndex, Index

@@ -13,7 +13,7 @@ import pyarrow as pa
 from fastprof import hlo
 from fastprof._native import records
 from fastprof.decode import metadata_tables
-from fastprof.decode.fill import Request
+from fastprof.decode.decoder import Request
 from fastprof.decode.index import Index, get_line_labels
 from fastprof.decode.nesting import get_int64s, nest_line
 from fastprof.decode.plane_kinds import GPU_PLANES, find_device_of_plane

@@ -15,8 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from fastprof._native.kernels import LineNesting
-from fastprof.decode.decoder import Decoder
-from fastprof.decode.fill import Decoded, Request
+from fastprof.decode.decoder import Decoded, Decoder, Request
 from fastprof.decode.nesting import ASYNC_STAT, find_placement, get_int64s, make_nesting_arrays
 from fastprof.schema.columns import Int64s
 from fastprof.tables.table_set import TABLES, TableSet

@@ -12,15 +12,13 @@ import numpy as np
 import pyarrow as pa
 
 from fastprof._native import records
-from fastprof.decode.decoder import Decoder, StatKinds
-from fastprof.decode.fill import Decoded, Request
+from fastprof.decode.decoder import Decoded, Decoder, Request, StatKinds
 from fastprof.decode.text_pools import get_index_dtype
 from fastprof.decode.workers import Workers
 from fastprof.errors import UsageError
 from fastprof.schema.capture_tables import RUN
 from fastprof.tables.event_summary import make_event_summary
-from fastprof.tables.open_session import OpenSession
-from fastprof.tables.table_set import TABLES, TableSet, explain_missing_table
+from fastprof.tables.table_set import TABLES, OpenSession, TableSet, explain_missing_table
 
 _START, _SOURCES = b"session_start_unix_ns", b"sources"
 

@@ -14,7 +14,7 @@ from fastprof.analyses.contract import Analysis, Evidence, Opening, Section
 from fastprof.render import report_graphics
 
 if TYPE_CHECKING:
-    from fastprof.tables.open_session import OpenSession
+    from fastprof.tables.table_set import OpenSession
 
 
 def list_analyses(names: Iterable[str] = ANALYSES) -> list[dict[str, Any]]:

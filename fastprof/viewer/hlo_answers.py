@@ -13,9 +13,8 @@ from fastprof.hlo.text.instruction_text import InstructionText
 from fastprof.hlo.text.module_text import Neighbourhood
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables import program_choice
-from fastprof.tables.open_session import OpenSession
 from fastprof.tables.program_choice import Chosen, choose_program, choose_text_form, join_pieces
-from fastprof.tables.table_set import TableSet
+from fastprof.tables.table_set import OpenSession, TableSet
 from fastprof.viewer.server_state import ApiCall
 
 LINES: Final = 2_000

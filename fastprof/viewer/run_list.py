@@ -22,7 +22,7 @@ from fastprof.inputs.log_directory import is_transient, split_name
 from fastprof.inputs.open_files import Watched, find_file
 from fastprof.inputs.paths import show_path
 from fastprof.profile import batch
-from fastprof.tables.open_session import OpenSession
+from fastprof.tables.table_set import OpenSession
 from fastprof.viewer.cache_folder import get_content_size, make_source_key
 from fastprof.viewer.host_files import FACTS_VERSION, STORE_FORMAT
 

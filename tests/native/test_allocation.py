@@ -15,7 +15,7 @@ import fastprof
 from fastprof._native import xspace as xspace_module
 from fastprof._native.xspace import Memory
 from fastprof.errors import FastprofError, MemoryLimitError
-from fastprof.tables import open_session
+from fastprof.tables import table_set
 from fastprof.tables.table_set import TABLES
 
 NOT_UTF8 = Wire(after=len_field(2, b"\xff\xfe"))
@@ -66,7 +66,7 @@ def limited(monkeypatch: pytest.MonkeyPatch) -> Callable[[], Memory]:
 
     def fresh() -> Memory:
         memory = Memory()
-        monkeypatch.setattr(open_session, "Memory", lambda: memory)
+        monkeypatch.setattr(table_set, "Memory", lambda: memory)
         return memory
 
     return fresh

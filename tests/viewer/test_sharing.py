@@ -17,10 +17,10 @@ from trace_builder import event, line, plane, xspace
 import fastprof
 from fastprof.decode import xspace_capture
 from fastprof.decode.blocks import Block
-from fastprof.decode.fill import Request
+from fastprof.decode.decoder import Request
 from fastprof.decode.index import CaptureIndex
 from fastprof.decode.span_stats import CaptureTexts
-from fastprof.tables import host_reader, open_session
+from fastprof.tables import host_reader, table_set
 from fastprof.tables.table_set import TableSet
 from fastprof.viewer import viewed_run
 
@@ -194,7 +194,7 @@ def test_a_run_is_opened_once_and_each_host_decoded_once_a_stage(
         decoded[number] += 1
         return real(tables, number, *needs)
 
-    monkeypatch.setattr(open_session, "Capture", Counted)
+    monkeypatch.setattr(table_set, "Capture", Counted)
     monkeypatch.setattr(viewed_run, "read_host", read_host)
     served = Served(written(tmp_path, CAPTURE, CAPTURE))
     answers(served, all_paths(served))

@@ -20,7 +20,7 @@ from trace_builder import event, line, plane, xspace
 import fastprof
 from fastprof.errors import ChangedError, UnreadableError
 from fastprof.inputs import open_files
-from fastprof.profile import opened
+from fastprof.profile import profile
 from fastprof.viewer import viewed_run, viewed_runs
 from fastprof.viewer.cache_folder import CacheFolder
 
@@ -341,14 +341,14 @@ def test_a_pipe_that_takes_the_place_of_a_capture_between_two_looks_is_not_waite
     served = Served(path)
     served.timeline()
     path.write_bytes(capture(2))
-    real = opened.OpenSession
+    real = profile.OpenSession
 
     def opening(*args: Any) -> Any:
         path.unlink()
         os.mkfifo(path)
         return real(*args)
 
-    monkeypatch.setattr(opened, "OpenSession", opening)
+    monkeypatch.setattr(profile, "OpenSession", opening)
     status, sentence = served.refused("/api/open")
     assert (status, sentence) == (404, f"{path}: is a pipe or a device; a file was expected")
 

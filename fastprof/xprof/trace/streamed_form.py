@@ -21,7 +21,7 @@ import pyarrow as pa
 from fastprof._native import records
 from fastprof._native.visibility import Traced
 from fastprof._native.xprof_events import Drawn, Marks, NamedValues, Writer, gnu_hash
-from fastprof.decode.fill import Decoded, Request
+from fastprof.decode.decoder import Decoded, Request
 from fastprof.derive.timeline.host_timeline import Process, list_processes
 from fastprof.errors import UsageError
 from fastprof.schema.columns import (

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fastprof._native.xprof_events import Drawn, Writer
-from fastprof.decode.fill import Request
+from fastprof.decode.decoder import Request
 from fastprof.decode.plane_kinds import GPU_PLANES
 from fastprof.derive.timeline.derived_track import Arg
 from fastprof.derive.timeline.host_timeline import get_own_pid

@@ -19,7 +19,7 @@ import pyarrow as pa
 from fastprof._native import records
 from fastprof._native.grouping import parents
 from fastprof._native.xprof_events import NamedValues
-from fastprof.decode.fill import Decoded
+from fastprof.decode.decoder import Decoded
 from fastprof.decode.plane_kinds import is_gpu_plane
 from fastprof.decode.selection import match_texts
 from fastprof.derive.host import Host
