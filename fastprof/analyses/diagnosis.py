@@ -37,6 +37,7 @@ from fastprof.analyses.findings.facts import (
 )
 from fastprof.analyses.findings.guides import Unrecorded, add_advice, list_unproven_causes, list_unrecorded
 from fastprof.analyses.findings.idle_findings import add_context, split_start_up
+from fastprof.analyses.findings.sibling_reports import Gaps, Roofline
 from fastprof.decode.plane_kinds import find_device_of_plane, get_device_word, pluralise_device
 from fastprof.decode.span_stats import has_tfprof_profile
 from fastprof.derive.causes.cause_names import CAUSES
@@ -66,7 +67,7 @@ NAME = "diagnosis"
 READS = Needs(stats=(MODEL, *event_origin.STATS, *record_checks.RECORD_STATS))
 AFTER = ("tf_data", "gaps", "steps", "communication", "kernel_stats", "hlo_stats", "roofline", "memory_profile",
          "op_stats")  # fmt: skip
-"""tf_data is first: it takes much memory for a while, and the groups that the others keep are not made yet."""
+"""Prerequisites. tf_data is first: it takes much memory for a while, and host states of the others do not exist yet."""
 
 RULES: Final = (
     idle_findings.find_idle_time, step_findings.find_collective_waits, op_findings.find_slow_ops,
@@ -78,7 +79,7 @@ _NOTHING_RAN: Final = "No device of the capture ran anything: no time of devices
 _SERVES: Final = " Threads of the host serve requests for models: the report inference shows where their time goes."
 OF_GPUS: Final = ("precision", "low_occupancy", "layout", "elementwise")
 OF_PEAKS: Final = ("memory_bound", "low_utilization")
-"""Causes that are looked for on GPUs only, and on devices with known peaks only."""
+"""Causes that need GPUs, and causes that need devices with known peaks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +189,7 @@ SECTIONS = (
 
 @dataclass(frozen=True, slots=True)
 class DiagnosisHostState:
-    """What decides what a capture does not record."""
+    """What a host contributes: names of events, and what its capture does and does not record."""
 
     framework: str
     hardware: str
@@ -199,7 +200,7 @@ class DiagnosisHostState:
     serves: bool
     """Whether its threads serve requests for models."""
     graph: AdvisorResult | None
-    """What tfprof's advisor finds, if the capture is a profile of tfprof."""
+    """Result of tfprof's advisor, if the capture is a tfprof profile."""
     records: HostRecords
     device: str
     """Display name of its devices."""
@@ -210,65 +211,66 @@ class DiagnosisHostState:
 
 
 def of_host(host: Host, params: Params) -> DiagnosisHostState:
-    threads = host.raw.plane_named(HOST_THREADS)
-    has_threads = threads is not None and threads.last > threads.first
-    levels = read_tracer_levels(host.raw)
-    graph = _read_advisor(host.raw.capture)
-    names = collect_names(host.raw, host.entire.events)
-    return DiagnosisHostState(find_host_framework(host.raw), host.hardware, has_threads, names, levels,
-                    find_capability(host.raw.planes), is_of_server(host.raw), graph,
-                    record_checks.check_records(host.entire.raw), _name_device(host), maker_of(host.raw),
-                    measure_loader_time(host.raw), has_launches(host.entire.raw))  # fmt: skip
-
-
-def _name_device(host: Host) -> str:
-    planes = [name for name in host.raw.plane_names if find_device_of_plane(name)[0] == GPU]
-    return get_device_word(planes) if host.hardware == GPU else host.hardware
+    raw, threads = host.raw, host.raw.plane_named(HOST_THREADS)
+    gpus = [name for name in raw.plane_names if find_device_of_plane(name)[0] == GPU]
+    return DiagnosisHostState(
+        framework=find_host_framework(raw),
+        hardware=host.hardware,
+        has_threads=threads is not None and threads.last > threads.first,
+        levels=read_tracer_levels(raw),
+        graph=_read_advisor(raw.capture),
+        names=collect_names(raw, host.entire.events),
+        capability=find_capability(raw.planes),
+        serves=is_of_server(raw),
+        records=record_checks.check_records(host.entire.raw),
+        device=get_device_word(gpus) if host.hardware == GPU else host.hardware,
+        maker=maker_of(raw),
+        loader=measure_loader_time(raw),
+        has_launches=has_launches(host.entire.raw),
+    )
 
 
 def _read_advisor(capture: Capture) -> AdvisorResult | None:
     if not has_tfprof_profile(capture):
         return None
-    from fastprof.derive.tfprof.view_set import (
-        examine_host,  # most captures are none
-        read_views,
-    )
+    from fastprof.derive.tfprof.view_set import examine_host, read_views  # most captures are none
 
     views = read_views(capture)
     return None if views is None else examine_host(capture.host, views)
 
 
 def run(kept: Sequence[DiagnosisHostState], params: Params, after: Mapping[str, AnalysisReport]) -> AnalysisReport:
-    framework, hardware = choose_framework(one.framework for one in kept), _choose_hardware(kept)
-    levels = find_least_levels(one.levels for one in kept)
-    capability = min((one.capability for one in kept if one.capability is not None), default=None)
-    graphs = tuple(one.graph for one in kept if one.graph is not None)
-    words, makers = ({getattr(one, name) for one in kept if one.hardware == hardware} for name in ("device", "maker"))
-    device, maker = words.pop() if len(words) == 1 else "device", makers.pop() if len(makers) == 1 else None
-    loader = longest_wait(one.loader for one in kept)
-    names = join_names(one.names for one in kept)
-    facts = DiagnosisFacts(framework, hardware, after, names, levels, capability, graphs, device, maker, loader)
-    costs = [limit_to_run(one, facts.window_ps) for rule in RULES for one in rule(facts) if facts.window_ps]
+    hardware = max((host.hardware for host in kept), key=HARDWARE.index, default=CPU_ONLY)  # TPUs before GPUs
+    used = [host for host in kept if host.hardware == hardware]
+    devices, makers = {host.device for host in used}, {host.maker for host in used}
+    facts = DiagnosisFacts(
+        framework=choose_framework(host.framework for host in kept),
+        hardware=hardware,
+        reports=after,
+        names=join_names(host.names for host in kept),
+        levels=find_least_levels(host.levels for host in kept),
+        capability=min((host.capability for host in kept if host.capability is not None), default=None),
+        graphs=tuple(host.graph for host in kept if host.graph is not None),
+        device=devices.pop() if len(devices) == 1 else "device",
+        maker=makers.pop() if len(makers) == 1 else None,
+        loader=longest_wait(host.loader for host in kept),
+    )
+    costs = [limit_to_run(cost, facts.window_ps) for rule in RULES for cost in rule(facts) if facts.window_ps]
     every = [add_context(facts, part) for cost in costs for part in split_start_up(facts, cost)]
     findings = [add_advice(facts, finding) for finding in rank_findings(every, facts.window_ps)]
-    flaws = record_checks.list_flaws([one.records for one in kept])
-    missing = list(
-        list_unrecorded(
-            facts,
-            flaws,
-            has_threads=all(one.has_threads for one in kept),
-            has_python=facts.names.has_python,
-        )
-    )
+    flaws = record_checks.list_flaws([host.records for host in kept])
+    has_threads, has_python = all(host.has_threads for host in kept), facts.names.has_python
+    missing = [*list_unrecorded(facts, flaws, has_threads=has_threads, has_python=has_python)]
     start_up_ps = sum_start_up(every)
-    counted = findings + [one for one in every if one.cause not in {shown.cause for shown in findings}]
+    causes = {finding.cause for finding in findings}
+    counted = findings + [finding for finding in every if finding.cause not in causes]
     shown = SimpleNamespace(findings=findings, window_ps=facts.window_ps, start_up_ps=start_up_ps)
     tables = {
         "findings": TABLES["findings"].of(shown),
         "examined": TABLES["examined"].of(_list_causes(facts, counted, [*_list_absent(facts, kept, missing)], flaws)),
         "unrecorded": TABLES["unrecorded"].of(missing),
     }
-    values = _compute_values(facts, findings, start_up_ps, flaws, serves=any(one.serves for one in kept))
+    values = _compute_values(facts, findings, start_up_ps, flaws, serves=any(host.serves for host in kept))
     return AnalysisReport(NAME, tables, make_scalars(SCALARS, values), (), dict(after))
 
 
@@ -276,32 +278,29 @@ def _explain_no_work(flaws: Sequence[Flaw]) -> str:
     return next((flaw.text for flaw in flaws if flaw.hides_devices), NO_WORK)
 
 
-def _choose_hardware(kept: Sequence[DiagnosisHostState]) -> str:
-    """The kind of the devices; TPUs before GPUs."""
-    return max((one.hardware for one in kept), key=HARDWARE.index, default=CPU_ONLY)
-
-
 def _list_causes(
     facts: DiagnosisFacts, every: Sequence[Finding], absent: Sequence[tuple[str, str]], flaws: Sequence[Flaw]
 ) -> SimpleNamespace:
-    """Every cause: what it costs, 0 if nothing shows it, unknown if the capture lacks what would. Of one cause, costs
-    that are no upper bounds are added; an upper bound may hold the same time, so the larger counts. ``every``: the
-    findings that are shown, and of other causes those that are too small; ``absent``: causes without evidence, and why;
-    ``flaws``: may explain an empty run."""
+    """List what every cause costs: 0 if nothing shows it, None if the capture lacks the records that would.
+
+    Costs of one cause are added, apart from upper bounds, which may hold the same time, so that the larger counts.
+    ``every``: findings that are shown, and of other causes findings that are too small; ``absent``: causes without
+    evidence, and why; ``flaws``: may explain an empty run."""
     costs: Counter[str] = Counter()
-    for one in every:
-        costs[one.cause] += 0 if one.is_bound else one.cost_ps or 0
-    for one in every:
-        costs[one.cause] = max(costs[one.cause], one.cost_ps or 0)
+    for finding in every:
+        costs[finding.cause] += 0 if finding.is_bound else finding.cost_ps or 0
+    for finding in every:
+        costs[finding.cause] = max(costs[finding.cause], finding.cost_ps or 0)
     costs["lost_records"] = facts.per_device(facts.lost_records_ps)
     reasons = dict(reversed(absent)) if facts.window_ps else dict.fromkeys(CAUSES, _explain_no_work(flaws))
     unknown = {cause: reasons[cause] for cause in CAUSES if cause in reasons and not costs.get(cause)}
     known = {cause: None if cause in unknown else costs[cause] for cause in CAUSES}
     causes = sorted(CAUSES, key=lambda cause: -(known[cause] or 0))
+    costs_in_order = [known[cause] for cause in causes]
     return SimpleNamespace(
         causes=causes,
-        costs=[known[cause] for cause in causes],
-        shares=[_compute_share(known[cause], facts.window_ps) for cause in causes],
+        costs=costs_in_order,
+        shares=[None if cost is None or not facts.window_ps else cost / facts.window_ps for cost in costs_in_order],
         reasons=[unknown.get(cause) for cause in causes],
     )
 
@@ -314,35 +313,31 @@ def _list_absent(
         yield from ((cause, f"the capture does not record {lack.what}") for cause in lack.causes.split(", "))
     if facts.hardware != GPU:
         yield from ((cause, "the capture has no GPU") for cause in OF_GPUS)
-    if facts.figure("roofline", "peak_flops_per_s") is None:
+    if facts.figures(Roofline).peak_flops_per_s is None:
         yield from ((cause, "the peaks of the device are not known") for cause in OF_PEAKS)
-    yield from list_unproven_causes(facts, has_launches=any(one.has_launches for one in kept))
-
-
-def _compute_share(cost: int | None, window: int) -> float | None:
-    return None if cost is None or not window else cost / window
+    yield from list_unproven_causes(facts, has_launches=any(host.has_launches for host in kept))
 
 
 def _compute_values(
     facts: DiagnosisFacts, findings: Sequence[Finding], start_up_ps: int, flaws: Sequence[Flaw], *, serves: bool
 ) -> dict[str, Known]:
     hidden = next((flaw.sentence for flaw in flaws if flaw.hides_devices), "")
-    incomplete = " ".join(f"{one.text[0].upper()}{one.text[1:]}. {one.remedy}" for one in flaws)
+    incomplete = " ".join(f"{flaw.text[0].upper()}{flaw.text[1:]}. {flaw.remedy}" for flaw in flaws)
     flawed: dict[str, Known] = {"incomplete": incomplete or (None, "no record contradicts another")}
-    of_gaps = facts.reports["gaps"].scalars
-    devices: dict[str, Known] = {name: get_known(of_gaps[name]) for name in ("device_count", "used_device_count")}
+    gaps = facts.scalars(Gaps)
+    counts = {figure.name: get_known(figure) for figure in (gaps.device_count, gaps.used_device_count)}
     if not facts.window_ps:
         unknown = dict.fromkeys(SCALARS, (None, _explain_no_work(flaws)))
         headline = (hidden or _NOTHING_RAN) + (_SERVES if serves else "")
         answers: dict[str, Known] = {"headline": headline, "framework": _get_framework(facts), "finding_count": 0}
         none = (None, _explain_no_work(flaws)) if hidden else 0
-        return {**unknown, **devices, **answers, **flawed, "computing_device_count": none}
+        return {**unknown, **counts, **answers, **flawed, "computing_device_count": none}
     return flawed | {
         "headline": f"{hidden} {_write_headline(facts, findings, start_up_ps)}".lstrip(),
         "finding_count": len(findings),
         "window_ps": facts.window_ps,
         "compute_share": facts.compute_share,
-        **devices,
+        **counts,
         "computing_device_count": facts.computing_count,
         "framework": _get_framework(facts),
     }
@@ -368,8 +363,8 @@ def _write_headline(facts: DiagnosisFacts, findings: Sequence[Finding], start_up
 
 
 def _describe_devices(facts: DiagnosisFacts) -> str:
-    """That only some devices compute. PyTorch lists all GPUs of a machine, also those of other processes."""
-    count, computing = int(facts.figure("gaps", "device_count") or 0), facts.computing_count
+    """Say that only some devices compute. PyTorch lists all GPUs of a machine, including GPUs of other processes."""
+    count, computing = facts.figures(Gaps).device_count or 0, facts.computing_count
     if facts.framework == PYTORCH or facts.hardware == CPU_ONLY or not computing or computing >= count:
         return ""
     return f"Of {count} {pluralise_device(facts.device)}, {computing} compute{'s' if computing == 1 else ''}. "

@@ -10,9 +10,11 @@ import pytest
 from trace_builder import event, line, plane, xspace
 
 import fastprof
+from fastprof.analyses import diagnosis, runner
 from fastprof.analyses.findings import step_findings
 from fastprof.analyses.findings.advice import get_advice
 from fastprof.analyses.findings.facts import Finding, limit_to_run, rank_findings
+from fastprof.analyses.findings.sibling_reports import PLACES, Steps
 from fastprof.derive.causes.cause_names import CAUSES
 from fastprof.derive.devices.op_names import FRAMEWORKS, JAX, PYTORCH, TENSORFLOW, TENSORFLOW_1
 
@@ -311,7 +313,18 @@ def test_advice_names_no_other_framework(cause: str) -> None:
 
 def test_a_step_that_waits_for_what_other_steps_started_is_not_slow() -> None:
     """Markers that hold only the dispatch: the one that reads a result waits for the work of all."""
-    rows = [{"duration_ps": 5000, "median_ps": 10}]
-    assert step_findings.is_waiting({3: Counter({None: 4000, "launch": 100})}, rows, 3)
-    assert not step_findings.is_waiting({3: Counter({None: 100, "python": 4000})}, rows, 3)
-    assert not step_findings.is_waiting({3: Counter({None: 4000})}, [{"duration_ps": 80, "median_ps": 10}], 3)
+    long, short = (
+        [Steps.slow_steps(*map({"duration_ps": duration_ps, "median_ps": 10}.get, Steps.slow_steps._fields))]
+        for duration_ps in (5000, 80)
+    )
+    assert step_findings.is_waiting({3: Counter({None: 4000, "launch": 100})}, long, 3)
+    assert not step_findings.is_waiting({3: Counter({None: 100, "python": 4000})}, long, 3)
+    assert not step_findings.is_waiting({3: Counter({None: 4000})}, short, 3)
+
+
+def test_findings_read_tables_columns_and_figures_that_exist() -> None:
+    for names, (name, table) in PLACES.items():
+        analysis = runner.get_analysis(name)
+        known = analysis.TABLES[table].names() if table else analysis.SCALARS
+        assert names._fields and set(names._fields) <= set(known), names
+    assert {name for name, _ in PLACES.values()} == set(diagnosis.AFTER)

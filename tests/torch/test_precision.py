@@ -7,7 +7,11 @@ from pathlib import Path
 import pytest
 
 import fastprof
+from fastprof.analyses.findings.facts import DiagnosisFacts, EventNames
 from fastprof.analyses.findings.op_findings import find_single_precision
+from fastprof.analyses.findings.sibling_reports import KernelStats
+from fastprof.derive.devices.op_names import PYTORCH
+from fastprof.derive.host import GPU
 
 KINETO = Path(__file__).resolve().parents[3] / "shared" / "captures" / "chrome" / "kineto"
 
@@ -18,10 +22,10 @@ def test_the_finding_is_what_kernel_stats_calls_missed(name: str, others_ps: int
     """But for kernels that only compute offsets for the products of ResNet-50."""
     profile = fastprof.load(KINETO / f"{name}.json.gz")
     report = profile.kernel_stats()
-    kernels = report.tables["kernels"]
+    kernels = DiagnosisFacts(PYTORCH, GPU, {report.analysis: report}, EventNames()).columns(KernelStats.kernels)
     missed = [
         (row["total_ps"], row["name"], single)
-        for row, single in zip(kernels.to_pylist(), find_single_precision(kernels), strict=True)
+        for row, single in zip(report.tables["kernels"].to_pylist(), find_single_precision(kernels), strict=True)
         if row["could_use_tensor_cores"] and row["uses_tensor_cores"] is False
     ]
     assert sum(time for time, _, _ in missed) == report.scalars["missed_tensor_core_ps"].value

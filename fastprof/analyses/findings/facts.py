@@ -8,13 +8,14 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
-from fastprof.analyses.contract import AnalysisReport, Scalar, Value
+from fastprof.analyses.contract import AnalysisReport
 from fastprof.analyses.findings.advice import get_advice
+from fastprof.analyses.findings.sibling_reports import PLACES, Gaps, KernelStats, Steps
 from fastprof.decode.plane_kinds import pluralise_device
 from fastprof.derive.causes.cause_names import GAP_CAUSES
 from fastprof.derive.causes.time_by_cause import CAUSE_NAMES, Budget, SessionBudget
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
 MOST_SHOWN: Final = 7
 LEAST_SHARE: Final = 0.01
-"""Findings that cost less of the run are left out."""
+"""Share of the run below which findings are left out."""
 
 CERTAIN, LIKELY, POSSIBLE = "certain", "likely", "possible"
 _WEIGHT: Final = {CERTAIN: 4, LIKELY: 3, POSSIBLE: 2}  # quarters
@@ -45,11 +46,12 @@ _PART: Final = {LIKELY: "three quarters", POSSIBLE: "half"}
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """``cost_ps``: time of the run that the cause takes, per device; None: unknown. ``is_bound``: whether removing the
-    cause saves at most that, not just that. ``evidence``: the rows that show it, ``ANALYSIS.TABLE?COLUMN=VALUE&…``,
-    with values quoted as in an address; ``detail``: what other reports know of it; ``is_once``:
-    whether it is start-up, which does not come again. The rest, where it is known, is None
-    or what the cause has in common in all places."""
+    """A cause of lost time, with its cost and what to do about it.
+
+    ``cost_ps``: run time lost per device; None if unknown. ``is_bound``: whether removing the cause saves at most that,
+    not just that. ``evidence``: the rows that show it, ``ANALYSIS.TABLE?COLUMN=VALUE&…``, with values quoted as in an
+    address. ``detail``: what other reports know of it. ``is_once``: whether it is start-up, which does not come again.
+    The other fields are what all places of the cause have in common, or None."""
 
     cause: str
     title: str
@@ -68,11 +70,11 @@ class Finding:
     is_once: bool = False
 
     def worth(self) -> int:
-        """What removing the cause may save, for the order of findings: half of an upper bound, less if unsure."""
+        """Return what removing the cause may save: half of an upper bound, less if unsure."""
         return (self.cost_ps or 0) * _WEIGHT[self.certainty] // (8 if self.is_bound else 4)
 
     def ranked_by(self) -> str | None:
-        """What decides the place of the finding, if that is not its cost; None: it is."""
+        """Return what decides the rank of the finding, or None if that is its cost."""
         if self.is_once:
             return "after what comes again"
         if self.cost_ps is None or (not self.is_bound and self.certainty == CERTAIN):
@@ -85,39 +87,45 @@ class Finding:
 
 
 def limit_to_run(finding: Finding, window_ps: int) -> Finding:
-    """The finding, with a cost of at most the run: steps that are damaged or cut off may be longer."""
+    """Limit the cost to the run: damaged or truncated steps may be longer."""
     if finding.cost_ps is None or finding.cost_ps <= window_ps:
         return finding
     return replace(finding, cost_ps=window_ps)
 
 
 def rank_findings(findings: Iterable[Finding], window_ps: int) -> list[Finding]:
-    """The findings that matter, the one worth most first, but start-up last. ``window_ps``: time of the run. Those
-    whose cost is unknown, such as leaks, are not left out for others."""
+    """Return the findings that matter, the most worth first, start-up last. ``window_ps``: run time.
+
+    Findings of unknown cost, such as leaks, stay."""
     every = list(findings)
     least = max(1, LEAST_SHARE * max(window_ps - sum_start_up(every), 0))
-    enough = [one for one in every if one.cost_ps is None or one.cost_ps >= least]
-    ordered = sorted(enough, key=lambda one: (one.is_once, -one.worth()))
-    unknown = [one for one in ordered if one.cost_ps is None]
-    known = [one for one in ordered if one.cost_ps is not None][: max(MOST_SHOWN - len(unknown), 1)]
-    return [one for one in ordered if one.cost_ps is None or one in known][:MOST_SHOWN]
+    enough = [finding for finding in every if finding.cost_ps is None or finding.cost_ps >= least]
+    ordered = sorted(enough, key=lambda finding: (finding.is_once, -finding.worth()))
+    known = [finding for finding in ordered if finding.cost_ps is not None]
+    known = known[: max(MOST_SHOWN - (len(ordered) - len(known)), 1)]
+    return [finding for finding in ordered if finding.cost_ps is None or finding in known][:MOST_SHOWN]
 
 
 def sum_start_up(findings: Iterable[Finding]) -> int:
-    """What start-up takes. Its causes are those of time in which no device computes, which add up."""
+    """Return the start-up time. Its causes are those of time in which no device computes, which add up."""
     return sum(finding.cost_ps or 0 for finding in findings if finding.is_once)
 
 
+# ---- names of events
+
+
 _COMPILES: Final = compile_late(r"backend_compile(?:_and_load)?$|tf\.function-graph_building$|XlaCompilationCache::")
-"""Events that are one compilation each; those of passes and stages lie within."""
+"""Names of events that are one compilation each; events of passes and stages lie within."""
 _CALLED: Final = compile_late(r"PjitFunction\((.*)\)$", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
 class EventNames:
-    """``compiled``: how often each function was compiled, "" if none is recorded; ``defined``: by function of Python
-    that the tracer saw, its file and line, "" if several are called alike; ``callers``: of compiled functions whose
-    calls take long, the function with a line that calls it for longest."""
+    """Functions named by events.
+
+    ``compiled``: how often each function was compiled; the name is "" if none is recorded. ``defined``: file and line
+    of each Python function that the tracer saw, "" if functions share its name. ``callers``: the function and line
+    that calls each slow compiled function for longest."""
 
     compiled: Mapping[str, int] = field(default_factory=dict)
     defined: Mapping[str, str] = field(default_factory=dict)
@@ -136,12 +144,12 @@ class EventNames:
 
 
 def collect_names(raw: HostEvents, events: HostEvents) -> EventNames:
-    """``events``: of the same host, with what derived analyses know of them."""
+    """Collect the names of a host. ``events``: its events with what derived analyses add."""
     return EventNames(_count_compilations(raw), _find_definitions(events.recorded_names), _find_callers(events))
 
 
 def join_names(hosts: Iterable[EventNames]) -> EventNames:
-    """Of all hosts: compilations are added; definitions that differ are left out."""
+    """Join the names of all hosts: add compilations, leave out definitions that differ."""
     compiled: Counter[str] = Counter()
     defined: dict[str, str] = {}
     callers: dict[str, str] = {}
@@ -154,13 +162,13 @@ def join_names(hosts: Iterable[EventNames]) -> EventNames:
 
 
 def _find_definitions(names: Iterable[str]) -> dict[str, str]:
-    found: dict[str, str] = {}
+    places: dict[str, str] = {}
     for name in dict.fromkeys(names):
         if is_frame(name):
             frame = parse_frame(name)
             place = "" if frame.line is None else f"{frame.file}:{frame.line}"
-            found[frame.function] = place if found.get(frame.function, place) == place else ""
-    return found
+            places[frame.function] = place if places.get(frame.function, place) == place else ""
+    return places
 
 
 _LONG_PS: Final = 100_000_000
@@ -187,20 +195,20 @@ def _find_callers(raw: HostEvents) -> dict[str, str]:
         strict=True,
     ):
         time[pair] = time.get(pair, 0) + time_ps
-    found: dict[str, str] = {}
-    for (called, by), _time_ps in sorted(time.items(), key=lambda one: one[1]):
-        found[raw.names[called]] = raw.names[by]
-    return found
+    callers: dict[str, str] = {}
+    for (called, by), _time_ps in sorted(time.items(), key=lambda entry: entry[1]):
+        callers[raw.names[called]] = raw.names[by]
+    return callers
 
 
 def _count_compilations(raw: HostEvents) -> Counter[str]:
-    """How often each function was compiled: the outermost call of a function that encloses the compilation."""
+    """Count the compilations of each function: the outermost function call that encloses the compilation."""
     names = raw.names
     compiles = np.array([_COMPILES.match(name) is not None for name in names], bool)
     if not compiles.any():
         return Counter()
     calls = np.array([_CALLED.match(name) is not None for name in names], bool)
-    found: Counter[str] = Counter()
+    compilations: Counter[str] = Counter()
     for line in raw.lines:
         meta = raw.meta[line.first : line.last]
         at = np.flatnonzero(compiles[meta])
@@ -211,12 +219,12 @@ def _count_compilations(raw: HostEvents) -> Counter[str]:
             functions, counts = np.unique(np.where(call < 0, -1, meta[call]), return_counts=True)
             for name, count in zip(functions.tolist(), counts.tolist(), strict=True):
                 match = _CALLED.match(names[name])
-                found[match[1] if match else ""] += count
-    return found
+                compilations[match[1] if match else ""] += count
+    return compilations
 
 
 def _find_outermost(at: Int64s, calls: Int64s, begin: Int64s, end: Int64s) -> Int64s:
-    """For each event of a line the outermost of these calls that encloses it, -1: none; ordered by start."""
+    """Return the outermost call that encloses each event of a line, or -1. Events are ordered by start."""
     if not len(calls):
         return np.full(len(at), -1, np.int64)
     reached = np.maximum.accumulate(end[calls])
@@ -226,14 +234,21 @@ def _find_outermost(at: Int64s, calls: Int64s, begin: Int64s, end: Int64s) -> In
     return np.where((before >= 0) & (end[call] >= end[at]), call, -1)
 
 
+# ---- facts
+
+
+Row = TypeVar("Row", bound=NamedTuple)
+
+
 @dataclasses.dataclass(frozen=True)
 class DiagnosisFacts:
-    """``framework``: that made the capture, see derive.devices.framework; ``hardware``: CPU_ONLY, GPU or TPU;
-    ``reports``: by name of the analysis; ``names``: what names of events show, of all hosts; ``levels``: what the
-    profiler was asked to record of all hosts, None: unknown; ``capability``: the least compute capability of GPUs,
-    None: unknown; ``graphs``: what tfprof's advisor finds; ``device``: what to call a device: GPU, TPU, MTIA, NPU, …;
-    ``maker``: who made the GPUs, as tensor_cores has it, None: unknown, or several; ``loader``: how the host that waits
-    longest for a DataLoader of PyTorch does."""
+    """What findings rest on.
+
+    ``framework``: see derive.devices.op_names; ``hardware``: CPU_ONLY, GPU or TPU; ``reports``: by analysis name;
+    ``names``: of events of all hosts; ``levels``: what the profiler was asked to record on all hosts, or None;
+    ``capability``: the least compute capability of GPUs, or None; ``graphs``: results of tfprof's advisor; ``device``:
+    name of a device (GPU, TPU, MTIA, NPU, …); ``maker``: vendor of the GPUs, or None if unknown or several; ``loader``:
+    DataLoader waits of the host that waits longest."""
 
     framework: str
     hardware: str
@@ -251,105 +266,133 @@ class DiagnosisFacts:
         """Results that several rules share, by a name that the rules choose."""
         return {}
 
+    def table(self, table: type[Row]) -> pa.Table:
+        analysis, name = PLACES[table]
+        return self.reports[analysis].tables[name]
+
+    def columns(self, table: type[Row]) -> Row:
+        """Return columns of a table, as chunked Arrow arrays."""
+        columns = self.table(table)
+        return table._make(columns[name] for name in table._fields)
+
+    def rows(self, table: type[Row], most: int | None = None) -> list[Row]:
+        """Return rows of a table; ``most``: the first ones only."""
+        rows = self.table(table).slice(0, most)
+        return [*map(table._make, zip(*(list_texts(rows[name]) for name in table._fields), strict=True))]
+
+    def scalars(self, report: type[Row]) -> Row:
+        """Return figures of a report with the reasons why they are unknown."""
+        scalars = self.reports[PLACES[report][0]].scalars
+        return report._make(scalars[name] for name in report._fields)
+
+    def figures(self, report: type[Row]) -> Row:
+        """Return the values of figures of a report; None is unknown."""
+        return report._make(scalar.value for scalar in self.scalars(report))
+
+    @cached_property
+    def _works(self) -> Bools:
+        """Whether each device that ran anything computes or communicates."""
+        devices = self.columns(Gaps.devices)
+        return read_times(devices.compute_ps) + read_times(devices.communication_ps) > 0
+
     @cached_property
     def _counts(self) -> Bools:
-        """By device that ran anything, whether findings are of it: it computes or communicates, or none does. Copies
-        alone, as those of a process that prepares data on a device, are not what a run waits for."""
-        devices = self.table("gaps", "devices")
-        works = read_times(devices, "compute_ps") + read_times(devices, "communication_ps") > 0
-        return works if works.any() else np.ones(len(devices), np.bool_)
+        """Whether findings cover each device that ran anything: it computes or communicates, or no device does.
+
+        Copies alone, such as those of a process that prepares data on a device, are not what a run waits for."""
+        return self._works if self._works.any() else np.ones_like(self._works)
 
     @cached_property
     def computing_count(self) -> int:
-        """Devices that compute or communicate."""
-        devices = self.table("gaps", "devices")
-        return int(np.count_nonzero(read_times(devices, "compute_ps") + read_times(devices, "communication_ps")))
+        """Number of devices that compute or communicate."""
+        return int(np.count_nonzero(self._works))
 
     @cached_property
     def device_count(self) -> int:
-        """Devices that findings are of."""
+        """Number of devices that findings cover."""
         return int(np.count_nonzero(self._counts))
 
     @cached_property
     def window_ps(self) -> int:
-        """Time of the run: of the mean device."""
-        return self.per_device(self._total("window_ps"))
+        """Run time, mean over devices."""
+        return self.per_device(self._sum_devices(self.columns(Gaps.devices).window_ps))
 
     @cached_property
     def compute_ps(self) -> int:
-        """Time in which devices compute, over all."""
-        return self._total("compute_ps")
+        """Compute time, summed over devices."""
+        return self._sum_devices(self.columns(Gaps.devices).compute_ps)
 
     @property
     def compute_share(self) -> float:
-        """Share of the recorded time of the run."""
-        return self.compute_ps / max(self._total("window_ps") - self.lost_records_ps, 1)
+        """Compute time over recorded run time."""
+        window_ps = self._sum_devices(self.columns(Gaps.devices).window_ps)
+        return self.compute_ps / max(window_ps - self.lost_records_ps, 1)
 
     @cached_property
     def lost_records_ps(self) -> int:
-        """Time in which devices may have run work whose records are lost, over all."""
+        """Time in which devices may have run work whose records are lost, summed over devices."""
         return sum_exactly(self.lost_to("lost_records").time_ps)
 
-    def _total(self, column: str) -> int:
-        return sum(read_times(self.table("gaps", "devices"), column)[self._counts].tolist())
+    def _sum_devices(self, times: pa.ChunkedArray) -> int:
+        return sum_exactly(read_times(times)[self._counts])
 
     @cached_property
     def lost(self) -> dict[str, LostTime]:
-        """By cause of gaps, the rows of the table by_cause."""
-        devices = zip(*(list_texts(self.table("gaps", "devices"), name) for name in ("host", "device")), strict=True)
-        counts = {device for device, count in zip(devices, self._counts.tolist(), strict=True) if count}
-        rows = self.table("gaps", "by_cause")
-        host, device, event, causes = (list_texts(rows, name) for name in ("host", "device", "event", "cause"))
-        of_cause: dict[str, list[int]] = {}
-        for place, (cause, *of_device) in enumerate(zip(causes, host, device, strict=True)):
-            if cause is not None and tuple(of_device) in counts:
-                of_cause.setdefault(cause, []).append(place)
-        amounts = [read_times(rows, name) for name in ("time_ps", "count", "longest_ps")]
+        """Rows of the table by_cause, by cause of gaps."""
+        devices, rows = self.columns(Gaps.devices), self.columns(Gaps.by_cause)
+        pairs = zip(list_texts(devices.host), list_texts(devices.device), strict=True)
+        counts = {pair for pair, count in zip(pairs, self._counts.tolist(), strict=True) if count}
+        host, device, event, causes = map(list_texts, (rows.host, rows.device, rows.event, rows.cause))
+        places_of_cause: dict[str, list[int]] = {}
+        for place, (cause, *pair) in enumerate(zip(causes, host, device, strict=True)):
+            if cause is not None and tuple(pair) in counts:
+                places_of_cause.setdefault(cause, []).append(place)
+        amounts = [*map(read_times, (rows.time_ps, rows.count, rows.longest_ps))]
         return {
             cause: LostTime(
-                [host[place] for place in places],
-                [device[place] for place in places],
-                [event[place] for place in places],
-                *(column[places] for column in amounts),
+                *([texts[place] for place in places] for texts in (host, device, event)),  # type: ignore[arg-type]
+                *(times[places] for times in amounts),
             )
-            for cause, places in of_cause.items()
+            for cause, places in places_of_cause.items()
         }
 
     def lost_to(self, cause: str) -> LostTime:
-        """The rows of one cause, perhaps none."""
+        """Return the rows of one cause, perhaps none."""
         none = np.zeros(0, np.int64)
         return self.lost.get(cause, LostTime([], [], [], none, none, none))
 
     @property
     def kernels(self) -> int:
-        """How many GPUs ran; 0: the devices are no GPUs."""
-        return int(self.figure("kernel_stats", "occurrences") or 0)
+        """Number of kernels that GPUs ran."""
+        return self.figures(KernelStats).occurrences or 0
 
     @cached_property
     def launch_waits(self) -> int:
-        """How often devices wait for a launch: pieces of such time, but at most one for each kernel. The host may do
-        several things one after another in one wait."""
+        """How often devices wait for a launch: pieces of such time, at most one per kernel.
+
+        The host may do several things in one wait."""
         pieces = sum_exactly(self.lost_to("launch").count)
         return min(pieces, self.kernels or pieces)
 
     def per_device(self, time_ps: int) -> int:
-        """A sum over devices as time of the run."""
+        """Divide a sum over devices into run time."""
         return time_ps // max(1, self.device_count)
 
     @property
     def gaps(self) -> SessionBudget:
-        """Time of devices by step, kind and cause: what the tables of gaps are made of."""
+        """Device time by step, kind and cause, from which the tables of gaps are made."""
         return self.reports["gaps"].detail_as(SessionBudget)
 
     def budgets(self, cause: str | None = None) -> Iterator[Budget]:
-        """Of devices that findings are of, some hosts after the others. ``cause``: of gaps, None: all."""
+        """Yield the time of devices that findings cover, in batches of hosts. ``cause``: of gaps (default: all)."""
         for rows in self.gaps.budgets(cause):
             yield rows[self._counts[rows.device]]
 
     def between_steps_share(self, cause: str) -> float:
-        """Return the part of the time of a cause of gaps that lies between what is marked as steps, over all devices,
-        without waits for slower hosts; 0.0 if there are no steps."""
-        if not self.figure("steps", "step_count"):
+        """Return the share of the time of a cause of gaps that lies between marked steps, over all devices.
+
+        Waits for slower hosts are left out. 0.0 if there are no steps."""
+        if not self.figures(Steps).step_count:
             return 0.0
         of_cause = sum_exactly(self.time_by_step[1][:, CAUSE_NAMES.index(cause)])
         known = self.waited_between_ps if cause == "idle" else 0
@@ -361,13 +404,11 @@ class DiagnosisFacts:
 
     @cached_property
     def waited_between_ps(self) -> int:
-        """Unexplained idle time, summed over devices, in which their hosts wait between step extents for a slower
-        host."""
-        hosts = self.table("steps", "hosts").select(["host", "waited_between_ps"]).to_pylist()
-        waited = {row["host"]: row["waited_between_ps"] for row in hosts if row["waited_between_ps"]}
+        """Unexplained idle time between steps, in which hosts wait for a slower host, summed over devices."""
+        waited = {row.host: row.waited_between_ps for row in self.rows(Steps.hosts) if row.waited_between_ps}
         if not waited:
             return 0
-        names = list_texts(self.table("gaps", "devices"), "host")
+        names = list_texts(self.columns(Gaps.devices).host)
         devices = Counter(name for name, count in zip(names, self._counts.tolist(), strict=True) if count)
         idle: Counter[str] = Counter()
         apart_ps = self.gaps.apart_ps[:, GAP_CAUSES.index("idle")] * self._counts
@@ -376,7 +417,7 @@ class DiagnosisFacts:
         return sum(min(time * devices[name], idle[name]) for name, time in waited.items())
 
     def explanations(self, cause: str) -> Counter[str | None]:
-        """By what explains time of a cause of gaps, over all devices: that time. None: nothing does."""
+        """Return the time of a cause of gaps by what explains it, over all devices. None: nothing does."""
         rows = self.gaps.explained(cause)
         rows = rows[self._counts[rows.device]]
         time: Counter[str | None] = Counter()
@@ -385,13 +426,14 @@ class DiagnosisFacts:
         return time
 
     def beside_ps(self, cause: str) -> int:
-        """Of the time that devices wait for a cause of gaps, over all, that in which something else goes on."""
+        """Return how long something else goes on while devices wait for a cause of gaps, over all devices."""
         return int(self.gaps.beside_ps[self._counts, GAP_CAUSES.index(cause)].sum())
 
     @cached_property
     def time_by_step(self) -> tuple[Int64s, Int64s]:
-        """Step numbers in order, BETWEEN_STEPS first if time is between steps, and the time of all devices:
-        [step, cause], see CAUSE_NAMES."""
+        """Ascending step numbers, BETWEEN_STEPS first if any time is between steps, and device time by step and cause.
+
+        Causes are in the order of CAUSE_NAMES."""
         steps, count = np.zeros(0, np.int64), len(CAUSE_NAMES)
         sums = np.zeros((0, count), np.int64)
         for rows in self.budgets():
@@ -402,16 +444,6 @@ class DiagnosisFacts:
             steps, sums = known, of_cells.reshape(len(known), count)
         database = self.reports["steps"].detail_as(SessionSteps).database
         return database.numbers_of(steps), sums
-
-    def table(self, analysis: str, table: str) -> pa.Table:
-        return self.reports[analysis].tables[table]
-
-    def figure(self, analysis: str, name: str) -> Value:
-        return self.scalar(analysis, name).value
-
-    def scalar(self, analysis: str, name: str) -> Scalar:
-        """The figure with the reason why it is unknown, if it is."""
-        return self.reports[analysis].scalars[name]
 
     @property
     def on_gpus(self) -> bool:
@@ -434,7 +466,7 @@ class DiagnosisFacts:
 
 @dataclasses.dataclass(frozen=True)
 class LostTime:
-    """What devices lose to one cause of gaps, a row each."""
+    """Time that devices lose to one cause of gaps, a row each."""
 
     host: list[str]
     device: list[str]
@@ -447,7 +479,7 @@ class LostTime:
         return len(self.host)
 
     def mostly(self, names: Sequence[str], least: float) -> str | None:
-        """The name of rows with most of the time, if that is at least this share of it; None: none has."""
+        """Return the name that has most of the time, or None if that is less than this share of it."""
         time: Counter[str] = Counter()
         for name, time_ps in zip(names, self.time_ps.tolist(), strict=True):
             time[name] += time_ps
@@ -458,27 +490,27 @@ class LostTime:
 
 
 def sum_exactly(values: Int64s) -> int:
-    """The exact sum."""
+    """Return the sum, of any size."""
     return sum(values.tolist())
 
 
-def list_texts(table: pa.Table, column: str) -> list[Any]:
-    """The texts of a column, equal ones in memory once."""
-    found: list[Any] = []
-    for part in table[column].chunks:
+def list_texts(column: pa.ChunkedArray) -> list[Any]:
+    """Return the values of a column, equal strings of a dictionary in memory once."""
+    texts: list[Any] = []
+    for part in column.chunks:
         is_dictionary = pa.types.is_dictionary(part.type)
         known = part.dictionary.to_pylist() if is_dictionary else part.to_pylist()
-        found += [None if at is None else known[at] for at in part.indices.to_pylist()] if is_dictionary else known
-    return found
+        texts += [None if at is None else known[at] for at in part.indices.to_pylist()] if is_dictionary else known
+    return texts
 
 
-def read_numbers(table: pa.Table, column: str) -> Float64s:
-    """A column of numbers; nan: unknown."""
-    values: Float64s = np.asarray(table[column].to_numpy(), np.float64)
+def read_numbers(column: pa.ChunkedArray) -> Float64s:
+    """Return a column of numbers; NaN is unknown."""
+    values: Float64s = np.asarray(column.to_numpy(), np.float64)
     return values
 
 
-def read_times(table: pa.Table, column: str) -> Int64s:
-    """A column of picoseconds, none of them null."""
-    values: Int64s = np.asarray(table[column].to_numpy(), np.int64)
+def read_times(column: pa.ChunkedArray) -> Int64s:
+    """Return a column of integers without nulls."""
+    values: Int64s = np.asarray(column.to_numpy(), np.int64)
     return values

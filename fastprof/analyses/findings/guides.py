@@ -1,8 +1,8 @@
 """Advice of the frameworks' guides, each item with the evidence that makes it apply.
 
 A rule adds sentences to the advice of a finding, if the capture has its evidence, in the words of the framework that
-made the capture. docs/analyses/diagnosis.md lists the rules. Where a capture lacks what findings rest on, the advice is
-how to record it.
+made the capture. docs/analyses/diagnosis.md lists the rules. Missing records of a capture are listed with advice on how
+to record them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -19,6 +19,16 @@ from fastprof.analyses.findings.advice import drop_gpu_advice
 from fastprof.analyses.findings.facts import DiagnosisFacts, Finding, read_times, sum_exactly
 from fastprof.analyses.findings.idle_findings import find_slow_pipeline
 from fastprof.analyses.findings.op_findings import find_single_precision
+from fastprof.analyses.findings.sibling_reports import (
+    Communication,
+    HloStats,
+    KernelStats,
+    MemoryProfile,
+    OpStats,
+    Roofline,
+    Steps,
+    TfData,
+)
 from fastprof.derive.causes.time_by_cause import CAUSE_NAMES
 from fastprof.derive.devices.communication_kinds import BETWEEN_DEVICES
 from fastprof.derive.devices.gpu_kernels import AMD, NVIDIA, get_matrix_units
@@ -31,21 +41,19 @@ from fastprof.derive.steps.step_source import LAUNCHED, MARKERS
 from fastprof.schema.value_classes import dataclass
 from fastprof.wording.patterns import compile_late
 
-Row = Mapping[str, Any]
-
 MANY: Final = 20
-"""Launches of a program, or sums of a step, that are worth joining."""
+"""Launches of a program, or gradient sums of a step, from which joining is worth it."""
 FEW_SUMS: Final = 2
 SMALL_BYTES: Final = 1 << 20
 FEW_WAITS: Final = 4
 SHORT_STEP_PS: Final = 50_000_000_000
 SHORT_CALL_PS: Final = 100_000_000
-"""Calls of a function of map that take less cost about as much to start."""
+"""Duration below which starting a function of map costs about as much as its call."""
 ELEMENTS: Final = 8
-"""Elements of a batch from which a call for each is worth avoiding."""
+"""Elements of a batch from which a call per element is worth avoiding."""
 NOTABLE: Final = 0.1
 WORTH_WORDS: Final = 0.05
-"""Findings that cost less of the run get no advice on how launches are made."""
+"""Share of the run below which findings get no advice on how launches are made."""
 _FROM_DEVICE: Final = compile_late(r"^(?:cu|cuda|hip)(?:Mem)?(?:Alloc|Malloc|Free)")
 _FIRST: Final = compile_late(r"nchw", re.IGNORECASE)
 
@@ -53,64 +61,64 @@ _FIRST: Final = compile_late(r"nchw", re.IGNORECASE)
 # ---- input pipelines
 
 
-def _find_bottleneck(facts: DiagnosisFacts, finding: Finding) -> tuple[Row, list[Row]] | None:
-    """The bottleneck of the slow pipeline, and the iterators of that pipeline; None: none explains the finding."""
+def _find_bottleneck(facts: DiagnosisFacts, finding: Finding) -> tuple[TfData.iterators, list[TfData.iterators]] | None:
+    """Return the bottleneck and all iterators of the slow pipeline, or None if none explains the finding."""
     slow = find_slow_pipeline(facts, finding)
     if slow is None:
         return None
-    rows = facts.table("tf_data", "iterators").to_pylist()
-    own = [row for row in rows if (row["host"], row["pipeline"]) == (slow["host"], slow["pipeline"])]
-    worst = next((row for row in own if row["is_bottleneck"]), None)
+    rows = facts.rows(TfData.iterators)
+    own = [row for row in rows if (row.host, row.pipeline) == (slow.host, slow.pipeline)]
+    worst = next((row for row in own if row.is_bottleneck), None)
     return None if worst is None else (worst, own)
 
 
 def has_no_prefetch(facts: DiagnosisFacts, finding: Finding) -> bool:
     known = _find_bottleneck(facts, finding)
-    return known is not None and not any(row["name"].startswith("Prefetch") for row in known[1])
+    return known is not None and not any(row.name.startswith("Prefetch") for row in known[1])
 
 
 def has_map_of_elements(facts: DiagnosisFacts, finding: Finding) -> bool:
-    """The bottleneck runs a short function for each element of a batch."""
+    """Return whether the bottleneck runs a short function for each element of a batch."""
     known = _find_bottleneck(facts, finding)
     if known is None:
         return False
     worst, rows = known
-    parent = next((row for row in rows if row["iterator_id"] == worst["parent_id"]), None)
-    if parent is None or "Batch" not in parent["name"] or "Map" not in worst["name"]:
+    parent = next((row for row in rows if row.iterator_id == worst.parent_id), None)
+    if parent is None or "Batch" not in parent.name or "Map" not in worst.name:
         return False
-    each = worst["event_count"] >= ELEMENTS * max(1, parent["event_count"])
-    return bool(each and 0 < worst["function_ps"] < SHORT_CALL_PS * worst["event_count"])
+    each = worst.event_count >= ELEMENTS * max(1, parent.event_count)
+    return bool(each and 0 < worst.function_ps < SHORT_CALL_PS * worst.event_count)
 
 
 def has_repeat_without_cache(facts: DiagnosisFacts, finding: Finding) -> bool:
-    """The bottleneck lies below a repeat, and nothing of the pipeline is cached."""
+    """Return whether the bottleneck lies below a repeat, and nothing of the pipeline is cached."""
     known = _find_bottleneck(facts, finding)
     if known is None:
         return False
     worst, rows = known
-    repeats = [row["depth"] for row in rows if "Repeat" in row["name"]]
-    return bool(repeats) and min(repeats) < worst["depth"] and not any("Cache" in row["name"] for row in rows)
+    repeats = [row.depth for row in rows if "Repeat" in row.name]
+    return bool(repeats) and min(repeats) < worst.depth and not any("Cache" in row.name for row in rows)
 
 
 def is_waiting_for_order(facts: DiagnosisFacts, finding: Finding) -> bool:
-    """The bottleneck calls in parallel, keeps the order, and its consumer mostly waits for its buffer."""
+    """Return whether the bottleneck calls in parallel and in order, and its consumer mostly waits for its buffer."""
     known = _find_bottleneck(facts, finding)
-    if known is None or known[0]["deterministic"] is not True:
+    if known is None or known[0].deterministic is not True:
         return False
     worst = known[0]
-    parts = facts.table("tf_data", "self_time").to_pylist()
-    own = [row for row in parts if all(row[name] == worst[name] for name in ("host", "pipeline", "iterator_id"))]
-    return bool(own) and max(own, key=lambda row: int(row["time_ps"]))["part"] == "waiting for a buffer"
+    key = worst.host, worst.pipeline, worst.iterator_id
+    own = [row for row in facts.rows(TfData.self_time) if (row.host, row.pipeline, row.iterator_id) == key]
+    return bool(own) and max(own, key=lambda row: int(row.time_ps)).part == "waiting for a buffer"
 
 
 def has_input_beside_launches(facts: DiagnosisFacts, _finding: Finding) -> bool:
-    """Functions of iterators run for half of the run or longer on other threads of a host with GPUs."""
+    """Return whether functions of iterators run for half of the run or longer on other threads of a GPU host."""
     if facts.hardware != GPU:
         return False
     of_host: Counter[str] = Counter()
-    for row in facts.table("tf_data", "iterators").to_pylist():
-        if row["is_async"]:
-            of_host[row["host"]] += row["function_ps"]
+    for row in facts.rows(TfData.iterators):
+        if row.is_async:
+            of_host[row.host] += row.function_ps
     return 2 * max(of_host.values(), default=0) >= facts.window_ps
 
 
@@ -122,53 +130,54 @@ def _is_notable(facts: DiagnosisFacts, finding: Finding) -> bool:
 
 
 def has_no_xla(facts: DiagnosisFacts, finding: Finding) -> bool:
-    """Neither programs nor functions that XLA compiled are recorded."""
-    functions = facts.table("op_stats", "tf_functions")["compiler"].to_pylist()
-    compiled = facts.figure("hlo_stats", "program_count") or any(function in ("xla", "mixed") for function in functions)
+    """Return whether neither programs nor functions that XLA compiled are recorded."""
+    compilers = facts.columns(OpStats.tf_functions).compiler.to_pylist()
+    compiled = facts.figures(HloStats).program_count or not {"xla", "mixed"}.isdisjoint(compilers)
     return _is_notable(facts, finding) and not compiled
 
 
 def has_short_steps(facts: DiagnosisFacts, finding: Finding) -> bool:
-    """Steps are short, and devices wait a few times in each for its start, not for each of many launches."""
-    median, steps = (facts.figure("steps", name) for name in ("step_time_p50_ps", "step_count"))
-    if not isinstance(median, (int, float)) or not _is_notable(facts, finding):
+    """Return whether steps are short, and devices wait a few times per step, not for each of many launches."""
+    steps = facts.figures(Steps)
+    if not isinstance(steps.step_time_p50_ps, (int, float)) or not _is_notable(facts, finding):
         return False
-    return 0 < median <= SHORT_STEP_PS and facts.launch_waits <= FEW_WAITS * int(steps or 0) * facts.device_count
+    few = FEW_WAITS * (steps.step_count or 0) * facts.device_count
+    return 0 < steps.step_time_p50_ps <= SHORT_STEP_PS and facts.launch_waits <= few
 
 
 def has_many_kernels(facts: DiagnosisFacts, _finding: Finding) -> bool:
-    kernels, programs = facts.figure("kernel_stats", "occurrences"), facts.figure("steps", "module_execution_count")
-    return bool(programs) and int(kernels or 0) >= MANY * int(programs or 0)
+    programs = facts.figures(Steps).module_execution_count
+    return bool(programs) and facts.kernels >= MANY * programs
 
 
 def has_spare_memory(facts: DiagnosisFacts, _finding: Finding) -> bool:
-    share = facts.figure("memory_profile", "peak_share")
+    share = facts.figures(MemoryProfile).peak_share
     return facts.hardware != CPU_ONLY and isinstance(share, float) and share < 0.5
 
 
 def is_between_steps(facts: DiagnosisFacts, finding: Finding) -> bool:
-    """Half of the finding's time or more is outside of what the program marks as steps."""
-    cost, marked = finding.cost_ps, facts.figure("steps", "steps_source") in (MARKERS, LAUNCHED)
+    """Return whether half of the finding's time or more is outside of what the program marks as steps."""
+    cost, steps = finding.cost_ps, facts.figures(Steps)
     every = sum_exactly(facts.time_by_step[1][:, CAUSE_NAMES.index(finding.cause)])
     inside = facts.per_device(every - facts.between_steps_ps(finding.cause))
-    return cost is not None and marked and bool(facts.figure("steps", "step_count")) and 2 * inside <= cost
+    is_marked = bool(steps.step_count) and steps.steps_source in (MARKERS, LAUNCHED)
+    return cost is not None and is_marked and 2 * inside <= cost
 
 
 # ---- kernels
 
 
 def has_single_precision(facts: DiagnosisFacts, _finding: Finding) -> bool:
-    kernels = facts.table("kernel_stats", "kernels")
-    every = read_times(kernels, "total_ps")
+    kernels = facts.columns(KernelStats.kernels)
+    every = read_times(kernels.total_ps)
     single = np.array(find_single_precision(kernels), bool)
     return bool(every[single].sum() >= NOTABLE * every.sum() > 0)
 
 
 def has_channels_first(facts: DiagnosisFacts, _finding: Finding) -> bool:
-    """Names of kernels or their ops have the layout with channels before height and width."""
-    kernels = facts.table("kernel_stats", "kernels")
-    names = [*kernels["name"].to_pylist(), *kernels["op_name"].to_pylist()]
-    return any(_FIRST.search(name or "") for name in names)
+    """Return whether names of kernels or their ops have the layout with channels before height and width."""
+    kernels = facts.columns(KernelStats.kernels)
+    return any(_FIRST.search(name or "") for column in (kernels.name, kernels.op_name) for name in column.to_pylist())
 
 
 def is_on_nvidia(facts: DiagnosisFacts, _finding: Finding) -> bool:
@@ -182,29 +191,28 @@ def is_allocating(_facts: DiagnosisFacts, finding: Finding) -> bool:
 # ---- communication and copies
 
 
-def _list_sums(facts: DiagnosisFacts) -> tuple[list[Row], float]:
-    """All-reduces and reduce-scatters, and how many of them a device runs in a step; none if other collectives cost
-    more."""
-    rows = facts.table("communication", "operations").to_pylist()
-    rows = [row for row in rows if row["scope"] == BETWEEN_DEVICES]
-    sums = [row for row in rows if "reduce" in row["kind"]]
-    if 2 * sum(row["exposed_ps"] for row in sums) < sum(row["exposed_ps"] for row in rows):
+def _list_sums(facts: DiagnosisFacts) -> tuple[list[Communication.operations], float]:
+    """Return all-reduces and reduce-scatters, and how many of them a device runs in a step.
+
+    There are none if other collectives cost more."""
+    rows = [row for row in facts.rows(Communication.operations) if row.scope == BETWEEN_DEVICES]
+    sums = [row for row in rows if "reduce" in row.kind]
+    if 2 * sum(row.exposed_ps for row in sums) < sum(row.exposed_ps for row in rows):
         return [], 0.0
-    rows = sums
-    steps = int(facts.figure("steps", "step_count") or 0)
-    devices = max((row["device_count"] for row in rows), default=0)
-    return rows, sum(row["occurrences"] for row in rows) / max(1, steps * devices) if steps else 0.0
+    devices = max((row.device_count for row in sums), default=0)
+    steps = facts.figures(Steps).step_count
+    return sums, sum(row.occurrences for row in sums) / max(1, steps * devices) if steps else 0.0
 
 
 def has_late_sum(facts: DiagnosisFacts, _finding: Finding) -> bool:
     rows, of_step = _list_sums(facts)
-    hidden, every = (sum(row[name] for row in rows) for name in ("hidden_ps", "total_ps"))
+    hidden, every = sum(row.hidden_ps for row in rows), sum(row.total_ps for row in rows)
     return 0 < of_step <= FEW_SUMS and hidden < NOTABLE * every
 
 
 def has_many_small_sums(facts: DiagnosisFacts, _finding: Finding) -> bool:
     rows, of_step = _list_sums(facts)
-    sizes = [row["payload_bytes"] for row in rows]
+    sizes = [row.payload_bytes for row in rows]
     return of_step >= MANY and all(size is not None and size < SMALL_BYTES for size in sizes)
 
 
@@ -231,9 +239,11 @@ _TORCH: Final = "PyTorch: Performance Tuning Guide"
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """``causes``: of the findings that it serves; ``texts``: by framework, UNKNOWN: for those without words of their
-    own; a framework without a text does not get the advice. ``guide``: where it comes from; ``only_gpus``: frameworks
-    whose text is for GPUs of CUDA or ROCm only."""
+    """A piece of advice with its evidence.
+
+    ``causes``: of findings that it serves; ``applies``: whether the capture has its evidence; ``texts``: by framework,
+    UNKNOWN for frameworks without words of their own; a framework without a text does not get the advice. ``guide``:
+    its source; ``only_gpus``: frameworks whose text is for CUDA or ROCm GPUs only."""
 
     name: str
     causes: tuple[str, ...]
@@ -250,19 +260,19 @@ class Rule:
 
 
 def add_advice(facts: DiagnosisFacts, finding: Finding) -> Finding:
-    """The finding with the advice of all rules that apply to it."""
+    """Add the advice of all rules that apply to the finding."""
     texts = [rule.text(facts) for rule in RULES if is_applicable(rule, facts, finding)]
     advice = " ".join([finding.advice, *(text for text in texts if text)])
     return replace(finding, advice=advice if facts.on_gpus else drop_gpu_advice(advice))
 
 
 def is_applicable(rule: Rule, facts: DiagnosisFacts, finding: Finding) -> bool:
-    """Whether the capture has the evidence of a rule that serves the finding, and the rule words for its framework."""
+    """Return whether the rule serves the finding, has words for its framework, and its evidence is in the capture."""
     return finding.cause in rule.causes and rule.text(facts) is not None and rule.applies(facts, finding)
 
 
 def _word_tf_data(text: str) -> dict[str, str]:
-    """For programs that read with tf.data: those of TensorFlow and JAX do."""
+    """Return texts for programs that read with tf.data, which PyTorch programs do not."""
     return {TENSORFLOW: text, JAX: text, UNKNOWN: text, PYTORCH: ""}
 
 
@@ -342,12 +352,12 @@ RULES: Final = (
                     "integers; choose another type or op, or compute it in the tf.data pipeline.",
         UNKNOWN: "The op needs a copy to the host and one back: compute it on the device, or before the step."}, _GPU),
 )  # fmt: skip
-"""In the order in which their sentences are shown."""
+"""All rules, in the order in which their sentences are shown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unrecorded:
-    """``causes``: those that may be missed for it, separated by commas."""
+    """Something that a capture does not record. ``causes``: causes that it may hide, separated by commas."""
 
     what: str
     causes: str
@@ -412,7 +422,7 @@ _OF_DEVICES: Final = (
     "transfer, communication, straggler, launch, queue, between_kernels, small_ops, memory_bound, low_occupancy, "
     "low_utilization, precision, layout, idle"
 )
-"""Causes that activity of devices shows."""
+"""Causes shown by device activity."""
 
 
 _OF_HOSTS: Final = (
@@ -428,17 +438,17 @@ def list_unproven_causes(facts: DiagnosisFacts, *, has_launches: bool) -> Iterat
     """Yield GPU causes without evidence in the capture, and the missing records."""
     if facts.hardware != GPU:
         return
-    kernels = facts.table("kernel_stats", "kernels")
+    kernels = facts.columns(KernelStats.kernels)
     if not has_launches:
         yield from ((cause, "the capture has no launch of what GPUs ran") for cause in _OF_LAUNCHES)
-    if not facts.figure("op_stats", "host_total_ps"):
+    if not facts.figures(OpStats).host_total_ps:
         yield "host_compute", "the capture has no op of a host thread"
-    unknown = facts.figure("hlo_stats", "unknown_work_share")
+    unknown = facts.figures(HloStats).unknown_work_share
     if not isinstance(unknown, float) or unknown > MOST_UNKNOWN:
         yield from ((cause, TOO_MUCH) for cause in _OF_WORK)
-    if kernels["occupancy_percent"].null_count == len(kernels):
+    if kernels.occupancy_percent.null_count == len(kernels.name):
         yield "low_occupancy", "the occupancy of no kernel is recorded"
-    if kernels["op_name"].null_count == len(kernels):
+    if kernels.op_name.null_count == len(kernels.name):
         yield "precision", "the op of no kernel is known"
         if facts.framework != PYTORCH:  # whose kernels say it by their names
             yield "elementwise", "the op of no kernel is known"
@@ -447,8 +457,10 @@ def list_unproven_causes(facts: DiagnosisFacts, *, has_launches: bool) -> Iterat
 def list_unrecorded(
     facts: DiagnosisFacts, flaws: Sequence[Flaw], *, has_threads: bool, has_python: bool
 ) -> Iterator[Unrecorded]:
-    """``flaws``: records that are missing; ``has_threads``, ``has_python``: whether the capture has events of host
-    threads, and of Python functions."""
+    """Yield what the capture does not record.
+
+    ``flaws``: missing records; ``has_threads``, ``has_python``: whether it has events of host threads, and of Python
+    functions."""
 
     def how(texts: dict[str, str]) -> str:
         return texts.get(facts.framework, texts[UNKNOWN])
@@ -457,7 +469,7 @@ def list_unrecorded(
         if flaw.hides_devices:
             what = "some activity of devices" if facts.window_ps else "activity of devices"
             yield Unrecorded(f"{what}: {flaw.text}", _OF_DEVICES if not facts.window_ps else "idle", flaw.remedy)
-    if not facts.figure("steps", "step_count"):
+    if not facts.figures(Steps).step_count:
         yield Unrecorded("steps", "slow_step, straggler, tail, silent", how(_STEPS))
     levels = facts.levels
     if not has_threads:
@@ -469,16 +481,16 @@ def list_unrecorded(
         yield Unrecorded("Python functions", "python, input, lock, garbage_collection, checkpoint", text)
     if facts.hardware == CPU_ONLY:
         return
-    if not facts.figure("memory_profile", "snapshot_count"):
+    if not facts.figures(MemoryProfile).snapshot_count:
         at_level = levels is not None and levels.host >= ALL_OF_HOST
         yield Unrecorded("allocations", "memory_pressure", _NO_ALLOCATIONS if at_level else how(_ALLOCATIONS))
     if facts.framework == PYTORCH and facts.hardware == GPU:
         tool = _TOOLS.get(facts.maker or facts.device, _ANY_TOOL)
-        shapes = "shapes" in facts.table("roofline", "ops")["flops_source"].to_pylist()
+        shapes = "shapes" in facts.columns(Roofline.ops).flops_source.to_pylist()
         yield Unrecorded("arithmetic and memory traffic of kernels", "padding, memory_bound, low_utilization",
                          (_WORK_OF_OTHERS if shapes else _WORK).format(tool))  # fmt: skip
-    elif not facts.figure("hlo_stats", "program_count"):
+    elif not facts.figures(HloStats).program_count:
         yield Unrecorded("programs", "padding, memory_bound, low_utilization", how(_PROGRAMS))
-    elif facts.figure("roofline", "peak_flops_per_s") is None:
+    elif facts.figures(Roofline).peak_flops_per_s is None:
         yield Unrecorded("peaks of the device", "memory_bound, low_utilization, precision",
                          "Give the model of the device with --device, or its peaks with --peak.")  # fmt: skip

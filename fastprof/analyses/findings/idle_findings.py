@@ -1,9 +1,8 @@
-"""Findings on idle devices: the cause of the wait, start-up apart from what recurs, and what other reports
-know of it.
+"""Findings on idle devices: causes of waits, start-up apart from recurring waits, and details from other reports.
 
-Kernels and libraries are loaded at their first use, memory is taken. The longest wait comes once if it takes half of
-the time of its cause on its device. So do those after it down to a wait that is ten times as long as the next, or if
-there is none, those that take half of what is left.
+Kernels and libraries are loaded at their first use, and memory is taken. The longest wait comes once if it takes half
+of the time of its cause on its device. So do the next ones down to a wait that is ten times as long as its successor,
+or without such a wait, as long as each takes half of what is left.
 
     waits   |==================| |=========| |====|   |-| |-| |-|
                         come once                        recur
@@ -15,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -31,6 +30,15 @@ from fastprof.analyses.findings.advice import (
 )
 from fastprof.analyses.findings.facts import CERTAIN, LIKELY, POSSIBLE, DiagnosisFacts, Finding, LostTime, sum_exactly
 from fastprof.analyses.findings.op_findings import describe_use
+from fastprof.analyses.findings.sibling_reports import (
+    Communication,
+    HloStats,
+    KernelStats,
+    MemoryProfile,
+    OpStats,
+    Steps,
+    TfData,
+)
 from fastprof.analyses.findings.step_findings import sum_slow_step_time
 from fastprof.derive.causes.cause_names import GAP_CAUSES
 from fastprof.derive.causes.time_by_cause import BETWEEN_STEPS, LargestGaps
@@ -48,11 +56,11 @@ from fastprof.wording.quantities import count_noun, format_measure, format_size,
 from fastprof.wording.screen import fit_text
 
 MOSTLY: Final = 0.7
-"""A cause is in one place if this share of its time is there."""
+"""Share of a cause's time from which the cause is in one place."""
 NEARLY_ALL: Final = 0.9
-"""A title names what explains this share of its cause without the share."""
+"""Share of a cause from which a title names the explanation without the share."""
 NOTABLE: Final = 0.1
-"""A cost is an upper bound if something else goes on for this share of it."""
+"""Share of a cost from which something else that goes on makes it an upper bound."""
 
 TITLES: Final = {
     "input": "{} for input",
@@ -78,18 +86,18 @@ TITLES: Final = {
     "outside_compilation": "{} for ops outside of compiled programs",
     "idle": "{} for a reason that is not recorded",
 }
-"""What each cause of a gap is, after a subject with its verb: "The GPU waits"."""
+"""Titles by cause of gaps, after a subject with its verb: "The GPU waits"."""
 _UNSURE: Final = ("silent", "tail", "launch", "queue", "between_kernels", "python", "idle", "straggler")
-_OF_COLLECTIVES: Final = "communication"
-"""Judged with what is known of collectives."""
+_APART: Final = ("communication", "lost_records")
+"""Causes that are no findings on idle devices: step_findings judges collectives."""
 
 SHORT_PS: Final = 10_000_000
-"""Work between gaps that takes less is too short for what it costs to launch."""
+"""Duration below which work between gaps is too short for its launch cost."""
 _OFTEN: Final = 20
 _PER_PYTHON: Final = 4
-"""Python runs between launches if there are at most this number of launches to each piece of it."""
+"""Most launches per piece of Python at which Python runs between launches."""
 _LETTERS: Final = 60
-"""Longer names of events are cut in titles; the column annotation has them."""
+"""Letters at which titles cut event names; the column annotation has the whole names."""
 _EAGER: Final = compile_late(r"^Eager(Local|Kernel)?Execute(?!.*__inference_)|^TFE_Py_FastPath|^[\w/]+:\w+$")
 """Events of TensorFlow that execute a single op."""
 
@@ -97,7 +105,7 @@ _EAGER: Final = compile_late(r"^Eager(Local|Kernel)?Execute(?!.*__inference_)|^T
 def find_idle_time(facts: DiagnosisFacts) -> Iterator[Finding]:
     between = _measure_python_between(facts)
     for recorded, rows in facts.lost.items():
-        if recorded in (_OF_COLLECTIVES, "lost_records") or (between and recorded == "python"):
+        if recorded in _APART or (between and recorded == "python"):
             continue
         slow = sum_slow_step_time(facts, recorded)
         time = facts.explanations(recorded) - slow
@@ -108,36 +116,41 @@ def find_idle_time(facts: DiagnosisFacts) -> Iterator[Finding]:
         if cost <= 0:
             continue
         beside = facts.per_device(facts.beside_ps(recorded))
+        is_bound = beside > NOTABLE * cost
         waits = event is not None and cause in _UNSURE and waits_for_device(event)
         known = None if waits else event
+        detail = None
+        if waits:
+            detail = f"Meanwhile the host waits for the device: {fit_text(str(event), _LETTERS)}."
+        elif is_bound:
+            detail = (
+                f"For {format_time(beside)} of it other threads launch, copy or compile, or another device works: the "
+                "device may have to wait for that anyway."
+            )
         yield Finding(
             cause,
             TITLES[cause].format(facts.devices()) + _format_place(facts, time, known),
             cost,
             _judge_certainty(facts, cause, event),
             f"gaps.by_cause?cause={recorded}",
-            _get_gap_advice(facts, cause),
-            is_bound=beside > NOTABLE * cost,
+            facts.advise(ON_CPU.get(cause, cause) if _is_on_cpu(facts) else cause),
+            is_bound=is_bound,
             host=rows.mostly(rows.host, MOSTLY),
             device=rows.mostly(rows.device, MOSTLY),
             step=None if slow else _find_main_step(facts, recorded),
             annotation=known,
-            detail=f"Meanwhile the host waits for the device: {fit_text(str(event), _LETTERS)}."
-            if waits
-            else _describe_bound(beside)
-            if beside > NOTABLE * cost
-            else None,
+            detail=detail,
         )
 
 
 def _get_main_event(time: Counter[str | None]) -> str | None:
-    """What explains the most time of a cause of gaps; None: nothing does, or less than is unexplained."""
-    event, _ = max(time.items(), key=lambda one: one[1], default=(None, 0))
+    """Return what explains the most time of a cause of gaps, or None if more is unexplained."""
+    event, _ = max(time.items(), key=lambda entry: entry[1], default=(None, 0))
     return event
 
 
 def _format_place(facts: DiagnosisFacts, time: Counter[str | None], event: str | None) -> str:
-    """The end of a title: what explains the cause, with its share unless that is nearly all."""
+    """Return the end of a title: what explains the cause, with its share unless that is nearly all."""
     if event is None:
         return ""
     share, name = time[event] / max(time.total(), 1), fit_text(facts.names.called(event), _LETTERS)
@@ -149,8 +162,10 @@ _LAUNCHED: Final = frozenset(("launch", "queue", "between_kernels"))
 
 
 def _judge_certainty(facts: DiagnosisFacts, cause: str, event: str | None) -> str:
-    """Names of PyTorch's annotations are the user's own: that one loads data is not certain because of its words.
-    Without recorded launches, ops of the host are only known to run meanwhile."""
+    """Judge how certain a cause of gaps is.
+
+    PyTorch annotations have names of the user's own, so that words do not prove that one loads data. Without recorded
+    launches, host ops are only known to run meanwhile."""
     if cause == "tail":
         return POSSIBLE
     on_gpu = facts.framework == PYTORCH and facts.hardware != CPU_ONLY
@@ -159,17 +174,10 @@ def _judge_certainty(facts: DiagnosisFacts, cause: str, event: str | None) -> st
     return LIKELY if (on_gpu and (by_words or beside)) or cause in _UNSURE else CERTAIN
 
 
-def _describe_bound(beside_ps: int) -> str:
-    return (
-        f"For {format_time(beside_ps)} of it other threads launch, copy or compile, or another device "
-        "works: the device "
-        "may have to wait for that anyway."
-    )
-
-
 def _measure_python_between(facts: DiagnosisFacts) -> int:
-    """The time that Python takes between ops that are executed one by one: a part of what that costs; 0: other Python,
-    or ops of threads, whose runs hold what is between them.
+    """Return the time that Python takes between ops that are executed one by one, which is part of their cost.
+
+    0 for other Python, and for CPU runs, whose ops hold what is between them.
 
     Python  |-----|  |-----|  |-----|
     launch        |-|      |-|      |-|
@@ -184,16 +192,15 @@ def _measure_python_between(facts: DiagnosisFacts) -> int:
 
 
 def _refine_cause(facts: DiagnosisFacts, cause: str, rows: LostTime, event: str | None) -> str:
-    """The cause as other reports know it better."""
-    if cause == "callback" and facts.figure("hlo_stats", "outside_compilation_share"):
+    """Return the cause as other reports know it better.
+
+    Launches take time because ops are executed one by one, because ops are too short, or because launches are late."""
+    if cause == "callback" and facts.figures(HloStats).outside_compilation_share:
         return "outside_compilation"
-    return _refine_launch(facts, rows, event) if cause == "launch" else cause
-
-
-def _refine_launch(facts: DiagnosisFacts, rows: LostTime, event: str | None) -> str:
-    """Why launches take the time: ops that are executed one by one, ops that are too short, or late launches."""
+    if cause != "launch":
+        return cause
     if _is_on_cpu(facts):
-        return "small_ops"  # threads wait for no launches; what is called so are runs of short ops
+        return "small_ops"  # threads wait for no launches; runs of short ops have this cause
     count = min(sum_exactly(rows.count), facts.launch_waits)
     if count < _OFTEN * facts.device_count:
         return "launch"
@@ -203,16 +210,12 @@ def _refine_launch(facts: DiagnosisFacts, rows: LostTime, event: str | None) -> 
 
 
 def _is_on_cpu(facts: DiagnosisFacts) -> bool:
-    """Whether threads are the device of a program of PyTorch."""
+    """Return whether threads are the device of a PyTorch program."""
     return facts.framework == PYTORCH and facts.hardware == CPU_ONLY
 
 
-def _get_gap_advice(facts: DiagnosisFacts, cause: str) -> str:
-    return facts.advise(ON_CPU.get(cause, cause) if _is_on_cpu(facts) else cause)
-
-
 def _find_main_step(facts: DiagnosisFacts, cause: str) -> int | None:
-    """The step with most of the time of a cause; None: no step has that much, or it is between steps."""
+    """Return the step with most of the time of a cause, or None if no step has that much."""
     steps, of_causes = facts.time_by_step
     time = of_causes[:, GAP_CAUSES.index(cause)]
     if not time.any() or time.max() < MOSTLY * time.sum():
@@ -222,20 +225,20 @@ def _find_main_step(facts: DiagnosisFacts, cause: str) -> int | None:
 
 
 EARLY: Final = ("input", "python", "transfer")
-"""Causes that come once before the second step only: iterators are built, first batches are loaded and copied."""
+"""Causes that come once only before the second step: iterators are built, first batches are loaded and copied."""
 _RECORDED: Final = {
     "launch": "launch", "small_ops": "launch", "eager": "launch", "memory_pressure": "memory_pressure",
     **{cause: cause for cause in EARLY},
 }  # fmt: skip
-"""By cause of a finding, that of its gaps."""
+"""Causes of gaps by cause of the finding."""
 _LEAST_WAITS: Final = {"launch": 20, "memory_pressure": 1, **dict.fromkeys(EARLY, 1)}
 _FEWEST_STEPS: Final = 3
-"""A device that waits less often for a cause may do so in each of few steps."""
+"""Fewest steps at which a cause may come once: in fewer it may come in each."""
 
 
 @dataclass(frozen=True, slots=True)
 class OneTimeWaits:
-    """Waits that come once, of all devices: how many, their time, and the longest."""
+    """Waits of all devices that come once."""
 
     count: int
     time_ps: int
@@ -246,7 +249,7 @@ NEVER: Final = OneTimeWaits(0, 0, 0)
 
 
 def split_start_up(facts: DiagnosisFacts, finding: Finding) -> list[Finding]:
-    """The finding, or what of it recurs, and what comes once."""
+    """Split the finding into what recurs and what comes once."""
     once = find_one_time_waits(facts, finding.cause)
     time_ps = facts.per_device(once.time_ps)
     if not time_ps or finding.cost_ps is None:
@@ -261,10 +264,11 @@ def split_start_up(facts: DiagnosisFacts, finding: Finding) -> list[Finding]:
 
 
 def find_one_time_waits(facts: DiagnosisFacts, cause: str) -> OneTimeWaits:
-    """Of the cause of a finding. NEVER: some device has no such wait."""
+    """Return the one-time waits of a finding's cause; NEVER if some device has none."""
     recorded = _RECORDED.get(cause)
     rows = facts.lost_to(str(recorded))
-    if not len(rows) or any(map(_is_moving, rows.event)):
+    # the allocator moves what it has: memory that is used for the first time is not fragmented
+    if not len(rows) or any("defragment" in event.lower() for event in rows.event if event):
         return NEVER
     every, pieces = facts.gaps, facts.gaps.pieces(str(recorded))
     if recorded in EARLY:
@@ -272,19 +276,19 @@ def find_one_time_waits(facts: DiagnosisFacts, cause: str) -> OneTimeWaits:
     times: dict[tuple[str, str], list[int]] = {}
     for place, time_ps in zip(pieces.device.tolist(), pieces.duration_ps.tolist(), strict=True):
         times.setdefault((every.hosts[every.host_of[place]], every.devices[place]), []).append(time_ps)
-    found = []
+    waits = []
     for host, device, time_ps, count in zip(
         rows.host, rows.device, rows.time_ps.tolist(), rows.count.tolist(), strict=True
     ):
         longest = sorted(times.get((host, device), ()), reverse=True)
-        found.append(_take_one_time(longest, time_ps) if count >= _LEAST_WAITS[str(recorded)] else [])
-    if not all(found):
+        waits.append(_take_one_time(longest, time_ps) if count >= _LEAST_WAITS[str(recorded)] else [])
+    if not all(waits):
         return NEVER
-    return OneTimeWaits(sum(map(len, found)), sum(map(sum, found)), max(map(max, found)))
+    return OneTimeWaits(sum(map(len, waits)), sum(map(sum, waits)), max(map(max, waits)))
 
 
 def _is_early(facts: DiagnosisFacts, pieces: LargestGaps) -> Bools:
-    """Return which waits are in the first step or begin before any of later steps; none if there are few steps."""
+    """Return which waits are in the first step or begin before any wait of later steps; none if there are few steps."""
     steps = facts.time_by_step[0]
     steps = steps[steps != BETWEEN_STEPS]
     if len(steps) < _FEWEST_STEPS:
@@ -295,26 +299,20 @@ def _is_early(facts: DiagnosisFacts, pieces: LargestGaps) -> Bools:
 
 
 def _take_one_time(times: list[int], left: int) -> list[int]:
-    """The waits that come once. ``times``: the longest, in order; ``left``: of all waits of the device."""
+    """Return the waits that come once. ``times``: the longest, in order; ``left``: time of all waits of the device."""
     count = 0
     while count < len(times) and 2 * times[count] >= left:
         left -= times[count]
         count += 1
-    apart = [place for place, (one, after) in enumerate(pairwise(times), 1) if one >= _MUCH_LONGER * after]
-    return times[: apart[0]] if count and apart else times[:count]
+    apart = [place for place, (before, after) in enumerate(pairwise(times), 1) if before >= _MUCH_LONGER * after]
+    return times[: apart[0] if count and apart else count]
 
 
 _MUCH_LONGER: Final = 10
 
 
-def _is_moving(event: str | None) -> bool:
-    """Whether the allocator moves what it has: memory that is used for the first time is not fragmented."""
-    return event is not None and "defragment" in event.lower()
-
-
 FIRST_STEP: Final = 0.9
-"""A cause is of the first step only if this share of its time is there."""
-FEWEST_STEPS: Final = 3
+"""Share of a cause's time from which it is in the first step only."""
 _ONLY_FIRST: Final = (
     "It is in the first step only and does not come again: run some steps before the capture starts, and look at the "
     "other findings first."
@@ -322,13 +320,13 @@ _ONLY_FIRST: Final = (
 
 
 def add_context(facts: DiagnosisFacts, finding: Finding) -> Finding:
-    """The finding with what other reports know of it."""
-    found = replace(finding, source=finding.source or _find_source(facts, finding.annotation))
-    if found.is_once and found.cause in EARLY:
-        detail = _describe_once(find_one_time_waits(facts, found.cause))
-        return replace(found, certainty=LIKELY, is_bound=False, advice=_FIRST_BATCHES, detail=detail)
-    more = _OF_CAUSE.get(found.cause)
-    return found if more is None else more(facts, found)
+    """Add details, sources and advice that rest on other reports."""
+    known = replace(finding, source=finding.source or _find_source(facts, finding.annotation))
+    if known.is_once and known.cause in EARLY:
+        detail = _describe_once(find_one_time_waits(facts, known.cause))
+        return replace(known, certainty=LIKELY, is_bound=False, advice=_FIRST_BATCHES, detail=detail)
+    more = _OF_CAUSE.get(known.cause)
+    return known if more is None else more(facts, known)
 
 
 _FIRST_BATCHES: Final = (
@@ -338,7 +336,7 @@ _FIRST_BATCHES: Final = (
 
 
 def _find_source(facts: DiagnosisFacts, annotation: str | None) -> str | None:
-    """Where a function of Python is defined, if the tracer recorded one of the name."""
+    """Return where a Python function is defined, if the tracer recorded one of the name."""
     if annotation is None:
         return None
     if is_frame(annotation):
@@ -351,7 +349,7 @@ def _find_source(facts: DiagnosisFacts, annotation: str | None) -> str | None:
 
 
 def _add_input(facts: DiagnosisFacts, finding: Finding) -> Finding:
-    """The iterator that calls of the slow pipeline wait for, if these calls explain half of the cost."""
+    """Name the iterator that calls of the slow pipeline wait for, if these calls explain half of the cost."""
     finding = _add_python(facts, finding)
     row = find_slow_pipeline(facts, finding)
     event = finding.annotation
@@ -359,26 +357,22 @@ def _add_input(facts: DiagnosisFacts, finding: Finding) -> Finding:
         return replace(finding, advice=facts.advise(kind))
     if row is None:
         return replace(finding, advice=f"{make_faster(event)}{_advise_loading_ahead(facts, finding)}")
-    share, pipeline, of_each = (
-        format_measure(row["critical_share"], "share"),
-        row["pipeline"],
-        format_time(row["critical_ps"]),
-    )
-    text = f"{row['name']} takes {share} of the calls of the tf.data pipeline {pipeline}, {of_each} of each."
-    change, now, then = (facts.figure("tf_data", name) for name in ("best_change", "batch_ps", "best_batch_ps"))
-    known = change is not None and facts.figure("tf_data", "slow_pipeline") == pipeline
-    if known and isinstance(now, int) and isinstance(then, int):
-        text += f" With {change}, a batch would take {format_time(then)} instead of {format_time(now)}."
-    suggestion = row["suggestion"]
+    share, of_each = format_measure(row.critical_share, "share"), format_time(row.critical_ps)
+    text = f"{row.name} takes {share} of the calls of the tf.data pipeline {row.pipeline}, {of_each} of each."
+    figures = facts.figures(TfData)
+    known = figures.best_change is not None and figures.slow_pipeline == row.pipeline
+    if known and isinstance(figures.batch_ps, int) and isinstance(figures.best_batch_ps, int):
+        now, then = format_time(figures.batch_ps), format_time(figures.best_batch_ps)
+        text += f" With {figures.best_change}, a batch would take {then} instead of {now}."
     others = "" if facts.framework == TENSORFLOW and known else f" {finding.advice}"
     detail = f"{text} {finding.detail}" if finding.detail else text
-    return replace(finding, detail=detail, advice=f"{suggestion}{others}" if suggestion else finding.advice)
+    return replace(finding, detail=detail, advice=f"{row.suggestion}{others}" if row.suggestion else finding.advice)
 
 
 def _advise_loading_ahead(facts: DiagnosisFacts, finding: Finding) -> str:
-    """Return advice on loading ahead: with tf.data if the program uses it, with the DataLoader if waits for it take at
+    """Return advice on loading ahead: by tf.data if the program uses it, by the DataLoader if waits for it take at
     least half of the cost."""
-    if facts.figure("tf_data", "pipeline_count") and facts.framework == TENSORFLOW:
+    if facts.figures(TfData).pipeline_count and facts.framework == TENSORFLOW:
         return f"{finding.advice} The report tf_data names the slow stage."
     if 2 * facts.loader.waited_ps < max(finding.cost_ps or 0, 1):
         return finding.advice
@@ -397,16 +391,14 @@ _CALLS_PYTHON: Final = ("PyFunc", "PyFuncStateless", "EagerPyFunc")
 
 
 def _add_python(facts: DiagnosisFacts, finding: Finding) -> Finding:
-    """That functions of the pipeline call Python, if this takes half of the cost or more."""
-    rows = [row for row in facts.table("op_stats", "ops").to_pylist() if row["type"] in _CALLS_PYTHON]
-    total = sum(row["total_ps"] for row in rows)
+    """Say that functions of the pipeline call Python, if this takes half of the cost or more."""
+    rows = [row for row in facts.rows(OpStats.ops) if row.type in _CALLS_PYTHON]
+    total = sum(row.total_ps for row in rows)
     if not rows or 2 * total < (finding.cost_ps or 0):
         return finding
-    calls, most = sum(row["occurrences"] for row in rows), max(rows, key=lambda row: int(row["total_ps"]))
-    text = (
-        f"{count_noun(calls, 'call', 'calls')} of Python from tf.data ({most['name']}) take "
-        f"{format_time(total)} in all."
-    )
+    calls = count_noun(sum(row.occurrences for row in rows), "call", "calls")
+    most = max(rows, key=lambda row: int(row.total_ps)).name
+    text = f"{calls} of Python from tf.data ({most}) take {format_time(total)} in all."
     detail = f"{text} {finding.detail}" if finding.detail else text
     return replace(finding, detail=detail, advice=f"{_ONE_AT_A_TIME} {finding.advice}")
 
@@ -417,42 +409,38 @@ _ONE_AT_A_TIME: Final = (
 )
 
 
-def find_slow_pipeline(facts: DiagnosisFacts, finding: Finding) -> Mapping[str, Any] | None:
-    """The row of the table bottlenecks that explains at least half of what input costs; None: none does."""
-    rows = facts.table("tf_data", "bottlenecks").slice(0, 1).to_pylist()
-    explains = rows and finding.cost_ps is not None and 2 * rows[0]["total_ps"] >= finding.cost_ps
-    return rows[0] if explains else None
+def find_slow_pipeline(facts: DiagnosisFacts, finding: Finding) -> TfData.bottlenecks | None:
+    """Return the row of the table bottlenecks that explains at least half of the cost of input, or None."""
+    rows = facts.rows(TfData.bottlenecks, most=1)
+    return rows[0] if rows and finding.cost_ps is not None and 2 * rows[0].total_ps >= finding.cost_ps else None
 
 
 def _add_compilation(facts: DiagnosisFacts, finding: Finding) -> Finding:
-    """How often what was compiled, and in how many steps."""
+    """Say how often each function was compiled, and in how many steps."""
     words = []
     names = [(count, name) for name, count in facts.names.compiled.items()]
     if count := sum(count for count, _ in names):
         most, name = max(names)
         words.append(count_noun(count, "compilation or trace", "compilations or traces"))
         words[-1] += f", {most:,} of them of the function {name}." if name else "."
-    traced = facts.table("op_stats", "tf_functions").to_pylist()
-    traced = [row for row in traced if row["mode"] == "traced"]
-    if traced:
-        row = max(traced, key=lambda row: int(row["self_ps"]))
-        words.append(f"{count_noun(row['calls'], 'call', 'calls')} of {row['name']} traced it; since the "
-                     "program began it "
-                     f"was traced {count_noun(row['tracing_count'], 'time', 'times')}.")  # fmt: skip
+    if traced := [row for row in facts.rows(OpStats.tf_functions) if row.mode == "traced"]:
+        row = max(traced, key=lambda row: int(row.self_ps))
+        calls, times = count_noun(row.calls, "call", "calls"), count_noun(row.tracing_count, "time", "times")
+        words.append(f"{calls} of {row.name} traced it; since the program began it was traced {times}.")
     by_step = sum_time_by_step(facts, finding.cause)
-    count = int(facts.figure("steps", "step_count") or 0)
+    count = facts.figures(Steps).step_count or 0
     if by_step:
         most_ps = max(by_step.values())
         several = sum(time_ps * 10 >= most_ps for time_ps in by_step.values())
         words.append(f"{several} of {count_noun(count, 'step', 'steps')} spend time on it.")
-    found = replace(finding, detail=" ".join(words) or None)
+    known = replace(finding, detail=" ".join(words) or None)
     if _is_only_first(facts, finding.cause, count):
-        return replace(found, certainty=LIKELY, advice=_ONLY_FIRST, is_once=True)
-    return found
+        return replace(known, certainty=LIKELY, advice=_ONLY_FIRST, is_once=True)
+    return known
 
 
 def sum_time_by_step(facts: DiagnosisFacts, cause: str) -> dict[int, int]:
-    """By step, the time of the cause on all devices."""
+    """Return the time of the cause on all devices, by step."""
     spent = _sum_step_time(facts, cause)
     spent.pop(BETWEEN_STEPS, None)
     return spent
@@ -466,28 +454,29 @@ def _sum_step_time(facts: DiagnosisFacts, cause: str) -> dict[int, int]:
 
 
 def _is_only_first(facts: DiagnosisFacts, cause: str, step_count: int) -> bool:
-    """Return whether nearly all time of the cause is in step 0 or before it: a period of a GPU begins with the work of
-    the step, so that what prepares the first one is in no step."""
+    """Return whether nearly all time of the cause is in step 0 or before it.
+
+    A GPU step begins with its work, so that what prepares the first one is in no step."""
     spent, steps = _sum_step_time(facts, cause), facts.time_by_step[0]
-    if step_count < FEWEST_STEPS or not spent or 0 not in steps:
+    if step_count < _FEWEST_STEPS or not spent or 0 not in steps:
         return False
     return spent.get(BETWEEN_STEPS, 0) + spent.get(0, 0) >= FIRST_STEP * sum(spent.values())
 
 
 def _add_transfer(facts: DiagnosisFacts, finding: Finding) -> Finding:
-    """Copies by direction, those that devices wait for longest first."""
-    rows = [row for row in facts.table("communication", "kinds").to_pylist() if row["scope"] == WITH_HOST]
-    rows = sorted((row for row in rows if row["exposed_ps"]), key=lambda row: -int(row["exposed_ps"]))
-    words = [_describe_copies(row) for row in rows if row["exposed_ps"] * 20 >= rows[0]["exposed_ps"]]
-    found = replace(finding, detail=" ".join(words) or None, advice=_advise_on_copies(facts, finding, rows))
-    if not is_filled_by_copies(facts.table("communication", "devices"), facts.table("communication", "kinds")):
-        return found
-    return replace(found, advice=facts.advise(MORE_THAN_COMPUTE))
+    """Describe copies by direction, the longest exposed ones first."""
+    rows = [row for row in facts.rows(Communication.kinds) if row.scope == WITH_HOST and row.exposed_ps]
+    rows = sorted(rows, key=lambda row: -int(row.exposed_ps))
+    words = [_describe_copies(row) for row in rows if row.exposed_ps * 20 >= rows[0].exposed_ps]
+    known = replace(finding, detail=" ".join(words) or None, advice=_advise_on_copies(facts, finding, rows))
+    if not is_filled_by_copies(facts.table(Communication.devices), facts.table(Communication.kinds)):
+        return known
+    return replace(known, advice=facts.advise(MORE_THAN_COMPUTE))
 
 
-def _advise_on_copies(facts: DiagnosisFacts, finding: Finding, rows: Sequence[Mapping[str, Any]]) -> str:
+def _advise_on_copies(facts: DiagnosisFacts, finding: Finding, rows: Sequence[Communication.kinds]) -> str:
     """Return advice on the copy direction that devices wait for, or on both."""
-    exposed = {row["kind"]: int(row["exposed_ps"]) for row in rows}
+    exposed = {row.kind: row.exposed_ps for row in rows}
     for kind, cause in (("copy host to device", TO_DEVICE), ("copy device to host", TO_HOST)):
         if exposed.get(kind, 0) >= _ONE_WAY * sum(exposed.values()) > 0:
             return facts.advise(cause)
@@ -498,16 +487,16 @@ _ONE_WAY: Final = 0.9
 """Least share of copy time at which one direction gets its own advice."""
 
 
-def _describe_copies(row: Mapping[str, Any]) -> str:
-    exposed, total = format_time(row["exposed_ps"]), format_time(row["time_ps"])
-    count = count_noun(row["occurrences"], "operation", "operations")
-    move, take = ("moves", "takes") if row["occurrences"] == 1 else ("move", "take")
-    size = "" if row["moved_bytes"] is None else f" {move} {format_size(row['moved_bytes'])} in all and"
-    return f"{count} ({row['kind']}){size} {take} {total}; no compute hides {exposed} of that."
+def _describe_copies(row: Communication.kinds) -> str:
+    exposed, total = format_time(row.exposed_ps), format_time(row.time_ps)
+    count = count_noun(row.occurrences, "operation", "operations")
+    move, take = ("moves", "takes") if row.occurrences == 1 else ("move", "take")
+    size = "" if row.moved_bytes is None else f" {move} {format_size(row.moved_bytes)} in all and"
+    return f"{count} ({row.kind}){size} {take} {total}; no compute hides {exposed} of that."
 
 
 def _add_launch(facts: DiagnosisFacts, finding: Finding) -> Finding:
-    """How often devices wait for a launch, and what they run between."""
+    """Say how often devices wait for a launch, and what they run in between."""
     time_ps = sum_exactly(facts.lost_to("launch").time_ps)
     if not time_ps or not facts.launch_waits:
         return finding
@@ -519,16 +508,16 @@ def _add_launch(facts: DiagnosisFacts, finding: Finding) -> Finding:
     waits = _format_each(count, "wait", "waits", rest_ps)
     if not facts.kernels:
         return replace(finding, detail=f"{waits}.")
-    kernels = _format_each(facts.kernels, "kernel", "kernels", int(facts.figure("kernel_stats", "total_ps") or 0))
+    kernels = _format_each(facts.kernels, "kernel", "kernels", facts.figures(KernelStats).total_ps or 0)
     kernels += " was launched" if facts.kernels == 1 else " were launched"
     if count == facts.kernels:
         return replace(finding, detail=f"{kernels}; devices wait {format_time(rest_ps // count)} for each.")
     return replace(finding, detail=f"{waits}; {kernels}.")
 
 
-def _format_each(count: int, one: str, more: str, time_ps: int) -> str:
+def _format_each(count: int, singular: str, more: str, time_ps: int) -> str:
     """Return the count and the average duration; a single one has no average."""
-    return f"{count_noun(count, one, more)} of {format_time(time_ps // count)}{' on average' if count > 1 else ''}"
+    return f"{count_noun(count, singular, more)} of {format_time(time_ps // count)}{' on average' if count > 1 else ''}"
 
 
 def _describe_once(once: OneTimeWaits) -> str:
@@ -543,7 +532,7 @@ _FIRST_LAUNCH: Final = (
 
 
 def _add_queue(facts: DiagnosisFacts, finding: Finding) -> Finding:
-    """How often work waits that was launched."""
+    """Say how often launched work waits."""
     rows = facts.lost_to(finding.cause)
     count = sum_exactly(rows.count)
     longest = f", the longest {format_time(int(rows.longest_ps.max()))}" if count > 1 else ""
@@ -551,28 +540,26 @@ def _add_queue(facts: DiagnosisFacts, finding: Finding) -> Finding:
 
 
 def _add_memory(facts: DiagnosisFacts, finding: Finding) -> Finding:
-    """What is allocated, and how full and how fragmented the allocator with the largest peak is."""
+    """Say how much is allocated, and how full and how fragmented the allocator with the largest peak is."""
     if finding.is_once:
         once = _describe_once(find_one_time_waits(facts, finding.cause))
         return replace(finding, certainty=LIKELY, advice=_FIRST_USE, detail=once)
-    if finding.detail is not None:
-        return finding  # a leak, which memory_profile describes
-    figure = {name: facts.figure("memory_profile", name) for name in _MEMORY}
-    if not figure["snapshot_count"]:
-        return finding
+    figures = facts.figures(MemoryProfile)
+    if finding.detail is not None or not figures.snapshot_count:
+        return finding  # memory_profile describes a leak
     words = []
-    sizes = facts.table("memory_profile", "ops")["allocated_bytes"].to_pylist()
-    if figure["allocation_count"] and any(sizes):
-        many = count_noun(int(figure["allocation_count"]), "allocation takes", "allocations take")
+    sizes = facts.columns(MemoryProfile.ops).allocated_bytes.to_pylist()
+    if figures.allocation_count and any(sizes):
+        many = count_noun(figures.allocation_count, "allocation takes", "allocations take")
         words.append(f"{many} {format_size(sum(sizes))} in all.")
-    peak, capacity, share = (figure[name] for name in ("peak_bytes", "capacity_bytes", "fragmentation_share"))
-    if isinstance(peak, int) and isinstance(capacity, int):
+    peak, capacity = figures.peak_bytes, figures.capacity_bytes
+    has_sizes = isinstance(peak, int) and isinstance(capacity, int)
+    if has_sizes:
         words.append(f"At the peak {format_size(peak)} of {format_size(capacity)} are in use.")
-    if isinstance(share, float):
-        words.append(f"The free memory is fragmented to {format_measure(share, 'share')}.")
-    found = replace(finding, detail=" ".join(words) or None)
-    is_scarce = not isinstance(peak, int) or not isinstance(capacity, int) or 2 * peak >= capacity
-    return found if is_scarce else replace(found, advice=_ENOUGH_MEMORY)
+    if isinstance(figures.fragmentation_share, float):
+        words.append(f"The free memory is fragmented to {format_measure(figures.fragmentation_share, 'share')}.")
+    advice = _ENOUGH_MEMORY if has_sizes and 2 * peak < capacity else finding.advice
+    return replace(finding, detail=" ".join(words) or None, advice=advice)
 
 
 _FIRST_USE: Final = (
@@ -582,11 +569,10 @@ _FIRST_USE: Final = (
 _ENOUGH_MEMORY: Final = (
     "Memory is not scarce, but allocating it takes time: allocate once and use the same buffers in every step."
 )
-_MEMORY: Final = ("snapshot_count", "allocation_count", "peak_bytes", "capacity_bytes", "fragmentation_share")
 
 
 def _add_idle(facts: DiagnosisFacts, finding: Finding) -> Finding:
-    """To record more of the host helps only if its Python is not recorded, nor was asked for."""
+    """Advise to record more of the host only if its Python is neither recorded nor was asked for."""
     between = facts.between_steps_share("idle")
     where = f"{format_measure(between, 'share')} of it is between steps." if between >= _MOSTLY_BETWEEN else None
     details = [finding.detail, where, describe_use(facts)]

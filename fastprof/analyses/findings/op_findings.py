@@ -1,15 +1,15 @@
-"""Findings on ops: what they lose for padding, few warps, types, layouts, memory traffic and missing fusion; on device
-memory that is nearly full or leaks; and what tfprof's advisor finds in its profiles, which are TensorFlow's.
+"""Findings on ops (padding, few warps, types, layouts, memory traffic, missing fusion), on device memory that is nearly
+full or leaks, and of tfprof's advisor on TensorFlow's profiles.
 
-The time that an op takes beyond its roofline has one cause: the first of the rules that applies to it. Kernels belong
-to the op of the same name.
+The time that an op takes beyond its roofline has one cause: the first rule that applies to it. Kernels belong to the op
+of the same name.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
@@ -26,6 +26,14 @@ from fastprof.analyses.findings.facts import (
     read_numbers,
     read_times,
 )
+from fastprof.analyses.findings.sibling_reports import (
+    Communication,
+    HloStats,
+    KernelStats,
+    MemoryProfile,
+    OpStats,
+    Roofline,
+)
 from fastprof.derive.devices.gpu_kernels import AMD, NVIDIA, SINCE_TF32, get_matrix_units, lack_tf32, multiplies
 from fastprof.derive.ops.gpu_kernels import normalize_kernel_name
 from fastprof.schema.columns import Bools, Float64s, Int64s
@@ -38,29 +46,31 @@ if TYPE_CHECKING:
 
 
 PADDED_SHARE: Final = 0.1
-"""Less padding is what tiles of any size cost."""
+"""Share of padding from which an op counts: tiles of any size cost less."""
 FEW_WARPS_PERCENT: Final = 30.0
-"""Lower occupancy hides little memory latency, except in Tensor Core kernels."""
+"""Occupancy below which kernels without Tensor Cores hide little memory latency."""
 NEAR_ROOFLINE_PERCENT: Final = 60.0
-"""Percent of the roofline from which an op is bound by the resource that is nearest to its peak."""
+"""Roofline efficiency from which an op is bound by the resource that is nearest to its peak."""
 AT_ROOFLINE_PERCENT: Final = 80.0
-"""Percent of the roofline from which an op gains nothing, unless it can be fused with others."""
+"""Roofline efficiency from which an op gains nothing, unless it can be fused with others."""
 ALONE: Final = 0.1
-"""Other ops that memory bounds take less than this share of the op's time."""
+"""Share of an op's time below which other memory-bound ops do not count."""
 FAR_FROM_ROOFLINE_PERCENT: Final = 50.0
 
 _SINGLE: Final = compile_late(r"(?:^|[_\W])[sdcz]gemm|ffma|dcudnn|simt|f32f32_f32f32|s[ck]udnn", re.IGNORECASE)
 """Names of library kernels that multiply in 32 or 64 bits, without Tensor Cores."""
 _OF_FLOATS: Final = compile_late(r"^(?!.*(?:half|bfloat|bf16|fp16|int8)).*<(?:[^<>]*, )?(?:float|double)\b")
-"""The same, by the types of templates: cuDNN's kernels of backward passes have no other sign."""
+"""Kernel names with template types of 32 or 64 bits: cuDNN's backward kernels have no other sign."""
 _CONVOLVES: Final = compile_late(r"conv(?!ert)|cudnn|miopen|implicit_gemm", re.IGNORECASE)
 _TRANSPOSES: Final = compile_late(r"transpose|nchwtonhwc|nhwctonchw|SwapDimension1And2", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
 class _OpColumns:
-    """The ops of devices, a row each, then kernels of no such op. ``lost_ps``: time beyond the roofline, -1: unknown;
-    ``kernel``: name of the op's kernel, if a GPU ran one of the op's name; ``single``: it multiplies in 32 bits."""
+    """Device ops, a row each, then kernels without such an op.
+
+    ``lost_ps``: time beyond the roofline, or -1; ``kernel``: name of the op's GPU kernel, or ""; ``single``: whether it
+    multiplies in 32 bits."""
 
     name: list[str]
     kernel: list[str]
@@ -81,7 +91,7 @@ class _OpColumns:
 
 
 OpRule = tuple[Bools, Int64s]
-"""Which ops have a cause, and how much of their time it costs."""
+"""Whether each op has a cause, and how much of its time that costs."""
 
 
 def find_slow_ops(facts: DiagnosisFacts) -> Iterator[Finding]:
@@ -110,12 +120,12 @@ def find_slow_ops(facts: DiagnosisFacts) -> Iterator[Finding]:
 
 
 def _get_op_advice(facts: DiagnosisFacts, cause: str) -> str:
-    """That on a cause, for GPUs of this maker, as old as these."""
+    """Return the advice on a cause, for GPUs of this vendor and age."""
     if cause == "precision" and facts.maker == AMD:
         return facts.advise(ON_AMD)
     if cause == "precision" and facts.capability is not None and facts.capability < SINCE_TF32:
         return facts.advise(WITHOUT_TF32)
-    old = cause == "precision" and lack_tf32(facts.table("kernel_stats", "kernels")["name"].to_pylist())
+    old = cause == "precision" and lack_tf32(facts.columns(KernelStats.kernels).name.to_pylist())
     return facts.advise(OLD_KERNELS if old and facts.capability is None else cause)
 
 
@@ -123,7 +133,7 @@ def _get_op_advice(facts: DiagnosisFacts, cause: str) -> str:
 
 
 def _match_layout(ops: _OpColumns) -> OpRule:
-    """Transposes, if anything convolves."""
+    """Match transposes, if anything convolves."""
     names = [(f"{name} {kernel}", kernel) for name, kernel in zip(ops.name, ops.kernel, strict=True)]
     if not any(_CONVOLVES.search(both) for both, _ in names):
         return np.zeros(len(ops), bool), ops.self_ps
@@ -132,7 +142,7 @@ def _match_layout(ops: _OpColumns) -> OpRule:
 
 
 def _match_padding(ops: _OpColumns) -> OpRule:
-    """An op that is limited by arithmetic computes with padding on both sides of a product."""
+    """Match padded ops. Compute-bound ops compute with padding on both sides of a product."""
     filled = 1.0 - ops.padding_share
     part = 1.0 - np.where(ops.by_compute, filled * filled, filled)
     return ops.padding_share >= PADDED_SHARE, _limit_to_lost(ops, np.nan_to_num(part))
@@ -143,13 +153,14 @@ def _match_precision(ops: _OpColumns) -> OpRule:
 
 
 def _match_few_warps(ops: _OpColumns) -> OpRule:
-    """As if time were in proportion to warps."""
+    """Match kernels of low occupancy, with time in proportion to warps."""
     return ops.occupancy_percent < FEW_WARPS_PERCENT, _limit_to_lost(ops, 1.0 - ops.occupancy_percent / 100.0)
 
 
 def _match_memory_bound(ops: _OpColumns) -> OpRule:
-    """Count the time beyond an op's arithmetic, if it could be fused with other ops that memory bounds. An op without
-    such others only loses its time beyond the roofline, and nothing near that."""
+    """Match memory-bound ops. They cost the time beyond their arithmetic, if they could be fused with each other.
+
+    An op without such others only loses its time beyond the roofline, and nothing near that."""
     has = ops.by_memory & (ops.roofline_percent >= NEAR_ROOFLINE_PERCENT) & ~ops.communicates
     others = int(ops.self_ps[has].sum()) - ops.self_ps
     alone = others < ALONE * ops.self_ps
@@ -163,7 +174,7 @@ def _match_far_below_peaks(ops: _OpColumns) -> OpRule:
 
 
 def _limit_to_lost(ops: _OpColumns, part: Float64s) -> Int64s:
-    """This part of self time, but no more than is lost, if that is known."""
+    """Return this part of self time, but no more than is lost, if that is known."""
     cost = _take_part(ops, part)
     return np.where(ops.lost_ps >= 0, np.minimum(cost, ops.lost_ps), cost)
 
@@ -190,77 +201,71 @@ _RULES: Final = {
 
 
 def _read_ops(facts: DiagnosisFacts) -> _OpColumns:
-    """Rows of hlo_stats and of roofline are the same ops in the same order."""
-    hlo, roofline = facts.table("hlo_stats", "ops"), facts.table("roofline", "ops")
-    kernels, of_op, alone = _join_kernels(facts, hlo["name"].to_pylist())
+    """Join ops and kernels. Rows of hlo_stats and of roofline are the same ops in the same order."""
+    hlo, roofline = facts.columns(HloStats.ops), facts.columns(Roofline.ops)
+    kernels, hlo_names = facts.columns(KernelStats.kernels), hlo.name.to_pylist()
+    kernel_names, op_names = kernels.name.to_pylist(), kernels.op_name.to_pylist()
+    of_op, alone = _join_kernels([*zip(kernel_names, op_names, strict=True)], hlo_names)
     extra = len(alone)
-    names = [*hlo["name"].to_pylist(), *(kernels["op_name"][k].as_py() or kernels["name"][k].as_py() for k in alone)]
+    names = [*hlo_names, *(op_names[k] or kernel_names[k] for k in alone)]
     at = [*of_op, *alone]
-    exposed = set(facts.table("communication", "operations")["name"].to_pylist())
-    bound = [*roofline["bound_by"].to_pylist(), *[None] * extra]
-    kernel_names, occupancy = kernels["name"].to_pylist(), _estimate_occupancy(kernels)
-    single = find_single_precision(kernels)
+    exposed = set(facts.columns(Communication.operations).name.to_pylist())
+    bound = [*roofline.bound_by.to_pylist(), *[None] * extra]
+    occupancy, single = _estimate_occupancy(kernels), find_single_precision(kernels)
 
-    def more(values: Float64s) -> Float64s:
-        return np.concatenate([values, np.full(extra, np.nan)])
+    def read(column: pa.ChunkedArray) -> Float64s:
+        return np.concatenate([read_numbers(column), np.full(extra, np.nan)])
 
-    lost = more(read_numbers(roofline, "lost_ps"))
+    lost = read(roofline.lost_ps)
     return _OpColumns(
         name=names,
         kernel=[kernel_names[k] if k >= 0 else "" for k in at],
-        source=[*hlo["source"].to_pylist(), *[None] * extra],
-        by_compute=np.array([one == "Compute" for one in bound], bool),
-        by_memory=np.array([one == "HBM" for one in bound], bool),
+        source=[*hlo.source.to_pylist(), *[None] * extra],
+        by_compute=np.array([resource == "Compute" for resource in bound], bool),
+        by_memory=np.array([resource == "HBM" for resource in bound], bool),
         communicates=np.array([name in exposed or name.startswith("nccl") for name in names], bool),
         single=np.array([k >= 0 and single[k] for k in at], bool),
-        self_ps=np.concatenate([read_times(hlo, "self_ps"), read_times(kernels, "total_ps")[alone]]),
+        self_ps=np.concatenate([read_times(hlo.self_ps), read_times(kernels.total_ps)[alone]]),
         lost_ps=np.where(np.isnan(lost), -1, lost).astype(np.int64),
-        roofline_percent=more(read_numbers(roofline, "roofline_percent")),
-        compute_percent=more(read_numbers(roofline, "compute_peak_percent")),
-        padding_share=more(read_numbers(hlo, "padding_share")),
+        roofline_percent=read(roofline.roofline_percent),
+        compute_percent=read(roofline.compute_peak_percent),
+        padding_share=read(hlo.padding_share),
         occupancy_percent=np.array([occupancy[k] if k >= 0 else np.nan for k in at], np.float64),
     )
 
 
-def _join_kernels(facts: DiagnosisFacts, ops: list[str]) -> tuple[pa.Table, list[int], list[int]]:
-    """The kernels; the row of the kernel of each op, -1: it is not known; and the rows of kernels of no op."""
-    kernels = facts.table("kernel_stats", "kernels")
-    names = list(zip(kernels["name"].to_pylist(), kernels["op_name"].to_pylist(), strict=True))
-    back = list(reversed(list(enumerate(names))))
-    rows = {normalize_kernel_name(name): row for row, (name, _) in back} | {
-        normalize_kernel_name(name): row for row, (name, op) in back if not op
-    }
-    rows |= {
-        f"{op}/{normalize_kernel_name(name)}": row for row, (name, op) in back if op
-    }  # as ops of PyTorch are called
+def _join_kernels(kernels: Sequence[tuple[str, str | None]], ops: list[str]) -> tuple[list[int], list[int]]:
+    """Return the row of the kernel of each op, or -1, and the rows of kernels without an op.
+
+    ``kernels``: their names and the names of their ops."""
+    back = [(row, normalize_kernel_name(name), op) for row, (name, op) in enumerate(kernels)][::-1]
+    rows = {name: row for row, name, _ in back} | {name: row for row, name, op in back if not op}
+    rows |= {f"{op}/{name}": row for row, name, op in back if op}  # as PyTorch names ops
     keys = [_make_kernel_key(name) for name in ops]
-    of_op, taken = [rows.get(key, -1) for key in keys], set(keys)
-    alone = [
-        row
-        for row, (name, op) in enumerate(names)
-        if not {normalize_kernel_name(name), f"{op}/{normalize_kernel_name(name)}"} & taken
-    ]
-    return kernels, of_op, alone
+    taken = set(keys)
+    alone = [row for row, name, op in reversed(back) if name not in taken and f"{op}/{name}" not in taken]
+    return [rows.get(key, -1) for key in keys], alone
 
 
-def _estimate_occupancy(kernels: pa.Table) -> Float64s:
-    """Return the occupancy of each kernel in percent. Tensor Core kernels need few warps: for them it is the percentage
-    of multiprocessors that have a block, or NaN if it is not recorded."""
-    uses, could = (kernels[name].to_pylist() for name in ("uses_tensor_cores", "could_use_tensor_cores"))
-    on_units = [on is True or (on is None and may is True) for on, may in zip(uses, could, strict=True)]
-    filled = 100.0 * np.minimum(read_numbers(kernels, "blocks_per_sm"), 1.0)
-    return np.where(np.array(on_units, bool), filled, read_numbers(kernels, "occupancy_percent"))
+def _estimate_occupancy(kernels: KernelStats.kernels) -> Float64s:
+    """Return the occupancy of each kernel in percent, or NaN.
+
+    Tensor Core kernels need few warps: for them it is the percentage of multiprocessors that have a block."""
+    flags = zip(kernels.uses_tensor_cores.to_pylist(), kernels.could_use_tensor_cores.to_pylist(), strict=True)
+    on_units = np.array([uses is True or (uses is None and could is True) for uses, could in flags], bool)
+    filled = 100.0 * np.minimum(read_numbers(kernels.blocks_per_sm), 1.0)
+    return np.where(on_units, filled, read_numbers(kernels.occupancy_percent))
 
 
 def _make_kernel_key(op: str) -> str:
-    """The name of an op with that of its kernel, if it has one, as a key of kernels."""
+    """Return the name by which kernels are looked up for an op, with the kernel's name if the op's name has it."""
     of, apart, kernel = op.partition("/")
     return f"{of}/{normalize_kernel_name(kernel)}" if apart and "::" in of else normalize_kernel_name(op)
 
 
-def find_single_precision(kernels: pa.Table) -> list[bool]:
-    """Kernels of products that could use Tensor Cores, and are named after arithmetic in more bits."""
-    flags = (kernels[name].to_pylist() for name in ("name", "uses_tensor_cores", "could_use_tensor_cores"))
+def find_single_precision(kernels: KernelStats.kernels) -> list[bool]:
+    """Return whether each kernel of products could use Tensor Cores, but is named after arithmetic in more bits."""
+    flags = [*map(pa.ChunkedArray.to_pylist, (kernels.name, kernels.uses_tensor_cores, kernels.could_use_tensor_cores))]
     return [
         could is True and uses is False and (_SINGLE.search(name) or _OF_FLOATS.match(name)) is not None
         for name, uses, could in zip(*flags, strict=True)
@@ -271,17 +276,16 @@ CAUSE: Final = "elementwise"
 
 
 def find_unfused_ops(facts: DiagnosisFacts) -> Iterator[Finding]:
-    rows = facts.table("kernel_stats", "kernels").to_pylist()
-    every = sum(row["total_ps"] for row in rows)
-    rows = [row for row in rows if row["kind"] == CAUSE]
-    fusible = facts.per_device(sum(row["fusible_ps"] for row in rows))
+    every = facts.rows(KernelStats.kernels)
+    rows = [row for row in every if row.kind == CAUSE]
+    fusible = facts.per_device(sum(row.fusible_ps for row in rows))
     if not fusible:
         return
-    total, count = (sum(row[name] for row in rows) for name in ("total_ps", "occurrences"))
-    share = format_measure(total / every, "share")
+    total, count = sum(row.total_ps for row in rows), sum(row.occurrences for row in rows)
+    share = format_measure(total / sum(row.total_ps for row in every), "share")
     time_of_op: Counter[str | None] = Counter()
     for row in rows:
-        time_of_op[row["op_name"]] += row["total_ps"]
+        time_of_op[row.op_name] += row.total_ps
     ops = [(name, time_ps) for name, time_ps in time_of_op.most_common() if name is not None][:_MOST_NAMED]
     named = f" Longest: {', '.join(f'{name} {format_time(time_ps)}' for name, time_ps in ops)}." if ops else ""
     yield Finding(
@@ -306,10 +310,10 @@ NEARLY_FULL: Final = 0.95
 
 
 def find_memory_limits(facts: DiagnosisFacts) -> Iterator[Finding]:
-    """What a full allocator costs is not recorded unless the host stalls for it, which gaps show."""
+    """Find full allocators and leaks. Their cost is not recorded unless the host stalls for them, which gaps show."""
     yield from _find_leaks(facts)
-    share = facts.figure("memory_profile", "peak_share")
-    allocator = facts.figure("memory_profile", "peak_allocator")
+    figures = facts.figures(MemoryProfile)
+    share, allocator = figures.peak_share, figures.peak_allocator
     if isinstance(share, float) and share >= NEARLY_FULL and allocator is not None:
         yield Finding(
             "memory_pressure",
@@ -323,12 +327,12 @@ def find_memory_limits(facts: DiagnosisFacts) -> Iterator[Finding]:
 
 
 def _find_leaks(facts: DiagnosisFacts) -> Iterator[Finding]:
-    """The op that holds more and more memory, if memory_profile calls it a leak, and when memory is full."""
+    """Find the op that holds more and more memory, if memory_profile calls it a leak, and when memory is full."""
     notices = [notice.text for notice in facts.reports["memory_profile"].notices if LEAK in notice.text]
     for text in notices[:1]:
         op, _, rest = text.partition(LEAK)
-        rows = facts.table("memory_profile", "growth").to_pylist()
-        row = next((row for row in rows if row["op_name"] == op and rest.startswith(row["allocator"])), None)
+        rows = facts.rows(MemoryProfile.growth)
+        row = next((row for row in rows if row.op_name == op and rest.startswith(row.allocator)), None)
         left = [int(steps.replace(",", "")) for steps in _MORE_STEPS.findall(text)]
         until = f" and is full in {count_noun(min(left), 'step', 'steps')}" if left else ""
         yield Finding(
@@ -338,15 +342,15 @@ def _find_leaks(facts: DiagnosisFacts) -> Iterator[Finding]:
             LIKELY,
             "memory_profile.growth?grows_steadily=true",
             _OF_LEAKS,
-            device=row["allocator"] if row else None,
-            host=row["host"] if row else None,
+            device=row.allocator if row else None,
+            host=row.host if row else None,
             op=op,
             detail=text,
         )
 
 
 LEAK: Final = " holds more and more memory of "
-"""The words between op and allocator in a notice of memory_profile."""
+"""Words between op and allocator in a notice of memory_profile."""
 _MORE_STEPS: Final = compile_late(r"([\d,]+) more steps")
 _OF_LEAKS: Final = (
     "Do not keep arrays of each step: turn metrics into numbers before they are stored, detach them, and empty lists "
@@ -356,7 +360,7 @@ _OF_LEAKS: Final = (
 
 _PER_MICRO: Final = 10**6
 _MOST: Final = 0.5
-"""An op is named if it takes this share of the time of all, or more."""
+"""Share of the time of all ops from which an op is named."""
 _FUSE: Final = (
     "Use the fused op: fused=True of tf.compat.v1.layers.batch_normalization, or tf.compat.v1.nn.fused_batch_norm; "
     "Keras uses it for images."
@@ -381,22 +385,22 @@ def find_tfprof_advice(facts: DiagnosisFacts) -> Iterator[Finding]:
 
 
 def _make_bound(
-    facts: DiagnosisFacts, one: AdvisorResult, cause: str, nodes: SlowNodes, title: str, text: str
+    facts: DiagnosisFacts, graph: AdvisorResult, cause: str, nodes: SlowNodes, title: str, text: str
 ) -> Finding:
-    """A finding that costs at most the time of these nodes."""
+    """Make a finding that costs at most the time of these nodes."""
     cost = facts.per_device(nodes.time_us * _PER_MICRO)
     evidence = _locate_op(facts, nodes.longest, nodes.op)
-    return Finding(cause, title, cost, POSSIBLE, evidence, text, is_bound=True, host=one.host, op=nodes.longest)
+    return Finding(cause, title, cost, POSSIBLE, evidence, text, is_bound=True, host=graph.host, op=nodes.longest)
 
 
-def _find_costly(facts: DiagnosisFacts, one: AdvisorResult) -> Iterator[Finding]:
-    """The op that takes most of the time of all. What it costs beyond what it needs is not recorded."""
-    if not one.costly or one.total_us <= 0 or one.costly[0][1] < _MOST * one.total_us:
+def _find_costly(facts: DiagnosisFacts, graph: AdvisorResult) -> Iterator[Finding]:
+    """Find the op that takes most of the time of all. Its cost beyond its need is not recorded."""
+    if not graph.costly or graph.total_us <= 0 or graph.costly[0][1] < _MOST * graph.total_us:
         return
-    name, time_us = one.costly[0]
-    share = format_measure(time_us / one.total_us, "share")
-    spelt = [f"{op} {format_time(time * _PER_MICRO)}" for op, time in one.costly]
-    where = "" if one.line is None else f" The line of code that takes longest: {one.line}."
+    name, time_us = graph.costly[0]
+    share = format_measure(time_us / graph.total_us, "share")
+    spelt = [f"{op} {format_time(time * _PER_MICRO)}" for op, time in graph.costly]
+    where = "" if graph.line is None else f" The line of code that takes longest: {graph.line}."
     yield Finding(
         "low_utilization",
         f"{name} takes {share} of the time of ops",
@@ -404,22 +408,22 @@ def _find_costly(facts: DiagnosisFacts, one: AdvisorResult) -> Iterator[Finding]
         POSSIBLE,
         f"op_stats.host_ops?type={quote(name, safe='')}",
         "Begin with this op: whether its types, shapes and device fit what it computes, and how often it runs.",
-        host=one.host,
+        host=graph.host,
         op=name,
         detail=f"In an average step: {', '.join(spelt)}.{where}",
     )
 
 
 def _locate_op(facts: DiagnosisFacts, node: str, op: str) -> str:
-    """The row of an op in op stats: on devices by node and type."""
+    """Return the row of an op in op stats, which names device ops by node and type."""
     name = f"{node}:{op}"
-    if name in facts.table("op_stats", "device_ops")["name"].to_pylist():
+    if name in facts.columns(OpStats.device_ops).name.to_pylist():
         return f"op_stats.device_ops?name={quote(name, safe='')}"
     return f"op_stats.host_ops?name={quote(node, safe='')}"
 
 
 def describe_use(facts: DiagnosisFacts) -> str:
-    """How much accelerators compute in their last steps, as sentences; empty: no profile of tfprof has one."""
+    """Say how much accelerators compute in their last steps; "" if no tfprof profile has one."""
     return " ".join(
         f"In its last step {use.device} computes for {format_measure(use.share, 'share')} of the time from "
         "its first start "

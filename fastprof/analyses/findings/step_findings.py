@@ -1,8 +1,8 @@
 """Findings on slow steps, the slowest host, and collectives that no compute hides.
 
-A step that is long for a known cause, such as a checkpoint, is a finding of that cause. In each step, what the least
-waiting device spends in collectives is communication; what the others spend beyond that is waiting for it. The run is
-longer by the mean of those that wait.
+A step that is long for a known cause, such as a checkpoint, is a finding of that cause. In each step, the collective
+time of the device that waits least is communication; what the other devices spend beyond that is waiting for it. The
+run is longer by the mean wait of the devices that wait.
 
     device 0   |==compute==|....all-reduce....|      wait 4, communication 2
     device 1   |==compute==|....all-reduce....|      wait 4, communication 2
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 from urllib.parse import quote
 
 import numpy as np
@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from fastprof.analyses.findings.advice import advise_on_collectives
 from fastprof.analyses.findings.facts import CERTAIN, LIKELY, POSSIBLE, DiagnosisFacts, Finding
+from fastprof.analyses.findings.sibling_reports import Communication, Steps
 from fastprof.derive.causes.slow_steps import choose_explanation, format_slow_kind
 from fastprof.derive.causes.time_by_cause import BETWEEN_STEPS, CAUSE_NAMES
 from fastprof.derive.communication.communication_remarks import describe_delay, measure_saving
@@ -29,20 +30,19 @@ from fastprof.derive.steps.step_database import count_steps_per_batch
 from fastprof.derive.steps.stragglers import count_as_slow
 from fastprof.schema.columns import number_values, sum_by
 from fastprof.schema.value_classes import dataclass
-from fastprof.wording import quantities
-from fastprof.wording.quantities import count_noun, format_measure, format_time
+from fastprof.wording.quantities import count_noun, format_measure, format_step_category, format_time
 
 RARE: Final = 0.3
-"""If more of the steps are long, they are of two kinds."""
+"""Share of long steps beyond which steps are of two kinds."""
 DISPATCHED: Final = 50
-"""A step that computes longer than this many median steps waits for work that other steps started: their markers hold
-only the dispatch."""
+"""Median steps beyond which a computing step waits for work that other steps started: their markers hold only the
+dispatch."""
 UNNAMED: Final = (None, "python", "idle", "launch")
 """Causes that do not say why a step is long; None: compute."""
 ONCE: Final = "logging"
-"""A cause that does not say so if it is in one step only: that step is a finding, and not how often it is done."""
+"""A cause that does not explain a step if no other step has it: that step is a finding, not how often it is done."""
 
-Row = Mapping[str, Any]
+SlowStepRow = Steps.slow_steps
 
 
 def find_slow_steps(facts: DiagnosisFacts) -> Iterator[Finding]:
@@ -51,58 +51,58 @@ def find_slow_steps(facts: DiagnosisFacts) -> Iterator[Finding]:
 
 
 def _find_slow_host(facts: DiagnosisFacts) -> Iterator[Finding]:
-    """The host that is slowest in most steps. Others wait for it, as far as the program keeps them together."""
-    rows = [row for row in facts.table("steps", "hosts").to_pylist() if row["excess_share"]]
-    worst = max(rows, key=lambda row: int(row["slowest_count"]), default=None)
-    if worst is None or 2 * worst["slowest_count"] <= worst["compared_count"]:
+    """Find the host that is slowest in most steps. Others wait for it, as far as the program keeps them together."""
+    rows = [row for row in facts.rows(Steps.hosts) if row.excess_share]
+    worst = max(rows, key=lambda row: int(row.slowest_count), default=None)
+    if worst is None or 2 * worst.slowest_count <= worst.compared_count:
         return
-    share = format_measure(worst["excess_share"], "share")
-    steps = count_noun(worst["compared_count"], "step", "steps")
-    category = worst["category"]
-    alike = count_as_slow(worst["excess_share"], [row["excess_share"] for row in rows if row is not worst])
-    title = f"{worst['host']} is the slowest host: its steps take {share} longer than the median of the hosts"
-    if alike:
-        others = count_noun(alike, "other host is slow", "other hosts are slow")
-        title = f"{worst['host']} is the slowest host, with steps {share} longer than the median, and {others}, too"
+    share, host = format_measure(worst.excess_share, "share"), worst.host
+    steps = count_noun(worst.compared_count, "step", "steps")
+    similar = count_as_slow(worst.excess_share, [row.excess_share for row in rows if row is not worst])
+    title = f"{host} is the slowest host: its steps take {share} longer than the median of the hosts"
+    if similar:
+        others = count_noun(similar, "other host is slow", "other hosts are slow")
+        title = f"{host} is the slowest host, with steps {share} longer than the median, and {others}, too"
     waited = facts.per_device(facts.waited_between_ps)
     others_wait = f" Between steps, hosts wait {format_time(waited)} on average for slower ones." if waited else ""
+    most = f"; most of the difference: {format_step_category(worst.category)}" if worst.category else ""
     yield Finding(
         "straggler",
         title,
-        round(worst["excess_ps"] * worst["compared_count"]),
+        round(worst.excess_ps * worst.compared_count),
         LIKELY,
-        f"steps.hosts?host={quote(worst['host'])}",
+        f"steps.hosts?host={quote(host)}",
         facts.advise("slowest host"),
         is_bound=True,
-        host=worst["host"],
-        detail=f"It is the slowest in {worst['slowest_count']:,} of {steps}"
-        + (f"; most of the difference: {quantities.format_step_category(category)}." if category else ".")
-        + others_wait,
+        host=host,
+        detail=f"It is the slowest in {worst.slowest_count:,} of {steps}{most}.{others_wait}",
     )
 
 
 @dataclass(frozen=True, slots=True)
 class _SlowSteps:
-    """Slow outlier steps that no named cause explains. ``rows``: by step, evidence of longer work; ``causes``:
-    by step, time of each cause beyond its median, over all devices; ``unnamed``: causes that give no reason."""
+    """Slow outlier steps that no named cause explains.
 
-    rows: dict[int, list[Row]]
+    ``rows``: evidence of longer work by step; ``causes``: by step, time of each cause beyond its median, over all
+    devices; ``unnamed``: causes that give no reason."""
+
+    rows: dict[int, list[SlowStepRow]]
     causes: dict[int, Counter[str | None]]
     unnamed: tuple[str | None, ...]
 
 
 def sum_slow_step_time(facts: DiagnosisFacts, cause: str) -> Counter[str | None]:
-    """Return the time of a cause of gaps, over all devices, that the finding on slow steps counts: by what explains
-    most of it in each step."""
+    """Return the time of a cause of gaps that the finding on slow steps counts, over all devices.
+
+    Each step's time counts for what explains most of it."""
     slow, time = _find_unexplained_steps(facts), Counter[str | None]()
     if cause not in slow.unnamed or not slow.rows:
         return time
     for step in slow.rows:
         beyond = slow.causes[step]
         of_step = _measure_own_excess(facts, slow, step) * facts.device_count
-        every = sum(beyond[one] for one in slow.unnamed)
-        counted_ps = min(beyond[cause], of_step * beyond[cause] // max(every, 1))
-        if counted_ps:
+        every = sum(beyond[unnamed] for unnamed in slow.unnamed)
+        if counted_ps := min(beyond[cause], of_step * beyond[cause] // max(every, 1)):
             time[_find_step_event(facts, step, cause)] += counted_ps
     return time
 
@@ -119,7 +119,7 @@ def _find_step_event(facts: DiagnosisFacts, step: int, cause: str) -> str | None
 def _measure_own_excess(facts: DiagnosisFacts, slow: _SlowSteps, step: int) -> int:
     """Return what a step takes beyond the median without the time of causes that are findings of their own."""
     named = sum(time_ps for cause, time_ps in slow.causes[step].items() if cause not in slow.unnamed)
-    return max(int(slow.rows[step][0]["excess_ps"]) - facts.per_device(named), 0)
+    return max(int(slow.rows[step][0].excess_ps) - facts.per_device(named), 0)
 
 
 def _find_unexplained_steps(facts: DiagnosisFacts) -> _SlowSteps:
@@ -135,98 +135,97 @@ def _find_unexplained_steps(facts: DiagnosisFacts) -> _SlowSteps:
         for step, rows in slow.items()
         if not _is_named(causes[step], unnamed) and not is_waiting(causes, rows, step)
     }
-    count = int(facts.figure("steps", "step_count") or 0)
-    found = _SlowSteps({} if len(slow) > RARE * count else slow, causes, unnamed)
-    facts.memo["slow"] = found
-    return found
+    is_rare = len(slow) <= RARE * (facts.figures(Steps).step_count or 0)
+    unexplained = _SlowSteps(slow if is_rare else {}, causes, unnamed)
+    facts.memo["slow"] = unexplained
+    return unexplained
 
 
 def _find_long_steps(facts: DiagnosisFacts) -> Iterator[Finding]:
-    found = _find_unexplained_steps(facts)
-    slow = found.rows
+    slow_steps = _find_unexplained_steps(facts)
+    slow = slow_steps.rows
     if not slow:
         return
-    worst = max(slow, key=lambda step: int(slow[step][0]["excess_ps"]))
+    worst = max(slow, key=lambda step: int(slow[step][0].excess_ps))
     rows = slow[worst]
     first = rows[0]
-    named = f" (called {first['name']})" if first["name"].isdigit() and first["name"] != str(worst) else ""
+    named = f" (called {first.name})" if first.name.isdigit() and first.name != str(worst) else ""
     several = f"{len(slow)} steps take" if len(slow) > 1 else f"Step {worst}{named} takes"
-    times = first["duration_ps"] / max(first["median_ps"], 1)
-    known, event, time_ps = _explain_step(facts, rows, found.causes[worst], worst)
+    times = first.duration_ps / max(first.median_ps, 1)
+    known, event, time_ps = _explain_step(facts, rows, slow_steps.causes[worst], worst)
     detail = f"In step {worst}, {event} explains {format_time(time_ps)} more than usual." if event else None
     yield Finding(
         "slow_step",
         f"{several} up to {times:.1f} times the median",
-        sum(_measure_own_excess(facts, found, step) for step in slow),
+        sum(_measure_own_excess(facts, slow_steps, step) for step in slow),
         CERTAIN,
         f"steps.slow_steps?step={worst}",
         facts.advise("slow_step"),
-        host=first["host"],
+        host=first.host,
         step=worst,
-        op=known["what"] if known and known["kind"] == "op" else None,
-        annotation=known["what"] if known and known["kind"] in ("annotation", "python", "event") else event,
+        op=known.what if known and known.kind == "op" else None,
+        annotation=known.what if known and known.kind in ("annotation", "python", "event") else event,
         detail=detail if known is None else _describe_longer(known, worst),
     )
 
 
 def _explain_step(
-    facts: DiagnosisFacts, rows: list[Row], beyond: Counter[str | None], step: int
-) -> tuple[Row | None, str | None, int]:
+    facts: DiagnosisFacts, rows: list[SlowStepRow], beyond: Counter[str | None], step: int
+) -> tuple[SlowStepRow | None, str | None, int]:
     """Return what made the step long on its critical path: what its devices computed, or waited for, longer than usual.
-    Threads beside the path may take longer, too. As a row of what took longer, or if none has its name as an event of
-    the host and its time."""
-    place = choose_explanation(
-        [row["kind"] for row in rows], [row["difference_ps"] for row in rows], rows[0]["excess_ps"]
-    )
+
+    It is a row of what took longer, or without a row of its name, a host event and its time. Threads beside the path
+    may take longer, too."""
+    place = choose_explanation([row.kind for row in rows], [row.difference_ps for row in rows], rows[0].excess_ps)
     known = None if place is None else rows[place]
-    cause = max(beyond, key=lambda one: beyond[one], default=None)
+    cause = max(beyond, key=lambda cause_name: beyond[cause_name], default=None)
     if cause is None:
-        op = next((row for row in rows if row["kind"] == "op" and 2 * row["difference_ps"] >= row["excess_ps"]), None)
+        op = next((row for row in rows if row.kind == "op" and 2 * row.difference_ps >= row.excess_ps), None)
         return op or known, None, 0
     event = _find_step_event(facts, step, cause)
     if event is None:
         return known, None, 0
-    named = next((row for row in rows if row["what"] == event), None)
-    if named is not None or (known is not None and known["kind"] == "annotation"):
+    named = next((row for row in rows if row.what == event), None)
+    if named is not None or (known is not None and known.kind == "annotation"):
         return named or known, None, 0
     return None, event, facts.per_device(beyond[cause])
 
 
-def _describe_longer(row: Row, step: int) -> str:
-    what, took = format_slow_kind(row["kind"], row["what"]), format_time(row["time_ps"])
-    usual = f"instead of {format_time(row['usual_ps'])}" if row["usual_ps"] else "which usual steps do not spend on it"
-    return f"In step {step}, {what} takes {took}{' ' if row['usual_ps'] else ', '}{usual}."
+def _describe_longer(row: SlowStepRow, step: int) -> str:
+    what, took = format_slow_kind(row.kind, row.what), format_time(row.time_ps)
+    usual = f" instead of {format_time(row.usual_ps)}" if row.usual_ps else ", which usual steps do not spend on it"
+    return f"In step {step}, {what} takes {took}{usual}."
 
 
-def _list_slow_steps(facts: DiagnosisFacts) -> dict[int, list[Row]]:
+def _list_slow_steps(facts: DiagnosisFacts) -> dict[int, list[SlowStepRow]]:
     """Find what took longer in each outlier step, on the host furthest above the median."""
-    of_step: dict[int, dict[str, list[Row]]] = {}
-    for row in facts.table("steps", "slow_steps").to_pylist():
-        if row["step"] is not None:
-            of_step.setdefault(row["step"], {}).setdefault(row["host"], []).append(row)
-    return {step: max(hosts.values(), key=lambda rows: int(rows[0]["excess_ps"])) for step, hosts in of_step.items()}
+    of_step: dict[int, dict[str, list[SlowStepRow]]] = {}
+    for row in facts.rows(Steps.slow_steps):
+        if row.step is not None:
+            of_step.setdefault(row.step, {}).setdefault(row.host, []).append(row)
+    return {step: max(hosts.values(), key=lambda rows: int(rows[0].excess_ps)) for step, hosts in of_step.items()}
 
 
 def _sum_excess_causes(facts: DiagnosisFacts, slow: Iterable[int]) -> dict[int, Counter[str | None]]:
-    """Per outlier step, measure the time of each cause above its median over all steps."""
+    """Measure the time of each cause above its median over all steps, by outlier step."""
     steps, time = facts.time_by_step
     steps, time = steps[steps != BETWEEN_STEPS], time[steps != BETWEEN_STEPS]
     beyond = np.maximum(time - np.median(time, axis=0).astype(np.int64), 0) if len(steps) else time
-    found: dict[int, Counter[str | None]] = {step: Counter() for step in slow}
+    of_step: dict[int, Counter[str | None]] = {step: Counter() for step in slow}
     for step, row in zip(steps.tolist(), beyond.tolist(), strict=True):
-        if step in found:
-            found[step].update(dict(zip(CAUSE_NAMES, row, strict=True)))
-    return found
+        if step in of_step:
+            of_step[step].update(dict(zip(CAUSE_NAMES, row, strict=True)))
+    return of_step
 
 
-def is_waiting(causes: Mapping[int, Counter[str | None]], rows: list[Row], step: int) -> bool:
-    """Whether the step only waits until devices have done what earlier steps started."""
+def is_waiting(causes: Mapping[int, Counter[str | None]], rows: list[SlowStepRow], step: int) -> bool:
+    """Return whether the step only waits until devices have done what earlier steps started."""
     computes = 2 * causes[step][None] > causes[step].total()
-    return computes and int(rows[0]["duration_ps"]) > DISPATCHED * int(rows[0]["median_ps"])
+    return computes and rows[0].duration_ps > DISPATCHED * rows[0].median_ps
 
 
 def _is_named(beyond: Counter[str | None], unnamed: Sequence[str | None]) -> bool:
-    """Whether a cause that is named explains half of what the step takes beyond the median."""
+    """Return whether named causes explain half of what the step takes beyond the median."""
     return 2 * sum(beyond[cause] for cause in unnamed) <= beyond.total()
 
 
@@ -239,11 +238,11 @@ def _is_once(facts: DiagnosisFacts) -> bool:
 
 COMMUNICATION: Final = "communication"
 NEARLY_ALL: Final = 0.9
-"""The finding is named after a kind of this share of what nothing hides."""
+"""Share of exposed collective time from which a kind names the finding."""
 NOTABLE: Final = 0.25
-"""Kinds of this share have advice of their own."""
+"""Share of exposed collective time from which a kind has advice of its own."""
 MOSTLY: Final = 0.5
-"""One device is late if it causes this share of all waiting."""
+"""Share of all waiting beyond which a device or host is late."""
 
 
 _BY_STEP: Final = f"gaps.by_step?cause={COMMUNICATION}"
@@ -252,15 +251,17 @@ _HOW: Final = "It is what devices that wait spend in collectives beyond the one 
 
 @dataclass(frozen=True, slots=True)
 class _CollectiveTime:
-    """``common_ps``: what every device spends in collectives; ``waited_ps``: what those that wait spend beyond, on
-    average; ``late``: by device that was last, the waiting for it."""
+    """Time that devices spend in collectives.
+
+    ``common_ps``: time that every device spends; ``waited_ps``: what devices that wait spend beyond that, on average;
+    ``late``: waiting by host and device that was last."""
 
     common_ps: int
     waited_ps: int
     late: Counter[tuple[str, str]]
 
     def last(self) -> tuple[str | None, str | None]:
-        """The host and the device that the others wait for most; None: it is not always the same."""
+        """Return the host and device that the others wait for most, or None where they differ."""
         hosts: Counter[str] = Counter()
         for (host, _), wait in self.late.items():
             hosts[host] += wait
@@ -277,7 +278,7 @@ def find_collective_waits(facts: DiagnosisFacts) -> Iterator[Finding]:
         return
     if spent.waited_ps:
         yield _make_straggler(facts, spent)
-    ops = [row for row in facts.table(COMMUNICATION, "operations").to_pylist() if row["scope"] == BETWEEN_DEVICES]
+    ops = [row for row in facts.rows(Communication.operations) if row.scope == BETWEEN_DEVICES]
     kinds = _sum_exposed(facts)
     yield Finding(
         COMMUNICATION,
@@ -287,25 +288,26 @@ def find_collective_waits(facts: DiagnosisFacts) -> Iterator[Finding]:
         f"{COMMUNICATION}.operations" if ops else f"{COMMUNICATION}.devices",
         advise_on_collectives(_filter_kinds(kinds, NOTABLE), facts.framework, on_gpus=facts.on_gpus),
         is_bound=True,
-        op=ops[0]["name"] if ops else None,
+        op=ops[0].name if ops else None,
         detail=_format_kinds(facts, kinds),
     )
 
 
 def _make_straggler(facts: DiagnosisFacts, spent: _CollectiveTime) -> Finding:
-    """Of several hosts, the one that delays the others on the critical path, which need not be the last; of one, or if
-    their clocks are not known, the device that is last."""
-    missing, delays = _describe_missing_ranks(facts), facts.table(COMMUNICATION, "blame")
+    """Make the finding on the host that delays the others on the critical path, which need not be the last.
+
+    Of a single host, or of hosts without known clocks, it is on the device that is last."""
+    missing, delays = _describe_missing_ranks(facts), facts.table(Communication.blame)
     of_path = bool(delays.num_rows) and not missing
     host, device = (None, None) if missing or of_path else spent.last()
-    met = bool(facts.table(COMMUNICATION, "stragglers").num_rows)
+    met = bool(facts.table(Communication.stragglers).num_rows)
     detail = missing if missing or met else "No collective was seen on several devices."
     cost, is_bound = spent.waited_ps, bool(missing)
     evidence = f"{COMMUNICATION}.stragglers" if met and (device or host) else _BY_STEP
     if of_path:
-        straggler = facts.scalar(COMMUNICATION, "straggler_host")
+        straggler = facts.scalars(Communication).straggler_host
         host = None if straggler.value is None else str(straggler.value)
-        before = int(facts.figure(COMMUNICATION, "straggler_before_ps") or 0)
+        before = facts.figures(Communication).straggler_before_ps or 0
         text = str(straggler.reason) if host is None else describe_delay(delays, host, before)
         detail = f"{text[0].upper()}{text[1:]}."
         if host is not None:
@@ -330,27 +332,28 @@ def _make_straggler(facts: DiagnosisFacts, spent: _CollectiveTime) -> Finding:
 
 
 def _estimate_cost(facts: DiagnosisFacts, delays: pa.Table, host: str, before_ps: int) -> tuple[int, bool]:
-    """What a host that delays the others costs, and whether that is the most that it may."""
+    """Return what a host that delays the others costs, and whether that is an upper bound."""
     saved, is_bound = measure_saving(delays, host)
     cost = saved + before_ps
-    steps, compared = (facts.figure(COMMUNICATION, name) for name in ("step_count", "compared_step_count"))
+    figures = facts.figures(Communication)
+    steps, compared = figures.step_count, figures.compared_step_count
     if isinstance(steps, int) and isinstance(compared, int) and 0 < compared < steps:
         return cost * steps // compared, True  # if the other steps are like these
     return cost, is_bound
 
 
 def _describe_missing_ranks(facts: DiagnosisFacts) -> str | None:
-    """How many ranks are recorded, if not all are."""
-    count, recorded = facts.figure("communication", "rank_count"), len(facts.gaps.hosts)
+    """Say how many ranks are recorded, if not all are."""
+    count, recorded = facts.figures(Communication).rank_count, len(facts.gaps.hosts)
     if not isinstance(count, int) or recorded >= count:
         return None
     return f"{recorded} of {count:,} ranks are recorded: those that come last may be others."
 
 
 def _sum_exposed(facts: DiagnosisFacts) -> dict[str, int]:
-    """By kind of what is exchanged between devices, the time that nothing hides, the longest first."""
-    rows = [row for row in facts.table(COMMUNICATION, "kinds").to_pylist() if row["scope"] == BETWEEN_DEVICES]
-    return {row["kind"]: row["exposed_ps"] for row in rows if row["exposed_ps"]}
+    """Return the exposed time of exchanges between devices by kind, the longest first."""
+    rows = facts.rows(Communication.kinds)
+    return {row.kind: row.exposed_ps for row in rows if row.scope == BETWEEN_DEVICES and row.exposed_ps}
 
 
 def _filter_kinds(kinds: Mapping[str, int], least: float) -> list[str]:
@@ -358,7 +361,7 @@ def _filter_kinds(kinds: Mapping[str, int], least: float) -> list[str]:
 
 
 def _format_collectives(kinds: Mapping[str, int]) -> str:
-    """What devices wait for, in words."""
+    """Say what devices wait for."""
     if not kinds:
         return f"{COMMUNICATION} that nothing hides"
     first = next(iter(kinds))
@@ -367,7 +370,7 @@ def _format_collectives(kinds: Mapping[str, int]) -> str:
 
 
 def _format_kinds(facts: DiagnosisFacts, kinds: Mapping[str, int]) -> str | None:
-    """The kinds with their times, if there are several."""
+    """List the kinds with their times, if there are several."""
     if len(kinds) < 2:
         return None
     times = [f"{kind} {format_measure(facts.per_device(exposed_ps), 'ps')}" for kind, exposed_ps in kinds.items()]
@@ -375,7 +378,7 @@ def _format_kinds(facts: DiagnosisFacts, kinds: Mapping[str, int]) -> str | None
 
 
 def _measure_collectives(facts: DiagnosisFacts) -> _CollectiveTime | None:
-    """None: no device waits for collectives."""
+    """Measure collective time and its waits; None if no device waits for collectives."""
     every, parts = facts.gaps, []
     steps = np.unique(np.concatenate([np.zeros(0, np.int64), *(rows.step for rows in facts.budgets(COMMUNICATION))]))
     for rows in facts.budgets(COMMUNICATION):
@@ -397,7 +400,7 @@ def _measure_collectives(facts: DiagnosisFacts) -> _CollectiveTime | None:
         caused += np.where(waits, 0, waited[:, np.newaxis]).sum(axis=0)
         common_ps, waited_ps = common_ps + int(least.sum()), waited_ps + int(waited.sum())
     late: Counter[tuple[str, str]] = Counter()
-    for one, wait in zip(devices.tolist(), caused.tolist(), strict=True):
+    for place, wait in zip(devices.tolist(), caused.tolist(), strict=True):
         if wait:
-            late[every.hosts[every.host_of[one]], every.devices[one]] += wait
+            late[every.hosts[every.host_of[place]], every.devices[place]] += wait
     return _CollectiveTime(common_ps, waited_ps, late)
