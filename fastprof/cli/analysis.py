@@ -229,7 +229,7 @@ def make_reports(profile: Profile, names: Sequence[str], args: argparse.Namespac
     """The reports of each run, by its name. UsageError: the form cannot hold several runs."""
     if form in DOCUMENTS:
         arguments.check_one_run(profile, f"--format {form}")
-    reports = {run: one.answers(names, get_params(args), form) for run, one in profile.runs.items()}
+    reports = {run: of_run.answers(names, get_params(args), form) for run, of_run in profile.runs.items()}
     args.talk.progress.clear()
     return reports
 
@@ -248,7 +248,7 @@ def write_reports(
     those of one after those of the other."""
     if not profile.has_runs:
         return _write_run(next(iter(reports.values())), form, look, limit, several=several)
-    of_runs = {run: _write_run(one, form, look, limit, several=several) for run, one in reports.items()}
+    of_runs = {run: _write_run(of_run, form, look, limit, several=several) for run, of_run in reports.items()}
     return output.join_runs(of_runs, form, look)
 
 

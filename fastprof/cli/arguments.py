@@ -254,7 +254,7 @@ def open_session(args: argparse.Namespace) -> Profile:
     progress = args.talk.progress if args.talk.progress.wanted else None
     profile: Profile = load(source, progress=progress, **get_reading(args), **get_jobs(args))
     output = getattr(args, "output", None)
-    named = [path for one in args.session for path in getattr(one, "paths", ())]
+    named = [path for name in args.session for path in getattr(name, "paths", ())]
     if output not in (None, "-") and any(_is_same(output, source) for source in (*profile.sources, *named)):
         raise OutputError("is one of the captures; a capture is never overwritten", path=output)
     return profile

@@ -42,14 +42,14 @@ def run(args: argparse.Namespace) -> None:
         from fastprof.cli import session_summary
 
         profile = profile.by_job
-        content = {name: session_summary.gather_summary(one, args.talk.progress) for name, one in profile.runs.items()}
+        content = {name: session_summary.gather_summary(run, args.talk.progress) for name, run in profile.runs.items()}
         args.talk.progress.clear()
         if form in ("table", "json"):
             sink.send(_write_documents(content, profile, form, sink.look, limit))
         else:
-            planes = _stack_planes({name: one.planes for name, one in content.items()}, profile)
+            planes = _stack_planes({name: gathered.planes for name, gathered in content.items()}, profile)
             sink.send(render_table(form, planes.slice(0, limit), name="planes", look=sink.look))
-    if arguments.has_filters(args) and not any(one.summary["events"] for one in content.values()):
+    if arguments.has_filters(args) and not any(gathered.summary["events"] for gathered in content.values()):
         arguments.explain_empty(session, args)
     output.note_written(args)
 
@@ -68,14 +68,14 @@ def _write_documents(
     """The text or the JSON of each run."""
     from fastprof.cli import session_summary
 
-    def text(one: SessionSummary) -> Iterator[bytes]:
-        yield "".join(f"{line}\n" for line in session_summary.format_summary(one, look, limit)).encode(
+    def text(summary: SessionSummary) -> Iterator[bytes]:
+        yield "".join(f"{line}\n" for line in session_summary.format_summary(summary, look, limit)).encode(
             look.encoding, "backslashreplace"
         )
 
     documents = {
-        name: text(one) if form == "table" else session_summary.write_sections(one, limit)
-        for name, one in content.items()
+        name: text(gathered) if form == "table" else session_summary.write_sections(gathered, limit)
+        for name, gathered in content.items()
     }
     if not profile.has_runs:
         return next(iter(documents.values()))

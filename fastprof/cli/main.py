@@ -219,8 +219,8 @@ def _list_advice(error: Exception, talk: Messages) -> Iterator[str]:
     if isinstance(error, errors.CaptureError | errors.UnreadableError) and talk.log_directory is not None:
         from fastprof.inputs.resolve import find_other_run
 
-        if found := find_other_run(talk.log_directory, error.path):
-            yield "{} is the newest of {} runs; read another one: --run {}".format(*found)
+        if other_run := find_other_run(talk.log_directory, error.path):
+            yield "{} is the newest of {} runs; read another one: --run {}".format(*other_run)
 
 
 def _get_advice(error: errors.CaptureError, session: Sequence[str]) -> str:

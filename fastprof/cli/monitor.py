@@ -56,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
     every: list[_MonitorAnswer] = []
     with output.open_sink(args, form) as sink, ThreadPoolExecutor(len(addresses)) as threads:
         for _ in range(args.count):
-            answers = list(threads.map(lambda one: _monitor_server(one, args), addresses))
+            answers = list(threads.map(lambda address: _monitor_server(address, args), addresses))
             every += answers
             if form == "table":
                 lines = "".join(
@@ -68,8 +68,10 @@ def run(args: argparse.Namespace) -> int:
                 output.flush_standard_output()
         if form != "table":
             output.send_table(args, sink, _make_table(every), "monitor", form, "answers")
-    failed = [one for one in every if one.status]
-    servers.report_failures(args.talk, list(dict.fromkeys((one.address, one.status, one.reason) for one in failed)))
+    failed = [answer for answer in every if answer.status]
+    servers.report_failures(
+        args.talk, list(dict.fromkeys((answer.address, answer.status, answer.reason) for answer in failed))
+    )
     output.note_written(args)
     return servers.get_exit_code(len(failed), len(every))
 
@@ -100,9 +102,9 @@ def _make_table(answers: list[_MonitorAnswer]) -> pa.Table:
     )
     rows = SimpleNamespace(
         address=[answer.address for answer in answers],
-        status=[one.status or "answered" for one in answers],
-        text=[None if one.status else one.text for one in answers],
-        reason=[one.reason or None for one in answers],
-        **{name: [one.figures.get(name) for one in answers] for name in names},
+        status=[answer.status or "answered" for answer in answers],
+        text=[None if answer.status else answer.text for answer in answers],
+        reason=[answer.reason or None for answer in answers],
+        **{name: [answer.figures.get(name) for answer in answers] for name in names},
     )
     return TableSchema("monitor", "an answer", columns, derived=True).of(rows)

@@ -74,10 +74,10 @@ def run(args: argparse.Namespace) -> None:
         return
     form = output.choose_format(args.format, args.output)
     names = tuple(dict.fromkeys(args.only or ANALYSES))
-    one = _find_table(args.table, names)
-    if one is not None and form == "xprof":
+    chosen = _find_table(args.table, names)
+    if chosen is not None and form == "xprof":
         raise UsageError("--table cannot be combined with --format xprof, because a document has all tables")
-    folder = form in _TABLE_FORMATS and one is None
+    folder = form in _TABLE_FORMATS and chosen is None
     if folder and args.output in (None, "-"):
         raise UsageError(
             f"--format {form} writes one file per table; give a directory with -o DIR, or one table with --table"
@@ -86,17 +86,17 @@ def run(args: argparse.Namespace) -> None:
         _check_folder(Path(args.output), args.force)
     session = arguments.select_events(arguments.open_session(args), args)
     profile = analysis.split_by_job(session, form)
-    wanted = names if one is None else (one[0],)
+    wanted = names if chosen is None else (chosen[0],)
     if folder:
         reports = analysis.make_reports(profile, wanted, args, form)
         _write_folder(analysis.merge_runs(profile, reports, args), form, Path(args.output), args)
     else:
         with output.open_sink(args, form) as sink:
             reports = analysis.make_reports(profile, wanted, args, form)
-            if one is None:
+            if chosen is None:
                 sink.send(analysis.write_reports(profile, reports, form, sink.look, args.limit, several=True))
             else:
-                analysis.send_table(sink, analysis.merge_runs(profile, reports, args)[one[0]], one[1], form, args)
+                analysis.send_table(sink, analysis.merge_runs(profile, reports, args)[chosen[0]], chosen[1], form, args)
     arguments.note_log(session, args.talk)
     output.note_written(args)
 
@@ -144,7 +144,7 @@ def _find_table(requested: TableChoice | None, names: tuple[str, ...]) -> tuple[
     name = name.replace("-", "_")
     there = [f"{known}.{table}" for known in names for table in analyses[known].TABLES]
     if f"{name}.{table}" not in there:
-        of_tables = {one.partition(".")[2]: one for one in reversed(there)}  # for a table without its analysis
+        of_tables = {full.partition(".")[2]: full for full in reversed(there)}  # for a table without its analysis
         close = suggest_name(requested.name, there) or suggest_name(requested.name, of_tables, of_tables)
         known = ", ".join(there) + close
         raise UsageError(f"--table: there is no table {requested.name!r}; there are: {known}")

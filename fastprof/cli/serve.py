@@ -186,7 +186,7 @@ def _find_servers(args: argparse.Namespace) -> list[Address]:
     directory = _get_source(args)
     if not isinstance(directory, str) or not Path(directory).is_dir():
         raise UsageError("--capture writes to a log directory: give one, and nothing else")
-    return servers.find_reachable(args, [one for several in args.capture for one in several])
+    return servers.find_reachable(args, [address for several in args.capture for address in several])
 
 
 def _open_session(args: argparse.Namespace) -> Profile | None:

@@ -156,7 +156,7 @@ def list_named(args: argparse.Namespace) -> list[Address]:
     """The servers that the flags name, each once."""
     from fastprof.inputs.profiler_client.profiler_servers import list_job_addresses, read_addresses, resolve_name
 
-    every = [one for several in args.address for one in several]
+    every = [address for several in args.address for address in several]
     every += read_addresses(args.addresses) if args.addresses is not None else []
     for name in args.dns or ():
         every += resolve_name(name)
@@ -356,7 +356,7 @@ def note_remarks(args: argparse.Namespace, remarks: Sequence[Check]) -> None:
 
 def _choose_exit_code(outcomes: Sequence[Outcome]) -> int:
     failed = [outcome for outcome in outcomes if not outcome.delivered]
-    if any(one.status == statuses.UNWRITTEN for one in failed):
+    if any(outcome.status == statuses.UNWRITTEN for outcome in failed):
         return _NOT_WRITTEN
     return get_exit_code(len(failed), len(outcomes))
 
@@ -392,7 +392,7 @@ def _write_json(
 
 def _report_outcomes(args: argparse.Namespace, outcomes: Sequence[Outcome]) -> None:
     failed = [outcome for outcome in outcomes if not outcome.delivered]
-    report_failures(args.talk, [(one.address, one.status, one.reason) for one in failed])
+    report_failures(args.talk, [(outcome.address, outcome.status, outcome.reason) for outcome in failed])
 
 
 def _make_worker_table(outcomes: Sequence[Outcome]) -> pa.Table:
@@ -406,20 +406,20 @@ def _make_worker_table(outcomes: Sequence[Outcome]) -> pa.Table:
         Bytes(
             "size_bytes",
             "size of the capture; null: it is not here",
-            null=lambda rows: [not one for one in rows.size_bytes],
+            null=lambda rows: [not size for size in rows.size_bytes],
         ),
         Count("attempts", "how often the server was called"),
-        String("file", "the capture; null: there is none", null=lambda rows: [not one for one in rows.file]),
+        String("file", "the capture; null: there is none", null=lambda rows: [not file for file in rows.file]),
         String("host", "name of the host"),
         String(
             "reason",
             "what the server, or the network, answered; null: it delivered",
-            null=lambda rows: [not one for one in rows.reason],
+            null=lambda rows: [not reason for reason in rows.reason],
         ),
     )
     rows = SimpleNamespace(
         **{
-            name: [getattr(one, name) for one in outcomes]
+            name: [getattr(outcome, name) for outcome in outcomes]
             for name in ("address", "status", "attempts", "file", "host", "reason")
         },
         size_bytes=[outcome.size for outcome in outcomes],

@@ -64,7 +64,7 @@ def gather_summary(profile: Profile, progress: ProgressLine | None = None) -> Se
         "last_end_ps": pc.max(lines["last_end_ps"]).as_py(),
         "devices": _count_devices(planes),
     }
-    if total <= _MOST_CHECKED and any(one["type"] == "GPU" for one in summary["devices"]):
+    if total <= _MOST_CHECKED and any(device["type"] == "GPU" for device in summary["devices"]):
         summary |= _drop_impossible(profile)
     return SessionSummary(summary, hosts, planes, lines, profile.import_log)
 
@@ -84,9 +84,9 @@ def _drop_impossible(profile: Profile) -> dict[str, Any]:
         check_records(host.raw)
         return bool(host.raw.impossible), find_extent(host.raw)
 
-    found = map_hosts(profile.table_set, Needs(stats=RECORD_STATS), checked)
-    extents = [extent for _, extent in found if extent is not None]
-    if not extents or not any(has for has, _ in found):
+    extents_of_hosts = map_hosts(profile.table_set, Needs(stats=RECORD_STATS), checked)
+    extents = [extent for _, extent in extents_of_hosts if extent is not None]
+    if not extents or not any(has for has, _ in extents_of_hosts):
         return {}
     firsts, lasts = zip(*extents, strict=True)
     return {"first_start_ps": min(firsts), "last_end_ps": max(lasts)}

@@ -114,7 +114,7 @@ def _parse_number(text: str) -> int:
 
 def _parse_list(text: str) -> list[str]:
     """Regular expressions or names with commas between them; an empty text is an empty list."""
-    return [one.strip() for one in text.split(",")] if text.strip() else []
+    return [name.strip() for name in text.split(",")] if text.strip() else []
 
 
 def run(args: argparse.Namespace) -> None:

@@ -41,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
     chosen = _choose_runs(args)
     shown = chosen[: arguments.get_row_limit(args.limit, form)]
     reading = arguments.get_reading(args)
-    by_name = {one.name: one for one in shown}
+    by_name = {run.name: run for run in shown}
 
     def load(name: str) -> Profile:
         from fastprof import load
@@ -51,17 +51,17 @@ def run(args: argparse.Namespace) -> int:
 
     trends = RunTrends(load, CacheFolder())
     rows: list[dict[str, Any]] = []
-    for one in shown:
+    for run in shown:
         args.talk.progress("analysing runs", len(rows), len(shown))
-        rows.append(trends.row(one))
+        rows.append(trends.row(run))
     args.talk.progress.clear()
     troubled = [row for row in rows if row.get("problem")]
     unread = [row for row in troubled if "step_count" not in row]
-    found = make_trends_table(rows)
+    table = make_trends_table(rows)
     if form == "table":
-        found = found.select([*_BY_WORTH, *(["problem"] if troubled else [])])
+        table = table.select([*_BY_WORTH, *(["problem"] if troubled else [])])
     with output.open_sink(args, form) as sink:
-        output.send_table(args, sink, found, "trends", form, "runs", by_worth=True, wraps="finding")
+        output.send_table(args, sink, table, "trends", form, "runs", by_worth=True, wraps="finding")
     if len(shown) < len(chosen):
         args.talk.note(f"showing {len(shown):,} of {len(chosen):,} runs; --limit all shows the others")
     for row in troubled:
@@ -83,7 +83,7 @@ def _choose_runs(args: argparse.Namespace) -> list[Run]:
     if names is None:
         return runs
     wanted = {names} if isinstance(names, str) else set(names)
-    missing = wanted - {one.name for one in runs}
+    missing = wanted - {run.name for run in runs}
     if missing:
         raise NotFoundError(f"no run {min(missing)!r}", path=args.session[0])
-    return [one for one in runs if one.name in wanted]
+    return [run for run in runs if run.name in wanted]

@@ -158,7 +158,7 @@ def _choose_runs(
         return sessions.list_runs(logdir, since)
     given = [runs] if isinstance(runs, str | Run) else runs
     there = {run.name: run for run in sessions.list_runs(logdir)}
-    wanted = [one.name if isinstance(one, Run) else one for one in given]
+    wanted = [run.name if isinstance(run, Run) else run for run in given]
     for name in wanted:
         if name not in there:
             raise NotFoundError(f"no run {name!r}; there are: {', '.join(there)}", path=os.fspath(logdir))
@@ -224,10 +224,10 @@ def _report_each(
 ) -> Iterator[tuple[Run, dict[str, Report]]]:
     for run, opened in profiles:
         try:
-            found = opened().reports(*names, **params)
+            reports = opened().reports(*names, **params)
         except (CaptureError, UnreadableError) as error:
             if not skip:
                 raise
             warnings.warn(f"the run {run.name} is left out: {error}", stacklevel=2)
         else:
-            yield run, found
+            yield run, reports

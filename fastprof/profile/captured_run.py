@@ -224,19 +224,19 @@ def check_capture(
     words = _WORDS[verb]
     reports = profile.reports_together("steps", "diagnosis")
     lacks = {row["what"]: row["how"] for row in reports["diagnosis"].tables["unrecorded"].to_pylist()}
-    found = list(_check_steps(reports["steps"], lacks, duration_ps, words)) if host_level else []
+    checks = list(_check_steps(reports["steps"], lacks, duration_ps, words)) if host_level else []
     if host_level == 0:
-        found.append(Check("host_tracer_off", None, "the host tracer was off: nothing shows what threads did, and "
-                           "what devices waited for", words.host_tracer))  # fmt: skip
+        checks.append(Check("host_tracer_off", None, "the host tracer was off: nothing shows what threads did, and "
+                            "what devices waited for", words.host_tracer))  # fmt: skip
     elif "host threads" in lacks:
-        found.append(Check("no_host_threads", None, "a host has no events of threads: its program did nothing that the "
-                           "profiler records", "look whether the program was running, or waited"))  # fmt: skip
+        checks.append(Check("no_host_threads", None, "a host has no events of threads: its program did nothing that "
+                            "the profiler records", "look whether the program was running, or waited"))  # fmt: skip
     if device_level == 0:
-        found.append(Check("device_tracer_off", None, "the device tracer was off: nothing shows what devices did",
-                           words.device_tracer))  # fmt: skip
+        checks.append(Check("device_tracer_off", None, "the device tracer was off: nothing shows what devices did",
+                            words.device_tracer))  # fmt: skip
     for host in profile.tables["hosts"].to_pylist():
-        found += _check_host(host, duration_ps, words)
-    return [*_check_losses(profile), *found]
+        checks += _check_host(host, duration_ps, words)
+    return [*_check_losses(profile), *checks]
 
 
 def _check_losses(profile: Profile) -> Iterator[Check]:

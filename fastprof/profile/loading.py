@@ -166,8 +166,8 @@ def load_on_engine(
 
 def _add_run_note(path: Any, error: FastprofError) -> None:
     """A note, which tracebacks show, if the fault is in the newest of several runs."""
-    if isinstance(path, str) and (found := sessions.find_other_run(path, error.path)):
-        newest, count, other = found
+    if isinstance(path, str) and (other_run := sessions.find_other_run(path, error.path)):
+        newest, count, other = other_run
         error.add_note(f"{newest} is the newest of {count} runs; read another one: run={other!r}")
 
 

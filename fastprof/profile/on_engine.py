@@ -53,8 +53,8 @@ def open_profiles_on_engine(
 ) -> dict[str, Profile]:
     """The profile of each run that is named. ``how``: the arguments of ``load`` about reading."""
     missing_ok = how["on_error"] != "raise"
-    found = resolve_runs(path, how["run"], missing_ok=missing_ok, as_hosts=how["as_hosts"])
-    runs = {name: EngineRun(session, engine, how, progress) for name, session in found.items()}
+    sessions = resolve_runs(path, how["run"], missing_ok=missing_ok, as_hosts=how["as_hosts"])
+    runs = {name: EngineRun(session, engine, how, progress) for name, session in sessions.items()}
     parts = {name: name if len(runs) > 1 else None for name in runs}
     return {name: ProfileOnEngine(run, Selection(), path, how, None, parts[name]) for name, run in runs.items()}
 

@@ -91,7 +91,8 @@ class Profile(AnalysisMethods):
                 return object.__getattribute__(self, name)
             from fastprof.wording.spelling import suggest_name
 
-            hint = "" if name.startswith("_") else suggest_name(name, [one for one in known if not one.startswith("_")])
+            public = [known_name for known_name in known if not known_name.startswith("_")]
+            hint = "" if name.startswith("_") else suggest_name(name, public)
             raise AttributeError(f"a profile has no attribute {name!r}{hint}", name=name, obj=self)
 
     # ---- tables
@@ -212,11 +213,11 @@ class Profile(AnalysisMethods):
             again: ForXprof = lambda names: compute(names, params, "xprof")  # noqa: E731  without this profile
             answers = compute(missing, params, "")
             self._reports.update({(name, given): Report(answer, again, run) for name, answer in answers.items()})
-        found = {name: self._reports[name, given] for name in chosen}
-        failures = [report.answer.failure for report in found.values()]
+        reports = {name: self._reports[name, given] for name in chosen}
+        failures = [report.answer.failure for report in reports.values()]
         if failures[0] is not None and None not in failures:
             raise failures[0]
-        return found
+        return reports
 
     def answers(self, names: Sequence[str], params: Mapping[str, Any], form: str) -> dict[str, contract.AnalysisReport]:
         """The reports for the renderers of a format. For ``xprof``, they also have what XProf's pages need of each

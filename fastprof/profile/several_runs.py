@@ -34,12 +34,12 @@ class ReportOfRuns(Report):
         self._runs = Runs(runs)
         first = next(iter(self.runs.values()))
         tables = {
-            name: stack_tables({run: one.tables[name] for run, one in self.runs.items()}) for name in first.tables
+            name: stack_tables({run: report.tables[name] for run, report in self.runs.items()}) for name in first.tables
         }
         notices = tuple(
             contract.Notice(notice.severity, f"{run}: {notice.text}")
-            for run, one in self.runs.items()
-            for notice in one.notices
+            for run, report in self.runs.items()
+            for notice in report.notices
         )
         super().__init__(contract.AnalysisReport(first.analysis, tables, {}, notices, steps=first.answer.steps))
 
@@ -254,7 +254,9 @@ class ProfileOfRuns(Profile):
     def _repr_html_(self) -> str:
         from html import escape
 
-        return "".join(f"<h3>Run {escape(escape_text(run))}</h3>{one._repr_html_()}" for run, one in self._runs.items())
+        return "".join(
+            f"<h3>Run {escape(escape_text(run))}</h3>{profile._repr_html_()}" for run, profile in self._runs.items()
+        )
 
     def __repr__(self) -> str:
         lines = [f"<fastprof.Profile: {count_noun(len(self._runs), 'run', 'runs')}"]

@@ -43,7 +43,7 @@ class TableDataset(ds.FileSystemDataset):  # type: ignore[misc]
         self._rows = open_rows(profile.exported, table, stats, plain_texts)
         self._condition: ds.Expression | None = None
         files = fs.PyFileSystem(_Pieces(self._rows))
-        fragments = [FORMAT.make_fragment(name, files, one) for name, one in self._rows.pieces().items()]
+        fragments = [FORMAT.make_fragment(name, files, piece) for name, piece in self._rows.pieces().items()]
         super().__init__(fragments, self._rows.schema, FORMAT, files)
 
     def scanner(self, columns: Columns = None, filter: ds.Expression | None = None, **how: Any) -> Scan:
@@ -130,10 +130,10 @@ def _select_again(
     return made if condition is None else made.filter(condition)
 
 
-def _join_conditions(one: ds.Expression | None, other: ds.Expression | None) -> ds.Expression | None:
-    if one is None or other is None:
-        return other if one is None else one
-    return one & other
+def _join_conditions(first: ds.Expression | None, second: ds.Expression | None) -> ds.Expression | None:
+    if first is None or second is None:
+        return second if first is None else first
+    return first & second
 
 
 def _find_used_columns(schema: pa.Schema, columns: Columns, condition: ds.Expression | None) -> list[str]:
@@ -155,7 +155,7 @@ def _find_used_columns(schema: pa.Schema, columns: Columns, condition: ds.Expres
         if name not in used:
             try:
                 _bind_condition(
-                    pa.schema([one for one in schema if one.name != name]), dict(enumerate(expressions)), None
+                    pa.schema([field for field in schema if field.name != name]), dict(enumerate(expressions)), None
                 )
             except (pa.ArrowInvalid, pa.ArrowKeyError):
                 used.add(name)
@@ -164,7 +164,7 @@ def _find_used_columns(schema: pa.Schema, columns: Columns, condition: ds.Expres
 
 def _bind_condition(schema: pa.Schema, columns: Any, condition: ds.Expression | None) -> None:
     if isinstance(columns, Mapping):
-        columns = {str(name): one for name, one in columns.items()}
+        columns = {str(name): column for name, column in columns.items()}
     ds.Scanner.from_batches(iter(()), schema=schema, columns=columns, filter=condition)
 
 

@@ -219,10 +219,10 @@ def _format_input_types(recorded: RecordedGraph, nodes: Ints, options: ViewOptio
     runs, micros = figures[_RUNS][nodes].tolist(), figures[FIGURES.index("micros")][nodes].tolist()
     sums: dict[str, list[int]] = {}
     for spelt, run_count, time_us in zip(_list_input_shapes(recorded, nodes), runs, micros, strict=True):
-        one = sums.setdefault(spelt, [0, 0, 0])
-        one[0] += 1
-        one[1] += run_count
-        one[2] += time_us
+        counts = sums.setdefault(spelt, [0, 0, 0])
+        counts[0] += 1
+        counts[1] += run_count
+        counts[2] += time_us
     ordered = sorted(sums, key=str.encode)
     ordered = [ordered[place] for place in _rank_counts([sums[spelt][1] for spelt in ordered])]
     return "\n".join(
@@ -236,8 +236,8 @@ def _list_input_shapes(recorded: RecordedGraph, nodes: Ints) -> list[str]:
     return ["input_type: " + ",\t".join(map(_format_shape, inputs)) for inputs in values]
 
 
-def _format_shape(one: dict[str, Any]) -> str:
-    return f"{one['slot']}:{'x'.join(map(str, one['shape'])) or 'unknown'}"
+def _format_shape(shape: dict[str, Any]) -> str:
+    return f"{shape['slot']}:{'x'.join(map(str, shape['shape'])) or 'unknown'}"
 
 
 def _rank_counts(counts: list[int]) -> list[int]:
@@ -423,7 +423,9 @@ ADVICE: Final = TableSchema(
     (
         String("checker", "name of the checker", lambda rows: [name for name, _ in rows]),
         String(
-            "report", "what it reports, in one line or several; may be empty", lambda rows: [one for _, one in rows]
+            "report",
+            "what it reports, in one line or several; may be empty",
+            lambda rows: [report for _, report in rows],
         ),
     ),
     derived=True,
@@ -507,6 +509,6 @@ def _check_costs(views: ViewSet) -> list[str]:
     return reports
 
 
-def _format_costly(one: CostlyRow) -> str:
-    cpu, accelerator, both = (format_micros(int(one.figures[place])) for place in _TIMES)
-    return f"{one.name}, cpu: {cpu}, accelerator: {accelerator}, total: {both}"
+def _format_costly(row: CostlyRow) -> str:
+    cpu, accelerator, both = (format_micros(int(row.figures[place])) for place in _TIMES)
+    return f"{row.name}, cpu: {cpu}, accelerator: {accelerator}, total: {both}"

@@ -45,7 +45,7 @@ def _describe_analysis(name: str, analysis: Analysis) -> dict[str, Any]:
         "drawn": name in report_graphics.DRAWN,
         "labels": {scalar: spec.label for scalar, spec in analysis.SCALARS.items() if spec.label},
         "tables": {table: schema.row for table, schema in analysis.TABLES.items()},
-        "sections": [_describe_section(one) for one in analysis.SECTIONS],
+        "sections": [_describe_section(section) for section in analysis.SECTIONS],
     }
 
 

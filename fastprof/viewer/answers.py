@@ -128,7 +128,7 @@ def _compress_zstd(content: bytes) -> bytes:
 
 
 def _has_tag(header: str, tag: str) -> bool:
-    listed = [one.strip().removeprefix("W/") for one in header.split(",")]
+    listed = [part.strip().removeprefix("W/") for part in header.split(",")]
     return tag in listed or "*" in listed
 
 

@@ -286,13 +286,13 @@ class CacheFolder:
 
     def _files(self) -> list[tuple[float, int, Path]]:
         """When each was used last, its size, its path."""
-        found = []
+        files = []
         for path in self.path.iterdir():
             if path.suffix in (_SUFFIX, _PARTIAL, _LOCK):
                 with contextlib.suppress(OSError):  # removed by another process
                     status = path.stat()
-                    found.append((status.st_mtime, status.st_size, path))
-        return found
+                    files.append((status.st_mtime, status.st_size, path))
+        return files
 
     def _make_room(self, keep: Path) -> None:
         files = sorted(self._files())

@@ -50,9 +50,9 @@ def answer_hlo(call: ApiCall) -> dict[str, Any]:
 
 def list_modules(tables: TableSet, host: str | None) -> dict[str, Any]:
     """``{"modules": [...]}``: the programs of a host, or of all; ids are texts."""
-    found = tables["hlo_modules"].select(list(_MODULES))
-    found = found.set_column(1, "program_id", found["program_id"].cast("uint64", safe=False))
-    rows = [row for row in found.to_pylist() if host is None or row["host"] == host]
+    modules = tables["hlo_modules"].select(list(_MODULES))
+    modules = modules.set_column(1, "program_id", modules["program_id"].cast("uint64", safe=False))
+    rows = [row for row in modules.to_pylist() if host is None or row["host"] == host]
     for row in rows:
         row["program_id"] = str(row["program_id"])
     return {"modules": rows}
@@ -192,9 +192,9 @@ def _get_program_text(tables: TableSet, chosen: Chosen, form: str, metadata: boo
         begins.append(place + 1)
     if begins[-1] == len(content) and len(begins) > 1:
         begins.pop()
-    found = _ProgramText(content, begins)
+    program_text = _ProgramText(content, begins)
     with _lock:
-        texts[key] = found
+        texts[key] = program_text
         while len(texts) > 1 and sum(len(text.content) for text in texts.values()) > _KEPT_LETTERS:
             texts.popitem(last=False)
-    return found
+    return program_text

@@ -137,7 +137,7 @@ class _StoreBuilder:
         groups.sort(key=lambda group: int(self.first_at[group[0]] - self.first_at[group[1]]))  # the largest first
         slices = self.reserve(0)
         tasks = [partial(self.group, first, last) for first, last in groups]
-        built = sorted(self.workers.run("levels of detail", tasks), key=lambda one: one.first)
+        built = sorted(self.workers.run("levels of detail", tasks), key=lambda group: group.first)
         self.sections["slices"] = slices, self.end - slices
         self.spare.clear()
         lanes, levels = _join_groups(built, slices)
@@ -150,8 +150,8 @@ class _StoreBuilder:
             "about": about,
             "tracks": _transpose_rows([track.about for track in self.tracks]),
             "names": len(self.names),
-            "first_ps": min((one.first_ps for one in built), default=0),
-            "last_ps": max((one.last_ps for one in built), default=0),
+            "first_ps": min((group.first_ps for group in built), default=0),
+            "last_ps": max((group.last_ps for group in built), default=0),
             "sections": self.sections,
         }
         text = json.dumps(header, separators=(",", ":")).encode()
@@ -322,12 +322,12 @@ class HostFacts:
         self._columns = {name: batch.column(i).flatten() for i, name in enumerate(batch.schema.names)}
 
     def _numbers(self, name: str) -> npt.NDArray[Any]:
-        found: npt.NDArray[Any] = np.asarray(self._columns[name])
-        return found
+        numbers: npt.NDArray[Any] = np.asarray(self._columns[name])
+        return numbers
 
     def _texts(self, name: str) -> list[str]:
-        found: list[str] = self._columns[name].to_pylist()
-        return found
+        texts: list[str] = self._columns[name].to_pylist()
+        return texts
 
     def _spans(self, name: str) -> Iterator[slice]:
         """The rows of each part, from where the parts end."""
@@ -381,12 +381,12 @@ class HostFacts:
         """Of a derived event: its group, the name behind the one displayed (both -1: none), and its values by name."""
         group, name = int(self._numbers("derived.group")[row]), int(self._numbers("derived.long_name")[row])
         rows, values, texts = self._numbers("arg.row"), self._numbers("arg.value"), self._columns["arg.texts"]
-        found = []
+        values_by_name = []
         for label, part in zip(self._texts("arg.name"), self._spans("arg.end"), strict=True):
             place = part.start + int(np.searchsorted(rows[part], row))
             if place < part.stop and rows[place] == row:
-                found.append((label, str(texts[int(values[place])].as_py())))
-        return group, name, found
+                values_by_name.append((label, str(texts[int(values[place])].as_py())))
+        return group, name, values_by_name
 
 
 # ---- making them
@@ -451,34 +451,35 @@ def _make_flow_columns(host: Host) -> dict[str, Column]:
     events, pairs = host.raw, pair_flows(host)
     ends = events.start_ps[pairs.producer] + np.maximum(events.duration_ps[pairs.producer], 0)
     starts = events.start_ps[pairs.consumer]
-    found = Flows(pairs.producer, pairs.consumer, pairs.kind, ends, starts)
-    return {f"flow.{name}": getattr(found, name) for name in Flows.__dataclass_fields__}
+    flows = Flows(pairs.producer, pairs.consumer, pairs.kind, ends, starts)
+    return {f"flow.{name}": getattr(flows, name) for name in Flows.__dataclass_fields__}
 
 
 def _make_counter_columns(series: Sequence[Series]) -> dict[str, Column]:
     return {
-        "counter.process": np.array([one.process.number for one in series], np.int32),
-        "counter.name": [one.name for one in series],
-        "counter.unit": [one.unit for one in series],
-        "counter.end": _sum_lengths(len(one) for one in series),
-        "counter.time_ps": _concatenate((one.time_ps for one in series), np.int64),
-        "counter.value": _concatenate((one.value for one in series), np.float64),
+        "counter.process": np.array([counter.process.number for counter in series], np.int32),
+        "counter.name": [counter.name for counter in series],
+        "counter.unit": [counter.unit for counter in series],
+        "counter.end": _sum_lengths(len(counter) for counter in series),
+        "counter.time_ps": _concatenate((counter.time_ps for counter in series), np.int64),
+        "counter.value": _concatenate((counter.value for counter in series), np.float64),
     }
 
 
 def _make_band_columns(bands: Sequence[StepBand]) -> dict[str, Column]:
-    before = _sum_lengths(len(one.names) for one in bands) - np.array([len(one.names) for one in bands], np.int64)
+    counts = np.array([len(band.names) for band in bands], np.int64)
+    before = np.cumsum(counts) - counts
     titles = (band.name.astype(np.int32) + np.int32(first) for band, first in zip(bands, before, strict=True))
     return {
         "band.process": np.array(
-            [_NO_PROCESS if one.process is None else one.process.number for one in bands], np.int32
+            [_NO_PROCESS if band.process is None else band.process.number for band in bands], np.int32
         ),
-        "band.end": _sum_lengths(len(one) for one in bands),
-        "band.start_ps": _concatenate((one.start_ps for one in bands), np.int64),
-        "band.duration_ps": _concatenate((one.duration_ps for one in bands), np.int64),
-        "band.group": _concatenate((one.group for one in bands), np.int32),
+        "band.end": _sum_lengths(len(band) for band in bands),
+        "band.start_ps": _concatenate((band.start_ps for band in bands), np.int64),
+        "band.duration_ps": _concatenate((band.duration_ps for band in bands), np.int64),
+        "band.group": _concatenate((band.group for band in bands), np.int32),
         "band.title": _concatenate(titles, np.int32),
-        "band.titles": [name for one in bands for name in one.names],
+        "band.titles": [name for band in bands for name in band.names],
     }
 
 
@@ -493,14 +494,14 @@ def _make_derived_columns(derived: DerivedTimeline) -> dict[str, Column]:
         "arg.name": [arg.name for arg in derived.args],
         "arg.end": _sum_lengths(len(arg.rows) for arg in derived.args),
         "arg.row": _concatenate((arg.rows for arg in derived.args), np.int64),
-        "arg.value": _concatenate((np.array(one, np.int64) for one in values), np.int64),
+        "arg.value": _concatenate((np.array(numbers, np.int64) for numbers in values), np.int64),
         "arg.texts": list(number),
     }
 
 
 def _list_values(values: Any) -> list[Any]:
-    found: list[Any] = values.tolist() if isinstance(values, np.ndarray) else list(values)
-    return found
+    listed: list[Any] = values.tolist() if isinstance(values, np.ndarray) else list(values)
+    return listed
 
 
 def _sum_lengths(lengths: Iterable[int]) -> Int64s:

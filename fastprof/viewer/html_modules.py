@@ -28,11 +28,11 @@ def get_module_name(path: str) -> str:
 
 def collect_modules(entry: str = ENTRY) -> dict[str, str]:
     """The text of the module and of all that it leads to, by name; imports are by name."""
-    found: dict[str, str] = {}
+    modules: dict[str, str] = {}
     waiting = [entry]
     while waiting:
         path = waiting.pop()
-        if get_module_name(path) in found:
+        if get_module_name(path) in modules:
             continue
         folder = posixpath.dirname(path)
 
@@ -42,8 +42,8 @@ def collect_modules(entry: str = ENTRY) -> dict[str, str]:
                 waiting.append(reached)
             return f'{match[1]}"{get_module_name(reached)}"'
 
-        found[get_module_name(path)] = _IMPORT.sub(named, (STATIC / path).read_text("utf-8"))
-    return found
+        modules[get_module_name(path)] = _IMPORT.sub(named, (STATIC / path).read_text("utf-8"))
+    return modules
 
 
 def make_import_map() -> dict[str, str]:

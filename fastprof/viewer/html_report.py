@@ -70,8 +70,8 @@ def write_html_report(
 def _explain_empty(profile: Profile, reports: Mapping[str, AnalysisReport]) -> dict[str, str]:
     """Why pages have nothing to show, by name."""
     declared = explain_empty_pages(profile.table_set.session)
-    found = {name: explain_empty(report) or declared.get(name) for name, report in reports.items()}
-    return {name: reason for name, reason in found.items() if reason is not None}
+    reasons = {name: explain_empty(report) or declared.get(name) for name, report in reports.items()}
+    return {name: reason for name, reason in reasons.items() if reason is not None}
 
 
 def _describe_session(title: str, hosts: list[str], exact: bool) -> dict[str, Any]:

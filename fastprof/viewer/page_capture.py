@@ -82,7 +82,7 @@ class PageCapture:
         strangers = [address for address in addresses if address not in self._allowed]
         if strangers:
             raise RequestError(403, f"{strangers[0][:200]!r} is not among the servers that fastprof serve was given")
-        chosen = [one for text, one in self._allowed.items() if not addresses or text in addresses]
+        chosen = [server for text, server in self._allowed.items() if not addresses or text in addresses]
         with self._lock:
             if self._thread is not None and self._thread.is_alive():
                 raise RequestError(409, "a capture is being taken; wait for its end, or stop it")

@@ -101,7 +101,7 @@ class Query:
 def format_numbers(numbers: npt.NDArray[np.int64]) -> str:
     """Ascending numbers as the argument of ``Query.numbers``: ``1-2,5-9``."""
     cuts = np.flatnonzero(np.diff(numbers) != 1) + 1
-    spans = [(int(one[0]), int(one[-1])) for one in np.split(numbers, cuts) if len(one)]
+    spans = [(int(span[0]), int(span[-1])) for span in np.split(numbers, cuts) if len(span)]
     return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in spans)
 
 

@@ -50,16 +50,16 @@ def answer_trends(call: ApiCall) -> Any:
     from fastprof.render.as_json import describe_column
 
     rows, pending = call.state.runs.trends(call.whole("limit", _USUAL_RUNS, least=1, most=_MOST_RUNS))
-    found = make_trends_table(rows)
-    columns = [describe_column(field.name, field) for field in found.schema]
-    return {"pending": pending, "trends": {"table": "trends", "columns": columns, "rows": found.to_pylist()}}
+    table = make_trends_table(rows)
+    columns = [describe_column(field.name, field) for field in table.schema]
+    return {"pending": pending, "trends": {"table": "trends", "columns": columns, "rows": table.to_pylist()}}
 
 
 def answer_open(call: ApiCall) -> Any:
     """The run of that name, or the one that is shown first, opened as it is now: the other addresses take its name and
     version. Without a run: why there is none yet."""
-    found = call.state.runs.opened(call.given("run"))
-    return {"run": found.name, "version": found.version, "hosts": found.hosts, "notice": found.notice}
+    opened = call.state.runs.opened(call.given("run"))
+    return {"run": opened.name, "version": opened.version, "hosts": opened.hosts, "notice": opened.notice}
 
 
 _HEADER: Final = "x-fastprof"
@@ -164,11 +164,11 @@ def _render_report(
 ) -> Response:
     """The rendered report of the request, from those kept if it is there."""
     key = (call.run.identity, call.request.url.path, call.request.url.query)
-    found = call.state.documents.get(key)
-    if found is None:
-        found = make_body(b"".join(render(_get_report(call))), media_type, version=call.run.version)
-    response = make_answer(call.request, found, **(headers or {}))
-    call.state.documents.keep(key, found)
+    body = call.state.documents.get(key)
+    if body is None:
+        body = make_body(b"".join(render(_get_report(call))), media_type, version=call.run.version)
+    response = make_answer(call.request, body, **(headers or {}))
+    call.state.documents.keep(key, body)
     return response
 
 
@@ -192,9 +192,9 @@ def _get_report(call: ApiCall) -> Report:
 
 def _get_analysis_name(name: str) -> str:
     """The name as methods have it. UsageError: there is no such analysis."""
-    found = name.replace("-", "_")
-    runner.get_analysis(found)
-    return found
+    plain = name.replace("-", "_")
+    runner.get_analysis(plain)
+    return plain
 
 
 def _parse_steps(text: str | None) -> Steps | None:

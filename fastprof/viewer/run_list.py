@@ -138,14 +138,14 @@ class _WatchedFolder:
 
 def _list_folders(session: OpenSession) -> list[_WatchedFolder]:
     """The folders of the captures that were found in a run, rather than named."""
-    found: dict[str, _WatchedFolder] = {}
+    folders: dict[str, _WatchedFolder] = {}
     remarked = {Path(path).name for path in session.log.paths()}
     for capture in session.captures:
         if capture.run is not None and capture.source.file is not None:
             file = Path(os.fsdecode(capture.source.file[2]))
-            folder = found.setdefault(str(file.parent), _WatchedFolder(str(file.parent), set(remarked)))
+            folder = folders.setdefault(str(file.parent), _WatchedFolder(str(file.parent), set(remarked)))
             folder.known.add(show_path(file.name))
-    return list(found.values())
+    return list(folders.values())
 
 
 def check_capture(capture: Capture) -> None:
@@ -199,14 +199,14 @@ class RunTrends:
     def known(self, runs: Sequence[Run]) -> list[Row]:
         """The rows of these runs that are there; the others are computed from now on, in place of those of the request
         before."""
-        found = [row for run in runs if (row := self._row(run)) is not None]
+        rows = [row for run in runs if (row := self._row(run)) is not None]
         with self._lock:
             self._rows = {run.name: self._rows[run.name] for run in runs if run.name in self._rows}
             self._wanted = runs
-            if len(found) < len(runs) and (self._thread is None or not self._thread.is_alive()):
+            if len(rows) < len(runs) and (self._thread is None or not self._thread.is_alive()):
                 self._thread = threading.Thread(target=self._compute, name="fastprof-trends", daemon=True)
                 self._thread.start()
-        return found
+        return rows
 
     def row(self, run: Run) -> Row:
         """The row of a run, computed if it is not there."""
@@ -215,10 +215,10 @@ class RunTrends:
             values = self._kept(run.name)
         except FastprofError as error:
             values = {"problem": str(error)}
-        found = {"run": run.name, **values}
+        row = {"run": run.name, **values}
         with self._lock:
-            self._rows[run.name] = state, found
-        return found
+            self._rows[run.name] = state, row
+        return row
 
     def _row(self, run: Run) -> Row | None:
         state, row = self._rows.get(run.name, (None, None))

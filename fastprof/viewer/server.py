@@ -95,8 +95,8 @@ class Connections:
         """Makes room if there are too many: the one that came last, if all others are being answered."""
         self.put(connection, self.asking)
         if len(self.asking) + len(self.answered) + len(self.idle) > self.most:
-            unread = (one for one in self.answered if one.unread)
-            others = (one for one in self.asking if one is not connection)
+            unread = (client for client in self.answered if client.unread)
+            others = (client for client in self.asking if client is not connection)
             leaving = next(others, None) or next(iter(self.idle), None) or next(unread, connection)
             self._close(leaving, f"connections were closed because more than {self.most:,} were open")
 
@@ -115,9 +115,9 @@ class Connections:
         while self.asking and now - next(iter(self.asking.values())) > limits.request_s:
             late = f"connections were closed because their request was not there within {limits.request_s:g} s"
             self._close(next(iter(self.asking)), late)
-        for one in [*self.answered, *self.idle]:
-            if now - one.last_read(now) > limits.unread_s:
-                self._close(one, f"connections were closed because they read nothing for {limits.unread_s:g} s")
+        for connection in [*self.answered, *self.idle]:
+            if now - connection.last_read(now) > limits.unread_s:
+                self._close(connection, f"connections were closed because they read nothing for {limits.unread_s:g} s")
         if self._counts and now - self._reported > _REPORT_S:
             self._reported, counts, self._counts = now, self._counts, {}
             self._note("; ".join(f"{count:,} {what}" for what, count in counts.items()))
@@ -287,13 +287,13 @@ def make_routes(state: ServerState) -> list[Route]:
         (state.listing, 0.0, _LISTING),
         (state.opening, 0.0, _OPENING),
     )
-    found = [
+    routes = [
         Route(path, make_endpoint(state, answer, pool, fresh_s))
         for pool, fresh_s, answers in groups
         for path, answer in answers.items()
     ]
     beginning = make_endpoint(state, run_answers.begin_or_stop_capture, state.quick)
-    return [Route("/api/timeline", timeline), Route("/api/capture", beginning, methods=["POST"]), *found]
+    return [Route("/api/timeline", timeline), Route("/api/capture", beginning, methods=["POST"]), *routes]
 
 
 def _answer_programs(call: ApiCall) -> Any:
@@ -367,16 +367,16 @@ def bind_socket(host: str, port: int) -> socket.socket:
         )
     except (socket.gaierror, UnicodeError) as error:
         raise UsageError(f"--host {host!r} is no address of this machine: {error}") from None
-    found = _ListeningSocket(family, kind, protocol)
+    listening = _ListeningSocket(family, kind, protocol)
     try:
         if sys.platform != "win32":
-            found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        found.bind(address)
-        found.listen()
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(address)
+        listening.listen()
     except OSError as error:
-        found.close()
+        listening.close()
         raise _explain_unbound(error, host, port) from None
-    return found
+    return listening
 
 
 class _ListeningSocket(socket.socket):

@@ -128,8 +128,8 @@ class ApiCall(Query):
     def answered(self, answer: Callable[[ApiCall], Any]) -> Response:
         """The response, of one version. ``answer``: makes one, or a value to send as JSON."""
         try:
-            found = answer(self)
-            response = found if isinstance(found, Response) else make_json_answer(self.request, found, self.version)
+            made = answer(self)
+            response = made if isinstance(made, Response) else make_json_answer(self.request, made, self.version)
         except Exception:
             self.check()  # files that change look damaged
             raise

@@ -78,12 +78,12 @@ class Snapshot:
         """The host of that name, or without one the only one; RequestError: it is not there, or not yet."""
         if name is None and len(self.hosts) > 1:
             raise RequestError(400, "the argument host is missing, and the session has several")
-        found = next((host for host in self.hosts if name in (None, host.name)), None)
-        if found is None:
+        chosen = next((host for host in self.hosts if name in (None, host.name)), None)
+        if chosen is None:
             raise RequestError(404, f"the session has no host {name!r}")
-        if found.known is None:
-            raise RequestError(409, f"the events of host {found.name!r} cannot be shown yet")
-        return found
+        if chosen.known is None:
+            raise RequestError(409, f"the events of host {chosen.name!r} cannot be shown yet")
+        return chosen
 
     @property
     def is_whole(self) -> bool:
@@ -116,15 +116,15 @@ class Snapshot:
             return [(host, np.arange(len(host.store.tracks))) for host in self.ready]
         numbers = ids >> self.id_bits
         cuts = np.flatnonzero(np.diff(numbers)) + 1
-        found = []
+        parts = []
         for share in np.split(ids, cuts) if len(ids) else ():
             number = int(share[0]) >> self.id_bits
             host = self.hosts[number] if number < len(self.hosts) else None
             local = share & ((1 << self.id_bits) - 1)
             if host is None or host.known is None or int(local[-1]) >= len(host.store.tracks) + len(host.counters):
                 raise RequestError(404, f"the session has no track {int(share[-1])}")
-            found.append((host, local))
-        return found
+            parts.append((host, local))
+        return parts
 
     def tile_parts(self, ids: Int64s | None, lanes: int | None) -> list[TilePart]:
         """What tiles draw of these tracks, None: of all; ``lanes``: of each at most, None: all."""

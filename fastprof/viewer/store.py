@@ -68,13 +68,13 @@ class NameSums:
 
 def merge_sums(parts: Iterable[tuple[bytes, int, int]]) -> NameSums:
     """Sums of several parts: records, and the first numbers of their names and of their events."""
-    found = [np.zeros(0, _WIDE)]
+    records_of_parts = [np.zeros(0, _WIDE)]
     for data, names, events in parts:
         records = np.frombuffer(data, SUM_TYPE).astype(_WIDE)
         records["name"] += names
         records["longest"] += events
-        found.append(records)
-    sums = np.concatenate(found)
+        records_of_parts.append(records)
+    sums = np.concatenate(records_of_parts)
     sums = sums[sort_rows(sums["name"], -sums["most"], sums["longest"])]
     firsts = np.flatnonzero(np.diff(sums["name"], prepend=-1))
     if len(firsts) < len(sums):
@@ -242,22 +242,22 @@ class Store:
             before = self.start[middle] <= last_ps
             low[open_] = np.where(before, middle + 1, low[open_])
             high[open_] = np.where(before, high[open_], middle)
-        found = low > begin
-        start, duration = self.start[low[found] - 1], np.maximum(self.duration[low[found] - 1], 0)
+        is_seen = low > begin
+        start, duration = self.start[low[is_seen] - 1], np.maximum(self.duration[low[is_seen] - 1], 0)
         since = np.full(len(start), first_ps, np.int64).view(np.uint64) - start.view(np.uint64)  # may pass 2**63
-        found[found] = (start >= first_ps) | (duration.view(np.uint64) > since)
-        return found
+        is_seen[is_seen] = (start >= first_ps) | (duration.view(np.uint64) > since)
+        return is_seen
 
     def place(self, row: int) -> int | None:
         """The number of the event of a row; None: there is none."""
         records = self.track_records
         order = self._tracks_by_row
-        found = int(np.searchsorted(records["row"][order], row, side="right")) - 1
-        while found >= 0 and not records["events"][order[found]]:
-            found -= 1
-        if found < 0:
+        place = int(np.searchsorted(records["row"][order], row, side="right")) - 1
+        while place >= 0 and not records["events"][order[place]]:
+            place -= 1
+        if place < 0:
             return None
-        track = records[order[found]]
+        track = records[order[place]]
         for lane in self.lanes[track["first_lane"] : track["first_lane"] + track["lanes"]]:
             first, last = int(lane["first"]), int(lane["first"]) + int(lane["count"])
             at = first + int(np.searchsorted(self.event[first:last], row))
@@ -388,15 +388,15 @@ class HostStore:
     def parent(self, at: int) -> int | None:
         """The innermost event of its track that encloses an event."""
         part, local = self._local(at)
-        found = part.store.lod.parent(local)
-        return None if found is None else found + part.events
+        parent = part.store.lod.parent(local)
+        return None if parent is None else parent + part.events
 
     def enclosing(self, at: int, most: int) -> list[int]:
         """The events that enclose an event, the innermost first, at most ``most``."""
-        found: list[int] = []
-        while len(found) < most and (outer := self.parent(found[-1] if found else at)) is not None:
-            found.append(outer)
-        return found
+        outers: list[int] = []
+        while len(outers) < most and (outer := self.parent(outers[-1] if outers else at)) is not None:
+            outers.append(outer)
+        return outers
 
     def children(self, at: int, most: int) -> tuple[int | None, list[int]]:
         """How many events have this parent, None: more than can be counted at once; and the first ``most`` of them."""
@@ -437,18 +437,18 @@ class HostStore:
 
     def hits(self, wanted: Flags) -> Int64s:
         """By track, how many events have a name that is wanted."""
-        found = []
+        counts_of_parts = []
         for part in self._parts:
             store, flags = part.store, part.flags(wanted)
             counts, lanes = np.zeros(len(store.lanes), np.int64), store.lanes_of(None)
             if flags.any():
-                shares = [slice(int(one[0]), int(one[-1]) + 1) for one in np.array_split(lanes, 8) if len(one)]
+                shares = [slice(int(share[0]), int(share[-1]) + 1) for share in np.array_split(lanes, 8) if len(share)]
                 tasks = [partial(store.lod.hits, lanes[share], flags, counts[share]) for share in shares]
                 self._workers.run(None, tasks)
             tracks = np.zeros(len(store.track_records), np.int64)
             np.add.at(tracks, store.lanes["track"], counts)
-            found.append(tracks)
-        return np.concatenate(found)
+            counts_of_parts.append(tracks)
+        return np.concatenate(counts_of_parts)
 
     def named(self, wanted: Flags) -> Iterator[tuple[Int64s, Int64s, Int64s]]:
         """Numbers, starts and durations of the events of wanted names, by number, in parts."""
@@ -467,14 +467,14 @@ class HostStore:
             if forward == (from_ps > _LATEST):
                 return None
             from_ps, track = (_FEWEST, -1) if forward else (_LATEST, _NO_TRACK)
-        found: list[tuple[int, int]] = []
+        hits: list[tuple[int, int]] = []
         for part in self._parts:
             store, flags = part.store, part.flags(wanted)
             if flags.any():
                 at = store.lod.next_hit(store.lanes_of(None), flags, from_ps, track - part.tracks, lane, forward)
                 if at is not None:
-                    found.append((int(store.start[at]), at + part.events))
-        return (min(found) if forward else max(found))[1] if found else None
+                    hits.append((int(store.start[at]), at + part.events))
+        return (min(hits) if forward else max(hits))[1] if hits else None
 
     def hit_number(self, wanted: Flags, at: int) -> int:
         """How many wanted events come before one."""
@@ -495,8 +495,8 @@ class HostStore:
         if first > last:
             return
         origin = min(max(part.origin_ps, _FEWEST), _LATEST)
-        for one in self._parts:
-            store, numbers = one.store, tracks - one.tracks
+        for stored in self._parts:
+            store, numbers = stored.store, tracks - stored.tracks
             mine = (numbers >= 0) & (numbers < len(store.track_records))
             lanes = store.lanes_of(numbers[mine])
             rows = np.repeat(ids[mine], store.track_records["lanes"][numbers[mine]])
@@ -504,7 +504,7 @@ class HostStore:
                 shown = store.lanes["lane"][lanes] < part.lanes
                 lanes, rows = lanes[shown], rows[shown]
             shift = float(origin - part.origin_ps)
-            to.add(store.lod, lanes, rows, level, first, last, origin, shift, one.events, one.names)
+            to.add(store.lod, lanes, rows, level, first, last, origin, shift, stored.events, stored.names)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -538,9 +538,9 @@ def cut_name(name: str, letters: int = NAME_LETTERS) -> str:
 
 def sort_unique(numbers: npt.ArrayLike) -> Int64s:
     """The same numbers, ascending, each once. np.unique takes tens of times as long if they already are."""
-    found: Int64s = np.asarray(numbers, np.int64)
-    steps = np.diff(found)
+    ascending: Int64s = np.asarray(numbers, np.int64)
+    steps = np.diff(ascending)
     if (steps < 0).any():
-        found = np.sort(found)
-        steps = np.diff(found)
-    return found if (steps > 0).all() else found[np.append(True, steps > 0)]
+        ascending = np.sort(ascending)
+        steps = np.diff(ascending)
+    return ascending if (steps > 0).all() else ascending[np.append(True, steps > 0)]

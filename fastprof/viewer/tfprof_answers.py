@@ -99,12 +99,12 @@ def _parse_value(name: str, text: str) -> Any:
 def _parse_list(text: str) -> list[str]:
     if text.startswith("["):
         try:
-            found = json.loads(text)
+            names = json.loads(text)
         except (ValueError, RecursionError):
-            found = None  # an expression such as [ab]
-        if isinstance(found, list) and all(isinstance(one, str) for one in found):
-            return found
-    return [one.strip() for one in text.split(",") if one.strip()]
+            names = None  # an expression such as [ab]
+        if isinstance(names, list) and all(isinstance(name, str) for name in names):
+            return names
+    return [name.strip() for name in text.split(",") if name.strip()]
 
 
 def format_value(value: Any) -> str:
@@ -359,7 +359,7 @@ def answer_row(call: ApiCall) -> Any:
     """All that is known of a row, and its nodes that take the most time."""
     view, place = _get_row(call)
     part = view.shown.at(np.array([place]))
-    exact = () if view.recorded.is_capture else (name for one in EXACT_TIMES for name in (one, f"total_{one}"))
+    exact = () if view.recorded.is_capture else (name for time in EXACT_TIMES for name in (time, f"total_{time}"))
     left_out = {"row", "parent", "depth", "name", *exact}
     known = make_view_table(
         part, view.recorded, [name for name in get_view_schema(part).names() if name not in left_out]
@@ -403,8 +403,8 @@ def answer_stacks(call: ApiCall) -> Any:
 
 def answer_advice(call: ApiCall) -> Any:
     host = call.given("host")
-    found = call.state.advice.of((call.run.identity, host), lambda: call.run.profile.tfprof_advice(host=host).reports)
-    return {"reports": {checker: [one[:_MOST_LETTERS] for one in some] for checker, some in found.items()}}
+    advice = call.state.advice.of((call.run.identity, host), lambda: call.run.profile.tfprof_advice(host=host).reports)
+    return {"reports": {checker: [report[:_MOST_LETTERS] for report in some] for checker, some in advice.items()}}
 
 
 def answer_save(call: ApiCall) -> Response:
@@ -415,8 +415,8 @@ def answer_save(call: ApiCall) -> Response:
     media_type, made = _FILES[form]
     view = get_view(call)
     saved = f'attachment; filename="tfprof_{view.view}.{form}"'
-    found = make_body(made(view), media_type, version=call.run.version)
-    return make_answer(call.request, found, **{"content-disposition": saved})
+    body = make_body(made(view), media_type, version=call.run.version)
+    return make_answer(call.request, body, **{"content-disposition": saved})
 
 
 def _write_csv(view: TfprofView) -> bytes:

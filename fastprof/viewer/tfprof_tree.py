@@ -98,8 +98,8 @@ class RowTree:
         self.place, self.forest = self.place[rows], NodeForest(self.forest.depth[rows])
 
     def _holding(self, text: str) -> Flags:
-        found = pc.match_substring(self.shown.names, text, ignore_case=True)
-        return np.asarray(found.to_numpy(zero_copy_only=False), np.bool_).copy()
+        holds = pc.match_substring(self.shown.names, text, ignore_case=True)
+        return np.asarray(holds.to_numpy(zero_copy_only=False), np.bool_).copy()
 
     @cached_property
     def usual_depth(self) -> int:
@@ -179,7 +179,7 @@ def describe_columns(table: pa.Table) -> list[dict[str, Any]]:
         if pa.types.is_list(field.type):
             described["type"], values = "string", [_join_values(value) for value in values]
         elif pa.types.is_string(field.type):
-            values = [one and _shorten_text(one) for one in values]
+            values = [value and _shorten_text(value) for value in values]
         columns.append({**described, "values": values})
     return columns
 

@@ -43,11 +43,11 @@ def answer_tile(call: ApiCall) -> Response:
     index = _parse_path_number("index", path["index"], 2**53)
     lanes = call.whole("lanes", 0, least=0, most=_MOST_LANES) or None
     key = (seen.key, level, index, call.given("tracks"), lanes)
-    found = call.state.tiles.get(key)
-    if found is None:
-        found = make_body(store.make_tile(seen.tile_parts(call.numbers("tracks"), lanes), level, index), _BYTES, key)
-    response = make_answer(call.request, found, FOREVER)
-    call.state.tiles.keep(key, found)
+    tile = call.state.tiles.get(key)
+    if tile is None:
+        tile = make_body(store.make_tile(seen.tile_parts(call.numbers("tracks"), lanes), level, index), _BYTES, key)
+    response = make_answer(call.request, tile, FOREVER)
+    call.state.tiles.keep(key, tile)
     return response
 
 
@@ -60,11 +60,11 @@ def answer_lanes(call: ApiCall) -> Any:
     for host in seen.ready:
         track, lane = host.store.lanes_within(host.to_host(start), host.to_host(end))
         counts = np.bincount(track, minlength=len(host.store.tracks))
-        entire = counts == np.array([one.lanes for one in host.store.tracks], np.int64)
-        full += [seen.track_id(host, one) for one in np.flatnonzero(entire & (counts > 0)).tolist()]
+        entire = counts == np.array([stored.lanes for stored in host.store.tracks], np.int64)
+        full += [seen.track_id(host, number) for number in np.flatnonzero(entire & (counts > 0)).tolist()]
         ends = np.cumsum(counts)
-        for one in np.flatnonzero(~entire & (counts > 0)).tolist():
-            some[str(seen.track_id(host, one))] = format_numbers(lane[ends[one] - counts[one] : ends[one]])
+        for number in np.flatnonzero(~entire & (counts > 0)).tolist():
+            some[str(seen.track_id(host, number))] = format_numbers(lane[ends[number] - counts[number] : ends[number]])
     return {"all": format_numbers(np.array(full, np.int64)), "some": some}
 
 
@@ -110,7 +110,7 @@ def match_names(names: Sequence[pa.Array], sought: str, mode: str, case: bool) -
         )
     find = pc.match_substring if mode == SUBSTRING else pc.match_substring_regex
     until = time.monotonic() + _MOST_S
-    found = [np.zeros(0, np.bool_)]
+    matches = [np.zeros(0, np.bool_)]
     try:
         find(pa.array([""]), sought, ignore_case=not case)
         for block in (block for array in names for block in _split_names(array)):
@@ -118,13 +118,13 @@ def match_names(names: Sequence[pa.Array], sought: str, mode: str, case: bool) -
                 block = pc.utf8_slice_codeunits(block, 0, _MOST_OF_A_NAME) if len(block) == 1 else block
                 if time.monotonic() > until:
                     raise RequestError(400, f"{_quote_sought(sought)} takes too long to search for: make it simpler")
-            found.append(np.asarray(find(block, sought, ignore_case=not case).fill_null(False)))
+            matches.append(np.asarray(find(block, sought, ignore_case=not case).fill_null(False)))
     except pa.ArrowInvalid as error:
         reason = str(error).partition("\n")[0].removeprefix("Invalid regular expression: ")
         raise RequestError(400, f"{_quote_sought(sought)} is not a regular expression: {reason}") from None
     except (UnicodeEncodeError, pa.ArrowException) as error:
         raise RequestError(400, f"{_quote_sought(sought)} cannot be searched for: {error}") from None
-    return np.concatenate(found)
+    return np.concatenate(matches)
 
 
 def _measure_pattern(pattern: str) -> int:
@@ -219,11 +219,11 @@ def answer_hits(call: ApiCall) -> Any:
         hosts = list(seen.ready)
         return make_hit_list(hosts, {host.number: _get_matches(call, host) for host in hosts}, order, down)
 
-    found = call.state.hit_lists.of((call.run.identity, seen.key, search, order, down), listed)
-    places = zip(found.host[first : first + rows].tolist(), found.at[first : first + rows].tolist(), strict=True)
+    hits = call.state.hit_lists.of((call.run.identity, seen.key, search, order, down), listed)
+    places = zip(hits.host[first : first + rows].tolist(), hits.at[first : first + rows].tolist(), strict=True)
     return {
-        "events": found.total,
-        "listed": len(found),
+        "events": hits.total,
+        "listed": len(hits),
         "first": first,
         "rows": [seen.ref(seen.hosts[host], at) for host, at in places],
     }
@@ -246,7 +246,7 @@ def answer_next_hit(call: ApiCall) -> Any:
         return {"hit": None, "number": None}
     start, number, at = min(hits) if forward else max(hits)
     host = seen.hosts[number]
-    before = sum(_count_before(one, wanted[one.number], host, at, start) for one in seen.ready)
+    before = sum(_count_before(other, wanted[other.number], host, at, start) for other in seen.ready)
     return {"hit": seen.ref(host, at), "number": before}
 
 
@@ -262,15 +262,15 @@ def _find_hit(
     return host.store.next_hit(wanted, at_ps + before, forward=forward)
 
 
-def _count_before(one: HostView, wanted: Bools, host: HostView, at: int, start: int) -> int:
+def _count_before(other: HostView, wanted: Bools, host: HostView, at: int, start: int) -> int:
     """How many hits of ``one`` come before that of ``host``."""
     if not wanted.any():
         return 0
-    if one.number == host.number:
-        return one.store.hit_number(wanted, at)
-    at_ps = one.to_host(start) + (one.number < host.number)
-    last = one.store.next_hit(wanted, at_ps, forward=False)
-    return 0 if last is None else one.store.hit_number(wanted, last) + 1
+    if other.number == host.number:
+        return other.store.hit_number(wanted, at)
+    at_ps = other.to_host(start) + (other.number < host.number)
+    last = other.store.next_hit(wanted, at_ps, forward=False)
+    return 0 if last is None else other.store.hit_number(wanted, last) + 1
 
 
 _MOST_TEXT_LETTERS: Final = 8192
@@ -309,10 +309,10 @@ def describe_event(run: ViewedRun, seen: Snapshot, host: HostView, at: int, firs
         "derived": event.derived,
         "event_id": str(facts.event_id) if facts else None,
         "self_time_ps": _measure_self_time(host, event, count, children),
-        "stats": [_describe_stat(one) for one in stats.read(first_stat, _MOST_STATS)],
+        "stats": [_describe_stat(stat) for stat in stats.read(first_stat, _MOST_STATS)],
         "stats_count": len(stats),
         "parent": seen.ref(host, enclosing[0]) if enclosing else None,
-        "enclosing": [seen.ref(host, one) for one in enclosing],
+        "enclosing": [seen.ref(host, outer) for outer in enclosing],
         "children": {"count": count, "first": [seen.ref(host, child) for child in children]},
         "flows": _describe_flows(seen, host, event),
         "step": cut_text(host.facts.group_names.get(group)) if host.facts is not None else None,
@@ -332,10 +332,10 @@ def get_whole_text(run: ViewedRun, host: HostView, at: int, what: str | int) -> 
     facts = None if event.derived else _read_event_facts(run, host, host.store.tracks[event.track], event)
     if isinstance(what, str):
         return _get_names(host, event, facts).get(what) or ""
-    found = (facts.stats if facts else _make_derived_stats(host, event)).read(what, 1)
-    if not found:
+    stats = (facts.stats if facts else _make_derived_stats(host, event)).read(what, 1)
+    if not stats:
         raise RequestError(404, f"the event has no stat {what}")
-    return _decode_stat(found[0]).value
+    return _decode_stat(stats[0]).value
 
 
 def _get_names(host: HostView, event: StoredEvent, facts: EventFacts | None) -> dict[str, str | None]:
@@ -359,8 +359,8 @@ def _describe_op(run: ViewedRun, seen: ViewedEvent) -> dict[str, Any] | None:
 
 def _describe_stat(stat: StatValue) -> dict[str, Any]:
     value = _decode_stat(stat).value
-    found = {"name": cut_name(stat.name), "kind": stat.kind, "value": cut_text(value), "of": stat.of}
-    return found | ({"letters": len(value)} if len(value) > _MOST_TEXT_LETTERS else {})
+    described = {"name": cut_name(stat.name), "kind": stat.kind, "value": cut_text(value), "of": stat.of}
+    return described | ({"letters": len(value)} if len(value) > _MOST_TEXT_LETTERS else {})
 
 
 def _decode_stat(stat: StatValue) -> StatValue:
@@ -396,15 +396,15 @@ def _describe_flows(seen: Snapshot, host: HostView, event: StoredEvent) -> list[
     if host.facts is None or event.derived:
         return []
     flows = host.facts.flows
-    found = []
+    described = []
     for direction, mine, others in (("in", flows.consumer, flows.producer), ("out", flows.producer, flows.consumer)):
         for place in np.flatnonzero(mine == event.row)[:_MOST_FLOWS].tolist():
             other = host.store.place(int(others[place]))
             if other is not None:
-                found.append({
+                described.append({
                     "direction": direction, "kind": flows.kind_name(place), "other": seen.ref(host, other)
                 })  # fmt: skip
-    return found
+    return described
 
 
 def _measure_self_time(host: HostView, event: StoredEvent, count: int | None, children: list[int]) -> str | None:
@@ -438,10 +438,10 @@ def answer_event_text(call: ApiCall) -> Response:
     """All of a text that the details have the begin of."""
     run = call.run
     what = call.whole("stat", least=0) if call.given("stat") else call.text("name")
-    found = get_whole_text(run, run.snapshot.host(call.given("host")), call.whole("at", least=0), what)
+    text = get_whole_text(run, run.snapshot.host(call.given("host")), call.whole("at", least=0), what)
     return make_answer(
         call.request,
-        make_body(found.encode("utf-8", "backslashreplace"), "text/plain; charset=utf-8", version=run.version),
+        make_body(text.encode("utf-8", "backslashreplace"), "text/plain; charset=utf-8", version=run.version),
     )
 
 
@@ -462,7 +462,7 @@ def answer_range_sums(call: ApiCall) -> Any:
         raise RequestError(400, "the range ends before it starts")
     tracks = call.run.snapshot.split(call.numbers("tracks"))
     return _merge_sums(
-        [(one, one.store.range_sums(local, one.to_host(start), one.to_host(end))) for one, local in tracks]
+        [(host, host.store.range_sums(local, host.to_host(start), host.to_host(end))) for host, local in tracks]
     )
 
 

@@ -150,7 +150,7 @@ def make_flows_document(
     seen: Snapshot, start_ps: int, end_ps: int, tracks: Int64s | None, limit: int
 ) -> dict[str, Any]:
     """Flows within a range of time that end on these tracks, None: on any; of too many an even share."""
-    found: dict[str, list[Any]] = {name: [] for name in FLOW_COLUMNS}
+    columns: dict[str, list[Any]] = {name: [] for name in FLOW_COLUMNS}
     parts = [(host, host.facts.flows, local) for host, local in seen.split(tracks) if host.facts is not None]
     chosen = [(host, flows, _find_flows(host, flows, start_ps, end_ps, local)) for host, flows, local in parts]
     total = sum(len(places) for *_, places in chosen)
@@ -159,8 +159,8 @@ def make_flows_document(
         share = places[-passed % every :: every]
         passed += len(places)
         for place in share.tolist() if limit else ():
-            _add_flow(found, seen, host, flows, place)
-    return {"flows": found, "more": total - len(found["kind"])}
+            _add_flow(columns, seen, host, flows, place)
+    return {"flows": columns, "more": total - len(columns["kind"])}
 
 
 def _find_flows(host: HostView, flows: Flows, start_ps: int, end_ps: int, local: Int64s) -> Int64s:
@@ -187,7 +187,7 @@ def _find_row_spans(host: HostView, local: Int64s) -> Int64s:
     return spans[np.argsort(spans[:, 0], kind="stable")].reshape(-1)
 
 
-def _add_flow(found: dict[str, list[Any]], seen: Snapshot, host: HostView, flows: Flows, place: int) -> None:
+def _add_flow(columns: dict[str, list[Any]], seen: Snapshot, host: HostView, flows: Flows, place: int) -> None:
     ends = (("from", flows.producer, flows.from_ps), ("to", flows.consumer, flows.to_ps))
     places = (host.store.place(int(rows[place])) for _, rows, _ in ends)
     ats = [at for at in places if at is not None]
@@ -195,12 +195,12 @@ def _add_flow(found: dict[str, list[Any]], seen: Snapshot, host: HostView, flows
         return
     for at, (side, _, times) in zip(ats, ends, strict=True):
         event = host.store.event(at)
-        found[f"{side}_host"].append(host.name)
-        found[f"{side}_at"].append(at)
-        found[f"{side}_track"].append(seen.track_id(host, event.track))
-        found[f"{side}_lane"].append(event.lane)
-        found[f"{side}_ps"].append(str(host.to_session(int(times[place]))))
-    found["kind"].append(flows.kind_name(place))
+        columns[f"{side}_host"].append(host.name)
+        columns[f"{side}_at"].append(at)
+        columns[f"{side}_track"].append(seen.track_id(host, event.track))
+        columns[f"{side}_lane"].append(event.lane)
+        columns[f"{side}_ps"].append(str(host.to_session(int(times[place]))))
+    columns["kind"].append(flows.kind_name(place))
 
 
 # ---- counters
@@ -218,20 +218,23 @@ def make_counter_document(
     place = local - len(host.store.tracks)
     if not 0 <= place < len(host.counters):
         raise RequestError(404, f"track {track} is no counter")
-    found = host.counters[place]
+    counter = host.counters[place]
     first, last = _limit_time(host.to_host(start_ps)), _limit_time(host.to_host(end_ps))
-    begin = max(int(np.searchsorted(found.time_ps, first, side="right")) - 1, 0)
-    end = int(np.searchsorted(found.time_ps, last, side="left"))
-    document = {"name": found.name, "unit": found.unit, **_reduce_counter(found, host, begin, end, first, last, width)}
-    document["most"] = _drop_infinite(found.value.max()) if len(found.value) else None
-    document["least"] = _drop_infinite(found.value.min()) if len(found.value) else None
-    return document
+    begin = max(int(np.searchsorted(counter.time_ps, first, side="right")) - 1, 0)
+    end = int(np.searchsorted(counter.time_ps, last, side="left"))
+    return {
+        "name": counter.name,
+        "unit": counter.unit,
+        **_reduce_counter(counter, host, begin, end, first, last, width),
+        "most": _drop_infinite(counter.value.max()) if len(counter.value) else None,
+        "least": _drop_infinite(counter.value.min()) if len(counter.value) else None,
+    }
 
 
 def _reduce_counter(
-    found: Counter, host: HostView, begin: int, end: int, first: int, last: int, width: int
+    counter: Counter, host: HostView, begin: int, end: int, first: int, last: int, width: int
 ) -> dict[str, Any]:
-    times, values = found.time_ps[begin:end], found.value[begin:end]
+    times, values = counter.time_ps[begin:end], counter.value[begin:end]
     if len(times) > width:
         pixel = ((times.astype(np.float64) - first) * (width / max(last - first, 1))).astype(np.int64)
         fresh = np.flatnonzero(np.append(True, pixel[1:] != pixel[:-1]))
@@ -291,19 +294,19 @@ def make_saved_timeline(run: ViewedRun, hosts: list[str], most_slices: int) -> S
 def _make_tiles(seen: Snapshot, most_slices: int) -> dict[int, bytes]:
     """Levels from the coarsest, with one tile for the session, to the finest for which there is room; at least one."""
     coarsest, lanes = _choose_first_level(seen, most_slices)
-    found: dict[int, bytes] = {}
+    tiles: dict[int, bytes] = {}
     room = most_slices
     for level in range(coarsest, -1, -_BETWEEN_LEVELS):
         tile = _make_whole_tile(seen, level, lanes)
         room -= _count_slices(tile)
-        if found and room < 0:
+        if tiles and room < 0:
             break
-        found[level] = tile
+        tiles[level] = tile
         if (
             int(_read_column(tile, 1, np.uint32).max(initial=1)) <= 1
         ):  # every event is a slice: finer levels are the same
             break
-    return found
+    return tiles
 
 
 def _choose_first_level(seen: Snapshot, most_slices: int) -> tuple[int, int | None]:
@@ -337,7 +340,7 @@ def _read_column(tile: bytes, number: int, dtype: type[np.generic]) -> Any:
 
 def _list_names(seen: Snapshot, tiles: Any) -> dict[str, dict[str, str]]:
     """Names of all slices by host and number."""
-    found: dict[int, set[int]] = {}
+    numbers_of_hosts: dict[int, set[int]] = {}
     for tile in tiles:
         _, _, rows, _, *_ = _HEAD.unpack_from(tile)
         tracks = np.frombuffer(tile, np.uint32, rows, _HEAD.size)
@@ -345,8 +348,8 @@ def _list_names(seen: Snapshot, tiles: Any) -> dict[str, dict[str, str]]:
         hosts = np.repeat(tracks >> seen.id_bits, np.diff(ends, prepend=0))
         names = _read_column(tile, 2, np.uint32)
         for number in np.unique(hosts).tolist():
-            found.setdefault(number, set()).update(np.unique(names[hosts == number]).tolist())
-    by_host = {seen.hosts[number]: sorted(names) for number, names in found.items()}
+            numbers_of_hosts.setdefault(number, set()).update(np.unique(names[hosts == number]).tolist())
+    by_host = {seen.hosts[number]: sorted(names) for number, names in numbers_of_hosts.items()}
     return {host.name: {str(name): host.store.short_name(name) for name in names} for host, names in by_host.items()}
 
 

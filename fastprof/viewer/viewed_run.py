@@ -184,7 +184,7 @@ class EventOps:
 
     def _hlo(self, programs: dict[int, Program], program: Program, instruction: str) -> dict[str, str | None]:
         """The text that names the program among all, and the instruction if the program has it."""
-        titles = [one.title for one in programs.values()]
+        titles = [known.title for known in programs.values()]
         title = program.title if titles.count(program.title) == 1 else str(program.id % 2**64)
         module = self._module(program) if instruction else None
         has = module is not None and int(module.find([instruction])[0]) >= 0
@@ -195,10 +195,11 @@ class EventOps:
     def _programs(self, number: int) -> dict[int, Program]:
         """Those of a host, by id."""
         name = self._tables.session.hosts[number]
-        found: dict[int, Program] = self._once.of(
-            ("programs", number), lambda: {one.id: one for host, one in self._tables.programs() if host == name}
+        programs: dict[int, Program] = self._once.of(
+            ("programs", number),
+            lambda: {program.id: program for host, program in self._tables.programs() if host == name},
         )
-        return found
+        return programs
 
     def _module(self, program: Program) -> HloModule | None:
         """None: it does not decode."""
@@ -212,16 +213,16 @@ class EventOps:
         return self._modules.of(id(program), read)  # the list of programs is kept
 
     def _gpu_ops(self, number: int) -> tuple[Int32s, list[GpuOp]]:
-        found: tuple[Int32s, list[GpuOp]] = self._once.of(
+        ops: tuple[Int32s, list[GpuOp]] = self._once.of(
             ("gpu", number), lambda: _attribute_gpu_ops(self._tables, number)
         )
-        return found
+        return ops
 
     def _has_ops(self, seen: ViewedEvent, program: int) -> bool:
         """Whether devices of the kind ran instructions of a program that op stats counts."""
         number = seen.number
         if is_gpu_plane(seen.plane):
-            return program in seen.gpu_programs or any(one.program_id == program for one in self._gpu_ops(number)[1])
+            return program in seen.gpu_programs or any(op.program_id == program for op in self._gpu_ops(number)[1])
         return program in self._once.of(("tpu", number), lambda: _list_tpu_programs(self._tables, number))
 
     def _has_devices(self, number: int) -> bool:
@@ -233,8 +234,8 @@ class EventOps:
 def _make_searches(op: _EventOp, program: Program | None, has_ops: bool) -> dict[str, str] | None:
     title = "" if program is None else program.title
     device = f"{title} {op.device}".strip() if op.device else title if has_ops else ""
-    found = {"search": op.search, "device_search": device, "host_search": op.host}
-    return {key: text[:_MOST_LETTERS] for key, text in found.items() if text} or None
+    searches = {"search": op.search, "device_search": device, "host_search": op.host}
+    return {key: text[:_MOST_LETTERS] for key, text in searches.items() if text} or None
 
 
 def _find_derived_op(seen: ViewedEvent) -> _EventOp | None:
@@ -284,7 +285,7 @@ def _find_program(programs: dict[int, Program], op: _EventOp) -> Program | None:
     if not op.title:
         return None
     titled = [program for program in programs.values() if program.title == op.title]
-    named = titled or [one for one in programs.values() if one.title.rpartition("(")[0] == op.title]
+    named = titled or [program for program in programs.values() if program.title.rpartition("(")[0] == op.title]
     return named[0] if len(named) == 1 else None
 
 
@@ -569,10 +570,10 @@ class ViewedRun:
 
     def issued(self, key: str) -> Snapshot:
         """The snapshot of a key. RequestError 409: it has not come to that yet since it was opened."""
-        found = self._issued.get(key)
-        if found is None:
+        snapshot = self._issued.get(key)
+        if snapshot is None:
             raise RequestError(409, "the run was opened again and is not as far yet: load its timeline again")
-        return found
+        return snapshot
 
     # ---- building
 
@@ -644,11 +645,11 @@ class ViewedRun:
         ends = [host.store.last_ps + offsets[host.number] for host in shown]
         hosts = tuple(replace(host, shift_ps=offsets[host.number] - origin) for host in self.hosts)
         span = max(ends, default=origin) - origin
-        found = Snapshot(self._key(), hosts, origin, span, count_id_bits(len(hosts)))
-        self._issued[found.key] = found
+        snapshot = Snapshot(self._key(), hosts, origin, span, count_id_bits(len(hosts)))
+        self._issued[snapshot.key] = snapshot
         while len(self._issued) > _KEPT_KEYS:
             del self._issued[next(iter(self._issued))]
-        return found
+        return snapshot
 
     def _key(self) -> str:
         stages = [(host.known is not None, host.facts is not None, host.state, host.derived) for host in self.hosts]

@@ -112,18 +112,18 @@ class ViewedRuns:
         written while the server is up. ``also``: a run that is listed in any case, as the usual one is."""
         runs = self._runs.now()
         newest = next(iter(runs), None)
-        found = [run for run in runs if q.lower() in run.name.lower()] if q else runs
-        shown = found[first:] if most is None else found[first : first + most]
+        matching = [run for run in runs if q.lower() in run.name.lower()] if q else runs
+        shown = matching[first:] if most is None else matching[first : first + most]
         rows = [self._row(run.name, run.hosts, self._problem(run, run is newest), run is newest) for run in shown]
         names = {run.name for run in shown}
         for name in dict.fromkeys((also, self.usual)):
             if name is not None and name not in names and not (q or first):
-                run = next((one for one in runs if one.name == name), None)
+                run = next((known for known in runs if known.name == name), None)
                 if run is not None:
                     rows.append(self._row(name, run.hosts, self._problem(run, False)))
                 elif name == self.usual:
                     rows.append(self._row(name, [], None, newest is None))
-        return ListedRuns(rows, len(found))
+        return ListedRuns(rows, len(matching))
 
     def _row(self, name: str, hosts: list[str], problem: str | None, newest: bool = False) -> dict[str, Any]:
         run = self._open.get(name)
@@ -169,13 +169,13 @@ class ViewedRuns:
                     return self.run(self.usual), self._notice()
                 except (*BROKEN, NotFoundError) as error:
                     passed = self.usual, str(error)
-            for one in self._runs.now():
-                if one.name == self.usual:
+            for candidate in self._runs.now():
+                if candidate.name == self.usual:
                     continue
                 try:
-                    run = self.run(one.name)
+                    run = self.run(candidate.name)
                 except BROKEN as error:
-                    passed = passed or (one.name, str(error))
+                    passed = passed or (candidate.name, str(error))
                 else:
                     self.usual, self._passed = run.name, passed
                     return run, self._notice()

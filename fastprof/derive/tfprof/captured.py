@@ -58,7 +58,7 @@ class CapturedGraph(RecordedGraph):
 
     def __init__(self, nodes: Nodes, step: int, *, of_torch: bool = False) -> None:
         """``of_torch``: of traces of PyTorch. CaptureError: figures do not add up in 64 bits."""
-        named = sorted(zip(name_nodes(nodes), nodes, nodes.values(), strict=True), key=lambda one: one[0].encode())
+        named = sorted(zip(name_nodes(nodes), nodes, nodes.values(), strict=True), key=lambda entry: entry[0].encode())
         self._nodes = [node for _, _, node in named]
         empty: dict[str, Any] = {}
         described = {"steps": [] if step < 0 else [step], "misses_accelerator_stream": False}
@@ -79,7 +79,7 @@ class CapturedGraph(RecordedGraph):
     def devices_of(self, nodes: Ints) -> tuple[Ints, pa.Array]:
         devices = [sorted(self._nodes[node].devices) for node in nodes.tolist()]
         owner = np.repeat(np.arange(len(nodes)), [len(some) for some in devices])
-        return owner, pa.array([one for some in devices for one in some], pa.string())
+        return owner, pa.array([device for some in devices for device in some], pa.string())
 
     def in_ticks(self, options: ViewOptions) -> ViewOptions:
         """The options with times in picoseconds. UsageError: they need what captures do not have."""
@@ -143,8 +143,8 @@ def _make_columns(named: Iterable[tuple[str, NodeKey, OpNode]]) -> dict[str, Any
         for node in nodes
     ]  # fmt: skip
     traces = [
-        [{"file": one.file, "line": one.line, "function": one.function, "function_line": 0, "text": ""}
-         for one in node.stack]
+        [{"file": frame.file, "line": frame.line, "function": frame.function, "function_line": 0, "text": ""}
+         for frame in node.stack]
         for node in nodes
     ]  # fmt: skip
     shapes = [[{"slot": slot, "shape": list(sizes)} for slot, sizes in enumerate(node.shapes)] for node in nodes]

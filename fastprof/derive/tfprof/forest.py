@@ -172,17 +172,17 @@ EVERYTHING = (".*",)
 def match_any(texts: pa.Array, regexes: Sequence[str]) -> Flags:
     """Which texts any of ``regexes`` matches entirely. ``.*`` does not match the end of a line. UsageError: one is not
     a regular expression."""
-    found = np.zeros(len(texts), np.bool_)
+    matches = np.zeros(len(texts), np.bool_)
     for regex in regexes:
-        found |= match_one(texts, regex)
-    return found
+        matches |= match_one(texts, regex)
+    return matches
 
 
 def match_one(texts: pa.Array, regex: str) -> Flags:
     """Which texts one regular expression matches entirely."""
     _check_regex(regex)
-    found = pc.match_substring_regex(texts, rf"\A(?:{regex}{_close_quote(regex)})\z")
-    return np.asarray(found.to_numpy(zero_copy_only=False), np.bool_)
+    matches = pc.match_substring_regex(texts, rf"\A(?:{regex}{_close_quote(regex)})\z")
+    return np.asarray(matches.to_numpy(zero_copy_only=False), np.bool_)
 
 
 def _check_regex(regex: str) -> None:

@@ -106,10 +106,10 @@ def _check_value(name: str, value: Any) -> Any:
             raise UsageError(f"{name} is a text, not {value!r}")
         _check_choice(name, value)
     else:
-        if isinstance(value, str) or not all(isinstance(one, str) for one in value):
+        if isinstance(value, str) or not all(isinstance(element, str) for element in value):
             raise UsageError(f"{name} is a list of texts, not {value!r}")
-        for one in value:
-            _check_choice(name, one)
+        for element in value:
+            _check_choice(name, element)
         return tuple(value)
     return value
 

@@ -283,7 +283,7 @@ class StepRuns:
         places = np.flatnonzero(there)
         allocations = each.field("allocations").take(places).to_pylist()
         return {
-            row: [(one["time_us"], one["bytes"]) for one in some or ()]
+            row: [(allocation["time_us"], allocation["bytes"]) for allocation in some or ()]
             for row, some in zip(rows[places].tolist(), allocations, strict=True)
         }
 
@@ -311,7 +311,7 @@ class StepRuns:
         spans: dict[int, dict[str, list[NodeRun]]] = defaultdict(lambda: defaultdict(list))
         for row, device, start, duration in zip(rows, *columns, durations.tolist(), strict=True):
             spans[row][device].append(NodeRun(start, duration))
-        return {row: dict(sorted(some.items(), key=lambda one: one[0].encode())) for row, some in spans.items()}
+        return {row: dict(sorted(some.items(), key=lambda entry: entry[0].encode())) for row, some in spans.items()}
 
     @cached_property
     def in_use(self) -> dict[int, list[tuple[int, int]]]:

@@ -165,15 +165,15 @@ def measure_uses(recorded: RecordedGraph) -> list[AcceleratorUse]:
     busy_of, busy = _list_accelerator_times(recorded, node, step)
     by_device = np.argsort(device_of[busy_of], kind="stable")
     bounds = np.searchsorted(device_of[busy_of][by_device], np.append(device[first], len(devices.dictionary)))
-    found = []
+    uses = []
     for place, number in enumerate(device[first].tolist()):
         name = devices.dictionary[number].as_py()
         begin = int(begins[place])
         span = max(0, int(ends[place])) - (begin if begin != _LATEST else 0)
         if "gpu" in name and span > 0:
             computed = busy[by_device[bounds[place] : bounds[place + 1]]]
-            found.append(AcceleratorUse(name, sum(computed.tolist()) / span))
-    return sorted(found, key=lambda use: use.device.encode())
+            uses.append(AcceleratorUse(name, sum(computed.tolist()) / span))
+    return sorted(uses, key=lambda use: use.device.encode())
 
 
 def _find_last_runs(recorded: RecordedGraph) -> tuple[Ints, Ints, Ints, Ints]:
@@ -213,8 +213,8 @@ def find_channels_last(recorded: RecordedGraph) -> Ints:
     attrs = get_plain(recorded.nodes["attrs"])
     each = pc.list_flatten(attrs)
     values = pc.utf8_trim(get_texts(each.field("value")), '"')
-    found = pc.and_(pc.equal(get_texts(each.field("name")), "data_format"), pc.equal(values, "NHWC"))
-    nodes = get_numbers(pc.list_parent_indices(attrs))[get_flags(found)]
+    are_last = pc.and_(pc.equal(get_texts(each.field("name")), "data_format"), pc.equal(values, "NHWC"))
+    nodes = get_numbers(pc.list_parent_indices(attrs))[get_flags(are_last)]
     on_gpu: Ints = nodes[get_flags(pc.match_substring(recorded.devices.take(nodes), "gpu"))]
     return np.unique(on_gpu)
 
@@ -257,10 +257,10 @@ def _list_branches(shown: VisibleTree, place: int, depth: int) -> Iterator[Costl
     below = _list_below(shown, place)
     if len(below) <= 1 or depth > _DEEPEST:
         return
-    for one in below[:_TOP]:
-        if shown.totals[FIGURES.index("micros"), one] >= _LONG_US:
-            yield CostlyRow(shown.names[one].as_py(), depth, shown.totals[:, one])
-            yield from _list_branches(shown, one, depth + 1)
+    for row in below[:_TOP]:
+        if shown.totals[FIGURES.index("micros"), row] >= _LONG_US:
+            yield CostlyRow(shown.names[row].as_py(), depth, shown.totals[:, row])
+            yield from _list_branches(shown, row, depth + 1)
 
 
 class SlowNodes(NamedTuple):

@@ -462,17 +462,17 @@ class _Made:
         known = sorted(gradients, key=str.encode)
         forward = names.filter(pa.array(others))
         place_of = get_numbers(pc.fill_null(pc.index_in(pa.array(known, pa.string()), forward), -1))
-        found = [(gradients[name], place) for name, place in zip(known, place_of.tolist(), strict=True) if place >= 0]
-        self.unmatched = len(known) - len(found)
-        self.gradients = len(found)
+        matched = [(gradients[name], place) for name, place in zip(known, place_of.tolist(), strict=True) if place >= 0]
+        self.unmatched = len(known) - len(matched)
+        self.gradients = len(matched)
         """How many of the last entries are of gradients."""
         forward_nodes = traced[others]
-        self.path: Ints = np.r_[forward_nodes, forward_nodes[[place for _, place in found]]]
+        self.path: Ints = np.r_[forward_nodes, forward_nodes[[place for _, place in matched]]]
         self.entry: Ints = np.r_[
             np.arange(len(forward_nodes)),
-            np.repeat(len(forward_nodes) + np.arange(len(found)), [len(nodes) for nodes, _ in found]),
+            np.repeat(len(forward_nodes) + np.arange(len(matched)), [len(nodes) for nodes, _ in matched]),
         ]
-        self.node: Ints = np.r_[forward_nodes, [node for nodes, _ in found for node in nodes]].astype(np.int64)
+        self.node: Ints = np.r_[forward_nodes, [node for nodes, _ in matched for node in nodes]].astype(np.int64)
 
 
 def find_forward_name(name: str) -> str | None:
@@ -493,8 +493,8 @@ def find_forward_name(name: str) -> str | None:
 def _make_labels(frames: pa.Array) -> tuple[pa.Array, Ints]:
     """The different texts of frames, and which of them each frame has. Of a damaged profile some have no text."""
     files, functions = get_coded(frames.field("file")), get_coded(frames.field("function"))
-    short_files = [(one or "").rpartition("/")[2] for one in files.dictionary.to_pylist()]
-    short_functions = [_shorten(one or "") for one in functions.dictionary.to_pylist()]
+    short_files = [(name or "").rpartition("/")[2] for name in files.dictionary.to_pylist()]
+    short_functions = [_shorten(name or "") for name in functions.dictionary.to_pylist()]
     both = get_numbers(files.indices) * max(1, len(short_functions)) + get_numbers(functions.indices)
     places = pa.array(both).dictionary_encode()
     lines = get_numbers(pc.fill_null(frames.field("line"), 0)) & _LINE
