@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     )
     from fastprof.inputs.resolve import Run
     from fastprof.profile.batch import batch, trends
+    from fastprof.profile.captured_run import record
     from fastprof.profile.loading import load, load_graph, runs, scan
     from fastprof.profile.profile import Profile
-    from fastprof.profile.recording import record
     from fastprof.profile.report import Report
 
 __all__ = [
@@ -60,7 +60,7 @@ _HOMES = {
     "batch": "profile.batch",
     "load": "profile.loading",
     "load_graph": "profile.loading",
-    "record": "profile.recording",
+    "record": "profile.captured_run",
     "runs": "profile.loading",
     "scan": "profile.loading",
     "trends": "profile.batch",

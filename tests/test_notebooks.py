@@ -13,7 +13,7 @@ from trace_builder import Event, event, line, plane, xspace
 
 import fastprof
 from fastprof.decode.decoder import Decoder
-from fastprof.profile import notebook
+from fastprof.profile import profile
 from fastprof.wording.spelling import translate_flags
 
 DEMO = Path(__file__).parent.parent / "demo"
@@ -80,7 +80,7 @@ def test_several_runs_are_shown_one_after_the_other(tmp_path: Path) -> None:
 
 
 def test_a_large_session_is_not_read_to_be_shown(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(notebook, "_READ_BYTES", 0)
+    monkeypatch.setattr(profile, "_READ_BYTES", 0)
     monkeypatch.setattr(Decoder, "decode", lambda *_: pytest.fail("events are decoded"))
     shown = {row[0]: row[1] for row in Cells(fastprof.load(run)._repr_html_()).rows}
     assert shown["Steps"] == "steps() reads them" and "Events" not in shown

@@ -118,7 +118,7 @@ class AnalysisVerb:
                 sink.send(write_reports(profile, reports, form, sink.look, args.limit, several=False))
         if table is not None and args.table is None:
             _note_other_tables(args, table.name, tables)
-        arguments.note_log(session, args.talk)
+        arguments.note_log(session, args)
         output.note_written(args)
 
 

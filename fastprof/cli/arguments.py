@@ -13,13 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from fastprof.cli import process
-from fastprof.cli.messages import MODES
 from fastprof.errors import FastprofError, OutputError, UnreadableError, UsageError
 from fastprof.render.table_forms import FORMATS
 from fastprof.wording import amounts
 
 if TYPE_CHECKING:
-    from fastprof.cli.messages import Messages
     from fastprof.profile.profile import Profile
 
 
@@ -149,7 +147,7 @@ def add_talk(parser: argparse.ArgumentParser) -> None:
     loudness.add_argument("-v", "--verbose", action="store_true", help="show more messages, and tracebacks of errors")
     group.add_argument(
         "--progress",
-        choices=MODES,
+        choices=("auto", "plain", "none"),
         default="auto",
         help="progress on a terminal (auto, the default), as lines (plain), or none",
     )
@@ -352,12 +350,13 @@ def explain_empty(profile: Profile, args: argparse.Namespace) -> None:
         args.talk.note("no event matches all filters" if has_filters(args) else "the session has no events")
 
 
-def note_log(profile: Profile, talk: Messages, *, offers_runs: bool = False, all_rows: bool = False) -> None:
+def note_log(profile: Profile, args: argparse.Namespace, *, offers_runs: bool = False, all_rows: bool = False) -> None:
     """Note every loss while reading, and the choice of a run; with ``-v`` or ``all_rows``, every row of the import log.
     ``offers_runs``: other runs of the directory can be chosen later."""
     rows = [row for run in profile.runs.values() for row in run.remarks().to_pylist()]  # so far: this reads no capture
     if offers_runs:
         rows = [row | {"example": _OFFERED.get(row["code"], row["example"])} for row in rows]
+    talk = args.talk
     if not (talk.verbose or all_rows):
         rows = [row for row in rows if row["severity"] in _LOSSES or row["code"] in _CHOICES]
     files: dict[tuple[str, str | None], list[dict[str, Any]]] = {}

@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> None:
         output.flush_standard_output()
     else:
         xspace_files.write_folder(captures, tables.workers, args.output, args.force)
-    arguments.note_log(profile, args.talk, all_rows=True)
+    arguments.note_log(profile, args, all_rows=True)
     programs = xspace_files.list_program_files(captures)
     if is_file and programs:
         left_out = count_noun(len(programs), "compiled program", "compiled programs")

@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> None:
             if form == "table":
                 sums = sums.select([*(name for name in sums.column_names if name != "name"), "name"])
             output.send_table(args, sink, sums, "event_summary", form, "names")
-    arguments.note_log(profile, args.talk)
+    arguments.note_log(profile, args)
     if not shown and limit != 0:
         arguments.explain_empty(session, args)
     output.note_written(args)

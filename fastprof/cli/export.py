@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> None:
     profile = arguments.select_events(session, args)
     progress = args.talk.progress if args.talk.progress.wanted else None
     folders.write(profile, args.output, format=args.format, tables=args.tables, force=args.force, progress=progress)
-    arguments.note_log(profile, args.talk)
+    arguments.note_log(profile, args)
     if arguments.has_filters(args) and not any(batch.num_rows for batch in profile.scan(columns=["event_id"])):
         arguments.explain_empty(session, args)
     args.talk.note(f"Wrote {args.output}")

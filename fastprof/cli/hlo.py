@@ -71,7 +71,7 @@ def run(args: argparse.Namespace) -> None:
             _list_programs(profile, args, sink, form)
         else:
             _write_program(profile, args, sink, form)
-    arguments.note_log(profile, args.talk)
+    arguments.note_log(profile, args)
     output.note_written(args)
 
 

@@ -20,7 +20,7 @@ from fastprof._version import __version__
 from fastprof.analyses import ANALYSES
 from fastprof.cli import output, process
 from fastprof.cli.analysis import AnalysisVerb
-from fastprof.cli.messages import Messages
+from fastprof.cli.output import Messages
 from fastprof.wording.screen import escape_text
 from fastprof.wording.spelling import suggest_name
 

@@ -97,7 +97,7 @@ def run(args: argparse.Namespace) -> None:
                 sink.send(analysis.write_reports(profile, reports, form, sink.look, args.limit, several=True))
             else:
                 analysis.send_table(sink, analysis.merge_runs(profile, reports, args)[chosen[0]], chosen[1], form, args)
-    arguments.note_log(session, args.talk)
+    arguments.note_log(session, args)
     output.note_written(args)
 
 
@@ -124,7 +124,7 @@ def _write_html(args: argparse.Namespace) -> None:
         sink.send(
             html_report.write_html_report(whole, answers, title=_make_title(args, whole), hosts=args.host, rows=rows)
         )
-    arguments.note_log(profile, args.talk)
+    arguments.note_log(profile, args)
     output.note_written(args)
 
 

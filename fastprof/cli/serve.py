@@ -233,7 +233,7 @@ def _serve(profile: Profile | None, args: argparse.Namespace, captured: list[Add
 
         def started() -> None:
             if profile is not None:
-                arguments.note_log(profile, args.talk, offers_runs=True)
+                arguments.note_log(profile, args, offers_runs=True)
             if chosen.notice is not None:
                 args.talk.error(chosen.notice)
             args.talk.error(f"serving {runs.title} at {where}  (Ctrl-C stops)")

@@ -19,7 +19,7 @@ from fastprof.wording.patterns import compile_late
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from fastprof.cli.messages import Messages
+    from fastprof.cli.output import Messages
     from fastprof.inputs.profiler_client.profiler_servers import Address
     from fastprof.inputs.profiler_client.service_messages import CaptureOptions, CaptureRequest, Setting
     from fastprof.inputs.profiler_client.workers import Outcome

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fastprof.cli.messages import ProgressLine
-from fastprof.cli.output import describe_hidden
+from fastprof.cli.output import ProgressLine, describe_hidden
 from fastprof.decode.plane_kinds import get_vendor_word
 from fastprof.render import as_text
 from fastprof.render.table_forms import Look

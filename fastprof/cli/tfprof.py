@@ -138,7 +138,7 @@ def run(args: argparse.Namespace) -> None:
             _write_advice(profile, args, sink, form)
         else:
             _write_view(profile, args, sink, form)
-    arguments.note_log(profile, args.talk)
+    arguments.note_log(profile, args)
     output.note_written(args)
 
 

@@ -94,12 +94,12 @@ def run(args: argparse.Namespace) -> None:
         offsets=offsets,
     )
     if args.output not in (None, "-") and not any(batch.num_rows for batch in profile.scan(columns=["event_id"])):
-        arguments.note_log(profile, args.talk)
+        arguments.note_log(profile, args)
         arguments.explain_empty(session, args)
         raise NotFoundError("not written, because there are no events", path=args.output)
     with output.open_sink(args, form) as sink:
         sink.send(trace.chunks((args.output or "").endswith(trace_out.GZIP)))
-    arguments.note_log(profile, args.talk)
+    arguments.note_log(profile, args)
     if trace.file is not None and trace.file.untimed:
         args.talk.note(f"left out {count_noun(trace.file.untimed, 'event', 'events')} without a start")
     if trace.file is not None and not trace.file.events:

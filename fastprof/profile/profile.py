@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from fastprof.analyses import ANALYSES, contract
+from fastprof.decode.plane_kinds import find_device_of_plane
 from fastprof.decode.selection import ChosenSteps, Interval, Patterns, Selection, narrow_steps
 from fastprof.decode.workers import Progress, Workers, count_cpus
 from fastprof.errors import FastprofError, MemoryLimitError, UnreadableError, UsageError
@@ -22,7 +24,7 @@ from fastprof.profile.report import ForXprof, Report, Runs, choose_runs
 from fastprof.tables.event_summary import make_event_summary
 from fastprof.tables.table_set import BATCH_ROWS, TABLES, OpenSession, TableSet
 from fastprof.wording.amounts import Steps
-from fastprof.wording.quantities import format_size
+from fastprof.wording.quantities import count_noun, format_size, format_time, list_few
 from fastprof.wording.screen import escape_text, wrap_text
 
 if TYPE_CHECKING:
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from fastprof.profile.tfprof_views import TfprofAdvice, TfprofView, ViewSets
     from fastprof.tables.tables_of_runs import TablesOfRuns
 
+_Reports = Callable[[str], Mapping[str, Report]]
 _REPR_WIDTH = 88  # of the names of tables and analyses
 
 
@@ -432,15 +435,9 @@ class Profile(AnalysisMethods):
 
     def _repr_html_(self) -> str:
         """For notebooks: hosts, devices, times and steps, and the names of tables and analyses."""
-        from fastprof.profile import notebook
-
-        return notebook.render_notebook(
-            self._tables, self._selected_captures(), self._selected(), self.reports_together
-        )
+        return _render_notebook(self._tables, self._selected_captures(), self._selected(), self.reports_together)
 
     def __repr__(self) -> str:
-        from fastprof.profile.notebook import count_devices
-
         captures = self._selected_captures()
         hosts = [capture.host for capture in captures]
         size = sum(capture.size_bytes for capture in captures)
@@ -450,12 +447,11 @@ class Profile(AnalysisMethods):
             lines.append(f"  run      {self.run}")
         if self._selected():
             lines.append(f"  selected {self._selected()}")
-        lines.append(f"  devices  {count_devices(captures) or 'none'}")
+        lines.append(f"  devices  {_count_devices(captures) or 'none'}")
         for kind, names in (("tables", self.tables), ("analyses", ANALYSES)):
             first, *rest = wrap_text(", ".join(names), _REPR_WIDTH)
             lines += [f"  {kind:<8} {first}", *(f"           {line}" for line in rest)]
-        decoded = self.__dict__.get("_tables")  # only if already computed
-        for name, table in decoded._tables.items() if decoded is not None else ():
+        for name, table in self._tables.decoded().items():
             lines.append(f"  {name:<8} {table.num_rows:,} rows")
         return "\n".join(map(escape_text, lines)) + ">"
 
@@ -548,13 +544,13 @@ def open_runs(
     """The tables of each run by its name, and whether several runs were named; arguments and errors as of ``load``.
     ``again``: they were open before, so each is a file; UnreadableError: a pipe or a device is in its place."""
     most = check_reading(on_error, threads, max_unpacked)
-    found = resolve_runs(path, name_runs(run), missing_ok=on_error != "raise", as_hosts=as_hosts)
-    for file in [file for session in found.values() for file in session.files if again and file.pipe]:
+    sessions = resolve_runs(path, name_runs(run), missing_ok=on_error != "raise", as_hosts=as_hosts)
+    for file in [file for session in sessions.values() for file in session.files if again and file.pipe]:
         raise UnreadableError("is a pipe or a device now; a file was expected", path=file.path)
     workers = Workers(threads or count_cpus(), progress)
-    if len(found) == 1:
-        return {name: _open_session(session, on_error, workers, most) for name, session in found.items()}, False
-    return _open_each(found, on_error, workers, most), True
+    if len(sessions) == 1:
+        return {name: _open_session(session, on_error, workers, most) for name, session in sessions.items()}, False
+    return _open_each(sessions, on_error, workers, most), True
 
 
 def check_reading(on_error: str, threads: int | None, max_unpacked: int | None) -> int:
@@ -569,7 +565,7 @@ def check_reading(on_error: str, threads: int | None, max_unpacked: int | None) 
 
 def name_runs(run: str | Run | Sequence[str | Run] | None) -> str | list[str] | None:
     listed = [run] if run is None or isinstance(run, (str, Run)) else list(run) if isinstance(run, Sequence) else [run]
-    names = [one.name if isinstance(one, Run) else one for one in listed]
+    names = [named.name if isinstance(named, Run) else named for named in listed]
     for name in names:
         if name is not None and not isinstance(name, str):
             raise UsageError(f"run must be the name of a run, or a list of names, not {type(name).__name__}")
@@ -584,12 +580,14 @@ def _open_session(session: Session, on_error: str, workers: Workers, max_unpacke
     return TableSet(OpenSession(session, on_error, workers, max_unpacked), Selection())
 
 
-def _open_each(found: Mapping[str, Session], on_error: str, workers: Workers, max_unpacked: int) -> dict[str, TableSet]:
+def _open_each(
+    sessions: Mapping[str, Session], on_error: str, workers: Workers, max_unpacked: int
+) -> dict[str, TableSet]:
     """The runs, opened. If damaged hosts may be left out, so may runs without any other; the log of the first reports
     them."""
     opened: dict[str, TableSet] = {}
     faults: list[FastprofError] = []
-    for name, session in found.items():
+    for name, session in sessions.items():
         try:
             opened[name] = _open_session(session, on_error, workers, max_unpacked)
         except MemoryLimitError:
@@ -604,3 +602,66 @@ def _open_each(found: Mapping[str, Session], on_error: str, workers: Workers, ma
         text = f"a run without a host that can be read: {fault.message}"
         next(iter(opened.values())).session.log.add("error", "skipped_run", text, fault.path)
     return opened
+
+
+# ---- notebooks
+
+
+_READ_BYTES = 32 << 20
+"""Sessions up to this size are read for their times and steps; larger ones would keep the notebook waiting."""
+
+
+def _render_notebook(tables: TableSet, captures: list[Capture], selected: str, reports: _Reports) -> str:
+    """``captures``: those of the selected hosts. ``selected``: the selection as text. ``reports`` computes them."""
+    from fastprof.render import report_html
+
+    rows = [
+        ("Hosts", f"{len(captures):,}: {list_few((capture.host for capture in captures), 8)}"),
+        ("Run", tables.session.run or ""),
+        ("Selected", selected),
+    ]
+    size = sum(capture.size_bytes for capture in captures)
+    rows += [("Size", format_size(size)), ("Devices", _count_devices(captures)), *_format_read(tables, reports, size)]
+    rows += [("Tables", ", ".join(tables)), ("Analyses", ", ".join(f"{name}()" for name in ANALYSES))]
+    shown = [list(row) for row in rows if row[1]]
+    lines = [report_html.make_heading("Profile", 3), report_html.make_fact_list(shown)]
+    return report_html.make_element(lines)
+
+
+def _count_devices(captures: list[Capture]) -> str:
+    """The devices by type, from the names of planes: ``4 TPU, 2 CPU``."""
+    kinds = (find_device_of_plane(name)[0] for capture in captures for name, _ in capture.plane_keys)
+    counts = Counter(kind for kind in kinds if kind not in (None, "CUSTOM", "CHIP"))
+    return ", ".join(f"{count:,} {kind}" for kind, count in counts.items())
+
+
+def _format_read(tables: TableSet, reports: _Reports, size: int) -> Iterator[tuple[str, str]]:
+    """What events have to be read for, or the fault that they have."""
+    if size > _READ_BYTES:
+        yield "Steps", "steps() reads them"
+        return
+    try:
+        yield from _format_times(tables)
+        steps = reports("steps")["steps"].scalars["step_count"].value
+        yield "Steps", f"{steps:,}" if isinstance(steps, int) else "none"
+    except FastprofError as error:
+        yield "Fault", str(error)
+
+
+def _format_times(tables: TableSet) -> Iterator[tuple[str, str]]:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    table = tables.event_table(["start_ps", "duration_ps"], ())
+    lines, planes = tables["lines"].num_rows, tables["planes"].num_rows
+    yield (
+        "Events",
+        f"{table.num_rows:,} on {count_noun(lines, 'line', 'lines')} of {count_noun(planes, 'plane', 'planes')}",
+    )
+    first = pc.min(table["start_ps"]).as_py()
+    try:
+        last = pc.max(pc.add_checked(table["start_ps"], table["duration_ps"])).as_py()
+    except pa.ArrowInvalid:  # beyond 64 bits, which is damage
+        last = None
+    if first is not None and last is not None:
+        yield "Time", f"{format_time(last - first)}, from {format_time(first)} to {format_time(last)}"

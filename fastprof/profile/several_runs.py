@@ -115,6 +115,7 @@ class ProfileOfRuns(Profile):
         self._source = source
         self._how = how
         self._part = None
+        self._stacked: TablesOfRuns | None = None
 
     @classmethod
     def of(cls, opened: Mapping[str, TableSet], source: Any, how: dict[str, Any]) -> ProfileOfRuns:
@@ -135,9 +136,11 @@ class ProfileOfRuns(Profile):
     def runs(self) -> Mapping[str, Profile]:
         return Runs(self._runs)
 
-    @cached_property
+    @property
     def _of_runs(self) -> TablesOfRuns:
-        return TablesOfRuns({name: run.table_set for name, run in self._runs.items()}, self._ids)
+        if self._stacked is None:
+            self._stacked = TablesOfRuns({name: run.table_set for name, run in self._runs.items()}, self._ids)
+        return self._stacked
 
     # ---- tables
 
@@ -265,8 +268,7 @@ class ProfileOfRuns(Profile):
             lines.append(f"  {name}  {count_noun(hosts, 'host', 'hosts')}")
         if len(self._runs) > _MOST_LISTED:
             lines.append(f"  … {len(self._runs) - _MOST_LISTED} more")
-        decoded = self.__dict__.get("_of_runs")  # only if already computed
-        for name, table in decoded.decoded().items() if decoded is not None else ():
+        for name, table in self._stacked.decoded().items() if self._stacked is not None else ():
             lines.append(f"  {name:<8} {table.num_rows:,} rows")
         return "\n".join(map(escape_text, lines)) + ">"
 

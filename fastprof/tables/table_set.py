@@ -100,6 +100,10 @@ class TableSet(Mapping[str, pa.Table]):
     def __len__(self) -> int:
         return len(TABLES)
 
+    def decoded(self) -> Mapping[str, pa.Table]:
+        """Return the tables that have been decoded so far, by name."""
+        return self._tables
+
     def __contains__(self, name: object) -> bool:
         return name in TABLES
 

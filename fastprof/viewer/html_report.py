@@ -11,17 +11,20 @@ from __future__ import annotations
 import gzip
 import html
 import json
+import posixpath
+import re
 import threading
 from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping
 from hashlib import sha256
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from fastprof._version import __version__
 from fastprof.analyses.runner import explain_empty
 from fastprof.render import report_columns
 from fastprof.viewer.analysis_list import explain_empty_pages, list_analyses
-from fastprof.viewer.html_modules import ENTRY, get_module_name, join_styles, make_import_map
+from fastprof.wording.patterns import compile_late
 from fastprof.wording.screen import escape_text
 
 if TYPE_CHECKING:
@@ -92,6 +95,61 @@ def _make_timeline(profile: Profile, hosts: list[str], cache: CacheFolder | None
             host.state = FAILED
     run.build()
     return make_saved_timeline(run, hosts, MOST_SLICES)
+
+
+# ---- modules and styles as texts that stand in a document
+
+# Modules import each other by paths. In a document they are data: addresses, which have no folder, so each is given a
+# name, ``fastprof/pages/overview.js``, that the document's import map leads to its text.
+
+_STATIC = Path(__file__).parent / "static"
+ENTRY = "saved.js"
+LEFT_OUT = ("pages/hlo.js", "pages/tfprof.js")
+"""Pages that nothing leads to without a server."""
+_IMPORT = compile_late(r"""(\bfrom\s+|\bimport\s+|\bimport\(\s*)"(\.{1,2}/[^"]+\.js)\"""")
+_STYLE = compile_late(r'<link rel="stylesheet" href="/static/([^"]+)">')
+
+
+def get_module_name(path: str) -> str:
+    """What the module of a path below static/ is called in a document."""
+    return f"fastprof/{path}"
+
+
+def collect_modules(entry: str = ENTRY) -> dict[str, str]:
+    """The text of the module and of all that it leads to, by name; imports are by name."""
+    modules: dict[str, str] = {}
+    waiting = [entry]
+    while waiting:
+        path = waiting.pop()
+        if get_module_name(path) in modules:
+            continue
+        folder = posixpath.dirname(path)
+
+        def named(match: re.Match[str], folder: str = folder) -> str:
+            reached = posixpath.normpath(posixpath.join(folder, match[2]))
+            if reached not in LEFT_OUT:
+                waiting.append(reached)
+            return f'{match[1]}"{get_module_name(reached)}"'
+
+        modules[get_module_name(path)] = _IMPORT.sub(named, (_STATIC / path).read_text("utf-8"))
+    return modules
+
+
+def make_import_map() -> dict[str, str]:
+    """Data addresses of all modules by name."""
+    return {
+        name: make_data_address(text.encode(), "text/javascript") for name, text in sorted(collect_modules().items())
+    }
+
+
+def make_data_address(content: bytes, media_type: str) -> str:
+    return f"data:{media_type};base64,{b64encode(content).decode('ascii')}"
+
+
+def join_styles() -> str:
+    """All styles that the page of the server has, in its order."""
+    page = (_STATIC / "index.html").read_text("utf-8")
+    return "\n".join((_STATIC / path).read_text("utf-8") for path in _STYLE.findall(page))
 
 
 # ---- the document

@@ -30,7 +30,6 @@ from fastprof.errors import FastprofError, UnreadableError, UsageError
 from fastprof.schema.value_classes import dataclass
 from fastprof.viewer import run_answers, timeline_answers
 from fastprof.viewer.answers import HEADERS, Body, Gate, get_status, make_answer, make_body, make_error_answer
-from fastprof.viewer.html_modules import STATIC
 from fastprof.viewer.query import RequestError
 from fastprof.viewer.server_state import ApiCall, ServerState, make_endpoint
 from fastprof.viewer.timeline_document import make_timeline_document
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
     from fastprof.viewer.page_capture import PageCapture
 
 
+_STATIC = Path(__file__).parent / "static"
 _PERIOD_S = 1.0
 _REPORT_S = 60.0
 _MOST_DESCRIPTORS = 8192
@@ -212,9 +212,9 @@ _TYPES = {
 
 
 def answer_page_file(request: Request, name: str) -> Response:
-    path = (STATIC / name.replace("\0", "?")).resolve()
+    path = (_STATIC / name.replace("\0", "?")).resolve()
     # os.path.isfile is False for a name that is too long; Path.is_file raises
-    if not path.is_relative_to(STATIC.resolve()) or path.suffix not in _TYPES or not os.path.isfile(path):  # noqa: PTH113
+    if not path.is_relative_to(_STATIC.resolve()) or path.suffix not in _TYPES or not os.path.isfile(path):  # noqa: PTH113
         raise RequestError(404, f"there is no file {name[:200]!r}")
     return make_answer(request, _read_page_file(path, path.stat().st_mtime_ns))
 

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from fastprof.profile.report import Report
     from fastprof.profile.tfprof_views import TfprofView
     from fastprof.viewer.page_capture import PageCapture
-    from fastprof.viewer.tfprof_tree import RowTree
 
 _TILE_BYTES = 128 << 20
 _DOCUMENT_BYTES = 256 << 20
@@ -78,7 +77,7 @@ class ServerState:
         self.matches: ComputedOnce[Hashable, Bools] = ComputedOnce(_SEARCHES)
         self.hit_lists: ComputedOnce[Hashable, HitList] = ComputedOnce(_HIT_LISTS)
         self.views: ComputedOnce[Hashable, TfprofView] = ComputedOnce(_VIEWS)
-        self.trees: ComputedOnce[Hashable, RowTree] = ComputedOnce(_VIEWS)
+        self.trees: ComputedOnce[Hashable, Any] = ComputedOnce(_VIEWS)
         self.advice: ComputedOnce[Hashable, Mapping[str, list[str]]] = ComputedOnce(_VIEWS)
         self.quick = ThreadPool("fastprof-quick", _QUICK)
         self.search = ThreadPool("fastprof-search", _SLOW)

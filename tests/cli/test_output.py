@@ -16,7 +16,7 @@ from trace_builder import event, line, plane, xspace
 
 from fastprof.cli import output
 from fastprof.cli.main import main
-from fastprof.cli.messages import Messages
+from fastprof.cli.output import Messages
 from fastprof.render.table_forms import Look
 
 

@@ -6,8 +6,8 @@ import io
 
 import pytest
 
-from fastprof.cli import messages as module
-from fastprof.cli.messages import ProgressLine
+from fastprof.cli import output as module
+from fastprof.cli.output import ProgressLine
 
 
 class Clock:

@@ -24,7 +24,7 @@ from trace_builder import event, line, plane, xspace
 import fastprof
 from fastprof.cli import main
 from fastprof.render import report_columns
-from fastprof.viewer import html_modules, html_report
+from fastprof.viewer import html_report
 
 pytest.importorskip("starlette")
 
@@ -128,7 +128,7 @@ def test_every_module_that_is_imported_is_in_the_file(pod: tuple[str, fastprof.P
     assert document.text_of("module") == 'import "fastprof/saved.js";'
     assert "fastprof/saved.js" in imports and "fastprof/timeline/page.js" in imports
     assert not any(name.startswith("fastprof/main.js") for name in imports)  # that of the server
-    left_out = {html_modules.get_module_name(path) for path in html_modules.LEFT_OUT}
+    left_out = {html_report.get_module_name(path) for path in html_report.LEFT_OUT}
     for name, address in imports.items():
         kind, _, packed = address.partition(",")
         assert kind == "data:text/javascript;base64"
