@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 
 
 class TableChoice(NamedTuple):
-    """``equal``: columns, and the value of each as a text."""
+    """A table, and the rows of it that are shown. ``equal``: columns, and the value of each as a string."""
 
     name: str
     equal: tuple[tuple[str, str], ...] = ()
 
     def rows_of(self, table: pa.Table) -> pa.Table:
-        """The rows in which the columns have these values. UsageError: the table lacks such a column."""
+        """Return the rows in which the columns have these values. UsageError: the table lacks such a column."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -46,7 +46,7 @@ class TableChoice(NamedTuple):
 
 
 def parse_table_choice(text: str) -> TableChoice:
-    """Reads a choice. ValueError: it is none."""
+    """Parse a choice of a table. ValueError: the text is not one."""
     from urllib.parse import parse_qsl  # late: few commands name a table
 
     name, _, query = text.partition("?")
@@ -57,7 +57,7 @@ def parse_table_choice(text: str) -> TableChoice:
 
 
 def parse_choice_among(names: Collection[str], text: str) -> TableChoice:
-    """Reads a choice among tables. ValueError: it is none."""
+    """Parse a choice among the tables ``names``. ValueError: the text is not one."""
     choice = parse_table_choice(text)
     if choice.name not in names:
         close = suggest_name(choice.name, names)
@@ -72,7 +72,7 @@ if TYPE_CHECKING:
     from fastprof.profile.profile import Profile
 
     Reports: TypeAlias = Mapping[str, Mapping[str, AnalysisReport]]
-    """By name of the run, then of the analysis."""
+    """Reports by name of the run, then of the analysis."""
 
 REPORT_FORMATS = (*FORMATS, "xprof")
 DOCUMENTS = ("xprof", "svg", "speedscope", "pprof")
@@ -136,7 +136,7 @@ def _note_other_tables(args: argparse.Namespace, shown: str, tables: Iterable[st
 
 
 def import_analyses(names: Iterable[str]) -> dict[str, Analysis]:
-    """These analyses and their prerequisites. Imports everything that they need."""
+    """Import these analyses, their prerequisites and all that they need, and return the modules by name."""
     with process.hold_signals():
         from fastprof.analyses import runner
 
@@ -147,7 +147,7 @@ def import_analyses(names: Iterable[str]) -> dict[str, Analysis]:
 
 
 def add_choice(parser: argparse.ArgumentParser) -> None:
-    """The flags that select hosts and steps, and the number of processes that read hosts."""
+    """Add the flags that select hosts and steps, and the number of processes that read hosts."""
     group = parser.add_argument_group("selecting hosts and steps")
     group.add_argument("--host", metavar="NAME", action="append", help="only the host of this exact name; repeatable")
     arguments.add_steps(group)
@@ -155,12 +155,12 @@ def add_choice(parser: argparse.ArgumentParser) -> None:
 
 
 def add_output(parser: argparse.ArgumentParser, formats: Sequence[str] = REPORT_FORMATS) -> Any:
-    """The flags for format and destination; returns their group."""
+    """Add the flags for format and destination, and return their group."""
     return arguments.add_output(parser, "rows per table", formats, usual="as laid out by the analysis")
 
 
 def add_params(parser: argparse.ArgumentParser, names: Iterable[str]) -> None:
-    """One flag per parameter of the analyses and their prerequisites; analyses with the same parameter share it."""
+    """Add a flag for each parameter of the analyses and their prerequisites; analyses share equal parameters."""
     from fastprof.analyses import runner
 
     fields = runner.list_fields(names)
@@ -176,7 +176,7 @@ def get_flag(name: str) -> str:
 
 
 def _make_reading(field: dataclasses.Field[Any]) -> dict[str, Any]:
-    """The arguments of add_argument for a parameter."""
+    """Return the arguments of add_argument for a parameter."""
     from fastprof.analyses import parameters
 
     kind, default = parameters.get_kind(field), field.default
@@ -193,7 +193,7 @@ def _make_reading(field: dataclasses.Field[Any]) -> dict[str, Any]:
 
 
 def get_params(args: argparse.Namespace) -> dict[str, Any]:
-    """The parameters that the command line sets; the others keep their defaults."""
+    """Return the parameters that the command line sets; the others keep their defaults."""
     given = {name: getattr(args, f"param_{name}") for name in args.params}
     return {name: value for name, value in given.items() if value is not None}
 
@@ -221,12 +221,12 @@ def send_table(
 
 
 def split_by_job(profile: Profile, form: str) -> Profile:
-    """The profile as reports are made of it: by job, unless the form holds one report only."""
+    """Return the profile by job, unless the form holds one report only."""
     return profile if form in DOCUMENTS else profile.by_job
 
 
 def make_reports(profile: Profile, names: Sequence[str], args: argparse.Namespace, form: str) -> Reports:
-    """The reports of each run, by its name. UsageError: the form cannot hold several runs."""
+    """Return the reports of each run, by its name. UsageError: the form cannot hold several runs."""
     if form in DOCUMENTS:
         arguments.check_one_run(profile, f"--format {form}")
     reports = {run: of_run.answers(names, get_params(args), form) for run, of_run in profile.runs.items()}
@@ -235,7 +235,7 @@ def make_reports(profile: Profile, names: Sequence[str], args: argparse.Namespac
 
 
 def merge_runs(profile: Profile, reports: Reports, args: argparse.Namespace) -> Mapping[str, AnalysisReport]:
-    """The reports with the tables of all runs, by name of the analysis."""
+    """Return the reports with the tables of all runs, by name of the analysis."""
     first = next(iter(reports.values()))
     return profile.answers(list(first), get_params(args), "table") if profile.has_runs else first
 
@@ -243,9 +243,9 @@ def merge_runs(profile: Profile, reports: Reports, args: argparse.Namespace) -> 
 def write_reports(
     profile: Profile, reports: Reports, form: str, look: Look, limit: int | None, *, several: bool
 ) -> Iterator[bytes]:
-    """Reports as text, JSON or XProf's JSON, or one report as a drawing or as stacks. ``several``: write JSON as one
-    object of all reports, by name; a text leaves out those that are not of such captures. If there are several runs,
-    those of one after those of the other."""
+    """Return the chunks of reports as text, JSON or XProf's JSON, or of one report as a drawing or as stacks.
+    ``several``: write JSON as one object of all reports, by name; a text leaves out inapplicable ones. Several runs
+    follow each other."""
     if not profile.has_runs:
         return _write_run(next(iter(reports.values())), form, look, limit, several=several)
     of_runs = {run: _write_run(of_run, form, look, limit, several=several) for run, of_run in reports.items()}

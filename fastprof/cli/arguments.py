@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 ALL = -1
-"""``--limit all``."""
+"""Value of ``--limit all``."""
 
 TABLE_LIMIT = 30
 """Rows of a text table, unless --limit says otherwise."""
 
 
 def add_session(parser: argparse.ArgumentParser, nargs: str = "+") -> None:
-    """SESSION and the flags for reading it."""
+    """Add SESSION and the flags for reading it."""
     parser.add_argument(
         "session",
         metavar="SESSION",
@@ -63,14 +63,14 @@ def add_session(parser: argparse.ArgumentParser, nargs: str = "+") -> None:
 
 
 def add_jobs(parser: argparse.ArgumentParser) -> None:
-    """The flag of verbs that run analyses."""
+    """Add the flag of verbs that run analyses."""
     group = parser.add_argument_group("processes")
     text = "read hosts in N processes of this machine (default: one after the other in this one)"
     group.add_argument("--jobs", metavar="N", type=parse_positive, help=text)
 
 
 def add_filters(parser: argparse.ArgumentParser) -> None:
-    """The flags that select events. Values of a repeated flag are alternatives."""
+    """Add the flags that select events. Values of a repeated flag are alternatives."""
     group = parser.add_argument_group("selecting events")
     group.add_argument("--host", metavar="NAME", action="append", help="only the host of this exact name; repeatable")
     for what in ("plane", "line", "name"):
@@ -104,7 +104,7 @@ def add_steps(group: argparse._ArgumentGroup) -> None:
 
 
 class _SingleFlag(argparse.Action):
-    """A flag that may be given only once: a second one is a mistake, not a correction."""
+    """Flag that may be given only once: a second one is a mistake, not a correction."""
 
     def __call__(
         self, _parser: object, namespace: argparse.Namespace, values: object, _option: str | None = None
@@ -117,7 +117,7 @@ class _SingleFlag(argparse.Action):
 def add_output(
     parser: argparse.ArgumentParser, limited: str, formats: Sequence[str] = FORMATS, usual: str = str(TABLE_LIMIT)
 ) -> argparse._ArgumentGroup:
-    """The flags for format and destination; returns their group.
+    """Add the flags for format and destination, and return their group.
 
     ``limited``: what ``--limit`` counts; ``usual``: its default for text tables.
     """
@@ -140,7 +140,7 @@ def add_output(
 
 
 def add_talk(parser: argparse.ArgumentParser) -> None:
-    """The flags for messages on standard error."""
+    """Add the flags for messages on standard error."""
     group = parser.add_argument_group("messages")
     loudness = group.add_mutually_exclusive_group()
     loudness.add_argument("-q", "--quiet", action="store_true", help="show only errors")
@@ -154,14 +154,14 @@ def add_talk(parser: argparse.ArgumentParser) -> None:
 
 
 def get_row_limit(requested: int | None, form: str) -> int | None:
-    """Rows to show, None for all."""
+    """Return the number of rows to show, None for all."""
     if requested is None:
         return TABLE_LIMIT if form == "table" else None
     return None if requested == ALL else requested
 
 
 def make_reader(read: Callable[[str], T]) -> Callable[[str], T]:
-    """The function as a reader of a flag's value: the text of its ValueError becomes the message."""
+    """Turn a function into a reader of a flag's value: the text of its ValueError becomes the message."""
 
     @wraps(read)
     def read_value(text: str) -> T:
@@ -205,7 +205,7 @@ def parse_limit(text: str) -> int:
 
 @make_reader
 def split_names(text: str) -> list[str]:
-    """Names separated by commas, without the blanks around them."""
+    """Split names at commas, without the blanks around them."""
     separated = [name.strip() for name in text.split(",")]
     if not all(separated):
         raise ValueError(f"{text!r} has an empty name; separate names by commas: a,b")
@@ -214,7 +214,7 @@ def split_names(text: str) -> list[str]:
 
 @make_reader
 def parse_time_range(text: str) -> tuple[int | None, int | None]:
-    """``A:B`` in picoseconds; None for an open end."""
+    """Parse ``A:B`` as picoseconds; an open end is None."""
     start, colon, end = text.partition(":")
     if not colon or not (start.strip() or end.strip()):
         raise ValueError(f"{text!r} is not a time range; write A:B, A: or :B, as in 1.5s:2s")
@@ -241,7 +241,7 @@ _NAMES_COMPARED = 100_000  # for a suggestion; a capture may hold millions of na
 
 
 def open_session(args: argparse.Namespace) -> Profile:
-    """The profile of SESSION, opened as the reading flags say."""
+    """Return the profile of SESSION, opened as the reading flags say."""
     sources = [_get_standard_input() if path == "-" else path for path in args.session]
     if args.session.count("-") > 1:
         raise UsageError("standard input (-) can be read only once")
@@ -259,7 +259,7 @@ def open_session(args: argparse.Namespace) -> Profile:
 
 
 def get_jobs(args: argparse.Namespace) -> dict[str, Any]:
-    """--jobs as a parameter of ``load``, if it is given."""
+    """Return --jobs as a parameter of ``load``, if it is given."""
     if getattr(args, "jobs", None) is None:
         return {}
     from fastprof.engines.process_pool import processes
@@ -268,14 +268,14 @@ def get_jobs(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def get_reading(args: argparse.Namespace) -> dict[str, Any]:
-    """The reading flags as parameters of ``load``."""
+    """Return the reading flags as parameters of ``load``."""
     names = None if args.run is None else _list_run_names(args)
     run = names[0] if names is not None and len(names) == 1 else names
     return {"run": run} | {name: getattr(args, name) for name in ("as_hosts", "on_error", "threads", "max_unpacked")}
 
 
 def _list_run_names(args: argparse.Namespace) -> list[str]:
-    """The values of --run, each one name or several with commas between them. The name of a run may have commas."""
+    """Return the names in --run, split at commas unless a run has that name."""
     if not any("," in text for text in args.run):
         return list(args.run)
     from fastprof.inputs.resolve import list_runs
@@ -315,7 +315,7 @@ def _get_standard_input() -> Any:
 
 
 def select_events(profile: Profile, args: argparse.Namespace) -> Profile:
-    """The part of the profile that the filters of the verb select. Raises NotFoundError if a host does not exist."""
+    """Return the part of the profile that the filters of the verb select. NotFoundError: a host does not exist."""
     filters = _get_filters(args)
     return profile.select(**filters) if filters else profile
 
@@ -325,7 +325,7 @@ def has_filters(args: argparse.Namespace) -> bool:
 
 
 def _get_filters(args: argparse.Namespace) -> dict[str, Any]:
-    """The filters that are given, as parameters of ``Profile.select``."""
+    """Return the filters that are given, as parameters of ``Profile.select``."""
     values = {parameter: getattr(args, flag, None) for flag, parameter in _FILTERS.items()}
     return {parameter: value for parameter, value in values.items() if value is not None}
 
@@ -376,7 +376,7 @@ def note_log(profile: Profile, args: argparse.Namespace, *, offers_runs: bool = 
 
 
 def _join_remarks(remarks: list[dict[str, Any]]) -> str:
-    """Remarks of one severity on one file, on one line."""
+    """Join the remarks of one severity on one file to one line."""
     if len(remarks) > 1:
         counts = ", ".join(f"{row['count']:,} {row['code']}" for row in remarks)
         return f"{counts}; for details run 'fastprof info' with the same --on-error"
@@ -387,7 +387,7 @@ def _join_remarks(remarks: list[dict[str, Any]]) -> str:
 
 
 def find_nearest(requested: Iterable[str], names: list[str]) -> str:
-    """The names most similar to the requested ones, as text: ``similar names: a, b (of 12)``."""
+    """Name the most similar of ``names``, as in ``similar names: a, b (of 12)``."""
     if not names:
         return "the session has none"
     short = [name for name in names if len(name) <= _LIKENABLE][:_LIKENED]
@@ -401,7 +401,7 @@ def find_nearest(requested: Iterable[str], names: list[str]) -> str:
 
 
 def _measure_likeness(requested: str, name: str) -> float:
-    """The share of ``requested`` that ``name`` contains in pieces of two characters or more."""
+    """Return the share of ``requested`` that ``name`` contains in pieces of two characters or more."""
     from difflib import SequenceMatcher
 
     matcher = SequenceMatcher(None, requested.casefold(), name.casefold(), autojunk=False)

@@ -56,7 +56,8 @@ def check_rolling(args: argparse.Namespace) -> None:
 
 
 def capture_repeatedly(args: argparse.Namespace, capture: Callable[[bool], tuple[int, CapturedRun | None]]) -> int:
-    """The exit code of all. ``capture``: takes one; whether it is the last is known before if ``--count`` is given."""
+    """Take captures until --count or Ctrl-C, and return the exit code of all. ``capture`` takes one; its argument says
+    whether it is known to be the last."""
     from fastprof.profile.captured_run import NewestRuns
 
     runs = NewestRuns(args.keep)
@@ -72,7 +73,7 @@ def capture_repeatedly(args: argparse.Namespace, capture: Callable[[bool], tuple
 
 
 def _wait_for_rounds(args: argparse.Namespace) -> Iterator[bool]:
-    """When it is time for the next, whether it is the last."""
+    """Yield when it is time for the next capture, with whether it is the last."""
     count = args.count or (1 if args.every is None else None)
     begin, number = time.monotonic(), 1
     while True:
@@ -84,7 +85,7 @@ def _wait_for_rounds(args: argparse.Namespace) -> Iterator[bool]:
 
 
 def _wait_until(args: argparse.Namespace, until: float) -> bool:
-    """Whether nobody has pressed Ctrl-C, which ends it between captures."""
+    """Wait, and return False if Ctrl-C ended the wait."""
     start = time.monotonic()
     with process.count_interrupts() as stops:
         while not stops and (left := until - time.monotonic()) > 0:
@@ -96,7 +97,7 @@ def _wait_until(args: argparse.Namespace, until: float) -> bool:
 
 
 _COMMON_DELAY_S: Final = 3.0
-"""Before several begin at one moment: until then all have to be reached."""
+"""Delay before several servers begin at once: all have to be reached until then."""
 _WAIT_S: Final = 0.1
 _PYTHON_MS: Final = 5000
 

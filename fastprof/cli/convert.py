@@ -62,7 +62,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _is_file(out: str) -> bool:
-    """Whether OUT is a file, or standard output. Raises UsageError for suffixes of other formats."""
+    """Return whether OUT is a file, or standard output. UsageError: the suffix is that of another format."""
     path = Path(out)
     if out == "-":
         if sys.stdout is not None and sys.stdout.isatty():

@@ -88,7 +88,7 @@ def _check_columns(requested: Iterable[str]) -> None:
 
 
 def _write_list(profile: Profile, args: argparse.Namespace, sink: output.Sink, form: str, limit: int | None) -> int:
-    """Write the events themselves; returns their number."""
+    """Write the events themselves, and return their number."""
     progress, talk, stats = args.talk.progress, args.talk, args.stats or []
     progress.hidden.add("decoding")
     all_events = not (args.name or args.time or args.steps)
@@ -139,8 +139,8 @@ class _CountedBatches:
 
 
 def _choose_columns(form: str, profile: Profile) -> list[str]:
-    """All columns for machines; for people the useful ones: the host if there are several, no rare counts. The run if
-    there are several."""
+    """Return all columns for machines, and for people the useful ones: the host and the run only if there are
+    several."""
     runs = ["run"] if profile.has_runs else []
     if form != "table":
         return [*runs, *LIST_COLUMNS]

@@ -76,7 +76,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _check_form(args: argparse.Namespace) -> str:
-    """The form to write. Raises UsageError for flags that do not go together."""
+    """Return the form to write. UsageError: flags do not go together."""
     suffix = "" if args.output is None else Path(args.output).suffix.lower()
     if args.format is None and suffix in _SUFFIXES:
         form = _SUFFIXES[suffix]
@@ -118,7 +118,7 @@ def _list_programs(profile: Profile, args: argparse.Namespace, sink: output.Sink
 
 
 def _make_readable(table: pa.Table, several_hosts: bool) -> pa.Table:
-    """The columns of the text table without those that are the same for all programs; sorted by name and id."""
+    """Return the columns that differ between programs, sorted by name and id."""
     import pyarrow.compute as pc
 
     same_for_all = {

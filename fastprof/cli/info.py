@@ -65,7 +65,7 @@ def _stack_planes(of_runs: dict[str, pa.Table], profile: Profile) -> pa.Table:
 def _write_documents(
     content: dict[str, SessionSummary], profile: Profile, form: str, look: Look, limit: int | None
 ) -> Iterator[bytes]:
-    """The text or the JSON of each run."""
+    """Return the text or the JSON of each run."""
     from fastprof.cli import session_summary
 
     def text(summary: SessionSummary) -> Iterator[bytes]:

@@ -41,7 +41,7 @@ _MODULES = (
     "snapshot",
     "monitor",
 )
-"""Verbs with a module each. These modules import nothing heavy before their flags are needed."""
+"""Verbs with a module of their own. These modules import nothing heavy before their flags are needed."""
 
 VERBS = (*_MODULES, *_ANALYSES)
 """Every verb, in the order of the help."""
@@ -72,11 +72,11 @@ class Verb(Protocol):
     def add_arguments(self, parser: argparse.ArgumentParser) -> None: ...
 
     def run(self, args: argparse.Namespace) -> int | None:
-        """Returns the exit code, None for success."""
+        """Run the verb, and return the exit code, None for success."""
 
 
 def make_parser(with_flags: Container[str] = VERBS) -> argparse.ArgumentParser:
-    """The parser of the command; ``args.verb_module`` is the module of the selected verb.
+    """Return the parser of the command; ``args.verb_module`` is the module of the selected verb.
 
     ``with_flags``: the verbs that get their flags. The flags of an analysis come from its module, which takes time to
     import, so only the verb in use gets them.
@@ -112,7 +112,7 @@ def _load_verb(name: str) -> Verb:
 
 
 class _Parser(argparse.ArgumentParser):
-    """Shows errors in two lines, without the list of flags."""
+    """Parser that shows errors in two lines, without the list of flags."""
 
     def _check_value(self, action: argparse.Action, value: object) -> None:
         if action.choices is not None and value not in action.choices:
@@ -125,7 +125,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command with ``argv``, or with the arguments of the process. Returns the exit code; never raises."""
+    """Run the command with ``argv``, or with the arguments of the process, and return the exit code. Never raises."""
     talk = Messages()
     try:
         code = _perform(argv, talk)
@@ -188,7 +188,7 @@ def _perform(argv: Sequence[str] | None, talk: Messages) -> int:
 
 
 def parse_arguments(words: Sequence[str]) -> argparse.Namespace:
-    """The arguments of a verb. Raises SystemExit after a message."""
+    """Parse the arguments of a verb. Raises SystemExit after a message."""
     args, unknown = make_parser(words).parse_known_args(words)
     if unknown:
         flags = {flag[2:]: flag for flag in args.verb_parser._option_string_actions if flag.startswith("--")}
@@ -199,21 +199,21 @@ def parse_arguments(words: Sequence[str]) -> argparse.Namespace:
 
 
 def _explain_unfit(error: ImportError) -> str:
-    """What to do if the native modules are absent or older than the Python sources; empty for other modules."""
+    """Say what to do if the native modules are absent or older than the Python sources; empty for other modules."""
     if not (error.name or "").startswith("fastprof._native"):
         return ""
     return f"the native modules do not fit the Python sources: {error}; run 'make build', or install with pip again"
 
 
 def _is_session(word: str) -> bool:
-    """Whether the first word is a path where a verb should be: one that exists, or that no verb looks like."""
+    """Return whether the first word is a path in place of a verb: one that exists, or that no verb looks like."""
     if word in VERBS or word.startswith("-"):
         return False
     return Path(word).exists() or os.sep in word or word.endswith((".pb", ".gz", ".zst"))
 
 
 def _list_advice(error: Exception, talk: Messages) -> Iterator[str]:
-    """What helps beside mending the file."""
+    """Yield what helps beside mending the file."""
     if isinstance(error, errors.CaptureError) and (advice := _get_advice(error, talk.session)):
         yield advice
     if isinstance(error, errors.CaptureError | errors.UnreadableError) and talk.log_directory is not None:
@@ -224,8 +224,8 @@ def _list_advice(error: Exception, talk: Messages) -> Iterator[str]:
 
 
 def _get_advice(error: errors.CaptureError, session: Sequence[str]) -> str:
-    """What helps beside mending the file; empty if nothing does. ``session``: the paths of a session in which a fault
-    is an error."""
+    """Return the flag that helps beside mending the file, or an empty text. ``session``: the paths of a session in
+    which a fault is an error."""
     from fastprof.inputs.log_directory import is_program
 
     if not session or error.path is None:
@@ -236,7 +236,7 @@ def _get_advice(error: errors.CaptureError, session: Sequence[str]) -> str:
 
 
 def entry() -> int:
-    """The console script."""
+    """Run the console script."""
     _occupy_standard_descriptors()
     process.install_handlers()
     if sys.argv[1:2] != ["run"]:  # its program gets the environment as it is

@@ -33,14 +33,14 @@ _SUFFIXES = {
     ".svg": "svg",
 }
 _TEXT = ("", ".txt", ".text", ".log", ".md", ".out")
-"""Suffixes of files of text tables."""
+"""Suffixes of text files."""
 _STACKED = {"speedscope": (report_graphics.SPEEDSCOPE_SUFFIX,), "pprof": report_graphics.PPROF_SUFFIXES}
 """Suffixes of files of stacks."""
 _STDOUT = "standard output"
 
 
 class Sink:
-    """An open output: ``send`` writes bytes to it; ``look`` describes it.
+    """Open output: ``send`` writes bytes to it; ``look`` describes it.
 
     ``clear`` is called before bytes go to a terminal, because a progress line may be on it. ``data``: the bytes are
     UTF-8 for programs, which a terminal gets as ``escape_chunks`` changes them; texts for people have their own
@@ -62,7 +62,7 @@ class Sink:
                 self._write_all(chunk)
 
     def _write_all(self, chunk: bytes) -> None:
-        """Unbuffered outputs, as with PYTHONUNBUFFERED, may accept only a part of a write."""
+        """Write a chunk in parts, because unbuffered outputs, as with PYTHONUNBUFFERED, may accept only some of it."""
         rest = memoryview(chunk)
         while len(rest):
             taken = self._write(rest)
@@ -72,7 +72,7 @@ class Sink:
 
 
 def escape_chunks(chunks: Iterable[bytes], encoding: str) -> Iterator[bytes]:
-    """UTF-8 in the encoding of a terminal, with escapes for the characters that a terminal would obey."""
+    """Encode UTF-8 for a terminal, with escapes for the characters that a terminal would obey."""
     decoder = codecs.getincrementaldecoder("utf-8")("replace")  # a chunk may end within a character
     for chunk in chunks:
         yield escape_lines(decoder.decode(bytes(chunk))).encode(encoding, "backslashreplace")
@@ -80,8 +80,8 @@ def escape_chunks(chunks: Iterable[bytes], encoding: str) -> Iterator[bytes]:
 
 
 def choose_format(requested: str | None, path: str | None, more: Container[str] = ()) -> str:
-    """The requested format, else the one that the suffix of the file names, else text. ``more``: formats of this verb
-    beyond those of all verbs."""
+    """Return the requested format, else the one that the suffix of the file names, else text. ``more``: formats of this
+    verb beyond those of all verbs."""
     if requested is not None:
         return requested
     for form, suffixes in _STACKED.items():
@@ -107,7 +107,7 @@ def choose_format(requested: str | None, path: str | None, more: Container[str] 
 
 @contextlib.contextmanager
 def open_sink(args: argparse.Namespace, form: str) -> Iterator[Sink]:
-    """The file that the flags name, or standard output without one and for ``-``."""
+    """Open the file that the flags name, or standard output without one and for ``-``."""
     with process.hold_signals():
         if form in FORMATS:
             load_renderer(form)
@@ -134,7 +134,7 @@ def send_table(
     wraps: str = "",
 ) -> None:
     """Write the first rows of a table, as many as --limit allows, and note what is hidden. ``rows``: what they are
-    called; ``by_worth``: hide the last columns first; ``wraps``: a column of texts to break instead of cut."""
+    called; ``by_worth``: hide the last columns first; ``wraps``: a text column to break instead of cut."""
     limit = arguments.get_row_limit(args.limit, form)
     shown = table.slice(0, limit)
     hidden: list[str] = []
@@ -146,7 +146,7 @@ def send_table(
 
 
 def join_runs(documents: Mapping[str, Iterable[bytes]], form: str, look: Look) -> Iterator[bytes]:
-    """JSON documents of several runs as one, or texts of several runs, each under the name of its run."""
+    """Join JSON documents of several runs to one, or texts of several runs, each under the name of its run."""
     if form == "json":
         from fastprof.render import as_json
 
@@ -167,7 +167,7 @@ def note_hidden(args: argparse.Namespace, hidden: Iterable[str]) -> None:
 
 
 def describe_hidden(hidden: Iterable[str]) -> str:
-    """A sentence on the columns that did not fit, last first; empty if all did."""
+    """Return a sentence on the columns that did not fit, last first; empty if all did."""
     names = ", ".join(reversed([name for name in dict.fromkeys(hidden) if name]))
     return f"hidden columns: {names}; --wide shows all" if names else ""
 
@@ -219,7 +219,7 @@ _PERIOD_S = {"line": 0.1, "plain": 2.0}
 
 
 class ProgressLine:
-    """Called as ``progress(stage, done, total)``; a ``total`` of 0 means unknown.
+    """Progress, reported as ``progress(stage, done, total)``; a ``total`` of 0 means unknown.
 
     The first tenth of a second shows nothing, because short work needs no progress. ``hidden``: stages that are not
     shown because they are parts of a stage that is.
@@ -279,7 +279,7 @@ def _choose_style(stream: TextIO | None, mode: str) -> str:
 
 
 def _is_piped(stream: TextIO | None) -> bool:
-    """Whether the data go to a program, which may be a pager on the same terminal."""
+    """Return whether the data go to a program, which may be a pager on the same terminal."""
     try:
         return stream is not None and stat.S_ISFIFO(os.fstat(stream.fileno()).st_mode)
     except (OSError, ValueError):
@@ -287,7 +287,7 @@ def _is_piped(stream: TextIO | None) -> bool:
 
 
 class Messages:
-    """Writes messages. ``-q`` hides notes, ``-v`` shows more; errors are always shown.
+    """Messages for people. ``-q`` hides notes, ``-v`` shows more; errors are always shown.
 
     Messages are escaped because they quote names and paths; each is one line. Writing a message never raises.
     """
@@ -305,7 +305,7 @@ class Messages:
         self.progress = ProgressLine(sys.stderr, "none" if quiet else progress)
 
     def write_to(self, stream: TextIO) -> None:
-        """From now on, instead of to standard error."""
+        """Write to this stream from now on, instead of to standard error."""
         self._stream = self.progress.stream = stream
 
     def note(self, text: str) -> None:

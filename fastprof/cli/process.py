@@ -18,30 +18,29 @@ from typing import Final, NoReturn
 _OPTIONS: Final = {"M_TRIM_THRESHOLD": (-1, 2**31 - 1), "M_MMAP_MAX": (-4, 0), "M_ARENA_MAX": (-8, 1)}
 """Options of glibc's mallopt, and values: freed memory stays with the process, and all threads share it."""
 _BETWEEN_COLLECTIONS: Final = 200_000
-"""How many more objects are made than dropped before Python looks for cycles: importing makes many, and drops none."""
+"""Objects made and not dropped before Python looks for cycles: importing makes many, and drops none."""
 
 
 def limit_threads() -> None:
-    """Before NumPy is imported: its library of linear algebra, which fastprof does not use, starts no threads."""
+    """Keep NumPy's library of linear algebra, which fastprof does not use, from starting threads. Call it before the
+    import."""
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     gc.set_threshold(_BETWEEN_COLLECTIONS)
 
 
 def wait_for_pools() -> None:
-    """Before Python ends, pools of processes that nobody uses any more have to."""
+    """Wait for the end of process pools that are no longer used, before Python ends."""
     if (engine := sys.modules.get("fastprof.engines.engine")) is not None:
         engine.wait_for_ends()
 
 
 def end_process() -> None:
-    """Before Python ends: it would look for cycles among all objects that are left, and the system takes their memory
-    anyway."""
+    """Keep Python from looking for cycles among all objects at its end: the system takes their memory anyway."""
     gc.freeze()
 
 
 def keep_freed_memory() -> None:
-    """Memory that is freed serves whoever asks next. Not for processes that wait for long, as servers do. Does nothing
-    without glibc."""
+    """Keep freed memory for the next allocation. Not for servers, which wait for long. Does nothing without glibc."""
     import ctypes
 
     try:
@@ -56,7 +55,7 @@ _STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Terminated(BaseException):
-    """The process received a request to end. Half-written output is removed on the way out."""
+    """Raised when the process receives a request to end. Half-written output is removed on the way out."""
 
 
 def install_handlers() -> None:
@@ -67,8 +66,8 @@ def install_handlers() -> None:
 
 
 def restore_signals() -> None:
-    """From now on signals end the process without a traceback. A pool of processes ends by itself, and at once: who
-    kills it leaves its semaphores behind."""
+    """Let signals end the process without a traceback from now on. A pool of processes ends by itself, and soon:
+    killing it would leave its semaphores behind."""
     then = signal.SIG_IGN if "multiprocessing.synchronize" in sys.modules else signal.SIG_DFL
     for number in _STOPS:
         if callable(signal.getsignal(number)):
@@ -98,7 +97,7 @@ def hold_signals() -> Iterator[None]:
 
 @contextlib.contextmanager
 def count_interrupts() -> Iterator[list[int]]:
-    """Until the end of the block Ctrl-C only lengthens the list: it means something else than an end at once."""
+    """Until the end of the block, let Ctrl-C only lengthen the list that is yielded."""
     arrived: list[int] = []
     if threading.current_thread() is not threading.main_thread():
         yield arrived

@@ -32,7 +32,7 @@ _TABLE_FORMATS = ("csv", "arrow")
 
 @arguments.make_reader
 def _parse_analyses(text: str) -> list[str]:
-    """Names of analyses separated by commas, as verbs or as methods."""
+    """Parse names of analyses, written as verbs or as methods, with commas between them."""
     names = [name.replace("-", "_") for name in arguments.split_names(text)]
     for name in names:
         if name not in ANALYSES:
@@ -107,7 +107,7 @@ def _is_html(path: str | None, form: str | None) -> bool:
 
 
 def _write_html(args: argparse.Namespace) -> None:
-    """The pages of the analyses and a timeline, as one file."""
+    """Write the pages of the analyses and a timeline as one file."""
     if args.html is not None and (args.output is not None or args.format is not None):
         raise UsageError("--html FILE cannot be combined with -o or --format")
     if args.table is not None:
@@ -129,14 +129,14 @@ def _write_html(args: argparse.Namespace) -> None:
 
 
 def _make_title(args: argparse.Namespace, profile: Profile) -> str:
-    """The title of the session: the name of its file or directory, and of the run."""
+    """Return the title of the session: the name of its file or directory, and of the run."""
     names = [Path(path).absolute().name for path in args.session if path != "-"]
     named = f"{names[0]} and {len(names) - 1} more" if len(names) > 1 else "".join(names) or "standard input"
     return f"{named} · {profile.run}" if profile.run and profile.run != named else named
 
 
 def _find_table(requested: TableChoice | None, names: tuple[str, ...]) -> tuple[str, TableChoice] | None:
-    """The analysis and the table that --table names."""
+    """Return the analysis and the table that --table names."""
     if requested is None:
         return None
     analyses = analysis.import_analyses(names)
@@ -173,7 +173,8 @@ def _list_names(folder: Path) -> list[str]:
 
 
 def _write_folder(reports: Mapping[str, AnalysisReport], form: str, target: Path, args: argparse.Namespace) -> None:
-    """One file per table. A new directory appears complete or not at all; into an existing one, files move last."""
+    """Write one file per table. A new directory appears complete or not at all; into an existing one, files move
+    last."""
     limit = arguments.get_row_limit(args.limit, form)
     with wrap_output_errors(str(target)), make_hidden_folder(target) as temporary:
         for name, report in reports.items():

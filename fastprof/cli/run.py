@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from fastprof.profile.captured_run import Check
 
 _NOTHING: Final = servers.ALL
-"""The exit code if nothing was recorded, and the program has ended well."""
+"""Exit code if nothing was recorded, and the program has ended well."""
 _AFTER_S, _DURATION_MS = 5.0, 2000
 
 
@@ -97,7 +97,7 @@ def _make_settings(args: argparse.Namespace) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def _make_hidden_folder(logdir: str) -> Iterator[Path]:
-    """A hidden folder in the log directory, for what the profiler writes."""
+    """Make a hidden folder in the log directory, for what the profiler writes."""
     with process.hold_signals():
         from fastprof.profile.captured_run import make_unfinished_folder
     with make_unfinished_folder(logdir) as folder:
@@ -105,7 +105,7 @@ def _make_hidden_folder(logdir: str) -> Iterator[Path]:
 
 
 def _run_program(args: argparse.Namespace, words: list[str], folder: Path, settings: dict[str, Any]) -> int:
-    """The exit code of the program, 128 and the number if a signal ended it."""
+    """Run the program, and return its exit code, or 128 plus the number of the signal that ended it."""
     from fastprof.inputs.own_profiler import frameworks
 
     environment = frameworks.make_environment(folder.absolute(), settings, dict(os.environ))
@@ -118,7 +118,7 @@ def _run_program(args: argparse.Namespace, words: list[str], folder: Path, setti
 
 
 def _wait_for_child(child: subprocess.Popen[bytes]) -> int:
-    """Waits. A terminal interrupts the program itself; a request to this process to end is passed on."""
+    """Wait for the program. A terminal interrupts it directly; a request to this process to end is passed on."""
     while True:
         try:
             return child.wait()
@@ -127,7 +127,7 @@ def _wait_for_child(child: subprocess.Popen[bytes]) -> int:
 
 
 def _deliver_run(args: argparse.Namespace, folder: Path, name: str | None) -> str | None:
-    """The run; None, after a message, if nothing was recorded."""
+    """Move what was recorded to a run, and return its path, or None after a message if nothing was recorded."""
     from fastprof.inputs.own_profiler import frameworks
     from fastprof.profile.captured_run import move_to_run
 

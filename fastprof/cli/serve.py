@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 _PIECE = getattr(select, "PIPE_BUF", 512)
 """Bytes that a ready pipe takes without waiting."""
 _MOST_BYTES, _BYTES_A_S = 64 << 10, 256.0
-"""What can be written at once, and for how long it has to be silent then."""
+"""Bytes that can be written at once, and bytes regained per second of silence."""
 
 
 class NonBlockingStream(io.TextIOBase):
-    """Writes to the descriptor of ``stream``. Messages are left out while it is not ready, or when there were too many;
-    the next one says how many."""
+    """Stream to the descriptor of ``stream`` that never waits. Messages are left out while it is not ready, or when
+    there were too many; the next one says how many."""
 
     def __init__(self, stream: TextIO, now: Callable[[], float] = time.monotonic) -> None:
         self._descriptor = stream.fileno()
@@ -89,7 +89,8 @@ class NonBlockingStream(io.TextIOBase):
 
 @contextlib.contextmanager
 def drop_unread_messages() -> Iterator[TextIO | None]:
-    """Within it all that writes to ``sys.stderr`` never waits. None: standard error has no descriptor, and stays."""
+    """Within the block, make all that writes to ``sys.stderr`` never wait. Yields None if standard error has no
+    descriptor."""
     before = sys.stderr
     try:
         instead = NonBlockingStream(before)
@@ -180,7 +181,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _find_servers(args: argparse.Namespace) -> list[Address]:
-    """The servers that the page may capture."""
+    """Return the servers that the page may capture."""
     if args.capture is None:
         return []
     directory = _get_source(args)
@@ -190,7 +191,7 @@ def _find_servers(args: argparse.Namespace) -> list[Address]:
 
 
 def _open_session(args: argparse.Namespace) -> Profile | None:
-    """The session. None: of the log directory no run is there yet, or the newest cannot be opened, but others may."""
+    """Open the session. Returns None if the log directory has no run yet, or only the newest cannot be opened."""
     try:
         return arguments.open_session(args)
     except (NotFoundError, CaptureError, UnreadableError) as error:
@@ -250,14 +251,14 @@ def _serve(profile: Profile | None, args: argparse.Namespace, captured: list[Add
 
 
 def _get_source(args: argparse.Namespace) -> Any:
-    """The paths of SESSION, to open them again; None for standard input, which cannot be read again."""
+    """Return the paths of SESSION, to open them again; None for standard input, which cannot be read again."""
     if "-" in args.session:
         return None
     return args.session[0] if len(args.session) == 1 and not args.as_hosts else list(args.session)
 
 
 def _load_run(args: argparse.Namespace, name: str | None) -> Profile:
-    """The session once more, or another run of it."""
+    """Load the session once more, or another run of it."""
     from fastprof.profile.loading import load_again
 
     reading = arguments.get_reading(args)

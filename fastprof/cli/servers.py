@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 SOME, ALL = 5, 6
-"""Exit codes: of some servers, and of all, nothing came."""
+"""Exit codes if nothing came from some servers, and from all."""
 _LONG_UNITS: Final = {"m": 60, "h": 3600}
 _LONG_TIME: Final = compile_late(r"([\d.]+)([mh])", re.ASCII)
 _LONGEST_PS: Final = 24 * 3600 * 10**12
@@ -52,7 +52,7 @@ def parse_addresses(text: str) -> list[Address]:
 
 @arguments.make_reader
 def parse_milliseconds(text: str) -> int:
-    """The profiler's service counts in them."""
+    """Parse a time as whole milliseconds, which the profiler's service counts in."""
     from fastprof.wording.amounts import parse_time
 
     time = parse_time(text)
@@ -63,7 +63,7 @@ def parse_milliseconds(text: str) -> int:
 
 @arguments.make_reader
 def parse_waiting_time(text: str) -> float:
-    """Seconds; may be 0. Minutes and hours, too: 10m, 1h."""
+    """Parse a time as seconds, from 0 to a day; minutes and hours are allowed: 10m, 1h."""
     from fastprof.wording.amounts import parse_time
 
     long = _LONG_TIME.fullmatch(text.strip())
@@ -88,7 +88,7 @@ def _parse_setting(text: str) -> tuple[str, Setting]:
 
 
 def add_levels(group: argparse._ArgumentGroup) -> None:
-    """What the profiler records."""
+    """Add the flags for what the profiler records."""
 
     def level(highest: int, usual: int) -> dict[str, Any]:
         return {"choices": [str(level) for level in range(highest + 1)], "default": str(usual)}
@@ -117,7 +117,8 @@ def make_options(args: argparse.Namespace, duration_ms: int) -> CaptureOptions:
 def make_requests(
     args: argparse.Namespace, addresses: Sequence[Address], options: CaptureOptions, session: str, root: str = ""
 ) -> list[CaptureRequest]:
-    """One for each server; --hosts says what each is called. ``root``: where the servers write; "": they do not."""
+    """Return a request for each server, with the host name from --hosts. ``root``: where the servers write; "" if they
+    do not."""
     from fastprof.inputs.profiler_client.service_messages import CaptureRequest
 
     names = args.hosts or [""] * len(addresses)
@@ -153,7 +154,7 @@ def add_addresses(parser: argparse.ArgumentParser) -> None:
 
 
 def list_named(args: argparse.Namespace) -> list[Address]:
-    """The servers that the flags name, each once."""
+    """Return the servers that the flags name, each once."""
     from fastprof.inputs.profiler_client.profiler_servers import list_job_addresses, read_addresses, resolve_name
 
     every = [address for several in args.address for address in several]
@@ -167,7 +168,7 @@ def list_named(args: argparse.Namespace) -> list[Address]:
 
 
 def find_reachable(args: argparse.Namespace, every: Sequence[Address]) -> list[Address]:
-    """Each once, and what calls them is there. Raises UsageError."""
+    """Return each address once. UsageError: what is needed to call servers is not installed."""
     from fastprof.inputs.profiler_client import workers
     from fastprof.inputs.profiler_client.profiler_servers import drop_repeated
 
@@ -181,7 +182,7 @@ def find_reachable(args: argparse.Namespace, every: Sequence[Address]) -> list[A
 
 
 def report_failures(talk: Messages, failures: Sequence[tuple[str, str, str]]) -> None:
-    """A line for each server that delivered nothing: its address, the status, the reason; advice once a status."""
+    """Report each server that delivered nothing: address, status, reason, and advice once per status."""
     advised: set[str] = set()
     for address, status, reason in failures:
         advice = "" if status in advised else _ADVICE.get(status, "")
@@ -198,9 +199,9 @@ def get_exit_code(failed: int, servers: int) -> int:
 _NO_SESSION: Final = ("run", "capture", "snapshot", "monitor")
 """Verbs that read no run."""
 _NOT_WRITTEN: Final = 3
-"""The exit code of paths that cannot be written."""
+"""Exit code of paths that cannot be written."""
 _BAD_DATA: Final = 4
-"""That of captures that are damaged."""
+"""Exit code of damaged captures."""
 
 
 @arguments.make_reader
@@ -212,7 +213,7 @@ def _parse_hosts(text: str) -> list[str]:
 
 
 def add_destination(parser: argparse.ArgumentParser, *, is_required: bool) -> argparse._ArgumentGroup:
-    """The flags for where captures go and what is shown of them; returns their group."""
+    """Add the flags for where captures go and what is shown of them, and return their group."""
     group = add_run(parser, is_required=is_required)
     hosts = group.add_mutually_exclusive_group()
     hosts.add_argument(
@@ -226,7 +227,7 @@ def add_destination(parser: argparse.ArgumentParser, *, is_required: bool) -> ar
 
 
 def add_run(parser: argparse.ArgumentParser, *, is_required: bool) -> argparse._ArgumentGroup:
-    """The flags for the run that is written; returns their group."""
+    """Add the flags for the run that is written, and return their group."""
     group = parser.add_argument_group("output")
     group.add_argument(
         "-o", "--logdir", metavar="LOGDIR", required=is_required, help="log directory; made if it is absent"
@@ -239,7 +240,7 @@ def add_run(parser: argparse.ArgumentParser, *, is_required: bool) -> argparse._
 
 
 def check_name(args: argparse.Namespace, servers_count: int) -> str | None:
-    """The name of the run, if it is given. Raises UsageError also for other flags that do not fit."""
+    """Return the name of the run, if it is given. UsageError: the name or another flag does not fit."""
     if args.then is not None and args.format != "table":
         raise UsageError(
             "--format is of the table of servers, and with --then that verb writes: --then 'VERB --format …'"
@@ -250,7 +251,7 @@ def check_name(args: argparse.Namespace, servers_count: int) -> str | None:
 
 
 def get_run_name(args: argparse.Namespace) -> str | None:
-    """The name of the run, if it is given. Raises UsageError."""
+    """Return the name of the run, if it is given, and remove the flag. UsageError: it cannot be a directory's name."""
     with process.hold_signals():
         from fastprof.profile.captured_run import is_run_name
     args.run, name = None, args.run  # of a session: which run to read
@@ -266,7 +267,7 @@ def make_time_name() -> str:
 
 
 def parse_then_verb(args: argparse.Namespace) -> argparse.Namespace | None:
-    """The verb of --then, ready but for its session."""
+    """Parse the verb of --then; its session is set later."""
     if args.then is None:
         return None
     import shlex
@@ -286,7 +287,7 @@ def parse_then_verb(args: argparse.Namespace) -> argparse.Namespace | None:
 
 @contextlib.contextmanager
 def make_run(args: argparse.Namespace, name: str | None) -> Iterator[CapturedRun]:
-    """The directory of a new run; it goes if nothing was written to it."""
+    """Make the directory of a new run, and remove it if nothing was written to it."""
     from fastprof.profile.captured_run import CapturedRun
 
     directory = CapturedRun(args.logdir, name)
@@ -303,7 +304,8 @@ def finish_capture(
     then: argparse.Namespace | None,
     checks: Callable[[str], Sequence[Check]],
 ) -> int:
-    """Writes the table, remarks, and what --then wants; returns the exit code. ``checks``: of the run at this path."""
+    """Write the table and remarks, run the verb of --then, and return the exit code. ``checks``: returns the checks of
+    the run at a path."""
     is_there = directory is not None and any(outcome.file for outcome in outcomes)
     path = str(directory.path) if directory is not None and is_there else None
     if args.format != "json":  # before the captures are read, which may take long, or be interrupted
@@ -325,7 +327,7 @@ def finish_capture(
 
 
 def show_run(args: argparse.Namespace, then: argparse.Namespace | None, path: str) -> int:
-    """The exit code of --then."""
+    """Run the verb of --then on the run, and return its exit code."""
     if then is None:
         return 0
     then.session, then.talk = [path], args.talk
@@ -333,7 +335,7 @@ def show_run(args: argparse.Namespace, then: argparse.Namespace | None, path: st
 
 
 def check_run(args: argparse.Namespace, path: str, duration_ps: int, verb: str) -> list[Check]:
-    """What a run lacks: see ``capture_checks``."""
+    """Return what the captures of a run lack: see ``check_capture``."""
     with process.hold_signals():
         from fastprof import load
         from fastprof.profile import captured_run
@@ -362,7 +364,8 @@ def _choose_exit_code(outcomes: Sequence[Outcome]) -> int:
 
 
 def _write_outcomes(args: argparse.Namespace, outcomes: Sequence[Outcome]) -> None:
-    """The table, and a line for each server that delivered nothing. With --then standard output is of that verb."""
+    """Write the table, and a line for each server that delivered nothing. With --then standard output is of that
+    verb."""
     if args.then is None:
         with output.open_sink(args, args.format) as sink:
             output.send_table(args, sink, _make_worker_table(outcomes), "workers", args.format, "servers")
@@ -376,7 +379,7 @@ def _write_outcomes(args: argparse.Namespace, outcomes: Sequence[Outcome]) -> No
 def _write_json(
     args: argparse.Namespace, outcomes: Sequence[Outcome], remarks: Sequence[Check], path: str | None
 ) -> None:
-    """One document with the table, and that of remarks. ``path``: of the run."""
+    """Write one document with the table of servers and that of remarks. ``path``: of the run."""
     from fastprof.render import as_json
 
     failed = sum(not outcome.delivered for outcome in outcomes)

@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 
 _MADE = "transcribed_from"
-"""A stat of the plane that the reader of other formats makes."""
+"""Plane stat that the readers of other formats make."""
 _KIND_STATS = ("device_type_string", "device_vendor")  # stats that name the kind of device, best first
 
 
 class SessionSummary(NamedTuple):
-    """A session. ``hosts``, ``planes`` and ``lines`` have counts and times next to their own columns."""
+    """Content of a session. ``hosts``, ``planes`` and ``lines`` have counts and times next to their own columns."""
 
     summary: dict[str, Any]
     hosts: pa.Table
@@ -37,8 +37,8 @@ class SessionSummary(NamedTuple):
 
 
 def gather_summary(profile: Profile, progress: ProgressLine | None = None) -> SessionSummary:
-    """The content of the session. Reads start and duration of every event once, in bounded memory, and the events of
-    small sessions with GPUs again, to check them: the times of the session are without impossible events."""
+    """Return the content of the session. Reads start and duration of every event once, in bounded memory. Small
+    sessions with GPUs are read again to leave impossible events out of the times of the session."""
     tables = profile.read("hosts", "planes", "lines", "plane_stats")
     lines = _name_lines(tables["lines"], tables["planes"])
     total = sum(tables["lines"]["event_count"].to_pylist())
@@ -73,7 +73,7 @@ _MOST_CHECKED = 4_000_000
 
 
 def _drop_impossible(profile: Profile) -> dict[str, Any]:
-    """First and last time of a session without events that others contradict; nothing if there are none. Adds rows to
+    """Return first and last time of a session without impossible events; nothing if there are none. Adds rows to
     ``import_log``."""
     from fastprof.analyses.runner import map_hosts
     from fastprof.derive.ops.record_checks import RECORD_STATS, check_records, find_extent
@@ -98,7 +98,7 @@ _EXTREMES = {"event_count": "sum", "first_start_ps": "min", "last_end_ps": "max"
 
 
 def _read_events(profile: Profile, total: int, progress: ProgressLine) -> pa.Table:
-    """The span of the events of each line, batch by batch."""
+    """Return the span of the events of each line, batch by batch."""
     progress.hidden.add("decoding")
     parts = []
     done = 0
@@ -112,27 +112,27 @@ def _read_events(profile: Profile, total: int, progress: ProgressLine) -> pa.Tab
 
 
 def _compute_ends(start: pa.Array, duration: pa.Array) -> pa.Array:
-    """Where events end; the limit of 64 bits for those that end beyond it."""
+    """Return the ends of events; an end beyond 64 bits is the last number of 64 bits."""
     room = pc.subtract(_LAST_PS, pc.max_element_wise(start, 0))
     back = pc.subtract(-_LAST_PS - 1, pc.min_element_wise(start, 0))
     return pc.add(start, pc.max_element_wise(pc.min_element_wise(duration, room), back))
 
 
 def _measure_spans(rows: pa.Table, key: str) -> pa.Table:
-    """By key: number of events, first start, last end; null if no event has a start."""
+    """Return by key the number of events, first start and last end; null if no event has a start."""
     sums = rows.group_by(key).aggregate(list(_EXTREMES.items()))
     return sums.select([key, *map("_".join, _EXTREMES.items())]).rename_columns([key, *_EXTREMES])
 
 
 def _add_spans(table: pa.Table, key: str, spans: pa.Table) -> pa.Table:
-    """The table with the span of each row, found by its key."""
+    """Add the span of each row, found by its key, to the table."""
     places = _find_rows(table, key, spans)
     columns = {name: spans[name].take(places).combine_chunks() for name in _EXTREMES}
     return _add_columns(table, **columns | {"event_count": columns["event_count"].fill_null(0)})
 
 
 def _find_rows(table: pa.Table, key: str, other: pa.Table) -> pa.Array:
-    """For each row of the table, the row of the other one with the same key; null: there is none."""
+    """Return, for each row of the table, the row of the other one with the same key, or null."""
     rows = {value: row for row, value in enumerate(other[key].to_pylist())}
     return pa.array([rows.get(value) for value in table[key].to_pylist()], pa.int64())
 
@@ -141,8 +141,7 @@ def _find_rows(table: pa.Table, key: str, other: pa.Table) -> pa.Array:
 
 
 def _describe_planes(planes: pa.Table, stats: pa.Table) -> pa.Table:
-    """The planes with their kind of device. That which says what a trace of another format was is not listed: the trace
-    has no such process."""
+    """Return the planes with their kind of device, without the plane that only says which format a trace had."""
     made = stats.filter(pc.equal(stats["stat"].cast(pa.string()), _MADE))["plane_id"]
     planes = planes.filter(pc.invert(pc.is_in(planes["plane_id"], value_set=made)))
     kinds = _find_device_kinds(stats)
@@ -161,14 +160,14 @@ def _find_device_kinds(stats: pa.Table) -> dict[int, str]:
 
 
 def _name_lines(lines: pa.Table, planes: pa.Table) -> pa.Table:
-    """The lines with the names of their host and plane."""
+    """Return the lines with the names of their host and plane."""
     places = _find_rows(lines, "plane_id", planes)
     host, plane = (planes[name].cast(pa.string()).take(places).combine_chunks() for name in ("host", "name"))
     return _add_columns(lines.select(["line_id", "plane_id", "name", "display_name"]), host=host, plane=plane)
 
 
 def _count_devices(planes: pa.Table) -> list[dict[str, Any]]:
-    """The number of devices of each type and kind, in order of first appearance."""
+    """Count the devices of each type and kind, in order of first appearance."""
     kinds = zip(planes["device_type"].to_pylist(), planes["device_kind"].to_pylist(), strict=True)
     counts = Counter(pair for pair in kinds if pair[0] not in (None, "CUSTOM"))
     return [{"type": type_, "kind": kind, "count": count} for (type_, kind), count in counts.items()]
@@ -193,7 +192,7 @@ def _add_columns(table: pa.Table, **columns: pa.Array) -> pa.Table:
 
 
 def write_sections(facts: SessionSummary, limit: int | None) -> Iterator[bytes]:
-    """The JSON document."""
+    """Return the chunks of the JSON document."""
     from fastprof.render import as_json
 
     tables = {"hosts": facts.hosts, "planes": facts.planes, "lines": facts.lines, "import_log": facts.import_log}
@@ -201,7 +200,7 @@ def write_sections(facts: SessionSummary, limit: int | None) -> Iterator[bytes]:
 
 
 def format_summary(facts: SessionSummary, look: Look, limit: int | None) -> Iterator[str]:
-    """The lines of the text; at most ``limit`` rows of each table."""
+    """Yield the lines of the text; at most ``limit`` rows of each table."""
     for label, text in _list_facts(facts):
         yield from as_text.wrap_paragraph(text, look, f"{label:<9}")
     yield from _format_section("Hosts", _make_host_rows(facts.hosts), look, limit)
@@ -231,7 +230,7 @@ def _list_facts(facts: SessionSummary) -> Iterator[tuple[str, str]]:
 
 
 def _get_place(paths: list[str]) -> str:
-    """The only file, or the directory that contains all of them, else their names."""
+    """Return the only file, or the directory that contains all files, else their names."""
     if len(paths) == 1:
         return paths[0]
     folders = {path.rpartition("/")[0] for path in paths if "/" in path}
@@ -259,7 +258,7 @@ def _make_plane_rows(facts: SessionSummary) -> pa.Table:
 
 
 def _make_line_rows(facts: SessionSummary) -> pa.Table:
-    """One row per line. The display name is shown only when the line has no name, because events show the name."""
+    """Return a row per line. The display name is shown only when the line has no name, because events show the name."""
     lines = facts.lines
     names = zip(lines["name"].to_pylist(), lines["display_name"].to_pylist(), strict=True)
     columns = {"plane": lines["plane"], "line": pa.array([name or shown for name, shown in names], pa.string())}
@@ -267,7 +266,7 @@ def _make_line_rows(facts: SessionSummary) -> pa.Table:
 
 
 def _add_times(facts: SessionSummary, table: pa.Table, columns: dict[str, Any]) -> pa.Table:
-    """The columns and the times of their events; before them the host if there are several."""
+    """Return the columns and the times of their events; before them the host if there are several."""
     times = {
         "events": table["event_count"],
         "first_ps": table["first_start_ps"],
@@ -278,7 +277,8 @@ def _add_times(facts: SessionSummary, table: pa.Table, columns: dict[str, Any]) 
 
 
 def _subtract_times(starts: pa.ChunkedArray, ends: pa.ChunkedArray, unit_ps: int = 1) -> pa.ChunkedArray:
-    """Picoseconds between times; null if one is unknown, or for more than 106 days, which is damage and no int64."""
+    """Return picoseconds between times; null if one is unknown, or for more than 106 days, which is damage and no
+    int64."""
     pairs = zip(starts.to_pylist(), ends.to_pylist(), strict=True)
     durations = [None if start is None or end is None else (end - start) * unit_ps for start, end in pairs]
     fitting = [time if time is not None and -(2**63) <= time < 2**63 else None for time in durations]
@@ -286,7 +286,7 @@ def _subtract_times(starts: pa.ChunkedArray, ends: pa.ChunkedArray, unit_ps: int
 
 
 def _format_recorded(hosts: pa.Table, look: Look, limit: int | None) -> Iterator[str]:
-    """The errors and warnings that the profiler recorded in the capture."""
+    """Yield the errors and warnings that the profiler recorded in the capture."""
     for title, column in (("Errors", "errors"), ("Warnings", "warnings")):
         messages = [
             (f"{row['host']}: " if hosts.num_rows > 1 else "") + message
@@ -302,7 +302,7 @@ def _format_recorded(hosts: pa.Table, look: Look, limit: int | None) -> Iterator
 
 
 def _format_log(log: pa.Table, look: Look, limit: int | None) -> Iterator[str]:
-    """The import log: per row a line with severity, code, count and place, then the example."""
+    """Yield the import log: per row a line with severity, code, count and place, then the example."""
     rows = log.to_pylist()
     if rows:
         yield ""

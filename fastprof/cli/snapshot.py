@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from fastprof.inputs.profiler_client.workers import Outcome, Save
 
 _FORMALITY_MS: Final = 2000
-"""The duration in the request that starts it, as XProf sends it; it has no effect."""
+"""Duration in the request that starts it, as XProf sends it; it has no effect."""
 _PERIOD_S: Final = 0.1
 
 

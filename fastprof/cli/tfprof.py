@@ -31,7 +31,8 @@ _TABLE = "table"
 
 
 def _list_fields() -> list[dataclasses.Field[Any]]:
-    """The options but ``output``: --format and -o say that. Imported late: the list of verbs must stay quick."""
+    """Return the options but ``output``, in place of which there are --format and -o. Imported late: the list of verbs
+    must stay quick."""
     import dataclasses
 
     from fastprof.derive.tfprof.options import ViewOptions
@@ -113,7 +114,7 @@ def _parse_number(text: str) -> int:
 
 
 def _parse_list(text: str) -> list[str]:
-    """Regular expressions or names with commas between them; an empty text is an empty list."""
+    """Split regular expressions or names at commas; an empty text is an empty list."""
     return [name.strip() for name in text.split(",")] if text.strip() else []
 
 
@@ -197,7 +198,7 @@ def _encode_text(text: str, sink: output.Sink) -> bytes:
 
 
 def _read_options(path: str) -> dict[str, Any]:
-    """The options of a file."""
+    """Read the options in a file."""
     import json
 
     try:
@@ -218,7 +219,7 @@ def _write_json(view: TfprofView, args: argparse.Namespace, sink: output.Sink) -
 
 
 def _make_readable(view: TfprofView) -> pa.Table:
-    """The selected columns, and names below each other as rows are."""
+    """Return the selected columns, and names indented by depth."""
     import pyarrow as pa
 
     table = view.table

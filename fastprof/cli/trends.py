@@ -71,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _choose_runs(args: argparse.Namespace) -> list[Run]:
-    """The runs, newest first. Raises UsageError, NotFoundError."""
+    """Return the runs, newest first. Raises UsageError, NotFoundError."""
     import fastprof
 
     if len(args.session) > 1 or "-" in args.session or args.as_hosts:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 VERSION: Final = 3
-"""Grows when other values are computed: rows that were kept are computed again."""
+"""Number that grows when other values are computed: older rows are computed again."""
 _LOSSES: Final = ("data_loss", "error")
 REPORTS: Final = ("steps", "diagnosis", "memory_profile", "input_pipeline")
 _TRENDS: Final = TableSchema(
@@ -54,7 +54,7 @@ _TRENDS: Final = TableSchema(
 
 
 def measure_run(profile: Profile) -> dict[str, Any]:
-    """The row of a run, but for its name. Reads all events. Raises FastprofError."""
+    """Return the row of a run, but for its name. Reads all events. Raises FastprofError."""
     reports = profile.reports_together(*REPORTS)
     steps, diagnosis, memory, pipeline = (reports[name].scalars for name in REPORTS)
     starts = [start for start in profile.tables["hosts"]["start_unix_ns"].to_pylist() if start is not None]
@@ -75,7 +75,7 @@ def measure_run(profile: Profile) -> dict[str, Any]:
 
 
 def _list_losses(profile: Profile) -> str | None:
-    """What reading the run has lost."""
+    """Return what was lost while reading the run, or None."""
     rows = profile.remarks().to_pylist()
     lost = [f"{row['count']:,} {row['code']}: {row['example']}" for row in rows if row["severity"] in _LOSSES]
     return "; ".join(lost) or None
@@ -86,7 +86,7 @@ def _round_figure(figure: object) -> int | None:
 
 
 def make_trends_table(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
-    """Of rows that have a ``run``; one that cannot be read has a ``problem`` only."""
+    """Make the table of rows that have a ``run``; one that cannot be read has a ``problem`` only."""
     return pa.Table.from_pylist([dict(row) for row in rows], schema=_TRENDS.arrow())
 
 
@@ -104,7 +104,7 @@ def batch(
     host_timeout: float | None = None,
     in_flight: int | None = None,
 ) -> Iterator[tuple[Run, dict[str, Report]]]:
-    """The reports ``names`` (none: all) of each run of a log directory, newest first, as each run is complete.
+    """Yield the reports ``names`` (none: all) of each run of a log directory, newest first, as each run is complete.
 
     ``runs``: some of them, by name, in this order. ``since``: those of that time or later, by their name, else by the
     last change of their files: "2026-11-01", "2026-11-01 12:30" or a ``datetime``. ``params``: of the analyses. The
@@ -131,7 +131,8 @@ def trends(
     host_timeout: float | None = None,
     in_flight: int | None = None,
 ) -> pa.Table:
-    """The runs of a log directory side by side, newest first: the table of ``fastprof trends``, computed each time.
+    """Return the runs of a log directory side by side, newest first: the table of ``fastprof trends``, computed each
+    time.
 
     Columns: run, step_count, step_time_p50_ps, step_time_max_ps, input_share, not_computing_share, finding_share,
     finding (what costs most), memory_peak_bytes, start_unix_ns, problem. ``runs``, ``since``: some of them, as of
@@ -182,7 +183,7 @@ def _make_engine(
 def _open_profiles(
     runs: Sequence[Run], how: dict[str, Any], engine: Engine | None, names: Sequence[str], params: Mapping[str, Any]
 ) -> Iterator[tuple[Run, Callable[[], Profile]]]:
-    """Each run, and what opens it. Workers that have nothing else to do begin with the next run for these reports."""
+    """Yield each run, and a function that opens it. Idle workers begin with the next run for these reports."""
     if engine is None:
         for run in runs:
             yield run, partial(load, run, **how)
@@ -207,7 +208,8 @@ def _open_on_engine(run: Run, how: dict[str, Any], engine: Engine) -> Profile:
 def _begin_profile(
     run: Run, how: dict[str, Any], engine: Engine, names: Sequence[str], params: Mapping[str, Any]
 ) -> Callable[[], Profile] | None:
-    """What returns the profile of a run. None: something is wrong with it, which is for its own turn."""
+    """Return a function that returns the profile of a run, or None if something is wrong with it, which is reported in
+    its own turn."""
     from fastprof.profile.on_engine import ProfileOnEngine
 
     try:

@@ -1,5 +1,6 @@
-"""A run that is being captured, ``LOGDIR/plugins/profile/RUN``, into which each host's capture is written when it
-arrives; and what a fresh capture lacks, with the flags by which the next one gets it."""
+"""Runs that are being captured, ``LOGDIR/plugins/profile/RUN``, into which each host's capture is written when it
+arrives; what a fresh capture lacks, with the flags by which the next one gets it; and programs that record themselves:
+``with fastprof.record(logdir, steps=(10, 15)) as recording: …``."""
 
 from __future__ import annotations
 
@@ -36,13 +37,13 @@ _MOST_TRIES: Final = 600
 _CAPTURES: Final = ("*.xplane.pb", "*.pt.trace.json")
 _PIECE: Final = 1 << 26
 _NAMED: Final[deque[Path]] = deque(maxlen=_MOST_TRIES)
-"""Runs that this process has named by the time. A name is not given again when its run is removed, so that the names of
-runs have the order in which they were taken."""
+"""Runs that this process has named by the time. A name is not given again when its run is removed, so that names sort
+by the time they were taken."""
 
 
 class CapturedRun:
-    """``name``: of the run (see ``is_run_name``); None: the time, in whole seconds, the next that no other run has.
-    ``is_shared``: other processes write to the named run, too. Raises OutputError."""
+    """Run that is being captured. ``name``: its name (see ``is_run_name``), or None for the time, in whole seconds, the
+    next that no other run has. ``is_shared``: other processes write to the named run, too. Raises OutputError."""
 
     def __init__(self, log_directory: str, name: str | None = None, *, is_shared: bool = False) -> None:
         self._made: list[Path] = []
@@ -60,7 +61,7 @@ class CapturedRun:
         return self.path.name
 
     def save(self, host: str, pieces: Sequence[memoryview]) -> str:
-        """Writes the capture of a host, and returns its path. Threads may call it. Raises OutputError."""
+        """Write the capture of a host, and return its path. Threads may call it. Raises OutputError."""
         with self._lock:
             self._hosts.append(host)
             path = str(self.path / name_files(self._hosts)[-1])
@@ -73,7 +74,7 @@ class CapturedRun:
         return path
 
     def take(self, file: Path) -> Path:
-        """Moves a complete capture here from the same file system; if its name is taken, it gets a number, too."""
+        """Move a complete capture here from the same file system; if its name is taken, it gets a number, too."""
         stem, dot, rest = file.name.partition(".")
         with wrap_output_errors(str(self.path)):
             for number in count(1):
@@ -83,14 +84,14 @@ class CapturedRun:
         return target
 
     def remove(self) -> None:
-        """What was saved here; the directory goes if others have put nothing into it. Raises OutputError."""
+        """Remove what was saved here; the directory goes if others have put nothing into it. Raises OutputError."""
         with wrap_output_errors(str(self.path), "cannot delete"):
             for file in self._files:
                 file.unlink(missing_ok=True)
         _remove_if_empty(self.path)
 
     def remove_if_empty(self) -> None:
-        """Also the directories above it that were made for it."""
+        """Remove the run if it is empty, and the directories above it that were made for it."""
         for folder in reversed(self._made):
             _remove_if_empty(folder)
 
@@ -109,7 +110,7 @@ class CapturedRun:
         raise OutputError("has runs of all of the next seconds", path=str(profile))
 
     def _make(self, folder: Path, *, is_shared: bool = False) -> bool:
-        """Whether the directory was made. ``is_shared``: another process may make it meanwhile."""
+        """Make the directory, and return whether it was made. ``is_shared``: another process may make it meanwhile."""
         if is_shared and folder.is_dir():
             return False
         try:
@@ -123,14 +124,14 @@ class CapturedRun:
 
 
 class NewestRuns:
-    """Of captures again and again: the ``most`` newest runs stay, None: all."""
+    """Newest runs of repeated captures: ``most`` of them stay, None for all."""
 
     def __init__(self, most: int | None) -> None:
         self._most = most
         self._runs: deque[CapturedRun] = deque()
 
     def add(self, run: CapturedRun) -> None:
-        """Removes what is too old. Raises OutputError."""
+        """Add a run, and remove what is too old. Raises OutputError."""
         self._runs.append(run)
         while self._most is not None and len(self._runs) > self._most:
             self._runs.popleft().remove()
@@ -138,8 +139,8 @@ class NewestRuns:
 
 @contextmanager
 def make_unfinished_folder(log_directory: str) -> Iterator[Path]:
-    """A hidden folder in a log directory, for what a profiler writes before it moves to a run. If nothing does, a log
-    directory that was made for it goes, too. Raises OutputError."""
+    """Make a hidden folder in a log directory, for what a profiler writes before it moves to a run. If nothing does, a
+    log directory that was made for it goes, too. Raises OutputError."""
     path = Path(log_directory)
     with wrap_output_errors(log_directory, "cannot write to the log directory"), ExitStack() as made:
         if not path.is_dir():
@@ -160,8 +161,8 @@ def _remove_if_empty(folder: Path) -> None:
 
 
 def move_to_run(folder: Path, log_directory: str, name: str | None) -> str | None:
-    """Moves what a profiler wrote somewhere below the folder to a run, which other processes may write to if it has a
-    name. Returns the run; None: nothing was written. Raises OutputError."""
+    """Move what a profiler wrote somewhere below the folder to a run, which other processes may write to if it has a
+    name. Returns the run, or None if nothing was written. Raises OutputError."""
     files = sorted(file for pattern in _CAPTURES for file in folder.rglob(pattern))
     if not files:
         return None
@@ -175,13 +176,13 @@ def move_to_run(folder: Path, log_directory: str, name: str | None) -> str | Non
 
 
 def suggest_run_names() -> Iterator[str]:
-    """The local time, as XProf names runs; then the seconds that follow."""
+    """Yield the local time, as XProf names runs; then the seconds that follow."""
     for second in count(int(time.time())):
         yield time.strftime(_TIMESTAMP, time.localtime(second))
 
 
 def is_run_name(name: str) -> bool:
-    """Whether it names one directory, here and on a server, that a log directory shows as a run."""
+    """Return whether the name is one directory's, here and on a server, that a log directory shows as a run."""
     return bool(name) and not name.startswith(".") and name.isprintable() and not {"/", "\\", ":"} & set(name)
 
 
@@ -196,7 +197,7 @@ _SALVAGE: Final = "read it with on_error=salvage, which keeps what is sound"
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """``code``: what is missing, for programs. ``host``: None if it is so of all."""
+    """Something that a capture lacks. ``code``: for programs; ``host``: None if it applies to all hosts."""
 
     code: str
     host: str | None
@@ -224,8 +225,8 @@ _WORDS: Final = {
 def check_capture(
     profile: Profile, duration_ps: int, host_level: int, device_level: int, verb: str = "capture"
 ) -> list[Check]:
-    """Of a run that was captured with these levels. ``duration_ps``: as requested; 0: not for a time. ``verb``: what
-    captured it: "capture", "run", or "record" of the API. Reads all events."""
+    """Return what a run that was captured with these levels lacks. ``duration_ps``: as requested, or 0 if not for a
+    time. ``verb``: what captured it: "capture", "run", or "record" of the API. Reads all events."""
     words = _WORDS[verb]
     reports = profile.reports_together("steps", "diagnosis")
     lacks = {row["what"]: row["how"] for row in reports["diagnosis"].tables["unrecorded"].to_pylist()}
@@ -245,8 +246,8 @@ def check_capture(
 
 
 def _check_losses(profile: Profile) -> Iterator[Check]:
-    """What is damaged in captures that were loaded with ``on_error="salvage"``, and which records contradict others.
-    What the profiler itself recorded as errors is in the table of hosts."""
+    """Yield what is damaged in captures that were loaded with ``on_error="salvage"``, and which records contradict
+    others. What the profiler itself recorded as errors is in the table of hosts."""
     for row in profile.tables["import_log"].to_pylist():
         if row["code"] in CODES:
             if row["code"] != PROFILER_ERROR:
@@ -291,7 +292,7 @@ def _check_host(host: dict[str, Any], duration_ps: int, words: _Words) -> Iterat
 
 
 _WAIT: Final = "next_batch"
-"""A name that analyses know as input."""
+"""Name that analyses know as input."""
 
 Item = TypeVar("Item")
 
@@ -329,7 +330,7 @@ def record(
 
 
 class Recording:
-    """What ``record`` returns: counts steps, and has the ``profile`` when it ends."""
+    """Recording in progress: counts steps, and has the ``profile`` when it ends."""
 
     def __init__(
         self, logdir: str, steps: tuple[int, int] | None, run: str | None, levels: ProfilerLevels, framework: str | None
@@ -340,7 +341,7 @@ class Recording:
         self._folder = Path()
         self._unfinished = ExitStack()
         self.path: str | None = None
-        """The run, a directory; None: there is none yet."""
+        """Directory of the run, or None until there is one."""
 
     def __enter__(self) -> Recording:
         if self._recorder is not None:
@@ -374,12 +375,12 @@ class Recording:
             warnings.warn(self._why_nothing(), stacklevel=2)
 
     def step(self) -> None:
-        """A step begins here, and the one before ends: call it first in the body of the loop."""
+        """Begin a step here, and end the one before: call it first in the body of the loop."""
         self._entered().count(is_marked=True)
 
     def steps(self, items: Iterable[Item]) -> Iterator[Item]:
-        """The items, one a step: ``for batch in recording.steps(batches)``. A step lasts until the next item is there,
-        so that waiting for input belongs to steps; the wait is marked as such."""
+        """Yield the items, one a step: ``for batch in recording.steps(batches)``. A step lasts until the next item is
+        there, so that waiting for input belongs to steps; the wait is marked as such."""
         rest, recorder = iter(items), self._entered()
         try:
             while True:
@@ -394,14 +395,14 @@ class Recording:
             recorder.end_step()
 
     def keras_callback(self) -> Any:
-        """A callback for ``fit``, of the Keras that the program has imported: a step is a batch of training."""
+        """Return a callback for ``fit``, of the Keras that the program has imported: a step is a batch of training."""
         from fastprof.inputs.own_profiler.frameworks import make_callback
 
         return make_callback(self._entered())
 
     @cached_property
     def profile(self) -> Profile:
-        """What was recorded. Raises NotFoundError: nothing yet."""
+        """Profile of what was recorded. Raises NotFoundError: nothing yet."""
         if self.path is None:
             raise NotFoundError(self._why_nothing())
         from fastprof.profile.loading import load
@@ -410,7 +411,7 @@ class Recording:
 
     @cached_property
     def remarks(self) -> list[Check]:
-        """What the capture lacks, each with ``text`` and ``advice``; reads all events."""
+        """Checks of what the capture lacks, each with ``text`` and ``advice``; reads all events."""
         return check_capture(self.profile, 0, self._levels.host, self._levels.device, "record")
 
     def __repr__(self) -> str:

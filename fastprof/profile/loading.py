@@ -111,8 +111,8 @@ def load_graph(
 
 
 def load_again(path: Named | Sequence[Named], **how: Any) -> Profile:
-    """As ``load``, of captures that were open before. UnreadableError, too: a pipe has taken the place of one, and
-    nobody may ever write to it."""
+    """Load captures that were open before. UnreadableError, too: a pipe has taken the place of one, and nobody may ever
+    write to it."""
     return _open_profile(path, how, again=True)
 
 
@@ -145,7 +145,7 @@ def _of_runs(path: Named | Sequence[Named], how: dict[str, Any], rest: dict[str,
 
 
 def _are_traces(session: OpenSession) -> bool:
-    """Whether the session is of several traces of PyTorch's profiler."""
+    """Return whether the session is of several traces of PyTorch's profiler."""
     parts = session.index.captures
     return len(parts) > 1 and all(part.environment.transcribed_from == KINETO for part in parts)
 
@@ -153,7 +153,7 @@ def _are_traces(session: OpenSession) -> bool:
 def load_on_engine(
     path: Named | Sequence[Named], how: dict[str, Any], engine: Engine, progress: Progress | None
 ) -> Profile:
-    """As ``load``, of what ``engine`` reads."""
+    """Load captures that ``engine`` reads."""
     from fastprof.profile.on_engine import open_profiles_on_engine  # which most sessions do without
 
     profiles = open_profiles_on_engine(path, how, engine, progress)
@@ -165,15 +165,15 @@ def load_on_engine(
 
 
 def _add_run_note(path: Any, error: FastprofError) -> None:
-    """A note, which tracebacks show, if the fault is in the newest of several runs."""
+    """Add a note, which tracebacks show, if the fault is in the newest of several runs."""
     if isinstance(path, str) and (other_run := sessions.find_other_run(path, error.path)):
         newest, count, other = other_run
         error.add_note(f"{newest} is the newest of {count} runs; read another one: run={other!r}")
 
 
 def runs(logdir: str | os.PathLike[str], *, since: str | date | None = None) -> list[Run]:
-    """The runs of a log directory, newest first: ``.name``, ``.path``, ``.hosts``. ``since``: those of that time or
-    later, as of ``batch``."""
+    """List the runs of a log directory, newest first: ``.name``, ``.path``, ``.hosts``. ``since``: those of that time
+    or later, as of ``batch``."""
     return sessions.list_runs(logdir, since)
 
 
@@ -194,7 +194,8 @@ def scan(
     threads: int | None = None,
     max_unpacked: int | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Events as record batches in bounded memory; arguments as of ``load``, ``Profile.select`` and ``Profile.scan``."""
+    """Return events as record batches in bounded memory; arguments as of ``load``, ``Profile.select`` and
+    ``Profile.scan``."""
     profile = load(path, run=run, as_hosts=as_hosts, on_error=on_error, threads=threads, max_unpacked=max_unpacked)
     chosen = profile.select(hosts=hosts, planes=planes, lines=lines, names=names, time_ps=time_ps)
     return chosen.scan(columns=columns, stats=stats, batch_rows=batch_rows)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class EngineRun:
-    """A run: its files as workers read them, and as an open session if one is needed."""
+    """Run: its files as workers read them, and as an open session if one is needed."""
 
     def __init__(self, session: Session, engine: Engine, how: Mapping[str, Any], progress: Progress | None) -> None:
         most = check_reading(how["on_error"], how["threads"], how["max_unpacked"])
@@ -51,7 +51,7 @@ class EngineRun:
 def open_profiles_on_engine(
     path: Named | Sequence[Named], how: dict[str, Any], engine: Engine, progress: Progress | None
 ) -> dict[str, Profile]:
-    """The profile of each run that is named. ``how``: the arguments of ``load`` about reading."""
+    """Return the profile of each run that is named. ``how``: the arguments of ``load`` about reading."""
     missing_ok = how["on_error"] != "raise"
     sessions = resolve_runs(path, how["run"], missing_ok=missing_ok, as_hosts=how["as_hosts"])
     runs = {name: EngineRun(session, engine, how, progress) for name, session in sessions.items()}
@@ -60,7 +60,7 @@ def open_profiles_on_engine(
 
 
 class ProfileOnEngine(Profile):
-    """A session of one run."""
+    """Session of one run."""
 
     def __init__(
         self,
@@ -91,7 +91,7 @@ class ProfileOnEngine(Profile):
         return partial(_compute_on_engine, self._on_engine.on_engine, self._chosen, self._steps)
 
     def begin(self, names: Sequence[str], params: Mapping[str, Any]) -> None:
-        """Workers read hosts for these reports if they have nothing else to do; ``reports`` takes what they did."""
+        """Let idle workers read hosts for these reports; ``reports`` takes what they did."""
         from fastprof.analyses import runner
 
         chosen = choose_analyses(names)

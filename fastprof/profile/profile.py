@@ -40,7 +40,7 @@ _REPR_WIDTH = 88  # of the names of tables and analyses
 
 
 def _make_table_property(name: str) -> Any:
-    """The table as a property of a profile."""
+    """Return a property of a profile that holds the table."""
 
     def read(profile: Profile) -> pa.Table:
         return profile.tables[name]
@@ -68,7 +68,7 @@ class Profile(AnalysisMethods):
         steps: Steps | None = None,
         part: str | None = None,
     ) -> None:
-        """``part``: the run that this is of the several runs of ``source``."""
+        """``part``: name of this run if ``source`` has several."""
         self._of_all_steps = tables
         self._part = part
         self._steps = steps
@@ -78,7 +78,7 @@ class Profile(AnalysisMethods):
 
     @cached_property
     def _tables(self) -> TableSet:
-        """The tables of the selection. If steps are selected: of the time that these take on each host."""
+        """Tables of the selection. If steps are selected, of the time that these take on each host."""
         if self._steps is None:
             return self._of_all_steps
         from fastprof.analyses import accumulation
@@ -131,14 +131,14 @@ class Profile(AnalysisMethods):
     flows: pa.Table = _make_table_property("flows")
 
     def read(self, *names: str) -> dict[str, pa.Table]:
-        """Several tables from one pass over the capture: ``read("events", "event_stats")``."""
+        """Return several tables from one pass over the capture: ``read("events", "event_stats")``."""
         return self._tables.read(*names)
 
     def event_table(self, columns: Sequence[str] | None = None, stats: Sequence[str] = ()) -> pa.Table:
-        """Columns of ``events`` (None: all), and one typed column per named stat.
+        """Return columns of ``events`` (None: all), and one typed column per named stat.
 
-        The value of a stat is the event's own, else that of its event metadata; the first if there are several; null
-        if there is none. Integers are int64 (uint64 as two's complement), doubles float64, texts a dictionary, bytes
+        The value of a stat is the event's own, else that of its event metadata; the first if there are several; null if
+        there is none. Integers are int64 (uint64 as two's complement), doubles float64, texts a dictionary, bytes
         large_binary. A stat with integers and doubles is float64 if that is exact; other mixtures are text. UsageError:
         no capture of the session has a stat of this name.
         """
@@ -147,7 +147,7 @@ class Profile(AnalysisMethods):
     def scan(
         self, columns: Sequence[str] | None = None, stats: Sequence[str] = (), batch_rows: int = BATCH_ROWS
     ) -> Iterator[pa.RecordBatch]:
-        """The rows of ``event_table`` as record batches of about ``batch_rows`` rows, in bounded memory.
+        """Yield the rows of ``event_table`` as record batches of about ``batch_rows`` rows, in bounded memory.
 
         All batches have one schema; each has its own dictionaries, with int32 indices. If there are no events, there is
         one empty batch. The type of a stat follows from its values in the part of the session that has been read.
@@ -157,8 +157,8 @@ class Profile(AnalysisMethods):
         return self._tables.batches(self._tables.event_request(columns, stats), batch_rows)
 
     def dataset(self, table: str = "events", *, stats: Sequence[str] = (), plain_texts: bool = False) -> Dataset:
-        """A table as a ``pyarrow.dataset.Dataset``: DuckDB, Polars, pyarrow and others read of it the columns and the
-        rows that a query needs. Planes and lines that a condition excludes are not decoded.
+        """Return a table as a ``pyarrow.dataset.Dataset``: DuckDB, Polars, pyarrow and others read of it the columns
+        and the rows that a query needs. Planes and lines that a condition excludes are not decoded.
 
         ``stats``: columns beside events, as in ``event_table``. ``plain_texts``: texts as large_string, for readers
         that take no dictionaries. It pickles as the profile does. UsageError: no such table or stat.
@@ -168,30 +168,31 @@ class Profile(AnalysisMethods):
         return TableDataset(self, table, stats, plain_texts)
 
     def stat_names(self) -> list[str]:
-        """The names of the stats of the selected events and of the event metadata in their planes: the names that
-        ``event_table`` accepts."""
+        """Return the names of the stats of the selected events and of the event metadata in their planes: the names
+        that ``event_table`` accepts."""
         return self._tables.stat_names()
 
     def event_summary(self) -> pa.Table:
-        """Events by name: count, total_ps, self_ps, mean_ps, min_ps, max_ps; largest self time first, then by name."""
+        """Return events by name: count, total_ps, self_ps, mean_ps, min_ps, max_ps; largest self time first, then by
+        name."""
         return make_event_summary(self._tables)
 
     def remarks(self) -> pa.Table:
-        """The rows of ``import_log`` so far. Reads nothing further to complete them."""
+        """Return the rows of ``import_log`` so far. Reads nothing further to complete them."""
         return self._session.log.table()
 
     # ---- analyses
 
     def report(self, name: str, **params: Any) -> Report:
-        """The report of the analysis ``name``, computed once and then kept. docs/analyses lists names and parameters.
+        """Return the report of the analysis ``name``, computed once. docs/analyses lists names and parameters.
         UsageError: no such analysis or parameter."""
         (report,) = self.reports(name, **params).values()
         return report
 
     def reports(self, *names: str, **params: Any) -> dict[str, Report]:
-        """Several reports (without names: all) from one pass over the capture. A parameter goes to all analyses that
-        have it. If some fail, as on damaged numbers, the others answer; reports of those that failed have no rows and a
-        notice of the severity "error". Those of several jobs are reports of several runs: see ``by_job``."""
+        """Return several reports (without names: all) from one pass over the capture. A parameter goes to all analyses
+        that have it. If some fail, as on damaged numbers, the others answer; reports of those that failed have no rows
+        and a notice of the severity "error". Those of several jobs are reports of several runs: see ``by_job``."""
         return self.by_job.reports_together(*names, **params)
 
     @property
@@ -200,7 +201,7 @@ class Profile(AnalysisMethods):
         return self
 
     def reports_together(self, *names: str, **params: Any) -> dict[str, Report]:
-        """As ``reports``, but of all hosts together, even if they are not of one job."""
+        """Return several reports of all hosts together, even if they are not of one job; see ``reports``."""
         from fastprof.analyses import runner
 
         for name in names:
@@ -223,14 +224,14 @@ class Profile(AnalysisMethods):
         return reports
 
     def answers(self, names: Sequence[str], params: Mapping[str, Any], form: str) -> dict[str, contract.AnalysisReport]:
-        """The reports for the renderers of a format. For ``xprof``, they also have what XProf's pages need of each
-        host."""
+        """Return the reports for the renderers of a format. For ``xprof``, they also have what XProf's pages need of
+        each host."""
         if form != "xprof":
             return {name: report.answer for name, report in self.reports_together(*names, **params).items()}
         return self._computing()(names, params, form)
 
     def _computing(self) -> Computing:
-        """What computes reports."""
+        """Return the function that computes reports."""
         return partial(compute_reports, self._session, self._selection, self._steps)
 
     # ---- tfprof
@@ -244,8 +245,8 @@ class Profile(AnalysisMethods):
         options: Mapping[str, Any] | None = None,
         **given: Any,
     ) -> TfprofView:
-        """A view of tfprof: "scope", "graph", "op" or "code"; see docs/tfprof.md for the options. Of a profile of
-        tfprof, or of the ops of a capture.
+        """Return a view of tfprof: "scope", "graph", "op" or "code"; see docs/tfprof.md for the options. It is of a
+        profile of tfprof, or of the ops of a capture.
 
         ``given``: options by tfprof's names, ``select=["micros"]``. The others are those of tfprof's command line, of
         ``preset``, or of ``options``, a dictionary as tfprof's Python interface takes it. ``host``: whose profile, if
@@ -258,19 +259,20 @@ class Profile(AnalysisMethods):
 
     @property
     def tfprof_hosts(self) -> list[str]:
-        """The hosts that have a profile of tfprof."""
+        """Hosts that have a profile of tfprof."""
         from fastprof.derive.tfprof.view_set import list_profiled_hosts
 
         return list_profiled_hosts(self._tables)
 
     def prepare_tfprof(self) -> None:
-        """Makes ahead what views of profiles of tfprof share, which else the first one of a kind waits for. Nothing
-        without such profiles. CaptureError: one is damaged."""
+        """Make ahead what views of tfprof profiles share, so that the first view does not wait. Does nothing without
+        such profiles. CaptureError: one is damaged."""
         for host in self.tfprof_hosts:
             self._view_sets.of(host).prepare()
 
     def tfprof_advice(self, checkers: Sequence[str] | None = None, *, host: str | None = None) -> TfprofAdvice:
-        """What tfprof's advisor says; ``checkers``: names of some of its checkers. UsageError: an unknown one."""
+        """Return what tfprof's advisor says; ``checkers``: names of some of its checkers. UsageError: an unknown
+        one."""
         from fastprof.profile.tfprof_views import TfprofAdvice
 
         return TfprofAdvice(self._view_sets.of(host), checkers)
@@ -287,7 +289,8 @@ class Profile(AnalysisMethods):
     # ---- programs
 
     def hlo_text(self, module: str | int, form: str = "short-txt", *, metadata: bool = False) -> str:
-        """The text of a compiled program: "short-txt" or "long-txt", as XLA prints it, or "json"; see docs/hlo.md.
+        """Return the text of a compiled program: "short-txt" or "long-txt", as XLA prints it, or "json"; see
+        docs/hlo.md.
 
         ``module``: its title ``jit_f(12)``, literally, the name before the parentheses, or the program id.
         ``metadata``: add the origin of instructions. UsageError: no program matches, or several do.
@@ -373,32 +376,32 @@ class Profile(AnalysisMethods):
 
     @property
     def table_set(self) -> TableSet:
-        """The tables as analyses receive them: of one run."""
+        """Tables as analyses receive them: of one run."""
         return self._tables
 
     @property
     def exported(self) -> TableSet | TablesOfRuns:
-        """The tables as exports receive them: of one run or of several."""
+        """Tables as exports receive them: of one run or of several."""
         return self._tables
 
     @property
     def by_workers(self) -> Sequence[RunOfWorkers]:
-        """The runs whose hosts workers export, if the profile has an executor."""
+        """Runs whose hosts workers export, if the profile has an executor."""
         return ()
 
     @property
     def sources(self) -> list[str]:
-        """The paths of the captures."""
+        """Paths of the captures."""
         return [capture.path for capture in self._session.captures]
 
     @property
     def host_names(self) -> list[str]:
-        """The hosts of the session, selected or not."""
+        """Hosts of the session, selected or not."""
         return self._session.hosts
 
     @property
     def run(self) -> str | None:
-        """The name of the loaded run of a log directory."""
+        """Name of the loaded run of a log directory."""
         return self._session.run
 
     @property
@@ -408,7 +411,7 @@ class Profile(AnalysisMethods):
 
     @property
     def runs(self) -> Mapping[str, Profile]:
-        """The loaded runs by name, each a profile of its own. A single run without a name is called ""."""
+        """Loaded runs by name, each a profile of its own. A single run without a name is called ""."""
         return Runs({self.run or "": self})
 
     @property
@@ -421,7 +424,7 @@ class Profile(AnalysisMethods):
 
     @property
     def _selection(self) -> Selection:
-        """Without the steps that are selected."""
+        """Selection without the steps that are selected."""
         return self._of_all_steps.selection
 
     def _selected_captures(self) -> list[Capture]:
@@ -429,12 +432,12 @@ class Profile(AnalysisMethods):
         return [capture for capture, wanted in zip(self._session.captures, selected, strict=True) if wanted]
 
     def _selected(self) -> str:
-        """The selection as text; empty: everything."""
+        """Return the selection as text; empty if it is everything."""
         selected = [str(self._of_all_steps.selection), "" if self._steps is None else f"steps {self._steps}"]
         return "; ".join(filter(None, selected))
 
     def _repr_html_(self) -> str:
-        """For notebooks: hosts, devices, times and steps, and the names of tables and analyses."""
+        """Return HTML for notebooks: hosts, devices, times and steps, and the names of tables and analyses."""
         return _render_notebook(self._tables, self._selected_captures(), self._selected(), self.reports_together)
 
     def __repr__(self) -> str:
@@ -459,7 +462,7 @@ class Profile(AnalysisMethods):
         return _reload, (self._source_again(), self._how, self._selection, self._steps, self._part)
 
     def _source_again(self) -> Any:
-        """The source in a form that can be pickled."""
+        """Return the source in a form that can be pickled."""
         items = self._source if isinstance(self._source, (list, tuple)) else [self._source]
         if any(hasattr(item, "read") and not isinstance(item, GraphFiles) for item in items):
             raise FastprofError("a profile of a stream cannot be pickled: save the stream to a file and load that file")
@@ -468,18 +471,18 @@ class Profile(AnalysisMethods):
 
 
 def get_method_name(name: str) -> str:
-    """The name of an analysis, given as verbs or as methods have it; any other name as it is."""
+    """Return the name of an analysis as methods have it; any other name as it is."""
     plain = name.replace("-", "_")
     return plain if plain in ANALYSES else name
 
 
 def choose_analyses(names: Sequence[str]) -> tuple[str, ...]:
-    """Those of these names, each once; without names: all."""
+    """Return the names of the analyses, each once; without names, all."""
     return tuple(dict.fromkeys(map(get_method_name, names))) or tuple(ANALYSES)
 
 
 def check_names(analyses: Iterable[str]) -> None:
-    """TypeError: an analysis has the name of something that a profile has itself."""
+    """Raise TypeError if an analysis has the name of something that a profile has itself."""
     taken = sorted(set(analyses) & set(vars(Profile)))
     if taken:
         raise TypeError(
@@ -612,7 +615,8 @@ _READ_BYTES = 32 << 20
 
 
 def _render_notebook(tables: TableSet, captures: list[Capture], selected: str, reports: _Reports) -> str:
-    """``captures``: those of the selected hosts. ``selected``: the selection as text. ``reports`` computes them."""
+    """Return the HTML of a session. ``captures``: those of the selected hosts. ``selected``: the selection as text.
+    ``reports`` computes them."""
     from fastprof.render import report_html
 
     rows = [
@@ -629,14 +633,14 @@ def _render_notebook(tables: TableSet, captures: list[Capture], selected: str, r
 
 
 def _count_devices(captures: list[Capture]) -> str:
-    """The devices by type, from the names of planes: ``4 TPU, 2 CPU``."""
+    """Count the devices by type, from the names of planes: ``4 TPU, 2 CPU``."""
     kinds = (find_device_of_plane(name)[0] for capture in captures for name, _ in capture.plane_keys)
     counts = Counter(kind for kind in kinds if kind not in (None, "CUSTOM", "CHIP"))
     return ", ".join(f"{count:,} {kind}" for kind, count in counts.items())
 
 
 def _format_read(tables: TableSet, reports: _Reports, size: int) -> Iterator[tuple[str, str]]:
-    """What events have to be read for, or the fault that they have."""
+    """Yield what needs events to be read, or their fault."""
     if size > _READ_BYTES:
         yield "Steps", "steps() reads them"
         return

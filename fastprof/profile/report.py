@@ -45,7 +45,7 @@ class Named(Mapping[str, T]):
             raise AttributeError(text, name=name, obj=self)
 
     def absence(self, name: object) -> str:
-        """A sentence: this name does not exist, and these do."""
+        """Return a sentence that this name does not exist, and which do."""
         there = ", ".join(self._items) or "none"
         likely = suggest_name(name, self._items) if isinstance(name, str) else ""
         return f"{self._analysis} has no {self._kind} {name!r}; there are: {there}{likely}"
@@ -73,7 +73,7 @@ def _format_scalar_line(scalar: contract.Scalar) -> str:
 
 
 class Drawing(str):
-    """The text of an SVG document. A notebook shows the drawing."""
+    """SVG document as text. A notebook shows the drawing."""
 
     __slots__ = ()
 
@@ -102,7 +102,7 @@ class Report:
 
     @property
     def runs(self) -> Mapping[str, Report]:
-        """The reports of each run by its name, as of ``Profile.runs``: here this one alone."""
+        """Reports of each run by its name, as of ``Profile.runs``: here this one alone."""
         return Runs({self._run: self})
 
     @property
@@ -111,7 +111,7 @@ class Report:
 
     @property
     def scalars(self) -> Mapping[str, contract.Scalar]:
-        """Reasons and notices name parameters, where those of the command line name flags."""
+        """Figures by name. Reasons and notices name parameters, where those of the command line name flags."""
         figures = {
             name: replace(figure, reason=translate_flags(figure.reason)) if figure.reason else figure
             for name, figure in self._answer.scalars.items()
@@ -124,11 +124,11 @@ class Report:
 
     @property
     def answer(self) -> contract.AnalysisReport:
-        """The report in the form that renderers take."""
+        """Report in the form that renderers take."""
         return self._answer
 
     def to_arrow(self, table: str | None = None) -> pa.Table:
-        """A table by name; without a name the first one, the main table of the analysis."""
+        """Return a table by name; without a name the first one, the main table of the analysis."""
         if table is None:
             return next(iter(self._answer.tables.values()))
         tables = Named("table", self.analysis, self._answer.tables, _format_table_line)
@@ -137,19 +137,19 @@ class Report:
         return tables[table]
 
     def to_pandas(self, table: str | None = None) -> pd.DataFrame:
-        """As ``to_arrow``, a pandas.DataFrame. Needs pandas."""
+        """Return a table by name as a pandas.DataFrame; without a name the first one. Needs pandas."""
         frame: pd.DataFrame = self.to_arrow(table).to_pandas()
         return frame
 
     def to_json(self) -> str:
-        """The entire report as JSON text; docs/cli.md describes its shape."""
+        """Return the entire report as JSON text; docs/cli.md describes its shape."""
         from fastprof.render import report_json
 
         return b"".join(report_json.chunks(self._answer)).decode("ascii")
 
     def to_xprof(self) -> str:
-        """The JSON text that XProf's page reads. UsageError: XProf has no such page. If the page needs more than the
-        report, the hosts are read again, once."""
+        """Return the JSON text that XProf's page reads. UsageError: XProf has no such page. If the page needs more than
+        the report, the hosts are read again, once."""
         from fastprof.xprof import report_xprof
 
         self._complete()
@@ -165,32 +165,32 @@ class Report:
         self._for_xprof = None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """A pickled report has all its formats, because the hosts cannot be read again after it is loaded."""
+        """Pickle the report with all its formats, because the hosts cannot be read again after it is loaded."""
         self._complete()
         return Report, (self._answer, None, self._run)
 
     def to_svg(self) -> Drawing:
-        """The drawing as an SVG document, which a notebook shows. UsageError: this analysis has no drawing."""
+        """Return the drawing as an SVG document, which a notebook shows. UsageError: this analysis has no drawing."""
         from fastprof.render import report_graphics
 
         return Drawing(report_graphics.draw_report(self._answer))
 
     def to_speedscope(self) -> str:
-        """The stacks as a speedscope document. UsageError: this analysis has no stacks."""
+        """Return the stacks as a speedscope document. UsageError: this analysis has no stacks."""
         from fastprof.render import report_graphics
 
         return b"".join(report_graphics.write_speedscope(self._answer)).decode("ascii")
 
     def to_pprof(self) -> bytes:
-        """The stacks as a file of pprof, gzipped: times in nanoseconds, rounded. UsageError: this analysis has no
-        stacks."""
+        """Return the stacks as a file of pprof, gzipped: times in nanoseconds, rounded. UsageError: this analysis has
+        no stacks."""
         from fastprof.render import report_graphics
 
         return b"".join(report_graphics.encode_pprof(self._answer))
 
     def to_text(self, *, width: int = 100, limit: int | Literal["all"] | None = None, wide: bool = False) -> str:
-        """The text for people, ``width`` columns wide. ``limit``: rows per table; None: as the analysis lays it out.
-        ``wide``: full names and all columns, however long the lines."""
+        """Return the text for people, ``width`` columns wide. ``limit``: rows per table, or None as the analysis lays
+        it out. ``wide``: full names and all columns, however long the lines."""
         from fastprof.render import report_text
         from fastprof.render.table_forms import Look
 
@@ -206,7 +206,7 @@ class Report:
         return self.to_text()
 
     def _repr_html_(self) -> str:
-        """For notebooks: the notices, figures and tables of the text as HTML, and the drawing if there is one."""
+        """Return HTML for notebooks: the notices, figures and tables of the text, and the drawing if there is one."""
         from fastprof.render import report_html
 
         return report_html.render_html(self._answer)

@@ -27,8 +27,9 @@ if TYPE_CHECKING:
 
 
 class ReportOfRuns(Report):
-    """``runs``: the report of each run, by name. ``tables``: those of all runs, with the column ``run``. ``notices``:
-    those of all runs, which name their run. Figures, drawings and documents are those of ``runs[NAME]``."""
+    """Report of several runs. ``runs``: the report of each run, by name. ``tables``: those of all runs, with the column
+    ``run``. ``notices``: those of all runs, which name their run. Figures, drawings and documents are those of
+    ``runs[NAME]``."""
 
     def __init__(self, runs: Mapping[str, Report]) -> None:
         self._runs = Runs(runs)
@@ -52,7 +53,7 @@ class ReportOfRuns(Report):
         self._of_one_run("scalars")
 
     def to_json(self) -> str:
-        """The reports by name of their run as JSON text: ``{"runs": {NAME: …}}``."""
+        """Return the reports by name of their run as JSON text: ``{"runs": {NAME: …}}``."""
         from fastprof.render import as_json, report_json
 
         documents = {run: report_json.chunks(report.answer) for run, report in self.runs.items()}
@@ -108,7 +109,7 @@ class ProfileOfRuns(Profile):
         how: dict[str, Any],
         every: Mapping[str, Profile] | None = None,
     ) -> None:
-        """``every``: all runs, None: these."""
+        """``every``: all runs, None for these."""
         self._runs = dict(runs)
         self._every = self._runs if every is None else every
         self._ids = ids
@@ -119,13 +120,13 @@ class ProfileOfRuns(Profile):
 
     @classmethod
     def of(cls, opened: Mapping[str, TableSet], source: Any, how: dict[str, Any]) -> ProfileOfRuns:
-        """The runs as they were opened."""
+        """Return the profile of runs as they were opened."""
         runs = {name: Profile(tables, source, how, None, name) for name, tables in opened.items()}
         return cls.of_profiles(runs, source, how)
 
     @classmethod
     def of_profiles(cls, runs: Mapping[str, Profile], source: Any, how: dict[str, Any]) -> ProfileOfRuns:
-        """The profiles of all runs."""
+        """Return the profile of the profiles of all runs."""
         return cls(runs, FirstIds({name: partial(_get_session, run) for name, run in runs.items()}), source, how)
 
     @property
@@ -154,7 +155,7 @@ class ProfileOfRuns(Profile):
 
     @property
     def by_workers(self) -> list[RunOfWorkers]:
-        """The runs that are selected, and those that are only counted: ids are unique over all."""
+        """Runs that are selected, and those that are only counted: ids are unique over all."""
         return [
             replace(by_worker, name=name, selection=by_worker.selection if name in self._runs else Selection(hosts=()))
             for name, run in self._every.items()
@@ -193,7 +194,7 @@ class ProfileOfRuns(Profile):
 
     @property
     def _tables(self) -> NoReturn:
-        """What reads captures as one session: traces, texts of programs, documents of XProf."""
+        """Not available: it reads captures as one session, for traces, texts of programs, documents of XProf."""
         raise self._needs_one_run()
 
     @property
@@ -292,7 +293,7 @@ def _reload_runs(source: Any, how: dict[str, Any], chosen: dict[str, tuple[Selec
 
 
 class ProfileOfTraces(Profile):
-    """Which job each trace is of is found at the first report."""
+    """Session of traces that may be of several jobs: the job of each trace is found at the first report."""
 
     @cached_property
     def by_job(self) -> Profile:

@@ -26,7 +26,7 @@ Columns = Sequence[str] | Mapping[str, ds.Expression] | None
 
 
 class _Profile(Protocol):
-    """What a Dataset needs of a profile."""
+    """Profile as a Dataset needs it."""
 
     @property
     def exported(self) -> TableSet | TablesOfRuns: ...
@@ -47,8 +47,8 @@ class TableDataset(ds.FileSystemDataset):  # type: ignore[misc]
         super().__init__(fragments, self._rows.schema, FORMAT, files)
 
     def scanner(self, columns: Columns = None, filter: ds.Expression | None = None, **how: Any) -> Scan:
-        """What reads the rows. ``columns``: names, or expressions by name; ``how``: as pyarrow's scanners take it;
-        only ``batch_size`` is used."""
+        """Return a scanner of the rows. ``columns``: names, or expressions by name; ``how``: as pyarrow's scanners take
+        it; only ``batch_size`` is used."""
         schema, condition = self._rows.schema, _join_conditions(self._condition, filter)
         if columns is not None and not isinstance(columns, Mapping):
             columns = list(columns)
@@ -59,7 +59,7 @@ class TableDataset(ds.FileSystemDataset):  # type: ignore[misc]
         return Scan(self._rows, used, columns, condition, rows)
 
     def filter(self, expression: ds.Expression) -> TableDataset:
-        """The rows for which the expression is true."""
+        """Return the dataset of the rows for which the expression is true."""
         narrower: TableDataset = super().filter(expression)
         narrower._made_of, narrower._rows = self._made_of, self._rows
         narrower._condition = _join_conditions(self._condition, expression)
@@ -74,8 +74,8 @@ class TableDataset(ds.FileSystemDataset):  # type: ignore[misc]
 
 
 class Scan:
-    """Has what pyarrow's scanners have. It is none, because these read ahead in threads of their own, and a thread that
-    still runs Python ends a process that exits."""
+    """Stand-in for pyarrow's scanners, which read ahead in threads of their own: a thread that still runs Python would
+    end a process that exits."""
 
     def __init__(
         self, rows: Rows, used: Sequence[str], columns: Columns, condition: ds.Expression | None, batch_rows: int
@@ -87,7 +87,7 @@ class Scan:
         self.projected_schema: pa.Schema = self._shown(empty).schema
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
-        """The rows; each call reads them again."""
+        """Yield the rows; each call reads them again."""
         for batch in self._rows.batches(self._used, self._condition):
             yield from self._shown(pa.Table.from_batches([batch])).to_batches(max_chunksize=self._batch_rows)
 
@@ -98,7 +98,7 @@ class Scan:
         return pa.Table.from_batches(self.to_batches(), self.projected_schema)
 
     def head(self, num_rows: int) -> pa.Table:
-        """The first rows. No more is read than they need."""
+        """Return the first rows. No more is read than they need."""
         first, left = [], num_rows
         for batch in self.to_batches() if num_rows > 0 else ():
             first.append(batch.slice(0, left))
@@ -117,7 +117,7 @@ class Scan:
         return self.to_reader().__arrow_c_stream__(requested_schema)
 
     def _shown(self, table: pa.Table) -> pa.Table:
-        """The rows for which the condition is true, as the columns that were requested."""
+        """Return the rows for which the condition is true, as the columns that were requested."""
         if self._condition is None and not isinstance(self._columns, Mapping):
             return table if self._columns is None else table.select(self._columns)
         return ds.dataset(table).to_table(columns=self._columns, filter=self._condition)
@@ -137,8 +137,8 @@ def _join_conditions(first: ds.Expression | None, second: ds.Expression | None) 
 
 
 def _find_used_columns(schema: pa.Schema, columns: Columns, condition: ds.Expression | None) -> list[str]:
-    """The names of the columns that are requested, or that expressions refer to, in the order of the schema. As an
-    expression does not say what it refers to, each column is left out once, to see whether it is missed."""
+    """Return the names of the columns that are requested, or that expressions refer to, in the order of the schema. As
+    an expression does not say what it refers to, each column is left out once, to see whether it is missed."""
     _bind_condition(schema, columns, condition)  # raises what pyarrow says of columns that are not there
     every: list[str] = schema.names
     if columns is None:

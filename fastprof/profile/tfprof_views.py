@@ -24,7 +24,8 @@ _KEPT = 4  # views of captures: there is one a step
 
 
 def choose_options(preset: str | None, options: Mapping[str, Any] | None, given: Mapping[str, Any]) -> ViewOptions:
-    """The options of a request: of tfprof's command line, of a preset or of a dictionary, then those given by name."""
+    """Return the options of a request: of tfprof's command line, of a preset or of a dictionary, then those given by
+    name."""
     if preset is not None and options is not None:
         raise UsageError("preset and options exclude each other")
     if preset is not None:
@@ -37,7 +38,7 @@ def choose_options(preset: str | None, options: Mapping[str, Any] | None, given:
 
 
 def build_views(tables: TableSet, steps: Steps | None, step: int) -> ViewSet:
-    """The views of what the selected hosts ran, in the chosen steps. UsageError: they ran no op, or have no such
+    """Build the views of what the selected hosts ran, in the chosen steps. UsageError: they ran no op, or have no such
     step."""
     from fastprof.analyses import runner
     from fastprof.derive.host import Host
@@ -55,8 +56,8 @@ def build_views(tables: TableSet, steps: Steps | None, step: int) -> ViewSet:
 
 
 class ViewSets:
-    """The views of a session's hosts, and of steps of its captures, which keep what they share. ``tables_of``: those of
-    one host, or of all, with all steps."""
+    """Views of a session's hosts, and of steps of its captures, which share what they can. ``tables_of``: returns the
+    tables of one host, or of all, with all steps."""
 
     def __init__(self, tables: TableSet, tables_of: Callable[[str | None], TableSet], steps: Steps | None) -> None:
         self._tables, self._tables_of, self._steps = tables, tables_of, steps
@@ -64,7 +65,7 @@ class ViewSets:
         self._making = Lock()
 
     def of(self, host: str | None, step: int = -1) -> ViewSet:
-        """The views of a host's profile, or else of its capture."""
+        """Return the views of a host's profile, or else of its capture."""
         from fastprof.derive.tfprof.view_set import list_profiled_hosts, make_view_set
 
         profiles = list_profiled_hosts(self._tables)
@@ -114,7 +115,7 @@ class TfprofView:
         return self.recorded.unknown
 
     def pieces(self) -> Iterator[str]:
-        """The report, byte for byte as tfprof writes it to a file, in pieces; without unknown figures."""
+        """Return the report, byte for byte as tfprof writes it to a file, in pieces; without unknown figures."""
         from fastprof.render.tfprof_text import write_report
 
         options = self.options
@@ -124,18 +125,19 @@ class TfprofView:
 
     @property
     def text(self) -> str:
-        """The report as one text."""
+        """Report as one text."""
         return "".join(self.pieces())
 
     @property
     def complaints(self) -> list[str]:
-        """What tfprof writes to standard error beside the view: gradients of nodes that are absent, ignored options."""
+        """Lines that tfprof writes to standard error beside the view: gradients of absent nodes, ignored options."""
         from fastprof.render.tfprof_answer import list_complaints
 
         return list_complaints(self._views, self.view, self.options).splitlines()
 
     def timeline(self) -> str:
-        """The view as a Chrome trace, as tfprof writes it. Of the graph view, one step: choose it by ``step``."""
+        """Return the view as a Chrome trace, as tfprof writes it. The graph view shows one step: choose it by
+        ``step``."""
         from fastprof.render.tfprof_answer import make_trace
 
         if self.view == "graph" and self.recorded.is_capture:
@@ -143,7 +145,7 @@ class TfprofView:
         return make_trace(self.shown, self.view, self.recorded, self.options)
 
     def to_pprof(self) -> bytes:
-        """The code view as a compressed file of pprof; ``select`` names what its samples count."""
+        """Return the code view as a compressed file of pprof; ``select`` names what its samples count."""
         from fastprof.render.tfprof_answer import compress_stacks
 
         if self.view != "code":
@@ -177,24 +179,24 @@ class TfprofAdvice:
         wanted = CHECKERS if checkers is None else checkers
         self.reports: Mapping[str, list[str]] = list_advice(views, wanted)
         self.complaints: list[str] = list_advice_complaints(views, wanted).splitlines()
-        """What tfprof writes to standard error if something is not recorded."""
+        """Lines that tfprof writes to standard error if something is not recorded."""
 
     @cached_property
     def table(self) -> pa.Table:
-        """One row a report: checker, report."""
+        """Table of reports, one a row: checker, report."""
         from fastprof.render.tfprof_text import make_advice_table
 
         return make_advice_table(self.reports)
 
     def by_line(self) -> pa.Table:
-        """The same with one row a line of a report, for people."""
+        """Return the table with one row a line of a report, for people."""
         from fastprof.render.tfprof_text import make_advice_table
 
         return make_advice_table({name: "\n".join(some).splitlines() for name, some in self.reports.items()})
 
     @cached_property
     def text(self) -> str:
-        """The reports as tfprof prints them."""
+        """Reports as tfprof prints them."""
         from fastprof.render.tfprof_text import format_advice
 
         return format_advice(self.reports)

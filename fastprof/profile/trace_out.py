@@ -1,4 +1,4 @@
-"""The formats of trace files."""
+"""Trace files: their formats, and which of them a file name stands for."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ _PS_IN_MS = 10**9
 
 
 def find_trace_form(path: str) -> str | None:
-    """The format that the suffix of a file names; None: it names none."""
+    """Return the format that the suffix of a file names, or None."""
     return _SUFFIXES.get(Path(path.removesuffix(GZIP)).suffix.lower())
 
 
 def get_clock_offsets(communication: Report) -> Offsets:
-    """What the clocks of hosts that met in collectives differ from those of their references, where it is known."""
+    """Return the known clock offsets of hosts that met in collectives, relative to their references."""
     rows = communication.tables["clocks"].select(["host", "reference", "offset_ps", "at_ps", "drift_ppm"]).to_pylist()
     return {
         row["host"]: Offset(row["reference"], row["offset_ps"], row["at_ps"], row["drift_ppm"] / 1e6)
@@ -55,7 +55,7 @@ def get_clock_offsets(communication: Report) -> Offsets:
 
 
 def describe_alignment(communication: Report, hosts: Sequence[str]) -> str:
-    """Which of the session's hosts have aligned clocks, how exact that is, and why others have not."""
+    """Say which of the session's hosts have aligned clocks, how exact that is, and why others have not."""
     rows = communication.tables["clocks"].to_pylist()
     moved = [row for row in rows if row["offset_ps"] is not None and row["host"] != row["reference"]]
     aligned = {row["host"] for row in moved} | {row["reference"] for row in moved}
@@ -79,11 +79,11 @@ def describe_alignment(communication: Report, hosts: Sequence[str]) -> str:
 
 
 class Trace:
-    """The selected events of a session in one of ``FORMS``. UsageError: no such format, stats or resolution.
+    """Selected events of a session in one of ``FORMS``. UsageError: no such format, stats or resolution.
 
     ``derived``, ``stats``, ``offsets``: as in TraceFile, for chrome and perfetto. ``resolution``, for xprof-streaming:
-    the number of events that fit in a row; 0: all. ``max_text``, for xprof and xprof-streaming: bytes of a text that
-    several events may repeat; 0: no limit.
+    the number of events that fit in a row, 0 for all. ``max_text``, for xprof and xprof-streaming: bytes of a text that
+    several events may repeat, 0 for no limit.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class Trace:
         self._tables, self._form, self._resolution, self._max_text = tables, form, resolution, max_text
 
     def chunks(self, gzip: bool = False) -> Iterator[bytes]:
-        """The bytes of the file; ``gzip``: compressed."""
+        """Return the bytes of the file; ``gzip``: compressed."""
         return _compress_chunks(self._plain()) if gzip else self._plain()
 
     def write(self, out: str | os.PathLike[str], force: bool = False) -> None:
@@ -153,7 +153,8 @@ def _compress_chunks(chunks: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def _get_window_ms(tables: TableSet) -> tuple[float, float]:
-    """The selected time of all hosts, as a request to the streaming viewer: an end of 0 is the end of the capture."""
+    """Return the selected time of all hosts, as a request to the streaming viewer: an end of 0 is the end of the
+    capture."""
     selection: Selection = tables.selection
     hosts = [host for host in tables.session.hosts if selection.hosts is None or host in selection.hosts]
     windows = [window for host in hosts if (window := selection.window(host)) is not None and window[0] < window[1]]

@@ -33,7 +33,7 @@ from fastprof.schema.tables import String, TableSchema
 
 
 def format_amount(value: int) -> str:
-    """1.23k, 1.23m, 1.23b; less than a thousand as it is."""
+    """Format an amount as 1.23k, 1.23m or 1.23b; less than a thousand as it is."""
     return _format_scaled(value, "", (("k", 10**3), ("m", 10**6), ("b", 10**9)))
 
 
@@ -56,12 +56,12 @@ TIMES: Final = ("micros", "accelerator_micros", "cpu_micros")
 
 
 def list_summed_times(select: Sequence[str]) -> list[str]:
-    """The selected times: the sum with its parts, or one of them."""
+    """Return the selected times: the sum with its parts, or one of them."""
     return list(TIMES) if "micros" in select else [name for name in TIMES if name in select]
 
 
 def list_devices(recorded: RecordedGraph, nodes: Ints) -> list[str]:
-    """The canonical devices of nodes, in the order of their bytes, the empty one too."""
+    """Return the canonical devices of nodes, in the order of their bytes, the empty one too."""
     return sorted(set(recorded.devices.take(pa.array(nodes)).to_pylist()), key=str.encode)
 
 
@@ -130,14 +130,14 @@ MISSES_STREAM: Final = (
 
 
 def make_head(view: str, select: Sequence[str]) -> str:
-    """All before the first row: what the view and its columns are, and their titles."""
+    """Return all before the first row: what the view and its columns are, and their titles."""
     meanings = "\n".join(_MEANINGS[name] for name in sorted(set(select)))
     described = _VIEWS["scope" if view == "graph" else view]
     return f"\nDoc:\n{described}\n{meanings}\n\nProfile:\nnode name | {' | '.join(list_titles(view, select))}\n"
 
 
 def list_titles(view: str, select: Sequence[str]) -> list[str]:
-    """The titles of the columns. A sum of times brings its parts."""
+    """Return the titles of the columns. A sum of times brings its parts."""
     names = list(_TITLES)
     spelt = _TITLES
     if view not in _VIEWS_OF_NODES:
@@ -148,7 +148,7 @@ def list_titles(view: str, select: Sequence[str]) -> list[str]:
 
 
 def format_options(options: ViewOptions) -> str:
-    """The options, one a line, as tfprof prints them before a report on standard output."""
+    """Format the options, one a line, as tfprof prints them before a report on standard output."""
     return "".join(f"{'-' + name:<28}{_format_option(options, name)}\n" for name in NAMES)
 
 
@@ -165,7 +165,7 @@ def _format_option(options: ViewOptions, name: str) -> str:
 
 
 def surround_report(options: ViewOptions, report: str) -> str:
-    """A report as it stands on standard output."""
+    """Return a report with its surroundings on standard output."""
     return (
         "\n=========================Options=============================\n"
         f"{format_options(options)}"
@@ -181,7 +181,7 @@ _RUNS: Final = FIGURES.index("run_count")
 
 
 def format_ops(shown: VisibleTree, recorded: RecordedGraph, options: ViewOptions) -> Iterator[str]:
-    """The text of each op. The root, which has the sums of all, has none."""
+    """Yield the text of each op. The root, which has the sums of all, has none."""
     forms: dict[str, Callable[[int], str]] = {name: format_bytes for name in _OP_BYTES if name in options.select}
     forms |= dict.fromkeys(list_summed_times(options.select), format_micros)
     forms |= {"params": lambda value: f"{format_amount(value)} params"} if "params" in options.select else {}
@@ -205,8 +205,8 @@ def format_ops(shown: VisibleTree, recorded: RecordedGraph, options: ViewOptions
 
 
 def _format_shares(shown: VisibleTree, figure: int, place: int, form: Callable[[int], str]) -> str:
-    """The figure, and how much of the root's sum are the sum from this row on and the figure itself. tfprof shows no
-    share of bytes if a row has none itself, and of others if neither it nor those after it have any."""
+    """Format the figure, and how much of the root's sum are the sum from this row on and the figure itself. tfprof
+    shows no share of bytes if a row has none itself, and of others if neither it nor those after it have any."""
     own, total, root = (int(value) for value in (shown.figures[figure, place], *shown.totals[figure, [place, 0]]))
     some = own if FIGURES[figure] in _OP_BYTES else total
     from_here, here = (100.0 * total / root, 100.0 * own / root) if some > 0 else (0.0, 0.0)
@@ -214,7 +214,7 @@ def _format_shares(shown: VisibleTree, figure: int, place: int, form: Callable[[
 
 
 def _format_input_types(recorded: RecordedGraph, nodes: Ints, options: ViewOptions) -> str:
-    """The different shapes of inputs with runs, nodes and time, the most runs first."""
+    """Format the different shapes of inputs with runs, nodes and time, the most runs first."""
     figures = recorded.figures(options.step)
     runs, micros = figures[_RUNS][nodes].tolist(), figures[FIGURES.index("micros")][nodes].tolist()
     sums: dict[str, list[int]] = {}
@@ -241,7 +241,7 @@ def _format_shape(shape: dict[str, Any]) -> str:
 
 
 def _rank_counts(counts: list[int]) -> list[int]:
-    """Places by falling counts; ties as the C++ library that tfprof uses leaves them."""
+    """Return the places by falling counts; ties as the C++ library that tfprof uses leaves them."""
     places = np.arange(len(counts), dtype=np.int32)
     rank_order(np.array(counts, np.int64), places)
     return places.tolist()
@@ -257,7 +257,7 @@ _FORMS: Final[dict[str, tuple[Callable[[int], str], str]]] = {
 
 
 def write_report(shown: VisibleTree, view: str, recorded: RecordedGraph, options: ViewOptions) -> Iterator[str]:
-    """The text, in pieces, as the output to a file has it."""
+    """Yield the text, in pieces, as the output to a file has it."""
     yield make_head(view, options.select)
     if view == "op":
         yield from format_ops(shown, recorded, options)
@@ -280,7 +280,7 @@ class _TreeLines:
         self._size = len(shown.row[rows])
 
     def text(self) -> pa.Array:
-        """Each line with its end."""
+        """Return each line with its end."""
         depth = self._shown.forest.depth[self._rows]
         indents = _spell_numbers(depth, lambda steps: "  " * steps)
         parts = list(self._of_nodes() if self._shown.node is not None else self._of_code())
@@ -330,7 +330,7 @@ class _TreeLines:
                 yield _add_comma(pa.array([f"{name} N/A in code view"] * self._size))
 
     def _pairs(self, name: str, form: Callable[[int], str] | None = None) -> pa.Array:
-        """``self/total unit``; ``--`` for self where it is not accounted."""
+        """Return ``self/total unit`` of each row; ``--`` for self where it is not accounted."""
         spell, unit = (form, "") if form is not None else _FORMS[name]
         assert spell is not None
         place = FIGURES.index(name)
@@ -340,7 +340,7 @@ class _TreeLines:
 
 
 def _spell_numbers(values: Ints, spell: Callable[[int], str]) -> pa.Array:
-    """The texts of numbers, each different one spelt once."""
+    """Return the texts of numbers, each different one formatted once."""
     encoded = pa.array(values).dictionary_encode()
     spelt = pa.array([spell(value) for value in encoded.dictionary.to_pylist()], pa.string())
     return spelt.take(encoded.indices)
@@ -355,25 +355,25 @@ def _hide_empty(parts: pa.Array) -> pa.Array:
 
 
 def _take_nodes(values: pa.Array, node: Ints, other: str) -> pa.Array:
-    """The value of each node; ``other`` for -1."""
+    """Return the value of each node; ``other`` for -1."""
     return pc.fill_null(values.take(pa.array(node, mask=node < 0)), other)
 
 
 def _join_lists(column: pa.ChunkedArray, node: Ints, between: str) -> pa.Array:
-    """Lists of numbers as text, such as ``3x3``; empty for null and for -1."""
+    """Join lists of numbers to text, such as ``3x3``; empty for null and for -1."""
     lists = get_plain(column).take(pa.array(node, mask=node < 0))
     words = pa.ListArray.from_arrays(*_change_lists(lists, lambda values: values.cast(pa.string())))
     return pc.binary_join(words, between)
 
 
 def _change_lists(lists: pa.Array, change: Callable[[pa.Array], pa.Array]) -> tuple[pa.Array, pa.Array]:
-    """Offsets and changed values of lists, null as empty."""
+    """Return offsets and changed values of lists, null as empty."""
     lengths = get_numbers(pc.fill_null(pc.list_value_length(lists), 0))
     return pa.array(np.r_[0, np.cumsum(lengths)].astype(np.int32)), change(pc.list_flatten(lists))
 
 
 def _join_types(nodes: RecordedGraph, node: Ints, other: str) -> pa.Array:
-    """The types of each node, without the empty one, in the order of their bytes."""
+    """Join the types of each node, without the empty one, in the order of their bytes."""
     lists = get_plain(nodes.nodes["types"]).take(pa.array(node, mask=node < 0))
     spelt = pc.binary_join(pa.ListArray.from_arrays(*_change_lists(lists, get_texts)), "|")
     if pc.any(pc.starts_with(spelt, "|")).as_py():
@@ -382,7 +382,7 @@ def _join_types(nodes: RecordedGraph, node: Ints, other: str) -> pa.Array:
 
 
 def _join_input_shapes(nodes: RecordedGraph, node: Ints) -> pa.Array:
-    """``0:32x64|1:unknown`` of each node."""
+    """Return ``0:32x64|1:unknown`` of each node."""
     different, which = number_values(node)
     lists = nodes.input_shapes.take(pa.array(different, mask=different < 0))
     each = pc.list_flatten(lists)
@@ -395,7 +395,7 @@ def _join_input_shapes(nodes: RecordedGraph, node: Ints) -> pa.Array:
 
 
 def _join_groups(shown: VisibleTree, rows: slice, recorded: RecordedGraph) -> tuple[pa.Array, pa.Array]:
-    """The devices, with a comma before if there are nodes, and the types of all nodes of each row."""
+    """Return the devices, with a comma before if there are nodes, and the types of all nodes of each row."""
     devices, types = [], []
     for place in range(*rows.indices(len(shown.row))):
         nodes = shown.members(place)
@@ -407,7 +407,7 @@ def _join_groups(shown: VisibleTree, rows: slice, recorded: RecordedGraph) -> tu
 def write_view_json(
     view: str, options: ViewOptions, unknown: Mapping[str, str], table: pa.Table, nodes: pa.Table
 ) -> Iterator[bytes]:
-    """The document, ended by a newline. ``unknown``: figures that are not recorded, and why."""
+    """Return the chunks of the document, ended by a newline. ``unknown``: figures that are not recorded, and why."""
     written = {name: _list_tuple(value) for name, value in dataclasses.asdict(options).items()}
     described = {"view": view, "options": written, "unknown": dict(unknown)}
     return as_json.write_sections(described, {"tfprof_view": table, "tfprof_view_nodes": nodes})
@@ -439,7 +439,7 @@ _NO_CODE: Final = "Missing op_log (code traces) for ExpensiveOperationChecker\n"
 
 
 def list_advice(views: ViewSet, checkers: Iterable[str] = CHECKERS) -> Mapping[str, list[str]]:
-    """The reports of each checker, in the order of CHECKERS. tfprof's job checker has none and is not listed."""
+    """Return the reports of each checker, in the order of CHECKERS. tfprof's job checker has none and is not listed."""
     wanted = set(checkers)
     makers = {"AcceleratorUtilizationChecker": _check_use, "OperationChecker": _check_ops,
               "ExpensiveOperationChecker": _check_costs}  # fmt: skip
@@ -447,7 +447,7 @@ def list_advice(views: ViewSet, checkers: Iterable[str] = CHECKERS) -> Mapping[s
 
 
 def list_advice_complaints(views: ViewSet, checkers: Iterable[str] = CHECKERS) -> str:
-    """What tfprof writes to standard error if something is not recorded."""
+    """Return what tfprof writes to standard error if something is not recorded."""
     if "ExpensiveOperationChecker" not in set(checkers):
         return ""
     no_steps = "" if views.recorded.steps else _NO_STEPS
@@ -455,18 +455,18 @@ def list_advice_complaints(views: ViewSet, checkers: Iterable[str] = CHECKERS) -
 
 
 def explain_unmatched(views: ViewSet) -> str:
-    """What tfprof says of gradients of nodes that it does not know."""
+    """Return what tfprof says of gradients of nodes that it does not know."""
     count = views.lines.unmatched_gradients
     return f"{count} gradient nodes not accounted\n" if count else ""
 
 
 def format_advice(reports: Mapping[str, list[str]]) -> str:
-    """The reports as tfprof prints them."""
+    """Format the reports as tfprof prints them."""
     return "".join(f"\n{name}:\n" + "".join(f"{report}\n" for report in some) for name, some in reports.items())
 
 
 def make_advice_table(reports: Mapping[str, list[str]]) -> pa.Table:
-    """One row a report."""
+    """Return the table of reports, one a row."""
     return ADVICE.of([(name, report) for name, some in reports.items() for report in some])
 
 

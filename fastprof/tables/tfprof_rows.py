@@ -21,7 +21,7 @@ from fastprof.tables.tfprof_tables import EXECUTIONS, MEMORY, NODES, PROFILES, T
 
 
 def make_tfprof_table(schema: TableSchema, parts: Iterable[tuple[str, ProfileColumns, str]]) -> pa.Table:
-    """``parts``: of each profile the host, its columns and its file. CaptureError: one is damaged."""
+    """Make a table of tfprof. ``parts``: host, columns and file of each profile. CaptureError: one is damaged."""
     rows = _ROWS[schema.name]
     tables = []
     for host, profile, path in parts:
@@ -51,7 +51,7 @@ class LazyColumns:
         return _ROWS[self._schema.name](*self._how)
 
     def __getitem__(self, name: str) -> pa.Array:
-        """``run_times``: of the column ``runs`` what is quickly read. CaptureError: it is damaged."""
+        """Return a column, or ``run_times``, the part of ``runs`` that is quickly read. CaptureError: it is damaged."""
         if name not in self._made:
             try:
                 is_column = name in self._schema.names()
@@ -62,7 +62,7 @@ class LazyColumns:
 
 
 def _narrow_column(column: pa.ChunkedArray) -> pa.Array:
-    """One array; indices of texts are as narrow as can be."""
+    """Return one array; indices of strings are as narrow as can be."""
     array = column.chunk(0) if column.num_chunks else pa.array([], column.type)
     if not pa.types.is_dictionary(array.type):
         return array
@@ -110,7 +110,7 @@ class _NodeRows(_Rows):
         return len(self._profile)
 
     def _listed(self, owner: Int64s, values: pa.Array) -> pa.Array:
-        """For each node the values that it owns; ``owner`` ascends."""
+        """Return the values that each node owns; ``owner`` ascends."""
         return _make_lists(find_ends(owner, len(self)), values)
 
     @property
@@ -185,7 +185,7 @@ class _NodeRows(_Rows):
 
     @property
     def attrs(self) -> pa.Array:
-        """Equal values are read once."""
+        """Attributes with their values; equal values are read once."""
         owner, names, number, at, content = self._profile.attrs
         view, known = memoryview(content), ValueTexts()
         places = zip(at.offset.tolist(), at.length.tolist(), strict=True)
@@ -210,7 +210,7 @@ class _NodeRows(_Rows):
 
     @property
     def run_times(self) -> pa.Array:
-        """Of ``runs``, what is quickly read."""
+        """Part of ``runs`` that is quickly read."""
         return self._listed(self._profile.runs[0], _make_struct(**self._run_times))
 
     @property

@@ -50,14 +50,14 @@ _RUNS: Final = pa.list_(pa.struct([("step", pa.int64()), ("run_count", pa.int64(
 
 
 class CapturedGraph(RecordedGraph):
-    """The nodes of a capture, or of its events of one step."""
+    """Nodes of a capture, or of its events of one step."""
 
     rows = (*FIGURES, *BEYOND)
     is_capture = True
     unknown = _UNKNOWN
 
     def __init__(self, nodes: Nodes, step: int, *, of_torch: bool = False) -> None:
-        """``of_torch``: of traces of PyTorch. CaptureError: figures do not add up in 64 bits."""
+        """``of_torch``: the capture has traces of PyTorch. CaptureError: figures do not add up in 64 bits."""
         named = sorted(zip(name_nodes(nodes), nodes, nodes.values(), strict=True), key=lambda entry: entry[0].encode())
         self._nodes = [node for _, _, node in named]
         empty: dict[str, Any] = {}
@@ -82,7 +82,7 @@ class CapturedGraph(RecordedGraph):
         return owner, pa.array([device for some in devices for device in some], pa.string())
 
     def in_ticks(self, options: ViewOptions) -> ViewOptions:
-        """The options with times in picoseconds. UsageError: they need what captures do not have."""
+        """Return the options with times in picoseconds. UsageError: they need what captures do not have."""
         for name, reason in self.unknown.items():
             for option, is_set in ((f"min_{name}", getattr(options, f"min_{name}", 0) > 0),
                                    (f"order_by {name}", options.order_by == name)):  # fmt: skip
@@ -94,7 +94,7 @@ class CapturedGraph(RecordedGraph):
         )
 
     def in_micros(self, shown: VisibleTree) -> VisibleTree:
-        """A view with the rows of FIGURES, and beside it what is beyond."""
+        """Return a view with the rows of FIGURES, and the exact figures in ``beyond``."""
         size = int(shown.row.max(initial=0)) + 2
         own, totals = np.zeros((2, _TIMES + len(BEYOND), size), np.int64)
         for by_row, figures in ((own, shown.figures), (totals, shown.totals)):
@@ -133,7 +133,7 @@ def _list_figures(nodes: list[OpNode]) -> Ints:
 
 
 def _make_columns(named: Iterable[tuple[str, NodeKey, OpNode]]) -> dict[str, Any]:
-    """The columns of tfprof_nodes that views read."""
+    """Return the columns of tfprof_nodes that views read."""
     every = list(named)
     nodes = [node for _, _, node in every]
     name_of = {key: name for name, key, _ in every}

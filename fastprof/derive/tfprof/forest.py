@@ -41,7 +41,7 @@ Flags: TypeAlias = npt.NDArray[np.bool_]
 
 
 class NodeForest:
-    """A tree by the depths of its rows in preorder; row 0 is the root, at depth 0."""
+    """Tree by the depths of its rows in preorder; row 0 is the root, at depth 0."""
 
     def __init__(self, depth: Ints) -> None:
         self.depth = depth
@@ -51,7 +51,7 @@ class NodeForest:
 
     @cached_property
     def parent(self) -> Ints:
-        """Row of the parent: the last earlier row that is one less deep; of the root -1."""
+        """Row of the parent: the last earlier row that is one less deep; -1 for the root."""
         size = len(self.depth)
         keys = np.sort(self.depth * size + np.arange(size))  # by depth, then row
         above = (self.depth - 1) * size
@@ -62,7 +62,7 @@ class NodeForest:
 
     @cached_property
     def end(self) -> Ints:
-        """The row after a node's subtree: its next sibling, else the end of its parent."""
+        """Row after a node's subtree: its next sibling, else the end of its parent."""
         size = len(self.depth)
         by_parent = np.argsort(self.parent, kind="stable")
         end = np.full(size, -1, np.int64)
@@ -79,28 +79,28 @@ class NodeForest:
         return end
 
     def below(self, values: Ints) -> Ints:
-        """Sums of ``values`` over each node's subtree, itself included; rows are the last axis."""
+        """Sum ``values`` over each node's subtree, itself included; rows are the last axis."""
         sums = np.zeros((*values.shape[:-1], len(self) + 1), values.dtype)
         np.cumsum(values, axis=-1, out=sums[..., 1:])
         return sums[..., self.end] - sums[..., :-1]
 
     def above(self, values: Ints) -> Ints:
-        """Sums of ``values`` over each node and its ancestors."""
+        """Sum ``values`` over each node and its ancestors."""
         steps = np.zeros(len(self) + 1, np.int64)
         steps[:-1] = values
         np.subtract.at(steps, self.end, values)
         return np.cumsum(steps)[:-1]
 
     def under(self, marked: Flags) -> Flags:
-        """Which nodes have a marked ancestor, other than themselves."""
+        """Return whether each node has a marked ancestor other than itself."""
         return self.above(marked.astype(np.int64)) - marked > 0
 
     def only(self, kept: Flags) -> NodeForest:
-        """The tree of the kept rows, each below its nearest kept ancestor. The root must be kept."""
+        """Return the tree of the chosen rows, each below its nearest chosen ancestor. The root must be chosen."""
         return NodeForest(self.above(kept.astype(np.int64))[kept] - 1)
 
     def sorted(self, key: Ints) -> Ints:
-        """The rows in preorder again, with siblings in the order of ``key``; ties keep theirs."""
+        """Return the rows in preorder again, with siblings in the order of ``key``; ties keep theirs."""
         order = _sort_groups(self.parent, key)
         sizes = (self.end - np.arange(len(self)))[order]
         before = np.cumsum(sizes) - sizes
@@ -115,7 +115,8 @@ class NodeForest:
 
 
 def _sort_groups(group: Ints, key: Ints) -> Ints:
-    """Rows by group, then key, then row. If all three fit, one number a row is sorted, which is much faster."""
+    """Return the rows by group, then key, then row. If all three fit, one number a row is sorted, which is much
+    faster."""
     size, least, most = len(group), int(key.min()), int(key.max())
     bits = (size.bit_length(), (most - least).bit_length())
     if 2 * bits[0] + bits[1] > _BITS:
@@ -129,8 +130,8 @@ _BITS = 62
 
 
 def sort_preorder(parent: Ints) -> Ints:
-    """The rows of a tree in preorder, siblings in the order of rows; ``parent`` of row 0 is -1, others come later than
-    their parents. Depth costs a pass each."""
+    """Return the rows of a tree in preorder, siblings in the order of rows. ``parent``: -1 for row 0; other rows come
+    later than their parents. Depth costs a pass each."""
     size = len(parent)
     depth = measure_depths(parent)
     by_depth = np.argsort(depth, kind="stable")
@@ -153,7 +154,7 @@ def sort_preorder(parent: Ints) -> Ints:
 
 
 def measure_depths(parent: Ints) -> Ints:
-    """Depth of each row, whose parents come before it."""
+    """Return the depth of each row; parents come before their rows."""
     depth = np.zeros(len(parent), np.int64)
     depth[1:] = 1
     jump = parent.copy()
@@ -170,8 +171,8 @@ EVERYTHING = (".*",)
 
 
 def match_any(texts: pa.Array, regexes: Sequence[str]) -> Flags:
-    """Which texts any of ``regexes`` matches entirely. ``.*`` does not match the end of a line. UsageError: one is not
-    a regular expression."""
+    """Return whether any of ``regexes`` matches each text entirely. ``.*`` does not match the end of a line.
+    UsageError: one is not a regular expression."""
     matches = np.zeros(len(texts), np.bool_)
     for regex in regexes:
         matches |= match_one(texts, regex)
@@ -179,7 +180,7 @@ def match_any(texts: pa.Array, regexes: Sequence[str]) -> Flags:
 
 
 def match_one(texts: pa.Array, regex: str) -> Flags:
-    """Which texts one regular expression matches entirely."""
+    """Return whether a regular expression matches each text entirely. UsageError: it is not one."""
     _check_regex(regex)
     matches = pc.match_substring_regex(texts, rf"\A(?:{regex}{_close_quote(regex)})\z")
     return np.asarray(matches.to_numpy(zero_copy_only=False), np.bool_)
@@ -194,7 +195,7 @@ def _check_regex(regex: str) -> None:
 
 
 def _close_quote(regex: str) -> str:
-    r"""``\E`` if a quote ``\Q…`` reaches the end."""
+    r"""Return ``\E`` if a quote ``\Q…`` reaches the end."""
     place, quoted = 0, False
     while 0 <= place < len(regex):
         if quoted:
@@ -231,11 +232,11 @@ class NameScopes:
         is_node = level == parts[owner]
         self.forest = NodeForest(np.r_[0, level])
         self.node = np.r_[-1, np.where(is_node, owner, -1)]
-        """The node of each row; -1: a scope without a node, or the root."""
+        """Node of each row; -1 for a scope without a node, and the root."""
         self._owner, self._level = np.r_[-1, owner], np.r_[0, level]
 
     def names(self, rows: Ints) -> pa.Array:
-        """The names of these rows. UsageError: those of scopes are too long."""
+        """Return the names of these rows. UsageError: those of scopes are too long."""
         nodes = self.node[rows]
         scopes = rows[nodes < 0]
         parts = [self._names.take(pa.array(nodes[nodes >= 0])), self._scope_names(scopes)]
@@ -256,7 +257,7 @@ class NameScopes:
 
 
 def get_text_buffers(texts: pa.Array) -> tuple[Ints, np.typing.NDArray[np.uint8]]:
-    """Where each text begins, with the end of the last one, and the bytes of all; the first begins at 0."""
+    """Return where each text begins, with the end of the last one, and the bytes of all; the first begins at 0."""
     offsets = np.frombuffer(texts.buffers()[1] or b"\0" * 4, np.int32)[texts.offset : texts.offset + len(texts) + 1]
     offsets = offsets.astype(np.int64)
     data = np.frombuffer(texts.buffers()[2] or b"", np.uint8)[offsets[0] : offsets[-1]]
@@ -264,7 +265,7 @@ def get_text_buffers(texts: pa.Array) -> tuple[Ints, np.typing.NDArray[np.uint8]
 
 
 def slice_texts(data: np.typing.NDArray[np.uint8], begins: Ints, lengths: Ints) -> pa.Array:
-    """Texts that are stretches of ``data``."""
+    """Return texts that are slices of ``data``."""
     offsets = np.r_[0, np.cumsum(lengths)]
     taken = data[np.arange(offsets[-1]) + np.repeat(begins - offsets[:-1], lengths)]
     buffers = [None, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(taken)]
@@ -272,7 +273,7 @@ def slice_texts(data: np.typing.NDArray[np.uint8], begins: Ints, lengths: Ints) 
 
 
 def _sort_names(offsets: Ints, data: np.typing.NDArray[np.uint8]) -> Ints:
-    """The names in the order of their bytes, with the slash before all others."""
+    """Return the names in the order of their bytes, with the slash before all others."""
     ranks = np.arange(256, dtype=np.uint8)
     ranks[:_SLASH] += 1
     ranks[_SLASH] = 0
@@ -282,8 +283,8 @@ def _sort_names(offsets: Ints, data: np.typing.NDArray[np.uint8]) -> Ints:
 
 
 def _count_shared_bytes(begin: Ints, length: Ints, data: np.typing.NDArray[np.uint8]) -> Ints:
-    """How many bytes each text begins with that the text before begins with, too. Eight at a time are compared, as one
-    number: the lowest byte that differs is the first."""
+    """Count the bytes that each text begins with like the text before. Eight at a time are compared, as one number: the
+    lowest byte that differs is the first."""
     padded = np.r_[data, np.zeros(8, np.uint8)]
     eights = np.ndarray(len(data) + 1, np.dtype("<u8"), padded, strides=(1,))
     shared, most = np.zeros(len(begin), np.int64), np.zeros(len(begin), np.int64)
@@ -308,7 +309,7 @@ _FIRST_BITS: Final = np.uint64(1) << np.arange(0, 64, 8, dtype=np.uint64)
 
 
 def _count_shared_parts(offsets: Ints, data: np.typing.NDArray[np.uint8], slashes: Ints, order: Ints) -> Ints:
-    """How many parts of each name, in ``order``, are those of the name before."""
+    """Count the parts that each name, in ``order``, shares with the name before."""
     begin, length = offsets[order], np.diff(offsets)[order]
     shared = _count_shared_bytes(begin, length, data)
     first = np.searchsorted(slashes, begin)

@@ -38,7 +38,7 @@ class ViewOptions:
     min_float_ops: int = 0
     min_occurrence: int = 0
     step: int = -1
-    """Number of a step; -1: averages over the steps in which a node ran."""
+    """Number of a step, or -1 for averages over the steps in which a node ran."""
     order_by: str = "name"
     account_type_regexes: tuple[str, ...] = (".*",)
     start_name_regexes: tuple[str, ...] = (".*",)
@@ -48,10 +48,11 @@ class ViewOptions:
     account_displayed_op_only: bool = False
     select: tuple[str, ...] = ("micros",)
     output: str = "stdout"
-    """A form, and where it goes: ``stdout``, ``file:outfile=PATH``."""
+    """Form, and where it goes: ``stdout``, ``file:outfile=PATH``."""
 
     def replaced(self, **given: Any) -> ViewOptions:
-        """These options with others in their place. UsageError: no such option, or a value that it cannot have."""
+        """Return these options with others in their place. UsageError: no such option, or a value that it cannot
+        have."""
         return dataclasses.replace(self, **{name: _check_value(name, value) for name, value in given.items()})
 
 
@@ -71,7 +72,7 @@ _HELP: Final = {
 
 
 def get_help(name: str) -> str:
-    """What an option does, in a few words."""
+    """Return what an option does, in a few words."""
     return _HELP.get(name) or f"hide rows whose {name.removeprefix('min_')} are less"
 
 
@@ -81,11 +82,12 @@ _CHOICES: Final = {"order_by": ORDERS, "select": SELECTABLE}
 BUILT: Final = ViewOptions(
     account_type_regexes=(), start_name_regexes=(), show_name_regexes=(), select=(), output="stdout"
 )
-"""The defaults of the Python interface, to which a dictionary of options adds."""
+"""Defaults of the Python interface, to which a dictionary of options adds."""
 
 
 def read_options(given: Mapping[str, Any]) -> ViewOptions:
-    """Options from a dictionary as the Python interface takes it; what it lacks has that interface's defaults."""
+    """Return the options of a dictionary as the Python interface takes it; what it lacks has that interface's
+    defaults."""
     return BUILT.replaced(**given)
 
 
@@ -153,4 +155,4 @@ PRESETS: Final[Mapping[str, Mapping[str, Any]]] = {
         "select": ("micros", "bytes"),
     },
 }
-"""The option sets that the Python interface offers ready-made."""
+"""Option sets that the Python interface offers ready-made."""

@@ -21,20 +21,20 @@ FIGURES: Final = (
     *("micros", "accelerator_micros", "cpu_micros", "bytes", "peak_bytes", "residual_bytes", "output_bytes"),
     *("params", "float_ops", "run_count", "definition_count"),
 )
-"""What is summed, in the order of the rows of an array of figures."""
+"""Figures that are summed, in the order of the rows of an array of figures."""
 
 BEYOND: Final = ("accessed_bytes", "float_ops_known", "accessed_bytes_known")
-"""What is summed of captures beside that; the last two count nodes with a known figure."""
+"""Figures that are summed of captures only; the last two count nodes with a known figure."""
 _NO_VALUES: Final = "tfprof does not show values of tensors; those of variables are in checkpoints"
 DEFINED: Final = FIGURES.index("definition_count")
 _MEMORY: Final = ("requested_bytes", "peak_bytes", "residual_bytes", "output_bytes")
 _AVERAGE: Final = -1
 _KEPT_STEPS: Final = 4
-"""Steps whose figures are kept: those of 200,000 nodes are 18 MB."""
+"""Steps whose figures stay in memory: those of 200,000 nodes are 18 MB."""
 
 
 class Columns(Protocol):
-    """A table, or the columns of one that are made when they are used."""
+    """Table, or the columns of one that are made when they are used."""
 
     def __getitem__(self, name: str) -> Any: ...
 
@@ -43,13 +43,13 @@ class RecordedGraph:
     """Nodes of one host, from its rows of the tables tfprof_profiles, tfprof_nodes, …_executions and …_memory."""
 
     rows: tuple[str, ...] = FIGURES
-    """What is summed."""
+    """Figures that are summed."""
     is_capture = False
     unknown: Mapping[str, str] = {"tensor_value": _NO_VALUES}  # it is not written
     """Figures that are not recorded, and why."""
     without_code = "the profile has no traces of code, which the view code shows"
     without_graph: str | None = None
-    """Why a view of a graph cannot be made; None: it can."""
+    """Why a view of a graph cannot be made, or None if it can."""
 
     def __init__(self, profile: Mapping[str, object], nodes: Columns, executions: Columns, memory: Columns) -> None:
         steps = profile["steps"]
@@ -74,12 +74,12 @@ class RecordedGraph:
 
     @cached_property
     def devices(self) -> pa.Array:
-        """The canonical devices; empty: none."""
+        """Canonical device of each node, or an empty text."""
         return pc.fill_null(get_texts(self.nodes["canonical_device"]), "")
 
     @cached_property
     def input_shapes(self) -> pa.Array:
-        """Of each node, inputs by slot with the shape of the output that they take; empty: unknown."""
+        """Inputs of each node by slot, with the shape of the output that they take; empty if it is unknown."""
         inputs = get_plain(self.nodes["inputs"])
         each = pc.list_flatten(inputs)
         outputs = get_plain(self.nodes["output_shapes"])
@@ -98,7 +98,7 @@ class RecordedGraph:
 
     @cached_property
     def links(self) -> tuple[Ints, Ints]:
-        """What takes outputs: for each node where its producers begin, with their end; and the producers of all."""
+        """Producers of each node's inputs: where those of each node begin, with the end, and all producers."""
         inputs = get_plain(self.nodes["inputs"])
         consumer = get_numbers(pc.list_parent_indices(inputs))
         producer = self.rows_of(pc.list_flatten(inputs).field("node"))
@@ -106,14 +106,14 @@ class RecordedGraph:
         return find_group_bounds(consumer[known], len(self)), producer[known]
 
     def input_rows(self, node: int) -> list[int]:
-        """The nodes whose outputs a node takes, by number of the input."""
+        """Return the nodes whose outputs a node takes, by number of the input."""
         begins, producers = self.links
         rows: list[int] = producers[begins[node] : begins[node + 1]].tolist()
         return rows
 
     @cached_property
     def run_steps(self) -> tuple[Ints, Ints, Ints]:
-        """For each record of a run: the node, the step, and how often it ran."""
+        """Node, step and run count of each record of a run."""
         runs = get_plain(self.nodes["run_times"])
         each = pc.list_flatten(runs)
         rows = get_numbers(pc.list_parent_indices(runs))
@@ -128,7 +128,7 @@ class RecordedGraph:
         return self.rows_of(self.memory["name"])
 
     def rows_of(self, names: pa.ChunkedArray | pa.Array) -> Ints:
-        """The nodes of these names; -1: there is none."""
+        """Return the node of each name, or -1."""
         array = get_plain(names)
         if not pa.types.is_dictionary(array.type):
             return self._places(array)
@@ -143,7 +143,7 @@ class RecordedGraph:
     # ---- accounting
 
     def times_accounted(self, regexes: Sequence[str]) -> Ints:
-        """How many of ``regexes`` match a type of each node."""
+        """Count the ``regexes`` that match a type of each node."""
         if tuple(regexes) == EVERYTHING:
             return np.ones(len(self), np.int64)
         types = get_plain(self.nodes["types"])
@@ -158,8 +158,8 @@ class RecordedGraph:
     # ---- figures
 
     def figures(self, step: int) -> Ints:
-        """The figures of each node: rows are FIGURES. ``step``: its number; -1: averages, rounded down, over the steps
-        in which a node ran."""
+        """Return the figures of each node: rows are FIGURES. ``step``: a number, or -1 for averages, rounded down, over
+        the steps in which a node ran."""
         figures = self._figures.get(step)
         if figures is None:
             for old in list(self._figures)[: 1 - _KEPT_STEPS]:
@@ -168,11 +168,11 @@ class RecordedGraph:
         return figures
 
     def ticks(self, step: int) -> Ints:
-        """The same as views sum them: rows are ``rows``."""
+        """Return the figures of each node as views sum them: rows are ``rows``."""
         return self.figures(step)
 
     def devices_of(self, nodes: Ints) -> tuple[Ints, pa.Array]:
-        """The devices of some nodes: whose each is, by place, and its name."""
+        """Return the devices of some nodes, each with the place of its node."""
         devices = self.devices.take(pa.array(nodes))
         known = np.asarray(pc.not_equal(devices, ""), np.bool_) if len(nodes) else np.zeros(0, np.bool_)
         return np.flatnonzero(known), devices.filter(pa.array(known))
@@ -211,7 +211,7 @@ def _is_of_step(steps: Ints, step: int) -> np.typing.NDArray[np.bool_]:
 
 
 def get_plain(column: pa.ChunkedArray | pa.Array) -> pa.Array:
-    """One array."""
+    """Return the column as one array."""
     if isinstance(column, pa.ChunkedArray):
         column = (
             column.chunk(0)
@@ -224,13 +224,13 @@ def get_plain(column: pa.ChunkedArray | pa.Array) -> pa.Array:
 
 
 def get_texts(column: pa.ChunkedArray | pa.Array) -> pa.Array:
-    """Texts without a dictionary."""
+    """Return the strings without a dictionary."""
     array = get_plain(column)
     return array.cast(pa.string()) if pa.types.is_dictionary(array.type) else array
 
 
 def get_coded(column: pa.ChunkedArray | pa.Array) -> pa.DictionaryArray:
-    """Texts as codes of distinct words; a word is null if a text is."""
+    """Return the strings as codes of distinct words; a word is null if a string is."""
     array = get_plain(column)
     if not pa.types.is_dictionary(array.type):
         return array.dictionary_encode("encode")
@@ -252,26 +252,26 @@ _CANONICAL: Final = compile_late(r".*/(device:gpu|gpu|device:cpu|cpu):\d+", re.A
 
 
 def is_canonical(device: str) -> bool:
-    """Whether a device is one of those on which graphs place nodes: not a stream of it."""
+    """Return whether graphs place nodes on the device: it is not a stream of one."""
     return _CANONICAL.fullmatch(device) is not None
 
 
 class NodeRun(NamedTuple):
-    """An execution, in microseconds."""
+    """Execution of a node, in microseconds."""
 
     start: int
     duration: int
 
 
 class StepRuns:
-    """The nodes that ran in a step and whose times are known."""
+    """Nodes that ran in a step and whose times are known."""
 
     def __init__(self, recorded: RecordedGraph, step: int) -> None:
         self._recorded, self._step = recorded, step
 
     @cached_property
     def timed(self) -> dict[int, list[tuple[int, int]]]:
-        """The nodes with a start and an end, and their allocations: time and bytes."""
+        """Allocations, time and bytes, of each node with a start and an end."""
         runs = get_plain(self._recorded.nodes["runs"])
         each = pc.list_flatten(runs)
         rows, steps = get_numbers(pc.list_parent_indices(runs)), get_numbers(each.field("step"))
@@ -294,7 +294,7 @@ class StepRuns:
 
     @cached_property
     def on_cpu(self) -> dict[int, dict[str, list[NodeRun]]]:
-        """Those that are not of accelerators."""
+        """Executions on the host of each node by device."""
         return self._spans(of_cpu_only=True)
 
     def _spans(self, *, of_cpu_only: bool) -> dict[int, dict[str, list[NodeRun]]]:
@@ -315,7 +315,7 @@ class StepRuns:
 
     @cached_property
     def in_use(self) -> dict[int, list[tuple[int, int]]]:
-        """What each node's allocator had given out, by time."""
+        """Bytes that each node's allocator had given out, by time."""
         every = self._recorded.memory
         places = np.flatnonzero(get_numbers(every["step"]) == self._step)
         rows = self._recorded.rows_of(every["name"])[places].tolist()

@@ -44,13 +44,13 @@ class ViewSet:
         return self._of(CodeLines)
 
     def prepare(self) -> None:
-        """Makes ahead what views share. CaptureError: the profile is damaged."""
+        """Make ahead what views share. CaptureError: the profile is damaged."""
         self.recorded.figures(-1)
         for kind in self._making:
             self._of(kind)
 
     def _of(self, kind: Callable[[RecordedGraph], T]) -> T:
-        """What views share of this kind, made once, whichever thread needs it first."""
+        """Return what views share of this kind, made once, whichever thread needs it first."""
         with self._making[kind]:
             if kind not in self._made:
                 self._made[kind] = kind(self.recorded)
@@ -58,7 +58,7 @@ class ViewSet:
         return made
 
     def shown(self, view: str, options: ViewOptions) -> VisibleTree:
-        """A view under options. UsageError: an unknown view or step, or no code is recorded."""
+        """Return a view under options. UsageError: an unknown view or step, or no code is recorded."""
         check_view(view)
         if not self.has_step(options.step):
             steps = ", ".join(map(str, self.recorded.steps)) or "none"
@@ -92,13 +92,13 @@ def _build_scopes(recorded: RecordedGraph) -> NameScopes:
 
 
 def list_profiled_hosts(tables: TableSet) -> list[str]:
-    """The hosts of a session that have a profile of tfprof."""
+    """List the hosts of a session that have a profile of tfprof."""
     hosts: list[str] = get_texts(tables["tfprof_profiles"]["host"]).to_pylist()
     return hosts
 
 
 def make_view_set(tables: TableSet, host: str | None = None) -> ViewSet:
-    """The views of a host's profile, from the tables of a session. UsageError: none of this host, or several."""
+    """Make the views of a host's profile, from the tables of a session. UsageError: none of this host, or several."""
     hosts = list_profiled_hosts(tables)
     if not hosts:
         raise UsageError("the session has no profile of tfprof, and no graph")
@@ -115,7 +115,7 @@ def make_view_set(tables: TableSet, host: str | None = None) -> ViewSet:
 
 
 def read_views(capture: Capture) -> ViewSet | None:
-    """The views of the profile that a capture carries; None: it carries none. CaptureError: it is damaged."""
+    """Read the views of the profile that a capture carries, or return None. CaptureError: the profile is damaged."""
     profile = read_tfprof_profile(capture)
     if profile is None:
         return None
@@ -128,7 +128,7 @@ def read_views(capture: Capture) -> ViewSet | None:
 
 
 def check_view(view: str) -> None:
-    """UsageError: tfprof has no such view."""
+    """Raise UsageError if tfprof has no such view."""
     if view not in VIEWS:
         raise UsageError(f"unknown view {view!r}{suggest_name(view, VIEWS)} (choose from {', '.join(VIEWS)})")
 
@@ -144,14 +144,14 @@ _LATEST: Final = 2**63 - 1
 
 
 class AcceleratorUse(NamedTuple):
-    """How much of the time between its first start and last end an accelerator computed, in the last step."""
+    """Share of the time between its first start and last end that an accelerator computed, in the last step."""
 
     device: str
     share: float
 
 
 def measure_uses(recorded: RecordedGraph) -> list[AcceleratorUse]:
-    """The accelerators that ran anything, by name."""
+    """Return the use of each accelerator that ran anything, by name."""
     node, step, start, end = _find_last_runs(recorded)
     if not len(node):
         return []
@@ -177,7 +177,7 @@ def measure_uses(recorded: RecordedGraph) -> list[AcceleratorUse]:
 
 
 def _find_last_runs(recorded: RecordedGraph) -> tuple[Ints, Ints, Ints, Ints]:
-    """The nodes that ran; of each the last step in which it did, and its start and end in it."""
+    """Return the nodes that ran, the last step of each, and its start and end in that step."""
     runs = get_plain(recorded.nodes["run_times"])
     each, node = pc.list_flatten(runs), get_numbers(pc.list_parent_indices(runs))
     last = np.flatnonzero(np.diff(node, append=-1))
@@ -186,7 +186,7 @@ def _find_last_runs(recorded: RecordedGraph) -> tuple[Ints, Ints, Ints, Ints]:
 
 
 def _list_accelerator_times(recorded: RecordedGraph, node: Ints, step: Ints) -> tuple[Ints, Ints]:
-    """The nodes and durations of what accelerators ran in these steps of nodes."""
+    """Return the nodes and durations of what accelerators ran in these steps of nodes."""
     every = recorded.executions
     last, ran = np.zeros(len(recorded), np.int64), np.zeros(len(recorded), np.bool_)
     last[node], ran[node] = step, True
@@ -196,7 +196,7 @@ def _list_accelerator_times(recorded: RecordedGraph, node: Ints, step: Ints) -> 
 
 
 def could_fuse_norms(recorded: RecordedGraph) -> bool:
-    """Whether nodes are called after batch normalisation, and none is the fused op."""
+    """Return whether nodes are called after batch normalisation, and none is the fused op."""
     if not pc.any(pc.match_substring(recorded.names, "BatchNorm")).as_py():
         return False
     types = get_texts(pc.list_flatten(get_plain(recorded.nodes["types"])))
@@ -204,12 +204,12 @@ def could_fuse_norms(recorded: RecordedGraph) -> bool:
 
 
 def has_channels_last(recorded: RecordedGraph) -> bool:
-    """Whether a node of an accelerator has its channels last."""
+    """Return whether a node of an accelerator has its channels last."""
     return len(find_channels_last(recorded)) > 0
 
 
 def find_channels_last(recorded: RecordedGraph) -> Ints:
-    """The nodes of accelerators that have their channels last."""
+    """Return the nodes of accelerators that have their channels last."""
     attrs = get_plain(recorded.nodes["attrs"])
     each = pc.list_flatten(attrs)
     values = pc.utf8_trim(get_texts(each.field("value")), '"')
@@ -220,7 +220,7 @@ def find_channels_last(recorded: RecordedGraph) -> Ints:
 
 
 class CostlyRow(NamedTuple):
-    """A row of a view that takes long. ``figures`` are its own or its sums, in the order of FIGURES."""
+    """Row of a view that takes long. ``figures`` are its own or its sums, in the order of FIGURES."""
 
     name: str
     depth: int
@@ -228,7 +228,7 @@ class CostlyRow(NamedTuple):
 
 
 def find_costly_ops(views: ViewSet) -> tuple[list[CostlyRow], int]:
-    """The ops that take longest, and the time of all. Without a row, nothing ran."""
+    """Return the ops that take longest, and the time of all. Without a row, nothing ran."""
     shown = views.shown("op", _OPS)
     names = shown.names.slice(1, _TOP).to_pylist()
     rows = [CostlyRow(name, 0, shown.figures[:, place]) for place, name in enumerate(names, 1)]
@@ -236,15 +236,14 @@ def find_costly_ops(views: ViewSet) -> tuple[list[CostlyRow], int]:
 
 
 def find_costly_scopes(views: ViewSet) -> list[CostlyRow]:
-    """The first scopes below the root by the time of all in them, with the figures that they have themselves."""
+    """Return the top scopes by the time of all in them, with their own figures."""
     shown = views.shown("scope", _SCOPES)
     places = _list_below(shown, 0)[:_TOP]
     return [CostlyRow(shown.names[place].as_py(), 0, shown.figures[:, place]) for place in places]
 
 
 def find_costly_lines(views: ViewSet) -> list[CostlyRow] | None:
-    """Where the code branches: the lines below each that take longest, from the first branch on. None: it does
-    not branch."""
+    """Return the lines that take longest from the first branch of the code on, or None if it does not branch."""
     shown = views.shown("code", _LINES)
     below, place = _list_below(shown, 0), 0
     while len(below) == 1:
@@ -264,8 +263,8 @@ def _list_branches(shown: VisibleTree, place: int, depth: int) -> Iterator[Costl
 
 
 class SlowNodes(NamedTuple):
-    """Nodes that may take longer than they need: how many, their time in all steps, and the name and op of the longest.
-    It is that on accelerators, or without any on the host."""
+    """Nodes that may take longer than they need: their count, their time in all steps, and the name and op of the
+    longest. Time is that on accelerators, or on the host if there is none."""
 
     node_count: int
     time_us: int
@@ -275,9 +274,9 @@ class SlowNodes(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AdvisorResult:
-    """What the advisor found of one host; None: nothing of that kind. ``costly``: the ops that take longest with their
-    time, and ``total_us`` that of all, in an average step; ``line``: the line of code that takes longest where the code
-    first branches."""
+    """Findings of the advisor on one host, None for each kind that it has none of. ``costly``: the ops that take
+    longest with their time, and ``total_us`` the time of all, in an average step; ``line``: the line of code that takes
+    longest where the code first branches."""
 
     host: str
     uses: list[AcceleratorUse]
@@ -289,7 +288,7 @@ class AdvisorResult:
 
 
 def examine_host(host: str, views: ViewSet) -> AdvisorResult:
-    """CaptureError: the profile is damaged."""
+    """Return what the advisor finds on a host. CaptureError: the profile is damaged."""
     recorded = views.recorded
     norms = get_flags(pc.match_substring(recorded.names, "BatchNorm")) if could_fuse_norms(recorded) else None
     lines = find_costly_lines(views) if views.lines.is_known else None
@@ -321,7 +320,7 @@ def _sum_suspects(recorded: RecordedGraph, nodes: Ints) -> SlowNodes | None:
 
 
 def _list_below(shown: VisibleTree, place: int) -> list[int]:
-    """The rows right below one."""
+    """Return the rows right below one."""
     end, last = shown.forest.end, int(shown.forest.end[place])
     rows, row = [], place + 1
     while row < last:

@@ -42,7 +42,7 @@ _MEANINGS: Final = {
 
 @dataclass(frozen=True)
 class _Rows:
-    """What the columns of a view are made of."""
+    """Source of the columns of a view."""
 
     shown: VisibleTree
     recorded: RecordedGraph
@@ -63,7 +63,7 @@ class _Rows:
         return np.repeat(np.arange(len(members)), lengths), np.concatenate([*members, self.shown.row[:0]])
 
     def distinct(self, values: pa.Array, owner: Ints) -> pa.Array:
-        """The different texts of each row, in the order of their bytes."""
+        """Return the different strings of each row, in the order of their bytes."""
         encoded = values.dictionary_encode()
         order = np.asarray(pc.rank(encoded.dictionary, tiebreaker="first")).astype(np.int64) - 1
         words = encoded.dictionary.take(pc.sort_indices(encoded.dictionary))
@@ -89,7 +89,7 @@ class _Rows:
         return values.take(pa.array(node, mask=node < 0))
 
     def figure(self, name: str, total: bool) -> Ints | pa.Array:
-        """A row of FIGURES; null if a capture does not have it."""
+        """Return a row of FIGURES; null if a capture does not have it."""
         values = (self.shown.totals if total else self.shown.figures)[FIGURES.index(name)]
         if not self.recorded.is_capture:
             return values
@@ -116,7 +116,7 @@ class _Rows:
         )
 
     def of_capture(self, name: str) -> pa.Array:
-        """A text of each node; null: a scope, or a profile of tfprof."""
+        """Return a string of each node; null for a scope, and in profiles of tfprof."""
         values = getattr(self.recorded, name, None)
         return pa.nulls(len(self.shown.row), pa.string()) if values is None else self.of_node(values)
 
@@ -131,7 +131,7 @@ class _Rows:
 
 
 def _convert_to_ps(micros: Ints) -> pa.Array:
-    """Null beyond 64 bits."""
+    """Convert microseconds to picoseconds; null beyond 64 bits."""
     fits = np.abs(micros) <= _MOST_MICROS
     return pa.array(np.where(fits, micros, 0) * _PER_MICRO, mask=~fits)
 
@@ -162,7 +162,7 @@ def _add_scope(meaning: str, rows: str) -> str:
 
 
 def _make_both(kind: Kind, name: str, meaning: str, of: Callable[[Any, bool], Any]) -> tuple[Column, Column]:
-    """A column of rows themselves, and one with the rows below."""
+    """Return a column of rows themselves, and one with the rows below."""
     return (
         kind(name, _add_scope(meaning, "without the rows below"), lambda rows: of(rows, False)),
         kind(f"total_{name}", _add_scope(meaning, "with the rows below"), lambda rows: of(rows, True)),
@@ -229,7 +229,8 @@ LINES: Final = TableSchema("tfprof_view", "an op, or a line of code, of a view",
 
 
 def make_view_table(shown: VisibleTree, recorded: RecordedGraph, columns: Sequence[str] | None = None) -> pa.Table:
-    """The rows of a view. Sums of the op view are of a row and all after it. ``columns``: only these; KeyError."""
+    """Return the rows of a view. Sums of the op view are of a row and all after it. ``columns``: only these;
+    KeyError."""
     schema = get_view_schema(shown)
     if columns is not None:
         schema = dataclasses.replace(schema, columns=tuple(schema[name] for name in columns))
@@ -261,7 +262,7 @@ class _Members:
         return _convert_to_ps(self.figures[place, self.node])
 
     def beyond(self, name: str) -> pa.Array:
-        """A figure that may be unknown."""
+        """Return a figure that may be unknown."""
         if not self.recorded.is_capture:
             return pa.nulls(len(self.node), pa.int64())
         ticks, rows = self.recorded.ticks(-1)[:, self.node], self.recorded.rows
@@ -295,6 +296,6 @@ MEMBERS: Final = TableSchema("tfprof_view_nodes", "an accounted node of a row of
 
 
 def make_member_table(shown: VisibleTree, recorded: RecordedGraph, step: int) -> pa.Table:
-    """The nodes that are accounted in each row."""
+    """Return the nodes that are accounted in each row."""
     places, nodes = _Rows(shown, recorded).pairs
     return MEMBERS.of(_Members(places, nodes, recorded, recorded.figures(step)))

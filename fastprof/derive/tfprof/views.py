@@ -41,14 +41,14 @@ from fastprof.schema.value_classes import dataclass
 
 @dataclass(frozen=True, slots=True)
 class NodeGroups:
-    """The nodes of each row: those of row r are ``node[begins[r]:begins[r + 1]]``, in the order of their names."""
+    """Nodes of each row: those of row r are ``node[begins[r]:begins[r + 1]]``, in the order of their names."""
 
     node: Ints
     begins: Ints
 
     @classmethod
     def of(cls, row: Ints, node: Ints, rows: int) -> NodeGroups:
-        """From pairs of a row and a node; a pair that comes twice counts once."""
+        """Group pairs of a row and a node; a pair that comes twice counts once."""
         order = sort_rows(row, node)
         row, node = row[order], node[order]
         new = np.r_[True, (row[1:] != row[:-1]) | (node[1:] != node[:-1])] if len(row) else np.zeros(0, np.bool_)
@@ -63,7 +63,7 @@ class NodeGroups:
         return np.repeat(np.arange(len(self)), np.diff(self.begins))
 
     def only(self, wanted: Flags) -> NodeGroups:
-        """The groups of the wanted nodes; rows stay."""
+        """Return the groups of the wanted nodes; rows stay."""
         kept = wanted[self.node]
         return NodeGroups(self.node[kept], np.r_[0, np.cumsum(kept)][self.begins])
 
@@ -71,7 +71,7 @@ class NodeGroups:
         return self.node[self.begins[row] : self.begins[row + 1]]
 
     def sums(self, values: Ints) -> Ints:
-        """Sums over the nodes of each row; ``values`` has one a node in the last axis."""
+        """Sum over the nodes of each row; ``values`` has one a node in the last axis."""
         total = np.zeros((*values.shape[:-1], len(self.node) + 1), np.int64)
         np.cumsum(values[..., self.node], axis=-1, out=total[..., 1:])
         return total[..., self.begins[1:]] - total[..., self.begins[:-1]]
@@ -79,12 +79,12 @@ class NodeGroups:
 
 @dataclass(frozen=True, slots=True)
 class GroupAccounts:
-    """What is accounted of groups."""
+    """Accounted nodes of groups, and their figures."""
 
     groups: NodeGroups
-    """With the accounted nodes only."""
+    """Groups of the accounted nodes only."""
     figures: Ints
-    """Sums over them; a node that several expressions match counts as often."""
+    """Sums over the accounted nodes; a node that several expressions match counts as often."""
     accounted: Flags
 
 
@@ -102,27 +102,27 @@ def account_groups(recorded: RecordedGraph, groups: NodeGroups, options: ViewOpt
 
 _LEAST = {"run_count": "min_occurrence"} | {name: f"min_{name}" for name in FIGURES[:9]}
 _LEAST_OF_SELF = ("params", "float_ops", "run_count")
-"""Views of nodes compare a node's own figure with the least one, not the sum."""
+"""Figures of which views of nodes compare a node's own, not the sum, with the least one."""
 
 
 @dataclass(frozen=True, slots=True)
 class ViewTree:
-    """A view before anything is hidden. Row 0 is the root, which has no figures of its own."""
+    """View before anything is hidden. Row 0 is the root, which has no figures of its own."""
 
     forest: NodeForest
     figures: Ints
-    """Of each row, without those below: rows are FIGURES."""
+    """Figures of each row, without the rows below: rows are FIGURES."""
     accounted: Flags
     kept: Flags
     """Rows of the view; others leave what is below them to the nearest row above them."""
     names: Callable[[Ints], pa.Array]
-    """The names of some rows."""
+    """Names of some rows."""
     node: Ints | None = None
-    """The node of each row; -1: a scope, or the root. None: rows are lines of code, with several nodes each."""
+    """Node of each row, -1 for a scope or the root. None if rows are lines of code, with several nodes each."""
     parent_type: str = ""
-    """The type of rows that are no node."""
+    """Type of rows that are no node."""
     groups: NodeGroups | None = None
-    """The accounted nodes of each line of code."""
+    """Accounted nodes of each line of code."""
     by_name: bool = False
     """Whether siblings are in the order of their names."""
 
@@ -133,8 +133,8 @@ class ViewTree:
 
 @dataclass(frozen=True, slots=True)
 class ExactFigures:
-    """What captures have beyond the figures of tfprof, by row of the tree, the last for row -1: times in picoseconds,
-    then those of recorded.BEYOND."""
+    """Figures that only captures have, by row of the tree, the last for row -1: times in picoseconds, then those of
+    recorded.BEYOND."""
 
     own: Ints
     totals: Ints
@@ -142,26 +142,26 @@ class ExactFigures:
 
 @dataclass(frozen=True, slots=True)
 class VisibleTree:
-    """A view: its rows in the order of the report, the root first."""
+    """View: its rows in the order of the report, the root first."""
 
     forest: NodeForest
     row: Ints
-    """Which row of the tree each is."""
+    """Row of the tree that each is."""
     figures: Ints
     totals: Ints
     accounted: Flags
     names: pa.Array
     node: Ints | None = None
-    """The node of each row, as in Tree."""
+    """Node of each row, as in ViewTree."""
     parent_type: str = ""
-    """The type of rows that are no node."""
+    """Type of rows that are no node."""
     groups: NodeGroups | None = None
-    """The accounted nodes of each ``row``, where rows have several; row -1 has none."""
+    """Accounted nodes of each ``row``, where rows have several; row -1 has none."""
     beyond: ExactFigures | None = None
-    """Of captures."""
+    """Exact figures of captures."""
 
     def at(self, places: Ints) -> VisibleTree:
-        """Some rows by their places in the report, each without what is above and below it."""
+        """Return some rows by their places in the report, each without what is above and below it."""
         alone, node = NodeForest(np.zeros(len(places), np.int64)), self.node
         return dataclasses.replace(
             self,
@@ -175,19 +175,19 @@ class VisibleTree:
         )
 
     def members(self, place: int) -> Ints:
-        """The nodes of the row at a place of the report."""
+        """Return the nodes of the row at a place of the report."""
         if self.groups is None:
             return self.row[:0] if self.node is None or self.node[place] < 0 else self.node[place : place + 1]
         return self.of_row(int(self.row[place]))
 
     def of_row(self, row: int) -> Ints:
-        """The accounted nodes of a row of the tree, shown or not."""
+        """Return the accounted nodes of a row of the tree, shown or not."""
         assert self.groups is not None
         return self.groups.of_row(row) if row >= 0 else self.row[:0]
 
 
 def make_empty_tree() -> VisibleTree:
-    """A root without rows or figures."""
+    """Return a root without rows or figures."""
     zero = np.zeros((len(FIGURES), 1), np.int64)
     return VisibleTree(
         NodeForest(np.zeros(1, np.int64)), np.array([-1]), zero, zero, np.zeros(1, np.bool_), pa.array([ROOT])
@@ -195,7 +195,7 @@ def make_empty_tree() -> VisibleTree:
 
 
 def show_tree(tree: ViewTree, options: ViewOptions) -> VisibleTree:
-    """What ``options`` show of a tree."""
+    """Return the part of a tree that ``options`` show."""
     rows, forest, figures = np.arange(len(tree.kept)), tree.forest, tree.figures
     if not tree.kept.all():
         rows, forest, figures = np.flatnonzero(tree.kept), forest.only(tree.kept), figures[:, tree.kept]
@@ -251,7 +251,8 @@ def _uses_names(options: ViewOptions) -> bool:
 
 
 def _find_reached(tree: ViewTree, forest: NodeForest, names: pa.Array | None, options: ViewOptions) -> Flags:
-    """Rows that no trimmed row hides. Views of nodes show a trimmed node, that of code does not."""
+    """Return whether each row is not hidden by a trimmed row. Views of nodes show a trimmed node, the view of code does
+    not."""
     if not options.trim_name_regexes:
         return np.ones(len(forest), np.bool_)
     trimmed = match_any(names, options.trim_name_regexes)
@@ -260,7 +261,8 @@ def _find_reached(tree: ViewTree, forest: NodeForest, names: pa.Array | None, op
 
 
 def is_large_enough(totals: Ints, options: ViewOptions, own: Ints | None = None) -> Flags:
-    """Rows whose figures reach the least ones. ``own``: those of nodes themselves; None: rows have several."""
+    """Return whether the figures of each row reach the least ones. ``own``: those of nodes themselves, or None if rows
+    have several nodes."""
     large = np.ones(totals.shape[1], np.bool_)
     for name, option in _LEAST.items():
         compared = own if own is not None and name in _LEAST_OF_SELF else totals
@@ -270,7 +272,7 @@ def is_large_enough(totals: Ints, options: ViewOptions, own: Ints | None = None)
 
 
 def is_shown_name(names: pa.Array | None, options: ViewOptions) -> Flags | np.bool_:
-    """Rows that are shown by their names. ``names`` may be None if all are."""
+    """Return whether each row is shown by its name. ``names`` may be None if all are."""
     wanted: Flags | np.bool_ = np.True_
     if options.show_name_regexes != EVERYTHING:
         wanted = match_any(names, options.show_name_regexes)
@@ -288,7 +290,7 @@ def _order_rows(
     options: ViewOptions,
     moved: bool,
 ) -> Ints:
-    """The order of the report."""
+    """Return the order of the report."""
     if options.order_by in FIGURES:
         return forest.sorted(~totals[FIGURES.index(options.order_by)])
     if options.order_by == "occurrence" and tree.groups is not None:
@@ -299,16 +301,17 @@ def _order_rows(
 
 
 def rank_names(names: pa.Array) -> Ints:
-    """The places of names in the order of their bytes; equal names share one."""
+    """Return the places of names in the order of their bytes; equal names share one."""
     return np.asarray(pc.rank(names, tiebreaker="dense")).astype(np.int64)
 
 
 SCOPE_TYPE = "_kTFScopeParent"
-"""The type by which scopes that are no nodes are accounted."""
+"""Type by which scopes that are no nodes are accounted."""
 
 
 def build_scope_tree(recorded: RecordedGraph, scopes: NameScopes, options: ViewOptions) -> ViewTree:
-    """Scopes and nodes. Rows that are not accounted stay if something below them is, and are summed up all the same."""
+    """Return the tree of scopes and nodes. Rows that are not accounted stay if something below them is, and are summed
+    up all the same."""
     is_node = scopes.node >= 0
     figures = np.zeros((len(recorded.rows), len(is_node)), np.int64)
     figures[DEFINED] = 1
@@ -325,7 +328,7 @@ _ROOT_TYPE = "_TFGraphParent"
 
 
 class InputWalk:
-    """The nodes in the order in which the walk meets them, after the root."""
+    """Nodes in the order in which the walk meets them, after the root."""
 
     def __init__(self, recorded: RecordedGraph) -> None:
         begins, producer = recorded.links
@@ -338,7 +341,7 @@ class InputWalk:
 
 
 def build_graph_tree(recorded: RecordedGraph, walk: InputWalk, options: ViewOptions) -> ViewTree:
-    """The nodes that are accounted; others leave their inputs to their consumers."""
+    """Return the tree of the accounted nodes; others leave their inputs to their consumers."""
 
     def names(rows: Ints) -> pa.Array:
         nodes = walk.node[rows]
@@ -355,7 +358,7 @@ def build_graph_tree(recorded: RecordedGraph, walk: InputWalk, options: ViewOpti
 
 
 class OpNodes:
-    """The ops in the order of their names, and their nodes."""
+    """Ops in the order of their names, and their nodes."""
 
     def __init__(self, recorded: RecordedGraph) -> None:
         encoded = recorded.ops.dictionary_encode()
@@ -367,7 +370,7 @@ class OpNodes:
 
 
 def show_ops(recorded: RecordedGraph, ops: OpNodes, options: ViewOptions) -> VisibleTree:
-    """The ops that are shown, below a root that has the sums of all."""
+    """Return the ops that are shown, below a root that has the sums of all."""
     account = account_groups(recorded, ops.groups, options)
     order = _order_ops(ops.names, account.figures, options)
     order = order[account.accounted[order]]
@@ -403,7 +406,7 @@ def _sum_suffixes(figures: Ints) -> Ints:
 
 
 def _select_stretch(names: pa.Array, options: ViewOptions) -> Flags:
-    """From the first row that starts the view to the one before that which ends it."""
+    """Select the rows from the first that starts the view to the one before that which ends it."""
     begin = 0
     if options.start_name_regexes not in (EVERYTHING, ()):
         starts = np.flatnonzero(match_any(names, options.start_name_regexes))
@@ -423,7 +426,8 @@ _LINE = (1 << _LINE_BITS) - 1
 
 
 class CodeLines:
-    """The rows: 0 is the root. ``frame`` is the place of a row's first frame in ``frames``, of the root -1."""
+    """Tree of lines of code; row 0 is the root. ``frame``: the place of a row's first frame in ``frames``, -1 for the
+    root."""
 
     def __init__(self, recorded: RecordedGraph) -> None:
         traces = get_plain(recorded.nodes["trace"])
@@ -433,7 +437,7 @@ class CodeLines:
         begins = np.cumsum(lengths) - lengths
         made = _Made(recorded, np.flatnonzero(lengths))
         self.unmatched_gradients = made.unmatched
-        """How many nodes, without frames or absent, have gradients with frames, which are in no row then."""
+        """Nodes, without frames or absent, that have gradients with frames, which are in no row then."""
         labels, label_of = _make_labels(self.frames)
         parent, frame, label, leaf = _make_rows(made, begins, lengths, label_of, len(labels))
         order = sort_preorder(parent)
@@ -447,7 +451,7 @@ class CodeLines:
 
 
 class _Made:
-    """In the order of insertion: the nodes whose frames become rows, and the nodes that are put at the last of them."""
+    """Nodes whose frames become rows, and nodes that are put at the last of them, in the order of insertion."""
 
     def __init__(self, recorded: RecordedGraph, traced: Ints) -> None:
         names = recorded.names.take(pa.array(traced))
@@ -465,7 +469,7 @@ class _Made:
         matched = [(gradients[name], place) for name, place in zip(known, place_of.tolist(), strict=True) if place >= 0]
         self.unmatched = len(known) - len(matched)
         self.gradients = len(matched)
-        """How many of the last entries are of gradients."""
+        """Number of last entries that are of gradients."""
         forward_nodes = traced[others]
         self.path: Ints = np.r_[forward_nodes, forward_nodes[[place for _, place in matched]]]
         self.entry: Ints = np.r_[
@@ -476,7 +480,7 @@ class _Made:
 
 
 def find_forward_name(name: str) -> str | None:
-    """The node that a node of a gradient belongs to, by name; None: for others.
+    """Return the name of the node that a node of a gradient belongs to, or None for others.
 
     tfprof takes the text between the first ``gradients/`` and the first ``_grad/``, or all that follows the former if
     the latter comes before it.
@@ -491,7 +495,8 @@ def find_forward_name(name: str) -> str | None:
 
 
 def _make_labels(frames: pa.Array) -> tuple[pa.Array, Ints]:
-    """The different texts of frames, and which of them each frame has. Of a damaged profile some have no text."""
+    """Return the different labels of frames, and the label of each frame. In damaged profiles some frames have no
+    names."""
     files, functions = get_coded(frames.field("file")), get_coded(frames.field("function"))
     short_files = [(name or "").rpartition("/")[2] for name in files.dictionary.to_pylist()]
     short_functions = [_shorten(name or "") for name in functions.dictionary.to_pylist()]
@@ -513,8 +518,8 @@ def _shorten(function: str) -> str:
 
 
 def _make_rows(made: _Made, begins: Ints, lengths: Ints, label_of: Ints, labels: int) -> tuple[Ints, Ints, Ints, Ints]:
-    """Rows level by level, in the order of insertion: parent, first frame, label (that of a gradient is ``labels``
-    more); and for each entry of ``made`` its last row."""
+    """Make rows level by level, in the order of insertion: parent, first frame, label (that of a gradient is ``labels``
+    more); and the last row of each entry of ``made``."""
     path = made.path
     shift = np.zeros(len(path), np.int64)
     shift[len(path) - made.gradients :] = labels
@@ -540,7 +545,7 @@ def _make_rows(made: _Made, begins: Ints, lengths: Ints, label_of: Ints, labels:
 
 
 def build_code_tree(recorded: RecordedGraph, lines: CodeLines, options: ViewOptions) -> ViewTree:
-    """Lines of code. Lines that are not accounted stay if something below them is."""
+    """Return the tree of lines of code. Lines that are not accounted stay if something below them is."""
     account = account_groups(recorded, lines.groups, options)
     accounted = account.accounted.copy()
     accounted[0] = False
