@@ -501,7 +501,7 @@ def _reload(source: Any, how: dict[str, Any], selection: Selection, steps: Steps
 
 
 Computing = Callable[[Sequence[str], Mapping[str, Any], str], dict[str, contract.AnalysisReport]]
-"""From names of analyses, their parameters and a format to the reports."""
+"""Function from names of analyses, their parameters and a format to the reports."""
 
 
 def compute_reports(
@@ -512,7 +512,7 @@ def compute_reports(
     params: Mapping[str, Any],
     form: str,
 ) -> dict[str, contract.AnalysisReport]:
-    """The reports of an open session."""
+    """Return the reports of an open session."""
     from fastprof.analyses import runner
 
     session.jobs()
@@ -520,7 +520,7 @@ def compute_reports(
 
 
 def get_host_readers(names: Sequence[str], form: str) -> Mapping[str, contract.Keeper]:
-    """What a format needs of each host beside the reports: XProf's pages need more."""
+    """Return what a format needs of each host beside the reports: XProf's pages need more."""
     if form != "xprof":
         return {}
     from fastprof.xprof import report_xprof
@@ -544,8 +544,9 @@ def open_runs(
     progress: Progress | None = None,
     again: bool = False,
 ) -> tuple[dict[str, TableSet], bool]:
-    """The tables of each run by its name, and whether several runs were named; arguments and errors as of ``load``.
-    ``again``: they were open before, so each is a file; UnreadableError: a pipe or a device is in its place."""
+    """Return the tables of each run by its name, and whether several runs were named; arguments and errors as of
+    ``load``. ``again``: they were open before, so each is a file; UnreadableError: a pipe or a device is in its
+    place."""
     most = check_reading(on_error, threads, max_unpacked)
     sessions = resolve_runs(path, name_runs(run), missing_ok=on_error != "raise", as_hosts=as_hosts)
     for file in [file for session in sessions.values() for file in session.files if again and file.pipe]:
@@ -557,8 +558,8 @@ def open_runs(
 
 
 def check_reading(on_error: str, threads: int | None, max_unpacked: int | None) -> int:
-    """The number of bytes that a compressed capture may unpack to. UsageError: one of these has another type
-    or an unknown value."""
+    """Return the number of bytes that a compressed capture may unpack to. UsageError: an argument has another type or
+    an unknown value."""
     if on_error not in ON_ERROR:
         raise UsageError(f"on_error must be one of {', '.join(ON_ERROR)}, not {on_error!r}")
     if threads is not None and (not isinstance(threads, int) or threads < 1):
@@ -586,7 +587,7 @@ def _open_session(session: Session, on_error: str, workers: Workers, max_unpacke
 def _open_each(
     sessions: Mapping[str, Session], on_error: str, workers: Workers, max_unpacked: int
 ) -> dict[str, TableSet]:
-    """The runs, opened. If damaged hosts may be left out, so may runs without any other; the log of the first reports
+    """Open the runs. If damaged hosts may be left out, so may runs without any other; the log of the first reports
     them."""
     opened: dict[str, TableSet] = {}
     faults: list[FastprofError] = []

@@ -216,21 +216,21 @@ class Report:
 
 
 class Runs(dict[str, T]):
-    """A name that is not there is a NotFoundError with those that are."""
+    """Runs by name. A missing name is a NotFoundError that lists the names."""
 
     def __missing__(self, name: object) -> NoReturn:
         raise NotFoundError(explain_missing_run(name, self))
 
 
 def explain_missing_run(name: object, there: Collection[str]) -> str:
-    """A sentence: this run does not exist, and these do."""
+    """Return a sentence that this run does not exist, and which do."""
     names = list(map(str, there))
     likely = suggest_name(name, names) if isinstance(name, str) else ""
     return f"no run {name!r} in this session; there are: {', '.join(names)}{likely}"
 
 
 def choose_runs(known: Iterable[str], wanted: str | Iterable[str] | None) -> list[str]:
-    """The runs that are wanted (None: all), in the order of the known ones. NotFoundError: one is unknown."""
+    """Return the runs that are wanted (None: all), in the order of the known ones. NotFoundError: one is unknown."""
     there = list(known)
     names = there if wanted is None else [wanted] if isinstance(wanted, str) else list(wanted)
     for name in names:
