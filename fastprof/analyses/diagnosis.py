@@ -23,7 +23,7 @@ from fastprof.analyses.contract import (
     is_known,
     make_scalars,
 )
-from fastprof.analyses.findings import idle_findings, op_findings, step_findings
+from fastprof.analyses.findings import idle_findings, op_findings, reports, step_findings
 from fastprof.analyses.findings.facts import (
     MOST_SHOWN,
     DiagnosisFacts,
@@ -37,7 +37,6 @@ from fastprof.analyses.findings.facts import (
 )
 from fastprof.analyses.findings.guides import Unrecorded, add_advice, list_unproven_causes, list_unrecorded
 from fastprof.analyses.findings.idle_findings import add_context, split_start_up
-from fastprof.analyses.findings.sibling_reports import Gaps, Roofline
 from fastprof.decode.plane_kinds import find_device_of_plane, get_device_word, pluralise_device
 from fastprof.decode.span_stats import has_tfprof_profile
 from fastprof.derive.causes.cause_names import CAUSES
@@ -71,8 +70,8 @@ AFTER = ("tf_data", "gaps", "steps", "communication", "kernel_stats", "hlo_stats
 
 RULES: Final = (
     idle_findings.find_idle_time, step_findings.find_collective_waits, op_findings.find_slow_ops,
-    op_findings.find_unfused_ops, step_findings.find_slow_steps, op_findings.find_memory_limits,
-    op_findings.find_tfprof_advice,
+    op_findings.find_unfused_ops, step_findings.find_slow_host, step_findings.find_long_steps,
+    op_findings.find_leaks, op_findings.find_full_memory, op_findings.find_tfprof_advice,
 )  # fmt: skip
 NO_WORK: Final = "no device of the capture ran anything"
 _NOTHING_RAN: Final = "No device of the capture ran anything: no time of devices is lost or used."
@@ -141,16 +140,14 @@ SCALARS = {
     "finding_count": ScalarSpec(None, "number of findings"),
     "window_ps": ScalarSpec("ps", "time of the run: from the first to the last work of the mean device", "run"),
     "compute_share": ScalarSpec(
-        "share",
-        "time in which the mean device computes / (window_ps without time whose records are lost)",
-        "compute share of the run",
-    ),
+        "share", "time in which the mean device computes / (window_ps without time whose records are lost)",
+        "compute share of the run"),
     "incomplete": ScalarSpec(None, "which records of the capture are missing or contradict others, and what to do"),
     "device_count": ScalarSpec(None, run_environment.IN_WORDS),
     "used_device_count": ScalarSpec(None, "of these, devices that ran anything"),
     "computing_device_count": ScalarSpec(None, "of these, devices that computed or communicated; findings are of them"),
     "framework": ScalarSpec(None, "framework that made the capture, by names in it"),
-}
+}  # fmt: skip
 OPENING = Opening(("{headline}",), ("window_ps", "compute_share", "device_count", "finding_count", "framework"))
 IN_WORDS: Final = (
     "title", "cost_ps", "share", "rest_share", "is_bound", "detail", "host", "device", "op", "source", "certainty",
@@ -162,34 +159,17 @@ INCOMPLETE: Final = Section("Capture incomplete", scalars=("incomplete",), shown
 SECTIONS = (
     INCOMPLETE,
     FINDINGS,
-    Section(
-        "Run",
-        scalars=(
-            "window_ps",
-            "compute_share",
-            "device_count",
-            "used_device_count",
-            "computing_device_count",
-            "framework",
-        ),
-    ),
-    Section(
-        "Causes that were looked at",
-        "examined",
-        ("cause", "cost_ps", "share", "reason"),
-        "share",
-        rows=30,
-        nonzero="cost_ps",
-        wraps="reason",
-        shown=lambda report: report.scalars["window_ps"].value is not None,
-    ),
+    Section("Run", scalars=("window_ps", "compute_share", "device_count", "used_device_count",
+                            "computing_device_count", "framework")),
+    Section("Causes that were looked at", "examined", ("cause", "cost_ps", "share", "reason"), "share", rows=30,
+            nonzero="cost_ps", wraps="reason", shown=lambda report: report.scalars["window_ps"].value is not None),
     Section("Not recorded", "unrecorded", rows=10, shown=has_rows("unrecorded"), in_words=True),
-)
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class DiagnosisHostState:
-    """What a host contributes: names of events, and what its capture does and does not record."""
+    """Event names of a host, and what its capture does and does not record."""
 
     framework: str
     hardware: str
@@ -313,7 +293,7 @@ def _list_absent(
         yield from ((cause, f"the capture does not record {lack.what}") for cause in lack.causes.split(", "))
     if facts.hardware != GPU:
         yield from ((cause, "the capture has no GPU") for cause in OF_GPUS)
-    if facts.figures(Roofline).peak_flops_per_s is None:
+    if facts.figures(reports.Roofline).peak_flops_per_s is None:
         yield from ((cause, "the peaks of the device are not known") for cause in OF_PEAKS)
     yield from list_unproven_causes(facts, has_launches=any(host.has_launches for host in kept))
 
@@ -324,7 +304,7 @@ def _compute_values(
     hidden = next((flaw.sentence for flaw in flaws if flaw.hides_devices), "")
     incomplete = " ".join(f"{flaw.text[0].upper()}{flaw.text[1:]}. {flaw.remedy}" for flaw in flaws)
     flawed: dict[str, Known] = {"incomplete": incomplete or (None, "no record contradicts another")}
-    gaps = facts.scalars(Gaps)
+    gaps = facts.scalars(reports.Gaps)
     counts = {figure.name: get_known(figure) for figure in (gaps.device_count, gaps.used_device_count)}
     if not facts.window_ps:
         unknown = dict.fromkeys(SCALARS, (None, _explain_no_work(flaws)))
@@ -364,7 +344,7 @@ def _write_headline(facts: DiagnosisFacts, findings: Sequence[Finding], start_up
 
 def _describe_devices(facts: DiagnosisFacts) -> str:
     """Say that only some devices compute. PyTorch lists all GPUs of a machine, including GPUs of other processes."""
-    count, computing = facts.figures(Gaps).device_count or 0, facts.computing_count
+    count, computing = facts.figures(reports.Gaps).device_count or 0, facts.computing_count
     if facts.framework == PYTORCH or facts.hardware == CPU_ONLY or not computing or computing >= count:
         return ""
     return f"Of {count} {pluralise_device(facts.device)}, {computing} compute{'s' if computing == 1 else ''}. "

@@ -14,7 +14,7 @@ from fastprof.analyses import diagnosis, runner
 from fastprof.analyses.findings import step_findings
 from fastprof.analyses.findings.advice import get_advice
 from fastprof.analyses.findings.facts import Finding, limit_to_run, rank_findings
-from fastprof.analyses.findings.sibling_reports import PLACES, Steps
+from fastprof.analyses.findings.reports import PLACES, Steps
 from fastprof.derive.causes.cause_names import CAUSES
 from fastprof.derive.devices.op_names import FRAMEWORKS, JAX, PYTORCH, TENSORFLOW, TENSORFLOW_1
 

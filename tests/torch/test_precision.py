@@ -9,7 +9,7 @@ import pytest
 import fastprof
 from fastprof.analyses.findings.facts import DiagnosisFacts, EventNames
 from fastprof.analyses.findings.op_findings import find_single_precision
-from fastprof.analyses.findings.sibling_reports import KernelStats
+from fastprof.analyses.findings.reports import KernelStats
 from fastprof.derive.devices.op_names import PYTORCH
 from fastprof.derive.host import GPU
 

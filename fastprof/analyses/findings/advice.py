@@ -1,4 +1,4 @@
-"""What to do about each cause, in the framework that made the capture and for its devices, and never in other words.
+"""Advice on each cause, in words of the framework that made the capture, and for its devices only.
 
 Sources: TensorFlow's guides to the profiler, GPU performance and data performance; JAX's tips for GPUs and its guide to
 profiling; PyTorch's tuning guide.
@@ -13,27 +13,27 @@ from fastprof.derive.devices.op_names import JAX, PYTORCH, TENSORFLOW, TENSORFLO
 from fastprof.wording.patterns import compile_late
 
 WITHOUT_TF32: Final = "precision without TF32"
-"""The cause precision, on a GPU before Ampere."""
+"""Advice on precision, on a GPU before Ampere."""
 OLD_KERNELS: Final = "precision by kernels of families before Ampere"
-"""The cause precision, on a GPU whose generation is not recorded."""
+"""Advice on precision, on a GPU whose generation is not recorded."""
 ON_AMD: Final = "precision on AMD"
-"""The cause precision, on a GPU of AMD."""
+"""Advice on precision, on an AMD GPU."""
 
 ON_CPU: Final = {cause: f"{cause} on the CPU" for cause in ("input", "python", "idle")}
-"""Causes whose advice differs for a program that uses no device."""
+"""Advice on causes that differ for a program that uses no device."""
 
 OF_LOADER, OF_LOADER_ON_CPU = "input of a DataLoader", "input of a DataLoader on the CPU"
-"""The cause input, if the program waits for a DataLoader."""
+"""Advice on input, if the program waits for a DataLoader."""
 WITH_WORKERS: Final = "input of a loader with workers"
-"""The cause input, if the slow loader has workers already."""
+"""Advice on input, if the slow loader has workers already."""
 OF_QUEUE: Final = "input of a queue"
-"""The cause input, if the program waits for a queue that another thread or process fills."""
+"""Advice on input, if the program waits for a queue that another thread or process fills."""
 
 TO_DEVICE: Final = "transfer to the device"
 TO_HOST: Final = "transfer to the host"
-"""The cause transfer, if copies of one direction take nearly all of the time."""
+"""Advice on transfer, if copies of one direction take nearly all of the time."""
 MORE_THAN_COMPUTE: Final = "transfer that no compute can hide"
-"""The cause transfer, if copies take nearly all of the time, or far longer than compute."""
+"""Advice on transfer, if copies take nearly all of the time, or far longer than compute."""
 
 _IF_OLD: Final = (
     "The GPU's generation is not recorded, and its kernels are of families before Ampere: if it is, too, its Tensor "
@@ -365,11 +365,11 @@ _OF_COLLECTIVE: Final[dict[str, dict[str, str]]] = {
                  "(torch.distributed.pipelining), leave smaller gaps.",
     },
 }  # fmt: skip
-"""By kind of collective, as derive.devices.communication_kinds has it: what hides it, for what it is used as a rule."""
+"""Advice by kind of collective, as derive.devices.communication_kinds has it, for its usual purpose."""
 
 
 def advise_on_collectives(kinds: Iterable[str], framework: str, *, on_gpus: bool) -> str:
-    """What to do about these kinds of collectives, the costliest first."""
+    """Return the advice on these kinds of collectives, the costliest first."""
     general = get_advice("communication", framework, on_gpus=on_gpus)
     of_kinds = [_OF_COLLECTIVE.get(kind, {}) for kind in kinds]
     texts = [of_kind.get(framework, of_kind.get(UNKNOWN, general)) for of_kind in of_kinds]

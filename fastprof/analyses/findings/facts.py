@@ -11,11 +11,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from fastprof.analyses.contract import AnalysisReport
+from fastprof.analyses.findings import reports
 from fastprof.analyses.findings.advice import get_advice
-from fastprof.analyses.findings.sibling_reports import PLACES, Gaps, KernelStats, Steps
 from fastprof.decode.plane_kinds import pluralise_device
 from fastprof.derive.causes.cause_names import GAP_CAUSES
 from fastprof.derive.causes.time_by_cause import CAUSE_NAMES, Budget, SessionBudget
@@ -25,7 +26,7 @@ from fastprof.derive.host import CPU_ONLY, GPU
 from fastprof.derive.steps.event_origin import find_event_origins, has_line, is_built_in, parse_frame
 from fastprof.derive.steps.host_calls import LoaderTime
 from fastprof.derive.steps.step_alignment import SessionSteps
-from fastprof.schema.columns import Bools, Float64s, Int64s, number_values, sum_by
+from fastprof.schema.columns import Bools, Int64s, S, number_values, sum_by
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents
 from fastprof.wording.patterns import compile_late
@@ -242,7 +243,7 @@ Row = TypeVar("Row", bound=NamedTuple)
 
 @dataclasses.dataclass(frozen=True)
 class DiagnosisFacts:
-    """What findings rest on.
+    """Reports, names of events and properties of the run that findings rest on.
 
     ``framework``: see derive.devices.op_names; ``hardware``: CPU_ONLY, GPU or TPU; ``reports``: by analysis name;
     ``names``: of events of all hosts; ``levels``: what the profiler was asked to record on all hosts, or None;
@@ -266,9 +267,12 @@ class DiagnosisFacts:
         """Results that several rules share, by a name that the rules choose."""
         return {}
 
+    def report(self, report: type[Row]) -> AnalysisReport:
+        """Return the report of figures or of a table."""
+        return self.reports[reports.PLACES[report][0]]
+
     def table(self, table: type[Row]) -> pa.Table:
-        analysis, name = PLACES[table]
-        return self.reports[analysis].tables[name]
+        return self.report(table).tables[reports.PLACES[table][1]]
 
     def columns(self, table: type[Row]) -> Row:
         """Return columns of a table, as chunked Arrow arrays."""
@@ -282,7 +286,7 @@ class DiagnosisFacts:
 
     def scalars(self, report: type[Row]) -> Row:
         """Return figures of a report with the reasons why they are unknown."""
-        scalars = self.reports[PLACES[report][0]].scalars
+        scalars = self.report(report).scalars
         return report._make(scalars[name] for name in report._fields)
 
     def figures(self, report: type[Row]) -> Row:
@@ -292,8 +296,8 @@ class DiagnosisFacts:
     @cached_property
     def _works(self) -> Bools:
         """Whether each device that ran anything computes or communicates."""
-        devices = self.columns(Gaps.devices)
-        return read_times(devices.compute_ps) + read_times(devices.communication_ps) > 0
+        devices = self.columns(reports.Gaps.devices)
+        return read_array(devices.compute_ps, np.int64) + read_array(devices.communication_ps, np.int64) > 0
 
     @cached_property
     def _counts(self) -> Bools:
@@ -315,17 +319,17 @@ class DiagnosisFacts:
     @cached_property
     def window_ps(self) -> int:
         """Run time, mean over devices."""
-        return self.per_device(self._sum_devices(self.columns(Gaps.devices).window_ps))
+        return self.per_device(self._sum_devices(self.columns(reports.Gaps.devices).window_ps))
 
     @cached_property
     def compute_ps(self) -> int:
         """Compute time, summed over devices."""
-        return self._sum_devices(self.columns(Gaps.devices).compute_ps)
+        return self._sum_devices(self.columns(reports.Gaps.devices).compute_ps)
 
     @property
     def compute_share(self) -> float:
         """Compute time over recorded run time."""
-        window_ps = self._sum_devices(self.columns(Gaps.devices).window_ps)
+        window_ps = self._sum_devices(self.columns(reports.Gaps.devices).window_ps)
         return self.compute_ps / max(window_ps - self.lost_records_ps, 1)
 
     @cached_property
@@ -334,12 +338,12 @@ class DiagnosisFacts:
         return sum_exactly(self.lost_to("lost_records").time_ps)
 
     def _sum_devices(self, times: pa.ChunkedArray) -> int:
-        return sum_exactly(read_times(times)[self._counts])
+        return sum_exactly(read_array(times, np.int64)[self._counts])
 
     @cached_property
     def lost(self) -> dict[str, LostTime]:
         """Rows of the table by_cause, by cause of gaps."""
-        devices, rows = self.columns(Gaps.devices), self.columns(Gaps.by_cause)
+        devices, rows = self.columns(reports.Gaps.devices), self.columns(reports.Gaps.by_cause)
         pairs = zip(list_texts(devices.host), list_texts(devices.device), strict=True)
         counts = {pair for pair, count in zip(pairs, self._counts.tolist(), strict=True) if count}
         host, device, event, causes = map(list_texts, (rows.host, rows.device, rows.event, rows.cause))
@@ -347,7 +351,7 @@ class DiagnosisFacts:
         for place, (cause, *pair) in enumerate(zip(causes, host, device, strict=True)):
             if cause is not None and tuple(pair) in counts:
                 places_of_cause.setdefault(cause, []).append(place)
-        amounts = [*map(read_times, (rows.time_ps, rows.count, rows.longest_ps))]
+        amounts = [read_array(column, np.int64) for column in (rows.time_ps, rows.count, rows.longest_ps)]
         return {
             cause: LostTime(
                 *([texts[place] for place in places] for texts in (host, device, event)),  # type: ignore[arg-type]
@@ -364,11 +368,11 @@ class DiagnosisFacts:
     @property
     def kernels(self) -> int:
         """Number of kernels that GPUs ran."""
-        return self.figures(KernelStats).occurrences or 0
+        return self.figures(reports.KernelStats).occurrences or 0
 
     @cached_property
     def launch_waits(self) -> int:
-        """How often devices wait for a launch: pieces of such time, at most one per kernel.
+        """Number of waits for launches: pieces of such time, at most one per kernel.
 
         The host may do several things in one wait."""
         pieces = sum_exactly(self.lost_to("launch").count)
@@ -381,7 +385,7 @@ class DiagnosisFacts:
     @property
     def gaps(self) -> SessionBudget:
         """Device time by step, kind and cause, from which the tables of gaps are made."""
-        return self.reports["gaps"].detail_as(SessionBudget)
+        return self.report(reports.Gaps).detail_as(SessionBudget)
 
     def budgets(self, cause: str | None = None) -> Iterator[Budget]:
         """Yield the time of devices that findings cover, in batches of hosts. ``cause``: of gaps (default: all)."""
@@ -392,7 +396,7 @@ class DiagnosisFacts:
         """Return the share of the time of a cause of gaps that lies between marked steps, over all devices.
 
         Waits for slower hosts are left out. 0.0 if there are no steps."""
-        if not self.figures(Steps).step_count:
+        if not self.figures(reports.Steps).step_count:
             return 0.0
         of_cause = sum_exactly(self.time_by_step[1][:, CAUSE_NAMES.index(cause)])
         known = self.waited_between_ps if cause == "idle" else 0
@@ -405,10 +409,10 @@ class DiagnosisFacts:
     @cached_property
     def waited_between_ps(self) -> int:
         """Unexplained idle time between steps, in which hosts wait for a slower host, summed over devices."""
-        waited = {row.host: row.waited_between_ps for row in self.rows(Steps.hosts) if row.waited_between_ps}
+        waited = {row.host: row.waited_between_ps for row in self.rows(reports.Steps.hosts) if row.waited_between_ps}
         if not waited:
             return 0
-        names = list_texts(self.columns(Gaps.devices).host)
+        names = list_texts(self.columns(reports.Gaps.devices).host)
         devices = Counter(name for name, count in zip(names, self._counts.tolist(), strict=True) if count)
         idle: Counter[str] = Counter()
         apart_ps = self.gaps.apart_ps[:, GAP_CAUSES.index("idle")] * self._counts
@@ -442,7 +446,7 @@ class DiagnosisFacts:
             cells = np.concatenate([(before[:, None] * count + np.arange(count)).reshape(-1), own * count + rows.cause])
             of_cells = sum_by(cells, np.concatenate([sums.reshape(-1), rows.time_ps]), len(known) * count)
             steps, sums = known, of_cells.reshape(len(known), count)
-        database = self.reports["steps"].detail_as(SessionSteps).database
+        database = self.report(reports.Steps).detail_as(SessionSteps).database
         return database.numbers_of(steps), sums
 
     @property
@@ -504,13 +508,6 @@ def list_texts(column: pa.ChunkedArray) -> list[Any]:
     return texts
 
 
-def read_numbers(column: pa.ChunkedArray) -> Float64s:
-    """Return a column of numbers; NaN is unknown."""
-    values: Float64s = np.asarray(column.to_numpy(), np.float64)
-    return values
-
-
-def read_times(column: pa.ChunkedArray) -> Int64s:
-    """Return a column of integers without nulls."""
-    values: Int64s = np.asarray(column.to_numpy(), np.int64)
-    return values
+def read_array(column: pa.ChunkedArray, dtype: type[S]) -> npt.NDArray[S]:
+    """Return a column of numbers. Nulls are NaN as np.float64; there must be none as np.int64."""
+    return np.asarray(column.to_numpy(), dtype)

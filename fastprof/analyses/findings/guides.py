@@ -15,20 +15,11 @@ from typing import Final
 
 import numpy as np
 
+from fastprof.analyses.findings import reports
 from fastprof.analyses.findings.advice import drop_gpu_advice
-from fastprof.analyses.findings.facts import DiagnosisFacts, Finding, read_times, sum_exactly
+from fastprof.analyses.findings.facts import DiagnosisFacts, Finding, read_array, sum_exactly
 from fastprof.analyses.findings.idle_findings import find_slow_pipeline
 from fastprof.analyses.findings.op_findings import find_single_precision
-from fastprof.analyses.findings.sibling_reports import (
-    Communication,
-    HloStats,
-    KernelStats,
-    MemoryProfile,
-    OpStats,
-    Roofline,
-    Steps,
-    TfData,
-)
 from fastprof.derive.causes.time_by_cause import CAUSE_NAMES
 from fastprof.derive.devices.communication_kinds import BETWEEN_DEVICES
 from fastprof.derive.devices.gpu_kernels import AMD, NVIDIA, get_matrix_units
@@ -61,12 +52,15 @@ _FIRST: Final = compile_late(r"nchw", re.IGNORECASE)
 # ---- input pipelines
 
 
-def _find_bottleneck(facts: DiagnosisFacts, finding: Finding) -> tuple[TfData.iterators, list[TfData.iterators]] | None:
+IteratorRow = reports.TfData.iterators
+
+
+def _find_bottleneck(facts: DiagnosisFacts, finding: Finding) -> tuple[IteratorRow, list[IteratorRow]] | None:
     """Return the bottleneck and all iterators of the slow pipeline, or None if none explains the finding."""
     slow = find_slow_pipeline(facts, finding)
     if slow is None:
         return None
-    rows = facts.rows(TfData.iterators)
+    rows = facts.rows(reports.TfData.iterators)
     own = [row for row in rows if (row.host, row.pipeline) == (slow.host, slow.pipeline)]
     worst = next((row for row in own if row.is_bottleneck), None)
     return None if worst is None else (worst, own)
@@ -107,7 +101,7 @@ def is_waiting_for_order(facts: DiagnosisFacts, finding: Finding) -> bool:
         return False
     worst = known[0]
     key = worst.host, worst.pipeline, worst.iterator_id
-    own = [row for row in facts.rows(TfData.self_time) if (row.host, row.pipeline, row.iterator_id) == key]
+    own = [row for row in facts.rows(reports.TfData.self_time) if (row.host, row.pipeline, row.iterator_id) == key]
     return bool(own) and max(own, key=lambda row: int(row.time_ps)).part == "waiting for a buffer"
 
 
@@ -116,7 +110,7 @@ def has_input_beside_launches(facts: DiagnosisFacts, _finding: Finding) -> bool:
     if facts.hardware != GPU:
         return False
     of_host: Counter[str] = Counter()
-    for row in facts.rows(TfData.iterators):
+    for row in facts.rows(reports.TfData.iterators):
         if row.is_async:
             of_host[row.host] += row.function_ps
     return 2 * max(of_host.values(), default=0) >= facts.window_ps
@@ -131,14 +125,14 @@ def _is_notable(facts: DiagnosisFacts, finding: Finding) -> bool:
 
 def has_no_xla(facts: DiagnosisFacts, finding: Finding) -> bool:
     """Return whether neither programs nor functions that XLA compiled are recorded."""
-    compilers = facts.columns(OpStats.tf_functions).compiler.to_pylist()
-    compiled = facts.figures(HloStats).program_count or not {"xla", "mixed"}.isdisjoint(compilers)
+    compilers = facts.columns(reports.OpStats.tf_functions).compiler.to_pylist()
+    compiled = facts.figures(reports.HloStats).program_count or not {"xla", "mixed"}.isdisjoint(compilers)
     return _is_notable(facts, finding) and not compiled
 
 
 def has_short_steps(facts: DiagnosisFacts, finding: Finding) -> bool:
     """Return whether steps are short, and devices wait a few times per step, not for each of many launches."""
-    steps = facts.figures(Steps)
+    steps = facts.figures(reports.Steps)
     if not isinstance(steps.step_time_p50_ps, (int, float)) or not _is_notable(facts, finding):
         return False
     few = FEW_WAITS * (steps.step_count or 0) * facts.device_count
@@ -146,18 +140,18 @@ def has_short_steps(facts: DiagnosisFacts, finding: Finding) -> bool:
 
 
 def has_many_kernels(facts: DiagnosisFacts, _finding: Finding) -> bool:
-    programs = facts.figures(Steps).module_execution_count
+    programs = facts.figures(reports.Steps).module_execution_count
     return bool(programs) and facts.kernels >= MANY * programs
 
 
 def has_spare_memory(facts: DiagnosisFacts, _finding: Finding) -> bool:
-    share = facts.figures(MemoryProfile).peak_share
+    share = facts.figures(reports.MemoryProfile).peak_share
     return facts.hardware != CPU_ONLY and isinstance(share, float) and share < 0.5
 
 
 def is_between_steps(facts: DiagnosisFacts, finding: Finding) -> bool:
     """Return whether half of the finding's time or more is outside of what the program marks as steps."""
-    cost, steps = finding.cost_ps, facts.figures(Steps)
+    cost, steps = finding.cost_ps, facts.figures(reports.Steps)
     every = sum_exactly(facts.time_by_step[1][:, CAUSE_NAMES.index(finding.cause)])
     inside = facts.per_device(every - facts.between_steps_ps(finding.cause))
     is_marked = bool(steps.step_count) and steps.steps_source in (MARKERS, LAUNCHED)
@@ -168,15 +162,15 @@ def is_between_steps(facts: DiagnosisFacts, finding: Finding) -> bool:
 
 
 def has_single_precision(facts: DiagnosisFacts, _finding: Finding) -> bool:
-    kernels = facts.columns(KernelStats.kernels)
-    every = read_times(kernels.total_ps)
+    kernels = facts.columns(reports.KernelStats.kernels)
+    every = read_array(kernels.total_ps, np.int64)
     single = np.array(find_single_precision(kernels), bool)
     return bool(every[single].sum() >= NOTABLE * every.sum() > 0)
 
 
 def has_channels_first(facts: DiagnosisFacts, _finding: Finding) -> bool:
     """Return whether names of kernels or their ops have the layout with channels before height and width."""
-    kernels = facts.columns(KernelStats.kernels)
+    kernels = facts.columns(reports.KernelStats.kernels)
     return any(_FIRST.search(name or "") for column in (kernels.name, kernels.op_name) for name in column.to_pylist())
 
 
@@ -191,16 +185,16 @@ def is_allocating(_facts: DiagnosisFacts, finding: Finding) -> bool:
 # ---- communication and copies
 
 
-def _list_sums(facts: DiagnosisFacts) -> tuple[list[Communication.operations], float]:
+def _list_sums(facts: DiagnosisFacts) -> tuple[list[reports.Communication.operations], float]:
     """Return all-reduces and reduce-scatters, and how many of them a device runs in a step.
 
     There are none if other collectives cost more."""
-    rows = [row for row in facts.rows(Communication.operations) if row.scope == BETWEEN_DEVICES]
+    rows = [row for row in facts.rows(reports.Communication.operations) if row.scope == BETWEEN_DEVICES]
     sums = [row for row in rows if "reduce" in row.kind]
     if 2 * sum(row.exposed_ps for row in sums) < sum(row.exposed_ps for row in rows):
         return [], 0.0
     devices = max((row.device_count for row in sums), default=0)
-    steps = facts.figures(Steps).step_count
+    steps = facts.figures(reports.Steps).step_count
     return sums, sum(row.occurrences for row in sums) / max(1, steps * devices) if steps else 0.0
 
 
@@ -438,12 +432,12 @@ def list_unproven_causes(facts: DiagnosisFacts, *, has_launches: bool) -> Iterat
     """Yield GPU causes without evidence in the capture, and the missing records."""
     if facts.hardware != GPU:
         return
-    kernels = facts.columns(KernelStats.kernels)
+    kernels = facts.columns(reports.KernelStats.kernels)
     if not has_launches:
         yield from ((cause, "the capture has no launch of what GPUs ran") for cause in _OF_LAUNCHES)
-    if not facts.figures(OpStats).host_total_ps:
+    if not facts.figures(reports.OpStats).host_total_ps:
         yield "host_compute", "the capture has no op of a host thread"
-    unknown = facts.figures(HloStats).unknown_work_share
+    unknown = facts.figures(reports.HloStats).unknown_work_share
     if not isinstance(unknown, float) or unknown > MOST_UNKNOWN:
         yield from ((cause, TOO_MUCH) for cause in _OF_WORK)
     if kernels.occupancy_percent.null_count == len(kernels.name):
@@ -469,7 +463,7 @@ def list_unrecorded(
         if flaw.hides_devices:
             what = "some activity of devices" if facts.window_ps else "activity of devices"
             yield Unrecorded(f"{what}: {flaw.text}", _OF_DEVICES if not facts.window_ps else "idle", flaw.remedy)
-    if not facts.figures(Steps).step_count:
+    if not facts.figures(reports.Steps).step_count:
         yield Unrecorded("steps", "slow_step, straggler, tail, silent", how(_STEPS))
     levels = facts.levels
     if not has_threads:
@@ -481,16 +475,16 @@ def list_unrecorded(
         yield Unrecorded("Python functions", "python, input, lock, garbage_collection, checkpoint", text)
     if facts.hardware == CPU_ONLY:
         return
-    if not facts.figures(MemoryProfile).snapshot_count:
+    if not facts.figures(reports.MemoryProfile).snapshot_count:
         at_level = levels is not None and levels.host >= ALL_OF_HOST
         yield Unrecorded("allocations", "memory_pressure", _NO_ALLOCATIONS if at_level else how(_ALLOCATIONS))
     if facts.framework == PYTORCH and facts.hardware == GPU:
         tool = _TOOLS.get(facts.maker or facts.device, _ANY_TOOL)
-        shapes = "shapes" in facts.columns(Roofline.ops).flops_source.to_pylist()
+        shapes = "shapes" in facts.columns(reports.Roofline.ops).flops_source.to_pylist()
         yield Unrecorded("arithmetic and memory traffic of kernels", "padding, memory_bound, low_utilization",
                          (_WORK_OF_OTHERS if shapes else _WORK).format(tool))  # fmt: skip
-    elif not facts.figures(HloStats).program_count:
+    elif not facts.figures(reports.HloStats).program_count:
         yield Unrecorded("programs", "padding, memory_bound, low_utilization", how(_PROGRAMS))
-    elif facts.figures(Roofline).peak_flops_per_s is None:
+    elif facts.figures(reports.Roofline).peak_flops_per_s is None:
         yield Unrecorded("peaks of the device", "memory_bound, low_utilization, precision",
                          "Give the model of the device with --device, or its peaks with --peak.")  # fmt: skip

@@ -18,27 +18,9 @@ from typing import Final
 
 import numpy as np
 
-from fastprof.analyses.findings.advice import (
-    MORE_THAN_COMPUTE,
-    OF_LOADER,
-    OF_LOADER_ON_CPU,
-    OF_QUEUE,
-    ON_CPU,
-    TO_DEVICE,
-    TO_HOST,
-    WITH_WORKERS,
-)
+from fastprof.analyses.findings import advice, reports
 from fastprof.analyses.findings.facts import CERTAIN, LIKELY, POSSIBLE, DiagnosisFacts, Finding, LostTime, sum_exactly
 from fastprof.analyses.findings.op_findings import describe_use
-from fastprof.analyses.findings.sibling_reports import (
-    Communication,
-    HloStats,
-    KernelStats,
-    MemoryProfile,
-    OpStats,
-    Steps,
-    TfData,
-)
 from fastprof.analyses.findings.step_findings import sum_slow_step_time
 from fastprof.derive.causes.cause_names import GAP_CAUSES
 from fastprof.derive.causes.time_by_cause import BETWEEN_STEPS, LargestGaps
@@ -103,6 +85,7 @@ _EAGER: Final = compile_late(r"^Eager(Local|Kernel)?Execute(?!.*__inference_)|^T
 
 
 def find_idle_time(facts: DiagnosisFacts) -> Iterator[Finding]:
+    """Find causes of gaps, apart from those that other rules judge."""
     between = _measure_python_between(facts)
     for recorded, rows in facts.lost.items():
         if recorded in _APART or (between and recorded == "python"):
@@ -133,7 +116,7 @@ def find_idle_time(facts: DiagnosisFacts) -> Iterator[Finding]:
             cost,
             _judge_certainty(facts, cause, event),
             f"gaps.by_cause?cause={recorded}",
-            facts.advise(ON_CPU.get(cause, cause) if _is_on_cpu(facts) else cause),
+            facts.advise(advice.ON_CPU.get(cause, cause) if _is_on_cpu(facts) else cause),
             is_bound=is_bound,
             host=rows.mostly(rows.host, MOSTLY),
             device=rows.mostly(rows.device, MOSTLY),
@@ -195,7 +178,7 @@ def _refine_cause(facts: DiagnosisFacts, cause: str, rows: LostTime, event: str 
     """Return the cause as other reports know it better.
 
     Launches take time because ops are executed one by one, because ops are too short, or because launches are late."""
-    if cause == "callback" and facts.figures(HloStats).outside_compilation_share:
+    if cause == "callback" and facts.figures(reports.HloStats).outside_compilation_share:
         return "outside_compilation"
     if cause != "launch":
         return cause
@@ -265,23 +248,22 @@ def split_start_up(facts: DiagnosisFacts, finding: Finding) -> list[Finding]:
 
 def find_one_time_waits(facts: DiagnosisFacts, cause: str) -> OneTimeWaits:
     """Return the one-time waits of a finding's cause; NEVER if some device has none."""
-    recorded = _RECORDED.get(cause)
-    rows = facts.lost_to(str(recorded))
+    recorded = _RECORDED.get(cause, "")
+    rows = facts.lost_to(recorded)
     # the allocator moves what it has: memory that is used for the first time is not fragmented
     if not len(rows) or any("defragment" in event.lower() for event in rows.event if event):
         return NEVER
-    every, pieces = facts.gaps, facts.gaps.pieces(str(recorded))
+    every, pieces = facts.gaps, facts.gaps.pieces(recorded)
     if recorded in EARLY:
         pieces = pieces[_is_early(facts, pieces)]
     times: dict[tuple[str, str], list[int]] = {}
     for place, time_ps in zip(pieces.device.tolist(), pieces.duration_ps.tolist(), strict=True):
         times.setdefault((every.hosts[every.host_of[place]], every.devices[place]), []).append(time_ps)
     waits = []
-    for host, device, time_ps, count in zip(
-        rows.host, rows.device, rows.time_ps.tolist(), rows.count.tolist(), strict=True
-    ):
+    amounts = zip(rows.host, rows.device, rows.time_ps.tolist(), rows.count.tolist(), strict=True)
+    for host, device, time_ps, count in amounts:
         longest = sorted(times.get((host, device), ()), reverse=True)
-        waits.append(_take_one_time(longest, time_ps) if count >= _LEAST_WAITS[str(recorded)] else [])
+        waits.append(_take_one_time(longest, time_ps) if count >= _LEAST_WAITS[recorded] else [])
     if not all(waits):
         return NEVER
     return OneTimeWaits(sum(map(len, waits)), sum(map(sum, waits)), max(map(max, waits)))
@@ -298,6 +280,9 @@ def _is_early(facts: DiagnosisFacts, pieces: LargestGaps) -> Bools:
     return early
 
 
+_MUCH_LONGER: Final = 10
+
+
 def _take_one_time(times: list[int], left: int) -> list[int]:
     """Return the waits that come once. ``times``: the longest, in order; ``left``: time of all waits of the device."""
     count = 0
@@ -306,9 +291,6 @@ def _take_one_time(times: list[int], left: int) -> list[int]:
         count += 1
     apart = [place for place, (before, after) in enumerate(pairwise(times), 1) if before >= _MUCH_LONGER * after]
     return times[: apart[0] if count and apart else count]
-
-
-_MUCH_LONGER: Final = 10
 
 
 FIRST_STEP: Final = 0.9
@@ -359,7 +341,7 @@ def _add_input(facts: DiagnosisFacts, finding: Finding) -> Finding:
         return replace(finding, advice=f"{make_faster(event)}{_advise_loading_ahead(facts, finding)}")
     share, of_each = format_measure(row.critical_share, "share"), format_time(row.critical_ps)
     text = f"{row.name} takes {share} of the calls of the tf.data pipeline {row.pipeline}, {of_each} of each."
-    figures = facts.figures(TfData)
+    figures = facts.figures(reports.TfData)
     known = figures.best_change is not None and figures.slow_pipeline == row.pipeline
     if known and isinstance(figures.batch_ps, int) and isinstance(figures.best_batch_ps, int):
         now, then = format_time(figures.batch_ps), format_time(figures.best_batch_ps)
@@ -372,18 +354,18 @@ def _add_input(facts: DiagnosisFacts, finding: Finding) -> Finding:
 def _advise_loading_ahead(facts: DiagnosisFacts, finding: Finding) -> str:
     """Return advice on loading ahead: by tf.data if the program uses it, by the DataLoader if waits for it take at
     least half of the cost."""
-    if facts.figures(TfData).pipeline_count and facts.framework == TENSORFLOW:
+    if facts.figures(reports.TfData).pipeline_count and facts.framework == TENSORFLOW:
         return f"{finding.advice} The report tf_data names the slow stage."
     if 2 * facts.loader.waited_ps < max(finding.cost_ps or 0, 1):
         return finding.advice
-    return facts.advise(OF_LOADER_ON_CPU if facts.hardware == CPU_ONLY else OF_LOADER)
+    return facts.advise(advice.OF_LOADER_ON_CPU if facts.hardware == CPU_ONLY else advice.OF_LOADER)
 
 
 def _find_queue_cause(event: str) -> str | None:
     """Return the cause for advice if the event waits for loader workers or a queue, else None."""
     if _OF_WORKERS.search(event):
-        return WITH_WORKERS
-    return OF_QUEUE if asks_queue(event) else None
+        return advice.WITH_WORKERS
+    return advice.OF_QUEUE if asks_queue(event) else None
 
 
 _OF_WORKERS: Final = compile_late(r"_MultiProcessingDataLoaderIter|dataloader\.py.* (?:_try_get_data|_get_data)$")
@@ -392,7 +374,7 @@ _CALLS_PYTHON: Final = ("PyFunc", "PyFuncStateless", "EagerPyFunc")
 
 def _add_python(facts: DiagnosisFacts, finding: Finding) -> Finding:
     """Say that functions of the pipeline call Python, if this takes half of the cost or more."""
-    rows = [row for row in facts.rows(OpStats.ops) if row.type in _CALLS_PYTHON]
+    rows = [row for row in facts.rows(reports.OpStats.ops) if row.type in _CALLS_PYTHON]
     total = sum(row.total_ps for row in rows)
     if not rows or 2 * total < (finding.cost_ps or 0):
         return finding
@@ -409,9 +391,9 @@ _ONE_AT_A_TIME: Final = (
 )
 
 
-def find_slow_pipeline(facts: DiagnosisFacts, finding: Finding) -> TfData.bottlenecks | None:
+def find_slow_pipeline(facts: DiagnosisFacts, finding: Finding) -> reports.TfData.bottlenecks | None:
     """Return the row of the table bottlenecks that explains at least half of the cost of input, or None."""
-    rows = facts.rows(TfData.bottlenecks, most=1)
+    rows = facts.rows(reports.TfData.bottlenecks, most=1)
     return rows[0] if rows and finding.cost_ps is not None and 2 * rows[0].total_ps >= finding.cost_ps else None
 
 
@@ -423,12 +405,12 @@ def _add_compilation(facts: DiagnosisFacts, finding: Finding) -> Finding:
         most, name = max(names)
         words.append(count_noun(count, "compilation or trace", "compilations or traces"))
         words[-1] += f", {most:,} of them of the function {name}." if name else "."
-    if traced := [row for row in facts.rows(OpStats.tf_functions) if row.mode == "traced"]:
+    if traced := [row for row in facts.rows(reports.OpStats.tf_functions) if row.mode == "traced"]:
         row = max(traced, key=lambda row: int(row.self_ps))
         calls, times = count_noun(row.calls, "call", "calls"), count_noun(row.tracing_count, "time", "times")
         words.append(f"{calls} of {row.name} traced it; since the program began it was traced {times}.")
-    by_step = sum_time_by_step(facts, finding.cause)
-    count = facts.figures(Steps).step_count or 0
+    by_step = {step: time_ps for step, time_ps in _sum_step_time(facts, finding.cause).items() if step != BETWEEN_STEPS}
+    count = facts.figures(reports.Steps).step_count or 0
     if by_step:
         most_ps = max(by_step.values())
         several = sum(time_ps * 10 >= most_ps for time_ps in by_step.values())
@@ -437,13 +419,6 @@ def _add_compilation(facts: DiagnosisFacts, finding: Finding) -> Finding:
     if _is_only_first(facts, finding.cause, count):
         return replace(known, certainty=LIKELY, advice=_ONLY_FIRST, is_once=True)
     return known
-
-
-def sum_time_by_step(facts: DiagnosisFacts, cause: str) -> dict[int, int]:
-    """Return the time of the cause on all devices, by step."""
-    spent = _sum_step_time(facts, cause)
-    spent.pop(BETWEEN_STEPS, None)
-    return spent
 
 
 def _sum_step_time(facts: DiagnosisFacts, cause: str) -> dict[int, int]:
@@ -465,19 +440,19 @@ def _is_only_first(facts: DiagnosisFacts, cause: str, step_count: int) -> bool:
 
 def _add_transfer(facts: DiagnosisFacts, finding: Finding) -> Finding:
     """Describe copies by direction, the longest exposed ones first."""
-    rows = [row for row in facts.rows(Communication.kinds) if row.scope == WITH_HOST and row.exposed_ps]
+    rows = [row for row in facts.rows(reports.Communication.kinds) if row.scope == WITH_HOST and row.exposed_ps]
     rows = sorted(rows, key=lambda row: -int(row.exposed_ps))
     words = [_describe_copies(row) for row in rows if row.exposed_ps * 20 >= rows[0].exposed_ps]
     known = replace(finding, detail=" ".join(words) or None, advice=_advise_on_copies(facts, finding, rows))
-    if not is_filled_by_copies(facts.table(Communication.devices), facts.table(Communication.kinds)):
+    if not is_filled_by_copies(facts.table(reports.Communication.devices), facts.table(reports.Communication.kinds)):
         return known
-    return replace(known, advice=facts.advise(MORE_THAN_COMPUTE))
+    return replace(known, advice=facts.advise(advice.MORE_THAN_COMPUTE))
 
 
-def _advise_on_copies(facts: DiagnosisFacts, finding: Finding, rows: Sequence[Communication.kinds]) -> str:
+def _advise_on_copies(facts: DiagnosisFacts, finding: Finding, rows: Sequence[reports.Communication.kinds]) -> str:
     """Return advice on the copy direction that devices wait for, or on both."""
     exposed = {row.kind: row.exposed_ps for row in rows}
-    for kind, cause in (("copy host to device", TO_DEVICE), ("copy device to host", TO_HOST)):
+    for kind, cause in (("copy host to device", advice.TO_DEVICE), ("copy device to host", advice.TO_HOST)):
         if exposed.get(kind, 0) >= _ONE_WAY * sum(exposed.values()) > 0:
             return facts.advise(cause)
     return finding.advice
@@ -487,7 +462,7 @@ _ONE_WAY: Final = 0.9
 """Least share of copy time at which one direction gets its own advice."""
 
 
-def _describe_copies(row: Communication.kinds) -> str:
+def _describe_copies(row: reports.Communication.kinds) -> str:
     exposed, total = format_time(row.exposed_ps), format_time(row.time_ps)
     count = count_noun(row.occurrences, "operation", "operations")
     move, take = ("moves", "takes") if row.occurrences == 1 else ("move", "take")
@@ -508,7 +483,7 @@ def _add_launch(facts: DiagnosisFacts, finding: Finding) -> Finding:
     waits = _format_each(count, "wait", "waits", rest_ps)
     if not facts.kernels:
         return replace(finding, detail=f"{waits}.")
-    kernels = _format_each(facts.kernels, "kernel", "kernels", facts.figures(KernelStats).total_ps or 0)
+    kernels = _format_each(facts.kernels, "kernel", "kernels", facts.figures(reports.KernelStats).total_ps or 0)
     kernels += " was launched" if facts.kernels == 1 else " were launched"
     if count == facts.kernels:
         return replace(finding, detail=f"{kernels}; devices wait {format_time(rest_ps // count)} for each.")
@@ -544,11 +519,11 @@ def _add_memory(facts: DiagnosisFacts, finding: Finding) -> Finding:
     if finding.is_once:
         once = _describe_once(find_one_time_waits(facts, finding.cause))
         return replace(finding, certainty=LIKELY, advice=_FIRST_USE, detail=once)
-    figures = facts.figures(MemoryProfile)
+    figures = facts.figures(reports.MemoryProfile)
     if finding.detail is not None or not figures.snapshot_count:
         return finding  # memory_profile describes a leak
     words = []
-    sizes = facts.columns(MemoryProfile.ops).allocated_bytes.to_pylist()
+    sizes = facts.columns(reports.MemoryProfile.ops).allocated_bytes.to_pylist()
     if figures.allocation_count and any(sizes):
         many = count_noun(figures.allocation_count, "allocation takes", "allocations take")
         words.append(f"{many} {format_size(sum(sizes))} in all.")
@@ -558,8 +533,8 @@ def _add_memory(facts: DiagnosisFacts, finding: Finding) -> Finding:
         words.append(f"At the peak {format_size(peak)} of {format_size(capacity)} are in use.")
     if isinstance(figures.fragmentation_share, float):
         words.append(f"The free memory is fragmented to {format_measure(figures.fragmentation_share, 'share')}.")
-    advice = _ENOUGH_MEMORY if has_sizes and 2 * peak < capacity else finding.advice
-    return replace(finding, detail=" ".join(words) or None, advice=advice)
+    known = replace(finding, detail=" ".join(words) or None)
+    return replace(known, advice=_ENOUGH_MEMORY) if has_sizes and 2 * peak < capacity else known
 
 
 _FIRST_USE: Final = (
@@ -577,8 +552,7 @@ def _add_idle(facts: DiagnosisFacts, finding: Finding) -> Finding:
     where = f"{format_measure(between, 'share')} of it is between steps." if between >= _MOSTLY_BETWEEN else None
     details = [finding.detail, where, describe_use(facts)]
     finding = replace(finding, detail=" ".join(filter(None, details)) or None)
-    has_all = facts.names.has_python or (facts.levels is not None and facts.levels.has_all)
-    if has_all:
+    if facts.names.has_python or (facts.levels is not None and facts.levels.has_all):
         return replace(finding, advice=_NOTHING_KNOWN)
     return replace(finding, advice=f"{_BETWEEN_STEPS} {finding.advice}") if where else finding
 
@@ -594,14 +568,8 @@ _NOTHING_KNOWN: Final = (
     "gap on the timeline. What is waited for may be another process, another host or storage."
 )
 _OF_CAUSE: Final[Mapping[str, Callable[[DiagnosisFacts, Finding], Finding]]] = {
-    "input": _add_input,
-    "compilation": _add_compilation,
-    "transfer": _add_transfer,
-    "launch": _add_launch,
-    "queue": _add_queue,
-    "between_kernels": _add_queue,
-    "small_ops": _add_launch,
-    "eager": _add_launch,
-    "memory_pressure": _add_memory,
-    "idle": _add_idle,
-}
+    "input": _add_input, "compilation": _add_compilation, "transfer": _add_transfer, "memory_pressure": _add_memory,
+    "idle": _add_idle, **dict.fromkeys(("launch", "small_ops", "eager"), _add_launch),
+    **dict.fromkeys(("queue", "between_kernels"), _add_queue),
+}  # fmt: skip
+"""Functions that add details and advice, by cause."""

@@ -16,24 +16,9 @@ from urllib.parse import quote
 import numpy as np
 import pyarrow as pa
 
+from fastprof.analyses.findings import reports
 from fastprof.analyses.findings.advice import OLD_KERNELS, ON_AMD, WITHOUT_TF32
-from fastprof.analyses.findings.facts import (
-    CERTAIN,
-    LIKELY,
-    POSSIBLE,
-    DiagnosisFacts,
-    Finding,
-    read_numbers,
-    read_times,
-)
-from fastprof.analyses.findings.sibling_reports import (
-    Communication,
-    HloStats,
-    KernelStats,
-    MemoryProfile,
-    OpStats,
-    Roofline,
-)
+from fastprof.analyses.findings.facts import CERTAIN, LIKELY, POSSIBLE, DiagnosisFacts, Finding, read_array
 from fastprof.derive.devices.gpu_kernels import AMD, NVIDIA, SINCE_TF32, get_matrix_units, lack_tf32, multiplies
 from fastprof.derive.ops.gpu_kernels import normalize_kernel_name
 from fastprof.schema.columns import Bools, Float64s, Int64s
@@ -95,6 +80,7 @@ OpRule = tuple[Bools, Int64s]
 
 
 def find_slow_ops(facts: DiagnosisFacts) -> Iterator[Finding]:
+    """Find ops that take longer than they need, by cause."""
     ops = _read_ops(facts)
     free = ~ops.communicates
     for cause, (title, certainty, evidence, is_bound, rule) in _RULES.items():
@@ -125,7 +111,7 @@ def _get_op_advice(facts: DiagnosisFacts, cause: str) -> str:
         return facts.advise(ON_AMD)
     if cause == "precision" and facts.capability is not None and facts.capability < SINCE_TF32:
         return facts.advise(WITHOUT_TF32)
-    old = cause == "precision" and lack_tf32(facts.columns(KernelStats.kernels).name.to_pylist())
+    old = cause == "precision" and lack_tf32(facts.columns(reports.KernelStats.kernels).name.to_pylist())
     return facts.advise(OLD_KERNELS if old and facts.capability is None else cause)
 
 
@@ -202,19 +188,19 @@ _RULES: Final = {
 
 def _read_ops(facts: DiagnosisFacts) -> _OpColumns:
     """Join ops and kernels. Rows of hlo_stats and of roofline are the same ops in the same order."""
-    hlo, roofline = facts.columns(HloStats.ops), facts.columns(Roofline.ops)
-    kernels, hlo_names = facts.columns(KernelStats.kernels), hlo.name.to_pylist()
+    hlo, roofline = facts.columns(reports.HloStats.ops), facts.columns(reports.Roofline.ops)
+    kernels, hlo_names = facts.columns(reports.KernelStats.kernels), hlo.name.to_pylist()
     kernel_names, op_names = kernels.name.to_pylist(), kernels.op_name.to_pylist()
     of_op, alone = _join_kernels([*zip(kernel_names, op_names, strict=True)], hlo_names)
     extra = len(alone)
     names = [*hlo_names, *(op_names[k] or kernel_names[k] for k in alone)]
     at = [*of_op, *alone]
-    exposed = set(facts.columns(Communication.operations).name.to_pylist())
+    exposed = set(facts.columns(reports.Communication.operations).name.to_pylist())
     bound = [*roofline.bound_by.to_pylist(), *[None] * extra]
     occupancy, single = _estimate_occupancy(kernels), find_single_precision(kernels)
 
     def read(column: pa.ChunkedArray) -> Float64s:
-        return np.concatenate([read_numbers(column), np.full(extra, np.nan)])
+        return np.concatenate([read_array(column, np.float64), np.full(extra, np.nan)])
 
     lost = read(roofline.lost_ps)
     return _OpColumns(
@@ -225,7 +211,7 @@ def _read_ops(facts: DiagnosisFacts) -> _OpColumns:
         by_memory=np.array([resource == "HBM" for resource in bound], bool),
         communicates=np.array([name in exposed or name.startswith("nccl") for name in names], bool),
         single=np.array([k >= 0 and single[k] for k in at], bool),
-        self_ps=np.concatenate([read_times(hlo.self_ps), read_times(kernels.total_ps)[alone]]),
+        self_ps=np.concatenate([read_array(hlo.self_ps, np.int64), read_array(kernels.total_ps, np.int64)[alone]]),
         lost_ps=np.where(np.isnan(lost), -1, lost).astype(np.int64),
         roofline_percent=read(roofline.roofline_percent),
         compute_percent=read(roofline.compute_peak_percent),
@@ -247,14 +233,14 @@ def _join_kernels(kernels: Sequence[tuple[str, str | None]], ops: list[str]) -> 
     return [rows.get(key, -1) for key in keys], alone
 
 
-def _estimate_occupancy(kernels: KernelStats.kernels) -> Float64s:
+def _estimate_occupancy(kernels: reports.KernelStats.kernels) -> Float64s:
     """Return the occupancy of each kernel in percent, or NaN.
 
     Tensor Core kernels need few warps: for them it is the percentage of multiprocessors that have a block."""
     flags = zip(kernels.uses_tensor_cores.to_pylist(), kernels.could_use_tensor_cores.to_pylist(), strict=True)
     on_units = np.array([uses is True or (uses is None and could is True) for uses, could in flags], bool)
-    filled = 100.0 * np.minimum(read_numbers(kernels.blocks_per_sm), 1.0)
-    return np.where(on_units, filled, read_numbers(kernels.occupancy_percent))
+    filled = 100.0 * np.minimum(read_array(kernels.blocks_per_sm, np.float64), 1.0)
+    return np.where(on_units, filled, read_array(kernels.occupancy_percent, np.float64))
 
 
 def _make_kernel_key(op: str) -> str:
@@ -263,7 +249,7 @@ def _make_kernel_key(op: str) -> str:
     return f"{of}/{normalize_kernel_name(kernel)}" if apart and "::" in of else normalize_kernel_name(op)
 
 
-def find_single_precision(kernels: KernelStats.kernels) -> list[bool]:
+def find_single_precision(kernels: reports.KernelStats.kernels) -> list[bool]:
     """Return whether each kernel of products could use Tensor Cores, but is named after arithmetic in more bits."""
     flags = [*map(pa.ChunkedArray.to_pylist, (kernels.name, kernels.uses_tensor_cores, kernels.could_use_tensor_cores))]
     return [
@@ -276,7 +262,8 @@ CAUSE: Final = "elementwise"
 
 
 def find_unfused_ops(facts: DiagnosisFacts) -> Iterator[Finding]:
-    every = facts.rows(KernelStats.kernels)
+    """Find elementwise kernels that could be fused with their neighbours."""
+    every = facts.rows(reports.KernelStats.kernels)
     rows = [row for row in every if row.kind == CAUSE]
     fusible = facts.per_device(sum(row.fusible_ps for row in rows))
     if not fusible:
@@ -309,10 +296,9 @@ _MOST_NAMED: Final = 4
 NEARLY_FULL: Final = 0.95
 
 
-def find_memory_limits(facts: DiagnosisFacts) -> Iterator[Finding]:
-    """Find full allocators and leaks. Their cost is not recorded unless the host stalls for them, which gaps show."""
-    yield from _find_leaks(facts)
-    figures = facts.figures(MemoryProfile)
+def find_full_memory(facts: DiagnosisFacts) -> Iterator[Finding]:
+    """Find full allocators. Their cost is not recorded unless the host stalls for them, which gaps show."""
+    figures = facts.figures(reports.MemoryProfile)
     share, allocator = figures.peak_share, figures.peak_allocator
     if isinstance(share, float) and share >= NEARLY_FULL and allocator is not None:
         yield Finding(
@@ -326,12 +312,12 @@ def find_memory_limits(facts: DiagnosisFacts) -> Iterator[Finding]:
         )
 
 
-def _find_leaks(facts: DiagnosisFacts) -> Iterator[Finding]:
+def find_leaks(facts: DiagnosisFacts) -> Iterator[Finding]:
     """Find the op that holds more and more memory, if memory_profile calls it a leak, and when memory is full."""
-    notices = [notice.text for notice in facts.reports["memory_profile"].notices if LEAK in notice.text]
+    notices = [notice.text for notice in facts.report(reports.MemoryProfile).notices if LEAK in notice.text]
     for text in notices[:1]:
         op, _, rest = text.partition(LEAK)
-        rows = facts.rows(MemoryProfile.growth)
+        rows = facts.rows(reports.MemoryProfile.growth)
         row = next((row for row in rows if row.op_name == op and rest.startswith(row.allocator)), None)
         left = [int(steps.replace(",", "")) for steps in _MORE_STEPS.findall(text)]
         until = f" and is full in {count_noun(min(left), 'step', 'steps')}" if left else ""
@@ -372,12 +358,12 @@ _CHANNELS: Final = (
 
 
 def find_tfprof_advice(facts: DiagnosisFacts) -> Iterator[Finding]:
+    """Find what tfprof's advisor checks: unfused norms, layouts and the costliest op."""
     for graph in facts.graphs:
         if graph.unfused_norms is not None:
             nodes = count_noun(graph.unfused_norms.node_count, "op", "ops")
-            yield _make_bound(facts, graph, "elementwise", graph.unfused_norms,
-                              f"BatchNorm runs as {nodes}, not as a fused one",
-                         _FUSE)  # fmt: skip
+            title = f"BatchNorm runs as {nodes}, not as a fused one"
+            yield _make_bound(facts, graph, "elementwise", graph.unfused_norms, title, _FUSE)
         if graph.channels_last is not None:
             nodes = count_noun(graph.channels_last.node_count, "op of a GPU has", "ops of GPUs have")
             yield _make_bound(facts, graph, "layout", graph.channels_last, f"{nodes} the layout NHWC", _CHANNELS)
@@ -417,7 +403,7 @@ def _find_costly(facts: DiagnosisFacts, graph: AdvisorResult) -> Iterator[Findin
 def _locate_op(facts: DiagnosisFacts, node: str, op: str) -> str:
     """Return the row of an op in op stats, which names device ops by node and type."""
     name = f"{node}:{op}"
-    if name in facts.columns(OpStats.device_ops).name.to_pylist():
+    if name in facts.columns(reports.OpStats.device_ops).name.to_pylist():
         return f"op_stats.device_ops?name={quote(name, safe='')}"
     return f"op_stats.host_ops?name={quote(node, safe='')}"
 
@@ -425,9 +411,8 @@ def _locate_op(facts: DiagnosisFacts, node: str, op: str) -> str:
 def describe_use(facts: DiagnosisFacts) -> str:
     """Say how much accelerators compute in their last steps; "" if no tfprof profile has one."""
     return " ".join(
-        f"In its last step {use.device} computes for {format_measure(use.share, 'share')} of the time from "
-        "its first start "
-        "to its last end."
+        f"In its last step {use.device} computes for {format_measure(use.share, 'share')} of the time from its first "
+        "start to its last end."
         for graph in facts.graphs
         for use in graph.uses
     )

@@ -19,9 +19,9 @@ from urllib.parse import quote
 import numpy as np
 import pyarrow as pa
 
+from fastprof.analyses.findings import reports
 from fastprof.analyses.findings.advice import advise_on_collectives
 from fastprof.analyses.findings.facts import CERTAIN, LIKELY, POSSIBLE, DiagnosisFacts, Finding
-from fastprof.analyses.findings.sibling_reports import Communication, Steps
 from fastprof.derive.causes.slow_steps import choose_explanation, format_slow_kind
 from fastprof.derive.causes.time_by_cause import BETWEEN_STEPS, CAUSE_NAMES
 from fastprof.derive.communication.communication_remarks import describe_delay, measure_saving
@@ -42,17 +42,12 @@ UNNAMED: Final = (None, "python", "idle", "launch")
 ONCE: Final = "logging"
 """A cause that does not explain a step if no other step has it: that step is a finding, not how often it is done."""
 
-SlowStepRow = Steps.slow_steps
+SlowStepRow = reports.Steps.slow_steps
 
 
-def find_slow_steps(facts: DiagnosisFacts) -> Iterator[Finding]:
-    yield from _find_slow_host(facts)
-    yield from _find_long_steps(facts)
-
-
-def _find_slow_host(facts: DiagnosisFacts) -> Iterator[Finding]:
+def find_slow_host(facts: DiagnosisFacts) -> Iterator[Finding]:
     """Find the host that is slowest in most steps. Others wait for it, as far as the program keeps them together."""
-    rows = [row for row in facts.rows(Steps.hosts) if row.excess_share]
+    rows = [row for row in facts.rows(reports.Steps.hosts) if row.excess_share]
     worst = max(rows, key=lambda row: int(row.slowest_count), default=None)
     if worst is None or 2 * worst.slowest_count <= worst.compared_count:
         return
@@ -135,13 +130,14 @@ def _find_unexplained_steps(facts: DiagnosisFacts) -> _SlowSteps:
         for step, rows in slow.items()
         if not _is_named(causes[step], unnamed) and not is_waiting(causes, rows, step)
     }
-    is_rare = len(slow) <= RARE * (facts.figures(Steps).step_count or 0)
+    is_rare = len(slow) <= RARE * (facts.figures(reports.Steps).step_count or 0)
     unexplained = _SlowSteps(slow if is_rare else {}, causes, unnamed)
     facts.memo["slow"] = unexplained
     return unexplained
 
 
-def _find_long_steps(facts: DiagnosisFacts) -> Iterator[Finding]:
+def find_long_steps(facts: DiagnosisFacts) -> Iterator[Finding]:
+    """Find slow outlier steps, with what took longer in the slowest."""
     slow_steps = _find_unexplained_steps(facts)
     slow = slow_steps.rows
     if not slow:
@@ -200,7 +196,7 @@ def _describe_longer(row: SlowStepRow, step: int) -> str:
 def _list_slow_steps(facts: DiagnosisFacts) -> dict[int, list[SlowStepRow]]:
     """Find what took longer in each outlier step, on the host furthest above the median."""
     of_step: dict[int, dict[str, list[SlowStepRow]]] = {}
-    for row in facts.rows(Steps.slow_steps):
+    for row in facts.rows(reports.Steps.slow_steps):
         if row.step is not None:
             of_step.setdefault(row.step, {}).setdefault(row.host, []).append(row)
     return {step: max(hosts.values(), key=lambda rows: int(rows[0].excess_ps)) for step, hosts in of_step.items()}
@@ -273,13 +269,15 @@ class _CollectiveTime:
 
 
 def find_collective_waits(facts: DiagnosisFacts) -> Iterator[Finding]:
+    """Find exposed collective time, and waits for the slowest device or host in collectives."""
     spent = _measure_collectives(facts)
     if spent is None:
         return
     if spent.waited_ps:
         yield _make_straggler(facts, spent)
-    ops = [row for row in facts.rows(Communication.operations) if row.scope == BETWEEN_DEVICES]
-    kinds = _sum_exposed(facts)
+    ops = [row for row in facts.rows(reports.Communication.operations) if row.scope == BETWEEN_DEVICES]
+    between = [row for row in facts.rows(reports.Communication.kinds) if row.scope == BETWEEN_DEVICES]
+    kinds = {row.kind: row.exposed_ps for row in between if row.exposed_ps}  # the longest first
     yield Finding(
         COMMUNICATION,
         f"{facts.devices()} for {_format_collectives(kinds)}",
@@ -297,17 +295,17 @@ def _make_straggler(facts: DiagnosisFacts, spent: _CollectiveTime) -> Finding:
     """Make the finding on the host that delays the others on the critical path, which need not be the last.
 
     Of a single host, or of hosts without known clocks, it is on the device that is last."""
-    missing, delays = _describe_missing_ranks(facts), facts.table(Communication.blame)
+    missing, delays = _describe_missing_ranks(facts), facts.table(reports.Communication.blame)
     of_path = bool(delays.num_rows) and not missing
     host, device = (None, None) if missing or of_path else spent.last()
-    met = bool(facts.table(Communication.stragglers).num_rows)
+    met = bool(facts.table(reports.Communication.stragglers).num_rows)
     detail = missing if missing or met else "No collective was seen on several devices."
     cost, is_bound = spent.waited_ps, bool(missing)
     evidence = f"{COMMUNICATION}.stragglers" if met and (device or host) else _BY_STEP
     if of_path:
-        straggler = facts.scalars(Communication).straggler_host
+        straggler = facts.scalars(reports.Communication).straggler_host
         host = None if straggler.value is None else str(straggler.value)
-        before = facts.figures(Communication).straggler_before_ps or 0
+        before = facts.figures(reports.Communication).straggler_before_ps or 0
         text = str(straggler.reason) if host is None else describe_delay(delays, host, before)
         detail = f"{text[0].upper()}{text[1:]}."
         if host is not None:
@@ -335,7 +333,7 @@ def _estimate_cost(facts: DiagnosisFacts, delays: pa.Table, host: str, before_ps
     """Return what a host that delays the others costs, and whether that is an upper bound."""
     saved, is_bound = measure_saving(delays, host)
     cost = saved + before_ps
-    figures = facts.figures(Communication)
+    figures = facts.figures(reports.Communication)
     steps, compared = figures.step_count, figures.compared_step_count
     if isinstance(steps, int) and isinstance(compared, int) and 0 < compared < steps:
         return cost * steps // compared, True  # if the other steps are like these
@@ -344,16 +342,10 @@ def _estimate_cost(facts: DiagnosisFacts, delays: pa.Table, host: str, before_ps
 
 def _describe_missing_ranks(facts: DiagnosisFacts) -> str | None:
     """Say how many ranks are recorded, if not all are."""
-    count, recorded = facts.figures(Communication).rank_count, len(facts.gaps.hosts)
+    count, recorded = facts.figures(reports.Communication).rank_count, len(facts.gaps.hosts)
     if not isinstance(count, int) or recorded >= count:
         return None
     return f"{recorded} of {count:,} ranks are recorded: those that come last may be others."
-
-
-def _sum_exposed(facts: DiagnosisFacts) -> dict[str, int]:
-    """Return the exposed time of exchanges between devices by kind, the longest first."""
-    rows = facts.rows(Communication.kinds)
-    return {row.kind: row.exposed_ps for row in rows if row.scope == BETWEEN_DEVICES and row.exposed_ps}
 
 
 def _filter_kinds(kinds: Mapping[str, int], least: float) -> list[str]:
