@@ -26,7 +26,7 @@ RUN_EVENTS = 1 << 20
 def sort_keys(
     part: CaptureIndex, segments: Records, wanted: Filter | None, run_events: int = RUN_EVENTS
 ) -> Iterator[Records]:
-    """The keys of all events of a line's segments, sorted, in arrays of at most about ``run_events``."""
+    """Yield the keys of all events of a line's segments, sorted, in arrays of at most about ``run_events``."""
     if int(segments["event_count"].sum()) <= run_events:
         yield _sort_in_place(part, _read_keys(part, segments, wanted))
         return
@@ -36,12 +36,12 @@ def sort_keys(
 
 
 def find_key(part: CaptureIndex, segments: Records, place: int) -> Records:
-    """The one key that ``sort_keys`` has at a place, found in the time of reading the line, without sorting it."""
+    """Return the key that ``sort_keys`` has at a place, found in the time of reading the line, without sorting it."""
     segments = segments[np.argsort(segments["offset"], kind="stable")]
     known: dict[str, int] = {}
 
     def alike() -> Iterator[Records]:
-        """By segment the keys that have what is known of the one."""
+        """Yield the keys of each segment that match what is known of the wanted key."""
         for i in range(len(segments)):
             keys = _read_keys(part, segments[i : i + 1], None)
             for column, value in known.items():
@@ -61,7 +61,7 @@ def find_key(part: CaptureIndex, segments: Records, place: int) -> Records:
 
 
 def _read_keys(part: CaptureIndex, segments: Records, wanted: Filter | None) -> Records:
-    """The keys of segments, one behind the other."""
+    """Return the keys of segments, one behind the other."""
     ends = np.cumsum(segments["event_count"]).tolist()
     keys = np.empty(ends[-1], records.EVENT_KEY)
     for i, (begin, end) in enumerate(pairwise([0, *ends])):
@@ -71,7 +71,7 @@ def _read_keys(part: CaptureIndex, segments: Records, wanted: Filter | None) -> 
 
 
 def _sort_in_place(part: CaptureIndex, keys: Records) -> Records:
-    """The same keys, sorted where they are; equal events stay in the order of the file."""
+    """Sort keys in place; equal events stay in the order of the file."""
     part.capture.xspace.order_keys(keys)
     return keys
 
@@ -116,7 +116,7 @@ class _Run:
         return self._at < self._end
 
     def take_through(self, bound: tuple[int, int, int] | None) -> Records:
-        """Takes what does not come after the bound; None: all."""
+        """Take what does not come after the bound; None: all."""
         count = len(self.head) if bound is None else bisect_right(self.head, bound, key=_get_rank)
         taken, self.head = self.head[:count], self.head[count:]
         self.fill()
@@ -128,7 +128,7 @@ def _get_rank(key: Records) -> tuple[int, int, int]:
 
 
 def _merge_runs(part: CaptureIndex, spill: IO[bytes], lengths: list[int], block: int) -> Iterator[Records]:
-    """All runs in one order: each round takes what precedes the first block end, from every run."""
+    """Merge all runs into one order: each round takes what precedes the first block end, from every run."""
     starts = np.cumsum([0, *lengths[:-1]]).tolist()
     runs = [_Run(spill, start, length, block) for start, length in zip(starts, lengths, strict=True)]
     while True:
@@ -166,8 +166,8 @@ class Block:
         return self.rows if self.segments is None else int(self.segments["event_count"].sum())
 
     def fill(self, part: CaptureIndex, xspace: XSpace, sink: Sink, row: int, stat_row: int) -> None:
-        """Fills the sink's columns from ``row`` and ``stat_row`` on. ``xspace``: the view of the capture whose stats
-        the sink's tables know."""
+        """Fill the sink's columns from ``row`` and ``stat_row`` on. ``xspace``: the view of the capture whose stats the
+        sink's tables know."""
         pieces = part.pieces
         part.capture.source.check_unchanged()
         if self.keys is not None and self.event_ids is not None:
@@ -185,7 +185,7 @@ class Block:
 def make_blocks(
     wanted: Wanted, known: Sequence[KnownEvents], filters: Sequence[Filter | None], stats: bool
 ) -> Iterator[Block]:
-    """The blocks of all wanted events, lazily. ``known``: what is known of each capture, indexed deep enough."""
+    """Yield the blocks of all wanted events, lazily. ``known``: what is known of each capture, indexed deep enough."""
     index, pieces = wanted.index, wanted.pieces()
     for number in wanted.captures():
         part, segments = index.captures[number], known[number].segments
@@ -210,8 +210,8 @@ def make_blocks(
 def _drop_outside_time(
     part: CaptureIndex, segments: Records, out_of_order: Int64s, time_ps: tuple[int, int] | None
 ) -> Records:
-    """Leaves out segments that surely have no event in the interval. Lines out of order are kept whole: their event
-    ids come from all of their events."""
+    """Leave out segments that surely have no event in the interval. Lines out of order are kept whole: their event ids
+    come from all of their events."""
     if time_ps is None or not len(segments):
         return segments
     base = part.pieces["base_ps"][segments["piece"]].astype(np.float64)
@@ -246,7 +246,8 @@ def _make_straight_blocks(
 def _sort_lines(
     index: Index, part: CaptureIndex, lines: Sequence[Records], wanted: Filter | None
 ) -> Iterator[Iterator[Records]]:
-    """Of each line the keys in order. Lines are sorted side by side, as long as all are no more than a long one."""
+    """Yield the sorted keys of each line. Lines are sorted in parallel, as long as together they are no longer than a
+    long line."""
     counts = [int(segments["event_count"].sum()) for segments in lines]
     for first, last in group_sizes(counts, RUN_EVENTS):
         orders = [sort_keys(part, segments, wanted) for segments in lines[first:last]]

@@ -31,7 +31,7 @@ Share = list[Block]
 """Events that are decoded together."""
 
 StatKinds = Mapping[str, Collection[int]]
-"""By stat, the kinds that its values have."""
+"""The kinds of value of each stat."""
 
 
 class Decoder:
@@ -92,7 +92,7 @@ class Decoder:
         self._stat_index = [place[texts.names] for texts in self._texts]
 
     def _lookups(self, number: int) -> CaptureLookups:
-        """Those of a capture, made when the first block of it is decoded."""
+        """Return the lookups of a capture, made when its first block is decoded."""
         if number not in self._made:
             names = self.index.names
             self._made[number] = CaptureLookups.of(
@@ -108,11 +108,11 @@ class Decoder:
         return self._made[number]
 
     def blocks(self) -> Iterator[Block]:
-        """The blocks of the selection, lazily."""
+        """Return the blocks of the selection, lazily."""
         return make_blocks(self._wanted, self._known, self._filters, bool(self.request.stats))
 
     def shares(self, rows: int) -> Iterator[Share]:
-        """The blocks in groups of about ``rows`` rows, lazily."""
+        """Yield the blocks in groups of about ``rows`` rows, lazily."""
         share: Share = []
         count = 0
         for block in self.blocks():
@@ -125,11 +125,11 @@ class Decoder:
             yield share
 
     def possible_kinds(self) -> dict[str, set[int]]:
-        """The kinds of value that each stat beside the events may have, by what has been indexed."""
+        """Return the kinds of value that each stat beside the events may have, by what has been indexed."""
         return {column.name: column.possible for column in self._layout.wide}
 
     def met_kinds(self) -> dict[str, set[int]]:
-        """The kinds of value that each stat beside the events had so far."""
+        """Return the kinds of value that each stat beside the events had so far."""
         return {column.name: column.met for column in self._layout.wide}
 
     def widen(self, kinds: StatKinds) -> None:
@@ -138,8 +138,8 @@ class Decoder:
             column.also |= set(kinds.get(column.name, ()))
 
     def decode(self, share: Sequence[Block], stage: str | None = "decoding", fixed_types: bool = False) -> Decoded:
-        """The rows of the blocks, filled side by side. ``fixed_types``: columns beside events have the types that
-        all events of the session give them, whatever this share holds, and dictionaries have int32 indices."""
+        """Return the rows of the blocks, filled side by side. ``fixed_types``: columns beside events have the types
+        that all events of the session give them, whatever this share holds, and dictionaries have int32 indices."""
         lookups = {number: self._lookups(number) for number in {block.capture for block in share}}
         return fill_rows(self._layout, lookups, share, self.index.workers, stage, fixed_types)
 
@@ -197,8 +197,8 @@ _PLAIN = {
 }  # fmt: skip
 
 _SPARSE = ("num_occurrences",)
-"""Of these columns only some rows are written. Others begin as memory that nobody has touched, for which NumPy asks for
-huge pages."""
+"""Columns of which only some rows are written. The others begin as untouched memory, for which NumPy asks for huge
+pages."""
 
 _STAT_NUMBERS = {
     "event_id": ("stat_event_id", np.int64),
@@ -300,7 +300,7 @@ def fill_rows(
     stage: str | None,
     fixed_types: bool = False,
 ) -> Decoded:
-    """The rows of the blocks, filled side by side. ``lookups``: by number of the capture; ``fixed_types``: as
+    """Return the rows of the blocks, filled side by side. ``lookups``: by number of the capture; ``fixed_types``: as
     Decoder.decode says."""
     request = layout.request
     buffers = _make_buffers(layout, share, fixed_types)
@@ -369,7 +369,7 @@ def _make_buffers(layout: Layout, share: Sequence[Block], fixed_types: bool) -> 
 def _fill_block(
     request: Request, buffers: _Buffers, lookups: CaptureLookups, number: int, block: Block, row: int, stat_row: int
 ) -> Sink:
-    """Fills block ``number`` of a share, from ``row`` and ``stat_row`` on."""
+    """Fill block ``number`` of a share, from ``row`` and ``stat_row`` on."""
     memory, picked = lookups.part.capture.memory, buffers.picked
     wide = [(*column, *defaults) for column, defaults in zip(buffers.wide, lookups.defaults, strict=True)]
     sink = Sink(
@@ -383,7 +383,7 @@ def _fill_block(
 
 
 def _join_texts(stats: TextTable, buffers: _Buffers, share: Sequence[Block], sinks: Sequence[Sink]) -> pa.Array:
-    """The texts of the name tables, and behind them the sinks' own ones, in the order of the blocks."""
+    """Return the texts of the name tables, and behind them the sinks' own ones, in the order of the blocks."""
     if buffers.merged is None:
         return stats.array()
     row = stat_row = 0
@@ -450,14 +450,14 @@ def _make_stat_array(
 
 
 def _replace_lost_refs(other: int, kind: Kinds, text: npt.NDArray[Any] | None) -> Kinds:
-    """The kinds, with another for refs that lead nowhere; ``text``: None where it was not decoded."""
+    """Return the kinds, with ``other`` for refs that lead nowhere. ``text`` is None if it was not decoded."""
     if text is None or not (text < 0).any():
         return kind
     return np.where((kind == records.REF) & (text < 0), np.uint8(other), kind)
 
 
 def _find_bytes(places: _Places, column: int) -> list[tuple[int, bytes]]:
-    """Rows and values of a column of bytes; -1: of event_stats."""
+    """Return rows and values of a column of bytes; -1 is the one of event_stats."""
     pairs: list[tuple[int, bytes]] = []
     for capture, at in places:
         mine = at[at["column"] == column]

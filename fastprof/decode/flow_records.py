@@ -42,7 +42,7 @@ class FlowRecords:
     texts: list[str]
 
     def id_texts(self, rows: Int64s) -> list[str | None]:
-        """The ids of these ends, as text."""
+        """Return the ids of these ends, as text."""
         kinds, ids = self.ends["id_kind"][rows].tolist(), self.ends["id"][rows].tolist()
         return [self._id(kind, value) for kind, value in zip(kinds, ids, strict=True)]
 
@@ -53,8 +53,8 @@ class FlowRecords:
 
 
 def read_flow_records(capture: Capture) -> list[FlowRecords]:
-    """What the capture has, one for each time that the field occurs: of a part of a file, only ends on its own planes.
-    CaptureError: it is damaged."""
+    """Return the flows of the capture, one for each time that the field occurs: of a part of a file, only ends on its
+    own planes. CaptureError: it is damaged."""
     parts, at = [], 0
     try:
         for number, _, begin, end in _scan_top_fields(capture):
@@ -70,7 +70,8 @@ def read_flow_records(capture: Capture) -> list[FlowRecords]:
 
 
 def list_top_fields(capture: Capture) -> Iterator[tuple[int, int, int, int]]:
-    """The fields of the XSpace, up to one that is damaged: number, place, and where the payload begins and ends."""
+    """Yield the fields of the XSpace, up to one that is damaged: number, place, and where the payload begins and
+    ends."""
     with suppress(_DamagedError):
         yield from _scan_top_fields(capture)
 

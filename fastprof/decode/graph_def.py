@@ -37,7 +37,8 @@ class ValueTexts:
         self._known: dict[bytes, str] = {}
 
     def of(self, value: memoryview, at: int) -> str:
-        """Of an AttrValue. CaptureError: it does not decode; its offset is ``at``, where the value lies."""
+        """Return the text of an AttrValue. CaptureError: it does not decode; its offset is ``at``, where the value
+        lies."""
         try:
             if len(value) > self._LONGEST:
                 return _format_attr(value, 0)
@@ -124,7 +125,7 @@ def _format_shape(value: Value) -> str:
 
 
 def _format_tensor(value: Value) -> str:
-    """With the bytes of its elements; of texts, those that are recorded."""
+    """Format a tensor with the bytes of its elements; of texts, of those that are recorded."""
     fields = _read_fields(value)
     kind = _make_signed(fields.get(1, [0])[-1])
     at: Value = fields.get(2, [0])[-1]
@@ -145,7 +146,7 @@ _PLAIN: Final[Mapping[int, Callable[[Value], str]]] = {
     _SHAPE: _format_shape,
     8: _format_tensor,
 }
-"""By field: of an AttrValue, and of a list of them."""
+"""The format of each field of an AttrValue, and of a list of them."""
 _PACKED: Final = {3: 0, 4: 4, 5: 0, 6: 0}
 """Fields of a list that may be packed, with the bytes of an element; 0: varints."""
 
@@ -193,13 +194,13 @@ class Nodes:
         return len(self.name)
 
     def taken(self, rows: Sequence[int]) -> Nodes:
-        """Those of these rows."""
+        """Return the nodes of these rows."""
         lists = (self.name, self.op, self.device, self.inputs, self.control_inputs, self.attrs)
         return Nodes(self.function, *([column[row] for row in rows] for column in lists))  # type: ignore[arg-type]
 
 
 def read_nodes(data: Buffer) -> Iterator[Nodes]:
-    """The nodes of a GraphDef, then those of the functions of its library, a few thousand at a time.
+    """Yield the nodes of a GraphDef, then those of the functions of its library, a few thousand at a time.
 
     ``data``: any number of the GraphDef's fields. CaptureError: it does not decode; the offset is one in ``data``.
     """
@@ -216,19 +217,19 @@ def read_nodes(data: Buffer) -> Iterator[Nodes]:
 
 
 def parse_shape(text: str | None) -> list[int] | None:
-    """The sizes of a shape, -1: unknown. None: unknown rank, or no shape."""
+    """Return the sizes of a shape, -1: unknown. None: unknown rank, or no shape."""
     if text is None or not text.startswith("[") or text == "[?]":
         return None
     return [int(size) for size in text[1:-1].split(",") if size]
 
 
 def parse_shapes(text: str | None) -> list[list[int] | None]:
-    """Those of an attribute that is a list of shapes, as ``_output_shapes`` is."""
+    """Parse an attribute that is a list of shapes, as ``_output_shapes`` is."""
     return [parse_shape(shape) for shape in split_shapes(text)]
 
 
 def split_shapes(text: str | None) -> list[str]:
-    """The texts of a list of shapes."""
+    """Return the texts of a list of shapes."""
     inner = text[1:-1] if text and text.startswith("[") else ""
     return inner.split(", ") if inner else []
 

@@ -68,14 +68,14 @@ class ImportLog:
             self.add(severity, code, f"{sentence}, reading {what}", path, count, offset)
 
     def paths(self) -> set[str]:
-        """The files that rows are about."""
+        """Return the files that rows are about."""
         return {row.path for row in list(self._rows.values()) if row.path is not None}
 
     def rows(self) -> list[LogRow]:
         return list(self._rows.values())
 
     def take(self, rows: Iterable[LogRow]) -> None:
-        """Takes over rows of another process, which may have read the same file more than once."""
+        """Take over rows of another process, which may have read the same file more than once."""
         for row in rows:
             key = (row.code, row.path, row.severity)
             with self._lock:

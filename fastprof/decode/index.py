@@ -72,7 +72,8 @@ class CaptureIndex:
         self.known = KnownEvents(depth, _get_least(depth), np.zeros(0, records.SEGMENT), kinds)
 
     def lacks(self, depth: int, wanted: Bools | None) -> bool:
-        """Whether pieces are indexed less deep than that; those that are not wanted (None: all are) need a header."""
+        """Return whether pieces are indexed less deep than that; those that are not wanted (None: all are) need a
+        header."""
         known = self.known
         if known.least_depth >= depth:
             return False
@@ -82,7 +83,7 @@ class CaptureIndex:
         return bool((known.depth < needed).any())
 
     def index_tasks(self, wanted: Bools, depth: int, segment_bytes: int) -> list[Callable[[], Any]]:
-        """What is to be indexed to know ``depth`` of the wanted pieces, in tasks that may run side by side."""
+        """Return the tasks, which may run in parallel, that index the wanted pieces to ``depth``."""
         if self.capture.salvage:
             depth = records.STATS
         rows = np.flatnonzero(wanted & (self.known.depth < depth))
@@ -111,7 +112,7 @@ class CaptureIndex:
             at = stopped
 
     def learnt(self, indexed: Sequence[tuple[int, int, int, Any]], log: ImportLog) -> KnownEvents:
-        """What is known, and what tasks have found besides; the events are not numbered yet."""
+        """Return the known events and those that tasks have indexed; the latter are not numbered yet."""
         unknown = [np.frombuffer(part[1], records.UNKNOWN_STAT) for *_, parts in indexed for part in parts]
         rows, met = self.capture.declare(np.concatenate(unknown))
         known = self.known
@@ -133,7 +134,7 @@ class CaptureIndex:
         return KnownEvents(depths, _get_least(depths), np.concatenate([kept, *fresh]), kinds)
 
     def _note_overflow(self, segments: Records, log: ImportLog) -> None:
-        """Rows of import_log for stretches of a line with times that 64 bits cannot hold."""
+        """Log segments of a line with times that 64 bits cannot hold."""
         timed = segments[segments["aggregated_count"] < segments["event_count"]]
         base = self.pieces["base_ps"][timed["piece"]]
         latest, earliest = _LAST_PS - np.maximum(base, 0), -_LAST_PS - 1 - np.minimum(base, 0)
@@ -267,7 +268,8 @@ class Index:
             return self._names
 
     def dictionaries(self) -> dict[str, pa.Array]:
-        """Those of the columns host, plane, line and name. The pieces have their numbers in the first three."""
+        """Return the dictionaries of the columns host, plane, line and name. The pieces have their numbers in the first
+        three."""
         names = self.names.event_names
         with self._lock:
             if not self._dictionaries:
@@ -361,7 +363,7 @@ class Index:
             self.log.add("data_loss", "time_overflow", text, path, int(timeless.sum()))
 
     def _set_labels(self, lines: Records) -> None:
-        """Names of lines, from the first piece that has one, and display names likewise."""
+        """Take the names of lines, and their display names, from the first piece that has one."""
         self.line_names = [""] * len(lines)
         self.line_display_names = [""] * len(lines)
         for part in self.captures:
@@ -373,7 +375,7 @@ class Index:
 
 
 def _number_events(pieces: Records, lines: Records, known: KnownEvents) -> KnownEvents:
-    """The same, with the segments by line, then place, and their events numbered so, as if lines were sorted."""
+    """Sort the segments by line, then place, and number their events as if the lines were sorted."""
     line = pieces["line_id"][known.segments["piece"]]
     order = sort_rows(line, known.segments["offset"])
     segments, line = known.segments[order], line[order]
@@ -406,7 +408,7 @@ def find_unsorted_lines(pieces: Records, segments: Records) -> Int64s:
 
 
 def may_lack_starts(pieces: Records, segments: Records) -> bool:
-    """Whether events of the segments have no start: aggregated ones, or times that do not fit."""
+    """Return whether events of the segments have no start: aggregated ones, or times that do not fit."""
     large = _find_far_segments(pieces, segments) & (segments["aggregated_count"] < segments["event_count"])
     return bool(segments["aggregated_count"].any() or pieces["timeless"].any() or large.any())
 
@@ -421,11 +423,11 @@ def _find_far_segments(pieces: Records, segments: Records) -> Bools:
 
 
 def _add_base(base: Int64s, start: Int64s) -> Int64s:
-    """Sums for comparing; an aggregated event's INT64_MAX stays. Sums that wrap belong to doubtful segments."""
+    """Return sums for comparing; an aggregated event's INT64_MAX stays. Sums that wrap belong to doubtful segments."""
     aggregated = start == np.iinfo(np.int64).max
     return np.where(aggregated, start, base + start)
 
 
 def get_line_labels(names: Sequence[str], display_names: Sequence[str]) -> list[str]:
-    """What the lines are called in events: their name, or where they have none their display name."""
+    """Return the labels of lines in events: their name, or their display name if they have none."""
     return [name or shown for name, shown in zip(names, display_names, strict=True)]

@@ -179,7 +179,7 @@ def _key_by_group(facts: Sequence[JobFacts]) -> list[Hashable]:
 
 
 def _key_by_rank(facts: Sequence[JobFacts]) -> list[Hashable]:
-    """The first trace of each rank, the second, …, in the order of their times."""
+    """Number the traces of each rank in the order of their times: jobs are the first traces, the second, …"""
     keys: list[Hashable] = [None] * len(facts)
     seen: dict[int, int] = {}
     for trace in sorted(range(len(facts)), key=lambda trace: facts[trace].begin_ns or 0):
@@ -210,15 +210,15 @@ def name_jobs(jobs: Jobs) -> dict[str, list[int]]:
 
 
 def sort_by_rank(captures: Sequence[Capture], log: ImportLog) -> list[Capture]:
-    """By the ranks of their processes if all record one; else as they are, by name. Of one rank recorded twice the
-    order is that of the names."""
+    """Sort captures by the ranks of their processes if all record one; otherwise keep their order, which is by name.
+    Equal ranks stay in the order of names."""
     if len(captures) < 2:
         return list(captures)
     return [captures[place] for place in order_ranks(((read_rank(capture), capture.path) for capture in captures), log)]
 
 
 def order_ranks(ranks: Iterable[tuple[int | None, str]], log: ImportLog) -> list[int]:
-    """Of captures with these ranks and paths, the places in the order of the ranks."""
+    """Return the places of captures with these ranks and paths, in the order of the ranks."""
     known: dict[int, str] = {}
     listed: list[int] = []
     every = list(ranks)
@@ -233,7 +233,7 @@ def order_ranks(ranks: Iterable[tuple[int | None, str]], log: ImportLog) -> list
 
 
 def read_rank(capture: Capture) -> int | None:
-    """The rank of the process that was profiled, of ``distributedInfo``; None: not recorded."""
+    """Return the rank of the process that was profiled, of ``distributedInfo``; None: not recorded."""
     return parse_count(parse_distributed_info(read_recorded_environment(capture).get("distributedInfo")).get("rank"))
 
 
@@ -243,7 +243,7 @@ _Range: TypeAlias = tuple[int, int]
 
 
 def split_by_host(capture: Capture, file: CaptureFile) -> list[Capture]:
-    """The capture itself, or one of each host whose planes it has. ``file``: what it was opened from."""
+    """Return the capture itself, or one of each host whose planes it has. ``file``: what it was opened from."""
     hosts = list(dict.fromkeys(match["host"] for name in capture.part_names if (match := _NAME.fullmatch(name))))
     if not hosts or read_recorded_environment(capture).get("transcribed_from") not in (
         XPROF,
@@ -265,12 +265,12 @@ def split_by_host(capture: Capture, file: CaptureFile) -> list[Capture]:
 
 
 def _find_owner(name: str, hosts: Sequence[str]) -> str | None:
-    """The host that a plane's name begins with. ``hosts``: the longest names first."""
+    """Return the host that a plane's name begins with. ``hosts``: the longest names first."""
     return next((host for host in hosts if name.startswith(f"{host} ")), None)
 
 
 def _make_host_part(capture: Capture, file: CaptureFile, host: str | None, ranges: Sequence[_Range]) -> Capture:
-    """The part of the capture that is of one host."""
+    """Return the part of the capture that is of one host."""
     source = _make_source(capture.source, ranges)
     begin = f"{host} " if host is not None else ""
     trace = Capture(replace(file, source=source, before_planes=begin), capture.memory, ImportLog(), capture.salvage)
@@ -283,7 +283,8 @@ def _make_host_part(capture: Capture, file: CaptureFile, host: str | None, range
 def _find_ranges(
     capture: Capture, hosts: Sequence[str | None], owner: Sequence[str | None], shared: Sequence[bool]
 ) -> dict[str | None, list[_Range]]:
-    """By host, offset and length of what of the file goes with its planes, in order. The file is walked once."""
+    """Return, per host, offset and length of the parts of the file that belong to its planes, in order, from one
+    pass."""
     of_end = dict(zip(capture.parts["end"].tolist(), zip(owner, shared, strict=True), strict=True))
     of_all: list[_Range] = []
     of_host: dict[str | None, list[_Range]] = {host: [] for host in hosts}

@@ -84,7 +84,7 @@ def _encode_values(values: list[str]) -> pa.Array:
 
 
 def _make_table(name: str, *columns: Any) -> pa.Table:
-    """The table of these columns: Arrow arrays, or values of the types that the table declares."""
+    """Return the table of these columns: Arrow arrays, or values of the types that the table declares."""
     declared = CAPTURE_TABLES[name].columns
     arrays = [
         values if isinstance(values, pa.Array) else pa.array(values, column.type)
@@ -154,7 +154,7 @@ def _read_child_ids(capture: Capture, children: Records) -> npt.NDArray[np.int64
 
 
 def _select_metadata(plane: npt.NDArray[np.int64], ids: npt.NDArray[np.int64], wanted: Mask) -> npt.NDArray[np.intp]:
-    """Rows of metadata in wanted planes, by plane; of equal ids the first."""
+    """Return rows of metadata in wanted planes, by plane; of equal ids the first."""
     if not len(plane):
         return np.zeros(0, np.intp)
     rows = np.flatnonzero(wanted[plane] & mark_first_of_each(plane, ids))
@@ -183,7 +183,7 @@ def make_plane_stats_table(index: Index, wanted: Mask) -> pa.Table:
 
 
 def list_plane_stats(index: Index, wanted: Mask) -> list[tuple[int, str, Any]]:
-    """The same as Python values: plane_id, name and value; uint64 is positive, None is no value."""
+    """List the stats of planes as Python values: plane_id, name and value; uint64 is positive, None is no value."""
     shares = list(_read_plane_stats(index, wanted))
     texts = index.names.stats.array()
     rows = [
@@ -195,7 +195,7 @@ def list_plane_stats(index: Index, wanted: Mask) -> list[tuple[int, str, Any]]:
 
 
 def _read_plane_stats(index: Index, wanted: Mask) -> Iterator[tuple[Int64s, SpanStats]]:
-    """The stats of the wanted planes of each capture, by plane, and the plane_id of each."""
+    """Yield the stats of the wanted planes of each capture, by plane, and the plane_id of each."""
     for i, part in _list_wanted(index, wanted):
         spans = own_spans(part.capture.plane_stat_spans)
         plane = part.plane_base + part.capture.plane_of_part[spans["owner"]]
@@ -222,7 +222,7 @@ def make_event_metadata_stats_table(index: Index, wanted: Mask) -> pa.Table:
 
 
 def read_all(index: Index) -> None:
-    """Reads all that can be faulty, so that the log knows of it."""
+    """Read all that can be faulty, so that the log knows of it."""
     index.ensure(records.STATS)
     planes = np.ones(index.plane_count, bool)
     make_event_metadata_table(index, planes)
@@ -232,7 +232,7 @@ def read_all(index: Index) -> None:
 
 
 def _list_wanted(index: Index, wanted: Mask) -> Iterator[tuple[int, CaptureIndex]]:
-    """The captures that have a plane which is wanted."""
+    """Return the captures that have a plane which is wanted."""
     bases = np.array([part.plane_base for part in index.captures])
     numbers = np.unique(find_last_started(bases, np.flatnonzero(wanted)))
     return ((i, index.captures[i]) for i in numbers.tolist())
@@ -241,7 +241,7 @@ def _list_wanted(index: Index, wanted: Mask) -> Iterator[tuple[int, CaptureIndex
 def _make_stat_table(
     name: str, table: TextTable, shares: Sequence[tuple[SpanStats, tuple[npt.NDArray[Any], ...]]]
 ) -> pa.Table:
-    """The stats of all captures, each with its key columns; one dictionary of the texts that occur."""
+    """Return the stats of all captures, each with its key columns; one dictionary of the texts that occur."""
     if not shares:
         return CAPTURE_TABLES[name].empty()
     texts = table.array()  # once all shares have been read: reading adds texts
@@ -272,7 +272,7 @@ def _make_stat_table(
 
 
 def _keep_used_texts(numbers: npt.NDArray[np.int32], valid: Mask, texts: pa.Array) -> pa.Array:
-    """A dictionary of the texts that occur, in the order of their numbers."""
+    """Return a dictionary of the texts that occur, in the order of their numbers."""
     used, place = number_values(numbers[valid])
     indices = np.zeros(len(numbers), get_index_dtype(len(used)))
     indices[valid] = place

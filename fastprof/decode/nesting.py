@@ -22,7 +22,7 @@ _TASK_EVENTS = 1 << 18
 
 
 def get_int64s(column: pa.ChunkedArray | pa.Array) -> Int64s:
-    """The values of an int64 column; where it is null they are what the decoder left, zero."""
+    """Return the values of an int64 column; where it is null they are what the decoder left, zero."""
     if isinstance(column, pa.ChunkedArray):
         column = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
     values: Int64s = np.frombuffer(column.buffers()[1], np.int64)[column.offset : column.offset + len(column)]
@@ -30,7 +30,8 @@ def get_int64s(column: pa.ChunkedArray | pa.Array) -> Int64s:
 
 
 def find_placement(start: pa.Array, asynchronous: npt.NDArray[np.bool_] | None) -> npt.NDArray[np.uint8] | None:
-    """How events take part, by their start column and by which are asynchronous (None: no event is)."""
+    """Return how events take part in nesting, by their start column and a mask of asynchronous events (None: there are
+    none)."""
     if not start.null_count and asynchronous is None:
         return None
     places = np.zeros(len(start), np.uint8)
@@ -58,7 +59,8 @@ def nest_events(
     workers: Workers,
     slack_ps: Int64s | int = 0,
 ) -> tuple[npt.NDArray[np.int32], Int64s, Int64s]:
-    """depth, parent_id (-1: none) and self time of the events of complete lines. ``slack_ps`` is by line."""
+    """Return depth, parent_id (-1 if there is none) and self time of the events of complete lines. ``slack_ps`` is by
+    line."""
     count = len(start)
     depth, parent, self_time = np.zeros(count, np.int32), np.full(count, -1, np.int64), np.zeros(count, np.int64)
     slacks = np.broadcast_to(slack_ps, len(lines))
@@ -73,8 +75,8 @@ def nest_events(
 
 
 def nest_line(start: Int64s, duration: Int64s) -> tuple[Int64s, Int64s]:
-    """How many others each event of one line lies in, and the row of the innermost, -1: none. In order of time, longer
-    first."""
+    """Return the depth of each event of a line, and the row of the innermost event around it, or -1. Events are in
+    order of time, longer first."""
     n = len(start)
     depth, parent, self_time = np.zeros(n, np.int32), np.full(n, -1, np.int64), np.zeros(n, np.int64)
     line = number_lines(np.array([n]), np.zeros(1, np.int64))
@@ -89,7 +91,7 @@ def make_nesting_arrays(
     self_time: Int64s,
     places: npt.NDArray[np.uint8] | None,
 ) -> list[pa.Array]:
-    """The columns of the table; of timeless events only the id is known."""
+    """Return the columns of the table; of timeless events only the id is known."""
     timeless = None if places is None or not (places == TIMELESS).any() else bytearray(places == TIMELESS)
     return [
         event_id,

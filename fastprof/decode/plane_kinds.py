@@ -51,7 +51,7 @@ def pluralise_device(word: str) -> str:
 
 
 def find_device_of_plane(plane: str) -> tuple[str | None, int | None]:
-    """The type and ordinal of the device that a plane shows; None where it shows none, or has no number."""
+    """Return the type and ordinal of the device that a plane shows; None where it shows none, or has no number."""
     for pattern, kind in _DEVICES:
         if match := pattern.match(plane):
             number = match.group(1) if match.groups() else None

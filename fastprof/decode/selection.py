@@ -67,7 +67,7 @@ class Selection:
         )
 
     def hosts_of(self, files: int) -> int:
-        """How many hosts are selected in a session of ``files`` files, each of one host."""
+        """Return how many hosts are selected in a session of ``files`` files, each of one host."""
         return files if self.hosts is None else len(self.hosts)
 
     def within(self, times: Mapping[str, tuple[int, int]]) -> Selection:
@@ -75,7 +75,7 @@ class Selection:
         return replace(self, host_times=tuple((host, *time) for host, time in times.items()))
 
     def window(self, host: str) -> tuple[int, int] | None:
-        """Which time of a host is wanted; None: all of it, aggregated events too."""
+        """Return the selected time of a host. None: all of it, aggregated events too."""
         if self.host_times is None:
             return self.time_ps
         times = {name: (start, end) for name, start, end in self.host_times}
@@ -83,7 +83,7 @@ class Selection:
         return (start, end) if self.time_ps is None else (max(start, self.time_ps[0]), min(end, self.time_ps[1]))
 
     def of_whole_lines(self) -> Selection:
-        """The same lines, with all of their events."""
+        """Return the selection of the same lines with all of their events."""
         return replace(self, names=(), time_ps=None, host_times=None)
 
     @property
@@ -123,16 +123,16 @@ class Wanted:
         self.selection = selection
 
     def captures(self) -> list[int]:
-        """The numbers of the captures of the selected hosts. What is done for one host looks at no other, so that a
-        session of a thousand is not walked a thousand times."""
+        """Return the numbers of the captures of the selected hosts. What is done for one host looks at no other, so
+        that a session of a thousand is not walked a thousand times."""
         hosts = self.selection.hosts
         if hosts is None:
             return list(range(len(self.index.captures)))
         return sorted(number for host in {*hosts} for number in self.index.of_host.get(host, ()))
 
     def pieces(self) -> dict[int, Bools] | None:
-        """Which pieces of the captures of the selected hosts, by capture; None: all. Reads the headers of lines first
-        where it has to."""
+        """Return masks of the pieces of the selected captures, or None for all. Reads the headers of lines first if it
+        has to."""
         captures = self.index.captures
         if not self.selection.filters_lines:
             return None
@@ -148,7 +148,7 @@ class Wanted:
         return chosen
 
     def lines(self) -> Bools:
-        """Which lines, by line_id."""
+        """Return the mask of selected lines, by line_id."""
         selection, index = self.selection, self.index
         wanted: Bools = self.planes()[index.lines["plane_id"]]
         if selection.lines:
@@ -160,7 +160,7 @@ class Wanted:
         return wanted
 
     def planes(self) -> Bools:
-        """Which planes, by plane_id."""
+        """Return the mask of selected planes, by plane_id."""
         wanted = np.zeros(self.index.plane_count, bool)
         for number in self.captures():
             part = self.index.captures[number]
@@ -169,7 +169,8 @@ class Wanted:
         return wanted
 
     def filter(self, host: str, meta_names: list[str] | None) -> Filter | None:
-        """What keeps events of a host's capture; ``meta_names``: the name of each of its event metadata."""
+        """Return the filter of events of a host's capture, or None. ``meta_names``: the name of each of its event
+        metadata."""
         if not self.selection.filters_events:
             return None
         keep = None
@@ -182,7 +183,7 @@ class Wanted:
 
 
 def match_texts(texts: Sequence[str], conditions: Conditions) -> list[bool]:
-    """Which texts fulfil all conditions."""
+    """Return whether each text fulfils all conditions."""
     compiled = [[re.compile(pattern) for pattern in alternatives] for alternatives in conditions]
     return [all(any(p.search(text) for p in alternatives) for alternatives in compiled) for text in texts]
 
@@ -214,7 +215,8 @@ def _check_texts(what: str, kind: str, given: str | Iterable[str]) -> tuple[str,
 
 
 def narrow_steps(known: Steps | None, requested: ChosenSteps | None) -> Steps | None:
-    """The steps that are in both. UsageError: ``requested`` is not a range of steps, or has none of ``known``."""
+    """Return the steps that are in both. UsageError: ``requested`` is not a range of steps, or has none of
+    ``known``."""
     if requested is None:
         return known
     steps = _check_steps(requested)

@@ -47,7 +47,7 @@ class StatColumns(Protocol):
     def __len__(self) -> int: ...
 
     def rows_of(self, name: str) -> Rows:
-        """The rows of stats of this name."""
+        """Return the rows of stats of this name."""
 
     def read(self, rows: Rows) -> list[StatValue]: ...
 
@@ -62,7 +62,7 @@ class EventStats:
         return sum(map(len, self.parts))
 
     def read(self, first: int, count: int) -> list[StatValue]:
-        """At most ``count`` stats, from a number on."""
+        """Return at most ``count`` stats, beginning with number ``first``."""
         stats: list[StatValue] = []
         for part in self.parts:
             stats += part.read(np.arange(first, min(first + count, len(part)))) if first < len(part) else []
@@ -70,7 +70,7 @@ class EventStats:
         return stats
 
     def values(self, name: str, of: str | None = None) -> Iterator[str]:
-        """The values of a stat, those of the event before those of its metadata; ``of``: only these."""
+        """Yield the values of a stat, those of the event before those of its metadata; ``of``: only these."""
         for part in self.parts:
             if of in (None, part.of):
                 rows = part.rows_of(name)
@@ -148,7 +148,7 @@ class ListedStats:
 
 
 def _get_shared_texts(column: pa.Array, rows: Rows) -> list[str | None]:
-    """Values of a dictionary column: equal ones are one text in memory."""
+    """Return values of a dictionary column; equal ones are one string in memory."""
     codes = column.indices.take(rows).to_pylist()
     distinct = {code: column.dictionary[code].as_py() for code in dict.fromkeys(codes) if code is not None}
     return [distinct.get(code) for code in codes]
@@ -178,8 +178,8 @@ class EventFacts:
 
 
 def read_event(index: Index, number: int, line: int, place: int) -> EventFacts:
-    """The event at ``place``, in the order of time, of a line of capture ``number``, by its place there. CaptureError:
-    there is none."""
+    """Return the event at ``place``, in the order of time, of a line of capture ``number``, by its place there.
+    CaptureError: there is none."""
     index.ensure_lines()
     part = index.captures[number]
     line_id = int(np.searchsorted(index.lines["plane_id"], part.plane_base)) + line
@@ -198,7 +198,7 @@ def read_event(index: Index, number: int, line: int, place: int) -> EventFacts:
 
 
 def _decode_event(index: Index, number: int, key: Records, event_id: int) -> Decoded:
-    """The one event at this place, with all its stats."""
+    """Return the event at this place, with all its stats."""
     names = index.names
     texts = names.texts[number].now()
     request = Request(("event_id",), STAT_COLUMNS, metas=True)
@@ -223,7 +223,7 @@ def _read_metadata(index: Index, number: int, meta: int) -> tuple[str, str, list
 
 
 def _find_key_at(part: CaptureIndex, line_id: int, place: int) -> Records:
-    """Where the event lies in the file."""
+    """Return where the event lies in the file."""
     segments = part.known.segments
     segments = segments[part.pieces["line_id"][segments["piece"]] == line_id]
     if 0 <= place < int(segments["event_count"].sum()):

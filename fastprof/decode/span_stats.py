@@ -43,7 +43,7 @@ class CaptureTexts:
         self._known = self._read(capture.stats, np.zeros(0, np.int32), np.zeros(0, np.int32))
 
     def now(self) -> StatTexts:
-        """Those of all stats that are declared by now. They never change."""
+        """Return the texts of all stats that are declared by now. They never change."""
         if self._known.stats is not self.capture.stats:
             with self._lock:
                 self._known = self._read(self.capture.stats, self._known.names, self._known.texts)
@@ -75,12 +75,12 @@ class SpanStats:
     span: npt.NDArray[np.intp]
 
     def first_rows(self, owners: Int64s, stat: int) -> npt.NDArray[np.intp]:
-        """The row of the first value of a stat, -1: none, of each owner that has it. ``owners``: of each row."""
+        """Return the row of the first value of a stat, -1: none, of each owner that has it. ``owners``: of each row."""
         rows = np.flatnonzero((self.stat == stat) & (self.stat >= 0) & (self.kind != records.NONE))
         return rows[np.unique(owners[rows], return_index=True)[1]]
 
     def places_of_bytes(self, rows: npt.NDArray[np.intp]) -> dict[int, tuple[int, int]]:
-        """By those of the rows that hold bytes: their offset and length in the file."""
+        """Return offset and length in the file of each of the rows that holds bytes."""
         at = self.bytes_at[np.isin(self.bytes_at["row"], rows)]
         return {row: (offset, length) for row, _, offset, length in at.tolist()}
 
@@ -96,7 +96,7 @@ class SpanStats:
         )  # fmt: skip
 
     def payloads(self, rows: npt.NDArray[np.intp] | None = None) -> dict[int, bytes]:
-        """The bytes of those of the rows that have such a value; None: of all."""
+        """Return the bytes of those of the rows that have such a value; None: of all."""
         at = self.bytes_at if rows is None else self.bytes_at[np.isin(self.bytes_at["row"], rows)]
         return dict(zip(at["row"].tolist(), self.capture.copies(at[["offset", "length"]].tolist()), strict=True))
 
@@ -124,7 +124,7 @@ class SpanStats:
 
 
 def read_span_stats(texts: CaptureTexts, spans: Records, parts: Int64s) -> SpanStats:
-    """Reads stats at given places; ``parts[i]`` is the part whose names span i uses. Texts go into the table. To
+    """Read stats at given places; ``parts[i]`` is the part whose names span i uses. Texts go into the table. To
     salvage, what does not decode is left out."""
     capture, table = texts.capture, texts.table
     capture.source.check_unchanged()
@@ -165,7 +165,7 @@ def read_metadata_stats(texts: CaptureTexts, of: int | None = None) -> tuple[Rec
 
 
 def take_own_texts(numbers: npt.NDArray[np.int32], sink: Sink, base: int, table: TextTable) -> None:
-    """Replaces the sink's numbers of its own texts, from ``base`` on, by theirs in the table."""
+    """Replace the sink's numbers of its own texts, from ``base`` on, by theirs in the table."""
     offsets, data = sink.texts()
     if len(offsets) <= 8:
         return
@@ -233,19 +233,19 @@ def read_task_environment(capture: Capture) -> TaskEnvironment:
 
 
 def read_recorded_environment(capture: Capture) -> dict[str, str]:
-    """The stats of the plane, as text."""
+    """Return the stats of the plane, as text."""
     return dict(_read_environment_stats(capture)[0])
 
 
 def list_environment_parts(capture: Capture) -> Int64s:
-    """The parts of the file that make up the plane."""
+    """Return the parts of the file that make up the plane."""
     parts = np.flatnonzero(np.array([name == TASK_ENVIRONMENT for name in capture.part_names], bool))
     made = parts[capture.parts["id"][parts] == TRANSCRIBED_ID]
     return made if len(made) else parts
 
 
 def _read_environment_stats(capture: Capture) -> tuple[list[tuple[str, str]], dict[str, int]]:
-    """The stats of the plane as text, and those that are integers."""
+    """Return the stats of the plane as text, and those that are integers."""
     spans = capture.plane_stat_spans
     spans = spans[np.isin(spans["part"], list_environment_parts(capture))]
     if not len(spans):
@@ -267,7 +267,7 @@ def _read_environment_stats(capture: Capture) -> tuple[list[tuple[str, str]], di
 
 
 def _check_unix_ns(capture: Capture, name: str, value: int | None) -> int | None:
-    """The value if it is a time; else None, with a row in import_log."""
+    """Return the value if it is a time; else None, with a row in import_log."""
     if value is None or 0 <= value <= _LATEST:
         return value
     text = f"{name} of the host is {value}, which is not a Unix time in nanoseconds of 64 bits: it is unknown"
@@ -282,7 +282,7 @@ def _decode_text(value: object) -> str:
 
 
 def read_embedded_file(capture: Capture, plane: str, stat: str) -> Iterator[bytes]:
-    """The pieces that a plane of this name has, in the order of the file. CaptureError, ChangedError."""
+    """Yield the pieces that a plane of this name has, in the order of the file. CaptureError, ChangedError."""
     parts = [number for number, name in enumerate(capture.part_names) if name == plane]
     spans = np.frombuffer(capture.xspace.meta_stats(), records.OWNED_SPAN)
     of = capture.metas["part"][spans["owner"]] if parts else np.zeros(len(spans), np.int64)
@@ -298,7 +298,7 @@ def read_embedded_file(capture: Capture, plane: str, stat: str) -> Iterator[byte
 
 
 def has_tfprof_profile(capture: Capture) -> bool:
-    """Whether it was made of a profile of tfprof."""
+    """Return whether it was made of a profile of tfprof."""
     return PLANE in capture.part_names
 
 

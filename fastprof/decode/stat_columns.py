@@ -34,7 +34,7 @@ class _Stretch:
         return len(self.columns[0]) - self.count
 
     def written(self) -> Columns:
-        """The columns without what was never written of them, which goes back to the system."""
+        """Return the columns without their unwritten end, whose memory goes back to the system."""
         for column in self.columns:
             column.resize(self.count, refcheck=False)
         return self.columns
@@ -63,7 +63,7 @@ class PickedStats:
         return Picks(memory, self._stat_count)
 
     def add(self, number: int, rows: int, sink: Sink) -> None:
-        """Takes the picks of block ``number``, which has ``rows`` events; blocks may come in any order."""
+        """Take the picks of block ``number``, which has ``rows`` events; blocks may come in any order."""
         places = []
         with self._lock:
             self._waiting[number] = (rows, sink)
@@ -77,7 +77,8 @@ class PickedStats:
                 self._unused.append(picks)
 
     def _place(self, rows: int, sink: Sink) -> tuple[Picks, Int32s | None, dict[int, tuple[Columns, int]]]:
-        """Where the picks of the next block go, by stat."""
+        """Place the picks of the next block: return them, the numbers of their own texts, and columns and row by
+        stat."""
         assert sink.picks is not None
         self._to_come -= rows
         self.own_numbers.append(self._texts.add(sink))
@@ -101,7 +102,7 @@ class PickedStats:
             return _Stretch(_make_empty(count))
 
     def columns(self) -> list[Columns]:
-        """All values by stat, once all blocks are there."""
+        """Return all values by stat, once all blocks are there."""
         assert not self._waiting
         return [_join_stretches(stretches) for stretches in self._stretches]
 
@@ -186,7 +187,7 @@ class WideColumn:
     def array(
         self, kind: Kinds, value: Values, texts: pa.Array, own_bytes: list[tuple[int, bytes]], fixed: bool = False
     ) -> pa.Array:
-        """The column; ``fixed``: of the type that all events of the session together give."""
+        """Return the column; ``fixed``: of the type that all events of the session together give."""
         met = set(np.unique(kind).tolist())
         self.met |= met - {records.NONE}
         kinds = (self.possible | met if fixed else met) | self.also
@@ -217,7 +218,7 @@ class WideColumn:
         return own[row] if row in own else self._default_bytes[int(value[row])]
 
     def _as_text(self, kind: Kinds, value: Values, texts: pa.Array, own: dict[int, bytes], fixed: bool) -> pa.Array:
-        """Values of several kinds as text: integers in decimal, doubles in the shortest exact form."""
+        """Return values of several kinds as text: integers in decimal, doubles in the shortest exact form."""
         distinct: dict[tuple[int, int], int] = {}
         written: list[str] = []
         indices = np.full(len(kind), -1, np.int32)
@@ -248,7 +249,7 @@ class WideColumn:
 
 
 def mask_nonzero_integers(kind: Kinds, value: Values) -> npt.NDArray[np.bool_]:
-    """Where a stat beside events is an integer other than zero."""
+    """Return whether a stat beside events is an integer other than zero, per event."""
     nonzero: npt.NDArray[np.bool_] = np.isin(kind, list(_INTEGERS)) & (value != 0)
     return nonzero
 
@@ -268,7 +269,7 @@ def _convert_doubles(kind: Kinds, value: Values) -> npt.NDArray[np.float64] | No
 
 
 def _make_dictionary(numbers: Values, valid: npt.NDArray[np.bool_], texts: pa.Array, fixed: bool) -> pa.Array:
-    """The texts that occur, and each row's place among them; ``fixed``: by int32, however few there are."""
+    """Return the texts that occur, and each row's place among them; ``fixed``: by int32, however few there are."""
     used = np.zeros(len(texts), bool)
     used[numbers[valid]] = True
     place: Int32s = (np.cumsum(used) - 1).astype(np.int32)

@@ -16,7 +16,7 @@ from fastprof.schema.tables import build_texts
 
 
 def _number_texts(pool: Pool, offsets: bytes, data: bytes) -> Int32s:
-    """The numbers in the pool of texts that are given as int64 offsets and bytes."""
+    """Return the numbers in the pool of texts that are given as int64 offsets and bytes."""
     return np.frombuffer(pool.add_all(np.frombuffer(offsets, np.int64), data), np.int32)
 
 
@@ -34,23 +34,23 @@ class TextTable:
             return int(self._pool.add(text.encode()))
 
     def add_all(self, offsets: bytes, data: bytes) -> Int32s:
-        """The numbers of texts as Arrow has them: int64 offsets, and bytes."""
+        """Return the numbers of texts as Arrow has them: int64 offsets, and bytes."""
         with self._lock:
             return _number_texts(self._pool, offsets, data)
 
     def intern(self, xspace: XSpace, offsets: Any, lengths: Any, what: bytes) -> tuple[Int32s, Faults]:
-        """The numbers of texts at places of a capture, -1 where the length is NO_TEXT; and the faults met."""
+        """Return the numbers of texts at places of a capture, -1 where the length is NO_TEXT; and the faults met."""
         with self._lock:
             numbers, faults = xspace.intern(offsets, lengths, what, self._pool)
         return np.frombuffer(numbers, np.int32), faults
 
     def find(self, text: str) -> int:
-        """The number of a text; -1: it is not there."""
+        """Return the number of a text, or -1."""
         with self._lock:
             return int(self._pool.find(text.encode()))
 
     def buffers(self) -> tuple[bytes, bytes]:
-        """The texts by now, as Arrow has them: int64 offsets, and bytes."""
+        """Return the texts by now, as Arrow has them: int64 offsets, and bytes."""
         with self._lock:
             return self._pool.arrow_buffers()
 
@@ -71,7 +71,7 @@ class MergedTexts:
         self.base = len(self._pool)
 
     def add(self, sink: Sink) -> Int32s | None:
-        """The numbers of a block's own texts; None: it has none."""
+        """Return the numbers of a block's own texts, or None if it has none."""
         offsets, data = sink.texts()
         return _number_texts(self._pool, offsets, data) if len(offsets) > 8 else None
 
@@ -85,7 +85,7 @@ def make_indices(size: int, count: int) -> npt.NDArray[Any]:
 
 
 def get_index_dtype(size: int) -> Any:
-    """The narrowest signed type that indexes a dictionary of ``size`` texts."""
+    """Return the narrowest signed type that indexes a dictionary of ``size`` texts."""
     if size <= 1 << 7:
         return np.int8
     return np.int16 if size <= 1 << 15 else np.int32
@@ -94,7 +94,7 @@ def get_index_dtype(size: int) -> Any:
 def make_dictionary_array(
     indices: npt.NDArray[Any], texts: pa.Array, validity: bytearray | None = None, nulls: int = 0
 ) -> pa.Array:
-    """Indices and their texts as one Arrow array; nothing is copied."""
+    """Return indices and their texts as one Arrow array; nothing is copied."""
     index_type = pa.from_numpy_dtype(indices.dtype)
     buffers = [None if validity is None else pa.py_buffer(validity), pa.py_buffer(indices)]
     return pa.DictionaryArray.from_buffers(

@@ -19,7 +19,7 @@ HOSTS_READ = "analysing hosts"
 
 
 def count_cpus() -> int:
-    """The processors this process may use."""
+    """Return the number of processors that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0)) or 1
     return os.cpu_count() or 1
@@ -35,13 +35,13 @@ class Workers:
 
     @property
     def progress(self) -> Progress | None:
-        """To whom the calling thread reports: threads share the workers, and each reports what it runs itself."""
+        """The callback of the calling thread: threads share the workers, and each reports what it runs itself."""
         progress: Progress | None = getattr(self._own, "progress", self._progress)
         return progress
 
     @contextmanager
     def reporting(self, progress: Progress | None) -> Iterator[None]:
-        """The calling thread reports to ``progress`` for a while; None: as before."""
+        """Make the calling thread report to ``progress`` inside the block. None: no change."""
         before = self.progress
         self._own.progress = progress or before
         try:
@@ -50,12 +50,12 @@ class Workers:
             self._own.progress = before
 
     def report(self, stage: str | None, done: int, total: int) -> None:
-        """Says how much of a stage is done; of none, nothing."""
+        """Report how much of a stage is done, unless ``stage`` is None."""
         if self.progress is not None and stage is not None:
             self.progress(stage, done, total)
 
     def run(self, stage: str | None, tasks: Sequence[Callable[[], T]]) -> list[T]:
-        """The results in the order of the tasks. Of several errors, the one at the lowest offset is raised.
+        """Return the results in the order of the tasks. Of several errors, the one at the lowest offset is raised.
 
         Progress counts tasks; without a stage it is not reported.
         """

@@ -25,7 +25,7 @@ from fastprof.schema.value_classes import dataclass
 
 
 def renumber_metadata(ids: Int64s, planes: Int64s, names: Sequence[str]) -> Int64s:
-    """The ids that metadata get, row by row in the order of parts; ``planes``: the plane of each row."""
+    """Return the ids that metadata get, row by row in the order of parts; ``planes``: the plane of each row."""
     fresh = ids.copy()
     by_id: dict[int, dict[int, str]] = {}
     by_name: dict[int, dict[str, int]] = {}
@@ -42,7 +42,7 @@ def renumber_metadata(ids: Int64s, planes: Int64s, names: Sequence[str]) -> Int6
 
 
 def _find_free_id(top: int, known: dict[int, str]) -> int:
-    """An id that is not taken: the next one, or where ids end there, the largest that is free."""
+    """Return an id that is not taken: the next one, or where ids end there, the largest that is free."""
     number = top + 1
     while number >= 2**63 or number in known:
         number = min(number, 2**63) - 1
@@ -50,7 +50,7 @@ def _find_free_id(top: int, known: dict[int, str]) -> int:
 
 
 def mark_first_of_each(planes: Int64s, ids: Int64s) -> npt.NDArray[np.bool_]:
-    """Which rows are the first of their plane and id."""
+    """Return whether each row is the first of its plane and id."""
     order = sort_rows(planes, ids, np.arange(len(ids)))
     later = (np.diff(planes[order]) == 0) & (np.diff(ids[order]) == 0)
     first = np.ones(len(ids), bool)
@@ -166,12 +166,12 @@ class Capture:
     # ---- bytes and texts
 
     def copies(self, places: Sequence[tuple[int, int]]) -> list[bytes]:
-        """The bytes at these places: offset and length."""
+        """Return the bytes at these places: offset and length."""
         at = np.array(places, np.uint64).reshape(-1, 2)
         return self.xspace.copies(np.ascontiguousarray(at[:, 0]), np.ascontiguousarray(at[:, 1])) if len(at) else []
 
     def intern(self, offsets: Any, lengths: Any, what: bytes, table: TextTable) -> Int32s:
-        """Numbers in the table of the texts at these places; -1 where the length is NO_TEXT."""
+        """Return numbers in the table of the texts at these places; -1 where the length is NO_TEXT."""
         self.source.check_unchanged()
         at, sizes = np.ascontiguousarray(offsets, np.uint64), np.ascontiguousarray(lengths, np.uint64)
         numbers, faults = table.intern(self.xspace, at, sizes, what)
@@ -179,7 +179,7 @@ class Capture:
         return numbers
 
     def texts(self, rows: Records, what: bytes, prefix: str = "") -> list[str]:
-        """The texts at the places that records give as ``PREFIXoffset`` and ``PREFIXlength``."""
+        """Return the texts at the places that records give as ``PREFIXoffset`` and ``PREFIXlength``."""
         if not len(rows):
             return []
         table = TextTable(self.memory)
@@ -216,12 +216,12 @@ class Capture:
         return ids
 
     def event_metadata_ids(self) -> Int64s:
-        """The id of each of ``metas`` in its plane."""
+        """Return the id of each of ``metas`` in its plane."""
         ids: Int64s = self.metas["id"] if self.meta_ids is None else self.meta_ids
         return ids
 
     def stat_metadata_ids(self) -> Int64s:
-        """The id of each of the stat metadata in its plane; stats declared since keep theirs."""
+        """Return the id of each of the stat metadata in its plane; stats declared since keep theirs."""
         ids: Int64s = self.stats.metas["id"]
         if self._stat_ids is None:
             return ids
@@ -238,7 +238,7 @@ class Capture:
         return np.array([known.get(pair, pair[1]) for pair in pairs], np.int64)
 
     def declares(self, stat: str) -> npt.NDArray[np.bool_]:
-        """By plane: whether its stat metadata names the stat, which is ASCII."""
+        """Return, per plane, whether its stat metadata names the stat, which is ASCII."""
         metas = self.stats.metas
         likely = metas[metas["name_length"] == len(stat)]
         named = np.array([name == stat for name in self.texts(likely, b"XStatMetadata.name", "name_")], bool)
@@ -249,7 +249,7 @@ class Capture:
     # ---- stats that a part uses and does not declare
 
     def declare(self, unknown: Records) -> tuple[npt.NDArray[np.intp], Kinds]:
-        """Gives rows to stat ids without metadata. Returns the row of each, and the kinds of value met with it."""
+        """Give rows to stat ids without metadata. Returns the row of each, and the kinds of value met with it."""
         pairs, place = number_values(unknown[["part", "id"]])
         kinds = np.zeros(len(pairs), np.uint8)
         np.bitwise_or.at(kinds, place, unknown["kinds"].astype(np.uint8))
@@ -264,13 +264,13 @@ class Capture:
         return np.array([known[pair] for pair in pairs.tolist()], np.intp), kinds
 
     def _nameless(self) -> dict[tuple[int, int], int]:
-        """The rows of stat metadata that no part has declared, by part and id."""
+        """Return the rows of stat metadata that no part has declared, by part and id."""
         metas = self.stats.metas
         rows = np.flatnonzero(metas["name_length"] == records.NO_TEXT)
         return dict(zip(metas[rows][["part", "id"]].tolist(), rows.tolist(), strict=True))
 
     def _extended(self, fresh: Records) -> DeclaredStats:
-        """The stats declared so far, and these; ``fresh`` is sorted."""
+        """Return the stats declared so far, and these; ``fresh`` is sorted."""
         xspace = self.xspace.forked()
         groups = np.split(fresh, np.flatnonzero(np.diff(fresh["part"])) + 1)
         for group in groups:
@@ -290,7 +290,7 @@ class NamedHost(Protocol):
 
 
 def name_hosts(captures: Sequence[NamedHost], log: ImportLog) -> None:
-    """Gives captures whose recorded host names repeat a name of their own: the second ``vm`` becomes ``vm#2``."""
+    """Give captures whose recorded host names repeat a name of their own: the second ``vm`` becomes ``vm#2``."""
     recorded = {capture.host for capture in captures}
     seen: dict[str, int] = {}
     for capture in captures:

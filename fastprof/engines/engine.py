@@ -70,7 +70,7 @@ class Engine:
         return self._in_flight or (2 * workers if isinstance(workers, int) and workers > 0 else _IN_FLIGHT)
 
     def stop(self) -> None:
-        """Ends an executor that was made, with what runs in it; the next use makes another. One that was given is left
+        """End an executor that was made, with what runs in it; the next use makes another. One that was given is left
         alone."""
         if self._make is None or self._executor is None:
             return
@@ -92,7 +92,7 @@ class Engine:
 
 
 def _end_in_thread(executor: Executor) -> None:
-    """Ends an executor whose engine is gone, in a thread of its own: an exception that a signal raises meanwhile, such
+    """End an executor whose engine is gone, in a thread of its own: an exception that a signal raises meanwhile, such
     as KeyboardInterrupt, would be lost here."""
     done = _thread.allocate_lock()
     done.acquire()
@@ -112,15 +112,15 @@ _ENDING: Final[list[_thread.LockType]] = []
 
 
 def wait_for_ends() -> None:
-    """Until all executors have ended whose engines are gone. A pool that ends while Python does may write a traceback
-    of Python's own to standard error."""
+    """Wait until all executors have ended whose engines are gone. A pool that ends while Python does may write a
+    traceback of Python's own to standard error."""
     while _ENDING:
         with _ENDING.pop():
             pass
 
 
 def kill_workers(executor: Executor) -> None:
-    """Ends an executor, and its processes if it is a pool of them: one that hangs cannot be asked to end."""
+    """End an executor, and its processes if it is a pool of them: one that hangs cannot be asked to end."""
     processes: dict[int, Any] = dict(getattr(executor, "_processes", None) or {})
     executor.shutdown(wait=False, cancel_futures=True)
     for process in processes.values():

@@ -59,8 +59,8 @@ def merge_in_groups(
     payloads: Payloads,
     report: Callable[[int, int], None],
 ) -> list[Part]:
-    """The parts, which are hosts, as few as one process has them, in their order. ``report``: how many groups of how
-    many are merged. Raises as ``gather``."""
+    """Return the parts, which are hosts, as few as one process has them, in their order. ``report``: how many groups of
+    how many are merged. Raises as ``gather``."""
     counts, left, done = [*accumulation.count_groups(len(parts))], [], 0
     level = list(parts)
 
@@ -96,13 +96,13 @@ def _load_part(part: Packed, payloads: Payloads) -> Packed:
 
 
 def wrap_packed(kept: Kept) -> Packed:
-    """What a worker returned."""
+    """Return the value that a worker returned."""
     assert kept.packed is not None
     return kept.packed
 
 
 _MOST_BYTES: Final = 64 << 20
-"""Of captures that are given as bytes and travel with their task."""
+"""Most bytes of captures that are given as bytes and travel with their task."""
 _FORKED: Final = (
     "workers are forks of another process, in which threads of Arrow may have run and may hang: spawn them, as "
     "fastprof.engines.processes does"
@@ -140,7 +140,7 @@ class EngineSession:
 
 
 def _make_sendable(file: CaptureFile) -> CaptureFile:
-    """The file as a task has it. UsageError: it is read once, or is too large to travel."""
+    """Return the file as a task has it. UsageError: it is read once, or is too large to travel."""
     source = file.source
     if isinstance(source, bytes | bytearray | memoryview):
         if memoryview(source).nbytes > _MOST_BYTES:
@@ -206,7 +206,7 @@ class EngineHosts:
         return self._steps[source]
 
     def kept(self, plan: HostPlan, choices: Sequence[Choice] | None, without: Collection[str]) -> Iterator[HostStates]:
-        """What is kept of each host. Workers do not know ``without``: what they kept for these is dropped."""
+        """Yield the state of each host. Workers do not know ``without``: what they kept for these is dropped."""
         work = Analyses(plan.names, plan.given, plan.steps, plan.keepers)
         of_file: dict[int, dict[int, Choice]] = {}
         for place, choice in zip(self._places, choices or (), strict=choices is not None):
@@ -223,7 +223,7 @@ class EngineHosts:
             yield of_place
 
     def _may_merge(self, states: dict[int, Kept], plan: HostPlan) -> bool:
-        """Whether workers merge hosts: there are many, each in a file of its own."""
+        """Return whether workers merge hosts: there are many, each in a file of its own."""
         many = len(self._places) > accumulation.GROUP and all(len(state.hosts) == 1 for state in states.values())
         return many and any(accumulation.is_merged(plan, name) for name in plan.analyses)
 
@@ -237,7 +237,7 @@ class EngineHosts:
             yield value
 
     def _each(self, file: Kept, plan: HostPlan, place: HostPlace, texts: dict[str, str]) -> dict[str, list[Any]]:
-        """What analyses kept of a host that is unpacked each time that it is looked at."""
+        """Return the state of a host, unpacked each time that it is looked at."""
         given = self._payloads, plan, place, texts
         of_host = file.each[place.at] if file.each else {}
         return {
@@ -252,7 +252,7 @@ class EngineHosts:
         return value if place.number == place.file + place.at else renumber_kept(plan, name, value, place.number)
 
     def _merged(self, states: dict[int, Kept], work: Analyses, plan: HostPlan) -> Iterator[HostStates]:
-        """What is kept of groups of hosts, which workers merge, and of the last ones."""
+        """Yield what is kept of groups of hosts, which workers merge, and of the last ones."""
         parts = [
             Part(wrap_packed(states[place.file]), 1, None if place.number == place.file else place.number)
             for place in self._places
@@ -284,7 +284,7 @@ class EngineHosts:
 
     @property
     def places(self) -> list[HostPlace]:
-        """Of the selected hosts, in the order of the session, after they were read."""
+        """Facts of the selected hosts, in the order of the session, after they were read."""
         return self._places
 
     @property
@@ -296,8 +296,8 @@ class EngineHosts:
         return self.session.progress
 
     def of_each(self, work: Work, report: Callable[[int], None]) -> list[Any]:
-        """What work returns of each host, in the order of ``places``. ``report``: called with how many files are done;
-        of those that the session can do without if they are faulty, ``log`` has a row."""
+        """Return what work returns of each host, in the order of ``places``. ``report``: called with how many files are
+        done; of those that the session can do without if they are faulty, ``log`` has a row."""
         return [of_host for _, of_host in self._unpacked(self._round(work, self._selection, {}, report))]
 
     def of_files(
@@ -336,7 +336,8 @@ class EngineHosts:
         choices: dict[int, dict[int, Choice]],
         report: Callable[[int], None],
     ) -> dict[int, Kept]:
-        """What workers keep of each file, packed. ``_places``: of the selected hosts, in the order of the session."""
+        """Return what workers keep of each file, packed. ``_places``: of the selected hosts, in the order of the
+        session."""
         session = self.session
         begun, session.begun = session.begun, None
         if begun is None or choices or (begun.work, begun.selection) != (work, selection):
@@ -377,8 +378,8 @@ class EngineHosts:
             self.session.progress(stage, done, total)
 
     def _placed(self, states: dict[int, Kept]) -> dict[int, list[HostPlace]]:
-        """By file the places of its hosts, as if all were opened in one process. Takes over what the log needs to know.
-        Faulty files are taken out of ``found``; if none is left, the last fault is raised."""
+        """Return, per file, the places of its hosts, as if all were opened in one process. Logs what opening would.
+        Faulty files are taken out of ``states``; if none is left, the last fault is raised."""
         log = ImportLog()
         self._without_faulty(states, log)
         listed = [(i, at) for i in sorted(states) for at in range(len(states[i].hosts))]
@@ -407,7 +408,7 @@ class EngineHosts:
 
     @staticmethod
     def _without_faulty(states: dict[int, Kept], log: ImportLog) -> None:
-        """Takes faulty files out, with a row of the log each; raises the last fault if no file is left."""
+        """Take faulty files out, with a row of the log each; raises the last fault if no file is left."""
         faults = [state.fault for state in (states.pop(i) for i in sorted(states) if states[i].fault is not None)]
         for fault in faults:
             assert fault is not None
@@ -419,7 +420,7 @@ class EngineHosts:
         return [states[file].hosts[at] for file, at in listed]
 
     def _unpacked(self, states: dict[int, Kept]) -> Iterator[tuple[HostPlace, Any]]:
-        """Each is unpacked when its first host is taken, and forgotten after that."""
+        """Yield the states of each host, unpacked when its first host is taken, and forgotten after that."""
         of_file: dict[int, list[Any]] = {}
         texts: dict[str, str] = {}
         for place in self._places:

@@ -55,9 +55,9 @@ def gather(
     stored: Callable[[Kept], Kept] = lambda kept: kept,
     submitted: Callable[[Executor, Any], Future[Kept]] = _submit_task,
 ) -> dict[int, Kept]:
-    """What was kept of each task, by its number. ``report``: called with how many are done; ``stored``: with each
-    answer that counts, and returns what is held of it; ``submitted``: gives a task to the executor. Raises the fault of
-    a task that the session cannot do without: of several the one with the lowest number."""
+    """Return what was kept of each task, by its number. ``report``: called with how many are done; ``stored``: with
+    each answer that counts, and returns what is held of it; ``submitted``: gives a task to the executor. Raises the
+    fault of a task that the session cannot do without: of several the one with the lowest number."""
     return Gathering(engine, tasks, stored, submitted).run(report)
 
 
@@ -88,7 +88,7 @@ class Gathering:
         self.ahead: Gathering | None = None
 
     def run(self, report: Callable[[int], None]) -> dict[int, Kept]:
-        """Gives what is left to give, and returns when all is done."""
+        """Give what is left to give, and return when all is done."""
         self.report = report
         self.ahead = self.engine.ahead if self.engine.ahead is not self else None
         try:
@@ -173,7 +173,7 @@ class Gathering:
     # ---- ahead
 
     def _go_ahead(self) -> None:
-        """Gives tasks of the next gathering."""
+        """Give tasks of the next gathering."""
         ahead = self.ahead
         while ahead is not None and ahead.waiting and ahead._goes_on() and self._has_slot():
             try:
@@ -188,7 +188,7 @@ class Gathering:
         return self.ends_at is None and self.failure is None
 
     def _collect_ahead(self) -> tuple[BaseException | None, list[Task]]:
-        """As ``_take_ended`` of the next gathering, whose faults wait for its turn."""
+        """Take answers of the next gathering, whose faults wait for its turn."""
         if self.ahead is None:
             return None, []
         try:
@@ -223,7 +223,7 @@ class Gathering:
             self._look_for_stragglers()
 
     def _take_ended(self) -> tuple[BaseException | None, list[Task]]:
-        """Takes answers. If the executor broke: its error, and the tasks that ended so."""
+        """Take answers. If the executor broke: its error, and the tasks that ended so."""
         ended = [future for future in self.running if future.done()]
         lost: list[Task] = []
         broken: BaseException | None = None
@@ -260,7 +260,7 @@ class Gathering:
         self.report(len(self.done))
 
     def _ends(self, kept: Kept) -> bool:
-        """Whether its fault is one that the session cannot do without the host for."""
+        """Return whether its fault is one that the session cannot do without the host for."""
         task = next(iter(self.tasks))
         return kept.fault is not None and (not kept.in_opening or task.on_error == "raise")
 
@@ -281,7 +281,7 @@ class Gathering:
         self._take(task, Kept(task.number, fault=error, in_opening=True))
 
     def _again(self, task: Task, why: str, error: EngineError, most: int | None = None) -> None:
-        """Tries a host again, or gives it up."""
+        """Try a host again, or give it up."""
         self.tried[task.number, why] += 1
         if self.tried[task.number, why] > (self.engine.retries if most is None else most):
             self._fault(task, error)
@@ -329,7 +329,7 @@ class Gathering:
         self._fault(task, EngineError(text, path=task.path))
 
     def _may_run_twice(self) -> bool:
-        """When nothing is left to give, idle machines may run what others are slow with."""
+        """Return whether idle machines may repeat what others are slow with: nothing is left to give."""
         return not (self.waiting or self.suspects or self.ends_at or self.engine.is_here) and bool(self._paces())
 
     def _paces(self) -> list[float]:
@@ -342,7 +342,7 @@ class Gathering:
         ]
 
     def _look_for_stragglers(self) -> None:
-        """Gives hosts a second time, once, that take much longer than their size explains. Answers are equal, so the
+        """Give hosts a second time, once, that take much longer than their size explains. Answers are equal, so the
         first one will do."""
         pace, now = float(np.median(self._paces())), time.monotonic()
         for future, task in list(self.running.items()):
@@ -352,7 +352,7 @@ class Gathering:
                 self._start(task)
 
     def _look_for_late(self, host_timeout: float) -> None:
-        """Tries hosts again that take too long. A process that hangs cannot be taken back: its pool is made again."""
+        """Try hosts again that take too long. A process that hangs cannot be taken back: its pool is made again."""
         now = time.monotonic()
         for future in self.running:
             if not future.running():

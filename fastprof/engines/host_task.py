@@ -61,8 +61,8 @@ class Work(Protocol):
     """What else is done with the hosts of a file."""
 
     def of_hosts(self, tables: TableSet, numbers: Sequence[int]) -> list[Any]:
-        """What is returned of the hosts of these numbers. ``tables``: of the events that are selected, of all hosts of
-        the file. FastprofError: a fault of the host, or the session."""
+        """Return what is returned of the hosts of these numbers. ``tables``: of the events that are selected, of all
+        hosts of the file. FastprofError: a fault of the host, or the session."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ class HostTask:
 
     @property
     def what(self) -> str:
-        """In sentences."""
+        """What the task reads, as it stands in sentences."""
         return "the host"
 
     @property
@@ -198,5 +198,5 @@ class Kept:
 
 
 def restore_file(file: CaptureFile) -> CaptureFile:
-    """A file that was pickled, as it was: the capture of programs alone is known by its identity."""
+    """Restore a pickled file: the capture of programs alone is known by its identity."""
     return replace(file, source=ONLY_PROGRAMS) if file.source == ONLY_PROGRAMS else file

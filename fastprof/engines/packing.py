@@ -29,7 +29,7 @@ _SHORT: Final = 8
 
 
 def pack(value: object) -> tuple[bytes, int, bytes]:
-    """The value, its size before it is compressed, and what is set aside of it."""
+    """Return the value, its size before it is compressed, and what is set aside of it."""
     into, beside = io.BytesIO(), io.BytesIO()
 
     def put(part: Stored[Any]) -> tuple[Any, ...]:
@@ -56,9 +56,9 @@ def unpack(
     fetch: Callable[[int, int], bytes],
     texts: dict[str, str],
 ) -> Any:
-    """The value. ``beside``: what is set aside of it. ``fetch``: the bytes of the program of an id, which its capture
-    has at an offset. ``texts``: those of values before: hosts of a pod have the same ops, and each name is in memory
-    once. EngineError: it is not what ``pack`` made."""
+    """Return the value. ``beside``: what is set aside of it. ``fetch``: the bytes of the program of an id, which its
+    capture has at an offset. ``texts``: those of values before: hosts of a pod have the same ops, and each name is in
+    memory once. EngineError: it is not what ``pack`` made."""
     try:
         data = pa.decompress(packed, raw_bytes, codec=_CODEC)
     except OSError as error:
@@ -79,7 +79,7 @@ def _spill_part(beside: Beside, place: int, length: int, size: int) -> Stored[An
 
 
 _CLASSES: Final[dict[tuple[str, str], Any]] = {}
-"""Those of pickles before: each pickle names its classes again, and to look them up takes longer than the rest."""
+"""Classes of earlier pickles: each pickle names its classes again, and looking them up takes longer than the rest."""
 
 
 class _Pickler(pickle.Pickler):
@@ -130,7 +130,7 @@ _IN_MEMORY: Final = 32 << 20
 
 
 class Payloads:
-    """Of one round of tasks. What is in memory is forgotten when it is taken."""
+    """The values of one round of tasks. What is in memory is forgotten when it is taken."""
 
     def __init__(self) -> None:
         self._held: dict[SpilledPiece, bytes] = {}
@@ -138,19 +138,19 @@ class Payloads:
         self._size = 0
 
     def stored(self, kept: Kept) -> Kept:
-        """What a worker returned, with its bytes here."""
+        """Return the answer of a worker, with its bytes here."""
         packed, alone = (None if part is None else self._stored(part) for part in (kept.packed, kept.alone))
         each = tuple({name: self._stored(packed) for name, packed in of_host.items()} for of_host in kept.each)
         return replace(kept, packed=packed, alone=alone, each=each)
 
     def _stored(self, packed: Packed) -> Packed:
-        """What is set aside is in the file whatever its size."""
+        """Spill values to the file whatever their size."""
         payload = self.put(packed.payload) if isinstance(packed.payload, bytes) else packed.payload
         beside = self.file.write(packed.beside) if isinstance(packed.beside, bytes) and packed.beside else packed.beside
         return replace(packed, payload=payload, beside=beside)
 
     def put(self, data: bytes) -> SpilledPiece:
-        """Where it is. UnreadableError: the disk has no room for it."""
+        """Return where it is. UnreadableError: the disk has no room for it."""
         if self._size + len(data) > _IN_MEMORY:
             return self.file.write(data)
         self._size += len(data)
@@ -159,7 +159,7 @@ class Payloads:
         return piece
 
     def read(self, piece: bytes | SpilledPiece) -> bytes:
-        """What is in a place, or itself."""
+        """Return what is in a place, or itself."""
         if isinstance(piece, bytes):
             return piece
         return self._held[piece] if piece.offset < 0 else self.file.read(piece)

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 
 def processes(workers: int, memory_bytes: int | None = None) -> Callable[[], ProcessPoolExecutor]:
-    """What makes a pool of processes for ``load(executor=…)``. ``memory_bytes``: of data that each may have; a host
-    that needs more is a MemoryLimitError, where the system might have killed the process (Linux).
+    """Return a function that makes a pool of processes for ``load(executor=…)``. ``memory_bytes``: of data that each
+    may have; a host that needs more is a MemoryLimitError, where the system might have killed the process (Linux).
 
     They are spawned, never forked, because Arrow's threads do not survive a fork: a script that starts them keeps its
     work below ``if __name__ == "__main__":``.

@@ -10,7 +10,7 @@ from fastprof.errors import UsageError
 
 
 def ray_executor(num_cpus: float = 1, memory: int | None = None, max_retries: int = 3) -> Executor:
-    """An executor for ``load(executor=…)``. ``num_cpus``, ``memory`` (bytes): what Ray sets aside for a host;
+    """Return an executor for ``load(executor=…)``. ``num_cpus``, ``memory`` (bytes): what Ray sets aside for a host;
     ``max_retries``: how often Ray runs one again whose worker was lost. Starts Ray if ``ray.init`` was not called.
     UsageError: Ray is not installed."""
     try:

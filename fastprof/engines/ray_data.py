@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 
 def read(path: Named | Sequence[Named], table: str = "events", **chosen: Any) -> Any:
-    """A ``ray.data.Dataset`` of the rows of a table, read where Ray runs. ``chosen``: columns, run, hosts and on_error,
-    as ``host_rows`` takes them; its errors, too. UsageError: Ray Data is not installed."""
+    """Return a ``ray.data.Dataset`` of the rows of a table, read where Ray runs. ``chosen``: columns, run, hosts and
+    on_error, as ``host_rows`` takes them; its errors, too. UsageError: Ray Data is not installed."""
     try:
         import ray.data
     except ImportError:

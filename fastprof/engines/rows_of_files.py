@@ -47,8 +47,8 @@ class HostRows:
         return _get_schema(self.table, self.columns)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """The rows, in batches of about a quarter of a million. Raises as ``load`` does; with "skip", a file that is
-        damaged has no rows."""
+        """Yield the rows, in batches of about a quarter of a million. Raises as ``load`` does; with "skip", a file that
+        is damaged has no rows."""
         from fastprof.tables.dataset_rows import open_rows
 
         session = self._opened()
@@ -63,8 +63,8 @@ class HostRows:
                 yield self._with_keys(batch, {RUN.name: self.file.run or "", HOST.name: host})
 
     def by_plane(self) -> list[HostRows]:
-        """The same rows, by plane. Opens the file to see its planes; a file that is damaged stays in one, for who reads
-        it. UsageError: the table is not ``events`` or ``event_stats``."""
+        """Split the rows by plane. Opens the file to see its planes; a damaged file stays whole, for whoever reads it.
+        UsageError: the table is not ``events`` or ``event_stats``."""
         if self.table not in PLANE_TABLES:
             raise UsageError(f"{' and '.join(PLANE_TABLES)} are split by plane; {self.table} are not")
         alone = Session(self.file.run, (restore_file(self.file),), ())
@@ -76,7 +76,7 @@ class HostRows:
         return [replace(self, plane=name) for name in dict.fromkeys(there)] or [self]
 
     def to_arrow(self) -> pa.Table:
-        """All rows."""
+        """Return all rows."""
         return pa.Table.from_batches(self.batches(), self.schema)
 
     def _opened(self) -> OpenSession | None:
@@ -97,7 +97,7 @@ class HostRows:
 
 
 def _list_planes(capture: Capture) -> list[tuple[str, int]]:
-    """The planes of a capture that have lines."""
+    """Return the planes of a capture that have lines."""
     if not len(capture.pieces):
         return []
     return [capture.plane_keys[number] for number in np.unique(capture.plane_of_part[capture.pieces["part"]])]
@@ -112,8 +112,8 @@ def host_rows(
     hosts: Collection[str] | None = None,
     on_error: str = "raise",
 ) -> list[HostRows]:
-    """The rows of a table, by file: of a run, or of what else ``load`` takes. Each has the columns ``run`` and ``host``
-    first; texts are large_string. Ids count from 0 in each file: the key of an event is (run, host, event_id).
+    """Return the rows of a table, by file: of a run, or of what else ``load`` takes. Each has the columns ``run`` and
+    ``host`` first; texts are large_string. Ids count from 0 in each file: the key of an event is (run, host, event_id).
 
     ``columns``: names; None: all. ``hosts``: names, as in the names of files. ``on_error``: "raise", "skip" or
     "salvage". UsageError: no such table or column; NotFoundError: no such host.

@@ -19,7 +19,7 @@ from fastprof.errors import FastprofError, UsageError
 
 _ON_ERROR = {"FAILFAST": "raise", "PERMISSIVE": "skip"}
 _ROWS = 100_000
-"""Of a batch, so that its texts stay below the 2 GiB of Spark's strings."""
+"""Most rows of a batch, so that its texts stay below the 2 GiB of Spark's strings."""
 
 
 class FastprofSource(DataSource):  # type: ignore[misc]

@@ -37,13 +37,13 @@ from fastprof.tables.table_set import OpenSession, TableSet
 
 
 def keep_host(task: HostTask) -> Kept:
-    """What is kept of the hosts of a file. Whatever is wrong with the file is returned, so that no engine tries it
-    again."""
+    """Return what is kept of the hosts of a file. Whatever is wrong with the file is returned, so that no engine tries
+    it again."""
     return answer_task(task, lambda: _keep_hosts(task))
 
 
 def answer_task(task: HostTask | GroupTask, make: Callable[[], Kept]) -> Kept:
-    """What is made for a task, and what it took."""
+    """Run a task; return the answer with time and memory used."""
     begin = time.perf_counter()
     if task.versions != VERSIONS:
         text = f"the worker has other versions than the session: {VERSIONS}, not {task.versions}"
@@ -114,7 +114,7 @@ def _open_file(task: HostTask) -> OpenSession:
 
 
 def _list_hosts(session: OpenSession, task: HostTask) -> list[HostInFile]:
-    """The hosts of the file. The first one counts the events of all."""
+    """Return the hosts of the file. The first one counts the events of all."""
     events = accumulation.get_session_facts(session, ()).events
     hosts = []
     for number, capture in enumerate(session.captures):
@@ -131,7 +131,7 @@ def _is_selected(host: str, task: HostTask) -> bool:
 
 
 def _read_selected(session: OpenSession, task: HostTask) -> Any:
-    """Of each host that is selected, what is wanted; None of others."""
+    """Return what is wanted of each selected host, and None of the others."""
     work, tables = task.work, TableSet(session, replace(task.reading.selection, hosts=None))
     chosen = [number for number, host in enumerate(session.hosts) if _is_selected(host, task)]
     if isinstance(work, BytesOf):
@@ -161,7 +161,7 @@ def _read_program_bytes(session: OpenSession, work: BytesOf) -> bytes:
 
 
 def measure_peak_bytes() -> int:
-    """The most memory that this process has had; 0: the system does not say."""
+    """Return the most memory that this process has had; 0: the system does not say."""
     try:
         import resource
     except ImportError:  # Windows
@@ -200,7 +200,7 @@ def renumber_host(kept: dict[str, list[Any]], plan: HostPlan, number: int) -> No
 
 
 def renumber_kept(plan: HostPlan, name: str, value: Any, number: int) -> Any:
-    """The same of what an analysis kept."""
+    """Renumber the state that an analysis kept of a host."""
     numbered = getattr(plan.analyses[name], "numbered", None)
     return value if numbered is None else numbered(value, number)
 

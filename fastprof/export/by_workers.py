@@ -73,7 +73,7 @@ class CountHosts:
 
 
 def _count_numbered(session: OpenSession, flows: bool) -> list[list[int]]:
-    """Of what ``NUMBERED`` names, how many each capture has."""
+    """Return how many of what ``NUMBERED`` names each capture has."""
     index = session.index
     index.ensure(records.HOP)
     planes = [len(part.capture.plane_keys) for part in index.captures]
@@ -109,7 +109,7 @@ class WriteHosts:
     start_unix_ns: int | None
 
     def of_hosts(self, tables: TableSet, numbers: Sequence[int]) -> list[str]:
-        """The name of the folder of each host."""
+        """Return the name of the folder of each host."""
         with wrap_output_errors(self.out):
             index_for(tables, self.tables)
             first = [[0, *accumulate(counts)] for counts in _count_numbered(tables.session, "flows" in self.tables)]
@@ -188,8 +188,8 @@ def export_by_workers(
     format: str,
     progress: Progress | None,
 ) -> None:
-    """As ``hive.export_tables``, of tables (None: ``TableSet.recorded``), under the new folder ``temporary``, which
-    becomes ``out``."""
+    """Export tables (None: ``TableSet.recorded``) as ``hive.export_tables`` does, under the new folder ``temporary``,
+    which becomes ``out``."""
     check_any_hosts(sum(1 for run in runs if run.selection.hosts != ()))
     files = sum(run.hosts.files for run in runs)
     report = _RunProgress(progress or runs[0].hosts.progress, files)
@@ -221,7 +221,7 @@ class _RunProgress:
         self._before = 0
 
     def of(self, stage: str, files: int) -> Callable[[int], None]:
-        """Receives how many of some files are done."""
+        """Receive how many of some files are done."""
         before = self._before
         self._before += files
 
@@ -243,20 +243,20 @@ class _CountedRun:
         wanted = None if run.selection.hosts is None else set(run.selection.hosts)
         self.chosen = [number for number, place in enumerate(places) if wanted is None or place.name in wanted]
         self.of_file: dict[int, list[int]] = {}
-        """By file, the numbers of its selected hosts."""
+        """The numbers of selected hosts per file."""
         for number in self.chosen:
             self.of_file.setdefault(places[number].file, []).append(number)
         self.start = min((count.start_unix_ns for count in counts if count.start_unix_ns is not None), default=None)
 
     def recorded(self) -> set[str]:
-        """As ``TableSet.recorded``."""
+        """The names of recorded tables, as ``TableSet.recorded`` returns them."""
         some = [self.counts[number].recorded for number in self.chosen]
         if None in some:
             return {name for name, table in TABLES.items() if not table.derived}
         return {name for names in some for name in names or ()}
 
     def after(self, first: Sequence[int]) -> list[int]:
-        """The first ids of the next run."""
+        """Return the first ids of the next run."""
         return [sum(some) for some in zip(first, *(count.numbered for count in self.counts), strict=True)]
 
 
@@ -286,7 +286,7 @@ class _ExportByWorkers:
         self.written: set[int] = set()
 
     def write(self, report: Callable[[int], None]) -> list[tuple[Any, ...]]:
-        """Returns the sources of the hosts that were written."""
+        """Return the sources of the hosts that were written."""
         hosts = self.run.run.hosts
         if not self.run.of_file:
             return []
@@ -319,7 +319,7 @@ class _ExportByWorkers:
         return work, selection
 
     def _took(self, file: int, folders: list[str | None]) -> None:
-        """Puts what a worker wrote in its place."""
+        """Put what a worker wrote in its place."""
         for number in self.run.of_file[file]:
             part = folders[self.places[number].at]
             assert part is not None

@@ -72,7 +72,7 @@ class HostFolder:
         self._below = [f"{key}={encode_folder_value(value)}" for key, value in keys.items()]
 
     def of_table(self, table: str) -> Path:
-        """The folder of a table; the folder that holds it exists."""
+        """Return the folder of a table; the folder that holds it exists."""
         folder = self.out
         for name in (table, *self._below[:-1]):  # not those above: who gave ``out`` may have deleted it
             folder /= name
@@ -85,7 +85,7 @@ class HostFolder:
         return folder / f"part-0.{self.kind.suffix}"
 
     def as_written(self, rows: pa.Table) -> pa.Table:
-        """The rows as the file has them: without the keys of its folders, with ids of the session."""
+        """Return the rows as the file has them: without the keys of its folders, with ids of the session."""
         rows = rows.drop_columns([name for name in self.keys if name in rows.column_names])
         if self._about is not None:
             about = {name.encode(): text.encode() for name, text in self._about.items()}
@@ -110,7 +110,7 @@ def index_for(tables: TableSet, chosen: Sequence[str]) -> None:
 
 
 def event_count(tables: TableSet) -> int:
-    """The events of the selected lines."""
+    """Return the events of the selected lines."""
     return int(tables.session.index.lines["event_count"][tables.wanted.lines()].sum())
 
 
@@ -168,8 +168,8 @@ def _stream(tables: TableSet, folder: HostFolder, names: Sequence[str], tally: T
 
 
 def encode_folder_value(name: str) -> str:
-    """The name, shortened and URL-encoded, as a partition key has it. What readers take for null is encoded twice,
-    because they decode it first; so is what that would be mistaken for."""
+    """Return the name, shortened and URL-encoded, as a partition key has it. What readers take for null is encoded
+    twice, because they decode it first; so is what that would be mistaken for."""
     name = encode_short_value(name)
     if _NULL.fullmatch(name):
         name = ("%5F" if name[0] == "_" else "%25") + name[1:]
@@ -215,7 +215,7 @@ class _Output:
 
 
 def drop_unused_texts(table: pa.Table) -> pa.Table:
-    """The table with its dictionaries cut down to the texts that occur, in the order in which they do, and int32
+    """Return the table with its dictionaries cut down to the texts that occur, in the order in which they do, and int32
     indices: a file has one schema, and the same bytes whichever hosts the session has besides."""
     columns, fields = [], []
     for column, field in zip(table.columns, table.schema, strict=True):
@@ -242,7 +242,7 @@ def _compact_dictionary(array: pa.DictionaryArray) -> pa.DictionaryArray:
 
 
 def _order_by_first_use(numbers: npt.NDArray[np.int32], count: int) -> npt.NDArray[np.int64]:
-    """The numbers that occur, all below ``count``, by their first place."""
+    """Return the numbers that occur, all below ``count``, by their first place."""
     first = np.full(count, -1, np.int64)
     first[numbers[::-1]] = np.arange(len(numbers) - 1, -1, -1)  # of several places of a number, the last one stays
     there = np.flatnonzero(first >= 0)
@@ -284,7 +284,7 @@ def check_any_hosts(hosts: int) -> None:
 
 
 def list_recorded_tables(tables: TableSet | TablesOfRuns) -> list[str]:
-    """The names of the tables that are read from the captures of any run."""
+    """Return the names of the tables that are read from the captures of any run."""
     names = {name for run in _list_runs(tables) for name in run.tables.recorded()}
     return [name for name in TABLES if name in names]
 
@@ -350,7 +350,7 @@ def find_log_owners(log: pa.Table, files: Sequence[tuple[str, str]], hosts: Sequ
 
 
 class NoTally:
-    """Of an export that nobody follows."""
+    """Report nothing: nobody follows the export."""
 
     def begin(self, events: int) -> None: ...
     def passed(self, events: int) -> None: ...

@@ -17,7 +17,7 @@ those that turn the direction of text around."""
 
 
 def replace_controls(name: str) -> str:
-    """The name with _ for characters that names of files should not have."""
+    """Return the name with _ for characters that names of files should not have."""
     return name.translate(_NO_CHARACTERS)
 
 
@@ -26,12 +26,12 @@ def _encode_name(name: str) -> int:
 
 
 def is_shortened(name: str, length: Callable[[str], int] = _encode_name) -> bool:
-    """Whether the name is shortened. ``length``: of a name in the path, in bytes."""
+    """Return whether the name is shortened. ``length``: of a name in the path, in bytes."""
     return length(name) > _LONGEST
 
 
 def shorten_path_part(name: str, length: Callable[[str], int] = _encode_name) -> str:
-    """The name, or of a long one its beginning and a digest of all of it."""
+    """Return the name; a long one is shortened to its beginning and a digest of all of it."""
     if not is_shortened(name, length):
         return name
     import hashlib

@@ -64,8 +64,8 @@ _DESCRIPTOR = "/proc/self/fd/{}"
 
 
 def _open_nameless(folder: Path) -> int | None:
-    """The descriptor of a new file without a name, which disappears with its last descriptor. None: the system has no
-    such files, or cannot give them a name later."""
+    """Return the descriptor of a new file without a name, which disappears with its last descriptor. None: the system
+    has no such files, or cannot give them a name later."""
     try:
         number = os.open(folder, os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC, 0o666)
     except (AttributeError, OSError):
@@ -109,7 +109,7 @@ def make_complete_folder(
 
 
 def _replace_folder(temporary: Path, target: Path) -> None:
-    """Puts the complete folder in its place; an older one is gone only after that."""
+    """Put the complete folder in its place; an older one is gone only after that."""
     if not target.exists():
         temporary.rename(target)
         return
@@ -156,7 +156,7 @@ _FOLDER_ITSELF = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 
 
 def _make_locked_folder(target: Path, suffix: str) -> tuple[Path, int]:
-    """A new folder, and its descriptor, which holds its lock if the file system has locks."""
+    """Return a new folder, and its descriptor, which holds its lock if the file system has locks."""
     while True:
         folder = target.parent / f".{target.name}.{os.urandom(4).hex()}.{suffix}"
         folder.mkdir(parents=True)
@@ -200,7 +200,7 @@ def _open_and_close(target: Path | int, mode: str, path: str) -> Iterator[Write]
 
 
 def _is_device(path: str) -> bool:
-    """Whether to write to the path directly, because a file cannot replace it."""
+    """Return whether to write to the path directly, because a file cannot replace it."""
     try:
         mode = Path(path).stat().st_mode
     except FileNotFoundError:
@@ -225,7 +225,7 @@ def _link_file(target: Path, temporary: Path, path: str, advice: str) -> bool:
 
 
 def move_file(file: Path, target: Path) -> bool:
-    """Gives a complete file another name on its file system. False: another file has it. Raises OSError."""
+    """Give a complete file another name on its file system. False: another file has it. Raises OSError."""
     try:
         target.hardlink_to(file)
     except FileExistsError:

@@ -45,8 +45,8 @@ def add_title(track: Track) -> Titled:
 def list_host_tracks(
     processes: Sequence[Process], tracks: Sequence[Titled], taken: set[int], ranked: bool
 ) -> tuple[npt.NDArray[Any], npt.NDArray[Any], Texts, int, int]:
-    """What the ``host`` of a writer takes: processes, tracks in their order, all names, the first unused tid and the
-    end of those.
+    """Return what the ``host`` of a writer takes: processes, tracks in their order, all names, the first unused tid and
+    the end of those.
 
     Every process has a pid that is not ``taken``, and every track of a process a tid of its own. ``ranked``: tracks are
     sorted by their rank in the process, which is a small number, instead of XProf's sort index.
@@ -70,7 +70,7 @@ def list_host_tracks(
 
 
 def join_texts(texts: Sequence[str] | pa.Array) -> Texts:
-    """Texts as the writers take them."""
+    """Return texts as the writers take them."""
     array = texts if isinstance(texts, pa.Array) else pa.array(texts, pa.large_string())
     if not len(array):
         return Texts(np.zeros(1, np.int64), b"")
@@ -90,7 +90,7 @@ def _find_free_pid(pid: int, taken: set[int]) -> int:
 
 
 def _rank_tracks(process: npt.NDArray[np.int64], sort: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """The place of each among those of its process, from 1."""
+    """Return the place of each among those of its process, from 1."""
     order = sort_rows(process, sort)
     in_order = process[order]
     starts = np.flatnonzero(np.append(True, in_order[1:] != in_order[:-1]))
@@ -111,7 +111,7 @@ def _find_spare_tids(tids: Sequence[int]) -> tuple[int, int]:
 
 
 def _assign_tids(process: npt.NDArray[np.int64], tids: Sequence[int], spare: int) -> tuple[list[int], int]:
-    """The ids, each the first time that a process has it, else one that is spare; and the next of these."""
+    """Return the ids, each the first time that a process has it, else one that is spare; and the next of these."""
     met: set[tuple[int, int]] = set()
     own = []
     for owner, tid in zip(process.tolist(), tids, strict=True):
@@ -171,7 +171,7 @@ class Renamed(NamedTuple):
 
 
 def slice_events(columns: StatColumns | FlowEnds | Renamed, first: int, last: int) -> tuple[Any, ...]:
-    """The rows of the events from ``first`` to ``last``."""
+    """Return the rows of the events from ``first`` to ``last``."""
     rows = find_rows_within(columns.event, first, last + 1)
     return tuple(column[rows] for column in columns)
 
@@ -294,12 +294,12 @@ class RawBatches:
 
 
 def _get_values(array: pa.Array, kind: Any) -> npt.NDArray[Any]:
-    """The values of an array whether they count or not, of a dictionary the indices."""
+    """Return the values of an array whether they count or not, of a dictionary the indices."""
     if not len(array):
         return np.zeros(0, kind)
     return np.frombuffer(array.buffers()[1], kind)[array.offset : array.offset + len(array)]
 
 
 def list_selected_ids(tables: TableSet) -> Int64s:
-    """The ids of the selected events of a host, ascending."""
+    """Return the ids of the selected events of a host, ascending."""
     return np.asarray(tables.decode(Request(("event_id",))).events["event_id"])

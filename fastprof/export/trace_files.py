@@ -62,7 +62,7 @@ class FileCounter:
 
 
 class DerivedTracks:
-    """Of capture ``number``: ``entire`` has all of its events, ``chosen`` the selected ones."""
+    """Make the counters of capture ``number``: ``entire`` has all of its events, ``chosen`` the selected ones."""
 
     def __init__(self, entire: TableSet, chosen: TableSet, number: int) -> None:
         host = Host(read_host(entire, number, NEEDS.planes, NEEDS.stats, NEEDS.metadata_stats), entire.session.workers)
@@ -95,13 +95,14 @@ class DerivedTracks:
         return [*self.step_names, *SHOWN_KINDS]
 
     def renamed(self, more_at: int) -> Renamed:
-        """Events that are called as their step; ``more_at``: the number of the first of ``names``."""
+        """Return events that are called as their step; ``more_at``: the number of the first of ``names``."""
         names = more_at + np.arange(len(self.step_names))
         order = np.argsort(self._step_ids, kind="stable")
         return Renamed(self._step_ids[order], names[order].astype(np.int32))
 
     def flow_ends(self, more_at: int, first: int, chosen: Int64s | None) -> FlowEnds:
-        """The flows whose ends are both ``chosen`` (ids, ascending; None: all are), numbered from ``first`` on."""
+        """Return the flows whose ends are both ``chosen`` (ids, ascending; None: all are), numbered from ``first``
+        on."""
         keep = np.ones(len(self._producers), bool)
         if chosen is not None:
             keep = _mark_chosen(self._producers, chosen) & _mark_chosen(self._consumers, chosen)
@@ -116,7 +117,7 @@ class DerivedTracks:
     # ---- derived tracks
 
     def _chosen_rows(self) -> npt.NDArray[np.bool_]:
-        """Which derived events are selected, by the names of plane, track and event, and their times."""
+        """Return whether derived events are selected, by names of plane, track and event, and their times."""
         timeline, selection = self._timeline, self._chosen
         keep = np.ones(len(timeline), bool)
         planes = match_texts([track.process.plane.name for track in timeline.tracks], selection.planes)
@@ -132,7 +133,7 @@ class DerivedTracks:
         return keep
 
     def batches(self, first_track: int, shared: SharedStats, name_base: int, clock: Offset) -> Iterator[Batch]:
-        """The events of ``tracks``, which writers know by the numbers from ``first_track`` on, by ``clock``."""
+        """Yield the events of ``tracks``, which writers know by the numbers from ``first_track`` on, by ``clock``."""
         timeline = self._timeline
         track = np.full(len(timeline), -1, np.int32)
         for number, place in enumerate(self._shown.tolist()):
@@ -160,7 +161,7 @@ class DerivedTracks:
     # ---- counters
 
     def _counted(self, series: Series) -> FileCounter | None:
-        """The values of a counter that are selected; None: there are none."""
+        """Return the values of a counter that are selected; None: there are none."""
         plane = series.process.plane
         if not (
             match_texts([plane.name], self._chosen.planes)[0] and match_texts([series.title], self._chosen.lines)[0]
@@ -181,7 +182,7 @@ class DerivedTracks:
 
 
 def _get_event_ids(entire: TableSet, number: int, host: Host) -> Int64s:
-    """The event_id of each row of a host, in the order in which it was read."""
+    """Return the event_id of each row of a host, in the order in which it was read."""
     index = entire.session.index
     if index.captures[number].capture.salvage:  # some events of a line may not be there
         events = entire.decode(Request(("event_id", "start_ps"))).events
@@ -196,7 +197,7 @@ def _get_event_ids(entire: TableSet, number: int, host: Host) -> Int64s:
 
 
 def _add_step_track(timeline: DerivedTimeline, bands: list[StepBand]) -> DerivedTimeline:
-    """The steps of the host as a further track, before its threads. XProf shows steps of devices alone."""
+    """Return the steps of the host as a further track, before its threads. XProf shows steps of devices alone."""
     threads = next((process for process in timeline.processes if process.plane.kind == "CPU"), None)
     band = next((row for row in bands if row.process is None), None)
     if threads is None or band is None:
@@ -225,7 +226,7 @@ def _mark_chosen(ids: Int64s, chosen: Int64s) -> npt.NDArray[np.bool_]:
 
 
 def _make_group_stats(groups: EventGroups, ids: Int64s, pool: TextTable) -> StatColumns:
-    """What is added to events: their group, whether they are eager, the name of their step."""
+    """Return what is added to events: their group, whether they are eager, the name of their step."""
     parts = []
     for name, values in (("group_id", groups.group_id), ("is_eager", groups.is_eager)):
         rows = np.flatnonzero(values >= 0)
@@ -254,7 +255,7 @@ def _make_arg(arg: Arg, pool: TextTable) -> StatColumns:
 
 
 def _number_texts(texts: Sequence[str], pool: TextTable) -> Int32s:
-    """The numbers of texts in the pool."""
+    """Return the numbers of texts in the pool."""
     numbers = {text: pool.add(text) for text in dict.fromkeys(texts)}
     return np.array([numbers[text] for text in texts], np.int32)
 
@@ -267,7 +268,7 @@ def _make_stats(
     doubles: npt.NDArray[Any] | None = None,
     texts: Int32s | None = None,
 ) -> StatColumns:
-    """A stat of events, with values of one kind."""
+    """Return a stat of events, with values of one kind."""
     count = len(event)
     kind = records.STR if texts is not None else records.DOUBLE if doubles is not None else records.INT64
     if integers is not None and integers.dtype.kind == "u":
@@ -283,13 +284,14 @@ def _make_stats(
 
 
 def _join_stats(parts: list[StatColumns]) -> StatColumns:
-    """In the order of events."""
+    """Return the stats in the order of events."""
     columns = StatColumns(*map(np.concatenate, zip(*parts, strict=True)))
     return columns.taken(np.argsort(columns.event, kind="stable"))
 
 
 def _find_kinds(timeline: DerivedTimeline, shared: SharedStats, name_base: int) -> tuple[Int32s, Kinds]:
-    """The kind of each event: its name, its long name, and the metadata whose stats it shows; and what kinds share."""
+    """Return the kind of each event: its name, its long name, and the metadata whose stats it shows; and what kinds
+    share."""
     columns = np.stack([timeline.name, timeline.long_name, timeline.meta]).astype(np.int64)
     kinds, kind = np.unique(columns, axis=1, return_inverse=True)
     name, long_name, meta = np.ascontiguousarray(kinds, np.int32)
@@ -334,7 +336,7 @@ class TraceFile:
         self._pids: set[int] = set()
 
     def chunks(self) -> Iterator[bytes]:
-        """The file, in pieces of some megabytes."""
+        """Yield the file, in pieces of some megabytes."""
         yield from (self._chrome() if self.form == CHROME else self._perfetto())
 
     def _chrome(self) -> Iterator[bytes]:
@@ -360,7 +362,7 @@ class TraceFile:
     # ---- hosts
 
     def _aligned(self, offsets: Offsets | None) -> tuple[dict[int, int], int | None]:
-        """What to add to the times of each host, in ps, so that they count from one start, and it in Unix ns."""
+        """Return the offsets, in ps, by which hosts count from one start, and that start in Unix ns."""
         session = self.tables.session
         numbers = self._numbers if not offsets else range(len(session.hosts))  # references may not be selected
         clock = make_host_clocks([session.index.captures[number].environment.start_unix_ns for number in numbers])
@@ -382,7 +384,7 @@ class TraceFile:
         ]
 
     def _drift_of(self, number: int) -> dict[str, Any]:
-        """What more moves times than shift_ps, which holds at drift_from_ps; nothing: no drift is known."""
+        """Return what more moves times than shift_ps, which holds at drift_from_ps; nothing: no drift is known."""
         clock = self._clocks[number]
         return {"drift_ppm": clock.drift * 1e6, "drift_from_ps": str(clock.at_ps)} if clock.drift else {}
 

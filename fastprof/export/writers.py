@@ -112,7 +112,7 @@ def _make_csv_column(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _escape_dictionary(array: pa.DictionaryArray) -> pa.Array:
-    """The texts of the rows, each text of the dictionary marked once."""
+    """Return the texts of the rows, each text of the dictionary marked once."""
     return escape_formulas(array.dictionary.cast(pa.large_string())).take(array.indices)
 
 

@@ -28,7 +28,7 @@ _NOT_FIRST: Final = (".", "~", "#")
 
 
 def list_captures(tables: TableSet) -> list[Capture]:
-    """The captures of the selected hosts, without those that are only compiled programs."""
+    """Return the captures of the selected hosts, without those that are only compiled programs."""
     hosts = set(tables.selected_hosts())
     captures = [capture for capture in tables.session.captures if capture.host in hosts and not capture.only_programs]
     if not captures:
@@ -46,7 +46,7 @@ def list_program_files(captures: Sequence[Capture]) -> list[str]:
 
 
 def read_chunks(captures: Sequence[Capture], workers: Workers) -> Iterator[bytes]:
-    """The bytes of one capture, which is an XSpace. ChangedError: its file has changed since it was loaded."""
+    """Yield the bytes of one capture, which is an XSpace. ChangedError: its file has changed since it was loaded."""
     (capture,) = captures
     yield from _encode_chunks(capture, workers, 0, capture.source.size)
 
@@ -60,7 +60,7 @@ def _encode_chunks(capture: Capture, workers: Workers, done: int, total: int) ->
 
 
 def write_folder(captures: Sequence[Capture], workers: Workers, out: str, force: bool) -> None:
-    """Writes a run directory. OutputError: it exists, and ``force`` is not given or it has other files, too; or it
+    """Write a run directory. OutputError: it exists, and ``force`` is not given or it has other files, too; or it
     cannot be written."""
     path = Path(out)
     names = name_files([capture.host for capture in captures])
@@ -88,8 +88,8 @@ def write_folder(captures: Sequence[Capture], workers: Workers, out: str, force:
 
 
 def name_files(hosts: Sequence[str]) -> list[str]:
-    """The file of each host: its name, shortened, with _ for slashes and control characters; the second ``a_b`` is
-    ``a_b#2``."""
+    """Return the file of each host: its name, shortened, with _ for slashes and control characters; the second ``a_b``
+    is ``a_b#2``."""
     names: list[str] = []
     for host in hosts:
         stem = shorten_path_part(replace_controls(host))

@@ -54,7 +54,7 @@ class GraphFiles:
         return taken
 
     def __reduce__(self) -> tuple[object, ...]:
-        """The files, to be read again."""
+        """Return the files, to be read again."""
         return GraphFiles, (self.graph, self.runs, self.op_log, self.max_unpacked)
 
     def _made(self) -> bytes:
@@ -79,7 +79,7 @@ _KINDS = {"a GraphDef": _GRAPHS, "RunMetadata": _RUNS, "an OpLogProto of tfprof"
 
 
 def _read_message(path: str, kinds: Sequence[str], max_unpacked: int) -> bytes:
-    """The file as a protobuf. CaptureError: it is none of these ``kinds`` of formats."""
+    """Return the file as a protobuf. CaptureError: it is none of these ``kinds`` of formats."""
     from fastprof.inputs.formats import HEAD, find_format, graph_def_text, run_metadata_text
     from fastprof.inputs.message_bytes import BadMessageError, encode_text_proto
     from fastprof.inputs.source import read_entire
@@ -108,7 +108,7 @@ def number_runs(paths: Sequence[str]) -> tuple[tuple[int, str], ...]:
 
 
 def find_graph_files(directory: str, names: Sequence[str]) -> GraphFiles | None:
-    """The graph among these files of a directory with its runs and log, known by content; None: a graph, or what
+    """Return the graph among these files of a directory with its runs and log, known by content; None: a graph, or what
     goes with it, is absent. UsageError: there are several graphs."""
     from fastprof.inputs.formats import HEAD, find_format
     from fastprof.inputs.source import read_beginning
@@ -172,7 +172,8 @@ class CaptureDirectory:
 
 
 def split_profile(name: str) -> tuple[str, int] | None:
-    """What all profiles of one ProfileContext are called, and the step of this one. None: they are not named so."""
+    """Return what all profiles of one ProfileContext are called, and the step of this one. None: they are not named
+    so."""
     match = _PROFILE.fullmatch(name)
     return None if match is None else (match["host"], int(match["span"]))
 

@@ -66,7 +66,7 @@ _PROGRAM = "a compiled program (HLO); rename it to NAME.hlo_proto.pb to read it"
 
 
 def explain_error(error: CaptureError, head: bytes, *, is_program: bool = False) -> CaptureError:
-    """The error, with what the file looks like by its first bytes; ``is_program``: it was read as a program."""
+    """Return the error, with what the file looks like by its first bytes; ``is_program``: it was read as a program."""
     if error.message.startswith(_REFUSED):
         return error
     if (known := _find_document_format(error)) is not None:
@@ -92,7 +92,7 @@ def explain_error(error: CaptureError, head: bytes, *, is_program: bool = False)
 
 
 def _describe_json_value(head: bytes) -> str | None:
-    """What a document is that is a value by itself; None: it is none, or it has several lines, as tables do."""
+    """Return what a document is that is a value by itself; None: it is none, or it has several lines, as tables do."""
     match = _VALUE.fullmatch(head.decode("utf-8-sig", "ignore").strip())
     if match is None:
         return None
@@ -101,7 +101,7 @@ def _describe_json_value(head: bytes) -> str | None:
 
 
 def refuse_other(head: bytes, path: str) -> None:
-    """Raises CaptureError for a damaged file that looks like one of another format: nothing of it can be salvaged."""
+    """Raise CaptureError for a damaged file that looks like one of another format: nothing of it can be salvaged."""
     if _describe_json_value(head) is not None or _find_known_format(head) is not None:
         raise explain_error(CaptureError("", path=path, offset=0), head)
     guess = _find_other_format(head)
@@ -136,8 +136,8 @@ def _find_known_format(head: bytes) -> str | None:
 
 
 def _find_other_format(head: bytes, *, named_json: bool = False) -> str | None:
-    """What these first bytes look like, if the file cannot be read as a capture. Those of a capture that is damaged
-    further on include bytes that no text has."""
+    """Return what these first bytes look like, if the file cannot be read as a capture. Those of a capture that is
+    damaged further on include bytes that no text has."""
     try:
         text = codecs.getincrementaldecoder("utf-8-sig")().decode(head)  # the end may be half a character
     except UnicodeDecodeError:
@@ -150,7 +150,7 @@ def _find_other_format(head: bytes, *, named_json: bool = False) -> str | None:
 
 
 def refuse_other_protobuf(head: bytes, path: str) -> None:
-    """Raises CaptureError for an HloProto, a trace of Perfetto and a profile of pprof, which would be read as planes
+    """Raise CaptureError for an HloProto, a trace of Perfetto and a profile of pprof, which would be read as planes
     that hold nothing known."""
     form = _PROGRAM if _begins_with_text(head, 1) else _find_protobuf_format(head)
     if form is not None:
@@ -180,7 +180,7 @@ def _read_beginning(message: bytes | memoryview) -> Iterator[BegunField]:
 
 
 def _begins_with_text(start: bytes, depth: int) -> bool:
-    """Whether the first field is number 1 and a text, ``depth`` messages deep."""
+    """Return whether the first field is number 1 and a text, ``depth`` messages deep."""
     length = 0
     for _ in range(depth + 1):
         if start[:1] != b"\x0a":

@@ -114,14 +114,16 @@ def name_ranks(workers: Mapping[str, str]) -> dict[str, str]:
 
 
 PROGRAM_SUFFIXES = (".hlo_proto.pb", ".hlo.pb")
-"""Of files that hold a compiled program: beside captures the first, which XProf writes; both where they are named."""
+"""Suffixes of files with a compiled program: beside captures the first counts, which XProf writes; both where they are
+named."""
 NO_PROGRAM = "NO_MODULE.hlo_proto.pb"
 """What XProf calls the empty file that it leaves beside captures without programs."""
 MOST_DIRECTORIES: Final = 50_000
 """Directories that a search lists, beside ``_FOR_EACH_RUN`` for each run: a path such as / means all disks."""
 _FOR_EACH_RUN: Final = 8
 _SUFFIXES = (".xplane.riegeli", ".xplane.pb", ".xplane.pb.gz", ".xplane.pb.zst")
-"""Of copies of one capture, the first is read; XProf reads the records of a host before its ``.xplane.pb``, too."""
+"""Suffixes of captures; of copies of one capture, the first is read. XProf reads the records of a host before its
+``.xplane.pb``, too."""
 _TRACE = compile_late(r"(?P<host>.*?)(?:\.(?P<span>\d+))?\.(?:pt\.)?trace\.json(?:\.gz)?", re.DOTALL)
 """A trace of JSON: HOST.trace.json of XProf, WORKER.SPAN.pt.trace.json of PyTorch, whose span is a time."""
 _JSON = compile_late(r"\.json(?:\.gz|\.zst)?\Z")
@@ -156,7 +158,7 @@ def split_trace(name: str) -> tuple[str, int] | None:
 
 
 def is_program(name: str, *, beside: bool = False) -> bool:
-    """Whether files of compiled programs are named so; ``beside``: those that XProf writes beside captures."""
+    """Return whether files of compiled programs are named so; ``beside``: those that XProf writes beside captures."""
     plain = name.removesuffix(".gz").removesuffix(".zst")
     if beside:
         return plain.endswith(PROGRAM_SUFFIXES[0]) and not name.startswith(NO_PROGRAM)
@@ -197,8 +199,8 @@ class Search:
 
 
 def find_runs(path: str, wanted: str | None = None) -> Search:
-    """The runs below a directory, without links to runs that are there themselves: see ``pick_run``. ``wanted``: a run
-    that may be named as hidden and unfinished copies are, if no other has that name.
+    """Return the runs below a directory, without links to runs that are there themselves: see ``pick_run``. ``wanted``:
+    a run that may be named as hidden and unfinished copies are, if no other has that name.
 
     Raises NotFoundError without a run, UnreadableError where the directory cannot be listed.
     """
@@ -284,7 +286,8 @@ def _list_captures(place: CaptureDirectory, search: Search) -> tuple[list[str], 
 
 
 def _is_file_or_missing(entry: os.DirEntry[str]) -> bool:
-    """A file; or a link to nothing or to what may not be looked at, which is a host that is missing."""
+    """Return whether an entry is a file; or a link to nothing or to what may not be looked at, which is a missing
+    host."""
     if not entry.is_symlink():
         return entry.is_file(follow_symlinks=False)
     try:
@@ -365,7 +368,7 @@ def _make_nothing_error(path: str, search: Search) -> NotFoundError:
 
 
 def describe_early_end(search: Search) -> str:
-    """That a search of too many directories has ended early."""
+    """Explain that a search of too many directories has ended early."""
     return (
         f"the search ended after {MOST_DIRECTORIES:,} directories, with {search.unlisted:,} and what is below them not "
         "searched; give a directory nearer to the captures"
@@ -384,7 +387,7 @@ def _pad_digits(digits: re.Match[str]) -> str:
 
 
 def _find_capture_time(place: CaptureDirectory) -> tuple[float, ...]:
-    """When a run was captured, in local time: by its name, else by the last change of its captures."""
+    """Return when a run was captured, in local time: by its name, else by the last change of its captures."""
     match = _TIMESTAMP.fullmatch(place.name.rpartition("/")[2])
     if match:
         year, *rest = (int(digits) for digits in match.groups())
@@ -415,7 +418,7 @@ def drop_aliases(runs: list[CaptureDirectory]) -> list[CaptureDirectory]:
 
 
 def pick_run(runs: list[CaptureDirectory], name: str, path: str) -> CaptureDirectory:
-    """The run of that name, or of that last part of a name if it is the only one; aliases count.
+    """Return the run of that name, or of that last part of a name if it is the only one; aliases count.
 
     Raises NotFoundError that lists the runs there are, UsageError where the name fits several.
     """
@@ -434,13 +437,13 @@ def pick_run(runs: list[CaptureDirectory], name: str, path: str) -> CaptureDirec
 
 
 def _find_named(runs: list[CaptureDirectory], wanted: str) -> tuple[list[CaptureDirectory], list[CaptureDirectory]]:
-    """The runs of that name; those, or without any the runs of that last part of a name, each once."""
+    """Return the runs of that name; those, or without any the runs of that last part of a name, each once."""
     exact = [place for place in runs if place.name == wanted]
     return exact, drop_aliases(exact or [place for place in runs if place.name.rpartition("/")[2] == wanted])
 
 
 def _list_passed_over(search: Search, wanted: str) -> list[CaptureDirectory]:
-    """The runs of that last part of a name that the search did not look into."""
+    """Return the runs of that last part of a name that the search did not look into."""
     named = Search(search.top)
     top = Path(make_absolute(search.top.directory)).parts
     for parts, directory in search.passed_over:

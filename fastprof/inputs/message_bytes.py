@@ -48,8 +48,8 @@ class BadMessageError(Exception):
 
 
 def read_fields(data: memoryview, begin: int = 0) -> Iterator[Field]:
-    """The fields of a message, which begins there in the file. BadMessageError: it ends within a field, or a field is
-    of no kind that proto3 writes."""
+    """Yield the fields of a message, which begins there in the file. BadMessageError: it ends within a field, or a
+    field is of no kind that proto3 writes."""
     at, end = 0, len(data)
     while at < end:
         start = at
@@ -74,8 +74,8 @@ def read_fields(data: memoryview, begin: int = 0) -> Iterator[Field]:
 
 
 def read_sound_fields(data: memoryview, begin: int, salvage: bool) -> Iterator[Field]:
-    """The fields of a message. ``salvage``: of a message that is cut, the last one is what is there of it, and what
-    comes after a fault is left out."""
+    """Yield the fields of a message. ``salvage``: of a message that is cut, the last one is what is there of it, and
+    what comes after a fault is left out."""
     if not salvage:
         yield from read_fields(data, begin)
         return
@@ -100,8 +100,8 @@ class BegunField(NamedTuple):
 
 
 def read_begun_fields(data: memoryview, is_cut: bool) -> Iterator[BegunField]:
-    """The fields of a message whose end may be missing (``is_cut``), to find out what it is: the first few thousand.
-    BadMessageError: the bytes are not a message."""
+    """Yield the fields of a message whose end may be missing (``is_cut``), to find out what it is: the first few
+    thousand. BadMessageError: the bytes are not a message."""
     at, size = 0, len(data)
     for _ in range(_MOST_LOOKED_AT):
         if at >= size:
@@ -129,7 +129,8 @@ def read_begun_fields(data: memoryview, is_cut: bool) -> Iterator[BegunField]:
 
 
 def find_complete_end(data: Readable, at: int, base: int) -> tuple[int, int]:
-    """From a field on: where the last one that is complete ends, and how many bytes the next needs at least."""
+    """Return where the last complete field ends, from the field at ``at`` on, and how many bytes the next one needs at
+    least."""
     size = len(data)
     while at < size:
         tag, after = _read_varint_or_end(data, at, base + at)
@@ -152,7 +153,8 @@ def find_complete_end(data: Readable, at: int, base: int) -> tuple[int, int]:
 
 
 def _read_varint_or_end(data: Readable, at: int, field: int) -> tuple[int, int]:
-    """The number and where it ends; 0: not in the data. ``field``: where its field begins in the file."""
+    """Return the number and where it ends, or 0 if that is not in the data. ``field``: where its field begins in the
+    file."""
     if at < len(data) and data[at] < 0x80:
         return data[at], at + 1
     value = 0
@@ -178,14 +180,14 @@ def _read_varint(data: memoryview, at: int, begin: int) -> tuple[int, int]:
 
 
 def decode_signed(value: int | memoryview) -> int:
-    """An integer of 64 bits with its sign; 0 if it is none."""
+    """Return an integer of 64 bits with its sign; 0 if it is none."""
     if not isinstance(value, int):
         return 0
     return value - (1 << 64) if value >> 63 else value
 
 
 def decode_text(value: int | memoryview) -> str:
-    """Bytes that are not UTF-8 are replaced."""
+    """Return the value as text; bytes that are not UTF-8 are replaced."""
     return "" if isinstance(value, int) else bytes(value).decode("utf-8", "replace")
 
 
@@ -221,8 +223,8 @@ OP_LOG: Final[MessageKind] = {1: {1: TEXT_OR_MESSAGE, 2: NUMBER, 3: TEXT_OR_MESS
 
 
 def begins_with_kind(head: bytes, kind: MessageKind, named: tuple[int, ...]) -> bool:
-    """Whether bytes that may be cut begin with fields of a message of this kind, one of them a sound message in which
-    a name is not empty: ``named`` lists the numbers of fields that lead to it. Others may be damaged."""
+    """Return whether bytes that may be cut begin with fields of a message of this kind, one of them a sound message in
+    which a name is not empty: ``named`` lists the numbers of fields that lead to it. Others may be damaged."""
     try:
         for number, _, value, is_cut in read_begun_fields(memoryview(head), True):
             what = kind.get(number)
@@ -259,7 +261,7 @@ _DEEPEST: Final = 64
 _WIDTHS: Final = {4: FIXED32, 8: FIXED64}
 
 TextKind = int | str | float | Mapping[str, tuple[int, "TextKind"]]
-"""Of a field: an integer, a text, a float or a message with these fields."""
+"""The kind of a field: an integer, a text, a float or a message with these fields."""
 TextFields = Mapping[str, tuple[int, TextKind]]
 INT, TEXT, FLOAT, DOUBLE = 0, "", 0.0, 1.0
 
@@ -299,8 +301,8 @@ Usual = Callable[[bytes, int], tuple[bytes, int] | None]
 
 
 def encode_text_proto(text: bytes, of: TextFields, usual: Usual | None = None) -> Iterator[bytes]:
-    """The fields of a message, a few at a time. BadMessageError: the text is damaged; what was read before that has
-    been given.
+    """Yield the fields of a message, a few at a time. BadMessageError: the text is damaged; what was read before that
+    has been given.
 
     ``usual``: reads a field faster that begins at a place, if it can; returns its bytes and where it ends."""
     tokens = _Tokens(text)
@@ -331,7 +333,7 @@ def encode_text_proto(text: bytes, of: TextFields, usual: Usual | None = None) -
 
 
 def _close_message(stack: list[_Open]) -> None:
-    """Puts the innermost message into the one around it."""
+    """Put the innermost message into the one around it."""
     top = stack.pop()
     if top.number:
         stack[-1].parts.append(put(top.number, b"".join(top.parts)))
@@ -365,7 +367,7 @@ def _read_field(tokens: _Tokens, stack: list[_Open], name: bytes) -> None:
 
 
 def _encode_fixed(number: int, scalar: int | bytes) -> bytes:
-    """A field of the bytes of a float or a double."""
+    """Return a field of the bytes of a float or a double."""
     data = scalar if isinstance(scalar, bytes) else b""
     return encode_varint(number << 3 | _WIDTHS[len(data)]) + data
 
@@ -394,7 +396,7 @@ def _encode_scalar(tokens: _Tokens, value: bytes, kind: TextKind) -> int | bytes
 
 
 def _encode_float(value: bytes, kind: float) -> bytes | None:
-    """The bytes of a float, or a double if that is the kind."""
+    """Return the bytes of a float, or a double if that is the kind."""
     digits = value.decode().lower()
     try:
         number = float(digits if digits.endswith("inf") else digits.rstrip("f"))
@@ -430,7 +432,7 @@ class _Tokens:
         return self._token is not None
 
     def next(self) -> bytes:
-        """The next one, which stays; empty: there is none."""
+        """Return the next token, which stays; empty if there is none."""
         if self._token is None:
             match = _TOKEN.match(self._text, self.end)
             assert match is not None

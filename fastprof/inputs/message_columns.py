@@ -35,7 +35,7 @@ class ByteSpans(NamedTuple):
 
 
 def make_whole_span(data: Buffer) -> ByteSpans:
-    """The message that the bytes are."""
+    """Return the message that the bytes are."""
     return ByteSpans(np.zeros(1, np.int64), np.array([len(data)], np.int64))
 
 
@@ -47,7 +47,7 @@ class Owned(NamedTuple):
 
 
 class MessageColumns:
-    """Of messages that lie in ``data``. CaptureError: one does not decode; its offset is one in ``data``."""
+    """The fields of messages that lie in ``data``. CaptureError: one does not decode; its offset is one in ``data``."""
 
     def __init__(self, data: Buffer, messages: ByteSpans, doing: str, left_out: Iterable[int] = ()) -> None:
         spans = np.empty((len(messages.offset), 2), np.uint64)
@@ -59,33 +59,34 @@ class MessageColumns:
         self.count = len(first) - 1
 
     def integers(self, number: int, default: int = 0) -> Int64s:
-        """The last value of an integer field of each message."""
+        """Return the last value of an integer field of each message."""
         values = np.full(self.count, default, np.int64)
         rows = np.flatnonzero((self._number == number) & (self._length < 0))
         values[self._owner[rows]] = self._value[rows].view(np.int64)
         return values
 
     def spans(self, number: int) -> ByteSpans:
-        """The last value of a text, bytes or message field of each message."""
+        """Return the last value of a text, bytes or message field of each message."""
         spans = ByteSpans(np.zeros(self.count, np.int64), np.full(self.count, -1, np.int64))
         every = self.each(number)
         spans.offset[every.owner], spans.length[every.owner] = every.at
         return spans
 
     def values(self, number: int) -> tuple[Int64s, UInt64s, Int64s]:
-        """All values of a field, in order: their messages; what they are, or offsets of bytes; and lengths of bytes,
-        else -1."""
+        """Return all values of a field, in order: their messages; what they are, or offsets of bytes; and lengths of
+        bytes, else -1."""
         rows = np.flatnonzero(self._number == number)
         return self._owner[rows], self._value[rows], self._length[rows]
 
     def each(self, number: int) -> Owned:
-        """All values of a repeated text, bytes or message field."""
+        """Return all values of a repeated text, bytes or message field."""
         rows = np.flatnonzero((self._number == number) & (self._length >= 0))
         return Owned(self._owner[rows], ByteSpans(self._value[rows].view(np.int64), self._length[rows]))
 
 
 def decode_texts(data: Buffer, at: ByteSpans) -> list[str]:
-    """Bytes that are not UTF-8 are replaced; of a span that is not there the text is empty."""
+    """Return spans as text; bytes that are not UTF-8 are replaced, and the text of a span that is not there is
+    empty."""
     content = bytes(data) if isinstance(data, memoryview) else data
     ends = (at.offset + np.maximum(at.length, 0)).tolist()
     return [content[first:end].decode("utf-8", "replace") for first, end in zip(at.offset.tolist(), ends, strict=True)]
@@ -130,7 +131,7 @@ class MessageRows:
         return ByteSpans(np.ascontiguousarray(self._rows[:, at]), np.ascontiguousarray(self._rows[:, at + 1]))
 
     def last(self, parents: int) -> Int64s:
-        """The last row of each of the rows around these; -1: it has none."""
+        """Return the last row of each of these parents, or -1."""
         rows = np.full(parents, -1, np.int64)
         rows[self.parent] = np.arange(len(self))
         return rows
@@ -176,19 +177,19 @@ class DistinctTexts(NamedTuple):
         return pa.DictionaryArray.from_arrays(pa.array(self.number, mask=self.number < 0), self.words)
 
     def rank(self) -> Int64s:
-        """Of each word, its place in the order of bytes."""
+        """Return the place of each word in the order of bytes."""
         return invert_order(sort_words(self.words))
 
 
 def sort_words(words: pa.Array) -> Int64s:
-    """The places of distinct words in the order of their bytes."""
+    """Return the places of distinct words in the order of their bytes."""
     import pyarrow.compute as pc  # late: most captures do without
 
     return np.asarray(pc.sort_indices(words)).astype(np.int64)
 
 
 def invert_order(order: Int64s) -> Int64s:
-    """Where an order of all numbers below its length has each of them."""
+    """Return the place of each number below its length in an order of all of them."""
     rows = np.empty(len(order), np.int64)
     rows[order] = np.arange(len(order))
     return rows
@@ -201,14 +202,14 @@ def read_texts(data: Buffer, at: ByteSpans, doing: str) -> DistinctTexts:
 
 
 def read_bytes(data: Buffer, at: ByteSpans, doing: str) -> tuple[Int32s, ByteSpans, bytes]:
-    """Bytes, each once: the number of each span, -1: it is absent, and where each lies in the bytes returned."""
+    """Return bytes, each once: the number of each span, -1: it is absent, and where each lies in the bytes returned."""
     numbers, offsets, content = span_texts(data, _join_spans(at), False, doing)
     bounds = np.frombuffer(offsets, np.int64)
     return np.frombuffer(numbers, np.int32), ByteSpans(bounds[:-1], np.diff(bounds)), content
 
 
 def read_integers(data: Buffer, columns: MessageColumns, number: int, doing: str) -> tuple[Int64s, Int64s]:
-    """All values of a repeated integer field of each message, packed or not, in order: messages and values."""
+    """Return all values of a repeated integer field of each message, packed or not, in order: messages and values."""
     owner, value, length = columns.values(number)
     packed = length >= 0
     if not packed.any():
@@ -231,7 +232,8 @@ def _join_spans(at: ByteSpans) -> UInt64s:
 
 
 def sort_by_key(owner: Int64s, key: Int64s) -> Int64s:
-    """The order of entries of maps by ``owner`` and ``key``: of several with one key the last, as protobuf has it."""
+    """Return the order of entries of maps by ``owner`` and ``key``: of several with one key the last, as protobuf has
+    it."""
     step, rise = np.diff(owner), np.diff(key)
     if ((step > 0) | ((step == 0) & (rise > 0))).all():
         return np.arange(len(owner))
@@ -242,7 +244,7 @@ def sort_by_key(owner: Int64s, key: Int64s) -> Int64s:
 
 
 def find_ends(owner: Int64s, count: int) -> Int64s:
-    """For values in the order of their ``count`` owners: 0, and where those of each end."""
+    """Return 0 and where the values of each owner end, for values in the order of their ``count`` owners."""
     ends = np.zeros(count + 1, np.int64)
     np.cumsum(np.bincount(owner, minlength=count), out=ends[1:])
     return ends

@@ -38,7 +38,8 @@ _COARSE_CLOCK = 5
 _MOST_TICKS = 20
 
 Watched = tuple[tuple[int, int], tuple[int, int, int], str | bytes]
-"""Of a file: device and number; size and times of the last change of its content and of its status; name."""
+"""The identity of a file: device and number; size and times of the last change of its content and of its status;
+name."""
 
 
 class ReadFile(Protocol):
@@ -49,16 +50,16 @@ class ReadFile(Protocol):
     parts: Records | None
 
     def places(self, offset: int, length: int) -> Iterator[tuple[int, int]]:
-        """Where these bytes stand in the file: place and length of each piece."""
+        """Return where these bytes stand in the file: place and length of each piece."""
 
     def begin(self) -> int:
-        """A descriptor to read from until ``end``."""
+        """Return a descriptor to read from until ``end``."""
 
     def end(self) -> None:
-        """Raises ChangedError if what was read since ``begin`` may not be what the file was."""
+        """Raise ChangedError if what was read since ``begin`` may not be what the file was."""
 
     def check(self) -> None:
-        """Raises ChangedError if the file is not what it was."""
+        """Raise ChangedError if the file is not what it was."""
 
 
 class NotAFileError(OSError):
@@ -164,7 +165,7 @@ class WatchedFile:
         return number
 
     def _differs(self, now: os.stat_result) -> bool:
-        """Whether the open file is another than it was. A new name changes the time of change, too."""
+        """Return whether the open file is another than it was. A new name changes the time of change, too."""
         was = self._was
         if not _is_other(was, now):
             return False
@@ -226,7 +227,7 @@ class PartsOfFile:
 
 
 def find_file(name: str | bytes) -> Watched | None:
-    """The file of that name as it is now; None: there is none."""
+    """Return the file of that name as it is now; None: there is none."""
     try:
         now = os.stat(name)  # noqa: PTH116 - names may be bytes
     except OSError:
@@ -235,13 +236,13 @@ def find_file(name: str | bytes) -> Watched | None:
 
 
 def describe_open_error(error: OSError) -> str:
-    """Why a file could not be opened, and what helps."""
+    """Describe why a file could not be opened, and what helps."""
     few = "; streams and compressed captures keep a file open each, raise the limit with ulimit -n"
     return f"{error.strerror or error}{few if error.errno == errno.EMFILE else ''}"
 
 
 def open_descriptor(name: str | bytes, *, pipe: bool = False) -> int:
-    """A descriptor of a file, to read from; one more than there may be closes those that nobody reads from now.
+    """Return a descriptor of a file, to read from; one more than there may be closes those that nobody reads from now.
     Nothing is waited for: a pipe may have taken the place of the file. ``pipe``: it is the user who named a pipe or a
     device, whose writer is waited for. NotAFileError: it is anything else."""
     number = _open_now(name, os.O_RDONLY | os.O_CLOEXEC | (0 if pipe else os.O_NONBLOCK))
@@ -267,7 +268,7 @@ def _open_now(name: str | bytes, flags: int) -> int:
 
 
 def _keep_for_later(held: _Descriptor) -> None:
-    """Keeps a descriptor that nobody reads from for later, and closes those that nobody has needed for longest."""
+    """Keep an idle descriptor for later, and close those that nobody has needed for longest."""
     with _lock:
         _idle[held] = None
         _close_idle(_limit_open_files())
@@ -286,7 +287,7 @@ def _close_descriptor(held: _Descriptor) -> None:
 
 
 def _limit_open_files() -> int:
-    """How many files stay open: a few of those that the process may have."""
+    """Return how many files stay open: a few of those that the process may have."""
     import resource
 
     return max(8, min(256, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 4))
@@ -301,14 +302,14 @@ def _get_state(status: os.stat_result) -> tuple[int, int, int]:
 
 
 def _is_other(was: os.stat_result, now: os.stat_result) -> bool:
-    """Whether the content of a file may have changed. The time of the last change of its status counts because nobody
-    can set it back; so new rights, owners and links are changes, too: they could hide another one."""
+    """Return whether the content of a file may have changed. The time of the last change of its status counts because
+    nobody can set it back; so new rights, owners and links are changes, too: they could hide another one."""
     return _get_state(now) != _get_state(was)
 
 
 def _wait_until_settled(number: int) -> os.stat_result:
-    """The status of a file, from which a later write differs: a file that was written in this very tick of the clock
-    could be written again with the same time, so the tick is waited for."""
+    """Return the status of a file, from which a later write differs: a file that was written in this very tick of the
+    clock could be written again with the same time, so the tick is waited for."""
     for _ in range(_MOST_TICKS):
         now = time.clock_gettime_ns(_COARSE_CLOCK if sys.platform == "linux" else time.CLOCK_REALTIME)
         status = os.fstat(number)
@@ -327,7 +328,7 @@ _STRIDE: Final = 64 << 20  # free space is looked at each time that this number 
 
 
 def check_limit(most: int | None) -> int:
-    """The limit of a user, or the usual one. UsageError: it is not a size."""
+    """Return the limit of a user, or the usual one. UsageError: it is not a size."""
     if most is None:
         return MOST_UNPACKED
     if not isinstance(most, int) or isinstance(most, bool) or most < 1:
@@ -384,7 +385,7 @@ class Spill:
         return self._size
 
     def write(self, data: bytes | memoryview) -> SpilledPiece:
-        """Raises UnreadableError if the disk has no room for it."""
+        """Raise UnreadableError if the disk has no room for it."""
         view = memoryview(data).cast("B")
         with self._lock:
             try:
@@ -411,7 +412,7 @@ class Spill:
         return content
 
     def mapped(self, piece: SpilledPiece) -> memoryview:
-        """The bytes, in memory only while they are looked at."""
+        """Return the bytes, in memory only while they are looked at."""
         if not piece.length:
             return memoryview(b"")
         before = piece.offset % mmap.ALLOCATIONGRANULARITY
@@ -429,7 +430,7 @@ T = TypeVar("T")
 
 
 def prefetch(chunks: Iterator[T]) -> Generator[T, None, None]:
-    """The same chunks; a thread makes the next one while the caller uses the current one."""
+    """Yield the same chunks, while a thread makes the next one."""
     try:
         with ThreadPoolExecutor(1, thread_name_prefix="fastprof") as pool:
             coming = pool.submit(next, chunks, None)

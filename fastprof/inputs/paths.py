@@ -27,7 +27,7 @@ def show_path(path: str) -> str:
 
 
 def make_absolute(path: str) -> str:
-    """The path from the root, so that it opens after a change of directory; ``..`` is left in it."""
+    """Return the path from the root, so that it opens after a change of directory; ``..`` is left in it."""
     try:
         return str(Path(path).absolute())
     except OSError:  # the current directory is gone
@@ -35,14 +35,14 @@ def make_absolute(path: str) -> str:
 
 
 def join_path(directory: str, name: str) -> str:
-    """The path of an entry of a directory, as ``Path`` writes it, in a tenth of the time: runs may be many."""
+    """Return the path of an entry of a directory, as ``Path`` writes it, in a tenth of the time: runs may be many."""
     if directory == ".":
         return name
     return directory + name if directory.endswith(os.sep) else directory + os.sep + name
 
 
 def get_mode(path: str) -> int | None:
-    """The mode of what the path leads to, links followed; None where nothing is there.
+    """Return the mode of what the path leads to, links followed; None where nothing is there.
 
     Raises UnreadableError where the system does not say, UsageError where no path can be so.
     """
@@ -59,7 +59,7 @@ def get_mode(path: str) -> int | None:
 
 
 def find_last_change(directory: str, names: Iterable[str]) -> float:
-    """When one of these files last changed, in Unix seconds; 0: unknown."""
+    """Return when one of these files last changed, in Unix seconds; 0: unknown."""
     changed = 0.0
     for name in names:
         try:
@@ -84,7 +84,7 @@ def is_link(path: str) -> bool:
 
 
 def make_unreadable_error(path: str, fault: OSError) -> UnreadableError:
-    """The error for a path that the system refuses to read."""
+    """Return the error for a path that the system refuses to read."""
     advice = ""
     if isinstance(fault, PermissionError):
         advice = "; it needs read permission, and the directories above it execute permission"
@@ -92,7 +92,7 @@ def make_unreadable_error(path: str, fault: OSError) -> UnreadableError:
 
 
 def make_absent_error(path: str) -> FastprofError:
-    """The error for a path where nothing is, with what may have been meant."""
+    """Return the error for a path where nothing is, with what may have been meant."""
     if _URL.match(path):
         if path.startswith("file:"):
             return UsageError("give the path without file://", path=show_path(path))

@@ -39,7 +39,7 @@ DOING: Final = "reading a ProfileProto"
 PLANE, STAT = "tfprof", "profile_proto"
 """An XSpace that was transcribed from a profile carries it: pieces of it are stats of this name, in a plane."""
 PICOSECONDS: Final = 1_000_000
-"""Of a microsecond."""
+"""Picoseconds of a microsecond."""
 _FAR_US: Final = (1 << 62) // PICOSECONDS
 """Times that are farther apart than this, some 53 days, have no place on one line."""
 _LATEST_US: Final = (1 << 62) // 1000
@@ -94,7 +94,7 @@ class GraphLinks(ArrayRows):
 
 @dataclass(frozen=True, slots=True)
 class NodeExecutions(ArrayRows):
-    """In the order of ``node``, ``step`` and device, then as recorded; ``device``: a word of ``devices``."""
+    """Executions in the order of ``node``, ``step`` and device, then as recorded; ``device``: a word of ``devices``."""
 
     node: Int64s
     step: Int64s
@@ -105,7 +105,7 @@ class NodeExecutions(ArrayRows):
 
 
 def find_times(every: NodeExecutions) -> tuple[int, Bools]:
-    """What times count from, and which executions have a time that is near the others'."""
+    """Return the zero of times, and which executions have a time that is near the others'."""
     start, duration = every.start_us, every.duration_us
     is_time = (start > 0) & (start < _LATEST_US) & (duration >= 0) & (duration < _FAR_US)
     if not is_time.any():
@@ -271,7 +271,7 @@ class ProfileColumns:
         return owner[order], slot[order], rows[known]
 
     def _rows_of(self, ids: Int64s) -> tuple[Int64s, Bools]:
-        """The nodes with these ids, and which there are."""
+        """Return the nodes with these ids, and which there are."""
         if not len(self._ids):
             return np.zeros(len(ids), np.int64), np.zeros(len(ids), bool)
         at = np.minimum(np.searchsorted(self._ids, ids), len(self._ids) - 1)
@@ -429,7 +429,7 @@ class ProfileColumns:
 
     @property
     def devices(self) -> DistinctTexts:
-        """Of executions: their words."""
+        """The devices of executions, as words."""
         return self._executions[1]
 
     # ---- memory
@@ -465,7 +465,7 @@ class ProfileColumns:
 
 
 def _split_times(devices: MessageRows) -> tuple[Int64s, Int64s, Int64s]:
-    """The device, start and duration of each time, in microseconds."""
+    """Return the device, start and duration of each time, in microseconds."""
     times = devices.rows_of[VALUE]
     tuples = times.rows_of[TIMES]
     known = np.flatnonzero(times.last(len(devices))[times.parent[tuples.parent]] == tuples.parent)
@@ -476,7 +476,7 @@ def _split_times(devices: MessageRows) -> tuple[Int64s, Int64s, Int64s]:
 
 
 def _sort_rows(keys: Int64s) -> Int64s:
-    """The rows whose key is not negative, in the order of keys."""
+    """Return the rows whose key is not negative, in the order of keys."""
     if not len(keys) or (keys[0] >= 0 and (np.diff(keys) >= 0).all()):
         return np.arange(len(keys))
     order = np.argsort(keys, kind="stable")
@@ -494,7 +494,7 @@ def _mark_empty(at: ByteSpans) -> ByteSpans:
 
 
 def _get_nth(values: Int64s, ends: Int64s, place: int) -> Int64s:
-    """The value at a place of each range; 0: it is shorter."""
+    """Return the value at a place of each range; 0: it is shorter."""
     at = ends[:-1] + place
     there = at < ends[1:]
     totals = np.zeros(len(at), np.int64)

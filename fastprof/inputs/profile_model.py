@@ -199,7 +199,7 @@ class ProfileModel:
     # ---- writing
 
     def profile(self) -> Iterator[bytes]:
-        """A field at a time."""
+        """Yield a field at a time."""
         ids = {name: number for number, name in enumerate(self.nodes)}
         for number, node in enumerate(self.nodes.values()):
             yield put(profile.NODES, put(1, number) + put(2, b"".join(_make_fields(node, number, ids))))
@@ -337,7 +337,7 @@ def _make_array(rows: list[int]) -> Int64s:
 
 
 def _get_bytes(data: Buffer, at: ByteSpans) -> list[bytes]:
-    """Nothing where there is none."""
+    """Return the bytes of spans, empty where there is none."""
     view = memoryview(data)
     places = zip(at.offset.tolist(), at.length.tolist(), strict=True)
     return [bytes(view[begin : begin + max(size, 0)]) for begin, size in places]
@@ -364,8 +364,8 @@ _RUNS_LINE: Final = 0xDEADBEEF + 300
 
 
 class ProfilePlanes:
-    """Of the executions of a profile. ``zero_us``: what their times count from, Unix time; ``timed``: those that have
-    a time, and become events."""
+    """Planes of the executions of a profile. ``zero_us``: the zero of their times, Unix time; ``timed``: whether each
+    has a time, and becomes an event."""
 
     def __init__(self, profile: ProfileColumns) -> None:
         self._profile = profile
@@ -455,7 +455,7 @@ class ProfilePlanes:
         return np.unique(self._every.step[self.timed])
 
     def _runs(self, rows: Int64s, metadata: int) -> bytes:
-        """A line with an event for each step of these executions."""
+        """Return a line with an event for each step of these executions."""
         every = self._every
         groups = np.searchsorted(self._steps, every.step[rows])
         of_step, group = number_values(groups)
@@ -477,14 +477,14 @@ class ProfilePlanes:
 
 
 def _place_host(device: str, first: str | None) -> tuple[str, DevicePlace]:
-    """What the names of the planes of its host begin with, and its place there. ``first``: the first task."""
+    """Return the prefix of the names of its host's planes, and its place there. ``first``: the first task."""
     task = find_task(device)
     host = f"{name_task_host(task)} " if task not in (None, first) else ""
     return host, place_device(device, task or first)
 
 
 def _cut_plane(data: Buffer, number: int) -> Iterator[bytes]:
-    """The plane of the profile itself. Its length comes first, but it is copied a piece at a time."""
+    """Yield the plane of the profile itself. Its length comes first, but it is copied a piece at a time."""
     heads = []
     for at in range(0, len(data), _PIECE):
         size = min(_PIECE, len(data) - at)
@@ -527,7 +527,7 @@ def drop_damaged_nodes(document: bytearray, path: str, salvage: bool, remarks: l
 
 
 def _leave_out(document: bytearray, what: str, offset: int) -> FormatRemark:
-    """Takes the damaged field out of the document, or all that follows it if it does not end."""
+    """Take the damaged field out of the document, or all that follows it if it does not end."""
     try:
         MessageColumns(document, make_whole_span(document), DOING)
     except CaptureError as fault:
@@ -540,7 +540,7 @@ def _leave_out(document: bytearray, what: str, offset: int) -> FormatRemark:
 
 
 def _find_field(document: bytearray, offset: int) -> int:
-    """Where the field of the profile begins that has a byte; its number is below 16."""
+    """Return where the field of the profile begins that holds a byte; its number is below 16."""
     top = MessageColumns(document, make_whole_span(document), DOING)
     begins = np.sort(np.concatenate([top.each(number).at.offset for number in range(1, 16)]))
     place = int(np.searchsorted(begins, offset, "right")) - 1

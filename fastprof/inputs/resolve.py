@@ -114,7 +114,7 @@ class Session:
 
 
 def resolve(what: Named | Sequence[Named], run: str | None = None, missing_ok: bool = False) -> Session:
-    """The files that ``what`` stands for, as hosts of one run.
+    """Return the files that ``what`` stands for, as hosts of one run.
 
     ``run`` picks a run of a log directory, by its name or by the last part of it where that is unique.
     With ``missing_ok``, an item of a list that cannot be found or listed becomes a remark, unless nothing is
@@ -127,7 +127,7 @@ def resolve(what: Named | Sequence[Named], run: str | None = None, missing_ok: b
 def find_named_parts(
     what: Named | Sequence[Named], run: str | None, missing_ok: bool
 ) -> tuple[list[Session], list[FastprofError]]:
-    """The parts that ``what`` names, the captures of a part in one directory; and what could not be found."""
+    """Return the parts that ``what`` names, the captures of a part in one directory; and what could not be found."""
     if run is not None and not run:
         raise UsageError("run is empty; give the name of a run, or omit it for the newest")
     listed = isinstance(what, (list, tuple))
@@ -151,7 +151,8 @@ def find_named_parts(
 
 
 def list_runs(logdir: str | os.PathLike[str], since: str | date | None = None) -> list[Run]:
-    """The runs below a directory, newest first; a run directory is one run. ``since``: those captured then or later.
+    """Return the runs below a directory, newest first; a run directory is one run. ``since``: those captured then or
+    later.
 
     Raises NotFoundError where there are none at all, UnreadableError; UsageError if ``logdir`` is not a directory, or
     ``since`` is not a time.
@@ -176,8 +177,8 @@ def list_runs(logdir: str | os.PathLike[str], since: str | date | None = None) -
 
 
 def find_other_run(path: str, fault: str | None) -> tuple[str, int, str] | None:
-    """Of a log directory whose newest run has a fault in the file ``fault``: that run, how many there are, and the next
-    newest. None: it lies elsewhere, or there are no others."""
+    """Return the newest run of a log directory if the file ``fault`` is in it, the number of runs, and the next newest.
+    None: the fault lies elsewhere, or there are no other runs."""
     try:
         runs = list_runs(path)
     except FastprofError:
@@ -215,7 +216,7 @@ def _resolve_item(item: object, run: str | None) -> list[Session]:
 
 
 def _find_run_part(part: Session, name: str) -> Session:
-    """The part under the name that ``list_runs`` gave to the run."""
+    """Rename a part as ``list_runs`` names its run."""
     return replace(part, run=name, files=tuple(replace(file, run=name) for file in part.files))
 
 
@@ -261,7 +262,7 @@ def _resolve_path(path: str, run: str | None) -> list[Session]:
 
 
 def _find_host(name: str) -> str:
-    """The host that a file of another name is of; torch's handler writes HOST_PID.TIME.pt.trace.json."""
+    """Return the host that a file of another name is of; torch's handler writes HOST_PID.TIME.pt.trace.json."""
     name = name.removesuffix(".gz").removesuffix(".zst").removesuffix(".pb")
     plain = name.removesuffix(".json").removesuffix(".trace")
     if not plain.endswith(".pt") or plain == name:
@@ -307,7 +308,7 @@ def _describe_choice(chosen: CaptureDirectory, full: list[CaptureDirectory], sea
 
 
 def _read_run(place: CaptureDirectory) -> Session:
-    """The files of a directory, one for each host."""
+    """Return the files of a directory, one for each host."""
     if place.graph is not None:
         return _read_graph(place, place.graph)
     if not place.captures and place.traces:
@@ -343,7 +344,7 @@ def _read_run(place: CaptureDirectory) -> Session:
 
 
 def _read_traces(place: CaptureDirectory) -> Session:
-    """The traces of a directory without captures: of each worker the newest."""
+    """Return the traces of a directory without captures: of each worker the newest."""
     workers = {name: _find_worker(name) for name in place.traces}
     left = leave_out_traces(place.directory, workers)
     hosts = name_ranks({name: host for name, (host, _) in workers.items() if name not in left})
@@ -373,7 +374,7 @@ def _list_timelines(place: CaptureDirectory) -> list[SessionRemark]:
 
 
 def _read_graph(place: CaptureDirectory, graph: GraphFiles) -> Session:
-    """A graph and its runs are one file."""
+    """Return the session of a graph and its runs, which are one file."""
     host = _find_host(Path(graph.graph).name)
     file = CaptureFile(show_path(host), show_path(graph.graph), graph, place.name or None)
     return Session(place.name or None, (file,), tuple(_list_timelines(place)))
@@ -385,14 +386,14 @@ def _find_worker(name: str) -> tuple[str, int]:
 
 
 def _make_empty_error(session: Session, path: str) -> FastprofError:
-    """Of a directory without captures that can be read."""
+    """Make the error for a directory without readable captures."""
     if session.programs:
         return NotFoundError("no captures, only compiled programs, which load() reads", path=show_path(path))
     return NotFoundError("no captures", path=show_path(path))
 
 
 def _resolve_glob(pattern: str, run: str | None) -> list[Session]:
-    """The captures matched; without any, the run directories, else log directories, else any files."""
+    """Return the captures matched; without any, the run directories, else log directories, else any files."""
     matches = expand_glob(pattern)
     directories = dict.fromkeys(path for path in matches if is_directory(path))
     groups: dict[Path, CaptureDirectory] = {}
@@ -517,7 +518,7 @@ def resolve_runs(
     missing_ok: bool = False,
     as_hosts: bool = False,
 ) -> dict[str, Session]:
-    """The runs that ``what`` names, by name, in the order in which they are named.
+    """Return the runs that ``what`` names, by name, in the order in which they are named.
 
     ``runs``: names of runs of a log directory; else, and for ``missing_ok``: as ``resolve`` takes them. A single run
     without a name is called "". ``as_hosts``: read all captures as hosts of one run. Raises as ``resolve`` does;
@@ -548,7 +549,8 @@ def resolve_runs(
 
 
 def _group_by_directory(parts: Iterable[Session]) -> dict[str, list[Session]]:
-    """The parts with captures, by the directory of their run. UsageError: some belong to none, others to several."""
+    """Return the parts with captures, by the directory of their run. UsageError: some belong to none, others to
+    several."""
     groups: dict[str, list[Session]] = {}
     of_no_run: list[str] = []
     for part in parts:
@@ -566,7 +568,8 @@ def _group_by_directory(parts: Iterable[Session]) -> dict[str, list[Session]]:
 
 
 def _make_distinct_names(groups: dict[str, list[Session]]) -> list[str]:
-    """The names of the runs; equal ones with as many directories above them as make them differ: A/RUN, B/RUN."""
+    """Return the names of the runs; equal ones with as many directories above them as make them differ: A/RUN,
+    B/RUN."""
     folders = [Path(os.fsdecode(str(group[0].files[0].source))).parent for group in groups.values()]
     names = [group[0].run or show_path(folder.name) for group, folder in zip(groups.values(), folders, strict=True)]
     longest = max(len(folder.parts) for folder in folders)
@@ -581,7 +584,7 @@ def _make_distinct_names(groups: dict[str, list[Session]]) -> list[str]:
 
 
 def _get_tail(folder: Path, length: int) -> str:
-    """The last parts of the path without plugins/profile: train/RUN for train/plugins/profile/RUN."""
+    """Return the last parts of the path without plugins/profile: train/RUN for train/plugins/profile/RUN."""
     parts = folder.parts
     if parts[-3:-1] == PROFILE:
         parts = (*parts[:-3], parts[-1])

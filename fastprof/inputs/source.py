@@ -62,7 +62,7 @@ class Transcription:
         self._scribe: Scribe | None = None
 
     def scanned(self, chunks: Iterable[bytes]) -> Generator[Any, None, None]:
-        """What ``push`` takes, made of chunks. A thread may make it while another one pushes what was made before."""
+        """Scan chunks for ``push``. A thread may scan while another one pushes what was scanned before."""
         for chunk in chunks:
             self.read += len(chunk)
             if self._head is None:
@@ -73,7 +73,7 @@ class Transcription:
                 yield self._begun()
 
     def push(self, scanned: Any) -> Iterator[bytes | memoryview]:
-        """What of the XSpace is ready."""
+        """Yield the bytes of the XSpace that are ready."""
         if self._scribe is None:
             if scanned:
                 yield scanned
@@ -89,7 +89,7 @@ class Transcription:
             yield ready
 
     def finish(self) -> Iterator[bytes | memoryview]:
-        """The rest of it."""
+        """Yield the rest of the XSpace."""
         if self._head is not None:
             yield from self.push(self._begun())
         if self._scribe is not None:
@@ -132,7 +132,8 @@ class NotSoundError(Exception):
 
 
 def inflate_with_isal(read: Callable[[int], bytes], size: int) -> Iterator[bytes] | None:
-    """Chunks of ``size`` bytes; the last may have fewer. They raise NotSoundError. None: isal is not installed."""
+    """Return chunks of ``size`` bytes, the last one possibly shorter, or None if isal is not installed. They raise
+    NotSoundError."""
     try:
         from isal import isal_zlib
     except ImportError:
@@ -192,7 +193,7 @@ class GzipMembers:
         """Packed bytes that no member has taken."""
 
     def chunks(self) -> Iterator[bytes]:
-        """What they inflate to, in chunks of ``size`` bytes; the last may have fewer. DamagedMemberError."""
+        """Yield the inflated bytes in chunks of ``size`` bytes, the last one possibly shorter. DamagedMemberError."""
         parts, count, damage = list[bytes](), 0, None
         pieces = self._pieces(lambda: self._size - count)
         while True:
@@ -234,7 +235,7 @@ class GzipMembers:
                 raise DamagedMemberError("Truncated compressed stream", b"")
 
     def _to_the_damage(self, stream: zlib._Decompress) -> bytes:
-        """A call that fails gives nothing, so the piece with the damage is inflated again, byte by byte."""
+        """Inflate the piece with the damage again, byte by byte: a call that fails gives nothing."""
         inflated = bytearray()
         with suppress(zlib.error):
             for at in range(len(self._left)):
@@ -372,7 +373,7 @@ def _open_file(name: str | bytes, path: str, push: Push, salvage: bool, max_unpa
 
 
 def _find_parts(source: CaptureSource, head: bytes) -> bytes | None:
-    """Where the XSpace stands in a file of another format; None: it does not stand there."""
+    """Return the parts of a file of another format that are its XSpace, or None."""
     form = find_format(head)
     find = IN_FILE.get(form.NAME) if form else None
     return find(source.read, source.size, source.path) if find else None
@@ -443,7 +444,7 @@ class _Packed(io.RawIOBase):
 def _read_chunks(
     stream: BinaryIO, path: str, copy: IO[bytes] | None, max_unpacked: int, remarks: list[FormatRemark] | None = None
 ) -> Generator[bytes, None, None]:
-    """The stream's bytes, decompressed, in chunks as they come; ``copy`` gets those of zstd as they are."""
+    """Yield the stream's bytes, decompressed, in chunks as they come; ``copy`` gets those of zstd as they are."""
     head = b""
     while len(head) < _HEAD and (more := _read_head(stream, _HEAD - len(head), path)):
         head += more
@@ -472,7 +473,8 @@ def _read_chunks(
 
 
 def _inflate_fast(head: bytes, stream: BinaryIO, path: str) -> Iterator[bytes] | None:
-    """What inflates faster than zlib; None: nothing that is installed, or the stream could not be read once more."""
+    """Return the chunks of a decompressor faster than zlib, or None if none is installed or the stream could not be
+    read once more."""
     if not isinstance(stream, (io.FileIO, io.BytesIO)) or not stream.seekable():
         return None
     rest = [head]
@@ -482,7 +484,7 @@ def _inflate_fast(head: bytes, stream: BinaryIO, path: str) -> Iterator[bytes] |
 def _unpack(
     codec: str, packed: _Packed, path: str, max_unpacked: int, known: int, remarks: list[FormatRemark]
 ) -> Generator[bytes, None, None]:
-    """What a compressed stream has behind its first ``known`` bytes."""
+    """Yield the decompressed bytes of a stream after its first ``known`` bytes."""
     unpacked = 0
     try:
         for chunk in _unpack_gzip(packed, remarks) if codec == "gzip" else _unpack_zstd(packed):
@@ -519,7 +521,7 @@ def _unpack_zstd(packed: IO[bytes] | _Packed) -> Iterator[bytes]:
 
 
 def read_beginning(name: str) -> bytes:
-    """The first mebibyte of a file, decompressed, or what of it can be read."""
+    """Return the first mebibyte of a file, decompressed, or what of it can be read."""
     content = b""
     with suppress(OSError, CaptureError, UnreadableError), open(open_descriptor(name), "rb", buffering=0) as stream:  # noqa: PTH123
         for chunk in _read_chunks(stream, name, None, 2 * CHUNK):
@@ -530,7 +532,7 @@ def read_beginning(name: str) -> bytes:
 
 
 def read_entire(name: str, path: str, max_unpacked: int) -> bytes:
-    """All of a small file, decompressed. Raises UnreadableError, CaptureError."""
+    """Return all of a small file, decompressed. Raises UnreadableError, CaptureError."""
     try:
         with open(open_descriptor(name), "rb", buffering=0) as stream:  # noqa: PTH123
             return b"".join(_read_chunks(stream, path, None, max_unpacked))
@@ -539,7 +541,8 @@ def read_entire(name: str, path: str, max_unpacked: int) -> bytes:
 
 
 def _salvage_last_bytes(packed: IO[bytes], known: int) -> bytes:
-    """What damaged zstd still decompress to after ``known`` bytes: a read that fails gives nothing, so byte by byte."""
+    """Return what damaged zstd data still decompress to after ``known`` bytes: a read that fails gives nothing, so it
+    goes byte by byte."""
     import pyarrow as pa
 
     rest = bytearray()

@@ -22,7 +22,7 @@ def encode_varint(value: int) -> bytes:
 
 
 def put(number: int, value: int | str | bytes) -> bytes:
-    """A field."""
+    """Encode a field."""
     if isinstance(value, int):
         return encode_varint(number << 3 | VARINT) + encode_varint(value)
     data = value.encode("utf-8", "replace") if isinstance(value, str) else value
@@ -30,7 +30,7 @@ def put(number: int, value: int | str | bytes) -> bytes:
 
 
 def put_prefix(number: int, length: int) -> bytes:
-    """What stands before a text, bytes or a message of this length."""
+    """Encode what precedes a text, bytes or a message of this length."""
     return encode_varint(number << 3 | BYTES) + encode_varint(length)
 
 

@@ -14,7 +14,8 @@ from fastprof.schema.value_classes import dataclass
 
 
 def make_column(values: Any, kind: pa.DataType) -> pa.Array:
-    """Values as an array of this type. Avoids a cast if it can: the first cast imports a module, which takes 30 ms."""
+    """Return values as an array of this type. Avoids a cast if it can: the first cast imports a module, which takes 30
+    ms."""
     array = values if isinstance(values, pa.Array) else pa.array(values, kind)
     return array if array.type == kind else array.cast(kind)
 
@@ -30,7 +31,7 @@ def take_texts(texts: pa.Array, rows: npt.NDArray[Any]) -> pa.Array:
 
 
 def build_texts(offsets: bytes, data: bytes) -> pa.Array:
-    """Texts as Arrow strings, from int64 offsets and bytes; large ones only where they pass 2 GiB."""
+    """Return texts as Arrow strings, from int64 offsets and bytes; large ones only where they pass 2 GiB."""
     count = len(offsets) // 8 - 1
     if len(data) < 2**31:
         narrow = np.frombuffer(offsets, np.int64).astype(np.int32)
@@ -61,7 +62,7 @@ REASON: Final = b"reason"
 """Column metadata key: why cells are null instead of 0."""
 
 Formula = Callable[[Any], Any]
-"""From the rows that a table is built from to one value per row: an Arrow array, a NumPy array or a list."""
+"""A function from the rows that a table is built from to one value per row: an Arrow array, a NumPy array or a list."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +97,7 @@ class Column:
     """Records without which a 0 is unknown; reports null it (``analyses/runner.py``)."""
 
     def array(self, rows: Any) -> pa.Array:
-        """The values for ``rows``, which is whatever the formula takes."""
+        """Return the values for ``rows``, which is whatever the formula takes."""
         values = getattr(rows, self.name) if self.of is None else self.of(rows)
         return (
             make_column(values, self.type) if self.null is None else pa.array(values, self.type, mask=self.null(rows))
@@ -143,11 +144,11 @@ class TableSchema:
         return pa.schema([column.field() for column in self.columns])
 
     def of(self, rows: Any) -> pa.Table:
-        """The table of ``rows``, each column by its formula."""
+        """Return the table of ``rows``, each column by its formula."""
         return pa.Table.from_arrays([column.array(rows) for column in self.columns], schema=self.arrow())
 
     def of_parts(self, parts: Iterable[Any]) -> pa.Table:
-        """The rows of several parts, such as hosts, as one table."""
+        """Return the rows of several parts, such as hosts, as one table."""
         tables = [self.of(rows) for rows in parts]
         return pa.concat_tables(tables).unify_dictionaries().combine_chunks() if tables else self.empty()
 
@@ -159,7 +160,7 @@ TEXT = pa.dictionary(pa.int32(), pa.string())
 
 
 def decode_dictionaries(schema: pa.Schema) -> pa.Schema:
-    """The schema with dictionaries of text as text; of any length, for a text that repeats may pass 2 GiB."""
+    """Return the schema with dictionaries of text as text; of any length, for a text that repeats may pass 2 GiB."""
     fields = [f.with_type(pa.large_string()) if pa.types.is_dictionary(f.type) else f for f in schema]
     return pa.schema(fields, schema.metadata)
 
@@ -184,4 +185,4 @@ Percent: Final = Kind(pa.float64(), "%")
 Share: Final = Kind(pa.float64(), "share")
 String: Final = Kind(pa.string())
 Text: Final = Kind(TEXT)
-"""With few distinct values: a dictionary."""
+"""Text with few distinct values: a dictionary."""

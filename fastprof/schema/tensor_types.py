@@ -24,5 +24,5 @@ def get_tensor_type_name(number: int) -> str:
 
 
 def get_tensor_type_bytes(number: int) -> int:
-    """Bytes of an element in memory; 0: they are not all of one size, or unknown."""
+    """Return the bytes of an element in memory; 0 if they vary or are unknown."""
     return _WIDTHS[number] if 0 <= number < len(_WIDTHS) else 0

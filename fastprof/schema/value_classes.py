@@ -72,7 +72,7 @@ def _make_init(cls: type, fields: Fields) -> Callable[..., None]:
 
 
 def _bind_arguments(cls: type, fields: Fields) -> Callable[[Sequence[Any], Mapping[str, Any]], Iterable[Any]]:
-    """Makes a value for each field of what is given and the defaults. TypeError: one is missing, unknown or given
+    """Make a value for each field of what is given and the defaults. TypeError: one is missing, unknown or given
     twice."""
     by_place = [field.name for field in fields if not field.kw_only]
     defaults = {field.name: field.default for field in fields}
@@ -111,7 +111,7 @@ def _make_reduce(names: Sequence[str]) -> Callable[[Any], Any]:
 
 
 def _restore(cls: type, values: Iterable[tuple[str, Any]]) -> Any:
-    """What was pickled or copied."""
+    """Restore what was pickled or copied."""
     self: Any = object.__new__(cls)
     for name, value in values:
         object.__setattr__(self, name, value)

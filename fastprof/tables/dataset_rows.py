@@ -26,7 +26,7 @@ from fastprof.tables.table_set import BATCH_ROWS, TABLES, TableSet, explain_miss
 from fastprof.tables.tables_of_runs import TablesOfRuns, make_run_array
 
 Pieces = dict[str, ds.Expression]
-"""By the name of a piece of the table, what is true of all of its rows."""
+"""The condition that holds for all rows of each piece of the table, by its name."""
 
 FORMAT: Final = ds.IpcFileFormat()
 _UNOPENED: Final = fs.LocalFileSystem()
@@ -39,11 +39,11 @@ class Rows:
         self.schema = schema
 
     def pieces(self) -> Pieces:
-        """The pieces that all rows are in."""
+        """Return the pieces that all rows are in."""
         raise NotImplementedError
 
     def of_piece(self, name: str) -> Iterator[pa.RecordBatch]:
-        """All columns of a piece."""
+        """Return all columns of a piece."""
         raise NotImplementedError
 
     def batches(self, columns: Sequence[str], condition: ds.Expression | None) -> Iterator[pa.RecordBatch]:
@@ -51,8 +51,8 @@ class Rows:
         raise NotImplementedError
 
     def _surviving(self, pieces: Pieces, condition: ds.Expression | None) -> list[str]:
-        """The pieces that may have rows for which the condition is true. pyarrow decides: it is asked for the fragments
-        of a Dataset of files that nobody opens."""
+        """Return the pieces that may have rows for which the condition is true. pyarrow decides: it is asked for the
+        fragments of a Dataset of files that nobody opens."""
         if condition is None:
             return list(pieces)
         fragments = [FORMAT.make_fragment(name, _UNOPENED, condition_of) for name, condition_of in pieces.items()]
@@ -156,7 +156,7 @@ class _LineRows(_RowsOfSession):
         return replace(self.tables.selection, line_ids=tuple(lines.tolist()))
 
     def _lines_of(self, planes: Sequence[str]) -> Int64s:
-        """The selected lines of these planes that have events."""
+        """Return the selected lines of these planes that have events."""
         self._index.ensure_lines()
         rows = self._index.lines
         chosen = self.tables.wanted.lines() & (rows["event_count"] > 0)
@@ -173,7 +173,7 @@ class _LineRows(_RowsOfSession):
         }
 
     def _times_of(self, lines: Int64s) -> Pieces:
-        """Between which times the events of a line begin; nothing of lines with events that have no start."""
+        """Return conditions on the times of the events of lines, none for lines with events that have no start."""
         bounds = {line: ds.scalar(True) for line in lines.tolist()}
         if "start_ps" in self.schema.names:
             self._index.ensure(records.EVENTS, Wanted(self._index, self._listed(lines)).pieces())
@@ -186,7 +186,8 @@ class _LineRows(_RowsOfSession):
 
 
 def _find_start_bounds(part: CaptureIndex) -> dict[int, tuple[int, int]]:
-    """The first and the last start of each line of a capture that has been indexed, if all of its events have one."""
+    """Return the first and the last start of each line of a capture that has been indexed, if all of its events have
+    one."""
     segments = part.known.segments
     piece = part.pieces[segments["piece"]]
     lacking = (segments["aggregated_count"] > 0) | (piece["timeless"] != 0)

@@ -67,18 +67,18 @@ class Slices:
         self._planes, self._line_ids = planes, line_ids
 
     def line_id(self, plane: int, line: int) -> int:
-        """The line with these ids in the capture; -1: there is none, because it has no events."""
+        """Return the line with these ids in the capture; -1: there is none, because it has no events."""
         return self._line_ids.get((self._planes.get(plane, -1), line), -1)
 
     def rows(self, line_ids: Sequence[int]) -> Int64s:
-        """The slices of some lines together, by start; of equal starts the longer first."""
+        """Return the slices of some lines together, by start; of equal starts the longer first."""
         ranges = [np.arange(*np.searchsorted(self.line, [line, line + 1])) for line in line_ids]
         rows: Int64s = np.concatenate([np.zeros(0, np.int64), *ranges])
         return rows if len(ranges) == 1 else rows[sort_rows(self.start[rows], -self.end[rows])]
 
     def events_at(self, part: FlowRecords, ps: Int64s) -> tuple[Int64s, Int32s]:
-        """The event that each record is of, by its line, its start ``ps``, its duration and its name, -1: none, as it
-        was left out; and its line. Of several that are equal in all of these, the first."""
+        """Return the event that each record is of, by its line, its start ``ps``, its duration and its name, -1: none,
+        as it was left out; and its line. Of several that are equal in all of these, the first."""
         assert self._names is not None
         event_id, line, start, duration = self._all
         import pyarrow.compute as pc  # few captures have such flows
@@ -106,8 +106,8 @@ class Slices:
 
 
 def bind_ends(part: FlowRecords, phase: npt.NDArray[np.int32], ps: Int64s, slices: Slices) -> tuple[Int64s, Int32s]:
-    """The event that each end is at, -1: none; and its line, else that of its thread, -1: the thread has no events.
-    ``phase``: in small letters; ``ps``: times of ends, as events have them."""
+    """Return the event that each end is at, -1: none; and its line, else that of its thread, -1: the thread has no
+    events. ``phase``: in small letters; ``ps``: times of ends, as events have them."""
     event, line = np.full(len(ps), -1, np.int64), np.full(len(ps), -1, np.int32)
     for group, line_ids in _group_by_thread(part, slices):
         rows = slices.rows(line_ids)
@@ -121,7 +121,7 @@ def bind_ends(part: FlowRecords, phase: npt.NDArray[np.int32], ps: Int64s, slice
 
 
 def _group_by_thread(part: FlowRecords, slices: Slices) -> Iterator[tuple[Int64s, list[int]]]:
-    """The ends of each thread, and the lines that have its events, if any has."""
+    """Yield the ends of each thread, and the lines that have its events, if any has."""
     numbers = part.ends["line"]
     order = np.argsort(numbers, kind="stable")
     for group in np.split(order, np.flatnonzero(np.diff(numbers[order])) + 1):
@@ -137,9 +137,9 @@ def _group_by_thread(part: FlowRecords, slices: Slices) -> Iterator[tuple[Int64s
 def _find_slices(
     start: Int64s, end: Int64s, ps: Int64s, is_next: npt.NDArray[np.bool_], outlasts: npt.NDArray[np.bool_]
 ) -> Int64s:
-    """Among the slices of a thread the one that each time is at; -1: none. The innermost around it, begin and end
-    included; ``is_next``: the first that begins at it or later. Where a slice ends as others begin, ``outlasts`` are
-    at its end, the others at their begin.
+    """Return the slice of a thread at each time, or -1: the innermost around it, begin and end included; ``is_next``:
+    the first that begins at it or later. Where a slice ends as others begin, ``outlasts`` are at its end, the others at
+    their begin.
 
         |---------- a ----------|
            |--- b ---|--- c ---|
@@ -156,7 +156,7 @@ def _find_slices(
 
 
 def _build_maxima(values: Int64s) -> list[Int64s]:
-    """The values, the maxima of pairs of them, of fours, of eights, and so on."""
+    """Return the values, the maxima of pairs of them, of fours, of eights, and so on."""
     levels = [values]
     while len(levels[-1]) > 1:
         below = levels[-1]
@@ -166,8 +166,8 @@ def _build_maxima(values: Int64s) -> list[Int64s]:
 
 
 def _find_last_reaching(levels: list[Int64s], before: Int64s, least: Int64s) -> Int64s:
-    """For each pair of ``before`` and ``least`` the last place below ``before`` whose value is at least ``least``; -1:
-    there is none. ``levels``: the maxima of the values.
+    """Return, for each pair of ``before`` and ``least``, the last place below ``before`` whose value is at least
+    ``least``, or -1. ``levels``: the maxima of the values.
 
     Up, until a block on the left has such a value; then down in it, to the right half if that has one.
     """
@@ -233,8 +233,8 @@ _NUMBERS: Final = ("flow", "from_event_id", "to_event_id", "from_ps", "to_ps", "
 
 
 def read_capture_flows(part: CaptureIndex, log: ImportLog) -> list[FlowRecords]:
-    """The ends of flows that a capture records: only those of other formats do. CaptureError: they are damaged, which
-    is a row of import_log where faults are salvaged."""
+    """Return the ends of flows that a capture records: only those of other formats do. CaptureError: they are damaged,
+    which is a row of import_log where faults are salvaged."""
     if part.environment.transcribed_from is None:
         return []
     try:
@@ -247,8 +247,8 @@ def read_capture_flows(part: CaptureIndex, log: ImportLog) -> list[FlowRecords]:
 
 
 def make_arrows(index: Index, number: int, parts: list[FlowRecords], first: int) -> list[Arrows]:
-    """The arrows of capture ``number``, with a row of import_log for what has none. ``first``: number of its first end
-    among those of the session."""
+    """Return the arrows of capture ``number``, with a row of import_log for what has none. ``first``: number of its
+    first end among those of the session."""
     joined: list[Arrows] = []
     unmatched = 0
     of_events = [np.isin(part.ends["phase"], (IN, OUT, BOTH)) for part in parts]
@@ -268,14 +268,14 @@ def make_arrows(index: Index, number: int, parts: list[FlowRecords], first: int)
 
 
 def _convert_times(ends: Records, zero_ns: int) -> tuple[Int64s, Chosen]:
-    """The times of ends as events have them, and whether they are near enough to have one."""
+    """Return the times of ends as events have them, and whether they are near enough to have one."""
     is_near = np.abs(ends["ns"].astype(np.float64) - zero_ns) < _FAR_NS
     return np.where(is_near, (ends["ns"] - zero_ns) * 1000 + ends["ps"], 0), is_near
 
 
 def _match_ends(part: FlowRecords, slices: Slices, numbers: Int64s) -> tuple[Arrows, int]:
-    """The arrows between ends of one key, which follow each other in time; and the number of ends without others, and
-    of flows that begin at no event. ``numbers``: of the ends in the session."""
+    """Return the arrows between ends of one key, which follow each other in time; and the number of ends without
+    others, and of flows that begin at no event. ``numbers``: of the ends in the session."""
     ends = part.ends
     phase = np.where(ends["phase"] < ord("a"), ends["phase"] + _SMALL, ends["phase"])
     ps, is_near = _convert_times(ends, slices.zero_ns)
@@ -312,7 +312,7 @@ def _chain_ends(part: FlowRecords, phase: npt.NDArray[np.int32], rows: Int64s) -
 
 
 def _link_slices(part: FlowRecords, slices: Slices, numbers: Int64s) -> tuple[Arrows, int]:
-    """The same of slices with a ``bind_id``, in the order of their starts. One that nothing flows into begins another
+    """Link slices with a ``bind_id``, in the order of their starts. A slice that nothing flows into begins another
     flow."""
     ends = part.ends
     ps, is_near = _convert_times(ends, slices.zero_ns)
@@ -341,7 +341,7 @@ def _link_slices(part: FlowRecords, slices: Slices, numbers: Int64s) -> tuple[Ar
 
 
 def make_flows_table(hosts: list[tuple[str, Arrows]]) -> dict[str, pa.Array]:
-    """The columns of the table."""
+    """Return the columns of the table."""
     counts = [len(arrows.flow) for _, arrows in hosts]
     texts = [text for _, arrows in hosts for text in arrows.texts]
     before = np.cumsum([0, *(len(arrows.texts) for _, arrows in hosts)])

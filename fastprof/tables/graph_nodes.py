@@ -50,8 +50,8 @@ class GraphPart:
 
 
 def read_graph_pieces(index: Index, host: int) -> Iterator[GraphPart]:
-    """The graphs of capture ``host``, a few thousand nodes at a time. CaptureError: one does not decode; to salvage,
-    nodes are left out then, with a row of import_log."""
+    """Yield the graphs of capture ``host``, a few thousand nodes at a time. CaptureError: one does not decode; to
+    salvage, nodes are left out then, with a row of import_log."""
     capture = index.captures[host].capture
     seen: set[tuple[int, str, str]] = set()
     for number, kind, offset, piece in _list_pieces(index, host):
@@ -73,13 +73,13 @@ def read_graph_pieces(index: Index, host: int) -> Iterator[GraphPart]:
 
 
 def read_graphs(index: Index, host: int) -> None:
-    """Reads the graphs, so that the log knows of their faults."""
+    """Read the graphs, so that the log knows of their faults."""
     for _ in read_graph_pieces(index, host):
         continue
 
 
 def _list_pieces(index: Index, host: int) -> Iterator[tuple[int, str, int, bytes]]:
-    """Of each piece of a graph: its number, its kind, where it lies in the file, and its bytes."""
+    """Yield number, kind, offset in the file and bytes of each piece of a graph."""
     capture = index.captures[host].capture
     capture.source.check_unchanged()
     planes = [number for number, (name, _) in enumerate(capture.plane_keys) if name == PLANE]
@@ -99,7 +99,7 @@ def _list_pieces(index: Index, host: int) -> Iterator[tuple[int, str, int, bytes
 
 
 def _find_first_rows(number: int, nodes: Nodes, seen: set[tuple[int, str, str]]) -> list[int]:
-    """Rows of the nodes whose names were not seen before."""
+    """Return rows of the nodes whose names were not seen before."""
     rows = []
     for row, name in enumerate(nodes.name):
         key = (number, nodes.function, name)
@@ -110,7 +110,7 @@ def _find_first_rows(number: int, nodes: Nodes, seen: set[tuple[int, str, str]])
 
 
 def make_graph_nodes_table(index: Index, hosts: Iterable[int]) -> pa.Table:
-    """Of these captures."""
+    """Make the table of these captures."""
     columns = _Columns()
     for host in hosts:
         name = index.captures[host].capture.host

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _PS_IN_NS: Final = 1000
 _MOST_APART_NS: Final = 2**61 // _PS_IN_NS
-"""About 26 days. Times of hosts that started further from the others are not those of one run, or are damage."""
+"""About 26 days. Hosts that started further from the others are not of their run, or damaged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Offset(NamedTuple):
     drift: float = 0.0
 
     def moved(self, start_ps: Int64s, duration_ps: Int64s) -> tuple[Int64s, Int64s]:
-        """Without what the clock gains, to the nearest picosecond: order and nesting stay as they are."""
+        """Return times without what the clock gains, to the nearest picosecond: order and nesting stay as they are."""
         if not self.drift:
             return start_ps, duration_ps
         each = np.stack([start_ps, duration_ps])
@@ -58,11 +58,11 @@ class Offset(NamedTuple):
 
 _MOST_PS: Final = 2**60
 Offsets = Mapping[str, Offset]
-"""Of hosts whose clock is known against that of another one."""
+"""The offsets of hosts whose clock is known against that of another one."""
 
 
 def align_clocks(clock: HostClocks, hosts: Sequence[str], offsets: Offsets) -> HostClocks:
-    """The clock of ``hosts``, but those with an offset are put where their references are; the first is at 0."""
+    """Return the clock of ``hosts``, but those with an offset are put where their references are; the first is at 0."""
     place = {host: number for number, host in enumerate(hosts)}
     moved = list(clock.offsets_ps)
     for host, offset in offsets.items():
@@ -76,8 +76,8 @@ def align_clocks(clock: HostClocks, hosts: Sequence[str], offsets: Offsets) -> H
 
 
 def make_host_clocks(starts_unix_ns: Sequence[int | None]) -> HostClocks:
-    """The clock of hosts that started then, None: unknown. Hosts with an unknown start, or one that is far from that of
-    the others, are apart."""
+    """Return the clock of hosts that started then, None: unknown. Hosts with an unknown start, or one that is far from
+    that of the others, are apart."""
     known = sorted(start for start in starts_unix_ns if start is not None)
     if not known:
         return HostClocks([0] * len(starts_unix_ns), None, [])
@@ -93,7 +93,7 @@ def make_host_clocks(starts_unix_ns: Sequence[int | None]) -> HostClocks:
 
 
 def note_clocks(hosts: Sequence[NamedHost], starts_unix_ns: Sequence[int | None], log: ImportLog) -> None:
-    """A row of import_log for each host that is not on the clock of the others."""
+    """Log each host that is not on the clock of the others."""
     for number in make_host_clocks(starts_unix_ns).apart:
         why = "unknown" if starts_unix_ns[number] is None else "weeks away from that of other hosts"
         text = (

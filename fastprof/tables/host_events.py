@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 KeptValues = dict[tuple[object, ...], Any]
-"""By function and arguments; only ``compute_once`` reads and writes it."""
+"""Results by function and arguments; only ``compute_once`` reads and writes them."""
 
 E = TypeVar("E")
 P = ParamSpec("P")
@@ -32,8 +32,8 @@ T = TypeVar("T")
 
 
 def compute_once(compute: Callable[Concatenate[E, P], T]) -> Callable[Concatenate[E, P], T]:
-    """A function of events, whose values it keeps in their attribute ``kept``: called once for the same events and
-    arguments, which must be hashable and are given by position. All callers share the value: nobody changes it."""
+    """Return a function of events, whose values it keeps in their attribute ``kept``: called once for the same events
+    and arguments, which must be hashable and are given by position. All callers share the value: nobody changes it."""
 
     @wraps(compute)
     def lookup(events: E, /, *args: P.args, **named: P.kwargs) -> T:
@@ -69,7 +69,7 @@ class Stat:
         return self if keep.all() else Stat(self.rows[keep], self.kind[keep], self.value[keep])
 
     def at(self, rows: npt.NDArray[np.integer]) -> Stat:
-        """The value of each of these rows, in any order; of kind NONE if the row has none."""
+        """Return the value of each of these rows, in any order; of kind NONE if the row has none."""
         if not len(self):
             return Stat(
                 rows.astype(np.int32), np.full(len(rows), records.NONE, np.uint8), np.zeros(len(rows), np.int64)
@@ -167,7 +167,7 @@ class HostEvents:
         self._integers: dict[str, Stat] = {}
         self.kept: KeptValues = {}
         self.untimed: dict[int, int] = {}
-        """By line_id, how many of its events have no start, as aggregated ones: they are left out."""
+        """The number of events without a start, such as aggregated ones, by line_id: they are left out."""
         self.impossible: tuple[Any, ...] = ()
         """Events that were left out because others contradict them, see derive/ops/record_checks.py."""
         self._source = source
@@ -225,7 +225,7 @@ class HostEvents:
         return {plane.name: plane for plane in reversed(self.planes)}
 
     def plane_named(self, name: str) -> Plane | None:
-        """The first of that name."""
+        """Return the first of that name."""
         return self._plane_by_name.get(name)
 
     def planes_of(self, kind: str) -> list[Plane]:
@@ -237,7 +237,7 @@ class HostEvents:
         return [name for name, _ in self.capture.plane_keys]
 
     def planes_without(self, stat: str) -> list[str]:
-        """The names of all planes of the capture, chosen or not, that do not declare a stat."""
+        """Return the names of all planes of the capture, chosen or not, that do not declare a stat."""
         keys = zip(self.capture.plane_keys, self.capture.declares(stat).tolist(), strict=True)
         return [name for (name, _), declared in keys if not declared]
 
@@ -253,11 +253,11 @@ class HostEvents:
     # ---- stats
 
     def stat(self, name: str) -> Stat:
-        """The events' own stats of a name. KeyError: it was not requested."""
+        """Return the events' own stats of a name. KeyError: it was not requested."""
         return self.stats[name]
 
     def replace_stat(self, name: str, stat: Stat) -> None:
-        """Before anything is computed of the stat."""
+        """Set a stat before anything is computed of it."""
         self.stats[name] = stat
         self._integers.pop(name, None)
 
@@ -268,7 +268,7 @@ class HostEvents:
         return stat.rows, stat.value
 
     def texts(self, name: str) -> tuple[Int32s, Int64s]:
-        """Rows, and the number of each text."""
+        """Return rows, and the number of each text."""
         stat = self.stat(name).of_kinds(_TEXTS)
         return stat.rows, stat.value
 
@@ -276,8 +276,8 @@ class HostEvents:
         return str(self._source.texts[number].as_py())
 
     def recorded_arrows(self) -> tuple[Int32s, Int32s]:
-        """Rows of events, and of those that they led to, as the table flows has them; not of lines that are here only
-        in part."""
+        """Return rows of events, and of those that they led to, as the table flows has them; not of lines that are here
+        only in part."""
         pairs = [
             (arrow.from_event_id, arrow.from_line_id, arrow.to_event_id, arrow.to_line_id)
             for arrow in self._source.arrows()
@@ -290,7 +290,7 @@ class HostEvents:
         return begins[known], ends[known]
 
     def _rows_of(self, event_id: Int64s, line_id: Int32s) -> Int32s:
-        """The rows of events by their ids and lines; -1: not here."""
+        """Return the rows of events by their ids and lines; -1: not here."""
         rows = np.full(len(event_id), -1, np.int32)
         for line in self.lines:
             here = np.flatnonzero((line_id == line.line_id) & (event_id >= 0))
@@ -299,25 +299,25 @@ class HostEvents:
         return rows
 
     def all_texts(self, numbers: npt.NDArray[Any]) -> list[str]:
-        """The texts of several numbers."""
+        """Return the texts of several numbers."""
         texts = self._source.texts
         return [texts[number].as_py() for number in numbers.tolist()]
 
     def dense(self, name: str, default: int = 0) -> Int64s:
-        """An integer stat beside every row."""
+        """Return an integer stat beside every row."""
         rows, values = self.ints(name)
         column = np.full(len(self), default, np.int64)
         column[rows] = values
         return column
 
     def meta_stat(self, name: str) -> Stat:
-        """The same of event metadata: ``rows`` are its rows. ``meta_bytes`` has the bytes."""
+        """Return a stat of event metadata: ``rows`` are its rows, ``meta_bytes`` has the bytes."""
         self._source.metadata_numbers[name]
         return self._source.meta_stats.get(name, EMPTY)
 
     @cached_property
     def categories(self) -> list[str]:
-        """By row of metadata its category in lower case, as traces of Chrome's form record it, else ""; one more at the
+        """Categories in lower case by row of metadata, as traces of Chrome's form record them, else ""; one more at the
         end, for -1."""
         texts = [""] * len(self.names)
         if CATEGORY in self._source.metadata_numbers:
@@ -327,7 +327,7 @@ class HostEvents:
         return texts
 
     def meta_bytes(self, name: str, rows: Iterable[int]) -> dict[int, bytes]:
-        """A stat of event metadata of kind bytes, by row of metadata; of these rows, those that have it."""
+        """Return a stat of event metadata of kind bytes, by row of metadata; of these rows, those that have it."""
         self._source.metadata_numbers[name]
         known = self._source.meta_places.get(name, {})
         places = {row: known[row] for row in rows if row in known}
@@ -356,7 +356,7 @@ _DENSE: Final = 4
 
 
 def join_stat(rows: npt.NDArray[Any], stat_rows: npt.NDArray[Any], values: Int64s) -> tuple[Bools, Int64s]:
-    """Whether each row has the stat, and its value, else 0. ``stat_rows`` ascend."""
+    """Return whether each row has the stat, and its value, else 0. ``stat_rows`` ascend."""
     if not len(stat_rows) or not len(rows):
         return np.zeros(len(rows), bool), np.zeros(len(rows), np.int64)
     low, high = int(rows.min()), int(rows.max())
@@ -405,7 +405,7 @@ class Source:
         return [*self.capture.texts(self.capture.metas, b"XEventMetadata.display_name", "display_"), ""]
 
     def add_metas(self, names: list[str], display_names: list[str]) -> int:
-        """Adds rows of metadata, and returns the first."""
+        """Add rows of metadata, and return the first."""
         first = len(self.names) - 1
         self.names = [*self.names[:-1], *names, ""]
         self.display_names = [*self.display_names[:-1], *display_names, ""]

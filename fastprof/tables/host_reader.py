@@ -48,13 +48,13 @@ _INTEGERS: Final = (records.INT64, records.UINT64)
 
 
 def choose_op_stats(metadata: Sequence[str]) -> tuple[str, ...]:
-    """The stats of events that rows with these stats are made from; none: ops are not requested."""
+    """Return the stats of events that rows with these stats are made from; none: ops are not requested."""
     return (*metadata, _CATEGORY, _LONG_NAME, _PROGRAM) if _SYMBOL in metadata else ()
 
 
 def add_op_metadata(events: HostEvents, source: Source, metadata: Sequence[str]) -> HostEvents:
-    """The events of a trace, but for what lines that XProf made from others repeat of cores; those that record an op
-    have the row of metadata that an XSpace has of it, with these stats."""
+    """Return the events of a trace, but for what lines that XProf made from others repeat of cores; those that record
+    an op have the row of metadata that an XSpace has of it, with these stats."""
     keep = np.ones(len(events), bool)
     for line in events.lines:
         if line.plane.kind in _CORES and line.is_derived:
@@ -95,14 +95,14 @@ def _add_ops(events: HostEvents, source: Source, metadata: Sequence[str]) -> Non
 
 
 def _append_stat(known: Stat, rows: Int32s, more: Stat) -> Stat:
-    """Values of a stat, and of further rows those of the other stat."""
+    """Return values of a stat, and of further rows those of the other stat."""
     has = more.kind != records.NONE
     columns = ((known.rows, rows[has]), (known.kind, more.kind[has]), (known.value, more.value[has]))
     return Stat(*(np.concatenate(pair) for pair in columns))
 
 
 def _find_op_rows(events: HostEvents) -> Int32s:
-    """The events of cores that record an op."""
+    """Return the events of cores that record an op."""
     has = np.zeros(len(events), bool)
     for name in (_CATEGORY, _LONG_NAME):
         has[events.stat(name).of_kinds(_TEXTS).rows] = True
@@ -113,7 +113,7 @@ def _find_op_rows(events: HostEvents) -> Int32s:
 
 
 def _number_names(events: HostEvents, rows: Int32s) -> Int64s:
-    """The name of each event as a number: each core has its own metadata."""
+    """Return the name of each event as a number: each core has its own metadata."""
     metas, place = number_values(events.meta[rows])
     numbers: dict[str, int] = {}
     each = [numbers.setdefault(events.names[meta], len(numbers)) for meta in metas.tolist()]
@@ -121,13 +121,13 @@ def _number_names(events: HostEvents, rows: Int32s) -> Int64s:
 
 
 def _find_long_names(events: HostEvents, rows: Int32s) -> Int64s:
-    """The number of the text of each event's long name, -1: it has none."""
+    """Return the number of the text of each event's long name, -1: it has none."""
     stat = events.stat(_LONG_NAME).of_kinds(_TEXTS).at(rows)
     return np.where(stat.kind != records.NONE, stat.value, -1)
 
 
 def _find_programs(events: HostEvents, rows: Int32s) -> Int64s:
-    """The id of the program of each event: its own, or that of what runs when it begins; 0: unknown."""
+    """Return the id of the program of each event: its own, or that of what runs when it begins; 0: unknown."""
     own = events.stat(_PROGRAM).of_kinds(_INTEGERS).at(rows)
     values = np.where(own.kind != records.NONE, own.value, 0)
     for plane in events.planes:
@@ -139,8 +139,8 @@ def _find_programs(events: HostEvents, rows: Int32s) -> Int64s:
 
 
 def _find_modules_around(events: HostEvents, line: Line, rows: Int32s) -> Int64s:
-    """The id in brackets behind the name of the innermost module that runs when each event begins, 0: none does. A
-    module has ended at its end: begins of events take part in the nesting of modules as if each lasted 1 ps."""
+    """Return the id in brackets behind the name of the innermost module that runs when each event begins, 0: none does.
+    A module has ended at its end: begins of events take part in the nesting of modules as if each lasted 1 ps."""
     times, number = number_values(events.start_ps[rows])
     start = np.concatenate([events.start_ps[line.first : line.last], times])
     duration = np.concatenate([events.duration_ps[line.first : line.last], np.ones(len(times), np.int64)])
@@ -157,7 +157,7 @@ def _find_modules_around(events: HostEvents, line: Line, rows: Int32s) -> Int64s
 
 CORRELATION: Final = "correlation_id"
 EXTERNAL_IDS: Final = ("External id", "external id")
-"""As ops, calls and what devices ran record it; kernels of 2020 write it small."""
+"""Categories of ops, calls and device work; kernels of 2020 are recorded in lower case."""
 OP_ID: Final = "op of a launch"
 """A stat that an op and what it launched have in common; only in events that need it."""
 CALLS: Final = frozenset({"runtime", "_runtime", "_driver"})
@@ -200,7 +200,7 @@ def link_launches(events: HostEvents, external_ids: Callable[[], list[Stat]]) ->
 
 
 def is_of_category(events: HostEvents, categories: frozenset[str]) -> Bools:
-    """By row of event metadata, whether the category is one of these; the last is that of events without any."""
+    """Return whether the category of each event metadata is one of these; the last is that of events without any."""
     endings = tuple(category for category in categories if category.startswith("_"))
     wanted = {category for category in set(events.categories) if category in categories or category.endswith(endings)}
     if not wanted:
@@ -356,8 +356,9 @@ _DERIVED: Final[dict[str | None, tuple[str, ...]]] = {
 def read_host(
     tables: TableSet, number: int, planes: tuple[str, ...], stats: tuple[str, ...], metadata: tuple[str, ...]
 ) -> HostEvents:
-    """The events of capture ``number`` of the selection, in planes that match any of the regular expressions (none: in
-    all planes), with these stats of events and of event metadata. Raises CaptureError where the file is broken."""
+    """Return the events of capture ``number`` of the selection, in planes that match any of the regular expressions
+    (none: in all planes), with these stats of events and of event metadata. Raises CaptureError where the file is
+    broken."""
     index = tables.session.index
     part = index.captures[number]
     if part.capture.declares(CATEGORY).any():
@@ -426,8 +427,8 @@ def _drop_timeless(events: HostEvents, has_start: npt.NDArray[np.bool_]) -> Host
 
 
 def _learn_lines(index: Index, selection: Selection, alone: bool) -> None:
-    """Reads the headers of all lines, which number them. If a single host is read entirely, its events are indexed
-    with them: a second look is saved."""
+    """Read the headers of all lines, which number them. If a single host is read entirely, its events are indexed with
+    them: a second look is saved."""
     if alone and not selection.planes and not selection.lines:
         index.ensure(records.STATS if index.captures[0].capture.salvage else records.EVENTS)
     else:
@@ -435,7 +436,7 @@ def _learn_lines(index: Index, selection: Selection, alone: bool) -> None:
 
 
 def _expand_names(tables: TableSet, number: int, stats: tuple[str, ...]) -> tuple[str, ...]:
-    """A name that ends in * stands for all stats of the capture that begin so."""
+    """Expand names: one that ends in * stands for all stats of the capture that begin so."""
     begins = tuple(name.removesuffix("*") for name in stats if name.endswith("*"))
     plain = tuple(name for name in stats if not name.endswith("*"))
     if not begins:
@@ -446,7 +447,7 @@ def _expand_names(tables: TableSet, number: int, stats: tuple[str, ...]) -> tupl
 
 
 def _list_declared(tables: TableSet, number: int) -> list[str]:
-    """The names of all stats of a capture."""
+    """Return the names of all stats of a capture."""
     names = tables.session.index.names
     numbers = sorted(set(names.texts[number].now().names.tolist()))
     texts = names.stats.array()  # after the numbers: other threads may declare stats meanwhile
@@ -459,7 +460,7 @@ def _read_stats(tables: TableSet, names: tuple[str, ...], selection: Selection) 
 
 
 def _add_lines(index: Index, wanted: Wanted, planes: list[Plane], line_id: pa.Array | None, of_xprof: bool) -> None:
-    """Gives the planes their lines, with the rows of each. ``line_id``: the line of each row; None: all events of the
+    """Give the planes their lines, with the rows of each. ``line_id``: the line of each row; None: all events of the
     lines are there. ``of_xprof``: they are of a trace of XProf."""
     by_id = {plane.plane_id: plane for plane in planes}
     chosen = np.flatnonzero(wanted.lines())

@@ -19,7 +19,7 @@ from fastprof.inputs.open_files import Spill, SpilledPiece
 
 T = TypeVar("T")
 _LEVEL: Final = 3
-"""Of zstd: columns of events become a third of what the lowest makes of them, in less time."""
+"""The level of zstd: columns of events become a third of what the lowest level makes of them, in less time."""
 _FULL: Final = 1 << 32
 """Bytes of a file; the next value begins another, so that files go as what refers to them goes."""
 _BATCH: Final = 1 << 16
@@ -42,14 +42,14 @@ class Stored(Generic[T]):
 
     @classmethod
     def at(cls, files: tuple[Spill, ...], piece: SpilledPiece, size: int) -> Stored[T]:
-        """What is in the first of the files already. ``size``: before it was compressed."""
+        """Return what is in the first of the files already. ``size``: before it was compressed."""
         value = cls.__new__(cls)
         value._files, value._piece, value._size = files, piece, size
         return value
 
     @classmethod
     def of_bytes(cls, packed: bytes, size: int) -> Stored[T]:
-        """Of what ``packed`` returns."""
+        """Unpack what ``packed`` returned."""
         file = _SHELF.file()
         return cls.at((file,), file.write(packed), size)
 
@@ -60,11 +60,11 @@ class Stored(Generic[T]):
         return value
 
     def part(self, place: int, length: int, size: int) -> Stored[Any]:
-        """What is within its bytes."""
+        """Return what is within its bytes."""
         return Stored.at(self._files, SpilledPiece(self._piece.offset + place, length), size)
 
     def packed(self) -> tuple[bytes, int]:
-        """The value, with all parts, and its size before it is compressed."""
+        """Return the value, with all parts, and its size before it is compressed."""
         if len(self._files) == 1:
             return self._files[0].read(self._piece), self._size
         return _compress_data(pickle.dumps(self.value(), pickle.HIGHEST_PROTOCOL))
@@ -73,7 +73,7 @@ class Stored(Generic[T]):
         return type(self).of_bytes, self.packed()
 
     def within(self, files: list[Spill]) -> tuple[Any, ...]:
-        """As a part of another value, whose parts have these files, to which its own are added."""
+        """Pack it as a part of another value, whose parts have these files; its own are added to them."""
         files += [file for file in self._files if file not in files]
         return _spilled_placeholder, ([files.index(file) for file in self._files], self._piece, self._size)
 
@@ -136,7 +136,7 @@ class SetAside(Generic[T]):
         return not isinstance(self._value, Stored)
 
     def summarize(self) -> None:
-        """Makes of the value what is often read, before the value is set aside."""
+        """Make of the value what is often read, before the value is set aside."""
         raise NotImplementedError
 
     def set_aside(self) -> None:
@@ -179,7 +179,7 @@ class StoredTable:
         self._batches: list[pa.RecordBatch] = []
 
     def append(self, rows: pa.Table) -> None:
-        """Raises UnreadableError if the disk has no room for them."""
+        """Raise UnreadableError if the disk has no room for them."""
         for batch in rows.to_batches(max_chunksize=_BATCH):
             sink = pa.BufferOutputStream()
             with pa.ipc.new_file(sink, batch.schema) as writer:
@@ -191,12 +191,12 @@ class StoredTable:
         return sum(batch.num_rows for batch in self._batches)
 
     def table(self) -> pa.Table:
-        """Of all rows, once there are some."""
+        """The schema of all rows, once there are some."""
         return pa.Table.from_batches(self._batches)
 
 
 def _pack_value(value: object) -> tuple[bytes, int, list[Spill]]:
-    """The value, its size before it is compressed, and the files of what is stored of its parts."""
+    """Return the value, its size before it is compressed, and the files of what is stored of its parts."""
     into, files = io.BytesIO(), list[Spill]()
     pickler = pickle.Pickler(into, pickle.HIGHEST_PROTOCOL)
     pickler.dispatch_table = copyreg.dispatch_table | {Stored: lambda part: part.within(files)}

@@ -21,14 +21,14 @@ class Needs:
     stats_with_gpus: tuple[str, ...] = ()
 
     def stats_of(self, planes: Iterable[tuple[str, int]]) -> tuple[str, ...]:
-        """The stats of events that are read of a host with these planes, names and ids."""
+        """Return the stats of events that are read of a host with these planes, names and ids."""
         if any(is_gpu_plane(name) for name, _ in planes):
             return tuple(dict.fromkeys((*self.stats, *self.stats_with_gpus)))
         return self.stats
 
 
 def unite_needs(needs: Sequence[Needs]) -> Needs:
-    """What all of them read together."""
+    """Return the union of the needs."""
     everywhere = any(not need.planes for need in needs)
     return Needs(
         () if everywhere else tuple(dict.fromkeys(p for need in needs for p in need.planes)),

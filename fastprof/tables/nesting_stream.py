@@ -28,7 +28,7 @@ Passed = Callable[[int], None]
 
 
 def stream_nesting(tables: TableSet, rows: int, passed: Passed) -> Iterator[pa.Table]:
-    """Tables of about ``rows`` events, in order; of the selected events only."""
+    """Yield tables of about ``rows`` events, in order; of the selected events only."""
     selection = tables.selection
     decoder = tables.decoder(tables.nesting_request(), selection.of_whole_lines())
     slack_ps = tables.session.index.lines["slack_ps"]
@@ -67,7 +67,7 @@ class _Stretch:
 
 
 def _nest_stretches(decoder: Decoder, slack_ps: Int64s, rows: int, passed: Passed) -> Iterator[_Stretch]:
-    """A stretch per share; the nesting of a line continues from one to the next."""
+    """Yield the nesting of each share; that of a line continues from one to the next."""
     open_line = -1
     nesting = LineNesting(0)
     shares = decoder.shares(rows)
@@ -104,7 +104,7 @@ class _SelectedIds:
         self._pending: Int64s = np.zeros(0, np.int64)
 
     def through(self, last: int) -> Int64s:
-        """The ids up to ``last`` that earlier calls have not returned."""
+        """Return the ids up to ``last`` that earlier calls have not returned."""
         while not len(self._pending) or self._pending[-1] <= last:
             more = next(self._parts, None)
             if more is None:

@@ -24,20 +24,21 @@ Listed: TypeAlias = tuple[int, str]
 """Id and title of a program."""
 
 FORMS = ("short-txt", "long-txt", "json")
-"""Of the text of a program: short and long as XLA prints it, and a complete form of our own."""
+"""The forms of a program's text: short and long as XLA prints it, and a complete one of our own."""
 _NO_PROGRAMS = "the session has no compiled programs, which captures have in the plane /host:metadata, or beside them"
 _MOST_NAMED = 8
 
 
 def match_programs(listed: Sequence[Listed], requested: str) -> list[Listed]:
-    """The programs of a title, ``jit_f(12)``; else of an id; else of a name, ``jit_f``."""
+    """Return the programs of a title, ``jit_f(12)``; else of an id; else of a name, ``jit_f``."""
     by_title = [entry for entry in listed if entry[1] == requested]
     by_id = [entry for entry in listed if requested in (str(entry[0]), str(entry[0] % 2**64))]
     return by_title or by_id or [entry for entry in listed if entry[1].rpartition("(")[0] == requested]
 
 
 def find_named_programs(listed: Sequence[Listed], requested: str, none: str = _NO_PROGRAMS) -> list[Listed]:
-    """The same, all of one id. UsageError: no program matches, or several do. ``none``: why nothing is listed."""
+    """Return the programs of the requested id. UsageError: no program matches, or several do. ``none``: why nothing is
+    listed."""
     matches = match_programs(listed, requested)
     if not listed:
         raise UsageError(f"no program {requested!r}: {none}")
@@ -68,7 +69,8 @@ class Chosen:
     """Hosts that have another program of this id."""
 
     def text(self, form: str = "short-txt", metadata: bool = False) -> Iterator[str]:
-        """In pieces. ``metadata``: with where instructions come from. UsageError: there is no such form."""
+        """Yield the text in pieces. ``metadata``: with where instructions come from. UsageError: there is no such
+        form."""
         if form == "json":
             from fastprof.hlo.text.json_form import format_module_json
 
@@ -94,8 +96,8 @@ def choose_text_form(form: str, metadata: bool = False) -> Form:
 
 
 def choose_program(tables: TableSet, requested: str | int) -> Chosen:
-    """The program of a title, an id or a name, see ``match_programs``, on the first host that has it. UsageError:
-    none, or several. CaptureError: it does not decode."""
+    """Return the program of a title, an id or a name, see ``match_programs``, on the first host that has it.
+    UsageError: none, or several. CaptureError: it does not decode."""
     programs = tables.programs()
     matches = find_named_programs([(program.id, program.title) for _, program in programs], str(requested))
     same_id = [(host, program) for host, program in programs if (program.id, program.title) in matches]
@@ -105,7 +107,7 @@ def choose_program(tables: TableSet, requested: str | int) -> Chosen:
 
 
 def find_around(chosen: Chosen, name: str, width: int) -> Neighbourhood:
-    """The instructions around the first one of a name; or the entire computation of that name, around its root.
+    """Return the instructions around the first one of a name; or the entire computation of that name, around its root.
     UsageError: there is neither."""
     from fastprof.hlo.text.module_text import Neighbourhood
 

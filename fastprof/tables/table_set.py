@@ -68,7 +68,7 @@ _LIKENED, _LIKENABLE = 2_000, 100  # names that a suggestion compares, and their
 
 
 def explain_missing_table(name: object) -> str:
-    """A sentence: this table does not exist, and these do."""
+    """Explain that this table does not exist, and list those that do."""
     return f"no table {name!r}; {_list_names(name, TABLES)}"
 
 
@@ -111,7 +111,7 @@ class TableSet(Mapping[str, pa.Table]):
         return f"<fastprof tables: {', '.join(TABLES)}>"
 
     def read(self, *names: str) -> dict[str, pa.Table]:
-        """Several tables, decoded in one go."""
+        """Decode several tables in one pass."""
         for name in names:
             if name not in TABLES:
                 raise UsageError(explain_missing_table(name))
@@ -157,7 +157,7 @@ class TableSet(Mapping[str, pa.Table]):
     # ---- events
 
     def decoder(self, request: Request, selection: Selection | None = None) -> Decoder:
-        """Of another selection of the session, where one is given."""
+        """Return the decoder of ``selection``, or of this table set's own."""
         wanted = self.wanted if selection is None else Wanted(self.session.index, selection)
         return Decoder(self.session.index, wanted, request)
 
@@ -171,8 +171,8 @@ class TableSet(Mapping[str, pa.Table]):
         return self.table(TABLES["events"], decoded.events, decoded.wide)
 
     def batches(self, request: Request, rows: int, decoder: Decoder | None = None) -> Iterator[pa.RecordBatch]:
-        """The requested columns as record batches of about ``rows`` rows and of one schema; one empty batch if there
-        are no events. ``decoder``: of this request, if there is one already."""
+        """Yield the requested columns as record batches of about ``rows`` rows and of one schema; one empty batch if
+        there are no events. ``decoder``: of this request, if there is one already."""
         decoder = decoder or self.decoder(request)
         share: Share | None = None
         for share in decoder.shares(rows):
@@ -186,7 +186,7 @@ class TableSet(Mapping[str, pa.Table]):
         return self.table(TABLES["events"], decoded.events, decoded.wide)
 
     def stat_names(self) -> list[str]:
-        """The names of the stats that the selected events or their metadata have."""
+        """Return the names of the stats that the selected events or their metadata have."""
         decoder = self.decoder(Request(stats=("stat",)))
         names = set(self["event_metadata_stats"].column("stat").unique().to_pylist())
         for share in decoder.shares(BATCH_ROWS):
@@ -196,9 +196,9 @@ class TableSet(Mapping[str, pa.Table]):
     def event_request(
         self, columns: Sequence[str] | None, stats: Sequence[str], others: Sequence[TableSet] = ()
     ) -> Request:
-        """What event_table decodes, of this run and of ``others``. UsageError: a name is unknown or doubled, or no
-        capture of the session declares a stat of this name. Whether a host, or an event of the selection, has the stat
-        does not matter: it is null where it is absent."""
+        """Return the request of event_table, of this run and of ``others``. UsageError: a name is unknown or doubled,
+        or no capture of the session declares a stat of this name. Whether a host, or an event of the selection, has the
+        stat does not matter: it is null where it is absent."""
         if isinstance(columns, str):
             raise UsageError("columns takes a list of names")
         chosen = EVENT_COLUMNS if columns is None else tuple(columns)
@@ -240,8 +240,8 @@ class TableSet(Mapping[str, pa.Table]):
         return self._described(table)
 
     def recorded(self) -> list[str]:
-        """The names of the tables that are read from the captures. Of traces in other formats these are flows, too,
-        programs and profiles of tfprof only if there are any."""
+        """Return the names of the tables that are read from the captures. Of traces in other formats these are flows,
+        too, programs and profiles of tfprof only if there are any."""
         names = [name for name, table in TABLES.items() if not table.derived]
         session, numbers = self.session, np.flatnonzero(self._wanted_hosts()).tolist()
         if any(session.index.captures[number].environment.transcribed_from is None for number in numbers):
@@ -254,7 +254,8 @@ class TableSet(Mapping[str, pa.Table]):
         return [*(name for name in names if name not in absent), *flows]
 
     def programs(self) -> list[tuple[str, Program]]:
-        """The compiled programs of the selected hosts, whatever else is selected, with their hosts. None is decoded."""
+        """Return the compiled programs of the selected hosts, whatever else is selected, with their hosts. None is
+        decoded."""
         numbers = np.flatnonzero(self._wanted_hosts()).tolist()
         return [(self.session.hosts[i], program) for i in numbers for program in self.session.programs(i)]
 
@@ -296,7 +297,7 @@ class TableSet(Mapping[str, pa.Table]):
         return table.take(pa.array(np.searchsorted(get_int64s(table["event_id"]), selected)))
 
     def _flows(self) -> pa.Table:
-        """The arrows that have a selected event at an end, or at both."""
+        """Return the arrows that have a selected event at an end, or at both."""
         session, wanted = self.session, self._wanted_hosts()
         hosts = [(host, arrow) for host, arrows, is_wanted in zip(session.hosts, session.arrows(), wanted, strict=True)
                  for arrow in arrows if is_wanted]  # fmt: skip
@@ -309,7 +310,7 @@ class TableSet(Mapping[str, pa.Table]):
         return self.table(FLOWS, make_flows_table(hosts))
 
     def _tfprof(self, name: str) -> pa.Table:
-        """Of the profiles of the selected hosts, whatever else is selected."""
+        """Return a table of the profiles of the selected hosts, whatever else is selected."""
         profiles = [(number, self.session.tfprof(number)) for number in np.flatnonzero(self._wanted_hosts()).tolist()]
         known = [(self.session.captures[number], profile) for number, profile in profiles if profile is not None]
         if not known:
@@ -320,7 +321,7 @@ class TableSet(Mapping[str, pa.Table]):
         return self._described(make_tfprof_table(TFPROF_TABLES[name], parts))
 
     def tfprof_columns(self, host: str) -> dict[str, LazyColumns]:
-        """The tables of tfprof for one host, a column at a time. CaptureError, KeyError: it has no profile."""
+        """Return the tables of tfprof for one host, a column at a time. CaptureError, KeyError: it has no profile."""
         from fastprof.tables.tfprof_rows import LazyColumns
 
         number = self.session.hosts.index(host)
@@ -330,13 +331,14 @@ class TableSet(Mapping[str, pa.Table]):
         return {name: LazyColumns(name, host, profile, capture.path) for name in TFPROF_TABLES}
 
     def nesting_request(self) -> Request:
-        """What nesting is computed from. The stat of asynchronous events is only looked for where a plane has it."""
+        """Return the request of what nesting is computed from. The stat of asynchronous events is only looked for where
+        a plane has it."""
         has_async = self.session.index.names.stats.find(ASYNC_STAT) >= 0
         return Request(("event_id", "line_id", "start_ps", "duration_ps"), flags=(ASYNC_STAT,) if has_async else ())
 
 
 def _find_line_numbers(events: Decoded) -> tuple[Int64s, Records]:
-    """The numbers of the lines that have events, and their rows."""
+    """Return the numbers of the lines that have events, and their rows."""
     line = np.asarray(events.events["line_id"])
     starts = np.flatnonzero(np.append(True, line[1:] != line[:-1])) if len(line) else np.zeros(0, np.intp)
     counts = np.diff(np.append(starts, len(line)))
@@ -422,7 +424,7 @@ class OpenSession:
         return captures
 
     def read_all(self) -> None:
-        """Reads all that can be faulty, once, so that the log knows of it."""
+        """Read all that can be faulty, once, so that the log knows of it."""
         with self._reading_all:
             if self._all_read:
                 return
@@ -437,7 +439,7 @@ class OpenSession:
             self._all_read = True
 
     def arrows(self) -> list[list[Arrows]]:
-        """The arrows of flows that each capture records, read once. CaptureError: they are damaged.
+        """Return the arrows of flows that each capture records, read once. CaptureError: they are damaged.
         ChangedError."""
         for capture in self.captures:
             capture.source.check_unchanged()
@@ -457,7 +459,7 @@ class OpenSession:
         return self._arrows
 
     def tfprof(self, number: int) -> ProfileColumns | None:
-        """The profile of tfprof that capture ``number`` carries; None: none. CaptureError: it is damaged.
+        """Return the profile of tfprof that capture ``number`` carries; None: none. CaptureError: it is damaged.
         ChangedError."""
         capture = self.captures[number]
         capture.source.check_unchanged()
@@ -471,17 +473,17 @@ class OpenSession:
             return self._profiles[number]
 
     def flow_ends(self) -> list[int]:
-        """The number of ends of flows that each capture records."""
+        """Return the number of ends of flows that each capture records."""
         self.arrows()
         return self._flow_ends or [0] * len(self.captures)
 
     def metadata_stats(self, number: int) -> tuple[Int64s, SpanStats]:
-        """The stats of the event metadata of capture ``number``, and the row of metadata that each is of."""
+        """Return the stats of the event metadata of capture ``number``, and the row of metadata that each is of."""
         spans, stats = read_metadata_stats(self.index.names.texts[number])
         return spans["owner"], stats
 
     def programs(self, number: int, metadata: tuple[Int64s, SpanStats] | None = None) -> list[Program]:
-        """The compiled programs of capture ``number``, listed once. ``metadata``: what ``read_metadata_stats``
+        """Return the compiled programs of capture ``number``, listed once. ``metadata``: what ``read_metadata_stats``
         returned, where it has been read."""
         with self._listing[number]:
             if number not in self._programs:
@@ -497,7 +499,7 @@ class OpenSession:
         return [capture.host for capture in self.captures]
 
     def jobs(self) -> Jobs:
-        """The numbers of the captures by job, found once. The log has a row if these are several."""
+        """Return the numbers of the captures by job, found once. The log has a row if these are several."""
         with self._finding_jobs:
             if self._jobs is None:
                 parts = self.index.captures
@@ -506,19 +508,19 @@ class OpenSession:
             return self._jobs
 
     def start_unix_ns(self) -> int | None:
-        """The start of profiling on the first host; None: not recorded."""
+        """Return the start of profiling on the first host; None: not recorded."""
         starts = (part.environment.start_unix_ns for part in self.index.captures)
         return min((start for start in starts if start is not None), default=None)
 
     def metadata(self, hosts: Sequence[str] | None) -> list[tuple[str, str]]:
-        """What every table says of where it comes from. ``hosts``: those of its rows; None: all."""
+        """Return the metadata of every table about its sources. ``hosts``: those of its rows, or None for all."""
         captures = self.captures if hosts is None else [c for c in self.captures if c.host in hosts]
         sources = [{"path": c.path, "size_bytes": c.size_bytes} for c in captures]
         return list(make_source_metadata(self.start_unix_ns(), sources).items())
 
 
 def make_source_metadata(start_unix_ns: int | None, sources: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """What tables say of the start of their session and of the captures of their rows."""
+    """Return the metadata of tables: the start of their session and the captures of their rows."""
     return {
         "fastprof.version": __version__,
         "session_start_unix_ns": "" if start_unix_ns is None else str(start_unix_ns),

@@ -24,8 +24,8 @@ _START, _SOURCES = b"session_start_unix_ns", b"sources"
 
 
 def stack_tables(parts: Mapping[str, pa.Table]) -> pa.Table:
-    """The tables of several runs as one, with a chunk a run: numbers are not copied. Texts become one dictionary, with
-    indices as narrow as it allows. A table that has the column ``run`` keeps it where it is."""
+    """Return the tables of several runs as one, with a chunk a run: numbers are not copied. Texts become one
+    dictionary, with indices as narrow as it allows. A table that has the column ``run`` keeps it where it is."""
     names, tables = list(parts), list(parts.values())
     first = tables[0]
     fields, columns = [], []
@@ -44,7 +44,8 @@ def stack_tables(parts: Mapping[str, pa.Table]) -> pa.Table:
 
 
 def make_run_array(names: Sequence[str], number: int, rows: int, index: Any = None) -> pa.DictionaryArray:
-    """The column ``run`` of rows of run ``number``; ``index``: the type of its indices, else as narrow as fits."""
+    """Return the column ``run`` of rows of run ``number``; ``index``: the type of its indices, else as narrow as
+    fits."""
     indices = np.full(rows, number, index or get_index_dtype(len(names)))
     return pa.DictionaryArray.from_arrays(pa.array(indices), pa.array(names, pa.string()))
 
@@ -76,7 +77,7 @@ def _cast_chunks(column: pa.ChunkedArray, kind: pa.DataType) -> list[pa.Array]:
 
 
 def merge_metadata(schemas: Sequence[pa.Schema]) -> dict[bytes, bytes] | None:
-    """What the tables say of where they come from: the sources of all, the start of the first."""
+    """Return the metadata of the tables: the sources of all, the start of the first."""
     known = [schema.metadata for schema in schemas if schema.metadata]
     if not known:
         return None
@@ -101,7 +102,7 @@ EVENTS = TABLES["events"]
 
 
 def renumber_ids(table: pa.Table, first: Callable[[str], int]) -> pa.Table:
-    """The table with larger ids. ``first``: what is added to those of "planes", "lines", "events" or "flows"."""
+    """Return the table with larger ids. ``first``: what is added to those of "planes", "lines", "events" or "flows"."""
     for place, column in enumerate(table.column_names):
         more = first(_NUMBERED[column]) if column in _NUMBERED else 0
         if more:
@@ -121,11 +122,11 @@ class FirstIds:
         self._counts: dict[tuple[str, str], int] = {}
 
     def renumbered(self, table: pa.Table, run: str) -> pa.Table:
-        """The table of a run with ids that are unique over all runs."""
+        """Return the table of a run with ids that are unique over all runs."""
         return renumber_ids(table, partial(self.first, run))
 
     def first(self, run: str, what: str) -> int:
-        """How many "planes", "lines", "events" or "flows" the runs before it have."""
+        """Return how many "planes", "lines", "events" or "flows" the runs before it have."""
         before = 0
         for name in self._sessions:
             if name == run:
@@ -178,7 +179,7 @@ class TablesOfRuns(Mapping[str, pa.Table]):
         return f"<fastprof tables of {len(self.runs)} runs: {', '.join(TABLES)}>"
 
     def read(self, *names: str) -> dict[str, pa.Table]:
-        """Several tables, decoded in one go a run."""
+        """Decode several tables, in one pass per run."""
         with self._reading:
             missing = [name for name in names if name not in self._tables]
             if missing:
@@ -191,22 +192,22 @@ class TablesOfRuns(Mapping[str, pa.Table]):
         return {name: self._tables[name] for name in names}
 
     def stacked(self, parts: Mapping[str, pa.Table]) -> pa.Table:
-        """Tables of the runs as one, with ids that are unique over all runs."""
+        """Return tables of the runs as one, with ids that are unique over all runs."""
         return stack_tables({run: self.ids.renumbered(table, run) for run, table in parts.items()})
 
     @property
     def workers(self) -> Workers:
-        """Those that all runs share."""
+        """The workers that all runs share."""
         return next(iter(self.runs.values())).workers
 
     def decoded(self) -> Mapping[str, pa.Table]:
-        """The tables so far."""
+        """Return the tables so far."""
         return self._tables
 
     # ---- events
 
     def event_table(self, columns: Sequence[str] | None, stats: Sequence[str]) -> pa.Table:
-        """As of one run; ``columns`` may name ``run``."""
+        """Return the event table of all runs; ``columns`` may name ``run``."""
         request = self._request(columns, stats)
         decoders = {run: tables.decoder(request) for run, tables in self.runs.items()}
         decoded = _decode_one_type(decoders)
@@ -266,8 +267,8 @@ class TablesOfRuns(Mapping[str, pa.Table]):
 
 
 def _decode_one_type(decoders: Mapping[str, Decoder]) -> dict[str, Decoded]:
-    """The events of each run. A stat has one type in all runs: that of the kinds of value that it has in any of them,
-    and text if its doubles are exact in some runs only."""
+    """Return the events of each run. A stat has one type in all runs: that of the kinds of value that it has in any of
+    them, and text if its doubles are exact in some runs only."""
     decoded = {run: _is_entire(decoder) for run, decoder in decoders.items()}
     for more in (set[int](), {records.STR}):
         met = {run: decoder.met_kinds() for run, decoder in decoders.items()}

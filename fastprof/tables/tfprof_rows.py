@@ -110,7 +110,7 @@ class _NodeRows(_Rows):
         return len(self._profile)
 
     def _listed(self, owner: Int64s, values: pa.Array) -> pa.Array:
-        """Return the values that each node owns; ``owner`` ascends."""
+        """Return the list of values that each node owns; ``owner`` ascends."""
         return _make_lists(find_ends(owner, len(self)), values)
 
     @property
@@ -210,7 +210,7 @@ class _NodeRows(_Rows):
 
     @property
     def run_times(self) -> pa.Array:
-        """Part of ``runs`` that is quickly read."""
+        """The columns of ``runs`` that are quickly read."""
         return self._listed(self._profile.runs[0], _make_struct(**self._run_times))
 
     @property

@@ -28,12 +28,12 @@ FORMATS: Final[tuple[Format, ...]] = (
 """The first whose ``begins`` is true counts."""
 
 IN_FILE: Final = {riegeli.NAME: riegeli.find_parts}
-"""By name of a format, what finds an XSpace that stands in its file, in parts."""
+"""The functions that find an XSpace inside a file, in parts, by name of the format."""
 
 HEAD: Final = 64 << 10
 """Bytes by which a format is known."""
 
 
 def find_format(head: bytes) -> Format | None:
-    """The format of what begins with these bytes, after decompression; None: an XSpace, or nothing known."""
+    """Return the format of what begins with these bytes, after decompression; None: an XSpace, or nothing known."""
     return next((form for form in FORMATS if form.begins(head)), None)

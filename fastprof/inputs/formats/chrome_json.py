@@ -24,13 +24,13 @@ _PHASE = compile_late(rb'"ph"\s*:\s*"')
 
 
 def begins(head: bytes) -> bool:
-    """Whether a JSON document begins so."""
+    """Return whether a JSON document begins so."""
     head = _convert_to_utf_8(head)
     return _BEGINS.match(head) is not None and not _CONTROLS.search(head.lstrip()[:_LOOKED_AT])
 
 
 def is_trace(head: bytes) -> bool:
-    """Whether the document that begins so has ``traceEvents`` there, or is an array of events with phases."""
+    """Return whether the document that begins so has ``traceEvents`` there, or is an array of events with phases."""
     head = _convert_to_utf_8(head)
     return begins(head) and bool(_EVENTS.search(head) or (_ARRAY.match(head) and _PHASE.search(head)))
 
@@ -64,7 +64,7 @@ class ChromeJsonScribe:
         return chunk if self._salvage else self._core.scan(chunk)
 
     def _in_utf_8(self, chunk: bytes) -> bytes:
-        """The next bytes of a document; the first two say how it is encoded."""
+        """Return the next bytes of a document; the first two say how it is encoded."""
         if not self._is_begun:
             self._begin += chunk
             if self._begin in (b"", *(mark[:1] for mark in _UTF_16)):

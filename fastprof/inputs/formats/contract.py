@@ -27,36 +27,37 @@ class Scribe(Protocol):
     offset in the document."""
 
     def scan(self, chunk: bytes) -> Any:
-        """The next bytes as ``push`` takes them. One thread may scan while another pushes what was scanned before."""
+        """Return the next bytes as ``push`` takes them. One thread may scan while another pushes what was scanned
+        before."""
         ...
 
     def push(self, chunk: Any) -> bytes | list[memoryview] | None:
-        """Takes what was scanned; what of the XSpace is ready, if any is, and else of what ``parts`` are of."""
+        """Take what was scanned; what of the XSpace is ready, if any is, and else of what ``parts`` are of."""
         ...
 
     def finish(self) -> Iterable[bytes | memoryview]:
-        """All bytes have been pushed: the rest of that."""
+        """Return the rest, once all bytes have been pushed."""
         ...
 
     @property
     def parts(self) -> bytes | None:
-        """After ``finish`` has given all: parts of what was given that are the XSpace, one behind the other, as uint64
-        pairs of place and length. None: all of it, in its order."""
+        """The parts of the output that are the XSpace, in order, as uint64 pairs of place and length, once ``finish``
+        has given all. None: all of it."""
         ...
 
     def close(self) -> None:
-        """Gives back what it holds, at any time."""
+        """Give back what it holds, at any time."""
         ...
 
     @property
     def profile(self) -> ProfileColumns | None:
-        """After ``finish`` has given all: the profile of tfprof that was transcribed, so that views of it need not read
-        it again; None: there is none, or it is too large to keep."""
+        """The profile of tfprof that was transcribed, once ``finish`` has given all, so that views need not read it
+        again. None if there is none, or it is too large to keep."""
         ...
 
     @property
     def remarks(self) -> list[FormatRemark]:
-        """After ``finish`` has given all: what was tolerated."""
+        """Tolerated faults, complete once ``finish`` has given all."""
         ...
 
 
@@ -94,7 +95,7 @@ class Format(Protocol):
     def NAME(self) -> str: ...  # noqa: N802
 
     def begins(self, head: bytes) -> bool:
-        """Whether the format begins so: its first 64 KiB, or all, after decompression."""
+        """Return whether the format begins so: its first 64 KiB, or all, after decompression."""
         ...
 
     def scribe(self, path: str, salvage: bool) -> Scribe:

@@ -26,7 +26,7 @@ _OF_META_GRAPH: Final = 2
 
 
 def begins(head: bytes) -> bool:
-    """Whether the first record is an Event with the version of the file."""
+    """Return whether the first record is an Event with the version of the file."""
     length = int.from_bytes(head[:_LENGTH], "little")
     begin = _LENGTH + _CHECKSUM
     return len(head) > begin and length < 1 << 16 and _VERSION in head[begin : begin + length]
@@ -156,7 +156,7 @@ class _Tagged(NamedTuple):
 
 
 def _find_step_number(tag: str, step: int) -> int:
-    """The number at the end of the tag, else the step of the event."""
+    """Return the number at the end of the tag, else the step of the event."""
     digits = tag[len(tag.rstrip("0123456789")) :][-18:]
     return int(digits) if digits.isascii() and digits else step
 

@@ -19,7 +19,7 @@ _OP_NAME: Final = compile_late(r"[A-Za-z_>][\w.>/-]*")
 
 
 def begins(head: bytes) -> bool:
-    """Whether the first node has the name of an op. An HloProto begins so too, but with messages for inputs."""
+    """Return whether the first node has the name of an op. An HloProto begins so too, but with messages for inputs."""
     for field in read_sound_fields(memoryview(head), 0, salvage=True):
         if field.number == _NODE:
             return _is_node(get_message(field.value))
@@ -29,7 +29,8 @@ def begins(head: bytes) -> bool:
 
 
 def _is_node(node: memoryview) -> bool:
-    """Whether all fields, as far as they are there, are those of a node. In place of its name an XPlane has its id."""
+    """Return whether all fields, as far as they are there, are those of a node. In place of its name an XPlane has its
+    id."""
     name = op = ""
     for field in read_sound_fields(node, 0, salvage=True):
         if field.number not in _OF_NODE or isinstance(field.value, int):

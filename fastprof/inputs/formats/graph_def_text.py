@@ -60,7 +60,7 @@ class FastNodeText:
         self._size = 0
 
     def read(self, text: bytes, at: int) -> tuple[bytes, int] | None:
-        """The node that begins there as a field of a GraphDef, and where it ends; None: it is none of these."""
+        """Return the node that begins there as a field of a GraphDef, and where it ends; None: it is none of these."""
         match = _NODE_BEGINS.match(text, at)
         if match is None:
             return None
@@ -132,7 +132,7 @@ def scribe(path: str, salvage: bool) -> GraphTextScribe:
 
 
 class GraphTextScribe(KeepingScribe):
-    """Of the text, all nodes are read at the end."""
+    """Transcribes a graph; all nodes are read at the end."""
 
     def finish(self) -> Iterator[bytes]:
         graphs = GraphPlanes()

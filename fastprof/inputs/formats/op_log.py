@@ -14,7 +14,7 @@ NAME: Final = "op_log"
 
 
 def begins(head: bytes) -> bool:
-    """Whether an entry has nothing but fields of entries, and a name."""
+    """Return whether an entry has nothing but fields of entries, and a name."""
     return begins_with_kind(head, OP_LOG, (1, 1))
 
 

@@ -14,7 +14,7 @@ _MOST_KEPT: Final = 256 << 20
 
 
 def begins(head: bytes) -> bool:
-    """Whether there is a node with nothing but fields of nodes, and a name."""
+    """Return whether there is a node with nothing but fields of nodes, and a name."""
     return begins_with_kind(head, PROFILE, (1, 2, 1))
 
 

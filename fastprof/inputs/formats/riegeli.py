@@ -65,7 +65,7 @@ class ChunkRecords:
 
 
 def decode_records(kind: int, data: ChunkData, count: int, size: int) -> ChunkRecords:
-    """The records of a chunk, ``count`` of them, ``size`` bytes in all; chunks of other kinds have none."""
+    """Return the records of a chunk, ``count`` of them, ``size`` bytes in all; chunks of other kinds have none."""
     if kind not in b"rt":
         return ChunkRecords(b"", [])
     if size > _limit_size(data) or count > max(size, 1) + len(data) * 8:
@@ -74,12 +74,12 @@ def decode_records(kind: int, data: ChunkData, count: int, size: int) -> ChunkRe
 
 
 def is_plain(kind: int, data: ChunkData) -> bool:
-    """Whether the records of a chunk stand in its data as they are."""
+    """Return whether the records of a chunk stand in its data as they are."""
     return kind != ord("t") and not (kind == ord("r") and len(data) and data[0] != _NONE)
 
 
 def _limit_size(data: ChunkData) -> int:
-    """How large the contents of a chunk or block may be."""
+    """Return how large the contents of a chunk or block may be."""
     return min(_LARGEST, max(_ALWAYS, _MOST_GROWTH * len(data)))
 
 
@@ -122,7 +122,7 @@ class _ChunkReader:
 
 
 def _decompress_block(compression: int, data: bytes) -> bytes:
-    """A block decompressed: its size stands first, if it is compressed."""
+    """Return a block decompressed: its size stands first, if it is compressed."""
     if compression == _NONE:
         return data
     codec = _CODECS.get(compression)
@@ -212,7 +212,7 @@ def _check_buckets(buckets: list[bytes], sizes: list[int]) -> None:
 
 
 def _read_nodes(header: _ChunkReader, buffer_count: int) -> tuple[np.ndarray, int, bool]:
-    """The nodes of the machine, the first, and whether that is reached without a transition."""
+    """Return the nodes of the machine, the first, and whether that is reached without a transition."""
     count = header.varint()
     if not 0 < count <= len(header.data):
         raise DamagedChunkError(f"{count} nodes")
@@ -272,7 +272,7 @@ class RepeatedParts:
         self._seen: dict[int, set[bytes]] = {number: set() for number in _REPEATED}
 
     def left_out(self, records: ChunkRecords, number: int) -> list[tuple[int, int]]:
-        """A record without the texts that earlier ones had, as ranges."""
+        """Return a record without the texts that earlier ones had, as ranges."""
         kept, last = records.ranges[number]
         parts = []
         for field, begin, end, value in _split_fields(records.values, kept, last, number):
@@ -287,8 +287,8 @@ class RepeatedParts:
 
 
 def _split_fields(values: ChunkData, at: int, end: int, number: int) -> Iterator[tuple[int, int, int, bytes | None]]:
-    """The fields of an XSpace between two places: number, begin, end, and the bytes of texts. Planes are passed over by
-    their length."""
+    """Yield the fields of an XSpace between two places: number, begin, end, and the bytes of texts. Planes are passed
+    over by their length."""
     reader, first = _ChunkReader(values, at, end), at
     try:
         while reader.at < end:
@@ -326,7 +326,7 @@ _MOST_AHEAD: Final = 1 << 26
 
 
 def begins(head: bytes) -> bool:
-    """Whether a file has the signature of one of Riegeli's, or of the chunk in it."""
+    """Return whether a file has the signature of one of Riegeli's, or of the chunk in it."""
     return head[:32] == SIGNATURE[:32] or head[24:64] == SIGNATURE[24:64]
 
 
@@ -335,12 +335,12 @@ def scribe(path: str, salvage: bool) -> RiegeliScribe:
 
 
 def find_data_end(begin: int, size: int) -> int:
-    """Where ``size`` bytes end that begin at an offset of the file: blocks begin with headers."""
+    """Return where ``size`` bytes end that begin at an offset of the file: blocks begin with headers."""
     return begin + size + BLOCK_HEADER * ((size + (begin + _USABLE - 1) % BLOCK) // _USABLE)
 
 
 def find_chunk_end(begin: int, data_size: int, records: int) -> int:
-    """A chunk reaches past its data if it has more records than bytes."""
+    """Return where a chunk ends: it reaches past its data if it has more records than bytes."""
     at = begin + records
     inside = (BLOCK - 1) - (at + BLOCK - 1) % BLOCK
     return max(find_data_end(begin, CHUNK_HEADER + data_size), at + max(0, inside - (_USABLE - 1)))
@@ -358,8 +358,8 @@ class DamagedRiegeliError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ChunkHeader:
-    """Of a chunk that begins at an offset. ``data``, ``end``: where its data begin and end; ``after``: where the next
-    chunk begins. Data lie between headers of blocks."""
+    """Describes a chunk that begins at an offset. ``data``, ``end``: where its data begin and end; ``after``: where the
+    next chunk begins. Data lie between headers of blocks."""
 
     data_size: int
     data_hash: int
@@ -372,8 +372,9 @@ class ChunkHeader:
 
 
 def read_header(begin: int, size: int, is_all: bool, joined: Callable[[int, int], bytes]) -> ChunkHeader | None:
-    """The header of a chunk in a file. ``size`` bytes of that have come, or all. None: not all of the chunk has come.
-    ``joined``: bytes of the file between headers of blocks, by their place and number. Raises DamagedRiegeliError."""
+    """Return the header of a chunk in a file. ``size`` bytes of that have come, or all. None: not all of the chunk has
+    come. ``joined``: bytes of the file between headers of blocks, by their place and number. Raises
+    DamagedRiegeliError."""
     from fastprof._native.riegeli import riegeli_hash
 
     if find_data_end(begin, CHUNK_HEADER) > size:
@@ -439,7 +440,7 @@ class RiegeliScribe:
         self._lost: dict[str, tuple[int, int]] = {}
 
     def scan(self, chunk: bytes) -> list[Decoding]:
-        """The chunks that have come."""
+        """Return the chunks that have come."""
         self._bytes += chunk
         return list(self._ready(last=False))
 
@@ -491,7 +492,8 @@ class RiegeliScribe:
         return self._base + len(self._bytes)
 
     def _ready(self, *, last: bool) -> Iterator[Decoding]:
-        """All chunks that have come. Damage is raised by whoever takes records: those before it are decoded first."""
+        """Yield all chunks that have come. Damage is raised by whoever takes records: those before it are decoded
+        first."""
         while self._at < self._end and (last or find_data_end(self._at, CHUNK_HEADER) <= self._end):
             try:
                 chunk = self._chunk(last)
@@ -512,7 +514,7 @@ class RiegeliScribe:
         self._drop()
 
     def _chunk(self, last: bool) -> Decoding | None:
-        """The chunk that begins here, and on to the next; None: not all of it has come."""
+        """Return the chunk that begins here, and on to the next; None: not all of it has come."""
         from fastprof._native.riegeli import riegeli_hash
 
         begin = self._at
@@ -530,7 +532,8 @@ class RiegeliScribe:
         return Decoding(begin, header.after, max(header.data_size, header.decoded_size), records)
 
     def _pieces(self, begin: int, size: int, goes_on: int | None) -> list[tuple[int, int]]:
-        """Where bytes of the file stand, without the headers of blocks, which must be sound: places and lengths."""
+        """Return where bytes of the file stand, without the headers of blocks, which must be sound: places and
+        lengths."""
         pieces, at = [], begin
         while size:
             if at % BLOCK == 0:
@@ -562,7 +565,7 @@ class RiegeliScribe:
         self._lost[damage.text] = count + 1, first
 
     def _resynchronise(self, last: bool) -> bool:
-        """On to the next block that is sound: where a chunk begins there, or the one that it interrupts ends."""
+        """Skip to the next sound block: where a chunk begins there, or where the chunk that it interrupts ends."""
         at = (self._at // BLOCK + 1) * BLOCK
         while at + BLOCK_HEADER <= self._end:
             if self._is_block(at):
@@ -607,7 +610,7 @@ class _DataInFile:
         return self._near[index - self._from]
 
     def places(self, first: int, end: int) -> Iterator[tuple[int, int]]:
-        """Where these bytes stand in the file."""
+        """Yield where these bytes stand in the file."""
         number = bisect_right(self._ends, first)
         while first < end:
             place, size = self._pieces[number]
@@ -619,8 +622,8 @@ class _DataInFile:
 def _skip_headers(
     read: Read, begin: int, end: int, goes_on: int | None
 ) -> Generator[tuple[int, memoryview], None, None]:
-    """Bytes of the file without the headers of blocks, which must be sound: places, and the bytes there. A thread reads
-    the next stretch meanwhile."""
+    """Yield bytes of the file without the headers of blocks, which must be sound: places, and the bytes there. A thread
+    reads the next stretch meanwhile."""
     bounds = range(begin // _STRETCH * _STRETCH, end, _STRETCH)
     stretches = ((max(begin, at), read(max(begin, at), min(end, at + _STRETCH) - max(begin, at))) for at in bounds)
     with closing(prefetch(stretches) if len(bounds) > 1 else stretches) as coming:
@@ -637,7 +640,7 @@ def _skip_headers(
 
 
 def _get_data(read: Read, header: ChunkHeader, begin: int) -> _DataInFile | None:
-    """The data of a chunk, whose hash is right. None: its records do not stand there as they are."""
+    """Return the data of a chunk, whose hash is right. None: its records do not stand there as they are."""
     from fastprof._native.riegeli import RiegeliHash
 
     places: list[tuple[int, int]] = []
@@ -684,8 +687,8 @@ def _list_places(read: Read, size: int) -> list[tuple[int, int]] | None:
 
 
 def find_parts(read: Read, size: int, path: str) -> bytes | None:
-    """Where the XSpace stands in a file of this size, as a scribe's ``parts``. None: it is compressed, transposed, or
-    empty. CaptureError: the file is damaged."""
+    """Return where the XSpace stands in a file of this size, as a scribe's ``parts``. None: it is compressed,
+    transposed, or empty. CaptureError: the file is damaged."""
     try:
         places = _list_places(read, size)
     except DamagedRiegeliError as damage:

@@ -17,8 +17,8 @@ _OF_FUNCTION: Final = {1: "function partition", 2: "before optimization", 3: "af
 
 
 def begins(head: bytes) -> bool:
-    """Whether the bytes begin with statistics of a device: messages in messages, then its name. The first message in an
-    XSpace begins with an integer or with the name of a plane."""
+    """Return whether the bytes begin with statistics of a device: messages in messages, then its name. The first
+    message in an XSpace begins with an integer or with the name of a plane."""
     at = 0
     for _ in range(3):
         if head[at : at + 1] != b"\n":
@@ -49,7 +49,7 @@ class RunScribe(KeepingScribe):
         self.remarks.extend((*run.remarks, *make_remarks(planes, graphs)))
 
     def message(self) -> bytes | bytearray:
-        """The bytes of the RunMetadata."""
+        """Return the bytes of the RunMetadata."""
         return self.document
 
 
@@ -82,7 +82,7 @@ class RecordedRun:
                 self._graphs += [(_OF_FUNCTION[part.number], part) for part in parts if part.number in _OF_FUNCTION]
 
     def _check(self) -> None:
-        """Notes a fault of the message itself."""
+        """Note a fault of the message itself."""
         try:
             for _ in read_fields(memoryview(self._data)):
                 continue
@@ -93,13 +93,13 @@ class RecordedRun:
             self.remarks.append(FormatRemark("data_loss", "truncated", text, 1, self._base + fault.at))
 
     def graphs(self, planes: GraphPlanes) -> Iterator[bytes]:
-        """The graphs that it recorded, as planes of an XSpace."""
+        """Yield the graphs that it recorded, as planes of an XSpace."""
         for kind, graph in self._graphs:
             yield from planes.graph(kind, get_message(graph.value), self._base + graph.at, self._salvage)
 
 
 def place_fault(fault: BadMessageError | CaptureError, path: str) -> CaptureError:
-    """The fault as an error about the file."""
+    """Return the fault as an error about the file."""
     if isinstance(fault, CaptureError):
         return CaptureError(fault.message, path=path, offset=fault.offset)
     return CaptureError(f"{fault.text}, {DOING}", path=path, offset=fault.at)

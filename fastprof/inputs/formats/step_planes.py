@@ -68,7 +68,7 @@ class DevicePlace(NamedTuple):
 
 
 def find_task(device: str) -> str | None:
-    """The task that a device belongs to, if its name says so."""
+    """Return the task that a device belongs to, if its name says so."""
     match = _TASK.match(device)
     return match[0] if match else None
 
@@ -90,7 +90,7 @@ def place_device(device: str, task: str | None) -> DevicePlace:
 
 
 PS: int = 1000
-"""Of a nanosecond."""
+"""Picoseconds of a nanosecond."""
 
 
 class EventColumns:
@@ -154,7 +154,7 @@ class LineColumns:
 
     @classmethod
     def of_integer(cls, ids: Int64s, offset_ps: Int64s, duration_ps: Int64s, stat: int, values: Int64s) -> LineColumns:
-        """Of events with one stat each, an integer."""
+        """Make columns of events with one stat each, an integer."""
         count = len(ids)
         return cls(
             ids, offset_ps, duration_ps, np.arange(count + 1), np.full(count, stat, np.int64), values,
@@ -162,7 +162,7 @@ class LineColumns:
         )  # fmt: skip
 
     def by_line(self, lines: Int64s) -> Iterator[tuple[int, LineColumns]]:
-        """The events of each line; ``lines``: of each event."""
+        """Yield the events of each line; ``lines``: of each event."""
         order = np.argsort(lines, kind="stable")
         ends = np.searchsorted(lines[order], np.unique(lines), side="right").tolist()
         first = 0
@@ -182,7 +182,7 @@ class LineColumns:
         )  # fmt: skip
 
     def written(self) -> bytes:
-        """Fields of an XLine."""
+        """Return fields of an XLine."""
         return line_events(
             self.ids, self.offset_ps, self.duration_ps, self.first_stat, self.stat_id, self.value, self.is_text,
             self.text_at, self.texts,
@@ -290,7 +290,7 @@ class StepPlanes:
     # ---- writing
 
     def xspace(self, source: str) -> Iterator[bytes]:
-        """The XSpace, a plane at a time. CaptureError: a node does not decode."""
+        """Yield the XSpace, a plane at a time. CaptureError: a node does not decode."""
         starts = [time for run in self._runs for device in run.placed for time in _find_bounds(device.device)[:1]]
         zero = min(starts, default=0)
         for group, run in enumerate(self._runs):
@@ -364,7 +364,7 @@ class StepPlanes:
             self._put(host, _ALLOCATIONS, events, zero)
 
     def _held(self, host: str, allocators: list[str], size: Int64s) -> Int64s:
-        """What the allocator of each record holds after it."""
+        """Return the bytes that the allocator of each record holds after it."""
         live = np.zeros(len(size), np.int64)
         place = {name: number for number, name in enumerate(dict.fromkeys(allocators))}
         numbers = np.array([place[name] for name in allocators], np.int64)
@@ -390,13 +390,13 @@ _NONE: Final = np.zeros(0, np.int64)
 
 
 def _get_times(device: DeviceStats) -> Int64s:
-    """Of records of allocators, in nanoseconds; 0: it is none."""
+    """Return the times of allocator records in nanoseconds; 0 is no time."""
     micros = device.records.micros
     return np.where((micros > 0) & (micros < MOST_NS // MICRO), micros, 0) * MICRO
 
 
 def _find_bounds(device: DeviceStats) -> list[int]:
-    """The first start and the last end, if there is one."""
+    """Return the first start and the last end, if there is one."""
     records = _get_times(device)
     records = records[records > 0]
     starts, ends = [device.start_ns, records], [device.start_ns + device.duration_ns, records]
@@ -405,7 +405,7 @@ def _find_bounds(device: DeviceStats) -> list[int]:
 
 
 def _split_into_lines(host: str, plane: _Plane, device: DeviceStats, prefix: str) -> _Placed:
-    """By thread, if the events of each thread nest; else by lane: the first one that is free."""
+    """Split events into lines by thread, if those of each thread nest; otherwise into the first lane that is free."""
     start, end = device.start_ns.tolist(), (device.start_ns + device.duration_ns).tolist()
     by_thread: dict[int, list[int]] = {}
     for row, thread in enumerate(device.thread.tolist()):
@@ -424,7 +424,7 @@ def _split_into_lines(host: str, plane: _Plane, device: DeviceStats, prefix: str
 
 
 def _write_nodes(placed: _Placed, group: int, zero: int) -> dict[int, str]:
-    """Writes the events of a device; returns the ops of nodes with records of allocators, by row."""
+    """Write the events of a device; return the op of each node with allocator records, by row."""
     device, plane, named = placed.device, placed.plane, dict[int, str]()
     has_records = np.zeros(len(device), bool)
     has_records[device.records.owner[device.records.owner >= 0]] = True
@@ -442,7 +442,7 @@ def _write_nodes(placed: _Placed, group: int, zero: int) -> dict[int, str]:
 
 
 def _make_events(device: DeviceStats, rows: Int64s, nodes: NodeStats, group: int) -> EventColumns:
-    """What ran, with the stats of its nodes."""
+    """Return the events that ran, with the stats of their nodes."""
     ops, every = nodes.ops, np.arange(len(rows))
     events = EventColumns([op.kernel or op.name for op in ops], device.start_ns[rows], device.duration_ns[rows])
     events.add_texts(every, "node", [op.node for op in ops])
@@ -472,7 +472,7 @@ def _make_events(device: DeviceStats, rows: Int64s, nodes: NodeStats, group: int
 
 
 def make_environment(source: str, zero_ns: int) -> bytes:
-    """The plane that says what was transcribed, and what times count from."""
+    """Return the plane that says what was transcribed, and what times count from."""
     names = put(1, _ENVIRONMENT_ID) + put(2, "Task Environment")
     names += put(5, _make_entry(1, "transcribed_from")) + put(5, _make_entry(2, "zero_ns"))
     return put(1, names + put(6, put(1, 1) + put(5, source)) + put(6, put(1, 2) + put(4, zero_ns)))
@@ -491,7 +491,7 @@ class _Lanes:
         self._ends = [-1, -1]
 
     def taken(self, begin: int, end: int) -> int:
-        """The first lane whose last event has ended before ``begin``; now it is taken until ``end``."""
+        """Return the first lane whose last event has ended before ``begin``; now it is taken until ``end``."""
         if self._ends[1] >= begin:
             level, tree = 1, [-1, self._ends[1]]
             while level <= self._size:
@@ -515,7 +515,7 @@ def _is_stream(device: str) -> bool:
 
 
 def _is_nested(start: list[int], end: list[int], rows: list[int]) -> bool:
-    """Whether no two of these overlap in part."""
+    """Return whether no two of these overlap in part."""
     open_: list[int] = []
     for row in sorted(rows, key=lambda row: (start[row], -end[row])):
         while open_ and open_[-1] <= start[row]:
@@ -527,7 +527,7 @@ def _is_nested(start: list[int], end: list[int], rows: list[int]) -> bool:
 
 
 def _write_plane(plane: _Plane, number: int, zero_ns: int) -> Iterator[bytes]:
-    """The plane as a field of an XSpace, in parts; those of its lines are given up as they are written."""
+    """Yield the plane as a field of an XSpace, in parts; those of its lines are given up as they are written."""
     head = put(1, number) + put(2, plane.name)
     texts = [name.encode("utf-8", "replace") for name in plane.names]
     bounds = np.cumsum([0, *map(len, texts)])
@@ -548,14 +548,14 @@ def _write_plane(plane: _Plane, number: int, zero_ns: int) -> Iterator[bytes]:
 
 
 def _make_entry(id_: int, name: str) -> bytes:
-    """An entry of a map from ids to metadata, of events as of stats."""
+    """Return an entry of a map from ids to metadata, of events as of stats."""
     key = put(1, id_)
     return key + put(2, key + put(2, name))
 
 
 PLANE: Final = "TensorFlow graphs"
 STATS: Final = ("graph", "graph_def", "offset")
-"""Of a piece: the number of its graph, its bytes, and where they lie in the file."""
+"""Stats of a piece: the number of its graph, its bytes, and their offset in the file."""
 _NUMBER, _BYTES, _OFFSET = 1, 2, 3
 _PLANE_ID: Final = 0x6772_6170
 _PIECE: Final = 1 << 20
@@ -585,7 +585,7 @@ class GraphPlanes:
         return b"".join(self._piece(piece, at) for piece, at in self._fields.push(data))
 
     def end(self) -> bytes:
-        """The rest of it; a graph without nodes is one, too."""
+        """Return the rest of it; a graph without nodes is one, too."""
         rest, at = self._fields.rest()
         return self._piece(rest, at)
 
@@ -594,7 +594,7 @@ class GraphPlanes:
         self._fields.check_end()
 
     def graph(self, kind: str, data: Buffer, at: int, salvage: bool) -> Iterator[bytes]:
-        """All of a graph. BadMessageError: it is damaged; to salvage, what comes before the damage is there."""
+        """Yield all of a graph. BadMessageError: it is damaged; to salvage, what comes before the damage is there."""
         self.begin(kind, at)
         view = memoryview(data)
         try:
@@ -639,7 +639,7 @@ class FieldCutter:
             yield self._taken()
 
     def rest(self) -> tuple[bytes, int]:
-        """The fields that are complete."""
+        """Return the fields that are complete."""
         return self._taken()
 
     def check_end(self) -> None:

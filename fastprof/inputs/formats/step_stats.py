@@ -92,7 +92,7 @@ def read_device(data: Buffer, base: int, of: Field, salvage: bool) -> DeviceStat
 
 
 def _read_fields(data: Buffer, of: Field, salvage: bool) -> tuple[MessageColumns, int]:
-    """The fields of a device; 1: after a fault there are more."""
+    """Return the fields of a device; 1: after a fault there are more."""
     at = np.array([of.at])
     try:
         return MessageColumns(data, ByteSpans(at, np.array([len(get_message(of.value))])), DOING), 0
@@ -149,7 +149,7 @@ def _read_times(data: Buffer, at: ByteSpans, device: str, salvage: bool) -> _Nod
 
 
 def _drop_damaged(data: Buffer, at: ByteSpans, device: str) -> ByteSpans:
-    """Those of the nodes that decode in full."""
+    """Return the nodes that decode in full."""
     try:
         read_nodes(data, at, device)
     except CaptureError:
@@ -200,8 +200,8 @@ def _read_absolute(nodes: MessageColumns) -> Int64s:
 
 
 def _read_relative(nodes: MessageColumns, which: int) -> Int64s:
-    """From the start: 1 to the start of the op, 2 to its end, 3 to the end. Nanoseconds win: the relative microseconds
-    are differences of truncated times."""
+    """Return times since the start: 1 of the op's start, 2 of its end, 3 of the end. Nanoseconds win: the relative
+    microseconds are differences of truncated times."""
     has_nanos = nodes.integers(_NANOS[0]) > 0
     known = np.where(has_nanos, nodes.integers(_NANOS[which]), _convert_to_ns(nodes.integers(_MICROS[which])))
     return np.clip(known, 0, MOST_NS)
@@ -315,12 +315,12 @@ _TRACER: Final = compile_late(r"/stream:|/memcpy", re.IGNORECASE)
 
 
 def is_tracer(device: str) -> bool:
-    """Whether a device is what a tracer of kernels and copies shows."""
+    """Return whether a device is what a tracer of kernels and copies shows."""
     return _TRACER.search(device) is not None
 
 
 def parse_op(name: str, label: str, device: str) -> RecordedOp:
-    """What ran, by the label: ``x = MatMul(a, b)``, of tracers ``kernel@@x:MatMul#id=0#`` or
+    """Parse the op that ran from its label: ``x = MatMul(a, b)``, of tracers ``kernel@@x:MatMul#id=0#`` or
     ``x:MatMul@@kernel#id=0#``: the part counts as the kernel that is not the name of the node."""
     if is_tracer(device):
         first, separator, rest = label.partition("@@")
@@ -358,7 +358,7 @@ class HeldBytes:
 
 @dataclass(slots=True)
 class _Tensors:
-    """Those of one run. ``place``: of the last tensor of each name."""
+    """The tensors of a run. ``place``: of the last tensor of each name."""
 
     place: dict[str, int] = field(default_factory=dict)
     allocator: list[str] = field(default_factory=list)
@@ -391,7 +391,7 @@ def _read_batches(device: DeviceStats) -> Iterator[MessageColumns]:
 
 
 def _get_micros(nodes: MessageColumns) -> tuple[Int64s, Int64s]:
-    """Starts and ends."""
+    """Return starts and ends of nodes."""
     start, end = nodes.integers(_START), nodes.integers(_END)
     has_none = start == 0
     start = np.where(has_none, nodes.integers(_START_NANOS) // MICRO, start)

@@ -48,13 +48,13 @@ class ProfilerLevels:
 
 
 class Profiler(Protocol):
-    """Of a framework."""
+    """The profiler of a framework."""
 
     def start(self, folder: str, levels: ProfilerLevels) -> None:
-        """Raises UsageError: it cannot record so, or is recording already. FastprofError: it fails."""
+        """Raise UsageError: it cannot record so, or is recording already. FastprofError: it fails."""
 
     def stop(self) -> None:
-        """Ends what ``start`` began: captures are then below its folder."""
+        """End what ``start`` began: captures are then below its folder."""
 
     def step(self, number: int) -> AbstractContextManager[object]:
         """Marks a step."""
@@ -63,7 +63,7 @@ class Profiler(Protocol):
         """Marks a part of it."""
 
     def settle(self) -> None:
-        """Waits until devices have done what the program has given them so far, if the framework can."""
+        """Wait until devices have done what the program has given them so far, if the framework can."""
 
 
 class _Jax:
@@ -203,12 +203,12 @@ NAMES: Final = tuple(_FRAMEWORKS)
 
 
 def list_imported() -> list[str]:
-    """The frameworks that the program has imported, completely, in the order of ``NAMES``."""
+    """Return the frameworks that the program has imported, completely, in the order of ``NAMES``."""
     return [name for name in NAMES if (module := sys.modules.get(name)) is not None and not _is_unfinished(module)]
 
 
 def find_profiler(name: str | None) -> Profiler:
-    """Of the framework of this name, None for the first that is imported. Raises UsageError."""
+    """Return the profiler of the framework of this name, or of the first that is imported. Raises UsageError."""
     if name is not None and name not in NAMES:
         raise UsageError(f"{name!r} is not a framework that can be recorded: {', '.join(NAMES)}")
     there = list_imported()
@@ -267,7 +267,7 @@ class Recorder:
                 self._is_marking = False
 
     def end_step(self) -> None:
-        """Ends the step that lasts, if this has marked it."""
+        """End the step that lasts, if this has marked it."""
         mark, self._mark = self._mark, None
         if mark is not None:
             mark.__exit__(None, None, None)
@@ -279,7 +279,7 @@ class Recorder:
         return nullcontext()
 
     def begin(self) -> None:
-        """Raises as ``Profiler.start``."""
+        """Start as ``Profiler.start`` does, with the same errors."""
         self._profiler = self._choose()
         self._profiler.settle()
         self._profiler.start(self._folder, self._levels)
@@ -305,7 +305,7 @@ class StepCounter(Protocol):
 
 
 def make_callback(steps: StepCounter) -> Any:
-    """Raises UsageError: the program has not imported Keras."""
+    """Raise UsageError: the program has not imported Keras."""
     keras = sys.modules.get("keras")
     if keras is None and (tensorflow := sys.modules.get("tensorflow")) is not None:
         keras = getattr(tensorflow, "keras", None)
@@ -334,8 +334,8 @@ _PERIOD_S: Final = 0.05
 
 
 def make_environment(folder: Path, settings: dict[str, Any], usual: dict[str, str]) -> dict[str, str]:
-    """The environment of a process that records itself into ``folder``. ``settings``: ``steps``, or ``after_s`` and
-    ``duration_s``; ``levels``."""
+    """Return the environment of a process that records itself into ``folder``. ``settings``: ``steps``, or ``after_s``
+    and ``duration_s``; ``levels``."""
     (folder / "sitecustomize.py").write_text(f"from {__name__} import begin\n\nbegin()\n")
     path = usual.get("PYTHONPATH")
     settings = settings | {"folder": str(folder), "path": path}
@@ -346,7 +346,7 @@ def make_environment(folder: Path, settings: dict[str, Any], usual: dict[str, st
 
 
 def read_report(folder: Path) -> dict[str, Any]:
-    """What the process says when it ends: ``why`` nothing was recorded, or None. Empty: it could not say."""
+    """Return what the process says when it ends: ``why`` nothing was recorded, or None. Empty: it could not say."""
     try:
         said = json.loads((folder / _REPORT).read_text())
     except (OSError, ValueError):
@@ -390,7 +390,7 @@ class _Script(Recorder):
             self._attempt(lambda: super(_Script, self).count(is_marked=is_marked))
 
     def exit_later(self) -> None:
-        """At the end of the program, before what has been registered so far."""
+        """Run a function when the program ends, before what has been registered so far."""
         atexit.unregister(self._finish)
         atexit.register(self._finish)
 
@@ -405,7 +405,7 @@ class _Script(Recorder):
             self._report.write_text(json.dumps({"why": why, "counted": self.counted, "took_ps": self.took_ps}))
 
     def _watch(self) -> None:
-        """Begins some time after a framework works, and ends."""
+        """A profiler begins some time after a framework works, and ends."""
         while not _find_working():
             if self._exiting.wait(_PERIOD_S):
                 return
@@ -449,7 +449,8 @@ class _Script(Recorder):
 
 
 def _find_working() -> str | None:
-    """The framework that the program uses. JAX counts when it has chosen its devices, which nothing may do before."""
+    """Return the framework that the program uses. JAX counts when it has chosen its devices, which nothing may do
+    before."""
     backends = sys.modules.get("jax._src.xla_bridge")
     chosen = getattr(backends, "backends_are_initialized", None)
     is_early = chosen is not None and not chosen()

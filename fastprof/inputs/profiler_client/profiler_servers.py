@@ -21,7 +21,7 @@ from fastprof.schema.value_classes import dataclass
 from fastprof.wording.patterns import compile_late
 
 _MOST_BYTES: Final = 1 << 20
-"""Of a file of addresses."""
+"""Most bytes of a file of addresses."""
 _ADDRESS: Final = compile_late(
     r"(?:grpc://)?(?:(?P<host>\[[0-9A-Fa-f:.]+(?:%[\w.-]+)?\]|[^\s/:\[\]@?#]+):)?(?P<port>\d{1,5})"
 )
@@ -106,13 +106,14 @@ def resolve_name(text: str) -> list[Address]:
 
 
 def drop_repeated(every: Iterable[Address]) -> list[Address]:
-    """A server takes one capture at a time, so a second request of ours would only be refused."""
+    """Drop repeated addresses: a server takes one capture at a time, so a second request of ours would only be
+    refused."""
     return list(dict.fromkeys(every))
 
 
 _VARIABLES: Final = {"slurm": "SLURM_JOB_NODELIST", "tpu": "TPU_WORKER_HOSTNAMES"}
 _TPU_PORT: Final = "8466"
-"""At which the runtime of a TPU listens."""
+"""The port at which the runtime of a TPU listens."""
 _JOB: Final = compile_late(r"(?P<kind>[a-z]+)(?::(?P<first>\d{1,5})(?:-(?P<last>\d{1,5}))?)?")
 _PARTS: Final = compile_late(r"[^\[\],]+|\[[^\[\]]*\]|,")
 _RANGE: Final = compile_late(r"(\d{1,9})(?:-(\d{1,9}))?")
@@ -145,7 +146,7 @@ def list_job_addresses(text: str, environment: Mapping[str, str]) -> list[Addres
 
 
 def _list_nodes(text: str, variable: str) -> list[str]:
-    """Raises UsageError: it is not a list of nodes as SLURM writes it."""
+    """Raise UsageError: it is not a list of nodes as SLURM writes it."""
     nodes: list[str] = []
     parts: list[list[str]] = [[]]
     read = _PARTS.findall(text)

@@ -34,9 +34,9 @@ _TOOLS: Final = (
 """What XProf's client asks for. Servers that write captures themselves have always been asked so."""
 _MOST_EVENTS: Final = 1_000_000
 _VERSION: Final = 1
-"""Of the options: a server replaces options of version 0 by its defaults."""
+"""The version of the options: a server replaces options of version 0 by its defaults."""
 _MOST_FIELDS: Final = 10_000
-"""Of an answer: it comes from another program, which may be anything."""
+"""Most fields of an answer, which comes from another program and may be anything."""
 _CAPTURE: Final = "xplane.pb"
 _PLANES, _ERRORS, _HOSTNAMES = 1, 2, 4
 """Fields of an XSpace; the third is warnings."""
@@ -108,7 +108,7 @@ class CaptureAnswer:
 
 
 def parse_profile_answer(data: memoryview) -> CaptureAnswer:
-    """Raises BadMessageError. Old servers send the XSpace as the data of a tool, which counts without another."""
+    """Raise BadMessageError. Old servers send the XSpace as the data of a tool, which counts without another."""
     pieces: list[memoryview] = []
     old: list[memoryview] = []
     empty = False
@@ -125,7 +125,7 @@ def parse_profile_answer(data: memoryview) -> CaptureAnswer:
 
 
 def check_capture(pieces: tuple[memoryview, ...]) -> None:
-    """Raises BadMessageError: by its own fields it is not an XSpace, or has no plane. Planes are not looked into."""
+    """Raise BadMessageError: by its own fields it is not an XSpace, or has no plane. Planes are not looked into."""
     planes, first_error = 0, ""
     for piece in pieces:
         for piece_field in islice(message_bytes.read_fields(piece), _MOST_FIELDS):
@@ -139,7 +139,7 @@ def check_capture(pieces: tuple[memoryview, ...]) -> None:
 
 
 def list_hostnames(pieces: tuple[memoryview, ...]) -> list[str]:
-    """The names of machines that an XSpace records; none if it is damaged before them."""
+    """Return the names of machines that an XSpace records; none if it is damaged before them."""
     names: list[str] = []
     with suppress(BadMessageError):
         names += (
@@ -171,11 +171,11 @@ _FIGURES: Final = {
 }
 FIGURES: Final = tuple(_FIGURES.values())
 _KNOWN: Final = ((), (3,), (3, 2), tuple(_FIGURES))
-"""By kind of the answer: which figures it has. A figure that is 0 is not written, so the kind decides."""
+"""The figures of each kind of answer. A figure that is 0 is not written, so the kind decides."""
 
 
 def parse_monitor_answer(data: memoryview) -> tuple[str, dict[str, float]]:
-    """The text for people, and the figures that are known. Raises BadMessageError."""
+    """Return the text for people, and the figures that are known. Raises BadMessageError."""
     text, kind, values = "", 0, dict.fromkeys(_FIGURES, 0.0)
     for number, value in _read_fields(data):
         if number == 1:

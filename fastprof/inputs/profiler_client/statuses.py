@@ -23,7 +23,7 @@ BAD_ANSWER: Final = "bad answer"
 UNWRITTEN: Final = "not written"
 """Its capture came, and could not be written here."""
 CANCELLED: Final = "cancelled"
-"""By us."""
+"""The client cancelled the call."""
 
 DONE: Final = "done"
 """What was requested, which brings no capture."""

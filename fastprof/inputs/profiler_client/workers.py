@@ -82,7 +82,7 @@ _USUAL_WINDOW: Final = 65_535
 _READ: Final = 1 << 18
 _STREAM: Final = 1
 _PREFIX: Final = 5
-"""Before a message: whether it is compressed, and its length in four bytes."""
+"""What precedes a message: whether it is compressed, and its length in four bytes."""
 
 
 class ProtocolError(Exception):
@@ -102,7 +102,7 @@ class GrpcReply:
 
 
 class GrpcCall:
-    """On a connected socket. ``deadline``: of ``time.monotonic``; None: none. Raises OSError, TimeoutError at the
+    """A call on a connected socket. ``deadline``: of ``time.monotonic``, or None. Raises OSError, TimeoutError at the
     deadline, and ProtocolError."""
 
     def __init__(self, connected: socket.socket, deadline: float | None) -> None:
@@ -123,7 +123,7 @@ class GrpcCall:
         self._is_open = self._has_ended = False
 
     def open(self) -> None:
-        """Returns when the server has shown that it speaks HTTP/2."""
+        """Wait until the server has shown that it speaks HTTP/2."""
         self._h2.initiate_connection()
         self._h2.increment_flow_control_window(_WINDOW - _USUAL_WINDOW)
         self._send()
@@ -171,7 +171,8 @@ class GrpcCall:
             raise ProtocolError(f"the server does not speak HTTP/2: {error or type(error).__name__}") from None
 
     def _frame(self) -> bytes:
-        """The next frame; nothing if it has not come. h2 takes one at a time, so that it goes on after a GOAWAY."""
+        """Return the next frame; nothing if it has not come. h2 takes one at a time, so that it goes on after a
+        GOAWAY."""
         end = 9 + int.from_bytes(self._unread[:3], "big")
         if len(self._unread) < 9 or len(self._unread) < end <= 9 + self._h2.max_inbound_frame_size:
             return b""
@@ -264,13 +265,13 @@ def _allocate_memory(length: int) -> memoryview:
 
 
 def _format_timeout(seconds: float) -> str:
-    """At most eight digits and a unit."""
+    """Format a timeout with at most eight digits and a unit."""
     milliseconds = max(1, int(1000 * seconds))
     return f"{milliseconds}m" if milliseconds < 10**8 else f"{milliseconds // 1000}S"
 
 
 def _name_error(code: Any) -> str:
-    """The name of an error of HTTP/2; nothing for none."""
+    """Return the name of an error of HTTP/2; nothing for none."""
     return "" if not code else getattr(code, "name", f"error {code}")
 
 
@@ -308,8 +309,8 @@ def check_installed() -> None:
 
 
 class ServerConnection:
-    """To one server, for calls from several threads, each over a socket of its own. A context manager; leaving it ends
-    the calls."""
+    """Connections to one server, for calls from several threads, each over a socket of its own. A context manager;
+    leaving it ends the calls."""
 
     def __init__(self, address: Address) -> None:
         self._address = address
@@ -342,7 +343,8 @@ class ServerConnection:
                     connection.shutdown(socket.SHUT_RDWR)
 
     def _reply(self, method: str, request: bytes, deadline: float | None) -> GrpcReply:
-        """Until the server has shown that it speaks HTTP/2 it has no request, so it is unreachable; then it is lost."""
+        """Whether the server is unreachable rather than lost: until it has shown that it speaks HTTP/2, it has no
+        request."""
         until = time.monotonic() + _CONNECTING_S
         until = until if deadline is None else min(until, deadline)
         status = UNREACHABLE
@@ -400,7 +402,8 @@ def _describe_error(error: OSError) -> str:
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 10.0
 _LEAST_GRACE_S: Final = 300.0
-"""After the end of a capture its server makes the XSpace and sends it: gigabytes take minutes."""
+"""Seconds for the answer after a capture has ended: its server makes the XSpace and sends it, and gigabytes take
+minutes."""
 _TERMINATE_S: Final = 5.0
 """A server that does not answer this soon will not end its capture early either."""
 _GIVING_UP_S: Final = 2.0
@@ -412,7 +415,8 @@ Save = Callable[[str, Sequence[memoryview]], str]
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Of one worker. ``size``: bytes of its capture; ``file``: where it was written, here or on the server."""
+    """The outcome of one worker. ``size``: bytes of its capture; ``file``: where it was written, here or on the
+    server."""
 
     address: str
     host: str
@@ -456,7 +460,7 @@ class Worker:
     _stopped: threading.Event = field(default_factory=threading.Event)
 
     def perform(self) -> None:
-        """Sets the outcome; never raises."""
+        """Set the outcome; never raises."""
         pause = _FIRST_PAUSE_S
         for attempt in range(1, self.plan.attempts + 1):
             outcome = replace(self._attempt(), attempts=attempt)
@@ -544,7 +548,7 @@ class Worker:
 
 
 def monitor_server(address: Address, duration_ms: int, level: int, grace_s: float) -> tuple[str, dict[str, float]]:
-    """What a server reports of itself: the text for people, and figures. Raises CallError."""
+    """Return what a server reports of itself: the text for people, and figures. Raises CallError."""
     request = make_monitor_request(duration_ms, level, timestamp=True)
     with ServerConnection(address) as connection:
         data = connection.answer(MONITOR, request, duration_ms / 1000 + grace_s)
@@ -579,14 +583,14 @@ class Crew:
         return sum(not thread.is_alive() for thread in self._threads)
 
     def wait(self, seconds: float) -> bool:
-        """Whether all have ended, after at most this time."""
+        """Return whether all have ended, after at most this time."""
         end = time.monotonic() + seconds
         for thread in self._threads:
             thread.join(max(0.0, end - time.monotonic()))
         return self.answered == len(self._threads)
 
     def terminate(self) -> None:
-        """Returns at once."""
+        """Ask all sockets to end their calls; return at once."""
         for worker in self.workers:
             threading.Thread(target=worker.terminate, daemon=True).start()
 
