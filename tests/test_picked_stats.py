@@ -12,8 +12,8 @@ from trace_builder import event, line, plane, xspace
 
 import fastprof
 from fastprof._native.xspace import Memory, Picks, Sink
-from fastprof.decode import stat_columns
-from fastprof.decode.stat_columns import Columns, PickedStats
+from fastprof.decode import blocks
+from fastprof.decode.blocks import Columns, PickedStats
 from fastprof.decode.text_pools import MergedTexts, TextTable
 from fastprof.tables.host_reader import read_host
 
@@ -129,7 +129,7 @@ def test_where_there_is_no_room_for_a_guess_what_is_known_to_come_is_enough(monk
             raise MemoryError
         return np.empty(count, np.int32), np.empty(count, np.uint8), np.empty(count, np.int64)
 
-    monkeypatch.setattr(stat_columns, "_make_empty", empty)
+    monkeypatch.setattr(blocks, "_make_empty", empty)
     picked = PickedStats(1, 40, texts_of([]))
     for number in range(8):
         values = [(5 * number + i, 1, i) for i in range(5)]

@@ -4,6 +4,7 @@ is not."""
 from __future__ import annotations
 
 import tempfile
+import threading
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -11,13 +12,15 @@ from itertools import pairwise
 from typing import IO
 
 import numpy as np
+import numpy.typing as npt
 
 from fastprof._native import records
-from fastprof._native.xspace import Filter, Sink, XSpace
+from fastprof._native.xspace import Filter, Memory, Picks, Sink, XSpace
 from fastprof.decode.index import CaptureIndex, Index, KnownEvents, find_unsorted_lines
 from fastprof.decode.selection import Wanted
+from fastprof.decode.text_pools import MergedTexts
 from fastprof.decode.workers import group_sizes
-from fastprof.schema.columns import Int64s, Records
+from fastprof.schema.columns import Int32s, Int64s, Records
 from fastprof.schema.value_classes import dataclass
 
 RUN_EVENTS = 1 << 20
@@ -61,7 +64,7 @@ def find_key(part: CaptureIndex, segments: Records, place: int) -> Records:
 
 
 def _read_keys(part: CaptureIndex, segments: Records, wanted: Filter | None) -> Records:
-    """Return the keys of segments, one behind the other."""
+    """Return the keys of segments, concatenated."""
     ends = np.cumsum(segments["event_count"]).tolist()
     keys = np.empty(ends[-1], records.EVENT_KEY)
     for i, (begin, end) in enumerate(pairwise([0, *ends])):
@@ -271,3 +274,102 @@ def _make_sorted_blocks(index: Index, number: int, segments: Records, order: Ite
             some = slice(at, at + BLOCK_KEYS)
             counts = (len(ids[some]), int(keys["stat_count"][some].sum()))
             yield Block(number, *counts, texts, keys=keys[some], event_ids=ids[some])
+
+
+Columns = tuple[Int32s, npt.NDArray[np.uint8], Int64s]
+"""Rows, ascending, each once; what the values are; the values."""
+
+
+@dataclass(slots=True)
+class _Stretch:
+    columns: Columns
+    count: int = 0
+
+    @property
+    def room(self) -> int:
+        return len(self.columns[0]) - self.count
+
+    def written(self) -> Columns:
+        """Return the columns without their unwritten end, whose memory goes back to the system."""
+        for column in self.columns:
+            column.resize(self.count, refcheck=False)
+        return self.columns
+
+
+class PickedStats:
+    """``stat_count`` stats of ``rows`` events; each block adds some."""
+
+    def __init__(self, stat_count: int, rows: int, texts: MergedTexts) -> None:
+        self.own_numbers: list[Int32s | None] = []
+        """What the own texts of each block are called among all."""
+        self._stat_count = stat_count
+        self._to_come = rows
+        self._texts = texts
+        self._stretches: list[list[_Stretch]] = [[] for _ in range(stat_count)]
+        self._waiting: dict[int, tuple[int, Sink]] = {}
+        self._unused: list[Picks] = []
+        self._lock = threading.Lock()
+
+    def unused(self, memory: Memory) -> Picks:
+        """Columns for a block to write into."""
+        with self._lock:
+            for i, picks in enumerate(self._unused):
+                if picks.memory is memory:
+                    return self._unused.pop(i)
+        return Picks(memory, self._stat_count)
+
+    def add(self, number: int, rows: int, sink: Sink) -> None:
+        """Take the picks of block ``number``, which has ``rows`` events; blocks may come in any order."""
+        places = []
+        with self._lock:
+            self._waiting[number] = (rows, sink)
+            while (following := len(self.own_numbers)) in self._waiting:
+                places.append(self._place(*self._waiting.pop(following)))
+        for picks, own_numbers, stretches in places:
+            for stat, (columns, at) in stretches.items():
+                picks.copy(stat, at, *columns, own_numbers, self._texts.base)
+            picks.clear()
+            with self._lock:
+                self._unused.append(picks)
+
+    def _place(self, rows: int, sink: Sink) -> tuple[Picks, Int32s | None, dict[int, tuple[Columns, int]]]:
+        """Place the picks of the next block: return them, the numbers of their own texts, and columns and row by
+        stat."""
+        assert sink.picks is not None
+        self._to_come -= rows
+        self.own_numbers.append(self._texts.add(sink))
+        places = {}
+        for stat, count in enumerate(sink.picks.counts()):
+            if not count:
+                continue
+            stretches = self._stretches[stat]
+            if not stretches or stretches[-1].room < count:
+                stretches.append(self._stretch(count, rows))
+            places[stat] = (stretches[-1].columns, stretches[-1].count)
+            stretches[-1].count += count
+        return sink.picks, self.own_numbers[-1], places
+
+    def _stretch(self, count: int, rows: int) -> _Stretch:
+        """Return room for the stats of ``rows`` events, and for those to come if they are similar."""
+        likely = min(self._to_come, self._to_come * count * 9 // (rows * 8))
+        try:
+            return _Stretch(_make_empty(count + likely))
+        except MemoryError:
+            return _Stretch(_make_empty(count))
+
+    def columns(self) -> list[Columns]:
+        """Return all values by stat, once all blocks are there."""
+        assert not self._waiting
+        return [_join_stretches(stretches) for stretches in self._stretches]
+
+
+def _make_empty(count: int) -> Columns:
+    return np.empty(count, np.int32), np.empty(count, np.uint8), np.empty(count, np.int64)
+
+
+def _join_stretches(stretches: list[_Stretch]) -> Columns:
+    parts = [stretch.written() for stretch in stretches] or [_make_empty(0)]
+    if len(parts) == 1:
+        return parts[0]
+    rows, kinds, values = zip(*parts, strict=True)
+    return np.concatenate(rows), np.concatenate(kinds), np.concatenate(values)

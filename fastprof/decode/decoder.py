@@ -14,16 +14,16 @@ import pyarrow as pa
 from fastprof._native import records
 from fastprof._native.kernels import bitmap_of_codes
 from fastprof._native.xspace import Filter, Sink
-from fastprof.decode.blocks import Block, make_blocks
-from fastprof.decode.index import CaptureIndex, Index, may_lack_starts
+from fastprof.decode.blocks import Block, Columns, PickedStats, make_blocks
+from fastprof.decode.index import CaptureIndex, Index, KnownEvents, may_lack_starts
 from fastprof.decode.selection import Wanted
-from fastprof.decode.span_stats import StatTexts
-from fastprof.decode.stat_columns import Columns, PickedStats, Values, WideColumn, mask_nonzero_integers
+from fastprof.decode.span_stats import CaptureTexts, StatTexts, read_metadata_stats
 from fastprof.decode.text_pools import MergedTexts, TextTable, get_index_dtype, make_dictionary_array, make_indices
 from fastprof.decode.workers import Workers
 from fastprof.decode.xspace_capture import Capture, Kinds
+from fastprof.errors import UsageError
 from fastprof.schema.capture_tables import CAPTURE_TABLES, KINDS
-from fastprof.schema.columns import Bools, Int32s, Records
+from fastprof.schema.columns import Bools, Int32s, Records, number_values
 from fastprof.schema.tables import take_texts
 from fastprof.schema.value_classes import dataclass
 
@@ -138,8 +138,8 @@ class Decoder:
             column.also |= set(kinds.get(column.name, ()))
 
     def decode(self, share: Sequence[Block], stage: str | None = "decoding", fixed_types: bool = False) -> Decoded:
-        """Return the rows of the blocks, filled side by side. ``fixed_types``: columns beside events have the types
-        that all events of the session give them, whatever this share holds, and dictionaries have int32 indices."""
+        """Return the rows of the blocks, filled in parallel. ``fixed_types``: columns beside events have the types that
+        all events of the session give them, whatever this share holds, and dictionaries have int32 indices."""
         lookups = {number: self._lookups(number) for number in {block.capture for block in share}}
         return fill_rows(self._layout, lookups, share, self.index.workers, stage, fixed_types)
 
@@ -210,8 +210,9 @@ _STAT_NUMBERS = {
 _ANY_SIZE = 2**31 - 1
 
 _Places = Sequence[tuple[Capture, Records]]
-"""The places of bytes that each block met."""
+"""The places of bytes in each block."""
 
+Values = npt.NDArray[np.int64]
 Defaults = tuple[Kinds | None, Values | None]
 
 
@@ -300,7 +301,7 @@ def fill_rows(
     stage: str | None,
     fixed_types: bool = False,
 ) -> Decoded:
-    """Return the rows of the blocks, filled side by side. ``lookups``: by number of the capture; ``fixed_types``: as
+    """Return the rows of the blocks, filled in parallel. ``lookups``: by number of the capture; ``fixed_types``: as
     Decoder.decode says."""
     request = layout.request
     buffers = _make_buffers(layout, share, fixed_types)
@@ -480,3 +481,165 @@ def _make_large_binary(values: list[tuple[int, bytes]], count: int, validity: by
 def _make_nullable(values: npt.NDArray[Any], validity: bytearray, valid: int) -> pa.Array:
     kind, buffers = pa.from_numpy_dtype(values.dtype), [pa.py_buffer(validity), pa.py_buffer(values)]
     return pa.Array.from_buffers(kind, len(values), buffers, null_count=len(values) - valid)
+
+
+_INTEGERS = {records.INT64, records.UINT64}
+
+_TEXTS = {records.STR, records.REF}
+
+_CAPTURE_SHIFT = 40
+
+_EXACT = 2**53
+
+
+class WideColumn:
+    """One stat. Its type follows from the kinds that its values have: integers are int64, doubles float64, both
+    float64 where that is exact and else text, texts a dictionary, bytes large_binary, bytes and others text. A ref
+    is a text, even where it leads nowhere: there it is the number that it holds."""
+
+    def __init__(self, name: str, index: Index, known: Sequence[KnownEvents]) -> None:
+        self.name = name
+        names = index.names
+        if name.startswith("#"):  # stats of event metadata that have no name get one when they are read
+            for texts in names.texts:
+                read_metadata_stats(texts)
+        number = names.stats.array().index(name).as_py()
+        self.stat_rows: list[npt.NDArray[np.intp]] = []
+        self.defaults: list[tuple[Kinds | None, Values | None]] = []
+        self._default_bytes: dict[int, bytes] = {}
+        self.possible: set[int] = set()
+        """The kinds that its values may have, by what has been indexed."""
+        self.met: set[int] = set()
+        """The kinds that its values had so far."""
+        self.also: set[int] = set()
+        """Kinds of values that it has elsewhere, in columns that must be of one type with this one."""
+        for i, texts in enumerate(names.texts):
+            rows = np.flatnonzero(texts.now().names == number) if number >= 0 else np.zeros(0, np.intp)
+            self.stat_rows.append(rows)
+            kinds = known[i].kinds[rows[rows < len(known[i].kinds)]]
+            self.possible |= {code for code in range(7) if (kinds >> code & 1).any()}
+            self.defaults.append(self._defaults_of(i, texts, number) if len(rows) else (None, None))
+        self.possible.discard(records.NONE)
+
+    def _defaults_of(self, number: int, texts: CaptureTexts, stat: int) -> tuple[Kinds | None, Values | None]:
+        capture = texts.capture
+        spans, stats = read_metadata_stats(texts)
+        rows = np.flatnonzero((stats.stat == stat) & (stats.kind != records.NONE))[::-1]  # of several, the first stays
+        if not len(rows):
+            return None, None
+        kind = np.full(len(capture.metas), records.NONE, np.uint8)
+        value = np.zeros(len(capture.metas), np.int64)
+        owner = spans["owner"][rows]
+        kinds = stats.kind[rows]
+        values = np.where(kinds == records.DOUBLE, stats.double_value[rows].view(np.int64), stats.int_value[rows])
+        values = np.where(np.isin(kinds, list(_TEXTS)), stats.text[rows], values)
+        dangling = (kinds == records.REF) & (stats.text[rows] < 0)
+        kinds = np.where(dangling, records.LOST_REF, kinds).astype(np.uint8)
+        values = np.where(dangling, stats.int_value[rows], values)
+        payloads = stats.payloads(rows[kinds == records.BYTES])
+        for i in np.flatnonzero(kinds == records.BYTES).tolist():
+            key = number << _CAPTURE_SHIFT | int(owner[i])
+            self._default_bytes[key] = payloads[int(rows[i])]
+            values[i] = key
+        kind[owner] = kinds
+        value[owner] = values
+        self.possible |= set(np.unique(kinds).tolist())
+        return kind, value
+
+    def array(
+        self, kind: Kinds, value: Values, texts: pa.Array, own_bytes: list[tuple[int, bytes]], fixed: bool = False
+    ) -> pa.Array:
+        """Return the column; ``fixed``: of the type that all events of the session together give."""
+        met = set(np.unique(kind).tolist())
+        self.met |= met - {records.NONE}
+        kinds = (self.possible | met if fixed else met) | self.also
+        kinds = {records.REF if code == records.LOST_REF else code for code in kinds} - {records.NONE}
+        if not kinds or kinds <= _INTEGERS:
+            return _make_numbers(value, kind != records.NONE, pa.int64())
+        if kinds == {records.DOUBLE}:
+            return _make_numbers(value.view(np.float64), kind != records.NONE, pa.float64())
+        if kinds <= _INTEGERS | {records.DOUBLE}:
+            exact = _convert_doubles(kind, value)
+            if exact is not None:
+                return _make_numbers(exact, kind != records.NONE, pa.float64())
+            if fixed:
+                raise UsageError(
+                    f"the stat {self.name!r} has doubles and integers above 2**53; read event_stats instead"
+                )
+        if kinds <= _TEXTS and records.LOST_REF not in met:
+            return _make_dictionary(value, np.isin(kind, list(_TEXTS)), texts, fixed)
+        own = dict(own_bytes)
+        if kinds == {records.BYTES}:
+            return pa.array(
+                [self._bytes(row, value, own) if k == records.BYTES else None for row, k in enumerate(kind.tolist())],
+                pa.large_binary(),
+            )
+        return self._as_text(kind, value, texts, own, fixed)
+
+    def _bytes(self, row: int, value: Values, own: dict[int, bytes]) -> bytes:
+        return own[row] if row in own else self._default_bytes[int(value[row])]
+
+    def _as_text(self, kind: Kinds, value: Values, texts: pa.Array, own: dict[int, bytes], fixed: bool) -> pa.Array:
+        """Return values of several kinds as text: integers in decimal, doubles in the shortest exact form."""
+        distinct: dict[tuple[int, int], int] = {}
+        written: list[str] = []
+        indices = np.full(len(kind), -1, np.int32)
+        for row in np.flatnonzero(kind != records.NONE).tolist():
+            key = (int(kind[row]), int(value[row]) if kind[row] != records.BYTES else row)
+            if key not in distinct:
+                distinct[key] = len(written)
+                written.append(self._text(key, row, value, texts, own))
+            indices[row] = distinct[key]
+        unique, inverse = number_values(np.array(written, object))
+        mapped = np.append(inverse, -1).astype(np.int32)[indices]
+        return pa.DictionaryArray.from_arrays(
+            pa.array(mapped.astype(np.int32 if fixed else get_index_dtype(len(unique))), mask=mapped < 0),
+            pa.array(unique.tolist(), pa.string()),
+        )
+
+    def _text(self, key: tuple[int, int], row: int, value: Values, texts: pa.Array, own: dict[int, bytes]) -> str:
+        kind, number = key
+        if kind in _TEXTS:
+            return str(texts[number].as_py())
+        if kind in (records.UINT64, records.LOST_REF):
+            return str(number % 2**64)
+        if kind == records.DOUBLE:
+            return repr(float(value[row : row + 1].view(np.float64)[0]))
+        if kind == records.BYTES:
+            return self._bytes(row, value, own).decode("utf-8", "backslashreplace")
+        return str(number)
+
+
+def mask_nonzero_integers(kind: Kinds, value: Values) -> npt.NDArray[np.bool_]:
+    """Return whether a stat beside events is an integer other than zero, per event."""
+    nonzero: npt.NDArray[np.bool_] = np.isin(kind, list(_INTEGERS)) & (value != 0)
+    return nonzero
+
+
+def _make_numbers(values: npt.NDArray[Any], valid: npt.NDArray[np.bool_], kind: pa.DataType) -> pa.Array:
+    values = np.where(valid, values, 0).astype(values.dtype)
+    return pa.array(values, kind, mask=None if valid.all() else ~valid)
+
+
+def _convert_doubles(kind: Kinds, value: Values) -> npt.NDArray[np.float64] | None:
+    integers = np.isin(kind, list(_INTEGERS))
+    held = value[integers]
+    wrapped = (held < 0) & (kind[integers] == records.UINT64)
+    if ((held > _EXACT) | (held < -_EXACT) | wrapped).any():
+        return None
+    return np.where(integers, value.astype(np.float64), value.view(np.float64))
+
+
+def _make_dictionary(numbers: Values, valid: npt.NDArray[np.bool_], texts: pa.Array, fixed: bool) -> pa.Array:
+    """Return the texts that occur, and each row's place among them; ``fixed``: by int32, however few there are."""
+    used = np.zeros(len(texts), bool)
+    used[numbers[valid]] = True
+    place: Int32s = (np.cumsum(used) - 1).astype(np.int32)
+    count = int(used.sum())
+    indices = np.where(valid, place[np.where(valid, numbers, 0)], 0) if len(texts) else np.zeros(len(numbers))
+    narrow = indices.astype(np.int32 if fixed else get_index_dtype(count))
+    words = texts.take(pa.array(np.flatnonzero(used)))
+    if valid.all():
+        return make_dictionary_array(narrow, words)
+    packed = np.packbits(valid, bitorder="little").tobytes()
+    return make_dictionary_array(narrow, words, bytearray(packed), int((~valid).sum()))

@@ -211,7 +211,7 @@ def _decode_event(index: Index, number: int, key: Records, event_id: int) -> Dec
 
 
 def _read_metadata(index: Index, number: int, meta: int) -> tuple[str, str, list[MetadataStats]]:
-    """Name, display name and stats of a row of the capture's event metadata; -1: there is none."""
+    """Name, display name and stats of a row of the capture's event metadata, empty for row -1."""
     if meta < 0:
         return "", "", []
     names, capture = index.names, index.captures[number].capture

@@ -75,7 +75,7 @@ class SpanStats:
     span: npt.NDArray[np.intp]
 
     def first_rows(self, owners: Int64s, stat: int) -> npt.NDArray[np.intp]:
-        """Return the row of the first value of a stat, -1: none, of each owner that has it. ``owners``: of each row."""
+        """Return the row of the first value of a stat, or -1, of each owner that has it. ``owners``: of each row."""
         rows = np.flatnonzero((self.stat == stat) & (self.stat >= 0) & (self.kind != records.NONE))
         return rows[np.unique(owners[rows], return_index=True)[1]]
 

@@ -39,7 +39,7 @@ class TextTable:
             return _number_texts(self._pool, offsets, data)
 
     def intern(self, xspace: XSpace, offsets: Any, lengths: Any, what: bytes) -> tuple[Int32s, Faults]:
-        """Return the numbers of texts at places of a capture, -1 where the length is NO_TEXT; and the faults met."""
+        """Return the numbers of texts at places of a capture, -1 where the length is NO_TEXT; and the faults."""
         with self._lock:
             numbers, faults = xspace.intern(offsets, lengths, what, self._pool)
         return np.frombuffer(numbers, np.int32), faults

@@ -65,8 +65,8 @@ _HEAD = 512
 
 @dataclass(frozen=True, slots=True)
 class DeclaredStats:
-    """The stat metadata of a capture at one moment, and the view of its bytes that knows exactly these. It never
-    changes: a stat that is used without a declaration gets a row in the next one."""
+    """The stat metadata of a capture at one time, and the view of its bytes that knows exactly these. It never changes:
+    a stat that is used without a declaration gets a row in the next one."""
 
     xspace: XSpace
     metas: Records
@@ -249,7 +249,7 @@ class Capture:
     # ---- stats that a part uses and does not declare
 
     def declare(self, unknown: Records) -> tuple[npt.NDArray[np.intp], Kinds]:
-        """Give rows to stat ids without metadata. Returns the row of each, and the kinds of value met with it."""
+        """Give rows to stat ids without metadata. Return the row of each, and the kinds of its values."""
         pairs, place = number_values(unknown[["part", "id"]])
         kinds = np.zeros(len(pairs), np.uint8)
         np.bitwise_or.at(kinds, place, unknown["kinds"].astype(np.uint8))

@@ -84,7 +84,7 @@ class Gathering:
         self.done: dict[int, Kept] = {}
         self.ends_at: float | None = None
         self.failure: FastprofError | None = None
-        """Met before its turn came."""
+        """A fault that came before its turn."""
         self.ahead: Gathering | None = None
 
     def run(self, report: Callable[[int], None]) -> dict[int, Kept]:

@@ -21,7 +21,7 @@ from fastprof.inputs.open_files import Spill, SpilledPiece
 from fastprof.tables.host_spill import Stored
 
 Beside = bytes | tuple[Spill, SpilledPiece]
-"""What is set aside of a value: itself, or where it is in a file."""
+"""The spilled part of a value: itself, or where it is in a file."""
 _CODEC: Final = "zstd"
 _PROTOCOL: Final = 5
 _SHORT: Final = 8
@@ -29,7 +29,7 @@ _SHORT: Final = 8
 
 
 def pack(value: object) -> tuple[bytes, int, bytes]:
-    """Return the value, its size before it is compressed, and what is set aside of it."""
+    """Return the value, its size before it is compressed, and its spilled parts."""
     into, beside = io.BytesIO(), io.BytesIO()
 
     def put(part: Stored[Any]) -> tuple[Any, ...]:

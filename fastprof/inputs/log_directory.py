@@ -119,7 +119,7 @@ named."""
 NO_PROGRAM = "NO_MODULE.hlo_proto.pb"
 """What XProf calls the empty file that it leaves beside captures without programs."""
 MOST_DIRECTORIES: Final = 50_000
-"""Directories that a search lists, beside ``_FOR_EACH_RUN`` for each run: a path such as / means all disks."""
+"""Directories that a search lists, plus ``_FOR_EACH_RUN`` for each run: a path such as / means all disks."""
 _FOR_EACH_RUN: Final = 8
 _SUFFIXES = (".xplane.riegeli", ".xplane.pb", ".xplane.pb.gz", ".xplane.pb.zst")
 """Suffixes of captures; of copies of one capture, the first is read. XProf reads the records of a host before its

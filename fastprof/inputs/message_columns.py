@@ -25,7 +25,7 @@ Buffer = bytes | bytearray | memoryview
 
 
 class ByteSpans(NamedTuple):
-    """Where texts, bytes or messages lie in ``data``. A ``length`` of -1: there is none."""
+    """Where texts, bytes or messages lie in ``data``. A ``length`` of -1 means that there is none."""
 
     offset: Int64s
     length: Int64s
@@ -168,7 +168,7 @@ def read_tables(data: Buffer, at: ByteSpans, wanted: WantedFields, doing: str) -
 
 
 class DistinctTexts(NamedTuple):
-    """``words[number[i]]`` is text i; -1: there is none. Words are in the order in which they are first met."""
+    """``words[number[i]]`` is text i; -1 if there is none. Words are in the order of their first use."""
 
     number: Int32s
     words: pa.Array
@@ -202,7 +202,8 @@ def read_texts(data: Buffer, at: ByteSpans, doing: str) -> DistinctTexts:
 
 
 def read_bytes(data: Buffer, at: ByteSpans, doing: str) -> tuple[Int32s, ByteSpans, bytes]:
-    """Return bytes, each once: the number of each span, -1: it is absent, and where each lies in the bytes returned."""
+    """Return the distinct bytes: the number of each span, -1 if it is absent, and where each lies in the bytes
+    returned."""
     numbers, offsets, content = span_texts(data, _join_spans(at), False, doing)
     bounds = np.frombuffer(offsets, np.int64)
     return np.frombuffer(numbers, np.int32), ByteSpans(bounds[:-1], np.diff(bounds)), content

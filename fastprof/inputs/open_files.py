@@ -202,7 +202,7 @@ class SpooledFile:
 
 
 class PartsOfFile:
-    """Parts of a file as one, one behind the other. ``parts``: their places and lengths there, as uint64 pairs."""
+    """Parts of a file, concatenated. ``parts``: their places and lengths there, as uint64 pairs."""
 
     def __init__(self, file: ReadFile, parts: bytes) -> None:
         import numpy as np
@@ -227,7 +227,7 @@ class PartsOfFile:
 
 
 def find_file(name: str | bytes) -> Watched | None:
-    """Return the file of that name as it is now; None: there is none."""
+    """Return the file of that name as it is now, or None."""
     try:
         now = os.stat(name)  # noqa: PTH116 - names may be bytes
     except OSError:
@@ -242,9 +242,9 @@ def describe_open_error(error: OSError) -> str:
 
 
 def open_descriptor(name: str | bytes, *, pipe: bool = False) -> int:
-    """Return a descriptor of a file, to read from; one more than there may be closes those that nobody reads from now.
-    Nothing is waited for: a pipe may have taken the place of the file. ``pipe``: it is the user who named a pipe or a
-    device, whose writer is waited for. NotAFileError: it is anything else."""
+    """Open a file for reading, which closes idle descriptors if there are too many. Nothing is waited for: a pipe may
+    have taken the place of the file. ``pipe``: the user named a pipe or a device, whose writer is waited for.
+    NotAFileError: it is anything else."""
     number = _open_now(name, os.O_RDONLY | os.O_CLOEXEC | (0 if pipe else os.O_NONBLOCK))
     mode = os.fstat(number).st_mode
     if stat.S_ISREG(mode) or (pipe and not stat.S_ISDIR(mode)):

@@ -444,7 +444,7 @@ class _Packed(io.RawIOBase):
 def _read_chunks(
     stream: BinaryIO, path: str, copy: IO[bytes] | None, max_unpacked: int, remarks: list[FormatRemark] | None = None
 ) -> Generator[bytes, None, None]:
-    """Yield the stream's bytes, decompressed, in chunks as they come; ``copy`` gets those of zstd as they are."""
+    """Yield the stream's bytes, decompressed, in chunks as they come; ``copy`` gets those of zstd unchanged."""
     head = b""
     while len(head) < _HEAD and (more := _read_head(stream, _HEAD - len(head), path)):
         head += more

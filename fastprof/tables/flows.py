@@ -67,7 +67,7 @@ class Slices:
         self._planes, self._line_ids = planes, line_ids
 
     def line_id(self, plane: int, line: int) -> int:
-        """Return the line with these ids in the capture; -1: there is none, because it has no events."""
+        """Return the line with these ids in the capture, or -1 if it has no events."""
         return self._line_ids.get((self._planes.get(plane, -1), line), -1)
 
     def rows(self, line_ids: Sequence[int]) -> Int64s:

@@ -290,7 +290,7 @@ class HostEvents:
         return begins[known], ends[known]
 
     def _rows_of(self, event_id: Int64s, line_id: Int32s) -> Int32s:
-        """Return the rows of events by their ids and lines; -1: not here."""
+        """Return the rows of events by their ids and lines, or -1."""
         rows = np.full(len(event_id), -1, np.int32)
         for line in self.lines:
             here = np.flatnonzero((line_id == line.line_id) & (event_id >= 0))
@@ -304,7 +304,7 @@ class HostEvents:
         return [texts[number].as_py() for number in numbers.tolist()]
 
     def dense(self, name: str, default: int = 0) -> Int64s:
-        """Return an integer stat beside every row."""
+        """Return an integer stat of every row."""
         rows, values = self.ints(name)
         column = np.full(len(self), default, np.int64)
         column[rows] = values

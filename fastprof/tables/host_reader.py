@@ -121,7 +121,7 @@ def _number_names(events: HostEvents, rows: Int32s) -> Int64s:
 
 
 def _find_long_names(events: HostEvents, rows: Int32s) -> Int64s:
-    """Return the number of the text of each event's long name, -1: it has none."""
+    """Return the number of the text of each event's long name, or -1."""
     stat = events.stat(_LONG_NAME).of_kinds(_TEXTS).at(rows)
     return np.where(stat.kind != records.NONE, stat.value, -1)
 
@@ -230,7 +230,7 @@ def _find_without_call(events: HostEvents) -> Int64s:
 
 
 def _find_by_arrows(events: HostEvents, rows: Int64s) -> Int64s:
-    """Return the event of a thread that an arrow leads from to each row; -1: none."""
+    """Return the event of a thread from which an arrow leads to each row, or -1."""
     launcher = np.full(len(events), -1, np.int64)
     threads = events.plane_named(HOST_THREADS)
     if threads is not None:

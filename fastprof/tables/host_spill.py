@@ -79,7 +79,7 @@ class Stored(Generic[T]):
 
 
 class StoredByName(Generic[T]):
-    """Values in a temporary file, one behind the other, each compressed and read by itself."""
+    """Values in a temporary file, each compressed and read by itself."""
 
     def __init__(self, values: Mapping[str, T]) -> None:
         """Raises UnreadableError if the disk has no room for them."""
@@ -120,7 +120,7 @@ class SetAside(Generic[T]):
     """What an analysis keeps of a host with a large ``value``, which threads may share. Pickles have both."""
 
     def __init__(self, value: T, *, is_large: bool = True) -> None:
-        """Large values of the hosts before are set aside. Raises UnreadableError if the disk has no room for them."""
+        """Spill large values of earlier hosts. Raises UnreadableError if the disk has no room for them."""
         self._guard = threading.RLock()
         self._value: T | Stored[T] = value
         self._is_large = is_large
@@ -136,7 +136,7 @@ class SetAside(Generic[T]):
         return not isinstance(self._value, Stored)
 
     def summarize(self) -> None:
-        """Make of the value what is often read, before the value is set aside."""
+        """Compute what is often read of the value, before it is spilled."""
         raise NotImplementedError
 
     def set_aside(self) -> None:

@@ -142,7 +142,7 @@ class TableSet(Mapping[str, pa.Table]):
     def table(
         self, schema: TableSchema, arrays: Mapping[str, pa.Array], beside: Mapping[str, pa.Array] | None = None
     ) -> pa.Table:
-        """Arrays as a table with our metadata; ``beside``: stats of events, by name."""
+        """Return arrays as a table with our metadata; ``beside``: stats of events, by name."""
         fields = [schema[name].field(array.type) for name, array in arrays.items()]
         for name, array in (beside or {}).items():
             text = {"description": f"stat {name}: the event's own, else its metadata's"}
@@ -459,7 +459,7 @@ class OpenSession:
         return self._arrows
 
     def tfprof(self, number: int) -> ProfileColumns | None:
-        """Return the profile of tfprof that capture ``number`` carries; None: none. CaptureError: it is damaged.
+        """Return the profile of tfprof that capture ``number`` carries, or None. CaptureError: it is damaged.
         ChangedError."""
         capture = self.captures[number]
         capture.source.check_unchanged()

@@ -622,8 +622,8 @@ class _DataInFile:
 def _skip_headers(
     read: Read, begin: int, end: int, goes_on: int | None
 ) -> Generator[tuple[int, memoryview], None, None]:
-    """Yield bytes of the file without the headers of blocks, which must be sound: places, and the bytes there. A thread
-    reads the next stretch meanwhile."""
+    """Yield places and bytes of the file without the headers of blocks, which must be sound. A thread reads the next
+    piece meanwhile."""
     bounds = range(begin // _STRETCH * _STRETCH, end, _STRETCH)
     stretches = ((max(begin, at), read(max(begin, at), min(end, at + _STRETCH) - max(begin, at))) for at in bounds)
     with closing(prefetch(stretches) if len(bounds) > 1 else stretches) as coming:

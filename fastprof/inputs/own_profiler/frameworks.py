@@ -57,10 +57,10 @@ class Profiler(Protocol):
         """End what ``start`` began: captures are then below its folder."""
 
     def step(self, number: int) -> AbstractContextManager[object]:
-        """Marks a step."""
+        """Mark a step."""
 
     def section(self, name: str) -> AbstractContextManager[object]:
-        """Marks a part of it."""
+        """Mark a part of the program."""
 
     def settle(self) -> None:
         """Wait until devices have done what the program has given them so far, if the framework can."""
@@ -273,7 +273,7 @@ class Recorder:
             mark.__exit__(None, None, None)
 
     def section(self, name: str) -> AbstractContextManager[object]:
-        """Marks a part of the program, if it is being recorded."""
+        """Mark a part of the program, if it is being recorded."""
         if self.is_recording and self._profiler is not None:
             return self._profiler.section(name)
         return nullcontext()
