@@ -390,7 +390,7 @@ _NONE: Final = np.zeros(0, np.int64)
 
 
 def _get_times(device: DeviceStats) -> Int64s:
-    """Return the times of allocator records in nanoseconds; 0 is no time."""
+    """Return the times of allocator records in nanoseconds, or 0."""
     micros = device.records.micros
     return np.where((micros > 0) & (micros < MOST_NS // MICRO), micros, 0) * MICRO
 
