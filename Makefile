@@ -17,7 +17,7 @@ CORES := $(shell getconf _NPROCESSORS_ONLN)
 # What targets say comes whole, one target after the other; older makes mix it.
 SYNC := $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
 
-.PHONY: help build demo test before-unit check core types stubs format unit page bench fuzz asan asan-native wheel docs clean test-engines
+.PHONY: help build demo test test-all before-unit check lint core types stubs format unit page bench fuzz asan asan-native wheel docs clean test-engines
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -48,7 +48,10 @@ test: ## everything that CI runs: what takes one core side by side, then the tes
 	$(MAKE) --no-print-directory --jobs=$(CORES) $(SYNC) before-unit
 	$(MAKE) --no-print-directory unit
 
-before-unit: core types asan-native stubs check page
+test-all: ## all that the gate leaves out too: further seeds, captures and cases, and what takes long
+	FASTPROF_TEST_ALL=1 $(MAKE) --no-print-directory test
+
+before-unit: core types asan-native stubs lint page
 
 unit: build # compiled first: tests start many processes, and Python may be set to keep nothing that it compiles
 	$(BIN)/python -m compileall -q fastprof
@@ -67,12 +70,14 @@ types: build
 stubs: build
 	$(BIN)/stubtest --mypy-config-file tests/native/stubtest.toml $(MODULES)
 
-check: build $(PAGE_STAMP) types stubs ## lint, types, stubs, layers, budget
+check: types stubs lint ## lint, types, stubs, layers, budget
+	$(BIN)/python -m pytest -q tests/test_layers.py tests/test_budget.py
+
+lint: build $(PAGE_STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/node $(PAGE)/format.js --check
 	$(BIN)/oxlint --config $(PAGE)/oxlint.json --deny-warnings fastprof/viewer/static $(PAGE)
-	$(BIN)/python -m pytest -q tests/test_layers.py tests/test_budget.py
 
 asan: ## the C core's own tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	$(MAKE) -C csrc test
@@ -80,7 +85,7 @@ asan: ## the C core's own tests under AddressSanitizer and UndefinedBehaviorSani
 # Both in one make: they are built from the same objects. After the corpus, more copies of the real capture reach no
 # further line of the core, and each takes 4 ms.
 core:
-	$(MAKE) -C csrc fuzz test REAL_COUNT=1000
+	$(MAKE) -C csrc fuzz test COUNT=$(if $(FASTPROF_TEST_ALL),10000,1000) REAL_COUNT=$(if $(FASTPROF_TEST_ALL),1000,200)
 
 asan-native: build ## what the native modules do with arrays that do not fit, under the sanitizers
 	FASTPROF_SANITIZE=1 $(BIN)/python setup.py -q build --build-base $(ASAN)

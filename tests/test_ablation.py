@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from ablation import became_certain, became_zero, without_of_kineto, without_of_xspace
+from gate import few
 from sweep import reports_of
 from table_ablation import cells_that_became_zero
 
@@ -36,6 +37,6 @@ def test_nothing_becomes_zero_or_certain(name: str) -> None:
     assert faults(HERE / name) == {}
 
 
-@pytest.mark.parametrize("name", REAL)
+@pytest.mark.parametrize("name", few(REAL, 3))
 def test_nothing_of_real_captures_becomes_zero_or_certain(captures: Path, name: str) -> None:
     assert faults(captures / name) == {}

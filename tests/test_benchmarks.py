@@ -11,6 +11,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from gate import left_to_test_all
 
 import fastprof
 
@@ -259,6 +260,7 @@ def test_analyses_are_compared_with_both_rivals_in_three_ways(benchmarks: Benchm
     assert "| overview, in process: " in benchmarks.page.render([section])
 
 
+@left_to_test_all
 @pytest.mark.usefixtures("rivals_are_played")
 def test_memory_of_analyses_is_of_every_program(benchmarks: Benchmarks, monkeypatch: pytest.MonkeyPatch) -> None:
     analyses = benchmarks.section_analyses
@@ -273,6 +275,7 @@ def test_memory_of_analyses_is_of_every_program(benchmarks: Benchmarks, monkeypa
     ]
 
 
+@left_to_test_all
 @pytest.mark.usefixtures("rivals_are_played")
 def test_device_captures_are_the_made_one_and_the_real_one_where_it_is_at_hand(
     benchmarks: Benchmarks, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
@@ -294,6 +297,7 @@ def test_an_answer_with_other_counts_than_the_rivals_is_not_a_result(benchmarks:
         benchmarks.section_analyses.agree(mine, rival)
 
 
+@left_to_test_all
 @pytest.mark.usefixtures("rivals_are_played")
 def test_the_memory_profile_and_tf_data_meet_their_rivals_in_time_and_memory(benchmarks: Benchmarks) -> None:
     section = benchmarks.section_memory_tf_data.memory_profile(plan(benchmarks))
@@ -323,6 +327,7 @@ def test_a_rival_made_for_one_python_needs_it(benchmarks: Benchmarks, monkeypatc
         rival.program("old")
 
 
+@left_to_test_all
 @pytest.mark.usefixtures("rivals_are_played")
 def test_compiled_programs_meet_both_rivals_in_three_ways(
     benchmarks: Benchmarks, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
@@ -334,6 +339,7 @@ def test_compiled_programs_meet_both_rivals_in_three_ways(
     assert section.rows[0][0].startswith("`device-1m`: op-profile, in process: time over that of one `xprof-rs get_hlo")
 
 
+@left_to_test_all
 def test_a_large_program_has_a_row_for_each_thing_that_is_done_with_it(
     benchmarks: Benchmarks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -349,6 +355,7 @@ def test_a_large_program_has_a_row_for_each_thing_that_is_done_with_it(
     assert profile.report("memory_viewer").scalars["peak_bytes"].value == 3 * benchmarks.program_shape.BUFFER_BYTES
 
 
+@left_to_test_all
 def test_growth_has_a_row_for_each_analysis(benchmarks: Benchmarks, monkeypatch: pytest.MonkeyPatch) -> None:
     growth = benchmarks.section_growth
     assert growth.VERBS == ("overview", "op-stats", "input-pipeline")
@@ -363,6 +370,7 @@ def test_growth_has_a_row_for_each_analysis(benchmarks: Benchmarks, monkeypatch:
     assert [[row[0] for row in one.rows] for one in others] == [["memory-profile"], ["tf-data"]]
 
 
+@left_to_test_all
 def test_pod_has_a_row_for_each_size_and_counts_every_step(
     benchmarks: Benchmarks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -379,6 +387,7 @@ def test_pod_has_a_row_for_each_size_and_counts_every_step(
         growth.check_steps("overview", [lost])
 
 
+@left_to_test_all
 def test_in_process_benchmarks_of_analyses_run(
     benchmarks: Benchmarks, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from gate import rounds
 from random_spaces import random_space
 from slow_reader import Space, parse
 from slow_tables import Source, tables
@@ -171,7 +172,7 @@ def test_a_selection_keeps_the_ids_of_the_whole(
 def test_captures_drawn_by_lot_in_many_pieces(check_tables: Check, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each event is a segment and a block of its own, and lines are sorted a few events at a time."""
     cut_small(monkeypatch, run_events=3)
-    for seed in range(60):
+    for seed in range(rounds(60, 15)):
         data = random_space(seed, well_written=seed % 3 == 0)
         if parse(data) == Space():
             continue

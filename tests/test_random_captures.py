@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from gate import few
 from random_spaces import random_space
 from slow_reader import Space, parse
 from slow_tables import Source, Tables, tables
@@ -19,7 +20,7 @@ import fastprof
 Check = Callable[..., None]
 Rows = dict[str, list[Any]]
 Row = dict[str, Any]
-BLOCKS, PER_BLOCK = range(10), 30
+BLOCKS, PER_BLOCK = few(range(10), 3), 30
 
 
 def space_of(seed: int) -> bytes:

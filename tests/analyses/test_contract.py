@@ -92,11 +92,6 @@ def analysis(request: pytest.FixtureRequest) -> contract.Analysis:
     return runner.get_analysis(request.param)
 
 
-@pytest.fixture
-def report(profile: fastprof.Profile, analysis: contract.Analysis) -> fastprof.Report:
-    return profile.report(analysis.NAME)
-
-
 def test_there_are_analyses() -> None:
     assert len(NAMES) >= 7
 
@@ -220,7 +215,20 @@ def test_every_analysis_has_a_page_of_xprof_or_says_why_not(name: str) -> None:
 # ---- reports
 
 
-def test_a_report_is_as_declared(report: fastprof.Report, analysis: contract.Analysis) -> None:
+def test_a_report_keeps_the_contract(profile: fastprof.Profile, analysis: contract.Analysis) -> None:
+    """One report of each analysis and capture, with all that holds of every report."""
+    report = profile.report(analysis.NAME)
+    check_declared(report, analysis)
+    check_repeatable(profile, report, analysis)
+    check_nothing_given_changes(profile, analysis)
+    check_text(report)
+    check_recommendations_come_first(report)
+    check_json(report)
+    check_form_of_xprof(report)
+    check_pickled(report)
+
+
+def check_declared(report: fastprof.Report, analysis: contract.Analysis) -> None:
     assert report.analysis == analysis.NAME
     assert list(report.tables) == list(analysis.TABLES)
     for name, table in report.tables.items():
@@ -256,7 +264,7 @@ def check_table(table: pa.Table, declared: schema.TableSchema) -> None:
             assert all(value is None or -1e-9 <= value <= 1 + 1e-9 for value in table[column.name].to_pylist()), where
 
 
-def test_a_report_is_the_same_every_time(
+def check_repeatable(
     profile: fastprof.Profile, report: fastprof.Report, analysis: contract.Analysis
 ) -> None:
     again = profile.select().report(analysis.NAME)
@@ -273,7 +281,7 @@ def test_analyses_asked_together_answer_as_each_alone(profile: fastprof.Profile)
         assert together[name].to_json() == profile.report(name).to_json(), name
 
 
-def test_what_an_analysis_is_given_stays_as_it_is(profile: fastprof.Profile, analysis: contract.Analysis) -> None:
+def check_nothing_given_changes(profile: fastprof.Profile, analysis: contract.Analysis) -> None:
     before = profile.report("steps")
     copied = copy.deepcopy(before.to_json())
     analysis_params = analysis.Params()
@@ -283,7 +291,7 @@ def test_what_an_analysis_is_given_stays_as_it_is(profile: fastprof.Profile, ana
     assert profile.events.equals(fastprof.load(profile._source).events)
 
 
-def test_text_fits_and_has_nothing_that_steers_a_terminal(report: fastprof.Report) -> None:
+def check_text(report: fastprof.Report) -> None:
     for look in (Look(), Look(encoding="ascii")):
         lines = list(report_text.lines(report.answer, look, report_text.ALL))
         text = "\n".join(lines)
@@ -298,7 +306,7 @@ def test_text_fits_and_has_nothing_that_steers_a_terminal(report: fastprof.Repor
     )
 
 
-def test_recommendations_come_first(report: fastprof.Report) -> None:
+def check_recommendations_come_first(report: fastprof.Report) -> None:
     texts = [notice.text for notice in report.notices if notice.severity == "recommendation"]
     if texts:
         assert repr(report).split("\n")[2] in ("Recommendation", "Recommendations")
@@ -306,7 +314,7 @@ def test_recommendations_come_first(report: fastprof.Report) -> None:
         assert "Recommendation" not in repr(report)
 
 
-def test_json_is_whole_and_exact(report: fastprof.Report) -> None:
+def check_json(report: fastprof.Report) -> None:
     document = json.loads(report.to_json(), parse_constant=refuse)
     assert set(document) == {"analysis", "fastprof_version", "schema_version", "scalars", "notices", "tables"}
     assert document["fastprof_version"] == fastprof.__version__
@@ -328,7 +336,7 @@ def refuse(constant: str) -> None:
     raise AssertionError(f"{constant} is not JSON")
 
 
-def test_the_form_of_xprof_is_json_or_a_usage_error(report: fastprof.Report) -> None:
+def check_form_of_xprof(report: fastprof.Report) -> None:
     if report.analysis in report_xprof.NO_PAGE:
         with pytest.raises(fastprof.UsageError, match="no form xprof"):
             report.to_xprof()
@@ -338,7 +346,7 @@ def test_the_form_of_xprof_is_json_or_a_usage_error(report: fastprof.Report) -> 
     assert text == json.dumps(document, sort_keys=True)
 
 
-def test_reports_can_be_pickled(report: fastprof.Report) -> None:
+def check_pickled(report: fastprof.Report) -> None:
     again = pickle.loads(pickle.dumps(report))
     assert again.to_json() == report.to_json()
     if report.analysis not in report_xprof.NO_PAGE:
@@ -363,7 +371,7 @@ def check_forms(profile: fastprof.Profile) -> dict[str, fastprof.Report]:
 
 def test_real_captures_give_reports_in_every_form(capture: Path) -> None:
     for name, report in check_forms(fastprof.load(capture)).items():
-        test_a_report_is_as_declared(report, runner.get_analysis(name))
+        check_declared(report, runner.get_analysis(name))
 
 
 def test_random_captures_give_reports_in_every_form() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from gate import left_to_test_all
 from hlo_builder import Op, Program, f32, tuple_of
 from plan_builder import Plan
 from reports import notices, rows
@@ -147,6 +148,7 @@ def test_a_heap_keeps_what_its_trace_names_alone() -> None:
     assert [column.tolist() for column in heap.spans(memory.instruction[[7, 8]])] == [[0, -1], [1, -1]]
 
 
+@left_to_test_all
 def test_memory_grows_with_the_traces_and_not_with_their_square() -> None:
     taken = []
     for count in (400, 1600):

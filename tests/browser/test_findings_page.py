@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from gate import few, left_to_test_all
 
 from fastprof.cli.main import main as command
 from tests.browser.hostile_space import MARKUP
@@ -92,7 +93,7 @@ def test_the_page_opens_with_the_headline_then_findings_then_figures(
     assert "input-bound" in page.inner_text("#page")
 
 
-@pytest.mark.parametrize("name", EVIDENCE)
+@pytest.mark.parametrize("name", few(EVIDENCE, 4))
 def test_the_evidence_of_a_finding_is_a_table_in_sight_with_its_rows(
     page: Any, server: Callable[..., str], run: Callable[[str], Path], name: str
 ) -> None:
@@ -109,6 +110,7 @@ def test_the_evidence_of_a_finding_is_a_table_in_sight_with_its_rows(
     assert rows and all(held is None or held in row for row in rows)
 
 
+@left_to_test_all
 def test_the_evidence_of_a_slow_step_is_that_step_only(
     page: Any, server: Callable[..., str], run: Callable[[str], Path]
 ) -> None:
@@ -166,6 +168,7 @@ def test_the_diagnosis_lists_every_cause_and_what_the_capture_lacks(page: Any, s
     assert "Host threads. Set ProfileOptions.host_tracer_level = 2, or give fastprof capture --host-level 2." in lacks
 
 
+@left_to_test_all
 def test_a_run_without_lost_time_says_so(page: Any, server: Callable[..., str], tmp_path: Path) -> None:
     ops = [event("dot", number * MS, MS) for number in range(4)]
     busy = plane("/device:GPU:0", [line("Stream #1(Compute)", ops, id=1)])
@@ -187,6 +190,7 @@ def test_a_run_without_work_says_why_nothing_is_found(page: Any, server: Callabl
     assert page.inner_text(".headline") == "No device of the capture ran anything: no time of devices is lost or used."
 
 
+@left_to_test_all
 def test_names_in_findings_stay_text(page: Any, server: Callable[..., str], tmp_path: Path) -> None:
     kernels = [event("dot", 0, MS), event("dot", 9 * MS, MS)]
     name = f"load_batch {MARKUP}"

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from gate import left_to_test_all
 
 from fastprof.analyses import ANALYSES
 from fastprof.cli.main import main as command
@@ -59,6 +60,7 @@ STEERING = r"""() => {
 }"""
 
 
+@left_to_test_all
 def test_a_name_does_not_turn_the_text_beside_it(page: Any, server: Callable[..., str], tmp_path: Path) -> None:
     """Marks of direction are escapes; an element whose letters run from right to left stays by itself."""
     name = "mul\u202e21 txet\u2066\x9b\u200b\u2028"
@@ -81,6 +83,7 @@ def test_a_name_does_not_turn_the_text_beside_it(page: Any, server: Callable[...
     assert page.evaluate("() => getComputedStyle(document.querySelector('span')).unicodeBidi") == "isolate"
 
 
+@left_to_test_all
 def test_pages_of_a_hostile_capture_are_text(page: Any, server: Callable[..., str], tmp_path: Path) -> None:
     capture = tmp_path / "ill.xplane.pb"
     capture.write_bytes(hostile(lines=50))
@@ -102,6 +105,7 @@ def test_the_saved_report_of_a_hostile_capture_is_text(page: Any, tmp_path: Path
         assert page.evaluate("() => window.stolen") is None, analysis
 
 
+@left_to_test_all
 def test_events_at_both_ends_of_time_can_be_reached(page: Any, server: Callable[..., str], tmp_path: Path) -> None:
     capture = tmp_path / "far.xplane.pb"
     capture.write_bytes(far_apart())

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from clock_pods import Pod, write_clocks
+from gate import left_to_test_all
 
 
 def section(page: Any, title: str) -> Any:
@@ -15,6 +16,7 @@ def section(page: Any, title: str) -> Any:
     return part
 
 
+@left_to_test_all
 def test_pages_of_a_pod_show_which_host_delays_the_others(
     page: Any, server: Callable[..., str], tmp_path: Path
 ) -> None:

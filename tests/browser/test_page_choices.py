@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
+from gate import few, left_to_test_all
 from step_captures import host, ran, spaces, step
 from test_analysis_pages import DEMO, settle
 from trace_builder import Event
@@ -127,6 +128,7 @@ def test_what_was_alive_at_a_time_and_whether_a_request_fits(show: Callable[...,
     wait_for(page, "h2", "When the request fits")
 
 
+@left_to_test_all
 def test_a_moment_of_memory_records_its_allocation(show: Callable[..., Any]) -> None:
     page = show("memory", "memory_profile")
     page.locator(".chart svg").first.focus()
@@ -137,6 +139,7 @@ def test_a_moment_of_memory_records_its_allocation(show: Callable[..., Any]) -> 
     wait_for(page, ".details", seventh["op_name"])
 
 
+@left_to_test_all
 def test_the_capacity_is_in_the_legend_with_a_line_of_its_own(show: Callable[..., Any]) -> None:
     page = show("memory", "memory_profile")
     chart = page.locator(".chart", has_text="Fragmentation").first
@@ -153,6 +156,7 @@ def test_the_capacity_is_in_the_legend_with_a_line_of_its_own(show: Callable[...
     assert chart.locator("svg .chart-line").count() == len(lines) - 1
 
 
+@left_to_test_all
 def test_bytes_held_at_the_end_are_called_so(show: Callable[..., Any]) -> None:
     page = show("memory", "memory_profile")
     label = page.locator("[data-figure=held_at_end_bytes] .card-title")
@@ -161,6 +165,7 @@ def test_bytes_held_at_the_end_are_called_so(show: Callable[..., Any]) -> None:
     assert "allocations held at the end" in text
 
 
+@left_to_test_all
 def test_another_allocator_is_in_the_address(show: Callable[..., Any]) -> None:
     page = show("memory", "memory_profile")
     page.get_by_role("combobox", name="Allocator", exact=True).select_option("gpu_host_bfc")
@@ -171,6 +176,7 @@ def test_another_allocator_is_in_the_address(show: Callable[..., Any]) -> None:
     wait_for(page, "[data-figure=allocation_count]", str(count))
 
 
+@left_to_test_all
 def test_the_buffer_under_the_pointer_is_described(show: Callable[..., Any]) -> None:
     page = show("xla", "memory_viewer")
     buffers = page.locator("canvas.buffer-map")
@@ -184,6 +190,7 @@ def test_the_buffer_under_the_pointer_is_described(show: Callable[..., Any]) -> 
     assert " · points " in note.inner_text()
 
 
+@left_to_test_all
 def test_a_buffer_is_marked_in_all_charts(show: Callable[..., Any]) -> None:
     page = show("xla", "memory_viewer")
     assert page.locator("canvas.buffer-bars").count() >= 2
@@ -200,6 +207,7 @@ def test_a_buffer_is_marked_in_all_charts(show: Callable[..., Any]) -> None:
 # ---- input pipelines, pods, communication
 
 
+@left_to_test_all
 def test_a_call_of_a_pipeline_has_its_own_graph(show: Callable[..., Any]) -> None:
     page = show("tf-data", "tf_data")
     wait_for(page, ".graph-node.worst", "Map")
@@ -213,6 +221,7 @@ def test_a_call_of_a_pipeline_has_its_own_graph(show: Callable[..., Any]) -> Non
     page.wait_for_function("() => document.querySelectorAll('.graph-node').length === 10")
 
 
+@left_to_test_all
 def test_the_pipeline_that_the_report_calls_slow_is_shown_first(
     page: Any, server: Callable[..., str], tmp_path: Path
 ) -> None:
@@ -236,6 +245,7 @@ def test_the_pipeline_that_the_report_calls_slow_is_shown_first(
     assert calls[0] == "the only call"
 
 
+@left_to_test_all
 def test_the_step_of_the_pod_viewer_slides(show: Callable[..., Any]) -> None:
     page = show("pod", "pod_viewer?step=2")
     assert page.locator(".core").count() == 8
@@ -249,6 +259,7 @@ def test_the_step_of_the_pod_viewer_slides(show: Callable[..., Any]) -> None:
     assert "metric=input_ps" in page.url
 
 
+@left_to_test_all
 def test_steps_of_a_device_are_a_choice(show: Callable[..., Any]) -> None:
     page = show("xla", "communication")
     page.get_by_role("combobox", name="Steps of", exact=True).select_option("worker0:1")
@@ -283,13 +294,16 @@ def test_saved_pages_work_and_say_what_needs_a_server(
 
 @pytest.mark.parametrize(
     ("wrong", "complaint"),
-    [
-        ("op_stats?steps=abc", '"abc" is not a range of steps'),
-        ("op_stats?steps=3-5", "3:6 for 3 to 5"),
-        ("steps?steps=4-2", "write A:B"),
-        ("op_stats?steps=5:5", "holds no step"),
-        ("op_profile?group_by=colour", "group_by is one of program, category, provenance"),
-    ],
+    few(
+        [
+            ("op_stats?steps=abc", '"abc" is not a range of steps'),
+            ("op_stats?steps=3-5", "3:6 for 3 to 5"),
+            ("steps?steps=4-2", "write A:B"),
+            ("op_stats?steps=5:5", "holds no step"),
+            ("op_profile?group_by=colour", "group_by is one of program, category, provenance"),
+        ],
+        2,
+    ),
 )
 def test_a_wrong_parameter_is_reported_below_its_control_and_can_be_mended(
     page: Any, server: Callable[..., str], wrong: str, complaint: str
@@ -304,6 +318,7 @@ def test_a_wrong_parameter_is_reported_below_its_control_and_can_be_mended(
     assert page.locator("[role=alert]").count() == 0
 
 
+@left_to_test_all
 def test_the_roofline_has_no_dots_of_ops_that_only_start_work(page: Any, server: Callable[..., str]) -> None:
     """Eight all-reduce-start of 60 ns record 168 MB each: their share of the roofline is unknown."""
     page.goto(f"{server(DEMO / 'xla')}#/roofline")

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from gate import left_to_test_all
 
 from tests.trace_builder import event, line, plane, xspace
 
@@ -72,6 +73,7 @@ def test_slices_become_pixels_by_the_share_they_cover(run: Run) -> None:
     assert wide == [0]
 
 
+@left_to_test_all
 def test_cells_of_a_narrow_table_show_what_distinguishes_names(run: Run) -> None:
     names = [f"jit(train_step)/jit(main)/transpose(jvp(Model))/layer_{layer}/mlp/dot_general" for layer in (3, 14)]
     body = """

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from gate import left_to_test_all
 
 DEMO = Path(__file__).resolve().parent.parent.parent / "demo"
 ROWS = 100_000
@@ -53,6 +54,7 @@ def first_row(page: Any) -> list[str]:
     return texts
 
 
+@left_to_test_all
 def test_a_long_table_keeps_few_elements_and_shows_names_as_text(long_table: Any) -> None:
     assert long_table.locator("#page .row").count() < 60
     assert first_row(long_table)[0] == "op <b>0</b>"
@@ -110,6 +112,7 @@ def test_the_saved_rows_are_those_shown_with_whole_values(long_table: Any) -> No
     assert Path(download.value.path()).read_text() == "name,self_ps,share\nop <b>3</b>,3000000,0.00003\n"
 
 
+@left_to_test_all
 def test_charts_have_no_button_that_sends_them_away(page: Any, server: Callable[..., str]) -> None:
     opened(page, f"{server(DEMO / 'xla')}#/overview")
     titles = page.eval_on_selector_all(".chart-save", "all => all.map(one => one.title)")
@@ -142,6 +145,7 @@ def test_the_address_is_the_view_and_back_goes_back(page: Any, server: Callable[
     page.wait_for_function("() => document.querySelector('[data-figure=step_count] .card-value')?.textContent === '2'")
 
 
+@left_to_test_all
 def test_parameters_that_both_pages_have_stay_in_the_address(page: Any, server: Callable[..., str]) -> None:
     opened(page, f"{server(DEMO / 'pod')}#/overview?steps=2:4&steps_from=modules")
     page.locator("nav a", has_text="Steps").first.click()
@@ -172,6 +176,7 @@ def test_what_is_wrong_is_said_in_a_sentence(
     faults[:] = [fault for fault in faults if "status of 40" not in fault]  # the browser reports these by itself
 
 
+@left_to_test_all
 def test_an_unknown_page_has_a_way_home(page: Any, server: Callable[..., str]) -> None:
     opened(page, server(DEMO / "pod") + "#/no_such_page")
     assert page.inner_text("[role=alert] p") == 'There is no page "no_such_page".'

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from gate import left_to_test_all
 from test_analysis_pages import settle
 from trace_builder import event, line, plane, ref, xspace
 
@@ -20,6 +21,7 @@ CAPTURE = xspace(
 )  # fmt: skip
 
 
+@left_to_test_all
 def test_the_page_shows_calls_as_a_flame_graph(page: Any, server: Callable[..., str], tmp_path: Path) -> None:
     (tmp_path / "a.xplane.pb").write_bytes(CAPTURE)
     page.goto(f"{server(tmp_path)}#/python_time")

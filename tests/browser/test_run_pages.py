@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from gate import left_to_test_all
 
 from tests.browser.conftest import serve
 from tests.browser.test_analysis_pages import settle
@@ -66,6 +67,7 @@ def without(faults: list[str], status: int) -> None:
     faults[:] = [fault for fault in faults if f"status of {status}" not in fault]
 
 
+@left_to_test_all
 def test_a_page_of_a_capture_that_was_replaced_offers_to_be_loaded_again(
     served: Callable[..., str], logs: Path, page: Any, faults: list[str]
 ) -> None:
@@ -97,6 +99,7 @@ def test_a_page_of_a_capture_that_was_replaced_offers_to_be_loaded_again(
     assert names(page) == {"after", "other"}
 
 
+@left_to_test_all
 def test_an_analysis_of_a_capture_that_was_replaced_says_so(
     served: Callable[..., str], logs: Path, page: Any, faults: list[str]
 ) -> None:
@@ -116,6 +119,7 @@ def test_an_analysis_of_a_capture_that_was_replaced_says_so(
     assert "#/steps" in page.url
 
 
+@left_to_test_all
 def test_a_newer_run_is_still_offered_after_the_capture_was_replaced(
     served: Callable[..., str], logs: Path, page: Any, faults: list[str]
 ) -> None:
@@ -136,6 +140,7 @@ def test_a_newer_run_is_still_offered_after_the_capture_was_replaced(
     assert names(page) == {"new", "other"}
 
 
+@left_to_test_all
 def test_a_run_that_appears_after_the_capture_was_replaced_is_offered(
     served: Callable[..., str], logs: Path, page: Any, faults: list[str]
 ) -> None:
@@ -202,6 +207,7 @@ def test_a_directory_without_runs_shows_the_first_that_appears(
     assert page.locator(".banner").count() == 0
 
 
+@left_to_test_all
 def test_of_very_many_runs_the_newest_and_the_shown_one_can_be_picked(
     served: Callable[..., str], logs: Path, page: Any
 ) -> None:
@@ -215,6 +221,7 @@ def test_of_very_many_runs_the_newest_and_the_shown_one_can_be_picked(
     assert re.fullmatch(r"of \d+ runs", placeholder)
 
 
+@left_to_test_all
 def test_a_broken_newest_run_is_listed_with_the_reason(
     served: Callable[..., str], logs: Path, page: Any, faults: list[str]
 ) -> None:
@@ -238,6 +245,7 @@ def test_a_broken_newest_run_is_listed_with_the_reason(
     assert names(page) == {"mended", "other"}
 
 
+@left_to_test_all
 def test_of_many_runs_the_newest_are_offered_and_the_others_found_by_name(
     served: Callable[..., str], logs: Path, page: Any
 ) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from gate import left_to_test_all
 
 from tests.browser.test_analysis_pages import DEMO, settle
 from tests.tfprof.profile_messages import profile_class
@@ -114,6 +115,7 @@ def test_rows_open_and_close_and_the_address_keeps_it(show: Callable[[str], Any]
     wait(page, ["_TFProfRoot", "net_2", "net_1", "net_0"])
 
 
+@left_to_test_all
 def test_rows_out_of_sight_are_requested_when_they_come_into_it(show: Callable[[str], Any]) -> None:
     page = show("/tfprof?view=scope&open=9&order_by=name")
     wait(page, ["_TFProfRoot"])
@@ -123,6 +125,7 @@ def test_rows_out_of_sight_are_requested_when_they_come_into_it(show: Callable[[
     assert page.locator(".tree-row").count() < 60
 
 
+@left_to_test_all
 def test_keys_move_and_fold(show: Callable[[str], Any]) -> None:
     page = show("/tfprof?view=scope&open=1&order_by=name")
     row(page, "net_0").locator(".tree-text").click()
@@ -153,6 +156,7 @@ def test_a_click_on_a_head_sorts(show: Callable[[str], Any]) -> None:
     wait(page, ["_TFProfRoot", "net_2", "net_1", "net_0"])
 
 
+@left_to_test_all
 def test_a_filter_leaves_rows_whose_names_hold_it(show: Callable[[str], Any]) -> None:
     page = show("/tfprof?view=scope")
     page.get_by_label("Filter", exact=True).fill("OP_29")
@@ -165,6 +169,7 @@ def test_a_filter_leaves_rows_whose_names_hold_it(show: Callable[[str], Any]) ->
     page.get_by_text("No name holds the text of the filter.").wait_for()
 
 
+@left_to_test_all
 def test_a_search_goes_from_hit_to_hit_in_folded_rows(show: Callable[[str], Any]) -> None:
     page = show("/tfprof?view=scope&order_by=name&open=1")
     page.get_by_label("Find", exact=True).fill("op_29")
@@ -214,6 +219,7 @@ def test_views_presets_steps_and_options(show: Callable[[str], Any]) -> None:
     page.wait_for_function("() => document.querySelectorAll('.tree-row').length === 3")
 
 
+@left_to_test_all
 def test_attributes_are_columns_and_one_stays(show: Callable[[str], Any]) -> None:
     page = show("/tfprof?view=scope")
     page.get_by_text("Attributes").click()
@@ -259,6 +265,7 @@ def test_addresses_of_profiler_ui_are_taken(show: Callable[[str], Any]) -> None:
     hash_has(page, "max_depth=0")
 
 
+@left_to_test_all
 def test_stacks_and_advice(show: Callable[[str], Any]) -> None:
     page = show("/tfprof?view=pprof&select=peak_bytes")
     page.locator("canvas.flame").wait_for()
@@ -286,6 +293,7 @@ def test_tables_and_files_are_saved(show: Callable[[str], Any]) -> None:
         assert Path(download.value.path()).read_bytes().startswith(begin)
 
 
+@left_to_test_all
 def test_hostile_names_are_text_and_cut_and_complete_on_demand(
     page: Any, server: Callable[..., str], tmp_path: Path
 ) -> None:
@@ -303,6 +311,7 @@ def test_hostile_names_are_text_and_cut_and_complete_on_demand(
     assert page.evaluate("() => document.body.scrollWidth <= window.innerWidth")
 
 
+@left_to_test_all
 def test_depth_and_cycles_do_no_harm(page: Any, server: Callable[..., str], tmp_path: Path) -> None:
     profile = profile_class()()
     profile.nodes[DEEP].name = "entry"
@@ -322,6 +331,7 @@ def test_depth_and_cycles_do_no_harm(page: Any, server: Callable[..., str], tmp_
     wait(page, ["_TFProfRoot", "entry"])
 
 
+@left_to_test_all
 def test_ids_that_do_not_exist_do_no_harm(show: Callable[[str], Any], faults: list[str]) -> None:
     page = show("/tfprof?view=scope&open=1&row=987654321&flip=123456789,5000-6000&sort=-micros")
     wait(page, ["_TFProfRoot"])
@@ -332,6 +342,7 @@ def test_ids_that_do_not_exist_do_no_harm(show: Callable[[str], Any], faults: li
     assert faults == []
 
 
+@left_to_test_all
 def test_captures_have_the_page_too(page: Any, server: Callable[..., str]) -> None:
     page.goto(f"{server(DEMO / 'xla')}#/tfprof?open=9&select=micros,float_ops")
     page.wait_for_function("() => document.querySelector('#page')?.ariaBusy === 'false'")

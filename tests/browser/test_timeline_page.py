@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from gate import few, left_to_test_all
 
 from tests.trace_builder import Value, event, line, plane, u64, xspace
 
@@ -174,6 +175,7 @@ def test_a_name_is_found_wherever_it_is(timeline: Timeline) -> None:
     timeline.until(f"t.selection().search.hit.start_ps === '{first}'")
 
 
+@left_to_test_all
 def test_a_regular_expression_that_is_none_is_reported_without_asking(timeline: Timeline, faults: list[str]) -> None:
     asked: list[str] = []
     timeline.page.on("request", lambda request: asked.append(request.url) if "/api/search" in request.url else None)
@@ -237,6 +239,7 @@ def test_a_link_in_the_open_tab_shows_all_that_it_says(timeline: Timeline, page:
     timeline.until("t.selection().details?.name === 'inner' && t.selection().range && t.selection().search")
 
 
+@left_to_test_all
 def test_a_link_that_is_pasted_while_the_view_is_written_into_the_address_wins(
     page: Any, server: Callable[..., str], small_capture: Path
 ) -> None:
@@ -256,16 +259,19 @@ def test_a_link_that_is_pasted_while_the_view_is_written_into_the_address_wins(
 
 @pytest.mark.parametrize(
     ("link", "sentence"),
-    [
-        ("event=99999@small", "The link's event 99999@small is not selected: "),
-        ("event=late", "The link's event=late is ignored: it is not a number, @ and a host"),
-        ("t=5~4", "The link's t=5~4 is ignored: it is not a start and a later end"),
-        (
-            "t=50000000000~60000000000",
-            "The link's t=50000000000~60000000000 is outside the session: the nearest is shown",
-        ),
-        ("marks=1~2,x", "The link's mark x is ignored: it is not a time, or a start and a later end"),
-    ],
+    few(
+        [
+            ("event=99999@small", "The link's event 99999@small is not selected: "),
+            ("event=late", "The link's event=late is ignored: it is not a number, @ and a host"),
+            ("t=5~4", "The link's t=5~4 is ignored: it is not a start and a later end"),
+            (
+                "t=50000000000~60000000000",
+                "The link's t=50000000000~60000000000 is outside the session: the nearest is shown",
+            ),
+            ("marks=1~2,x", "The link's mark x is ignored: it is not a time, or a start and a later end"),
+        ],
+        2,
+    ),
 )
 def test_what_a_link_says_and_the_session_does_not_have_is_reported(
     page: Any, server: Callable[..., str], small_capture: Path, faults: list[str], link: str, sentence: str
@@ -280,6 +286,7 @@ def test_what_a_link_says_and_the_session_does_not_have_is_reported(
     faults[:] = [fault for fault in faults if "status of 40" not in fault]
 
 
+@left_to_test_all
 def test_a_window_of_a_link_may_lie_in_a_host_that_is_read_later(
     page: Any, server: Callable[..., str], small_capture: Path
 ) -> None:
@@ -304,6 +311,7 @@ def test_a_window_of_a_link_may_lie_in_a_host_that_is_read_later(
     assert "outside" not in page.inner_text(".tl-status")
 
 
+@left_to_test_all
 def test_escape_lets_go_of_the_event_and_then_closes_the_panel(timeline: Timeline, page: Any) -> None:
     page.keyboard.press("/")
     page.keyboard.type("inner")
@@ -319,6 +327,7 @@ def test_escape_lets_go_of_the_event_and_then_closes_the_panel(timeline: Timelin
     timeline.until("!t.selection().search")
 
 
+@left_to_test_all
 def test_the_status_of_a_search_has_the_room_beside_it(timeline: Timeline, page: Any) -> None:
     page.locator("input[aria-label='Find events by name']").fill("inner")
     timeline.until("t.selection().search?.events === 2")
@@ -330,6 +339,7 @@ def test_the_status_of_a_search_has_the_room_beside_it(timeline: Timeline, page:
     assert not cut or beside[0] - status[1] < 8
 
 
+@left_to_test_all
 def test_arrows_of_flows_stay_below_the_header_of_the_section(
     page: Any, server: Callable[..., str], tmp_path: Path
 ) -> None:
@@ -391,6 +401,7 @@ def test_dark_and_light(timeline: Timeline, page: Any) -> None:
     timeline.settle()
 
 
+@left_to_test_all
 def test_times_are_distinguished_from_the_start_of_profiling(
     page: Any, server: Callable[..., str], far_capture: Path
 ) -> None:
@@ -411,6 +422,7 @@ def test_times_are_distinguished_from_the_start_of_profiling(
     assert "first" in subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
+@left_to_test_all
 def test_the_steps_of_another_core_can_be_picked(page: Any, server: Callable[..., str], far_capture: Path) -> None:
     timeline = Timeline(page, server(far_capture))
     pick = page.locator("select[aria-label='Steps of']")

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from gate import left_to_test_all
 
 from tests.browser.test_timeline_page import US, Timeline
 from tests.trace_builder import event, line, plane, xspace
@@ -57,6 +58,7 @@ def test_values_of_details_can_be_copied_entirely(page: Any, server: Callable[..
     assert page.evaluate("() => window.copied") == LONG
 
 
+@left_to_test_all
 def test_the_columns_of_details_can_be_dragged_and_stay_for_the_next_event(timeline: Timeline) -> None:
     page = selected(timeline)
     width = "() => document.querySelector('.tl-columns section').offsetWidth"
@@ -110,6 +112,7 @@ def test_all_hits_of_a_search_are_listed_with_their_times(timeline: Timeline) ->
     assert timeline.page.locator(".tl-hits-row.selected").get_attribute("data-row") == "4"
 
 
+@left_to_test_all
 def test_hits_are_sorted_and_requested_as_they_come_into_sight(timeline: Timeline) -> None:
     asked: list[str] = []
     timeline.page.on("request", lambda request: asked.append(request.url) if "/search/hits" in request.url else None)
@@ -126,6 +129,7 @@ def test_hits_are_sorted_and_requested_as_they_come_into_sight(timeline: Timelin
     assert hits(timeline)[0][3] == "1 µs"
 
 
+@left_to_test_all
 def test_the_columns_of_the_list_can_be_dragged(timeline: Timeline) -> None:
     listed(timeline, "step")
     page = timeline.page
@@ -141,6 +145,7 @@ def test_the_columns_of_the_list_can_be_dragged(timeline: Timeline) -> None:
     assert page.locator(".tl-hits-row .tl-hits-cell").first.bounding_box()["width"] == pytest.approx(width, abs=1)
 
 
+@left_to_test_all
 def test_the_first_hit_is_seen_above_the_panel_that_opens_for_it(
     page: Any, server: Callable[..., str], tmp_path: Path
 ) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from gate import left_to_test_all
 
 from fastprof.cli.main import main as command
 from tests.browser.test_timeline_page import US, Timeline
@@ -54,6 +55,7 @@ def reopened(timeline: Timeline) -> Timeline:
     return timeline
 
 
+@left_to_test_all
 def test_pinned_tracks_stay_on_top_and_a_link_has_them(timeline: Timeline) -> None:
     for name in ("thread 3", "thread 1"):
         label(timeline, name).hover()
@@ -92,6 +94,7 @@ def test_hidden_tracks_are_listed_and_come_back(timeline: Timeline) -> None:
     assert names(timeline) == ["Stream #1", *NAMES, "rare"]
 
 
+@left_to_test_all
 def test_tracks_are_moved_by_dragging_their_labels_and_by_keys(timeline: Timeline) -> None:
     boxes = [label(timeline, name).bounding_box() for name in ("thread 1", "thread 0")]
     timeline.page.mouse.move(boxes[0]["x"] + 60, boxes[0]["y"] + 10)
@@ -130,6 +133,7 @@ def test_hardware_units_are_graphs_whose_values_hold_until_the_next(
         timeline.page.locator(".tl-tip:visible", has_text=text).wait_for()
 
 
+@left_to_test_all
 def test_lanes_that_are_empty_in_the_window_take_no_room(timeline: Timeline) -> None:
     assert {timeline.track(name)["lanesShown"] for name in NAMES} == {5}
     timeline.ask("show", 705 * US, 740 * US)
@@ -163,6 +167,7 @@ def test_lanes_appear_at_once_when_an_event_comes_in_and_the_pointer_keeps_its_p
     assert timeline.slice("thread 9", "long")["y"] == box["y"]
 
 
+@left_to_test_all
 def test_tracks_that_are_empty_in_the_window_can_be_hidden(timeline: Timeline) -> None:
     timeline.ask("show", 705 * US, 740 * US)
     timeline.page.wait_for_timeout(50)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from gate import few, left_to_test_all
 
 KINETO = Path(__file__).resolve().parents[3] / "shared" / "captures" / "chrome" / "kineto"
 FOREIGN = re.compile(
@@ -31,7 +32,7 @@ def settle(page: Any) -> None:
     )
 
 
-@pytest.mark.parametrize("name", ["h100_qwen", "resnet50_worker0"])
+@pytest.mark.parametrize("name", few(["h100_qwen", "resnet50_worker0"], 1))
 def test_no_page_has_a_foreign_word(page: Any, server: Callable[..., str], name: str) -> None:
     trace = KINETO / f"{name}.json.gz"
     if not trace.exists():
@@ -63,6 +64,7 @@ def test_no_page_has_a_foreign_word(page: Any, server: Callable[..., str], name:
     assert details, "rows show their details"
 
 
+@left_to_test_all
 def test_a_link_to_a_page_that_is_not_listed_says_why(page: Any, server: Callable[..., str]) -> None:
     trace = KINETO / "alexnet.json.gz"
     if not trace.exists():

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 import grpc
 import pytest
+from gate import few
 from profiler_server import ProfilerServer, breaking_after, captured, free_port, message, serving
 from trace_builder import event, line, plane, task_environment, xspace
 
@@ -175,10 +176,13 @@ def test_nothing_is_left_if_nothing_came(take: Run, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("code", "text"),
-    [
-        (grpc.StatusCode.INTERNAL, "Another profiling session active."),
-        (grpc.StatusCode.ALREADY_EXISTS, "A profiling session is already running."),
-    ],
+    few(
+        [
+            (grpc.StatusCode.INTERNAL, "Another profiling session active."),
+            (grpc.StatusCode.ALREADY_EXISTS, "A profiling session is already running."),
+        ],
+        1,
+    ),
 )
 def test_a_busy_server_is_called_again(take: Run, code: grpc.StatusCode, text: str) -> None:
     def profile(_request: object, context: grpc.ServicerContext) -> bytes:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+from gate import left_to_test_all
+
 PROGRAM = """
 import json, resource, sys
 import fastprof
@@ -30,6 +32,7 @@ print(peak() - before, set(table["duration_ps"].to_pylist()), table["device"].to
 """
 
 
+@left_to_test_all
 def test_equal_pieces_of_many_devices_are_not_held() -> None:
     """The longest of each of 1,000 devices are hundreds, equally long."""
     ran = subprocess.run(

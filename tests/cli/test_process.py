@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from gate import left_to_test_all
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = """\
@@ -132,6 +133,7 @@ def test_closed_descriptors_stay_out_of_the_output(tmp_path: Path) -> None:
     assert "fastprof" not in out.read_text()
 
 
+@left_to_test_all
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252"])
 def test_an_encoding_without_the_characters(encoding: str) -> None:
     for argv in (["events", "usual"], ["info", "salvaged"], ["events", "usual", "--list", "--format", "csv"]):

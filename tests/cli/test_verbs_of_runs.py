@@ -12,6 +12,7 @@ from urllib.parse import unquote
 
 import duckdb
 import pytest
+from gate import few
 from pyarrow.dataset import dataset
 from trace_builder import event, line, plane, xspace
 
@@ -53,7 +54,7 @@ def logs(tmp_path: Path) -> str:
     return str(tmp_path / "logs")
 
 
-@pytest.mark.parametrize("name", ["overview", "steps", "op_stats", "kernel_stats"])
+@pytest.mark.parametrize("name", few(["overview", "steps", "op_stats", "kernel_stats"], 2))
 def test_an_analysis_of_two_runs_is_two_reports(name: str, command: Command) -> None:
     """Hosts of two runs are never merged without a word."""
     verb = name.replace("_", "-")

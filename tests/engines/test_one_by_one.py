@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from equal_reports import TF_DATA, check_equal
 from faulty_executors import TestExecutor
+from gate import few
 from memory_builder import Pool, threads
 
 import fastprof
@@ -99,7 +100,7 @@ def _host(number: int) -> bytes:
     return threads([pool.alloc(at, 64 * at, 8 + number, f"op {number}") for at in range(40)], host=f"host{number}")
 
 
-@pytest.mark.parametrize("by_workers", [False, True])
+@pytest.mark.parametrize("by_workers", few([False, True], 1))
 def test_hosts_of_many_are_not_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by_workers: bool) -> None:
     """Reports of hosts with and without memory and pipelines are those of hosts that are all in memory."""
     for number in range(3):

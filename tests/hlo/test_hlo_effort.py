@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 from effort import takes_less
+from gate import few
 from hlo_builder import TOKEN, Op, Program, f32, packed, tuple_of
 from trace_builder import Metadata, int_field, len_field, plane, xspace
 
@@ -91,7 +92,7 @@ def grows_with_size(work: Callable[[int], Callable[[], object]], size: int) -> b
     return takes_less(work(4 * size), 9, work(size))
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("name", few(PROGRAMS, 3))
 def test_the_time_that_costs_take_grows_with_the_program(name: str) -> None:
     size, program = PROGRAMS[name]
 

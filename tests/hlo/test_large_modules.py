@@ -9,6 +9,7 @@ from functools import cache
 
 import pytest
 from effort import takes_less
+from gate import few
 from large_modules import LARGE, buffers, captured, entry_names
 
 import fastprof
@@ -83,7 +84,7 @@ def assert_linear(work: Callable[[int], object], what: str) -> None:
     assert takes_less(lambda: work(FOUR_TIMES), 11, lambda: work(SMALL), noise_s=0.05), what
 
 
-@pytest.mark.parametrize("form", LARGE)
+@pytest.mark.parametrize("form", few(LARGE, 3))
 def test_programs_are_read_and_printed_in_linear_time(form: str) -> None:
     for count in (SMALL, FOUR_TIMES):
         proto_of(form, count)
@@ -91,7 +92,7 @@ def test_programs_are_read_and_printed_in_linear_time(form: str) -> None:
         assert_linear(lambda count: work(proto_of(form, count)), work.__name__)  # noqa: B023 - called at once
 
 
-@pytest.mark.parametrize("form", LARGE)
+@pytest.mark.parametrize("form", few(LARGE, 2))
 def test_programs_are_analysed_in_linear_time(form: str) -> None:
     for count in (SMALL, FOUR_TIMES):
         capture_of(form, count)
@@ -100,7 +101,7 @@ def test_programs_are_analysed_in_linear_time(form: str) -> None:
 
 
 @pytest.mark.usefixtures("shallow_stack")
-@pytest.mark.parametrize("form", ["a chain", "nested calls", "nested fusions", "nested loops", "a deep tuple"])
+@pytest.mark.parametrize("form", few(["a chain", "nested calls", "nested fusions", "nested loops", "a deep tuple"], 2))
 def test_nothing_recurses_on_what_a_program_nests(form: str) -> None:
     proto = proto_of(form, DEEP)
     for work in ON_PROTOS:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from allocator_calls import Call, alloc, free, in_order, made_up, read
 from allocator_captures import KIB, Device, captured, next_largest
+from gate import rounds
 
 import fastprof
 from fastprof.decode.workers import Workers
@@ -182,7 +183,7 @@ def test_bounds_are_exact_where_all_that_is_free_is_known() -> None:
 @pytest.mark.parametrize("exact", [True, False])
 def test_of_an_allocator_that_grows_bounds_hold_and_are_close(how: dict[str, bool], exact: bool) -> None:
     grown = known = close = total = 0
-    for seed in range(40):
+    for seed in range(rounds(40, 12)):
         device = busy(random.Random(seed), region=(4, 16, 64)[seed % 3] * KIB, exact=exact, **how)
         found = FreeChunks(read(captured(device)))
         exactly = check_taken(found, device)
@@ -206,7 +207,7 @@ def test_bounds_of_what_is_taken_hold_for_allocators_that_take_all_at_once() -> 
 def test_what_an_allocator_gives_back_for_a_large_request_is_taken_into_account() -> None:
     """Regions of 64 KiB and more that are free from end to end go, so chunks in them that were known are none."""
     given_back = 0
-    for seed in range(40):
+    for seed in range(rounds(40, 12)):
         chance = random.Random(seed)
         device = Device(limit=1024 * KIB, region=64 * KIB, collects=True, exact=seed % 2 == 0)
         for _ in range(6):

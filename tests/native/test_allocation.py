@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from gate import rounds
 from small_cuts import cut_small
 from trace_builder import Metadata, Wire, aggregated, event, len_field, line, plane, ref, stat, u64, xspace
 
@@ -18,6 +19,8 @@ from fastprof.errors import FastprofError, MemoryLimitError
 from fastprof.tables import table_set
 from fastprof.tables.table_set import TABLES
 
+STRIDE = rounds(1, 7)
+"""From one allocation that fails to the next."""
 NOT_UTF8 = Wire(after=len_field(2, b"\xff\xfe"))
 
 
@@ -111,11 +114,11 @@ def test_failing_each_allocation_of_a_load(
     assert expected["events"].num_rows > 20 and expected["selected events"].num_rows > 5
 
     def attempt(_: Memory) -> int:
-        more = 1
+        more = STRIDE
         try:
             profile = fastprof.load(session, on_error=mode, threads=threads)
             if len(profile.sources) == 2:
-                more = step
+                more = step * STRIDE
             tables = whole(profile)
         except FastprofError as error:
             assert isinstance(error, MemoryLimitError) and isinstance(error, MemoryError)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from gate import few
 from hlo_builder import Op, Program, f32
 from large_modules import LARGE, captured, entry_names
 from trace_builder import Metadata, event, line, plane, u64, xspace
@@ -121,7 +122,7 @@ def test_a_computation_that_calls_itself_or_nothing_ends() -> None:
     assert rows(report, "name", "self_ps", kind="op") == [(name, 500) for name in ("four", "one", "three", "two")]
 
 
-@pytest.mark.parametrize("shape", ["layers", "nested fusions", "nested calls", "a wide tuple"])
+@pytest.mark.parametrize("shape", few(["layers", "nested fusions", "nested calls", "a wide tuple"], 2))
 def test_large_programs_of_any_shape_are_read(shape: str) -> None:
     program = LARGE[shape](2_000)
     report = fastprof.load(captured(program, entry_names(program))).op_profile()

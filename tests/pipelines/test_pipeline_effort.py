@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from gate import few
 from kept import kept_of, read_by_xprof
 from trace_builder import Event, event, line, plane, xspace
 
@@ -89,11 +90,11 @@ def calls_that_share_one_producer() -> bytes:
 
 @pytest.mark.parametrize(
     "attack",
-    [
+    few([
         iterators_in_iterators, calls_in_calls, an_element_that_all_make_and_all_take, functions_of_one_run,
         a_context_that_all_make_and_all_take, a_circle_of_contexts, much_that_goes_on_while_much_is_asked_for,
         a_pipeline_each, calls_that_share_one_producer,
-    ],
+    ], 3),
 )  # fmt: skip
 def test_attacks(attack: Any) -> None:
     data = attack()

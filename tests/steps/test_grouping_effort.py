@@ -7,6 +7,7 @@ import time
 from typing import Any
 
 import pytest
+from gate import few
 from host_groups import read
 from trace_builder import Event, event, line, plane, xspace
 
@@ -65,11 +66,11 @@ def ops_that_are_placed_among_steps() -> bytes:
 
 @pytest.mark.parametrize(
     "attack",
-    [
+    few([
         a_level_for_each_of_nested_roots, regions_that_begin_together, a_crowd_of_groups_that_lead_to_all_others,
         a_chain_of_contexts, iterations_of_a_loop, lines_that_are_called_steps, cores_that_have_a_step,
         ops_that_are_placed_among_steps,
-    ],
+    ], 3),
 )  # fmt: skip
 def test_attacks(attack: Any) -> None:
     events = read(attack())

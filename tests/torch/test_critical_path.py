@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import slow_critical_path as slow
+from gate import rounds
 from hta_answers import answers
 
 import fastprof
@@ -230,7 +231,7 @@ def random_trace(chance: random.Random) -> list[dict[str, Any]]:
 
 def test_random_traces_have_the_paths_of_the_slow_model(tmp_path: Path) -> None:
     lengths = []
-    for seed in range(250):
+    for seed in range(rounds(250, 50)):
         trace = random_trace(random.Random(seed))
         report = report_of(tmp_path, trace)
         if not any(one["cat"] == "kernel" for one in trace):

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from gate import few
 from hta_answers import cells
 from hta_ranks import LAST_BIT, SESSIONS, answers, ranks_of
 
@@ -73,7 +74,7 @@ def score(session: str) -> tuple[Counter[str], Counter[str], list[str]]:
 
 
 @pytest.mark.captures
-@pytest.mark.parametrize("session", SESSIONS)
+@pytest.mark.parametrize("session", few(SESSIONS, 3))
 def test_reports_of_a_session(session: str) -> None:
     every, equal, others = score(session)
     different = {report: count - equal[report] for report, count in every.items() if count > equal[report]}

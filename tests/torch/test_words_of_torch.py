@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from gate import few
 from trace_builder import event, line, plane, xspace
 
 import fastprof
@@ -64,7 +65,7 @@ def test_the_text_of_every_verb(name: str, verb: str, capsys: pytest.CaptureFixt
     assert not foreign(written(capsys, verb, trace(name), "--wide"))
 
 
-@pytest.mark.parametrize("name", TRACES)
+@pytest.mark.parametrize("name", few(TRACES, 2))
 def test_all_reports_as_text_and_tables(name: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert not foreign(written(capsys, "report", trace(name), "--limit", "all"))
     written(capsys, "report", trace(name), "--format", "csv", "-o", str(tmp_path / "tables"))
@@ -72,14 +73,14 @@ def test_all_reports_as_text_and_tables(name: str, capsys: pytest.CaptureFixture
         assert not foreign(path.read_text()), path.name
 
 
-@pytest.mark.parametrize("name", TRACES)
+@pytest.mark.parametrize("name", few(TRACES, 2))
 def test_all_reports_as_json(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     document = json.loads(written(capsys, "report", trace(name), "--format", "json"))
     assert list(document) == list(ANALYSES)
     assert not [one for text in texts(document) for one in foreign(text)]
 
 
-@pytest.mark.parametrize("name", TRACES)
+@pytest.mark.parametrize("name", few(TRACES, 2))
 def test_the_saved_pages(name: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """Their data; what the page's own modules say, tests/browser examines."""
     target = tmp_path / "report.html"

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from gate import few
 from trace_builder import event, line, plane, xspace
 
 import fastprof
@@ -43,7 +44,7 @@ def same(table: pa.Table, other: pa.Table) -> bool:
 
 
 @pytest.mark.captures
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", few(FILES, 8), ids=lambda path: path.name)
 def test_what_is_written_has_the_tables_of_what_was_read(path: Path, tmp_path: Path) -> None:
     out = tmp_path / "out.xplane.pb"
     assert main(["convert", str(path), "-o", str(out), "-q"]) == 0

@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+from gate import left_to_test_all
+
 PROGRAM = """
 import io, resource, sys
 import fastprof
@@ -45,6 +47,7 @@ print(peak() - before, profile.tables["lines"]["event_count"].to_pylist())
 """
 
 
+@left_to_test_all
 def test_37_one_line_of_any_length_takes_bounded_memory() -> None:
     """Neither the line, nor the document, nor all events are in memory: the text is 300 MB."""
     events = 3_000_000

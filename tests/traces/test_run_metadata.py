@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from gate import left_to_test_all, rounds
 
 import fastprof
 from fastprof.errors import CaptureError
@@ -113,8 +114,8 @@ def transcribed(data: bytes, salvage: bool) -> bytes:
 
 def test_cut_and_changed_files_give_a_table_or_an_error() -> None:
     data, chance, errors = FILES["gpu_1"].read_bytes(), random.Random(7), 0
-    cuts = [data[:end] for end in range(0, len(data), 9)]
-    for _ in range(200):
+    cuts = [data[:end] for end in range(0, len(data), rounds(9, 60))]
+    for _ in range(rounds(200, 40)):
         changed = bytearray(data)
         for _ in range(chance.randrange(1, 6)):
             changed[chance.randrange(len(changed))] = chance.randrange(256)
@@ -132,6 +133,7 @@ def test_cut_and_changed_files_give_a_table_or_an_error() -> None:
     assert errors > 300
 
 
+@left_to_test_all
 def test_many_nodes_at_once_take_many_lanes_and_little_time() -> None:
     nodes = b"".join(
         put(2, put(1, f"n{number}") + put(2, 1_000 + number) + put(5, 1 << 30)) for number in range(20_000)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from demo_captures import DEMO
+from gate import rounds
 from served import Served
 from trace_builder import event, line, plane, xspace
 
@@ -98,7 +99,7 @@ def test_damage_anywhere_changes_no_answer(
 ) -> None:
     path, cache, expected = kept
     places = random.Random(damage.__name__)
-    for _ in range(6):
+    for _ in range(rounds(6, 2)):
         before = {file: file.read_bytes() for file in cache.iterdir()}
         for file, data in before.items():
             spoilt = bytearray(data)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from gate import few
 
 import fastprof
 from fastprof.viewer.hlo_answers import get_module_text
@@ -75,7 +76,7 @@ def _check(source: Path) -> tuple[int, int]:
     return rows, programs
 
 
-@pytest.mark.parametrize("name", list(_OF_DEMO))
+@pytest.mark.parametrize("name", few(list(_OF_DEMO), 3))
 def test_each_event_with_an_op_leads_to_its_rows_and_to_its_instruction(name: str) -> None:
     rows, programs = _check(_DEMO / name)
     assert (rows > 0, programs > 0) == _OF_DEMO[name]
@@ -91,7 +92,7 @@ _REAL = {
 }
 
 
-@pytest.mark.parametrize("name", list(_REAL))
+@pytest.mark.parametrize("name", few(list(_REAL), 2))
 def test_so_do_those_of_other_captures(captures: Path, name: str) -> None:
     rows, programs = _check(captures / "xspace" / name)
     assert (rows > 0, programs > 0) == _REAL[name]
