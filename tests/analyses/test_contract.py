@@ -264,9 +264,7 @@ def check_table(table: pa.Table, declared: schema.TableSchema) -> None:
             assert all(value is None or -1e-9 <= value <= 1 + 1e-9 for value in table[column.name].to_pylist()), where
 
 
-def check_repeatable(
-    profile: fastprof.Profile, report: fastprof.Report, analysis: contract.Analysis
-) -> None:
+def check_repeatable(profile: fastprof.Profile, report: fastprof.Report, analysis: contract.Analysis) -> None:
     again = profile.select().report(analysis.NAME)
     one_thread = fastprof.load(profile._source, threads=1).report(analysis.NAME)
     for other in (again, one_thread):
