@@ -49,10 +49,12 @@ def make_hlo_tables(names: Iterable[str], programs: Iterable[tuple[str, Program,
 def _get_column_values(schema: TableSchema, rows: ProgramRows) -> list[Values]:
     """The values of each column, and where they are null, for the rows of one program."""
     values = [(column.of(rows), column.null and column.null(rows)) for column in schema.columns if column.of]
-    count = next((len(one) for one, _ in values if not np.isscalar(one)), 1)
+    count = next((len(column) for column, _ in values if not np.isscalar(column)), 1)
     return [
-        (np.full(count, one), None if null is None else np.full(count, null)) if np.isscalar(one) else (one, null)
-        for one, null in values
+        (np.full(count, column), null if null is None else np.full(count, null))
+        if np.isscalar(column)
+        else (column, null)
+        for column, null in values
     ]
 
 
@@ -174,7 +176,9 @@ class ProgramRows:
             "bytes": np.array([UNKNOWN if shape.is_cut else shape.leaf_bytes for shape in shapes], np.int64),
             "padded": np.array([_replace_unknown(shape.padded_bytes) for shape in shapes], np.int64),
         }
-        lost = [one.is_cut or (one.padded_bytes is None and one.bytes > 0 and one.laid_out()) for one in shapes]
+        lost = [
+            shape.is_cut or (shape.padded_bytes is None and shape.bytes > 0 and shape.laid_out()) for shape in shapes
+        ]
         why = "do not fit 64 bits, or have damaged tiles"
         self._note_unknown(np.array(lost, bool)[place], f"sizes of results of the program {{}} {why}", "shapes")
         return {name: values[place] for name, values in columns.items()}
@@ -256,7 +260,7 @@ class ProgramRows:
         figures = ("model_flops", "bytes_accessed", "hbm_read_bytes", "hbm_write_bytes")
         model = CostModel(self.module, GENERAL)
         costs = [model.cost(row) for row in range(len(self.module))]
-        is_cut = np.array([one.is_cut for one in costs], bool)
+        is_cut = np.array([cost.is_cut for cost in costs], bool)
         self._note_unknown(is_cut, "costs of instructions of the program {} do not fit 64 bits", "costs")
         rows = [(*(getattr(cost, name) for name in figures), cost.is_known, bool(cost.elsewhere)) for cost in costs]
         return np.array(rows, [*((name, "i8") for name in figures), ("is_known", "?"), ("elsewhere", "?")])

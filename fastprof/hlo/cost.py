@@ -85,18 +85,18 @@ class Fusion:
         self.used = self._used()
         self.flops = self._flops()
         self.is_known = all(works[row].is_known for row in self.rows)
-        self.parameters = {one.parameter_number: one for one in self.fused if one.opcode == "parameter"}
+        self.parameters = {inner.parameter_number: inner for inner in self.fused if inner.opcode == "parameter"}
         self.elements = self._elements()
         self._reads: dict[int, dict[Index, int]] = {}
         self._moved: dict[tuple[float, int], Work] = {}
 
-    def measure(self, one: Instruction, work: Work) -> None:
+    def measure(self, instruction: Instruction, work: Work) -> None:
         """Sets the work of a fusion that calls this computation."""
-        output = dict(self._outputs(one.shape))
+        output = dict(self._outputs(instruction.shape))
         written = sum(output.values(), ZERO)
-        if one.shape.is_tuple:
+        if instruction.shape.is_tuple:
             output[()] = Float(written)
-        moved = self._moving(written, len(one.operands))
+        moved = self._moving(written, len(instruction.operands))
         work.becomes(moved)
         work.share, work.output = moved.share, output
 
@@ -133,9 +133,9 @@ class Fusion:
             return known
         self.effort.spend(len(self.fused))
         work = Work(self.flops, written, is_known=self.is_known)
-        for one in self.fused:
-            if one.opcode == "constant" and one.shape.count > _SMALL_CONSTANT:
-                work.bytes = Float(work.bytes + Float(one.shape.bytes) * min(self.used[one.row], ONE))
+        for inner in self.fused:
+            if inner.opcode == "constant" and inner.shape.count > _SMALL_CONSTANT:
+                work.bytes = Float(work.bytes + Float(inner.shape.bytes) * min(self.used[inner.row], ONE))
         for k in range(operands):
             sizes = self._read(k)
             self.effort.spend(len(sizes))
@@ -160,9 +160,9 @@ class Fusion:
     def _elements(self) -> dict[tuple[int, int], Instruction]:
         """The first instruction that selects an element of a tuple, by row of the tuple and place."""
         elements: dict[tuple[int, int], Instruction] = {}
-        for one in self.fused:
-            if one.opcode == "get-tuple-element" and one.operands:
-                elements.setdefault((one.operands[0], one.tuple_index), one)
+        for inner in self.fused:
+            if inner.opcode == "get-tuple-element" and inner.operands:
+                elements.setdefault((inner.operands[0], inner.tuple_index), inner)
         return elements
 
     def _element(self, parameter: Instruction, index: Index) -> Instruction:
@@ -181,31 +181,31 @@ class Fusion:
         from_users: dict[int, dict[int, _Roots | None]] = {self.root.row: {_ITSELF: None}}
         used: dict[int, Float] = {}
         left = _MANY_ROOTS * len(self.rows)
-        for one in reversed(self._operands_first()):
-            of_users = from_users.pop(one.row, {})
-            roots = _join_roots(one.row, of_users, of_root)
+        for inner in reversed(self._operands_first()):
+            of_users = from_users.pop(inner.row, {})
+            roots = _join_roots(inner.row, of_users, of_root)
             if roots is None:
                 left -= sum(1 if users is None else users.size for users in of_users.values())
                 if left < 0:
                     raise LookupError("the instructions of a fusion have too many roots")
-                roots = _unite_roots(one.row, of_users.values(), of_root)
-            used[one.row] = roots.share
-            for k, operand in enumerate(one.operands):
+                roots = _unite_roots(inner.row, of_users.values(), of_root)
+            used[inner.row] = roots.share
+            for k, operand in enumerate(inner.operands):
                 if operand not in self.rows:
                     raise LookupError("a fused instruction has an operand outside of its fusion")
                 of_operand = from_users.setdefault(operand, {})
-                if one.opcode in _TRANSPARENT:
+                if inner.opcode in _TRANSPARENT:
                     of_operand[id(roots)] = roots  # those of one user are often those of many
                     continue
                 of_operand[_ITSELF] = None
-                of_root[operand] = Float(of_root.get(operand, ZERO) + self._share_of(one, k, operand, roots.share))
+                of_root[operand] = Float(of_root.get(operand, ZERO) + self._share_of(inner, k, operand, roots.share))
         return used
 
-    def _share_of(self, one: Instruction, k: int, operand: int, share: Float) -> Float:
+    def _share_of(self, inner: Instruction, k: int, operand: int, share: Float) -> Float:
         count = self.module.instruction(operand).shape.leaf_count
         if not count:
             return ZERO
-        part = Float(share * Float(self.works[one.row].share.get(k, 1.0)))
+        part = Float(share * Float(self.works[inner.row].share.get(k, 1.0)))
         elements = Float(part * Float(count))
         return Float(math.ceil(elements) / count) if np.isfinite(elements) else elements
 
@@ -224,16 +224,16 @@ class Fusion:
         for start in self.fused:
             stack = [(start, 0)]
             while stack:
-                one, k = stack.pop()
-                if k == 0 and one.row in begun:
+                inner, k = stack.pop()
+                if k == 0 and inner.row in begun:
                     continue
-                begun.add(one.row)
-                if k == len(one.operands):
-                    done[one.row] = one
+                begun.add(inner.row)
+                if k == len(inner.operands):
+                    done[inner.row] = inner
                     continue
-                stack.append((one, k + 1))
-                if one.operands[k] in self.rows and one.operands[k] not in begun:
-                    stack.append((self.module.instruction(one.operands[k]), 0))
+                stack.append((inner, k + 1))
+                if inner.operands[k] in self.rows and inner.operands[k] not in begun:
+                    stack.append((self.module.instruction(inner.operands[k]), 0))
         return list(done.values())
 
 
@@ -293,8 +293,8 @@ class CostModel:
                 return NOTHING
             try:
                 with np.errstate(all="ignore"):
-                    one = self.module.instruction(row)
-                    self._costs[row] = self._answer(one, self._work(one))
+                    instruction = self.module.instruction(row)
+                    self._costs[row] = self._answer(instruction, self._work(instruction))
             except _FAILURES:
                 self._costs[row] = NOTHING
         return self._costs[row]
@@ -321,12 +321,12 @@ class CostModel:
 
     # ---- work, callees first
 
-    def _work(self, one: Instruction) -> Work:
-        if one.row not in self._works:
-            for computation in one.calls:
+    def _work(self, instruction: Instruction) -> Work:
+        if instruction.row not in self._works:
+            for computation in instruction.calls:
                 self._run_through(computation)
-            self._works[one.row] = self._measured(one)
-        return self._works[one.row]
+            self._works[instruction.row] = self._measured(instruction)
+        return self._works[instruction.row]
 
     def of_computation(self, computation: int) -> Work:
         """The sum of its instructions, once each. LookupError: no such computation, or it calls itself."""
@@ -344,7 +344,7 @@ class CostModel:
         try:
             self._run_stack(stack, begun)
         except _FAILURES:
-            self._failed |= {one for one in begun if one not in self._computations}
+            self._failed |= begun - self._computations.keys()
             raise
 
     def _run_stack(self, stack: list[int], begun: set[int]) -> None:
@@ -357,12 +357,8 @@ class CostModel:
             if computation in self._failed:
                 raise LookupError("an instruction calls a computation that fails")
             instructions = [self.module.instruction(row) for row in self.module.rows_of(computation)]
-            waiting = [
-                c
-                for instruction in instructions
-                for c in instruction.calls
-                if c not in self._computations and c not in begun
-            ]
+            calls = chain.from_iterable(instruction.calls for instruction in instructions)
+            waiting = [call for call in calls if call not in self._computations and call not in begun]
             first = computation not in begun
             begun.add(computation)
             if first and waiting:
@@ -380,22 +376,22 @@ class CostModel:
             total.add(self._works[instruction.row])
         return total
 
-    def _measured(self, one: Instruction) -> Work:
-        operands = [self.module.instruction(row) for row in one.operands]
-        work = Work(bytes=Float(one.shape.leaf_bytes))
+    def _measured(self, instruction: Instruction) -> Work:
+        operands = [self.module.instruction(row) for row in instruction.operands]
+        work = Work(bytes=Float(instruction.shape.leaf_bytes))
         work.output[()] = work.bytes
         for k, operand in enumerate(operands):
             work.operand[k, ()] = Float(operand.shape.bytes)
             work.bytes = Float(work.bytes + work.operand[k, ()])
-        if one.opcode == "fusion":
-            self._measure_fusion(one, work)
-        elif one.opcode in RULES:
-            RULES[one.opcode](Measuring(self, one, [operand.shape for operand in operands], work))
+        if instruction.opcode == "fusion":
+            self._measure_fusion(instruction, work)
+        elif instruction.opcode in RULES:
+            RULES[instruction.opcode](Measuring(self, instruction, [operand.shape for operand in operands], work))
         return work
 
-    def _measure_fusion(self, one: Instruction, work: Work) -> None:
-        computation = one.calls[0]
-        mover = self._mover(computation) if one.fusion_kind == "kCustom" else None
+    def _measure_fusion(self, caller: Instruction, work: Work) -> None:
+        computation = caller.calls[0]
+        mover = self._mover(computation) if caller.fusion_kind == "kCustom" else None
         if mover is not None:
             work.becomes(self._works[mover])
             return
@@ -405,27 +401,28 @@ class CostModel:
         fusion = self._fusions[computation]
         if fusion is None:
             raise LookupError("a fusion calls a computation that fails")
-        fusion.measure(one, work)
+        fusion.measure(caller, work)
 
     def _mover(self, computation: int) -> int | None:
         """The row of a computation's first gather or scatter."""
         if computation not in self._movers:
             inner = map(self.module.instruction, self.module.rows_of(computation))
-            rows = (one.row for one in inner if one.opcode in ("gather", "scatter"))
+            rows = (instruction.row for instruction in inner if instruction.opcode in ("gather", "scatter"))
             self._movers[computation] = next(rows, None)
         return self._movers[computation]
 
     # ---- the answer
 
-    def _answer(self, one: Instruction, work: Work) -> Cost:
+    def _answer(self, instruction: Instruction, work: Work) -> Cost:
         total = truncate_float(work.bytes)
-        moved = self._moved(one, work) if total > 0 else {}
+        moved = self._moved(instruction, work) if total > 0 else {}
         read, written = moved.pop(_HBM, (0, 0))
         flops = truncate_float(work.flops)
         is_cut = not (is_in_range(work.flops) and is_in_range(work.bytes) and max(read, written) < MOST)
-        is_cut |= total > 0 and self._has_cut_shapes(one)
+        operands = map(self.module.instruction, instruction.operands)
+        is_cut |= total > 0 and (instruction.shape.is_cut or any(operand.shape.is_cut for operand in operands))
         return Cost(
-            flops=_replace_unknown(flops - self._saved(one, work.flops)),
+            flops=_replace_unknown(flops - self._saved(instruction, work.flops)),
             model_flops=_replace_unknown(flops),
             bytes_accessed=_replace_unknown(total),
             hbm_read_bytes=_fit_size(read),
@@ -437,27 +434,23 @@ class CostModel:
             ),
         )
 
-    def _has_cut_shapes(self, one: Instruction) -> bool:
-        """Whether sizes of its result or operands are not known, as they are too large."""
-        return one.shape.is_cut or any(self.module.instruction(row).shape.is_cut for row in one.operands)
-
-    def _saved(self, one: Instruction, flops: Float) -> int:
+    def _saved(self, instruction: Instruction, flops: Float) -> int:
         """Operations that narrow operands save."""
         if flops == ZERO or not self.counting.for_gpus:
             return 0
-        types = [self.module.instruction(row).shape.element_type for row in one.operands]
+        types = [self.module.instruction(row).shape.element_type for row in instruction.operands]
         widths = [1 if t == PRED else BITS.get(t, 0) for t in types if t not in (0, TUPLE, OPAQUE, TOKEN)]
-        if one.opcode == "custom-call":
-            widths = widths[:1] if one.custom_call_target in CUBLAS_LT else []
+        if instruction.opcode == "custom-call":
+            widths = widths[:1] if instruction.custom_call_target in CUBLAS_LT else []
         if not widths:
             return 0
         return truncate_float(Float(flops - flops / Float(_FASTER.get(max(widths), 1))))
 
-    def _moved(self, one: Instruction, work: Work) -> dict[int, tuple[int, int]]:
+    def _moved(self, instruction: Instruction, work: Work) -> dict[int, tuple[int, int]]:
         """Bytes read and written, by the memory space of the leaves that have a layout."""
-        inputs = [self.module.instruction(row).shape for row in one.operands]
+        inputs = [self.module.instruction(row).shape for row in instruction.operands]
         moved = {space: (size, 0) for space, size in self._read(inputs, work.operand).items()}
-        for index, leaf in one.shape.leaves():
+        for index, leaf in instruction.shape.leaves():
             if leaf.has_layout:
                 read, written = moved.get(leaf.memory_space, (0, 0))
                 moved[leaf.memory_space] = read, written + truncate_float(work.output.get(index, ZERO))
@@ -498,18 +491,19 @@ def find_device_cost(model: CostModel, row: int) -> Cost:
     """Of one execution; XLA's cost where that is complete, or where the instruction is damaged."""
     known = model.cost(row)
     try:
-        one = model.module.instruction(row)
-        if not known.is_known and one.opcode == "custom-call" and one.custom_call_target.startswith(_GEMMS):
-            return _cost_of_product(model, one)
-        return _place_all(known, has_tuple=one.shape.is_tuple)
+        instruction = model.module.instruction(row)
+        is_call = not known.is_known and instruction.opcode == "custom-call"
+        if is_call and instruction.custom_call_target.startswith(_GEMMS):
+            return _cost_of_product(model, instruction)
+        return _place_all(known, has_tuple=instruction.shape.is_tuple)
     except _FAILURES:
         return known
 
 
-def _cost_of_product(model: CostModel, one: Instruction) -> Cost:
-    inputs = [model.module.instruction(row).shape for row in one.operands]
-    outputs = _list_results(one.shape)
-    flops = count_dot_flops(inputs[0], find_gemm_contracting(one), outputs[0])
+def _cost_of_product(model: CostModel, instruction: Instruction) -> Cost:
+    inputs = [model.module.instruction(row).shape for row in instruction.operands]
+    outputs = _list_results(instruction.shape)
+    flops = count_dot_flops(inputs[0], find_gemm_contracting(instruction), outputs[0])
     elsewhere: dict[int, list[int]] = {}
     for way, shapes in enumerate((inputs, outputs)):
         for shape in shapes:

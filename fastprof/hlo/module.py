@@ -284,10 +284,10 @@ class HloModule:
         """LookupError: no such row."""
         if row < 0:
             raise LookupError("an instruction refers to one that is not there")
-        one = self._met.get(row)
-        if one is None:
-            one = self._met[row] = self._read(row)
-        return one
+        instruction = self._met.get(row)
+        if instruction is None:
+            instruction = self._met[row] = self._read(row)
+        return instruction
 
     def _read(self, row: int) -> Instruction:
         at, length, shape, first, count, call, calls, name, opcode, parameter, place, kind, target = self._read_fields[
@@ -355,7 +355,7 @@ class HloModule:
             memory_space=space,
             element_bits=bits,
             minor_to_major=tuple(self.minor_to_major[minor : minor + minors].tolist()),
-            tiles=tuple(self._tile(one) for one in range(tile, tile + tiles)),
+            tiles=tuple(self._tile(number) for number in range(tile, tile + tiles)),
             alignment=alignment,
             is_dynamic=bool(raw[_LAST + 3]),
             proto=(offset, length),

@@ -54,7 +54,7 @@ def _read_dilations(instruction: Instruction) -> str:
     except CaptureError:  # a damaged window counts as none
         return ""
     base = any(dimension.integer(_BASE_DILATION) not in (0, 1) for dimension in dimensions)
-    window = any(one.integer(_WINDOW_DILATION) not in (0, 1) for one in dimensions)
+    window = any(dimension.integer(_WINDOW_DILATION) not in (0, 1) for dimension in dimensions)
     return " base-dilated" * base + " window-dilated" * window
 
 
@@ -142,18 +142,18 @@ class Measuring:
     """An instruction whose ``work`` a rule computes; at first it moves its operands and its output."""
 
     costs: Costs
-    one: Instruction
+    instruction: Instruction
     inputs: Sequence[Shape]
     """Shapes of its operands."""
     work: Work
 
     @property
     def shape(self) -> Shape:
-        return self.one.shape
+        return self.instruction.shape
 
     def called(self, number: int) -> Work:
         """The work of one run of a computation that the instruction calls."""
-        return self.costs.of_computation(self.one.calls[number])
+        return self.costs.of_computation(self.instruction.calls[number])
 
 
 Rule = Callable[[Measuring], None]
@@ -176,17 +176,17 @@ def _nothing(m: Measuring) -> None:
 
 
 def _transpose(m: Measuring) -> None:
-    if _keeps_order(m.costs, m.one, m.inputs[0]):
+    if _keeps_order(m.costs, m.instruction, m.inputs[0]):
         m.work.moves(0, 0, 0)
 
 
-def _keeps_order(costs: Costs, one: Instruction, before: Shape) -> bool:
+def _keeps_order(costs: Costs, instruction: Instruction, before: Shape) -> bool:
     """Whether a transpose leaves all elements in place. As in XLA, not where it moves a dimension of size 1."""
-    after = one.shape
+    after = instruction.shape
     if before.element_type != after.element_type or not before.has_layout or not after.has_layout:
         return False
     costs.effort.spend(len(before.minor_to_major))  # many instructions may transpose one operand
-    permutation = one.fields().integers(_DIMENSIONS)
+    permutation = instruction.fields().integers(_DIMENSIONS)
     return [permutation[d] for d in after.minor_to_major] == list(before.minor_to_major)
 
 
@@ -198,7 +198,7 @@ def _tuple(m: Measuring) -> None:
 def _slice(m: Measuring) -> None:
     """A dynamic slice and a gather also read indices."""
     size = m.shape.bytes
-    indices = [] if m.one.opcode == "slice" else [m.inputs[1].bytes]
+    indices = [] if m.instruction.opcode == "slice" else [m.inputs[1].bytes]
     m.work.moves(2 * size + sum(indices), size, size, *indices)
     m.work.share[0] = _divide_exactly(m.shape.count, m.inputs[0].count)
 
@@ -223,7 +223,7 @@ def _scatter(m: Measuring) -> None:
 
 
 def _concatenate(m: Measuring) -> None:
-    dimension = (m.one.fields().integers(_DIMENSIONS) or [0])[-1]
+    dimension = (m.instruction.fields().integers(_DIMENSIONS) or [0])[-1]
     if m.costs.counting.for_gpus:
         is_uneven = dimension > 0 and m.inputs[0].dimensions[dimension] & 31
         m.work.flops = Float((400 if is_uneven else 6) * m.shape.leaf_count)
@@ -248,7 +248,7 @@ def _outfeed(m: Measuring) -> None:
 
 
 def _elementwise(m: Measuring) -> None:
-    m.work.flops = Float(m.costs.counting.of_element(m.one.opcode, m.shape.type_name) * m.shape.leaf_count)
+    m.work.flops = Float(m.costs.counting.of_element(m.instruction.opcode, m.shape.type_name) * m.shape.leaf_count)
 
 
 def count_dot_flops(left: Shape, contracting: Sequence[int], output: Shape) -> int:
@@ -259,7 +259,7 @@ def count_dot_flops(left: Shape, contracting: Sequence[int], output: Shape) -> i
 
 
 def _dot(m: Measuring) -> None:
-    contracting = m.one.fields().message(_DOT).integers(1)
+    contracting = m.instruction.fields().message(_DOT).integers(1)
     m.work.flops = Float(count_dot_flops(m.inputs[0], contracting, m.shape))
 
 
@@ -270,7 +270,7 @@ def _convolution(m: Measuring) -> None:
 def _count_convolution_flops(m: Measuring, output: Shape) -> Float:
     """2 x input features x output features x batch x valid positions of each spatial dimension, by groups. LookupError:
     the module is damaged; CaptureError: it does not decode."""
-    data, kernel, fields = m.inputs[0], m.inputs[1], m.one.fields()
+    data, kernel, fields = m.inputs[0], m.inputs[1], m.instruction.fields()
     numbers, window = fields.message(_CONVOLUTION), fields.message(_WINDOW).messages(1)
     kernel_spatial, input_spatial, output_spatial = (numbers.integers(field) for field in (6, 11, 12))
     windows = [
@@ -278,13 +278,13 @@ def _count_convolution_flops(m: Measuring, output: Shape) -> Float:
             kernel=_get_size(kernel, kernel_spatial[place]),
             output=_get_size(output, output_spatial[place]),
             input=_get_size(data, input_spatial[place]),
-            stride=one.integer(2) or 1,
-            padding_low=one.integer(3),
-            padding_high=one.integer(4),
-            window_dilation=one.integer(5) or 1,
-            base_dilation=one.integer(6) or 1,
+            stride=dimension.integer(2) or 1,
+            padding_low=dimension.integer(3),
+            padding_high=dimension.integer(4),
+            window_dilation=dimension.integer(5) or 1,
+            base_dilation=dimension.integer(6) or 1,
         )
-        for place, one in enumerate(window)
+        for place, dimension in enumerate(window)
     ]
     features = _get_size(data, numbers.integer(8)) // (fields.integer(_FEATURE_GROUPS) or 1)
     batch = _get_size(data, numbers.integer(7)) // (fields.integer(_BATCH_GROUPS) or 1)
@@ -299,7 +299,9 @@ def _get_size(shape: Shape, dimension: int) -> int:
 
 
 def _fft(m: Measuring) -> None:
-    factor = multiply_sizes([max(length.bit_length() - 1, 0) for length in m.one.fields().integers(_FFT_LENGTH)])
+    factor = multiply_sizes(
+        [max(length.bit_length() - 1, 0) for length in m.instruction.fields().integers(_FFT_LENGTH)]
+    )
     m.work.flops = Float(8 * factor * m.inputs[0].count)
 
 
@@ -337,7 +339,7 @@ def _reduce(m: Measuring) -> None:
 
 
 def _reduce_window(m: Measuring) -> None:
-    window = m.one.fields().message(_WINDOW).messages(1)
+    window = m.instruction.fields().message(_WINDOW).messages(1)
     sizes = [dimension.integer(1) for dimension in window]
     output = _get_first(m.shape).count
     count = (multiply_sizes(sizes) - 1) * output
@@ -359,7 +361,7 @@ def _find_cumulative_size(shape: Shape, window: Sequence[Message], sizes: Sequen
 
 
 def _select_and_scatter(m: Measuring) -> None:
-    sizes = [dimension.integer(1) for dimension in m.one.fields().message(_WINDOW).messages(1)]
+    sizes = [dimension.integer(1) for dimension in m.instruction.fields().message(_WINDOW).messages(1)]
     source = m.inputs[1].count
     select = m.called(0).flops * Float(source * (multiply_sizes(sizes) - 1))
     m.work.flops = Float(select + m.called(1).flops * Float(source))
@@ -368,28 +370,28 @@ def _select_and_scatter(m: Measuring) -> None:
 # ---- collectives
 
 
-def _count_reducer_operations(costs: Costs, one: Instruction) -> int:
-    is_known = one.calls and one.calls[0] >= 0
-    opcode = costs.module.root_of(one.calls[0]).opcode if is_known else ""
-    return costs.counting.of_element(opcode, one.shape.type_name)
+def _count_reducer_operations(costs: Costs, instruction: Instruction) -> int:
+    is_known = instruction.calls and instruction.calls[0] >= 0
+    opcode = costs.module.root_of(instruction.calls[0]).opcode if is_known else ""
+    return costs.counting.of_element(opcode, instruction.shape.type_name)
 
 
 def _all_reduce(m: Measuring) -> None:
     output = m.shape.leaf_bytes
-    inputs = sum(operand.bytes for operand in m.inputs) if m.one.opcode == "all-reduce" else 0
+    inputs = sum(operand.bytes for operand in m.inputs) if m.instruction.opcode == "all-reduce" else 0
     m.work.moves(output + inputs, output)
-    m.work.flops = Float(_count_reducer_operations(m.costs, m.one) * m.shape.leaf_count)
+    m.work.flops = Float(_count_reducer_operations(m.costs, m.instruction) * m.shape.leaf_count)
 
 
 def _scale_by_ranks(m: Measuring) -> None:
     """All-gather and reduce-scatter: each rank's part is written by every other rank and read by all."""
-    groups = m.one.fields().messages(_REPLICA_GROUPS)
+    groups = m.instruction.fields().messages(_REPLICA_GROUPS)
     ranks = max([len(group.integers(1)) for group in groups], default=1) or 1
-    if m.one.opcode == "reduce-scatter":
+    if m.instruction.opcode == "reduce-scatter":
         part = m.shape.leaf_bytes
-        m.work.flops = Float(_count_reducer_operations(m.costs, m.one) * m.shape.leaf_count)
+        m.work.flops = Float(_count_reducer_operations(m.costs, m.instruction) * m.shape.leaf_count)
     else:
-        gathered = m.shape.elements[1] if m.one.opcode == "all-gather-start" else m.shape
+        gathered = m.shape.elements[1] if m.instruction.opcode == "all-gather-start" else m.shape
         part = gathered.leaf_bytes // ranks
     m.work.bytes = Float(part * (2 * ranks - 1) + part * ranks)
 
@@ -407,18 +409,18 @@ def _while(m: Measuring) -> None:
 
 
 def _conditional(m: Measuring) -> None:
-    if not m.one.calls:
+    if not m.instruction.calls:
         raise LookupError("a conditional has no branches")
-    branches = [m.costs.of_computation(computation) for computation in dict.fromkeys(m.one.calls)]
+    branches = [m.costs.of_computation(computation) for computation in dict.fromkeys(m.instruction.calls)]
     m.costs.effort.spend(sum(map(len, branches)))
     m.work.becomes(find_largest_work(branches))
 
 
 def _custom_call(m: Measuring) -> None:
     """Matrix products and convolutions of libraries; the work of others is unknown."""
-    target, output = m.one.custom_call_target, _get_first(m.shape)
+    target, output = m.instruction.custom_call_target, _get_first(m.shape)
     if target in CUBLAS_LT:
-        m.work.flops = Float(count_dot_flops(m.inputs[0], find_gemm_contracting(m.one), output))
+        m.work.flops = Float(count_dot_flops(m.inputs[0], find_gemm_contracting(m.instruction), output))
     elif target.startswith(_CUDNN_CONVOLUTION):
         m.work.flops = _count_convolution_flops(m, output)
     else:
@@ -431,10 +433,10 @@ def _custom_call(m: Measuring) -> None:
         m.work.output[()] = Float(output.bytes)
 
 
-def find_gemm_contracting(one: Instruction) -> list[int]:
+def find_gemm_contracting(instruction: Instruction) -> list[int]:
     """Contracted dimensions in the backend's configuration. ValueError, LookupError: it is damaged."""
     try:
-        config = json.loads(bytes(one.fields().data(_BACKEND_CONFIG)))
+        config = json.loads(bytes(instruction.fields().data(_BACKEND_CONFIG)))
     except RecursionError as error:
         raise ValueError("the configuration of a matrix product is nested too deep") from error
     if not isinstance(config, dict):

@@ -594,9 +594,9 @@ def _list_scoped(module: HloModule) -> Iterator[tuple[int, int]]:
         except (ValueError, RecursionError):  # not JSON: the backend's own business
             continue
         used = parsed.get("used_scoped_memory_configs") if isinstance(parsed, dict) else None
-        for one in used if isinstance(used, list) else ():
-            if isinstance(one, dict) and _parse_integer(one.get("memory_space")) == VMEM:
-                yield row, _parse_integer(one.get("size"))
+        for used_field in used if isinstance(used, list) else ():
+            if isinstance(used_field, dict) and _parse_integer(used_field.get("memory_space")) == VMEM:
+                yield row, _parse_integer(used_field.get("size"))
 
 
 def _parse_integer(value: Any) -> int:

@@ -160,9 +160,9 @@ def find_alive_at_peak(space: MemorySpace) -> Alive:
         (throughout, np.array([space.representative(row) for row in throughout.tolist()], np.int64), every[throughout])
     ]
     heap = [np.full(len(throughout), -1)]
-    for number, (row, one) in enumerate(space.traced):
-        parts.append((np.full(len(one.owners), row), one.shown.astype(np.int64), sizes[one.owners]))
-        heap.append(np.full(len(one.owners), number))
+    for number, (row, traced) in enumerate(space.traced):
+        parts.append((np.full(len(traced.owners), row), traced.shown.astype(np.int64), sizes[traced.owners]))
+        heap.append(np.full(len(traced.owners), number))
     allocation, buffer, taken = (np.concatenate(column).astype(np.int64) for column in zip(*parts, strict=True))
     return Alive(allocation, buffer, taken, np.concatenate(heap).astype(np.int64))
 

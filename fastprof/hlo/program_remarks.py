@@ -45,8 +45,8 @@ def _find_contradictions(space: MemorySpace) -> Iterator[Remark]:
         sizes = "1 size in the plan of memory is" if below == 1 else f"{below:,} sizes in the plan of memory are"
         yield "warning", f"{sizes} below 0 and count{'s' if below == 1 else ''} as 0."
     if space.misfits:
-        one = "1 buffer does not fit into its allocation"
-        misfits = one if space.misfits == 1 else f"{space.misfits:,} buffers do not fit into their allocations"
+        single = "1 buffer does not fit into its allocation"
+        misfits = single if space.misfits == 1 else f"{space.misfits:,} buffers do not fit into their allocations"
         yield "warning", f"{misfits}: the plan contradicts itself."
     odd = sum(heap.passed_over for _, heap in space.traced)
     if odd:

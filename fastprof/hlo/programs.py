@@ -158,9 +158,9 @@ def list_programs_of_capture(
     for file in capture.program_files:
         named = parse_program_id(get_program_stem(file))
         if named is None or named not in own:
-            one = _open_program_file(file, named, capture.log)
-            if one is not None and one.id not in own:
-                _add_program(one, programs, capture.log)
+            opened = _open_program_file(file, named, capture.log)
+            if opened is not None and opened.id not in own:
+                _add_program(opened, programs, capture.log)
     return list(programs.values())
 
 
@@ -390,9 +390,9 @@ class Modules:
         if module is None or row < 0:
             return frozenset()
         try:
-            one = module.instruction(row)
-            operands = one.operands[:2] if one.opcode in _OF_TWO else one.operands
-            shapes = [module.instruction(operand).shape for operand in operands if operand >= 0] or [one.shape]
+            reader = module.instruction(row)
+            operands = reader.operands[:2] if reader.opcode in _OF_TWO else reader.operands
+            shapes = [module.instruction(operand).shape for operand in operands if operand >= 0] or [reader.shape]
             leaves = [leaf.element_type for shape in shapes for _, leaf in shape.leaves()]
         except (LookupError, ValueError, CaptureError):
             return frozenset()
@@ -442,10 +442,10 @@ def _find_cost(costs: CostModel, row: int) -> Found:
     from fastprof.hlo.text.instruction_text import format_expression
 
     module = costs.module
-    one, source = module.instruction(row), module.source_of(row)
+    instruction, source = module.instruction(row), module.source_of(row)
     return Found(
-        one.name,
-        get_category(one),
+        instruction.name,
+        get_category(instruction),
         module.framework_op(row),
         costs.cost(row),
         format_expression(module, row),

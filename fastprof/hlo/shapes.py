@@ -268,11 +268,11 @@ class Shape:
         """Its parts that are not tuples, with their places, in order."""
         waiting: list[tuple[Index, Shape]] = [((), self)]
         while waiting:
-            index, one = waiting.pop()
-            if not one.is_tuple:
-                yield index, one
+            index, child = waiting.pop()
+            if not child.is_tuple:
+                yield index, child
                 continue
-            waiting.extend(((*index, place), one.elements[place]) for place in range(len(one.elements) - 1, -1, -1))
+            waiting.extend(((*index, place), child.elements[place]) for place in range(len(child.elements) - 1, -1, -1))
 
 
 NO_SHAPE = Shape(0, (), (), False, 0, 0)
@@ -425,7 +425,7 @@ def _parse_dimension(text: str) -> int:
 
 
 def _parse_tile(text: str) -> Tile:
-    return tuple(COMBINE if one.strip() == "*" else parse_number(one, 1) for one in text.split(","))
+    return tuple(COMBINE if tile.strip() == "*" else parse_number(tile, 1) for tile in text.split(","))
 
 
 def parse_number(text: str, otherwise: int) -> int:
@@ -553,7 +553,7 @@ def _find_semantics(read: Expression, position: int, leaf: Leaf) -> Semantics:
     if read.opcode == "dot" and position in _DOT:
         for role, pattern in _DOT[position]:
             listed = pattern.search(read.attributes)
-            for one in listed[1].split(",") if listed else ():
-                if 0 <= (dimension := parse_number(one, -1)) < count:
+            for axis in listed[1].split(",") if listed else ():
+                if 0 <= (dimension := parse_number(axis, -1)) < count:
                     roles[dimension] = role
     return tuple(roles)

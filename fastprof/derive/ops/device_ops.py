@@ -297,7 +297,7 @@ def _find_common_peaks(hosts: Sequence[DeviceFacts]) -> Peaks | None:
     known = [host.best_peaks for host in hosts if host.best_peaks is not None]
     if not known:
         return None
-    kinds = dict.fromkeys((one.hardware, f"{one.name} {one.model}".rstrip()) for one in known)
+    kinds = dict.fromkeys((peaks.hardware, f"{peaks.name} {peaks.model}".rstrip()) for peaks in known)
     if any(host.peaks is None and host.has_ops for host in hosts):
         kinds[CPU_ONLY, "CPU"] = None
     if len(kinds) > 1:
@@ -307,18 +307,18 @@ def _find_common_peaks(hosts: Sequence[DeviceFacts]) -> Peaks | None:
             "same"
         )
         return Peaks(known[0].hardware, "", 0.0, (0.0,) * len(known[0].bandwidths_gb_per_s), reasons=(reason,))
-    computing = next((one for one in known if one.teraflops_per_s), known[0])
-    every = zip(*(one.bandwidths_gb_per_s for one in known), strict=True)
+    computing = next((peaks for peaks in known if peaks.teraflops_per_s), known[0])
+    every = zip(*(peaks.bandwidths_gb_per_s for peaks in known), strict=True)
     bandwidths = tuple(next((rate for rate in rates if rate), 0.0) for rates in every)
-    reasons = computing.reasons if any(one.bandwidths_gb_per_s[HBM] for one in known) else known[0].reasons
-    found = replace(computing, bandwidths_gb_per_s=bandwidths, reasons=reasons)
-    return replace(found, reasons=(*found.reasons, *_describe_differing_peaks(known)))
+    reasons = computing.reasons if any(peaks.bandwidths_gb_per_s[HBM] for peaks in known) else known[0].reasons
+    combined = replace(computing, bandwidths_gb_per_s=bandwidths, reasons=reasons)
+    return replace(combined, reasons=(*combined.reasons, *_describe_differing_peaks(known)))
 
 
 def _describe_differing_peaks(known: Sequence[Peaks]) -> Iterator[str]:
     """That hosts record different peaks of the same device."""
     for what, place in (("arithmetic", COMPUTE), ("HBM", HBM)):
-        figures = {one.peak(place) for one in known} - {0.0}
+        figures = {peaks.peak(place) for peaks in known} - {0.0}
         if len(figures) > 1:
             yield f"hosts record different peaks of {what} for {known[0].name}: those of the first host are used"
 
@@ -380,7 +380,7 @@ def explain_no_ops(devices: SessionOps) -> str:
 def remark_on_attribution(table: OpTable) -> Iterator[Remark]:
     """How much of the ops' time is of unknown ops, or of ops known by the names of kernels alone."""
     yield from remark_on_unattributed(table)
-    by_name = np.array([one.startswith(KERNEL_NAME) for one in table.attribution], bool)
+    by_name = np.array([way.startswith(KERNEL_NAME) for way in table.attribution], bool)
     named_ps, total = sum(table.self_ps[by_name].tolist()), sum(table.self_ps.tolist())
     if by_name.any():
         share = f"{100 * named_ps / total:.1f} % of the time of devices" if total else "What ran on devices"
@@ -429,7 +429,7 @@ def remark_on_unknown_peaks(table: OpTable) -> Iterator[Remark]:
     if not large:
         return
     words = " and ".join(f"the {name} of {100 * share:.1f} %" for name, share, _ in large)
-    chosen = np.logical_or.reduce([one for *_, one in large])
+    chosen = np.logical_or.reduce([rows for *_, rows in large])
     order = np.argsort(-np.where(chosen, table.self_ps, -1), kind="stable")[:_UNKNOWN_NAMED].tolist()
     names = ", ".join(_shorten_op_name(table.name[row]) for row in order if chosen[row])
     yield "warning", f"Shares of the peaks are unknown: {words} of op time is not known (most of it: {names})."

@@ -157,10 +157,10 @@ def make_span_records(begin: Int64s, end: Int64s, rank: Int32s | int, label: Int
 
 def find_extent_of_spans(spans: Sequence[DeviceSpans]) -> tuple[int, int] | None:
     """From the first begin to the last end of anything that the devices ran; None: they ran nothing."""
-    some = [span.spans for span in spans if len(span.spans)]
-    if not some:
+    ran = [device.spans for device in spans if len(device.spans)]
+    if not ran:
         return None
-    return min(int(one["begin"].min()) for one in some), max(int(one["end"].max()) for one in some)
+    return min(int(part["begin"].min()) for part in ran), max(int(part["end"].max()) for part in ran)
 
 
 _TYPES: Final = np.full(5, NO_TYPE, np.uint8)
@@ -278,7 +278,7 @@ def _select_tensorflow_rows(forest: EventForest, plane: Plane, computes: Callabl
     is_op = np.zeros(len(events.names), np.bool_)
     is_op[events.meta[rows]] = True
     met = np.flatnonzero(is_op)
-    is_op[met] = [computes(events.names[one]) for one in met.tolist()]
+    is_op[met] = [computes(events.names[meta]) for meta in met.tolist()]
     rows = rows[is_op[events.meta[rows]]]
     marks = _RUNS[types]
     if len(rows) and marks.any() and not forest.vetoed:
@@ -298,7 +298,7 @@ def _select_eager_rows(events: HostEvents, plane: Plane, computes: Callable[[str
     calls = _select_beginning(events, plane, _EAGER) if len(kernels) else kernels
     if not len(calls):
         return kernels[:0]
-    ops = [one.removeprefix(_EAGER) for one in events.names]
+    ops = [full_name.removeprefix(_EAGER) for full_name in events.names]
     is_op = np.array([
         op != name and not op.startswith("__") and computes(op) for op, name in zip(ops, events.names, strict=True)
     ])  # fmt: skip
@@ -320,7 +320,7 @@ def _match_transfers(
     else:
         codes = (events.meta[rows] % len(events.names)).astype(np.int64)
     met, place = number_distinct(codes)
-    names = events.all_texts(met) if compiled else [events.names[one] for one in met.tolist()]
+    names = events.all_texts(met) if compiled else [events.names[meta] for meta in met.tolist()]
     transfers: list[Transfer] = []
     numbers_of = np.full(len(names), -1, np.int32)
     for at_name, name in enumerate(names):

@@ -35,18 +35,18 @@ def group_by_framework_op(table: OpTable, untyped: Sequence[str] | None = None) 
 def number_framework_ops(table: OpTable, untyped: Sequence[str] | None = None) -> tuple[Int64s, list[str], list[str]]:
     """By device op the row of ``group_by_framework_op``, and names and types of these rows."""
     instead = table.category if untyped is None else untyped
-    found: dict[tuple[int, str], int] = {}
+    rows: dict[tuple[int, str], int] = {}
     types: list[str] = []
     row = np.zeros(len(table), np.int64)
     for i, (name, provenance) in enumerate(zip(table.name, table.provenance, strict=True)):
         op = parse_op_name(provenance) if provenance else None
         key = (0, name if op is None else op.name)
-        row[i] = found.setdefault(key, len(found))
+        row[i] = rows.setdefault(key, len(rows))
         if row[i] == len(types):
             types.append((op.type if op else "") or instead[i] or UNKNOWN)
         elif types[row[i]] == MEMSET and instead[i]:  # what an op clears first is not what it is
             types[row[i]] = instead[i]
-    return row, [name for _, name in found], types
+    return row, [name for _, name in rows], types
 
 
 def find_ops_without_work(table: OpTable) -> npt.NDArray[np.bool_]:

@@ -36,16 +36,16 @@ class FusionReader:
         """The instructions of a fusion and of those within it: the place of the fusion that each is in, -1: the first;
         name, category, framework op, text, and flops and bytes, NaN: unknown."""
         module = self._module
-        found: list[tuple[int, str, str, str, str, float, float]] = []
+        instructions: list[tuple[int, str, str, str, str, float, float]] = []
         waiting = [(fusion, -1, 0)]
         for row, above, depth in waiting:  # it grows meanwhile
-            for one in self._within(row):
-                if self.is_fusion(one) and depth < _DEEPEST:
-                    waiting.append((one, len(found), depth + 1))
-                name, op = module.text(module.instructions[one]["name"]), module.framework_op(one)
-                work = self._work(one) if with_work else (math.nan, math.nan)
-                found.append((above, name, self._category(one), op, self._texts.line(one), *work))
-        return found
+            for inner in self._within(row):
+                if self.is_fusion(inner) and depth < _DEEPEST:
+                    waiting.append((inner, len(instructions), depth + 1))
+                name, op = module.text(module.instructions[inner]["name"]), module.framework_op(inner)
+                work = self._work(inner) if with_work else (math.nan, math.nan)
+                instructions.append((above, name, self._category(inner), op, self._texts.line(inner), *work))
+        return instructions
 
     def _within(self, fusion: int) -> list[int]:
         raw = self._module.instructions[fusion]

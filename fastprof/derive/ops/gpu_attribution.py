@@ -81,15 +81,15 @@ _CONTAINERS = frozenset({"call", "while", "conditional", "async-start", "async-d
 def attribute_events(events: HostEvents, modules: Modules) -> GpuOpEvents:
     """The op of each event of a GPU: every event on a line that a GPU recorded has one."""
     named = find_named_op_events(events, modules)
-    ops = OpList(list(named.ops), {(one.is_hlo, one.program_id, one.name): i for i, one in enumerate(named.ops)})
+    ops = OpList(list(named.ops), {(op.is_hlo, op.program_id, op.name): i for i, op in enumerate(named.ops)})
     work = _Attribution(events, ops, KernelNames(modules), named.op.copy(), np.zeros(len(events), np.uint8))
-    vague = np.array([one.provenance in NO_OPS for one in named.ops] + [False])  # XLA writes so on all kernels
+    vague = np.array([gpu_op.provenance in NO_OPS for gpu_op in named.ops] + [False])  # XLA writes so on all kernels
     rows = np.flatnonzero(mark_op_line_events(events) & ((named.op < 0) | vague[named.op]))
     if len(rows):
         work.op[rows] = -1
         work.run(rows.astype(np.int64))
-    all_ops = [_correct_category(one) for one in ops.ops]
-    return GpuOpEvents(all_ops, work.op, np.array([one.is_hlo for one in all_ops], bool), work.way)
+    all_ops = [_correct_category(gpu_op) for gpu_op in ops.ops]
+    return GpuOpEvents(all_ops, work.op, np.array([gpu_op.is_hlo for gpu_op in all_ops], bool), work.way)
 
 
 def _correct_category(op: GpuOp) -> GpuOp:
@@ -149,8 +149,8 @@ class _Attribution:
         first, number = number_distinct_rows([reference, self.events.meta[rows]])
         each = [self.references.each[place] for place in reference[first].tolist()]
         kernels = [self.events.names[meta] for meta in self.events.meta[rows[first]].tolist()]
-        ops = [self._op(one, kernel) for one, kernel in zip(each, kernels, strict=True)]
-        ways = [_ANNOTATION if one.from_annotation and way == _ITSELF else way for one in each]
+        ops = [self._op(named, kernel) for named, kernel in zip(each, kernels, strict=True)]
+        ways = [_ANNOTATION if target.from_annotation and way == _ITSELF else way for target in each]
         self._write(rows, np.array(ops, np.int32)[number], np.array(ways, np.uint8)[number])
 
     def _op(self, reference: OpReference, kernel: str) -> int:
@@ -172,10 +172,10 @@ class _Attribution:
             return reference.program_id
         modules, op = self.names.modules, reference.hlo_op
         programs = [
-            one
-            for one in modules.program_ids
-            if (modules.title(one) or "").rpartition("(")[0] == reference.module
-            and (not op or modules.find(one, [op])[0] is not None)
+            program_id
+            for program_id in modules.program_ids
+            if (modules.title(program_id) or "").rpartition("(")[0] == reference.module
+            and (not op or modules.find(program_id, [op])[0] is not None)
         ]
         return programs[0] if len(programs) == 1 else 0
 
@@ -198,7 +198,7 @@ class _Attribution:
         of_event = self.op[at].copy()
         unknown = np.flatnonzero(of_event < 0)
         reference = self.references.of_rows(at[unknown].astype(np.int64))
-        ops = [self._op(one, "") if one.hlo_op else -1 for one in self.references.each] + [-1]
+        ops = [self._op(named, "") if named.hlo_op else -1 for named in self.references.each] + [-1]
         of_event[unknown] = np.array(ops, np.int32)[reference]
         number, count = number_keys([nodes])
         known = of_event >= 0
@@ -212,7 +212,7 @@ class _Attribution:
 
     def _by_names_in_graphs(self, rows: Int64s, launch: Int32s, shared: Bools) -> None:
         """For kernels whose launch ran many: the instructions of its program that they are named after."""
-        inner = np.array([self._is_container(one) for one in self.references.each] + [False])
+        inner = np.array([self._is_container(named) for named in self.references.each] + [False])
         chosen = (launch >= 0) & (shared | inner[launch])
         self._named_after(rows[chosen], launch[chosen], np.zeros((int(chosen.sum()), 0), np.int64))
 
@@ -239,9 +239,9 @@ class _Attribution:
         first, number = number_distinct_rows([reference, meta, *near.T])
         ops = []
         for at in first.tolist():
-            one = self.references.each[reference[at]] if reference[at] >= 0 else None
+            launched = self.references.each[reference[at]] if reference[at] >= 0 else None
             nearby = [self.ops.ops[place].program_id for place in near[at].tolist() if place >= 0]
-            ops.append(self._kernel(self.events.names[meta[at]], one, nearby))
+            ops.append(self._kernel(self.events.names[meta[at]], launched, nearby))
         self._write(rows, np.array(ops, np.int32)[number], _KERNEL_NAME)
 
     def _kernel(self, kernel: str, reference: OpReference | None, nearby: list[int]) -> int:
@@ -258,7 +258,7 @@ class _Attribution:
     def _neighbours(self, rows: Int64s) -> Int64s:
         """Beside each row, the ops of the last event before and of the first after it on its line that are instructions
         of a program; -1: there is none. [n, 2]"""
-        is_hlo = np.array([one.is_hlo for one in self.ops.ops] + [False])
+        is_hlo = np.array([op.is_hlo for op in self.ops.ops] + [False])
         near = np.full((len(rows), 2), -1, np.int64)
         for plane in self.events.planes_of("GPU"):
             for line in list_op_lines(plane):
@@ -281,7 +281,9 @@ class _Attribution:
         if not len(rows):
             return
         own = self.references.of_rows(rows)
-        programs = np.array([self._program(one) if one.names_program else 0 for one in self.references.each] + [0])
+        programs = np.array(
+            [self._program(named) if named.names_program else 0 for named in self.references.each] + [0]
+        )
         program = programs.astype(np.int64)[np.where(own >= 0, own, reference[left])]
         call, correlated, meta = calls.row[left], calls.correlated[left], self.events.meta[rows]
         call_meta = np.where(call >= 0, self.events.meta[call], -1)
@@ -334,12 +336,14 @@ def sum_gpu_plane_ops(
     events: HostEvents, is_eager: UInt8s, modules: Modules, plane: Plane
 ) -> tuple[Ops, LineTimes, Int32s]:
     """The ops of a GPU, its events, and beside these the row of each one's op."""
-    found = find_op_events(events, modules)
+    op_events = find_op_events(events, modules)
     times = measure_line_times(events, list_op_lines(plane))
-    kernels = select_op_kernels(events, is_eager, times.rows, found)
-    line = np.searchsorted([one.last for one in list_op_lines(plane)], times.rows, side="right")
-    table, op = build_gpu_op_table(events, kernels, found, found.device_cost, times.duration_ps, times.self_ps, line)
-    table = fill_work_of_calls(table, events, found, kernels.rows, op)
+    kernels = select_op_kernels(events, is_eager, times.rows, op_events)
+    line = np.searchsorted([op_line.last for op_line in list_op_lines(plane)], times.rows, side="right")
+    table, op = build_gpu_op_table(
+        events, kernels, op_events, op_events.device_cost, times.duration_ps, times.self_ps, line
+    )
+    table = fill_work_of_calls(table, events, op_events, kernels.rows, op)
     return times.ops(table, times.span_ps), times, op
 
 
@@ -361,11 +365,11 @@ class AttributedKernels:
     bytes: Float64s
 
 
-def select_op_kernels(events: HostEvents, is_eager: UInt8s, rows: Numbers, found: GpuOpEvents) -> AttributedKernels:
+def select_op_kernels(events: HostEvents, is_eager: UInt8s, rows: Numbers, op_events: GpuOpEvents) -> AttributedKernels:
     """Those of these rows, which all have an op. ``is_eager``: by row of all events."""
-    op = found.op[rows]
+    op = op_events.op[rows]
     flops, moved = (
-        np.where(found.is_hlo[op], _read_recorded(events, stat, rows), 0.0) for stat in ("flops", "bytes_accessed")
+        np.where(op_events.is_hlo[op], _read_recorded(events, stat, rows), 0.0) for stat in ("flops", "bytes_accessed")
     )
     return AttributedKernels(rows.astype(np.int64), op, is_eager[rows] != 0, flops, moved)
 
@@ -380,7 +384,7 @@ def _read_recorded(events: HostEvents, stat: str, rows: Numbers) -> Float64s:
 def build_gpu_op_table(
     events: HostEvents,
     kernels: AttributedKernels,
-    found: GpuOpEvents,
+    op_events: GpuOpEvents,
     cost_of: Callable[[int], Cost],
     durations: Int64s,
     self_times: Int64s,
@@ -390,18 +394,18 @@ def build_gpu_op_table(
     ``durations``, ``self_times``: beside the kernels; ``line``: the line of each, to count executions, None: each
     kernel is one."""
     met, op = number_distinct(kernels.op)
-    ops = [found.ops[number] for number in met.tolist()]
+    ops = [op_events.ops[number] for number in met.tolist()]
     count = len(ops)
     occurrences = np.bincount(op, minlength=count).astype(np.int64)
     costs = [cost_of(number) for number in met.tolist()]
     times = occurrences if line is None else _count_executions(line, op, events.meta[kernels.rows], count)
     own_flops, own_bytes = (np.bincount(op, work, count) for work in (kernels.flops, kernels.bytes))
     model_flops = _choose_work([cost.model_flops for cost in costs], times, own_flops)
-    flops = _choose_work([one.flops for one in costs], times, own_flops)
-    moved = _choose_work([one.bytes_accessed for one in costs], times, own_bytes)
-    is_known = np.array([one.is_known for one in costs], bool)
+    flops = _choose_work([cost.flops for cost in costs], times, own_flops)
+    moved = _choose_work([cost.bytes_accessed for cost in costs], times, own_bytes)
+    is_known = np.array([cost.is_known for cost in costs], bool)
     table = OpTable.of(
-        [one.name for one in ops],
+        [named.name for named in ops],
         occurrences=occurrences,
         executions=times,
         time_ps=sum_by(op, durations, count),
@@ -413,8 +417,8 @@ def build_gpu_op_table(
         cores=np.ones(count, np.int32),
         is_eager=np.bincount(op, kernels.eager, count) > 0,
         memory=list_cost_accesses(enumerate(costs), times, {0: HBM}),
-        attribution=_name_usual_ways(found.way[kernels.rows], op, count),
-        unattributed=[one.reason for one in ops],
+        attribution=_name_usual_ways(op_events.way[kernels.rows], op, count),
+        unattributed=[gpu_op.reason for gpu_op in ops],
         flops_source=_encode_source(is_known, own_flops),
         bytes_source=_encode_source(is_known, own_bytes),
         **make_description_columns(ops),
@@ -470,11 +474,11 @@ def _choose_work(of_one: list[int], times: Int64s, recorded: npt.NDArray[Any]) -
 
 
 def _sum_energy(events: HostEvents, rows: Int64s, op: Numbers, ops: int) -> Float64s:
-    found = events.stat("vdd_energy_j")
-    if not len(found) or not len(rows):
+    stat = events.stat("vdd_energy_j")
+    if not len(stat) or not len(rows):
         return np.zeros(ops)
-    has, place = find_stat_places(found.rows, rows)
-    recorded = Stat(found.rows[place], found.kind[place], found.value[place]).numbers
+    has, place = find_stat_places(stat.rows, rows)
+    recorded = Stat(stat.rows[place], stat.kind[place], stat.value[place]).numbers
     joules = np.zeros(len(rows))
     joules[has] = np.where(is_work(recorded), recorded, 0.0)
     energy: Float64s = np.bincount(op, joules, ops).astype(np.float64)

@@ -129,13 +129,13 @@ def _index_kernel_names(module: HloModule) -> dict[str, str]:
     fused[-1] = False  # of calls of computations that are not there
     runs = ~fused[module.instructions["computation"]] & ~np.isin(opcode, ["parameter", "get-tuple-element", "tuple"])
     alike = _find_alike(module, np.flatnonzero(runs & (opcode == "fusion")).tolist())
-    found: dict[str, str] = {}
+    instruction_of: dict[str, str] = {}
     for row in np.flatnonzero(runs).tolist():
         name = opcodes[module.instructions["name"][row]]
         key = normalize_kernel_name(name)
-        found[key] = "" if key in found or row in alike else name
-    found.pop("", None)
-    return found
+        instruction_of[key] = "" if key in instruction_of or row in alike else name
+    instruction_of.pop("", None)
+    return instruction_of
 
 
 def _find_alike(module: HloModule, fusions: list[int]) -> set[int]:
@@ -149,13 +149,13 @@ def _find_alike(module: HloModule, fusions: list[int]) -> set[int]:
 def _make_kernel_key(module: HloModule, row: int) -> object:
     """Equal for fusions that may run as one kernel; for a damaged fusion its row."""
     try:
-        one = module.instruction(row)
-        inner = tuple(module.text(int(module.instructions["opcode"][at])) for at in module.rows_of(one.calls[0]))
-        shapes = (one.shape, *(module.instruction(operand).shape for operand in one.operands))
+        fusion = module.instruction(row)
+        inner = tuple(module.text(int(module.instructions["opcode"][at])) for at in module.rows_of(fusion.calls[0]))
+        shapes = (fusion.shape, *(module.instruction(operand).shape for operand in fusion.operands))
         arrays = [
             (leaf.element_type, leaf.dimensions, leaf.minor_to_major) for shape in shapes for _, leaf in shape.leaves()
         ]
-        return one.fusion_kind, inner, tuple(arrays)
+        return fusion.fusion_kind, inner, tuple(arrays)
     except LookupError:
         return row
 
@@ -262,10 +262,10 @@ def sum_precision_times(rows: Sequence[KernelRow]) -> PrecisionTimes:
 
 def group_kernels_by_op(rows: Sequence[KernelRow]) -> list[tuple[str, list[KernelRow], int]]:
     """Ops with their kernels and the time of these, longest first."""
-    found: dict[str, list[KernelRow]] = {}
+    kernels: dict[str, list[KernelRow]] = {}
     for row in rows:
-        found.setdefault(row.op, []).append(row)
-    ops = [(op, of_op, sum(row.ps[1] for row in of_op)) for op, of_op in found.items()]
+        kernels.setdefault(row.op, []).append(row)
+    ops = [(op, of_op, sum(row.ps[1] for row in of_op)) for op, of_op in kernels.items()]
     return sorted(ops, key=lambda op: (-op[2], op[0]))
 
 

@@ -105,23 +105,23 @@ def is_kernel(events: HostEvents) -> Bools:
             moves[events.texts(stat)[0]] = True
     if KERNEL_DETAILS in events.stats:
         moves[events.texts(KERNEL_DETAILS)[0]] = False
-    found: Bools = mark_op_line_events(events) & ~moves
-    return found
+    kernels: Bools = mark_op_line_events(events) & ~moves
+    return kernels
 
 
 @compute_once
 def find_named_op_events(events: HostEvents, modules: Modules) -> GpuOpEvents:
     """The op of each event of a GPU that names a known one: those that XProf counts."""
     wanted = mark_op_line_events(events)
-    found = OpList()
+    ops = OpList()
     op = np.full(len(events), -1, np.int32)
-    compiled = _add_program_ops(events, wanted, modules, found, op)
-    _add_framework_ops(events, wanted & ~compiled, found, op)
-    is_hlo = np.array([one.is_hlo for one in found.ops], bool)
-    return GpuOpEvents(found.ops, op, is_hlo, np.zeros(len(events), np.uint8))
+    compiled = _add_program_ops(events, wanted, modules, ops, op)
+    _add_framework_ops(events, wanted & ~compiled, ops, op)
+    is_hlo = np.array([each.is_hlo for each in ops.ops], bool)
+    return GpuOpEvents(ops.ops, op, is_hlo, np.zeros(len(events), np.uint8))
 
 
-def _add_program_ops(events: HostEvents, wanted: Bools, modules: Modules, found: OpList, op: Int32s) -> Bools:
+def _add_program_ops(events: HostEvents, wanted: Bools, modules: Modules, known_ops: OpList, op: Int32s) -> Bools:
     """Adds the instructions that events ran, and writes the events' ops. Returns which events name an instruction,
     whether it is known or not."""
     rows = _select_naming_events(events, wanted)
@@ -129,7 +129,7 @@ def _add_program_ops(events: HostEvents, wanted: Bools, modules: Modules, found:
     names_one[rows] = True
     rows = rows[read_program_ids(events)[0][rows]]
     keys, key = number_instruction_keys(events, rows)
-    ops = [-1 if one is None else found.add(one) for one in find_program_ops(keys, modules)]
+    ops = [-1 if known is None else known_ops.add(known) for known in find_program_ops(keys, modules)]
     op[rows] = np.array(ops, np.int32)[key]
     return names_one
 
@@ -138,7 +138,7 @@ def _select_naming_events(events: HostEvents, wanted: Bools) -> Numbers:
     """The rows of events that name an instruction."""
     rows, numbers = _select_wanted(wanted, *events.texts("hlo_op"))
     texts, text = number_distinct(numbers)
-    named: Numbers = rows[np.array([bool(one) for one in events.all_texts(texts)], bool)[text]]
+    named: Numbers = rows[np.array([bool(name) for name in events.all_texts(texts)], bool)[text]]
     return named
 
 
@@ -150,7 +150,11 @@ def list_named_programs(events: HostEvents, modules: Modules) -> list[int]:
     for program_id, name in number_instruction_keys(events, rows[read_program_ids(events)[0][rows]])[0]:
         names.setdefault(program_id, []).append(name)
     read = {program_id: modules.module(program_id) for program_id in names}
-    return [one for one, module in read.items() if module is not None and bool((module.find(names[one]) >= 0).any())]
+    return [
+        program_id
+        for program_id, module in read.items()
+        if module is not None and bool((module.find(names[program_id]) >= 0).any())
+    ]
 
 
 def number_instruction_keys(events: HostEvents, rows: Numbers) -> tuple[list[tuple[int, str]], Int32s]:
@@ -175,9 +179,9 @@ def find_program_ops(
     for place, (program_id, _) in enumerate(keys):
         of_program.setdefault(program_id, []).append(place)
     for program_id, places in of_program.items():
-        found = find_instructions(modules, program_id, [keys[place][1] for place in places], counting)
-        for place, one in zip(places, found, strict=True):
-            ops[place] = one
+        instructions = find_instructions(modules, program_id, [keys[place][1] for place in places], counting)
+        for place, instruction in zip(places, instructions, strict=True):
+            ops[place] = instruction
     return ops
 
 
@@ -190,21 +194,29 @@ def find_instructions(
     modules: Modules, program_id: int, names: list[str], counting: Counting | None = None
 ) -> list[GpuOp | None]:
     """The instructions of a program as ops; None: there is no such program or instruction."""
-    found = modules.find(program_id, names, counting)
-    return [None if one is None else _make_op(program_id, one) for one in found]
+    instructions = modules.find(program_id, names, counting)
+    return [None if instruction is None else _make_op(program_id, instruction) for instruction in instructions]
 
 
-def _make_op(program_id: int, one: Found) -> GpuOp:
-    known = (one.name, one.category, one.framework_op, one.cost, one.long_name, one.deduplicated_name, one.source)
-    return GpuOp(program_id, *known, is_hlo=True, device_cost=one.device_cost)
+def _make_op(program_id: int, instruction: Found) -> GpuOp:
+    known = (
+        instruction.name,
+        instruction.category,
+        instruction.framework_op,
+        instruction.cost,
+        instruction.long_name,
+        instruction.deduplicated_name,
+        instruction.source,
+    )
+    return GpuOp(program_id, *known, is_hlo=True, device_cost=instruction.device_cost)
 
 
 def make_description_columns(ops: Sequence[GpuOp]) -> dict[str, list[Any]]:
     """The columns of an OpTable that say what ops are, without their names."""
     names = ("program_id", "category", "provenance", "long_name", "deduplicated_name")
-    columns = {name: [getattr(one, name) for one in ops] for name in names}
+    columns = {name: [getattr(op, name) for op in ops] for name in names}
     source = ("source_file", "source_line", "source_stack")
-    return columns | {name: [one.source[place] for one in ops] for place, name in enumerate(source)}
+    return columns | {name: [op.source[place] for op in ops] for place, name in enumerate(source)}
 
 
 def read_program_ids(events: HostEvents) -> tuple[Bools, Int64s]:
@@ -217,7 +229,7 @@ def read_program_ids(events: HostEvents) -> tuple[Bools, Int64s]:
     return present, program
 
 
-def _add_framework_ops(events: HostEvents, wanted: Bools, found: OpList, op: Int32s) -> None:
+def _add_framework_ops(events: HostEvents, wanted: Bools, ops: OpList, op: Int32s) -> None:
     """Adds the ops of frameworks that other events ran, one for each op and kernel, and writes the events' ops."""
     rows, numbers = _select_wanted(wanted, *events.texts("tf_op"))
     texts, text = number_distinct(numbers)
@@ -225,10 +237,10 @@ def _add_framework_ops(events: HostEvents, wanted: Bools, found: OpList, op: Int
     kernels = len(events.names)
     pairs, pair = number_distinct(text.astype(np.int64) * kernels + events.meta[rows] % kernels)
     op_of_pair = np.full(len(pairs), -1, np.int32)
-    for i, one in enumerate(pairs.tolist()):
-        full_name = full_names[one // kernels]
+    for i, key in enumerate(pairs.tolist()):
+        full_name = full_names[key // kernels]
         if full_name:
-            op_of_pair[i] = found.add(make_framework_op(full_name, events.names[one % kernels]))
+            op_of_pair[i] = ops.add(make_framework_op(full_name, events.names[key % kernels]))
     op[rows] = op_of_pair[pair]
 
 

@@ -91,9 +91,9 @@ class _Places:
         for other, places in self._before:
             if other == texts:
                 return places
-        found = np.fromiter((self.known.setdefault(text, len(self.known)) for text in texts), np.int64)
-        self._before = [*islice(reversed(self._before), 7), (texts, found)]
-        return found
+        places = np.fromiter((self.known.setdefault(text, len(self.known)) for text in texts), np.int64)
+        self._before = [*islice(reversed(self._before), 7), (texts, places)]
+        return places
 
 
 EVENT_STATS: Final = ("tf_function_call", "tracing_count")
@@ -231,10 +231,10 @@ class HostOpStats:
         """``shared``: what was made of these hosts before."""
         return cls(
             tuple(host.bare() for part in parts for host in part.hosts),
-            merge_ops([one.threads for one in parts], add_cores=False),
-            MergedDeviceOps.of([one.device for one in parts], shared),
-            merge_tf_functions([function for one in parts for function in one.functions]),
-            torch_calls.merge_launched(one.launched for one in parts),
+            merge_ops([part.threads for part in parts], add_cores=False),
+            MergedDeviceOps.of([part.device for part in parts], shared),
+            merge_tf_functions([function for part in parts for function in part.functions]),
+            torch_calls.merge_launched(part.launched for part in parts),
             _pack_hosts(parts),
         )
 
@@ -242,15 +242,15 @@ class HostOpStats:
 def _pack_hosts(parts: Sequence[HostOpStats]) -> tuple[OpsByHost, ...]:
     alone = [part for part in parts if part.by_host is None]
     if len(alone) < len(parts):
-        return tuple(some for one in parts for some in one.by_host or ())
+        return tuple(some for part in parts for some in part.by_host or ())
     times = FrameworkTimes()
-    return (OpsByHost.of(table for one in alone for table in (times.of(one.device.ops.table), one.threads.table)),)
+    return (OpsByHost.of(table for part in alone for table in (times.of(part.device.ops.table), part.threads.table)),)
 
 
 def iterate_host_ops(parts: Sequence[HostOpStats]) -> Iterator[tuple[str, Ops, Ops]]:
     """Of each host its name, the framework ops of its devices and the ops of its threads. None: of merged hosts they
     were not kept."""
-    if any(one.by_host == () and len(one.hosts) > 1 for one in parts):
+    if any(part.by_host == () and len(part.hosts) > 1 for part in parts):
         return
     for part in parts:
         if len(part.hosts) == 1:

@@ -174,15 +174,15 @@ def sum_host_ops(events: HostEvents, is_eager: npt.NDArray[Any], workers: Worker
 
 def _match_names(events: HostEvents, plane: Plane, ops: _OpRegistry) -> npt.NDArray[np.int32]:
     """By row of metadata: the op that its name stands for, or -1."""
-    found = np.full(len(events.names), -1, np.int32)
+    op_of_meta = np.full(len(events.names), -1, np.int32)
     rows = np.flatnonzero(events.meta_plane == plane.number)
     if is_kineto(events):
         for row in rows[is_op(events)[rows]].tolist():
-            found[row] = ops.number(0, events.names[row], TORCH_OP)
-        return found
+            op_of_meta[row] = ops.number(0, events.names[row], TORCH_OP)
+        return op_of_meta
     for row in rows.tolist():
-        found[row] = ops.number_of(events.names[row], known=True)
-    return found
+        op_of_meta[row] = ops.number_of(events.names[row], known=True)
+    return op_of_meta
 
 
 def _select_plane_rows(plane: Plane, rows: Int32s, values: Int64s) -> tuple[Int32s, Int64s]:
@@ -253,18 +253,18 @@ def _build_host_ops(keys: list[_Key], sums: list[Records], lines: Records) -> Op
     met = np.concatenate([part[part["met"] > 0] for part in sums])
     order = np.argsort(met["met"], kind="stable")
     number, met = number[order], met[order]
-    found: dict[tuple[int, str], int] = {}
+    rows: dict[tuple[int, str], int] = {}
     kinds: list[str] = []
     row = np.zeros(len(met), np.int64)
     for i, (stage, name, kind) in enumerate(keys[op] for op in number.tolist()):
-        row[i] = found.setdefault((stage, name), len(found))
+        row[i] = rows.setdefault((stage, name), len(rows))
         if row[i] == len(kinds):
             kinds.append(kind)
         kinds[row[i]] = kinds[row[i]] or kind
-    count = len(found)
+    count = len(rows)
     table = OpTable.of(
-        [name for _, name in found],
-        program_id=[stage for stage, _ in found],
+        [name for _, name in rows],
+        program_id=[stage for stage, _ in rows],
         category=kinds,
         occurrences=sum_by(row, met["occurrences"], count),
         time_ps=sum_by(row, met["time"], count),
@@ -295,8 +295,8 @@ def sum_cpu_ops(events: HostEvents, modules: Modules, plane: Plane) -> tuple[Ops
     """The ops that a host's threads ran, their events, and beside these the row of each one's op."""
     times = measure_line_times(events, plane.lines, _select_instruction_rows(events, plane))
     keys, op = number_instruction_keys(events, times.rows)
-    found = find_program_ops(keys, modules, GENERAL)
-    ops = [one or GpuOp(*key, "", "", NOTHING) for key, one in zip(keys, found, strict=True)]
+    instructions = find_program_ops(keys, modules, GENERAL)
+    ops = [instruction or GpuOp(*key, "", "", NOTHING) for key, instruction in zip(keys, instructions, strict=True)]
     time = summarize_by(op, times.duration_ps, len(keys))
     table = OpTable.of(
         [name for _, name in keys],

@@ -146,8 +146,8 @@ def find_enclosing_reference(events: HostEvents, rows: Int32s, references: OpRef
         if np.array_equal(further, up):
             break
         up = further
-    found: npt.NDArray[np.int32] = up[above].astype(np.int32)
-    return np.where((above < 0) | (found == none), -1, found).astype(np.int32)
+    reference: npt.NDArray[np.int32] = up[above].astype(np.int32)
+    return np.where((above < 0) | (reference == none), -1, reference).astype(np.int32)
 
 
 def _find_parents(events: HostEvents, rows: Int32s) -> Int32s:
@@ -209,8 +209,8 @@ def find_part_before(name: str, text: str) -> str:
     if read is not None and read.operands:
         return read.operands[0].name
     for ending in (DONE, UPDATE):
-        before, found, serial = name.rpartition(ending)
-        if found:
+        before, part, serial = name.rpartition(ending)
+        if part:
             return before + ("" if before in _PLAIN else START) + serial
     return ""
 
@@ -221,6 +221,6 @@ def find_latest_begin(key: Int64s, time: Int64s, begins: Bools) -> Int64s:
     order = sort_rows(key, time)
     after, before = order[1:], order[:-1]
     pairs = ~begins[after] & begins[before] & (key[after] == key[before])
-    found = np.full(len(key), -1, np.int64)
-    found[after[pairs]] = before[pairs]
-    return found
+    beginning = np.full(len(key), -1, np.int64)
+    beginning[after[pairs]] = before[pairs]
+    return beginning

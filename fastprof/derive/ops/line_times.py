@@ -60,7 +60,7 @@ def measure_line_times(events: HostEvents, lines: Sequence[Line], wanted: Int32s
     if wanted is None:
         parts = [np.arange(line.first, line.last, dtype=np.int32) for line in lines]
     else:
-        parts = [wanted[find_rows_within(wanted, one.first, one.last)] for one in lines]
+        parts = [wanted[find_rows_within(wanted, line.first, line.last)] for line in lines]
     rows = np.concatenate([np.empty(0, np.int32), *parts])
     start, duration = events.start_ps[rows], np.maximum(events.duration_ps[rows], 0)
     counts = np.array([len(part) for part in parts], np.int64)
@@ -197,13 +197,13 @@ def _measure_gpu(events: HostEvents, plane: Plane) -> DutyCycle:
 
 
 def _match_categories(events: HostEvents, wanted: frozenset[str]) -> Bools:
-    found = np.zeros(len(events.names), bool)
+    is_wanted = np.zeros(len(events.names), bool)
     category = events.meta_stat("hlo_category").of_kinds((records.STR, records.REF))
     numbers, inverse = number_values(category.value)
     matches = np.array([events.text(number) in wanted for number in numbers.tolist()], bool)
     if len(matches):
-        found[category.rows] = matches[inverse]
-    return found
+        is_wanted[category.rows] = matches[inverse]
+    return is_wanted
 
 
 def _mark_events(events: HostEvents, is_work: Callable[[Stat, str], Bools]) -> Marks:

@@ -120,11 +120,11 @@ def _mark_host_events(events: HostEvents) -> Bools:
 
 
 def _mark_plane_events(events: HostEvents, begin: str) -> Bools:
-    found = np.zeros(len(events), bool)
+    on_planes = np.zeros(len(events), bool)
     for plane in events.planes:
         if plane.name.startswith(begin):
-            found[plane.first : plane.last] = True
-    return found
+            on_planes[plane.first : plane.last] = True
+    return on_planes
 
 
 def select_path_nodes(events: HostEvents, window: PathWindow, marks: Int64s) -> PathNodes:
@@ -160,8 +160,8 @@ def _is_path_op(events: HostEvents, every: StreamEvents) -> Bools:
         if line.last > line.first and ((calls >= line.first) & (calls < line.last)).any():
             launching[line.first : line.last] = True
     plain = np.array([not is_frame(name) for name in events.names], bool)
-    found: Bools = launching & plain[events.meta]
-    return found
+    path_ops: Bools = launching & plain[events.meta]
+    return path_ops
 
 
 _FORWARD = "forward"
@@ -192,9 +192,9 @@ def _find_waiting_line(events: HostEvents, nodes: PathNodes, is_backward: Bools)
         return int(lines[np.argmax(counts)])
     named = np.array([_FORWARD in name for name in events.names], bool) & has_category(events, OPS | ANNOTATIONS)
     rows = np.flatnonzero(named[events.meta])
-    found = [line.number for line in events.lines if ((rows >= line.first) & (rows < line.last)).any()]
+    named_lines = [line.number for line in events.lines if ((rows >= line.first) & (rows < line.last)).any()]
     beside = np.setdiff1d(nodes.line, nodes.line[is_backward]).tolist()
-    return found[0] if len(found) == 1 else beside[0] if len(beside) == 1 else None
+    return named_lines[0] if len(named_lines) == 1 else beside[0] if len(beside) == 1 else None
 
 
 def _find_outermost(nodes: PathNodes, start: Int64s, end: Int64s, line: int) -> Int64s:
@@ -352,7 +352,7 @@ class _WaitFinder:
     def streams_ended(self, kinds: UInt8s) -> PathEdges:
         """To the end of a call that waits for a stream or a device: from the last kernel that began before that."""
         nodes, events = self._nodes, self._events
-        found: list[tuple[int, int]] = []
+        pairs: list[tuple[int, int]] = []
         for place in np.flatnonzero(
             ((kinds == _FOR_STREAM) | (kinds == _FOR_DEVICE)) & (nodes.wait_call >= 0)
         ).tolist():
@@ -362,8 +362,8 @@ class _WaitFinder:
             end = int(events.start_ps[row]) + max(int(events.duration_ps[row]), 0)
             stream = self._stream(row, "stream")
             streams = range(len(self._bounds) - 1) if kinds[place] == _FOR_DEVICE else [stream]
-            found += [(last, call) for one in streams if (last := self._last_begun(one, end)) >= 0]
-        return self._done(found, 1)
+            pairs += [(last, call) for each in streams if (last := self._last_begun(each, end)) >= 0]
+        return self._done(pairs, 1)
 
     def events_passed(self, kinds: UInt8s, until: Int64s) -> list[PathEdges]:
         """From the last kernel launched before an event was recorded: to the end of the call that waits for it, or to
@@ -481,27 +481,27 @@ def _list_node_times(events: HostEvents, nodes: PathNodes) -> Int64s:
 
 def _trace_path(edges: PathEdges, rank: np.ndarray, reach: Int64s, via: np.ndarray) -> Int64s:
     """The edges of the path, from its end back to where it began."""
-    found = []
+    steps = []
     at = int(np.argmax(reach)) if len(reach) else 0
     while len(reach) and (edge := int(via[at])) >= 0:
-        found.append(edge)
+        steps.append(edge)
         at = int(rank[edges.begin[edge]])
-    return np.array(found[::-1], np.int64)
+    return np.array(steps[::-1], np.int64)
 
 
 def _find_path_rows(events: HostEvents, nodes: PathNodes, path: PathEdges) -> Int64s:
     """What each edge belongs to: along a thread the innermost op that is open meanwhile."""
     rows = np.concatenate([nodes.ops, nodes.ran.row]).astype(np.int64)
     of_end = np.isin(path.kind, _OF_ITS_END) | (path.begin % 2 == 1)
-    found: Int64s = rows[np.where(of_end, path.end, path.begin) // 2]
+    owner: Int64s = rows[np.where(of_end, path.end, path.begin) // 2]
     between = np.flatnonzero((path.kind == HOST) & (path.begin % 2 == 1) & (path.end % 2 == 0))
     is_op = np.zeros(len(events), np.uint8)
     is_op[nodes.ops] = 1
     parent, nearest = find_enclosing(events), np.empty(len(events), np.int32)
     nearest_marked(parent, is_op, 1, nearest)
-    above = np.append(nearest, -1)[parent[found[between]]]  # the last where nothing is around
-    found[between] = np.where(above >= 0, above, found[between])
-    return found
+    above = np.append(nearest, -1)[parent[owner[between]]]  # the last where nothing is around
+    owner[between] = np.where(above >= 0, above, owner[between])
+    return owner
 
 
 _TIMED = 6
@@ -524,59 +524,59 @@ class HostPath:
 
 
 def sum_host_path(events: HostEvents, window: PathWindow, marks: Int64s) -> HostPath:
-    found = find_critical_path(events, window, marks)
-    sums = sum_by(found.kind, found.time_ps, len(KINDS))
+    path = find_critical_path(events, window, marks)
+    sums = sum_by(path.kind, path.time_ps, len(KINDS))
     window_row = SimpleNamespace(
         host=events.host, window=window.name, instance=window.number, of=window.count, start_ps=window.begin_ps,
-        window_ps=window.end_ps - window.begin_ps, path_ps=found.length_ps, host_ps=int(sums[HOST]),
-        device_ps=sum(int(sums[kind]) for kind in (KERNEL, COLLECTIVE, COPIED)), edges=len(found.kind), cut=found.cut,
+        window_ps=window.end_ps - window.begin_ps, path_ps=path.length_ps, host_ps=int(sums[HOST]),
+        device_ps=sum(int(sums[kind]) for kind in (KERNEL, COLLECTIVE, COPIED)), edges=len(path.kind), cut=path.cut,
     )  # fmt: skip
     return HostPath(
-        [window_row], list(_sum_kinds(events, found, sums)), list(_sum_names(events, found)),
-        list(_list_path(events, found)),
-        waits=found.waits, launches=found.launches, torch=is_kineto(events),
+        [window_row], list(_sum_kinds(events, path, sums)), list(_sum_names(events, path)),
+        list(_list_path(events, path)),
+        waits=path.waits, launches=path.launches, torch=is_kineto(events),
     )  # fmt: skip
 
 
-def _divide_path_share(found: CriticalPath, time: int) -> float | None:
-    return time / found.length_ps if found.length_ps else None
+def _divide_path_share(path: CriticalPath, time: int) -> float | None:
+    return time / path.length_ps if path.length_ps else None
 
 
-def _sum_kinds(events: HostEvents, found: CriticalPath, sums: Int64s) -> Iterator[SimpleNamespace]:
-    counts = np.bincount(found.kind, minlength=len(KINDS))
-    for kind in sorted(range(_TIMED), key=lambda one: -int(sums[one])):
+def _sum_kinds(events: HostEvents, path: CriticalPath, sums: Int64s) -> Iterator[SimpleNamespace]:
+    counts = np.bincount(path.kind, minlength=len(KINDS))
+    for kind in sorted(range(_TIMED), key=lambda place: -int(sums[place])):
         if counts[kind]:
             time = int(sums[kind])
             yield SimpleNamespace(
                 host=events.host,
                 kind=KINDS[kind],
                 time_ps=time,
-                share=_divide_path_share(found, time),
+                share=_divide_path_share(path, time),
                 count=int(counts[kind]),
             )
 
 
-def _sum_names(events: HostEvents, found: CriticalPath) -> Iterator[SimpleNamespace]:
-    lasts = np.flatnonzero(found.kind < _TIMED)
+def _sum_names(events: HostEvents, path: CriticalPath) -> Iterator[SimpleNamespace]:
+    lasts = np.flatnonzero(path.kind < _TIMED)
     if not len(lasts):
         return
-    kind, meta = found.kind[lasts], events.meta[found.row[lasts]]
+    kind, meta = path.kind[lasts], events.meta[path.row[lasts]]
     first, number = number_distinct_rows([kind, meta])
-    sums, counts = sum_by(number, found.time_ps[lasts], len(first)), np.bincount(number)
+    sums, counts = sum_by(number, path.time_ps[lasts], len(first)), np.bincount(number)
     for place in np.argsort(-sums, kind="stable").tolist():
         time = int(sums[place])
         yield SimpleNamespace(
             host=events.host, kind=KINDS[kind[first[place]]], name=events.names[meta[first[place]]], time_ps=time,
-            share=_divide_path_share(found, time), count=int(counts[place]),
+            share=_divide_path_share(path, time), count=int(counts[place]),
         )  # fmt: skip
 
 
-def _list_path(events: HostEvents, found: CriticalPath) -> Iterator[SimpleNamespace]:
+def _list_path(events: HostEvents, path: CriticalPath) -> Iterator[SimpleNamespace]:
     lines = sorted((line for line in events.lines if line.last > line.first), key=lambda line: line.first)
-    place = find_last_started(np.array([line.first for line in lines], np.int64), found.row)
-    for i, (row, at) in enumerate(zip(found.row.tolist(), place.tolist(), strict=True)):
+    place = find_last_started(np.array([line.first for line in lines], np.int64), path.row)
+    for i, (row, at) in enumerate(zip(path.row.tolist(), place.tolist(), strict=True)):
         yield SimpleNamespace(
-            host=events.host, kind=KINDS[found.kind[i]], name=events.names[events.meta[row]],
-            plane=lines[at].plane.name, line=lines[at].name, start_ps=int(found.start_ps[i]),
-            time_ps=int(found.time_ps[i]),
+            host=events.host, kind=KINDS[path.kind[i]], name=events.names[events.meta[row]],
+            plane=lines[at].plane.name, line=lines[at].name, start_ps=int(path.start_ps[i]),
+            time_ps=int(path.time_ps[i]),
         )  # fmt: skip

@@ -326,7 +326,7 @@ def group_ops(ops: Ops, keys: Sequence[K]) -> OpGroups[K]:
     rank = np.empty_like(order)
     rank[order] = np.arange(len(order))
     names = list(numbers)
-    return OpGroups([names[one] for one in order.tolist()], rank[place], ops)
+    return OpGroups([names[number] for number in order.tolist()], rank[place], ops)
 
 
 def take_key(place: int) -> Formula:

@@ -58,7 +58,10 @@ def parse_group_size(groups: str) -> int | None:
     if groups.startswith("["):
         listed = re.match(r"\[(\d{1,9}),(\d{1,9})\]", groups)
         return int(listed[2]) if listed else None
-    counts = {len([one for one in group.split(",") if one.strip()]) for group in re.findall(r"\{([\d,\s]*)\}", groups)}
+    counts = {
+        len([device for device in group.split(",") if device.strip()])
+        for group in re.findall(r"\{([\d,\s]*)\}", groups)
+    }
     return counts.pop() if len(counts) == 1 and 0 not in counts else None
 
 

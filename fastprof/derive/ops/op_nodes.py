@@ -156,7 +156,7 @@ def _find_sites(events: HostEvents, rows: Int64s) -> tuple[list[tuple[tuple[str,
             frame = parse_frame(name)
             stack = (*stack, CodeFrame(frame.file, frame.line or 0, frame.function))
         stacks.append((modules, stack))
-    number = np.array([known.setdefault(one, len(known)) for one in stacks] + [0], np.int64)
+    number = np.array([known.setdefault(around_call, len(known)) for around_call in stacks] + [0], np.int64)
     return list(known), number[around]
 
 
@@ -203,26 +203,28 @@ class _OperandWalk:
     def inputs(self, row: int) -> tuple[tuple[str, int], ...]:
         """Depth first, in the order of operands, each once."""
         operands = self._module.operands_of
-        found: dict[tuple[str, int], None] = {}
+        inputs: dict[tuple[str, int], None] = {}
         waiting = [(operand, 0) for operand in reversed(operands(row)) if operand >= 0]
         met = set(waiting)
         while waiting and self._left > 0:
             self._left -= 1
             at, output = waiting.pop()
             if at in self._rows:
-                found[self._rows[at], output] = None
+                inputs[self._rows[at], output] = None
                 continue
             if self._module.opcodes[at] == _GET_ELEMENT:
                 output = self._module.instruction(at).tuple_index
-            above = [(one, output) for one in reversed(operands(at)) if one >= 0 and (one, output) not in met]
+            above = [
+                (operand, output) for operand in reversed(operands(at)) if operand >= 0 and (operand, output) not in met
+            ]
             met.update(above)
             waiting += above
-        return tuple(found)
+        return tuple(inputs)
 
 
 def _list_shapes(shape: Shape) -> tuple[tuple[int, ...], ...]:
     """Of a tuple, the shapes of what is right in it; tuples in it have none."""
-    return tuple(one.dimensions for one in (shape.elements if shape.is_tuple else (shape,)))
+    return tuple(array.dimensions for array in (shape.elements if shape.is_tuple else (shape,)))
 
 
 def _read_program_stack(module: HloModule, row: int) -> Stack:
@@ -242,15 +244,16 @@ def list_torch_nodes(host: OpHost, called: HostNodes, peaks: Peaks | None) -> It
     """``called``: the ops of the host. CaptureError: times do not add up in 64 bits."""
     kernels = _NodeKernels(host, called)
     work = _TorchNodeWork.of(kernels.table, peaks)
-    for place, one in enumerate(called.each):
+    for place, node in enumerate(called.each):
         devices = {HOST_THREADS, *kernels.devices[place]}
         fields = {
-            "type": one.name, "types": {one.name, one.type, *devices, *kernels.categories[place]}, "devices": devices,
-            "cpu_ps": one.self_ps, "accelerator_ps": int(kernels.table.self_ps[place]), "calls": one.calls,
+            "type": node.name, "types": {node.name, node.type, *devices, *kernels.categories[place]},
+            "devices": devices,
+            "cpu_ps": node.self_ps, "accelerator_ps": int(kernels.table.self_ps[place]), "calls": node.calls,
             "flops": work.flops[place], "bytes": work.bytes[place], "bound_by": work.bound_by[place],
-            "stack": one.stack,
+            "stack": node.stack,
         }  # fmt: skip
-        yield ("/".join((*one.modules, one.name)), "", one.stack), fields
+        yield ("/".join((*node.modules, node.name)), "", node.stack), fields
     yield from kernels.others()
 
 
@@ -263,16 +266,16 @@ class _NodeKernels:
         self.devices: list[set[str]] = [set() for _ in range(count)]
         self._others: dict[int, dict[str, Any]] = {}
         gpus = events.planes_of("GPU")
-        found = find_op_events(events, host.modules) if gpus else None
+        op_events = find_op_events(events, host.modules) if gpus else None
         around = OpsAround(events)
-        self._ops = found.ops if found is not None else []
+        self._ops = op_events.ops if op_events is not None else []
         rows, nodes, own, whole = ([np.zeros(0, np.int64)] for _ in range(4))
         for plane in gpus:
-            assert found is not None
+            assert op_events is not None
             times = measure_line_times(events, list_op_lines(plane))
             op = around.launching(times.rows.astype(np.int64))
             node = np.where(op >= 0, called.of_row[op], -1)
-            kind = found.op[times.rows].astype(np.int64)
+            kind = op_events.op[times.rows].astype(np.int64)
             self._note(plane.name, node, kind)
             self._rest(plane.name, kind[node < 0], times.self_ps[node < 0])
             known = node >= 0
@@ -280,15 +283,15 @@ class _NodeKernels:
                 parts.append(values[known].astype(np.int64))
         every = np.concatenate(nodes)
         table = OpTable.of(
-            [one.name for one in called.each],
-            category=[one.name for one in called.each],
+            [node.name for node in called.each],
+            category=[node.name for node in called.each],
             self_ps=sum_by(every, np.concatenate(own), count, DURATIONS),
             time_ps=sum_by(every, np.concatenate(whole), count, DURATIONS),
         )
         self.table = (
             table
-            if found is None
-            else (fill_work_of_calls(table, events, found, np.concatenate(rows), every.astype(np.int32)))
+            if op_events is None
+            else (fill_work_of_calls(table, events, op_events, np.concatenate(rows), every.astype(np.int32)))
         )
 
     def _note(self, device: str, node: Int64s, kind: Int64s) -> None:
@@ -301,10 +304,10 @@ class _NodeKernels:
         counts = np.bincount(place.reshape(-1), minlength=len(numbers)).tolist()
         sums = sum_by(place.reshape(-1), self_ps, len(numbers), DURATIONS).tolist()
         for number, count, time in zip(numbers.tolist(), counts, sums, strict=True):
-            one = self._others.setdefault(number, {"accelerator_ps": 0, "device_runs": 0, "devices": set()})
-            one["accelerator_ps"] += time
-            one["device_runs"] += count
-            one["devices"].add(device)
+            fields = self._others.setdefault(number, {"accelerator_ps": 0, "device_runs": 0, "devices": set()})
+            fields["accelerator_ps"] += time
+            fields["device_runs"] += count
+            fields["devices"].add(device)
 
     def others(self) -> Iterator[Keyed]:
         """What no recorded op launched, by the name of its op, else by its own."""
@@ -432,18 +435,20 @@ def list_host_op_nodes(host: NodeHost) -> Nodes:
             _add_node(nodes, NodeKey(*parts), OpNode(**fields))
         return nodes
     compiled = _Compiled(host, ran, peaks)
-    for one in called.each:
-        _add_node(nodes, *(_make_host_node(one) if one.program_id is None else compiled.on_host(one)))
+    for called_op in called.each:
+        _add_node(nodes, *(_make_host_node(called_op) if called_op.program_id is None else compiled.on_host(called_op)))
     if ran.hardware != CPU_ONLY:
         for key, node in compiled.on_devices():
             _add_node(nodes, key, node)
     return nodes
 
 
-def _make_host_node(one: HostNode) -> tuple[NodeKey, OpNode]:
-    node = OpNode(one.type, {one.type, HOST_THREADS} - {""}, {HOST_THREADS}, cpu_ps=one.self_ps, calls=one.calls)
-    node.stack = one.stack
-    return NodeKey(one.name, "", one.stack), node
+def _make_host_node(called: HostNode) -> tuple[NodeKey, OpNode]:
+    node = OpNode(
+        called.type, {called.type, HOST_THREADS} - {""}, {HOST_THREADS}, cpu_ps=called.self_ps, calls=called.calls
+    )
+    node.stack = called.stack
+    return NodeKey(called.name, "", called.stack), node
 
 
 class _Compiled:
@@ -467,17 +472,17 @@ class _Compiled:
         for program_id, names in of_program.items():
             module = host.modules.module(program_id) if program_id else None
             if module is not None:
-                for instruction, found in place_instructions(module, names).items():
-                    yield (program_id, names[instruction]), found
+                for instruction, placed in place_instructions(module, names).items():
+                    yield (program_id, names[instruction]), placed
 
-    def on_host(self, one: HostNode) -> tuple[NodeKey, OpNode]:
+    def on_host(self, called: HostNode) -> tuple[NodeKey, OpNode]:
         """An instruction that threads ran."""
-        row = self._rows.get((one.program_id or 0, take_last_name(one.name)))
+        row = self._rows.get((called.program_id or 0, take_last_name(called.name)))
         if row is None:
-            node = _make_host_node(one)[1]
-            return NodeKey(f"{UNSCOPED}/{one.name}"), node
+            node = _make_host_node(called)[1]
+            return NodeKey(f"{UNSCOPED}/{called.name}"), node
         key, node = self._of_row(row)
-        node.cpu_ps, node.calls, node.device_runs = one.self_ps, one.calls, 0
+        node.cpu_ps, node.calls, node.device_runs = called.self_ps, called.calls, 0
         return key, node
 
     def on_devices(self) -> Iterator[tuple[NodeKey, OpNode]]:
@@ -501,7 +506,7 @@ class _Compiled:
         placed = self._placed.get((program_id, name))
         if placed is not None:
             node.stack, node.shapes = placed.stack or node.stack, placed.shapes
-            node.inputs = tuple((self._key(program_id, one, title)[0], slot) for one, slot in placed.inputs)
+            node.inputs = tuple((self._key(program_id, operand, title)[0], slot) for operand, slot in placed.inputs)
         key, passed = self._key(program_id, name, title)
         if passed != OTHER:
             node.types.add(f"_{PASSES[passed]}")

@@ -102,7 +102,7 @@ def list_fused_instructions(
     fused, problems = FusedInstructions(), []
     costed = set(np.argsort(-table.self_ps, kind="stable")[:MOST_COSTED].tolist())
     for number, rows in _group_by_program(table):
-        host = next((one for one in hosts if number in one.by_id), None)
+        host = next((known for known in hosts if number in known.by_id), None)
         if host is None:
             continue
         program = host.by_id[number]
@@ -135,16 +135,16 @@ def sum_torch_passes(host: OpHost) -> PassTimes:
     if not host.raw.planes_of("GPU") or not is_kineto(host.raw):
         return times
     events = host.events
-    passed, found = find_pass_of_calls(events), find_op_events(events, host.modules)
+    passed, op_events = find_pass_of_calls(events), find_op_events(events, host.modules)
     for plane in events.planes_of("GPU"):
         spans = measure_line_times(events, list_op_lines(plane))
-        op = found.op[spans.rows].astype(np.int64)
+        op = op_events.op[spans.rows].astype(np.int64)
         call = find_launches(events, spans.rows.astype(np.int64)).row
         codes = np.where(call >= 0, passed[call], UNKNOWN)
         count = len(PASSES)
-        sums = sum_by(op * count + codes, spans.self_ps, count * len(found.ops)).reshape(-1, count)
+        sums = sum_by(op * count + codes, spans.self_ps, count * len(op_events.ops)).reshape(-1, count)
         for number in np.unique(op).tolist():
-            _add_times(times, (found.ops[number].program_id, found.ops[number].name), sums[number])
+            _add_times(times, (op_events.ops[number].program_id, op_events.ops[number].name), sums[number])
     return times
 
 
@@ -181,19 +181,19 @@ class OpTree:
 
     def spread(self, ops: Sequence[Any], sparse: Sequence[Any] = (), fused: Sequence[Any] = ()) -> list[Any]:
         """By node, the value of the op, SparseCore op or instruction that it is; None elsewhere and for empty texts."""
-        found: list[Any] = [None] * len(self.tree)
+        spread: list[Any] = [None] * len(self.tree)
         for kind, values in ((OP, ops), (SPARSE_CORE_OP, sparse), (INSTRUCTION, fused)):
             nodes = np.flatnonzero(self.tree.kind == kind) if len(values) else np.zeros(0, np.intp)
             for node, row in zip(nodes.tolist(), self.tree.row[nodes].tolist(), strict=True):
-                found[node] = None if values[row] == "" else values[row]
-        return found
+                spread[node] = None if values[row] == "" else values[row]
+        return spread
 
     def of_program(self, values: Sequence[Any]) -> list[Any]:
         """By node, the value of the op, or of the first op of the program, that it is."""
-        found = self.spread(values)
+        spread = self.spread(values)
         for node in np.flatnonzero(self.tree.kind == PROGRAM).tolist():
-            found[node] = found[node + int(np.argmax(self.tree.kind[node : self.tree.last[node]] == OP))]
-        return found
+            spread[node] = spread[node + int(np.argmax(self.tree.kind[node : self.tree.last[node]] == OP))]
+        return spread
 
 
 # ---- figures of nodes
@@ -217,8 +217,8 @@ def _make_percent_formula(column: str) -> Formula:
 
 def _divide_or_nan(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> Float64s:
     """a / b, NaN where b is 0."""
-    found: Float64s = np.divide(a, b, out=np.full(len(a), np.nan), where=b != 0)
-    return found
+    ratio: Float64s = np.divide(a, b, out=np.full(len(a), np.nan), where=b != 0)
+    return ratio
 
 
 def _divide_or_null(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> pa.Array:
@@ -305,10 +305,10 @@ def _compute_mean_times(ops: OpTable) -> list[int]:
 
 
 def _list_categories(rows: OpTree) -> list[str | None]:
-    found = rows.spread(rows.table.category, rows.sparse.category, rows.fused.category)
+    categories = rows.spread(rows.table.category, rows.sparse.category, rows.fused.category)
     for node in np.flatnonzero(rows.tree.kind == CATEGORY).tolist():
-        found[node] = rows.tree.name[node]
-    return found
+        categories[node] = rows.tree.name[node]
+    return categories
 
 
 def _list_framework_ops(rows: OpTree) -> list[str | None]:
@@ -331,16 +331,16 @@ def _compute_cost_shares(rows: OpTree) -> pa.Array:
     above = np.array(fused.above, np.int64)
     for first, last in fused.of.values():
         group = above[first:last]
-        for one in np.unique(group).tolist():
-            places = first + np.flatnonzero(group == one)
+        for fusion in np.unique(group).tolist():
+            places = first + np.flatnonzero(group == fusion)
             work = flops[places] if np.nansum(flops[places]) > 0 else moved[places]
             total = np.nansum(work)
             if total > 0:
                 shares[places] = work / total
     is_instruction = rows.tree.kind == INSTRUCTION
-    found = np.full(len(rows.tree), np.nan)
-    found[is_instruction] = shares[rows.tree.row[is_instruction]]
-    return op.mask_unknown(found)
+    of_nodes = np.full(len(rows.tree), np.nan)
+    of_nodes[is_instruction] = shares[rows.tree.row[is_instruction]]
+    return op.mask_unknown(of_nodes)
 
 
 _TREE = TableSchema("tree", "a part of the program, an op, or what an op is made of", (
@@ -377,7 +377,7 @@ _TREE = TableSchema("tree", "a part of the program, an op, or what an op is made
           "neither a program nor an op",
           lambda rows: rows.of_program(op.mask_unknown_programs(rows.table.program_id).to_pylist())),
     Text("program", "name of the program; null: the capture does not list it, or the node is neither a program nor an "
-         "op", lambda rows: rows.of_program([rows.title(one) for one in rows.table.program_id.tolist()])),
+         "op", lambda rows: rows.of_program([rows.title(number) for number in rows.table.program_id.tolist()])),
     Text("category", "category of the ops or of the instruction; null: unknown, or the node spans categories",
          _list_categories),
     Text("framework_op", "framework op from which the op or instruction was compiled; null: unknown, or the node is "
@@ -475,24 +475,24 @@ def _make_scope_table(name: str, what: str, *more: Column) -> TableSchema:
 # ---- memories and devices
 
 
-def build_memory_table(found: OpTree) -> pa.Table:
+def build_memory_table(ops: OpTree) -> pa.Table:
     """The table ``memory``: a row for each node and memory that it moved bytes of."""
-    figures = found.figures
+    figures = ops.figures
     moved = np.stack([figures.work[memory.column] for memory in MEMORIES], axis=1)
     node, memory = np.nonzero(moved > 0)
-    peak = 1e9 * np.array([max(figures.peak_of(one.column), 0.0) or np.nan for one in MEMORIES])[memory]
+    peak = 1e9 * np.array([max(figures.peak_of(memory_kind.column), 0.0) or np.nan for memory_kind in MEMORIES])[memory]
     rate = _divide_or_nan(moved[node, memory], figures.whole["self_ps"][node] / 1e12)
     rate[figures.only_waits()[node]] = np.nan
     columns = {"node": node, "memory": memory, "size": moved[node, memory], "rate": rate, "peak": peak}
-    return TABLES["memory"].of(SimpleNamespace(tree=found.tree, **columns))
+    return TABLES["memory"].of(SimpleNamespace(tree=ops.tree, **columns))
 
 
 _MEMORY = TableSchema("memory", "a memory that a node of the tree read or wrote", (
     Count("node", "number of the node in the table tree", lambda rows: rows.node),
     Text("kind", "kind of the node", lambda rows: _name_kinds(rows.tree.kind[rows.node])),
-    Text("name", "name of the node", lambda rows: [rows.tree.name[one] for one in rows.node.tolist()]),
+    Text("name", "name of the node", lambda rows: [rows.tree.name[number] for number in rows.node.tolist()]),
     Text("memory", "memory: HBM, or a memory of the TPU's core and a direction",
-         lambda rows: [MEMORIES[one].name for one in rows.memory.tolist()]),
+         lambda rows: [MEMORIES[number].name for number in rows.memory.tolist()]),
     op.Amount("accessed_bytes", "bytes of the ops below the node that record them", lambda rows: rows.size),
     op.ByteRate("bytes_per_s", "accessed_bytes / self_ps of the node; null: self_ps is 0, or all ops of the node are, "
                "start or await transfers", lambda rows: op.mask_unknown(rows.rate)),
@@ -525,24 +525,24 @@ def _join_device_work(column: Column) -> Column:
 
 
 _DEVICES = TableSchema("devices", "a device", (
-    Text("host", "host to which the device belongs", _make_device_formula(lambda one: one.host)),
-    Text("device", "plane of the device, or CPU for the threads of a host", _make_device_formula(lambda one: one.name)),
+    Text("host", "host to which the device belongs", _make_device_formula(lambda row: row.host)),
+    Text("device", "plane of the device, or CPU for the threads of a host", _make_device_formula(lambda row: row.name)),
     *resting_on(
         Need("total_ps", "nothing is recorded of the device"),
-        Count("ops", "number of different ops that it ran", _make_device_formula(lambda one: len(one.ops.table))),
-        Picoseconds("total_ps", "time observed on the device", _make_device_formula(lambda one: one.ops.total_ps)),
-        Picoseconds("op_ps", "sum of the self times of its ops", _make_device_formula(lambda one: one.ops.op_ps)),
+        Count("ops", "number of different ops that it ran", _make_device_formula(lambda row: len(row.ops.table))),
+        Picoseconds("total_ps", "time observed on the device", _make_device_formula(lambda row: row.ops.total_ps)),
+        Picoseconds("op_ps", "sum of the self times of its ops", _make_device_formula(lambda row: row.ops.op_ps)),
         Picoseconds("busy_ps", "time in which any op ran; unlike in op_ps, time in which several ops ran counts once",
-                    _make_device_formula(lambda one: one.ops.busy_ps)),
-        Picoseconds("idle_ps", "total_ps - busy_ps", _make_device_formula(lambda one: one.ops.idle_ps)),
+                    _make_device_formula(lambda row: row.ops.busy_ps)),
+        Picoseconds("idle_ps", "total_ps - busy_ps", _make_device_formula(lambda row: row.ops.idle_ps)),
     ),
     Share("busy_share", "busy_ps / total_ps; null: total_ps is 0",
-          _make_device_formula(lambda one: one.ops.busy_ps / one.ops.total_ps if one.ops.total_ps else None)),
+          _make_device_formula(lambda row: row.ops.busy_ps / row.ops.total_ps if row.ops.total_ps else None)),
     *(_join_device_work(column) for column in _make_work_columns()
       if column.name in ("flops", "compute_peak_percent", "hbm_bytes", "hbm_peak_percent", "lost_ps")),
 ), derived=True)  # fmt: skip
 
-TABLES: Final = {one.name: one for one in (
+TABLES: Final = {table.name: table for table in (
     _TREE,
     _make_scope_table("scopes", "a scope of the model, or a framework op in it, whichever programs ran it"),
     _make_scope_table("layers",

@@ -243,7 +243,7 @@ def measure_deviations(row: npt.NDArray[Any], values: npt.NDArray[Any], sums: Re
     for product, place in ((low * low, 0), (high * low, 33), (high * high, 64)):
         for part, more in ((product & _LOW_BITS, 0), (product >> _HALF, 32)):
             added = sum_by(row, part, len(sums)).tolist()
-            squares = [square + (one << place + more) for square, one in zip(squares, added, strict=True)]
+            squares = [square + (sum_ << place + more) for square, sum_ in zip(squares, added, strict=True)]
     counted = zip(sums["count"].tolist(), sums["total"].tolist(), squares, strict=True)
     return [isqrt((n * square - total**2) // (n * (n - 1))) if n > 1 else None for n, total, square in counted]
 
@@ -348,8 +348,8 @@ def merge_ops_once(parts: Sequence[Ops], shared: dict[Any, Any]) -> Ops:
     key = tuple(map(id, parts))
     if key not in shared:
         shared[key] = parts, merge_ops(parts)  # who has the parts has their ids
-    found: Ops = shared[key][1]
-    return found
+    merged: Ops = shared[key][1]
+    return merged
 
 
 def is_distinct(table: OpTable) -> bool:

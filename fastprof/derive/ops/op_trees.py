@@ -333,8 +333,8 @@ def build_op_tree(table: OpTable, group_by: str, title: Title) -> tuple[GrowingT
     together."""
     growth = GrowingTree(f"by {group_by}")
     parents = []
-    programs = {one: _name_program(one, title) for one in set(table.program_id.tolist())}
-    scopes = {one: split_scopes(one) for one in set(table.provenance)} if group_by == "provenance" else {}
+    programs = {number: _name_program(number, title) for number in set(table.program_id.tolist())}
+    scopes = {text: split_scopes(text) for text in set(table.provenance)} if group_by == "provenance" else {}
     rows = zip(table.program_id.tolist(), table.category, table.provenance, table.unattributed, strict=True)
     for program, category, provenance, why in rows:
         name = UNATTRIBUTED if why and not program else programs[program]

@@ -44,11 +44,11 @@ def fill_missing_work(table: OpTable, modules: Modules, *, on_tpu: bool = False)
     rows = np.array(list(costs), np.int64)
     times = table.occurrences[rows].astype(np.float64)
     flops, flops_source = _fill_unknown(
-        table.flops, table.flops_source, rows, times, [one.flops for one in costs.values()]
+        table.flops, table.flops_source, rows, times, [cost.flops for cost in costs.values()]
     )
     model = np.where((table.flops_source == 0) & (flops_source == FROM_HLO), flops, table.model_flops)
     moved, bytes_source = _fill_unknown(
-        table.bytes_accessed, table.bytes_source, rows, times, [one.bytes_accessed for one in costs.values()]
+        table.bytes_accessed, table.bytes_source, rows, times, [cost.bytes_accessed for cost in costs.values()]
     )
     unrecorded = ((row, cost) for row, cost in costs.items() if table.bytes_source[row] == 0)
     accesses = list_cost_accesses(unrecorded, table.occurrences, {0: HBM, 1: VMEM} if on_tpu else {0: HBM})
@@ -116,7 +116,7 @@ _HOST_LAYOUT: Final = compile_late(r"\{(?:(?!S\(5\))[^{}])*+S\(5\)[^{}]*+\}")
 def mark_transfers(table: OpTable) -> Bools:
     """Ops whose time depends neither on arithmetic nor on the device's memory: starts and ends of asynchronous
     transfers, sends, feeds, copies to or from the host's memory."""
-    waiting = np.array([_is_transfer(_name_kind(*one)) for one in zip(table.category, table.name, strict=True)], bool)
+    waiting = np.array([_is_transfer(_name_kind(*op)) for op in zip(table.category, table.name, strict=True)], bool)
     linked = np.unique(table.memory.row[table.memory.space == HOST]).tolist()
     waiting[[row for row in linked if table.category[row]]] = True  # sums of ops have no category
     return waiting

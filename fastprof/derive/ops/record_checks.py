@@ -73,40 +73,40 @@ def drop_impossible_events(events: HostEvents, *, entire: bool) -> HostEvents:
     """Return the events without those of GPUs that contradict others, which it notes. ``entire``: all events of the
     host were read, so that one is known to be far from the others."""
     lines = [line for plane in events.planes_of("GPU") for line in plane.lines if _is_gpu_stream(line)]
-    found = [one for line in lines for one in _find_outlasting(events, line)]
+    impossible = [event for line in lines for event in _find_outlasting(events, line)]
     if RECORD_STATS[0] in events.stats:
-        found += _find_out_of_order(events, {one.row for one in found})
+        impossible += _find_out_of_order(events, {event.row for event in impossible})
     if entire:
-        found += _find_far(events, lines, {one.row for one in found})
-    if not found:
+        impossible += _find_far(events, lines, {event.row for event in impossible})
+    if not impossible:
         return events
     keep = np.ones(len(events), bool)
-    keep[[one.row for one in found]] = False
+    keep[[event.row for event in impossible]] = False
     sound = events.subset(keep)
     sound.untimed = dict(events.untimed)
     for line in events.lines:
-        if lost := sum(line.first <= one.row < line.last for one in found):
+        if lost := sum(line.first <= event.row < line.last for event in impossible):
             sound.untimed[line.line_id] = sound.untimed.get(line.line_id, 0) + lost
-    sound.impossible = tuple(found)
-    _log_impossible_events(events, found)
+    sound.impossible = tuple(impossible)
+    _log_impossible_events(events, impossible)
     return sound
 
 
-def describe_impossible_events(found: tuple[ImpossibleEvent, ...]) -> str:
+def describe_impossible_events(impossible: tuple[ImpossibleEvent, ...]) -> str:
     """Return the sentence on events that are left out, one or more."""
-    first = max(found, key=lambda one: one.duration_ps)
-    are = "device event is" if len(found) == 1 else "device events are"
-    names = list(dict.fromkeys(shorten_name(one.name) for one in found))
+    first = max(impossible, key=lambda event: event.duration_ps)
+    are = "device event is" if len(impossible) == 1 else "device events are"
+    names = list(dict.fromkeys(shorten_name(event.name) for event in impossible))
     named = f" ({list_few(names, 3)})" if len(names) > 1 else ""
     return (
-        f"{len(found):,} {are} impossible and not counted{named}: {shorten_name(first.name)} begins at "
+        f"{len(impossible):,} {are} impossible and not counted{named}: {shorten_name(first.name)} begins at "
         f"{format_time(first.start_ps)} and lasts {format_time(first.duration_ps)}, but {first.why}"
     )
 
 
-def _log_impossible_events(events: HostEvents, found: list[ImpossibleEvent]) -> None:
-    text = describe_impossible_events(tuple(found))
-    row = LogRow("data_loss", "impossible_time", len(found), None, events.capture.path, text)
+def _log_impossible_events(events: HostEvents, impossible: list[ImpossibleEvent]) -> None:
+    text = describe_impossible_events(tuple(impossible))
+    row = LogRow("data_loss", "impossible_time", len(impossible), None, events.capture.path, text)
     events.capture.log.take([row])  # once, however often the host is read
 
 
@@ -154,7 +154,7 @@ def _find_wrong_ends(start: Int64s, end: Int64s) -> tuple[Int64s, Int64s, int]:
 def _find_out_of_order(events: HostEvents, known: set[int]) -> list[ImpossibleEvent]:
     """Return the few events that begin long before the calls that launched them, or end long after a call that waited
     for them. If there are many, clocks differ."""
-    found: dict[int, str] = {}
+    reasons: dict[int, str] = {}
     for (rows, late), why in (
         (measure_start_before_call(events), "the call that launched it begins {} later"),
         (measure_end_after_wait(events), "a call that waited for it returned {} before its end"),
@@ -162,8 +162,8 @@ def _find_out_of_order(events: HostEvents, known: set[int]) -> list[ImpossibleEv
         wrong = np.flatnonzero(late > _EARLY_EVENT_PS)
         if len(wrong) <= max(1, _MOST_EARLY * len(rows)):
             pairs = zip(rows[wrong].tolist(), late[wrong].tolist(), strict=True)
-            found |= {row: why.format(format_time(ps)) for row, ps in pairs if row not in known}
-    return [_make_impossible_event(events, row, why) for row, why in found.items()]
+            reasons |= {row: why.format(format_time(ps)) for row, ps in pairs if row not in known}
+    return [_make_impossible_event(events, row, why) for row, why in reasons.items()]
 
 
 def _find_far(events: HostEvents, streams: list[Line], known: set[int]) -> list[ImpossibleEvent]:
@@ -267,9 +267,9 @@ class LostRecords:
             (self.lost_copies, self.copies, ("copy or set", "copies and sets", "record")),
         ):
             if lost:
-                one, more, record = what
+                single, more, record = what
                 have = "has" if lost == 1 else "have"
-                of = count_noun(every, one, more)
+                of = count_noun(every, single, more)
                 parts.append(f"{lost:,} of {of} {have} no {record} ({100 * lost / every:.3g} %)")
         first, last = format_time(int(self.times_ps[0])), format_time(int(self.times_ps[-1]))
         when = f"at {first}" if first == last else f"from {first} to {last}"
@@ -300,7 +300,7 @@ def find_lost_records(events: HostEvents) -> LostRecords:
         find_device_of_plane(name)[0] == "GPU" for name in events.plane_names
     ):
         return NOTHING_LOST  # or planes of GPUs were not read
-    present = np.concatenate([ids[of_gpu], np.array([one.correlation for one in events.impossible], np.int64)])
+    present = np.concatenate([ids[of_gpu], np.array([event.correlation for event in events.impossible], np.int64)])
     lost = ~np.isin(wanted, present) & ~_is_captured(events, rows)
     counts, lost = _drop_nested_calls(events, rows, lost)
     without_id = recorded - int(np.count_nonzero(ids[of_gpu])) + _count_untimed(events)
@@ -344,8 +344,8 @@ def _is_captured(events: HostEvents, rows: Int64s) -> Bools:
     ended = np.append(-1, ends)[np.searchsorted(ends, rows)]
     firsts = np.array([line.first for line in events.lines if line.last > line.first])
     line_first = firsts[find_last_started(firsts, rows)]
-    found: Bools = (begun > ended) & (begun >= line_first)
-    return found
+    captured: Bools = (begun > ended) & (begun >= line_first)
+    return captured
 
 
 def _select_named_rows(events: HostEvents, pattern: re.Pattern[str]) -> Int64s:
@@ -449,18 +449,18 @@ def _has_tpu_events(events: HostEvents) -> bool:
 
 def _find_flaws(events: HostEvents, recorded: bool) -> Iterator[Flaw]:
     lost, gpus = find_lost_records(events), events.planes_of("GPU")
-    errors = [one for one in (*events.capture.errors, *events.capture.warnings) if _is_loss(one, recorded)]
+    errors = [message for message in (*events.capture.errors, *events.capture.warnings) if _is_loss(message, recorded)]
     if errors:
         yield Flaw(PROFILER_ERROR, f"the profiler recorded: {list_few(errors, 3)}", _FIX_ERROR, not recorded)
     if lost.matters:
         yield Flaw("lost_records", lost.in_words(), _KEEP_PROFILER, True)
     elif gpus and not recorded and not errors and _has_threads(events):
         word = get_device_word(plane.name for plane in gpus)
-        one, more = (
+        single, more = (
             f"{word} is listed, but its activity was",
             f"{pluralise_device(word)} are listed, but their activity was",
         )
-        listed = count_noun(len(gpus), one, more)
+        listed = count_noun(len(gpus), single, more)
         activity = "CUDA" if word == "GPU" else word if word in _ACTIVITIES else "PrivateUse1"
         remedy = (_ENABLE_ACTIVITY if is_kineto(events) else _ENABLE_DEVICE).format(word, activity)
         yield Flaw("no_device_activity", f"{listed} not recorded, nor any call that starts work on it", remedy, True)
@@ -502,10 +502,10 @@ def list_flaws(hosts: Sequence[HostRecords]) -> list[Flaw]:
     """Return the flaws of all hosts, those that hide devices first. A flaw that several hosts share is returned once,
     with its first host and the number of others."""
     alike: dict[tuple[bool, str, str], list[tuple[str, Flaw]]] = {}
-    for one in hosts:
-        for flaw in one.flaws:
-            alike.setdefault((not flaw.hides_devices, flaw.code, flaw.remedy), []).append((one.host, flaw))
-    found = []
+    for records in hosts:
+        for flaw in records.flaws:
+            alike.setdefault((not flaw.hides_devices, flaw.code, flaw.remedy), []).append((records.host, flaw))
+    merged = []
     for _, of_kind in sorted(alike.items(), key=lambda pair: pair[0][0]):
         host, flaw = of_kind[0]
         others = len(of_kind) - 1
@@ -514,8 +514,8 @@ def list_flaws(hosts: Sequence[HostRecords]) -> list[Flaw]:
             if others
             else ""
         )
-        found.append(flaw if len(hosts) <= 1 else replace(flaw, text=f"{host}: {flaw.text}{also}"))
-    return found
+        merged.append(flaw if len(hosts) <= 1 else replace(flaw, text=f"{host}: {flaw.text}{also}"))
+    return merged
 
 
 def explain_missing_records(hosts: Iterable[HostRecords]) -> str | None:

@@ -79,7 +79,7 @@ def ratio_or_zero(a: npt.NDArray[np.generic], b: npt.NDArray[np.generic]) -> Flo
 
 def list_moved_bytes(table: OpTable) -> dict[str, Float64s]:
     """Bytes of each op by ``Memory.column``; those of an op whose memories are unknown are HBM's."""
-    on_chip = {one.column: table.moved_bytes(one.space, one.operation) for one in ON_CHIP}
+    on_chip = {memory.column: table.moved_bytes(memory.space, memory.operation) for memory in ON_CHIP}
     return {HBM_MEMORY.column: table.hbm_bytes(), **on_chip}
 
 
@@ -113,9 +113,9 @@ def _find_bounds(
 ) -> tuple[list[str], Float64s]:
     """The resource that each op came nearest to exhaust, of equal ones the first, and its flops per byte there."""
     best = np.zeros(len(gflops), np.int64)
-    most, found = np.zeros(len(gflops)), np.zeros(len(gflops))
+    most, per_byte_of = np.zeros(len(gflops)), np.zeros(len(gflops))
     if peaks is None:
-        return [UNKNOWN] * len(gflops), found
+        return [UNKNOWN] * len(gflops), per_byte_of
     bandwidth = [*peaks.bandwidths_gb_per_s, *[0.0] * 7]
     hbm, hbm_intensity = memory[HBM_MEMORY.column], of_memory[HBM_MEMORY.column]
     shares = [
@@ -124,16 +124,16 @@ def _find_bounds(
     ]
     if peaks.hardware == "TPU":
         shares += [
-            (one.name, _divide_by_peak(memory[one.column], bandwidth[one.place]), of_memory[one.column])
-            for one in ON_CHIP
+            (place.name, _divide_by_peak(memory[place.column], bandwidth[place.place]), of_memory[place.column])
+            for place in ON_CHIP
         ]
     elif peaks.hardware == "GPU":
         shares.append((SHARED, _divide_by_peak(hbm, bandwidth[2]), hbm_intensity))
     for number, (_, share, per_byte) in enumerate(shares, 1):
         higher = share > most
-        best[higher], most[higher], found[higher] = number, share[higher], per_byte[higher]
+        best[higher], most[higher], per_byte_of[higher] = number, share[higher], per_byte[higher]
     names = [UNKNOWN, *(name for name, _, _ in shares)]
-    return [names[number] for number in best.tolist()], found
+    return [names[number] for number in best.tolist()], per_byte_of
 
 
 def _divide_by_peak(rate: Float64s, peak: float) -> Float64s:
@@ -169,9 +169,9 @@ def list_ceilings(peaks: Peaks | None) -> list[Ceiling]:
     """Arithmetic, HBM and, of TPUs, memories on the chip whose peak is known."""
     if peaks is None:
         return [Ceiling(COMPUTE, _COMPUTE_COLUMN, 0.0, None), Ceiling(HBM_MEMORY.name, HBM_MEMORY.column, 0.0, None)]
-    on_chip = [one for one in ON_CHIP if peaks.hardware == device_peaks.TPU and peaks.peak(one.place)]
+    on_chip = [memory for memory in ON_CHIP if peaks.hardware == device_peaks.TPU and peaks.peak(memory.place)]
     places = [(COMPUTE, _COMPUTE_COLUMN, device_peaks.COMPUTE)]
-    places += [(one.name, one.column, one.place) for one in (HBM_MEMORY, *on_chip)]
+    places += [(memory.name, memory.column, memory.place) for memory in (HBM_MEMORY, *on_chip)]
     return [Ceiling(name, column, peaks.peak(place), peaks.source(place)) for name, column, place in places]
 
 
@@ -272,7 +272,7 @@ def find_unknown_work(table: OpTable) -> tuple[Bools, Bools]:
     """Ops with unknown flops, and with unknown bytes, though they did some. An op that runs others does none of its
     own, copies do no arithmetic, and the bytes of transfers go over a link."""
     works: Bools = ~(is_container(table) | (table.time_ps > table.self_ps) | mark_transfers(table))
-    copies = np.array([one == MEMSET or one.startswith("copy") for one in table.category], bool)
+    copies = np.array([category == MEMSET or category.startswith("copy") for category in table.category], bool)
     return works & ~copies & ~get_known_flops(table), works & ~get_known_bytes(table)
 
 

@@ -165,9 +165,9 @@ def _sum_parts(parts: Sequence[_Events], count: int) -> StepOps:
         met[part.group] = True
     group = np.flatnonzero(met).astype(np.int64)
     place = np.cumsum(met) - 1
-    keys = [(0, str(one)) for one in group.tolist()]
+    keys = [(0, str(number)) for number in group.tolist()]
     met_by = [np.unique(part.group) for part in parts]
-    row = np.concatenate([place[one] for one in met_by]) if parts else group
+    row = np.concatenate([place[met_groups] for met_groups in met_by]) if parts else group
     sides = []
     for feeds in (False, True):
         tables = [
@@ -233,7 +233,7 @@ def _build_memory_accesses(sizes: Sequence[Float64s]) -> MemoryAccess:
         np.concatenate(rows).astype(np.int32),
         np.repeat(np.array([operation for operation, _ in _KINDS], np.uint8), lengths),
         np.repeat(np.array([space for _, space in _KINDS], np.int64), lengths),
-        np.concatenate([size[one] for size, one in zip(sizes, rows, strict=True)]),
+        np.concatenate([size[chosen] for size, chosen in zip(sizes, rows, strict=True)]),
     )
 
 
@@ -311,16 +311,16 @@ def sum_step_work(
     devices of each."""
     count = len(steps)
     tables, places = [OpTable.of([""] * count)], [np.arange(count, dtype=np.int64)]
-    for host, one in enumerate(hosts):
-        row = _find_rows_of_groups(steps.group[:, host], one.group)
+    for host, work in enumerate(hosts):
+        row = _find_rows_of_groups(steps.group[:, host], work.group)
         known = row >= 0
-        for part in (one.others, one.feeds) if with_feeds else (one.others,):
+        for part in (work.others, work.feeds) if with_feeds else (work.others,):
             tables.append(part.take(np.flatnonzero(known).astype(np.int64)))
             places.append(row[known])
     table = merge_tables(tables, np.concatenate(places), [(0, WHOLE)] * count)
     observed = measure_observed_time(steps, devices)
     if not with_feeds:
-        fed = [(one.group, one.feeds.self_ps) for one in hosts]
+        fed = [(work.group, work.feeds.self_ps) for work in hosts]
         observed = np.maximum(observed - sum_times_of_steps(steps, fed), 0)
     table = replace(table, time_ps=observed)
     return RooflineTotals(STEP, with_feeds, table, steps.step)
@@ -349,7 +349,7 @@ def _measure_observed_block(steps: StepDatabase, devices: Sequence[int]) -> Int6
     if int(times.max(initial=0)) * int(count.sum()) < 2**63:
         total: Int64s = (times * count).sum(axis=1)
         return total
-    return np.array([sum_exactly((one * count).tolist()) for one in times.astype(object)], np.int64)
+    return np.array([sum_exactly((times_of_step * count).tolist()) for times_of_step in times.astype(object)], np.int64)
 
 
 def average_steps(steps: RooflineTotals) -> RooflineTotals:
@@ -459,7 +459,7 @@ class MemoryRows:
     def peak_percent(self) -> pa.Array:
         peak = {ceiling.column: ceiling.per_ns * 1e9 for ceiling in self.ops.efficiency.beneath}
         names = {(HBM, way): "hbm" for way in (0, READ, WRITE)}
-        names |= {(one.space, one.operation): one.column for one in ON_CHIP}
+        names |= {(memory_kind.space, memory_kind.operation): memory_kind.column for memory_kind in ON_CHIP}
         keys = zip(self.spaces, self.operations, strict=True)
         peaks = np.array([peak.get(names.get(key, ""), 0.0) for key in keys])
         return mask_unknown(100 * np.where(peaks > 0, ratio_or_zero(self.rate, peaks), np.nan))
@@ -473,7 +473,7 @@ _ROOFLINE_PERCENT: Final = op.Percent(
 _BENEATH: Final = (
     *map(_make_intensity_column, MEMORIES),
     _make_peak_percent_column("compute", "flops_per_s", "arithmetic"),
-    *(_make_peak_percent_column(one.column, f"{one.column}_bytes_per_s", one.name) for one in MEMORIES),
+    *(_make_peak_percent_column(memory.column, f"{memory.column}_bytes_per_s", memory.name) for memory in MEMORIES),
     op.BOUND_BY,
     _ROOFLINE_PERCENT,
     op.FlopRate("attainable_flops_per_s", "flops_per_s / roofline_percent, the rate at the roofline; null: "

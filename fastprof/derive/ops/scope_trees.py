@@ -108,7 +108,7 @@ class NodeFigures:
 
     def peak_of(self, column: str) -> float:
         """Flops or bytes per nanosecond of arithmetic (COMPUTE) or a memory; 0.0: unknown."""
-        return next((one.per_ns for one in self.beneath if one.column == column), 0.0)
+        return next((ceiling.per_ns for ceiling in self.beneath if ceiling.column == column), 0.0)
 
     def utilization(self, column: str) -> Float64s:
         """Of arithmetic (COMPUTE) or a memory, as a share of its peak; NaN: the peak, or too much of the work, is
@@ -179,7 +179,7 @@ def _build_scope_tree(
     times: dict[int, Counter[str]] = {}
     for node, category, self_ps in zip(nodes.tolist(), table.category, of_ops.whole["self_ps"].tolist(), strict=True):
         times.setdefault(node, Counter())[category] += self_ps
-    most = [times[one].most_common(1)[0][0] if one in times else None for one in tree.grown.tolist()]
+    most = [times[node].most_common(1)[0][0] if node in times else None for node in tree.grown.tolist()]
     return ScopeTree(tree, figures.in_order(tree.grown), instances[tree.grown], most)
 
 

@@ -197,13 +197,13 @@ def _name_copy_kind(name: str) -> str:
 def read_copy_bytes(events: HostEvents, rows: Int64s) -> Int64s:
     """Bytes of copies, from their details; -1: not recorded."""
     has, size = join_stat(rows, *events.ints("bytes"))
-    found = np.where(has & (size >= 0), size, -1)
+    sizes = np.where(has & (size >= 0), size, -1)
     at, texts = events.texts("memcpy_details")
     detailed, number = join_stat(rows, at, texts)
     for place in np.flatnonzero(detailed & ~has).tolist():
-        found[place] = min(parse_copy_bytes(events.text(int(number[place]))) or -1, _MOST_BYTES + 1)
-    found[found > _MOST_BYTES] = -1
-    return found
+        sizes[place] = min(parse_copy_bytes(events.text(int(number[place]))) or -1, _MOST_BYTES + 1)
+    sizes[sizes > _MOST_BYTES] = -1
+    return sizes
 
 
 def read_copy_bandwidth(events: HostEvents, rows: Int64s, size: Int64s, duration: Int64s) -> Float64s:

@@ -70,7 +70,7 @@ class DeviceTimes:
 def measure_device_times(start: Int64s, end: Int64s, kind: UInt8s) -> DeviceTimes:
     """Of the events of one device, at least one."""
     duration = end - start
-    unions = [merge_spans(start[kind == one], duration[kind == one]) for one in range(len(KINDS))]
+    unions = [merge_spans(start[kind == number], duration[kind == number]) for number in range(len(KINDS))]
     of_kind = tuple(int((ends - begins).sum()) for begins, ends in unions)
     begins, ends = merge_spans(start, duration)
     collectives = unions[COMMUNICATION]
@@ -88,8 +88,8 @@ def _sum_time_by_set(unions: list[tuple[Int64s, Int64s]]) -> dict[int, int]:
     order = np.argsort(time, kind="stable")
     running = np.cumsum(change[order])[:-1]
     lasted = np.diff(time[order])
-    sums = {one: int(lasted[running == one].sum()) for one in range(1, 1 << len(unions))}
-    return {one: total for one, total in sums.items() if total}
+    sums = {bits: int(lasted[running == bits].sum()) for bits in range(1, 1 << len(unions))}
+    return {bits: total for bits, total in sums.items() if total}
 
 
 def name_kind_set(kinds: int) -> str:
@@ -122,10 +122,10 @@ def find_breaks(events: StreamEvents, short_ps: int) -> StreamBreaks:
 
 def _find_latest_end(stream: Int64s, end: Int64s) -> Int64s:
     """By event, the latest end of its stream so far. Streams are in order."""
-    found = end.copy()
-    for part in np.split(found, np.flatnonzero(stream[1:] != stream[:-1]) + 1):
+    latest = end.copy()
+    for part in np.split(latest, np.flatnonzero(stream[1:] != stream[:-1]) + 1):
         np.maximum.accumulate(part, out=part)
-    return found
+    return latest
 
 
 @dataclass(slots=True)
@@ -158,11 +158,11 @@ class StreamLimits:
 
 
 def sum_host_streams(events: HostEvents, limits: StreamLimits) -> HostStreams:
-    found = sum_streams(events, read_streams(events), limits)
-    if found.unqueued_count:
-        count, path = found.unqueued_count, events.capture.path
+    sums = sum_streams(events, read_streams(events), limits)
+    if sums.unqueued_count:
+        count, path = sums.unqueued_count, events.capture.path
         events.capture.log.take([LogRow("notice", "call_mismatch", count, None, path, unqueued_in_words(count))])
-    return found
+    return sums
 
 
 def unqueued_in_words(count: int) -> str:
@@ -174,31 +174,31 @@ def sum_streams(events: HostEvents, streams: GpuStreams, limits: StreamLimits) -
     """Of all that the streams of a host ran, or of some of it."""
     launched = streams.events.call >= 0
     unqueued = int((launched & ~streams.events.queued).sum())
-    found = HostStreams(len(streams.lines), int((~launched).sum()), unqueued)
+    sums = HostStreams(len(streams.lines), int((~launched).sum()), unqueued)
     if not streams.lines:
-        return found
+        return sums
     for plane, mine in streams.of_planes():
         keys = {"host": events.host, "device": events.planes[plane].name}
-        _sum_device_times(found, keys, mine)
-        found.names += _sum_stream_names(events, keys, mine)
-        found.copies += _sum_copies(events, keys, mine)
-    found.streams += _list_streams(events, streams)
-    found.idle += _sum_idle(events, streams, limits.short_break)
-    found.launches += _sum_launches(events, streams.events, limits)
-    found.queues += _sum_queues(events, streams, limits.full)
-    return found
+        _sum_device_times(sums, keys, mine)
+        sums.names += _sum_stream_names(events, keys, mine)
+        sums.copies += _sum_copies(events, keys, mine)
+    sums.streams += _list_streams(events, streams)
+    sums.idle += _sum_idle(events, streams, limits.short_break)
+    sums.launches += _sum_launches(events, streams.events, limits)
+    sums.queues += _sum_queues(events, streams, limits.full)
+    return sums
 
 
-def _sum_device_times(found: HostStreams, keys: dict[str, str], mine: StreamEvents) -> None:
+def _sum_device_times(sums: HostStreams, keys: dict[str, str], mine: StreamEvents) -> None:
     times = measure_device_times(mine.start_ps, mine.end_ps, mine.kind)
-    found.devices.append(SimpleNamespace(
+    sums.devices.append(SimpleNamespace(
         **keys, window_ps=times.window, busy_ps=times.busy, idle_ps=times.window - times.busy,
         compute_ps=times.kinds[COMPUTE], communication_ps=times.kinds[COMMUNICATION], copy_ps=times.kinds[COPY],
         other_ps=times.busy - times.kinds[COMPUTE], hidden_ps=times.hidden,
     ))  # fmt: skip
-    found.kinds += [
+    sums.kinds += [
         SimpleNamespace(**keys, kinds=name_kind_set(kinds), time_ps=time, whole_ps=times.busy)
-        for kinds, time in sorted(times.sets.items(), key=lambda one: (-one[1], one[0]))
+        for kinds, time in sorted(times.sets.items(), key=lambda pair: (-pair[1], pair[0]))
     ]
 
 
@@ -241,14 +241,14 @@ def _list_streams(events: HostEvents, streams: GpuStreams) -> Iterator[SimpleNam
 
 
 def _sum_idle(events: HostEvents, streams: GpuStreams, short_ps: int) -> Iterator[SimpleNamespace]:
-    found = find_breaks(streams.events, short_ps)
-    if not len(found.stream):
+    breaks = find_breaks(streams.events, short_ps)
+    if not len(breaks.stream):
         return
-    whole = sum_by(found.stream, found.idle_ps, len(streams.lines))
-    kinds, row = number_values(found.stream * len(WAITS) + found.wait)
-    sums = summarize_by(row, found.idle_ps, len(kinds))
-    breaks_of = np.split(found.idle_ps[sort_rows(row, found.idle_ps)], np.cumsum(sums["count"])[:-1])
-    figures = zip(kinds.tolist(), breaks_of, sums.tolist(), measure_deviations(row, found.idle_ps, sums), strict=True)
+    whole = sum_by(breaks.stream, breaks.idle_ps, len(streams.lines))
+    kinds, row = number_values(breaks.stream * len(WAITS) + breaks.wait)
+    sums = summarize_by(row, breaks.idle_ps, len(kinds))
+    breaks_of = np.split(breaks.idle_ps[sort_rows(row, breaks.idle_ps)], np.cumsum(sums["count"])[:-1])
+    figures = zip(kinds.tolist(), breaks_of, sums.tolist(), measure_deviations(row, breaks.idle_ps, sums), strict=True)
     for kind, idle, (count, total, shortest, longest), deviation in figures:
         stream, wait = divmod(kind, len(WAITS))
         p25, p50, p75 = compute_quartiles(idle)
@@ -267,7 +267,7 @@ def _sum_launches(events: HostEvents, every: StreamEvents, limits: StreamLimits)
         return
     first, number = number_distinct_rows([events.meta[known.call], events.meta[known.row]])
     delay, call, kernel = measure_launch_delays(known), known.call_end_ps - known.call_ps, known.end_ps - known.start_ps
-    call_ps, kernel_ps = (sum_by(number, one, len(first)).tolist() for one in (call, kernel))
+    call_ps, kernel_ps = (sum_by(number, times, len(first)).tolist() for times in (call, kernel))
     delays = summarize_by(number, delay, len(first)).tolist()
     outliers = (call > kernel, call > limits.long_call, delay > limits.long_delay)
     short, long_call, long_delay = (np.bincount(number[outlier], minlength=len(first)).tolist() for outlier in outliers)
@@ -313,7 +313,7 @@ def _summarize_points(values: Float64s) -> dict[str, float | None]:
     """Figures of the values of a series, however long each lasts; None: there are none, or one, of the deviation."""
     names = ("mean_at_points", "min_at_points", "p25_at_points", "p50_at_points", "p75_at_points", "max_at_points")
     known = (values.mean(), *np.quantile(values, np.arange(5) / 4)) if len(values) else (None,) * len(names)
-    figures = {name: None if one is None else float(one) for name, one in zip(names, known, strict=True)}
+    figures = {name: None if figure is None else float(figure) for name, figure in zip(names, known, strict=True)}
     with np.errstate(over="ignore"):  # damaged values may be as large as numbers go
         deviation = values.std(ddof=1) if len(values) > 1 else np.nan
     return {**figures, "stdev_at_points": float(deviation) if np.isfinite(deviation) else None}

@@ -70,11 +70,11 @@ def sum_launched_by_name(events: HostEvents) -> Mapping[str, LaunchedTime] | Non
     own = _sum_times(events, rows, pairs[0] if pairs else kernel, count)
     every = np.unique(np.concatenate([kernel, *pairs]))  # an op may call another of its name
     total = _sum_times(events, rows, every, count)
-    found: dict[str, LaunchedTime] = {}
+    launched: dict[str, LaunchedTime] = {}
     for meta in np.flatnonzero(total).tolist():
-        known = found.get(events.names[meta], NOTHING)
-        found[events.names[meta]] = LaunchedTime(known.own_ps + int(own[meta]), known.total_ps + int(total[meta]))
-    return found
+        known = launched.get(events.names[meta], NOTHING)
+        launched[events.names[meta]] = LaunchedTime(known.own_ps + int(own[meta]), known.total_ps + int(total[meta]))
+    return launched
 
 
 def _sum_times(events: HostEvents, rows: Int64s, pairs: Int64s, count: int) -> Int64s:
@@ -114,12 +114,12 @@ class OpsAround:
 def merge_launched(hosts: Iterable[Mapping[str, LaunchedTime] | None]) -> Mapping[str, LaunchedTime] | None:
     """The sums of all hosts; None: no host has a GPU."""
     every = [host for host in hosts if host is not None]
-    found: dict[str, LaunchedTime] = {}
-    for one in every:
-        for name, more in one.items():
-            known = found.get(name, NOTHING)
-            found[name] = LaunchedTime(known.own_ps + more.own_ps, known.total_ps + more.total_ps)
-    return found if every else None
+    merged: dict[str, LaunchedTime] = {}
+    for launched in every:
+        for name, more in launched.items():
+            known = merged.get(name, NOTHING)
+            merged[name] = LaunchedTime(known.own_ps + more.own_ps, known.total_ps + more.total_ps)
+    return merged if every else None
 
 
 @compute_once
@@ -128,11 +128,13 @@ def _mark_copies(events: HostEvents) -> Bools:
     return np.array([bool(classify_copy(name)) for name in events.names], bool)
 
 
-def fill_work_of_calls(table: OpTable, events: HostEvents, found: GpuOpEvents, rows: Int64s, op: Int32s) -> OpTable:
+def fill_work_of_calls(table: OpTable, events: HostEvents, op_events: GpuOpEvents, rows: Int64s, op: Int32s) -> OpTable:
     """The ops of these events of a GPU with the work of calls. ``op``: beside each event the row of its op, which
     ``found`` names. An op has known work if all its calls have."""
-    multiplies = np.array([one.provenance in PRODUCTS and not one.is_hlo for one in found.ops] + [False], bool)
-    mine = np.flatnonzero(multiplies[found.op[rows]] & ~_mark_copies(events)[events.meta[rows]])
+    multiplies = np.array(
+        [named.provenance in PRODUCTS and not named.is_hlo for named in op_events.ops] + [False], bool
+    )
+    mine = np.flatnonzero(multiplies[op_events.op[rows]] & ~_mark_copies(events)[events.meta[rows]])
     if not len(mine):
         return table
     rows, op, count = rows[mine], op[mine], len(table)
@@ -140,13 +142,13 @@ def fill_work_of_calls(table: OpTable, events: HostEvents, found: GpuOpEvents, r
     calls, of_call = number_values(around.launching(rows))
     works, reasons = _compute_work_of_calls(events, _find_calls_with_shapes(events, around, calls))
     part = np.array([(0, 0, 0) if isinstance(work, int) else (work.flops, work.bytes, work.products) for work in works])
-    reason = np.array([one if isinstance(one, int) else -1 for one in works], np.int32)[of_call]
+    reason = np.array([work if isinstance(work, int) else -1 for work in works], np.int32)[of_call]
     flops, moved, products = part.reshape(-1, 3)[of_call].T
     times = _count_products(of_call, events.duration_ps[rows], products)
     lacks = np.bincount(op, reason >= 0, count) > 0
     is_known = (np.bincount(op, minlength=count) > 0) & ~lacks
     has_bytes = is_known & (np.bincount(op, (times > 0) & (moved == 0), count) == 0)
-    sums, sizes = (np.bincount(op, (one * times).astype(np.float64), count) for one in (flops, moved))
+    sums, sizes = (np.bincount(op, (amount * times).astype(np.float64), count) for amount in (flops, moved))
     why = [""] * count
     for row, place in zip(op[reason >= 0].tolist(), reason[reason >= 0].tolist(), strict=True):
         why[row] = why[row] or reasons[place]
@@ -208,6 +210,6 @@ def _read_calls(events: HostEvents, rows: Int64s) -> tuple[list[TorchCall], Int3
     calls = []
     for at in first.tolist():
         dims, old, types, values = (int(column[at]) for column in columns[:-1])
-        text = [events.text(one) if one >= 0 else "" for one in (max(dims, old), types, values)]
+        text = [events.text(argument) if argument >= 0 else "" for argument in (max(dims, old), types, values)]
         calls.append(TorchCall(events.names[events.meta[rows[at]]], *text))
     return calls, number

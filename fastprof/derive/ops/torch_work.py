@@ -98,8 +98,8 @@ def read_element_bytes(call: TorchCall, place: int) -> int:
 def sum_argument_bytes(call: TorchCall) -> int:
     """Return the bytes of all arrays that a call is given; 0 if a shape or a type is not recorded."""
     dims = _parse_json(call.dims)
-    given = [(place, one) for place, one in enumerate(dims if isinstance(dims, list) else ()) if one]
-    sizes = [prod(one) * read_element_bytes(call, place) if is_shape(one) else 0 for place, one in given]
+    given = [(place, dim) for place, dim in enumerate(dims if isinstance(dims, list) else ()) if dim]
+    sizes = [prod(dim) * read_element_bytes(call, place) if is_shape(dim) else 0 for place, dim in given]
     total = sum(sizes) if all(sizes) else 0
     return total if total <= _MOST else 0
 
@@ -229,7 +229,7 @@ def _count_dense_pairs(kind: _Attention, query: Dims, key: Dims, value: Dims) ->
     if not kind.heads_first:
         if len(query) != 4:
             raise UnknownWork(_NO_LENGTHS)
-        query, key, value = (tuple(one[at] for at in (0, 2, 1, 3)) for one in (query, key, value))
+        query, key, value = (tuple(shape[at] for at in (0, 2, 1, 3)) for shape in (query, key, value))
     shared = key[-3] > 0 and query[-3] % key[-3] == 0 if len(query) > 3 else query[-3] == key[-3]
     if query[:-3] != key[:-3] or key[:-1] != value[:-1] or not shared:
         raise UnknownWork(OTHER_SHAPES)
@@ -241,7 +241,7 @@ def _find_lengths_after(call: TorchCall, dims: Sequence[Any], first: int) -> int
     the sequences are not packed. The longest lengths follow them."""
     for place in range(first, len(dims) - 1):
         both = dims[place : place + 2]
-        if all(isinstance(one, list) and len(one) == 1 for one in both) and read_type(call, place) == "int":
+        if all(isinstance(shape, list) and len(shape) == 1 for shape in both) and read_type(call, place) == "int":
             return place
     return 0
 
@@ -330,7 +330,7 @@ def index_outputs(backward: Sequence[TorchCall]) -> Outputs:
         except UnknownWork:
             continue
         every.setdefault((given, weight), set()).add(made)
-    return {key: next(iter(one)) for key, one in every.items() if len(one) == 1}
+    return {key: next(iter(shapes)) for key, shapes in every.items() if len(shapes) == 1}
 
 
 def _read_backward_shapes(call: TorchCall) -> tuple[Dims, Dims, Dims]:
@@ -361,8 +361,8 @@ def compute_call_work(call: TorchCall, outputs: Outputs) -> TorchWork:
     mask, is_transposed = read_value(call, 10), read_value(call, 7) is True
     if not isinstance(mask, list):
         raise UnknownWork(_NO_MASK)
-    one = _compute_convolved_work(call, given if is_transposed else made, weight, (given, made))
-    return TorchWork(one.flops, one.bytes, sum(each is True for each in mask[:2]))
+    gradient = _compute_convolved_work(call, given if is_transposed else made, weight, (given, made))
+    return TorchWork(gradient.flops, gradient.bytes, sum(each is True for each in mask[:2]))
 
 
 def _compute_matrix_work(call: TorchCall, dims: Sequence[Any]) -> TorchWork:
@@ -397,7 +397,7 @@ def _of_scaled(call: TorchCall, dims: Sequence[Any], at: int) -> TorchWork:
     results = [0] if at else [place for place in places if place > 7 and dims[place] == [rows, columns]]
     sizes = [read_element_bytes(call, place) for place in places if place not in results]
     given = [prod(dims[place]) for place in places if place not in results]
-    code = next((one for one in (read_value(call, 6), read_value(call, 3)) if type(one) is int), None)
+    code = next((value for value in (read_value(call, 6), read_value(call, 3)) if type(value) is int), None)
     written = (
         read_element_bytes(call, results[0])
         if results
@@ -426,7 +426,11 @@ def _compute_convolution_work(call: TorchCall, dims: Sequence[Any], places: _For
 def _compute_output_sizes(given: Dims, kernel: Dims, steps: Sequence[Any]) -> Dims:
     """The sizes of what a convolution makes; an option of one number holds for all dimensions."""
     every = [step * len(kernel) if len(step) == 1 else step for step in steps]
-    if len(given) != len(kernel) or any(len(one) != len(kernel) for one in every) or not all(map(is_shape, every)):
+    if (
+        len(given) != len(kernel)
+        or any(len(values) != len(kernel) for values in every)
+        or not all(map(is_shape, every))
+    ):
         raise UnknownWork(OTHER_SHAPES)
     parts = zip(given, kernel, *every, strict=True)
     if any(stride < 1 for stride in every[0]):

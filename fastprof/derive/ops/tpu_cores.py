@@ -196,30 +196,30 @@ def _identify_ops(events: HostEvents, met: Int64s) -> tuple[Int64s, Int32s]:
     return met[rows][np.sort(first)], op_of_met
 
 
-def _match_kinds(found: Stat, kinds: tuple[int, int]) -> Bools:
-    matches: Bools = (found.kind == kinds[0]) | (found.kind == kinds[1])
+def _match_kinds(stat: Stat, kinds: tuple[int, int]) -> Bools:
+    matches: Bools = (stat.kind == kinds[0]) | (stat.kind == kinds[1])
     return matches
 
 
-def build_tpu_op_table(events: HostEvents, found: OpEvents, core_type: int) -> tuple[OpTable, Int32s]:
+def build_tpu_op_table(events: HostEvents, op_events: OpEvents, core_type: int) -> tuple[OpTable, Int32s]:
     """The ops of these events, and the row of each event's op; -1: it is none."""
-    met, number = _number_as_met(found.meta, len(events.names))
+    met, number = _number_as_met(op_events.meta, len(events.names))
     metas, op_of_met = _identify_ops(events, met)
     op = np.append(op_of_met, np.int32(-1))[number]
     count = len(metas)
-    time = summarize_by(op, found.duration_ps, count)
+    time = summarize_by(op, op_events.duration_ps, count)
     occurrences = time["count"].copy()
     columns = _describe_metadata(events, metas, occurrences)
     times = time["total"].copy()
-    scaled = _normalize_durations(events, found.rows, found.duration_ps)
+    scaled = _normalize_durations(events, op_events.rows, op_events.duration_ps)
     table = OpTable.of(
         occurrences=occurrences,
         time_ps=times,
-        self_ps=sum_by(op, found.self_ps, count),
-        min_ps=_find_shortest(events, op, found.rows, count),
+        self_ps=sum_by(op, op_events.self_ps, count),
+        min_ps=_find_shortest(events, op, op_events.rows, count),
         normalized_ps=times if scaled is None else sum_by(op, scaled, count),
-        dma_stall_ps=_sum_stalls(events, op, found.rows, count),
-        energy_j=_sum_tpu_energy(events, op, found.rows, count),
+        dma_stall_ps=_sum_stalls(events, op, op_events.rows, count),
+        energy_j=_sum_tpu_energy(events, op, op_events.rows, count),
         cores=np.ones(count, np.int32),
         core_type=np.full(count, core_type, np.uint8),
         **columns,
@@ -298,10 +298,10 @@ def _read_double_stat(
     events: HostEvents, stat: str, rows: Int32s, otherwise: float, most: float = MOST_WORK
 ) -> Float64s:
     """A stat of these rows; values below 0 or above ``most`` are ignored."""
-    found = events.stat(stat)
-    if not len(found):
+    column = events.stat(stat)
+    if not len(column):
         return np.full(len(rows), otherwise)
-    recorded = found.at(rows)
+    recorded = column.at(rows)
     values = np.where(recorded.kind != records.NONE, recorded.numbers, otherwise)
     return np.where((values >= 0) & (values <= most), values, otherwise)
 
@@ -352,8 +352,8 @@ def _describe_metadata(events: HostEvents, metas: Int64s, occurrences: Int64s) -
 
 
 def _read_meta_texts(events: HostEvents, stat: str, metas: Int64s) -> list[str]:
-    found = events.meta_stat(stat).at(metas)
-    chosen = np.where(_match_kinds(found, TEXT_KINDS), found.value, -1)
+    column = events.meta_stat(stat).at(metas)
+    chosen = np.where(_match_kinds(column, TEXT_KINDS), column.value, -1)
     distinct, inverse = number_values(chosen)
     known = distinct[distinct >= 0]
     texts = [""] * (len(distinct) - len(known)) + events.all_texts(known)
@@ -422,8 +422,8 @@ def list_step_lines(plane: Plane) -> list[Line]:
 
 def list_op_spans(events: HostEvents, plane: Plane) -> list[Spans]:
     """Starts and durations of the events of a core's op lines."""
-    found = list_op_events(events, plane)
-    return [(found.start_ps, found.duration_ps)] if len(found) else []
+    op_events = list_op_events(events, plane)
+    return [(op_events.start_ps, op_events.duration_ps)] if len(op_events) else []
 
 
 MODULE_LINE = "Sparse Core Modules"
@@ -456,19 +456,19 @@ class SparseCores:
         """The ops of TensorCores, with those that SparseCores ran on their behalf as children."""
         if not self._parts:
             return list(ops)
-        return [self._with_children(plane, one) for plane, one in zip(planes, ops, strict=True)]
+        return [self._with_children(plane, own) for plane, own in zip(planes, ops, strict=True)]
 
     # ---- rules, which XProf's count differs in
 
-    def module_of(self, found: OpEvents, begin: Int64s, end: Int64s) -> Int64s:
+    def module_of(self, op_events: OpEvents, begin: Int64s, end: Int64s) -> Int64s:
         """The module that each event lies within, the last that begins no later than it; -1: none. ``begin``, ``end``:
         those of modules."""
         order = np.argsort(begin, kind="stable")
-        return find_enclosing_module(found, begin, end, order, find_last_started(begin[order], found.start_ps))
+        return find_enclosing_module(op_events, begin, end, order, find_last_started(begin[order], op_events.start_ps))
 
-    def self_ps(self, found: OpEvents) -> Int64s:
+    def self_ps(self, op_events: OpEvents) -> Int64s:
         """Of each event."""
-        return found.self_ps
+        return op_events.self_ps
 
     def counted(self, op: Int32s) -> Int32s:
         """The occurrences of ops of a TensorCore that have children: the op of each event; -1: none."""
@@ -491,23 +491,23 @@ class SparseCores:
 
     def _offloaded(self, plane: Plane) -> OffloadedOps:
         """What a SparseCore ran within modules that have a key; new keys are numbered on."""
-        found = list_op_events(self._events, plane)
+        op_events = list_op_events(self._events, plane)
         table, op = build_plane_table(self._events, plane)
-        key = np.full(len(found), -1, np.int64)
+        key = np.full(len(op_events), -1, np.int64)
         module_ps: Counter[int] = Counter()
         for line in plane.lines:
             rows, keys = self._keys(line.first, line.last)
             if line.name == MODULE_LINE and len(rows):
                 begin, duration = get_device_spans(self._events, line.first, line.last)
                 begin, duration = begin[rows - line.first], duration[rows - line.first]
-                numbers = [self._numbers.setdefault(one, len(self._numbers)) for one in keys]
-                inside = self.module_of(found, begin, begin + duration)
+                numbers = [self._numbers.setdefault(offload, len(self._numbers)) for offload in keys]
+                inside = self.module_of(op_events, begin, begin + duration)
                 key = np.where(inside >= 0, np.array(numbers, np.int64)[inside], key)
                 for number, time in zip(numbers, duration.tolist(), strict=True):
                     module_ps[number] += time
         used = (key >= 0) & (op >= 0)
-        own = self.self_ps(found)[used]
-        return OffloadedOps(table, op[used].astype(np.int64), key[used], found.duration_ps[used], own, module_ps)
+        own = self.self_ps(op_events)[used]
+        return OffloadedOps(table, op[used].astype(np.int64), key[used], op_events.duration_ps[used], own, module_ps)
 
     def _with_children(self, plane: Plane, ops: Ops) -> Ops:
         """The ops of one TensorCore; of each op the children of all its occurrences together."""
@@ -528,26 +528,26 @@ class SparseCores:
 
     def _ops_at(self, plane: Plane, rows: Int64s) -> Int64s:
         """The op of each of these rows of a core; -1: it has none."""
-        found = list_op_events(self._events, plane)
-        order = np.argsort(found.rows, kind="stable")
+        op_events = list_op_events(self._events, plane)
+        order = np.argsort(op_events.rows, kind="stable")
         op = self.counted(build_plane_table(self._events, plane)[1])
-        return join_stat_values(found.rows[order], op[order], rows).astype(np.int64)
+        return join_stat_values(op_events.rows[order], op[order], rows).astype(np.int64)
 
 
-def find_enclosing_module(found: OpEvents, begin: Int64s, end: Int64s, order: Int64s, place: Int64s) -> Int64s:
+def find_enclosing_module(op_events: OpEvents, begin: Int64s, end: Int64s, order: Int64s, place: Int64s) -> Int64s:
     """The module at each event's place in an order of modules; -1: none, or the event is not all in it."""
     module = order[np.maximum(place, 0)]
-    inside = (begin[module] <= found.start_ps) & (found.start_ps + found.duration_ps <= end[module])
+    inside = (begin[module] <= op_events.start_ps) & (op_events.start_ps + op_events.duration_ps <= end[module])
     return np.where((place >= 0) & inside, module, -1)
 
 
-def _list_children(one: OffloadedOps, parent: Int64s) -> tuple[OpTable, Int64s]:
+def _list_children(offloaded: OffloadedOps, parent: Int64s) -> tuple[OpTable, Int64s]:
     """The ops of a SparseCore by the op that they ran for: a row for each (parent, op), and its parent."""
     known = parent >= 0
-    pairs, place = np.unique(np.stack([parent[known], one.op[known]]), axis=1, return_inverse=True)
+    pairs, place = np.unique(np.stack([parent[known], offloaded.op[known]]), axis=1, return_inverse=True)
     place, count = place.reshape(-1), pairs.shape[1]
     rows = pairs[1]
-    every = one.table
+    every = offloaded.table
     occurrences = np.bincount(place, minlength=count).astype(np.int64)
     share = occurrences / np.maximum(every.occurrences[rows], 1)
     texts = ("name", *TEXT_COLUMNS)
@@ -557,9 +557,9 @@ def _list_children(one: OffloadedOps, parent: Int64s) -> tuple[OpTable, Int64s]:
         program_id=every.program_id[rows],
         source_line=every.source_line[rows],
         occurrences=occurrences,
-        time_ps=sum_by(place, one.duration_ps[known], count),
-        self_ps=sum_by(place, one.self_ps[known], count),
-        min_ps=find_least_by(place, one.duration_ps[known], count),
+        time_ps=sum_by(place, offloaded.duration_ps[known], count),
+        self_ps=sum_by(place, offloaded.self_ps[known], count),
+        min_ps=find_least_by(place, offloaded.duration_ps[known], count),
         flops=every.flops[rows] * share,
         model_flops=every.model_flops[rows] * share,
         bytes_accessed=every.bytes_accessed[rows] * share,

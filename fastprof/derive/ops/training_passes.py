@@ -219,8 +219,8 @@ def find_innermost_mark(events: HostEvents, marks: UInt8s) -> UInt8s:
     """Return by row the mark of the innermost event at or above it that has one, or 0."""
     nearest = np.empty(len(events), np.int32)
     nearest_marked(find_enclosing(events), (marks > 0).astype(np.uint8), 1, nearest)
-    found: UInt8s = np.append(marks, np.uint8(0))[nearest]
-    return found
+    marked: UInt8s = np.append(marks, np.uint8(0))[nearest]
+    return marked
 
 
 def find_forward_ops(events: HostEvents) -> Int32s:
@@ -237,8 +237,8 @@ def _find_recomputed_ops(events: HostEvents, marks: UInt8s, within: UInt8s) -> I
     """Return the ops within the backward pass that ran with gradients on, but have no backward op themselves."""
     rows, numbers = events.ints(SEQUENCE)
     inside = (within[rows] == BACKWARD) & (marks[rows] == 0)
-    found: Int32s = rows[inside & ~_has_backward(rows, numbers, marks)]
-    return found
+    recomputed: Int32s = rows[inside & ~_has_backward(rows, numbers, marks)]
+    return recomputed
 
 
 def _has_backward(rows: Int32s, numbers: Int64s, marks: UInt8s) -> Bools:

@@ -96,17 +96,17 @@ class _KeyedSpans:
 
 def measure_host_units(entire: HostEvents, chosen: HostEvents) -> HostUnits:
     """``entire``: all events that were read with NEEDS; ``chosen``: those whose programs and ops are listed."""
-    found = HostUnits(entire.host, HostDevices.of(entire))
+    units = HostUnits(entire.host, HostDevices.of(entire))
     by_name = {(plane.name, plane.xplane_id): plane for plane in chosen.planes}
     for plane in entire.planes:
         samples = list_unit_samples(entire, plane)
         if not samples:
             continue
         mine = by_name[plane.name, plane.xplane_id]
-        spans = [(found.programs, _list_program_spans(chosen, mine)), (found.ops, _list_op_spans(chosen, mine))]
+        spans = [(units.programs, _list_program_spans(chosen, mine)), (units.ops, _list_op_spans(chosen, mine))]
         for sample in samples:
             held = HeldValues(sample)
-            found.devices[plane.name, sample.stat, sample.unit] = _sum_units(
+            units.devices[plane.name, sample.stat, sample.unit] = _sum_units(
                 held.all_of_it(), np.zeros(1, np.int64), 1
             )[0]
             for sums, of in spans:
@@ -114,13 +114,13 @@ def measure_host_units(entire: HostEvents, chosen: HostEvents) -> HostUnits:
                 for key, used in zip(of.keys, by_key, strict=True):
                     if used.known_ps or used.samples:
                         sums.setdefault((*key, sample.stat, sample.unit), UnitSums()).add(used)
-    found.counters = _read_range_counters(entire) if len(entire.stat(PROFILER_RANGE)) else _read_counters(entire)
-    return found
+    units.counters = _read_range_counters(entire) if len(entire.stat(PROFILER_RANGE)) else _read_counters(entire)
+    return units
 
 
 def _sum_units(use: UnitUse, key: Int64s, count: int) -> list[UnitSums]:
     """By key."""
-    known, high, samples = (sum_by(key, one, count, _WHAT) for one in (use.known_ps, use.high_ps, use.samples))
+    known, high, samples = (sum_by(key, amount, count, _WHAT) for amount in (use.known_ps, use.high_ps, use.samples))
     real = [np.bincount(key, weights=values, minlength=count) for values in (use.integral, use.total)]
     peak = np.full(count, -1, np.int64)
     np.maximum.at(peak, key, use.peak)
@@ -168,8 +168,8 @@ def _list_op_spans(events: HostEvents, plane: Plane) -> _KeyedSpans:
         program = _find_program_at(events, modules, start)
         pairs, which = np.unique(np.stack([program, meta.astype(np.int64)]), axis=1, return_inverse=True)
         named = [
-            keys.setdefault((_get_title(events, one) if one >= 0 else "", _get_title(events, op)), len(keys))
-            for one, op in zip(*pairs.tolist(), strict=True)
+            keys.setdefault((_get_title(events, module) if module >= 0 else "", _get_title(events, op)), len(keys))
+            for module, op in zip(*pairs.tolist(), strict=True)
         ]
         begin.append(start)
         end.append(start + duration)
@@ -179,14 +179,14 @@ def _list_op_spans(events: HostEvents, plane: Plane) -> _KeyedSpans:
 
 def _find_program_at(events: HostEvents, modules: Sequence[Line], time: Int64s) -> Int64s:
     """The metadata of the program that ran at each time, -1: none."""
-    found = np.full(len(time), -1, np.int64)
+    program = np.full(len(time), -1, np.int64)
     for line in modules:
         if line.last > line.first:
             start, duration = _read_line_times(events, line)
             place = find_last_started(start, time)
             inside = (place >= 0) & (time < start[place] + duration[place])
-            found[inside] = events.meta[line.first : line.last][place[inside]]
-    return found
+            program[inside] = events.meta[line.first : line.last][place[inside]]
+    return program
 
 
 def _join_spans(begin: list[Int64s], end: list[Int64s], number: list[Int64s], keys: list[Key]) -> _KeyedSpans:
@@ -212,8 +212,8 @@ def _read_counters(events: HostEvents) -> CounterValues:
     def beside_rows(stat: str) -> Int64s:
         having, numbers = events.texts(stat)
         used, number = number_values(numbers)
-        has, found = join_stat(rows, having, numbered(events.all_texts(used))[number])
-        return np.where(has, found, -1)
+        has, texts_of = join_stat(rows, having, numbered(events.all_texts(used))[number])
+        return np.where(has, texts_of, -1)
 
     has_number, number = join_stat(rows, *events.ints("performance_counter_id"))
     return CounterValues(

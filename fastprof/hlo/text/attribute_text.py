@@ -141,7 +141,7 @@ def _format_window(given: Given) -> str:
     text = f"size={'x'.join(map(str, size))}" if parts else ""
     text += unusual("stride", stride, 1)
     if any(low) or any(high):
-        text += " pad=" + "x".join(f"{one}_{other}" for one, other in zip(low, high, strict=True))
+        text += " pad=" + "x".join(f"{left}_{right}" for left, right in zip(low, high, strict=True))
     text += unusual("lhs_dilate", outer, 1) + unusual("rhs_dilate", inner, 1) + unusual("rhs_reversal", turned, 0)
     return f"window={{{text}}}"
 

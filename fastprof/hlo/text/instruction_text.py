@@ -83,8 +83,8 @@ class FrameIndex:
     def _meet(self, frames: Iterable[int]) -> None:
         for frame in frames:
             if frame not in self.numbers:
-                for one in reversed(self._chain(frame)):
-                    self.numbers[one] = self._number_of(one)
+                for place in reversed(self._chain(frame)):
+                    self.numbers[place] = self._number_of(place)
 
     def _chain(self, frame: int) -> list[int]:
         """A frame and its callers, except those that are known."""
@@ -353,9 +353,12 @@ class InstructionText:
         return [_format_named("calls=", names)]
 
     def _branches(self, row: int, names: list[str]) -> list[Part]:
-        chosen_by = self.module.operands_of(row)[:1]
-        kinds = [self.module.shape(self.module.shape_rows[one]).element_type for one in chosen_by if one >= 0]
-        if len(names) == 2 and kinds == [PRED]:
+        chosen_by = next(iter(self.module.operands_of(row)), -1)
+        if (
+            len(names) == 2
+            and chosen_by >= 0
+            and self.module.shape(self.module.shape_rows[chosen_by]).element_type == PRED
+        ):
             return [f"true_computation={names[0]}", f"false_computation={names[1]}"]
         return [_format_named("branch_computations={", names, "}")]
 

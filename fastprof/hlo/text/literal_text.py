@@ -137,14 +137,14 @@ def format_literal(literal: Message) -> Iterator[str]:
     """A LiteralProto, in pieces. CaptureError: it does not decode, or its values do not fill its shape."""
     waiting: list[Message | str] = [literal]
     while waiting:
-        one = waiting.pop()
-        if isinstance(one, str):
-            yield one
+        part = waiting.pop()
+        if isinstance(part, str):
+            yield part
             continue
-        shape = one.message(_SHAPE)
+        shape = part.message(_SHAPE)
         kind = shape.integer(_ELEMENT_TYPE)
         if kind == TUPLE:
-            elements = one.messages(_TUPLE_LITERALS)
+            elements = part.messages(_TUPLE_LITERALS)
             separated: list[Message | str] = ["( "]
             for k, element in enumerate(elements):
                 separated += [", ", element] if k else [element]
@@ -152,7 +152,7 @@ def format_literal(literal: Message) -> Iterator[str]:
         elif kind == TOKEN:
             yield "token"
         else:
-            yield from _format_literal_array(one, shape, kind)
+            yield from _format_literal_array(part, shape, kind)
 
 
 def _format_literal_array(literal: Message, shape: Message, kind: int) -> Iterator[str]:

@@ -108,7 +108,7 @@ def _walk_needed(
         waiting = [before[row]] if row != start and row in before else []
         waiting += reversed(module.operands_of(row))
         waiting += module.control_predecessors(row)
-        stack += [one for one in waiting if one in rows and states[one - first] != _DONE]
+        stack += [needed for needed in waiting if needed in rows and states[needed - first] != _DONE]
 
 
 def _find_earlier_of_channel(module: HloModule, rows: range) -> dict[int, int]:
@@ -196,8 +196,8 @@ def _find_reached(centre: int, width: int, step: Callable[[int], list[int]]) -> 
     distances = {centre: 0}
     edge = [centre]
     for distance in range(1, width + 1):
-        reached = dict.fromkeys(one for row in edge for one in step(row) if one >= 0)
-        edge = [one for one in reached if one not in distances]
+        reached = dict.fromkeys(near for row in edge for near in step(row) if near >= 0)
+        edge = [row for row in reached if row not in distances]
         if not edge:
             break
         distances |= dict.fromkeys(edge, distance)

@@ -36,7 +36,9 @@ def escape_to_one_line(text: str) -> str:
     """A text with what does not print in octal: a name can neither begin a line nor steer a terminal."""
     if text.isprintable():
         return text
-    return "".join([one if one.isprintable() else escape_bytes(one.encode("utf-8", "replace")) for one in text])
+    return "".join(
+        [letter if letter.isprintable() else escape_bytes(letter.encode("utf-8", "replace")) for letter in text]
+    )
 
 
 def reads_as_json(text: str) -> bool:
@@ -130,11 +132,11 @@ class ShapeTexts:
         pieces: list[str] = []
         waiting: list[memoryview | str] = [proto]
         while waiting:
-            one = waiting.pop()
-            if isinstance(one, str):
-                pieces.append(one)
+            message = waiting.pop()
+            if isinstance(message, str):
+                pieces.append(message)
                 continue
-            shape = Message(one)
+            shape = Message(message)
             kind = shape.integer(_ELEMENT_TYPE)
             if kind == TUPLE:
                 waiting += reversed(_format_tuple(shape.parts(_ELEMENTS)))
@@ -276,34 +278,42 @@ def format_sharding(proto: memoryview, metadata: MetadataText = omit_metadata) -
     return _format_one_sharding(Message(proto), metadata, 0)
 
 
-def _format_one_sharding(one: Message, metadata: MetadataText, inside: int) -> str:
-    if one.integer(_TYPE) == _IN_TUPLE:
+def _format_one_sharding(sharding: Message, metadata: MetadataText, inside: int) -> str:
+    if sharding.integer(_TYPE) == _IN_TUPLE:
         if inside > _MOST_NESTED:
             return "{?}"
-        parts = [_format_one_sharding(part, metadata, inside + 1) for part in one.messages(_TUPLE)]
+        parts = [_format_one_sharding(part, metadata, inside + 1) for part in sharding.messages(_TUPLE)]
         return "{" + "".join((mark_index(k) if k else "") + part for k, part in enumerate(parts)) + "}"
-    if _NAMED in one:
-        return _format_named_sharding(one.message(_NAMED), metadata)
-    return "{" + _format_kind(one) + _format_shard_group(one) + _format_sources(one.messages(_METADATA), metadata) + "}"
+    if _NAMED in sharding:
+        return _format_named_sharding(sharding.message(_NAMED), metadata)
+    return (
+        "{"
+        + _format_kind(sharding)
+        + _format_shard_group(sharding)
+        + _format_sources(sharding.messages(_METADATA), metadata)
+        + "}"
+    )
 
 
-def _format_kind(one: Message) -> str:
-    kind = one.integer(_TYPE)
+def _format_kind(sharding: Message) -> str:
+    kind = sharding.integer(_TYPE)
     if kind in _WORDS:
         return _WORDS[kind]
     if kind == _MAXIMAL:
-        return f"maximal device={(one.integers(_DEVICES) or [0])[0]}"
-    text = "devices=" + _format_tiles(one.integers(_TILE_KIND), one.integers(_DEVICES), *_format_iota(one))
-    if one.flag(_LAST_REPLICATED):
+        return f"maximal device={(sharding.integers(_DEVICES) or [0])[0]}"
+    text = "devices=" + _format_tiles(
+        sharding.integers(_TILE_KIND), sharding.integers(_DEVICES), *_format_iota(sharding)
+    )
+    if sharding.flag(_LAST_REPLICATED):
         text += " last_tile_dim_replicate"
-    if _LAST_DIMS in one:
-        words = [_SUBGROUPS.get(kind, "error_type.") for kind in one.integers(_LAST_DIMS)]
+    if _LAST_DIMS in sharding:
+        words = [_SUBGROUPS.get(kind, "error_type.") for kind in sharding.integers(_LAST_DIMS)]
         text += f" last_tile_dims={{{', '.join(words)}}}"
     return text
 
 
-def _format_iota(one: Message) -> tuple[list[int], list[int]]:
-    return one.integers(_RESHAPE), one.integers(_TRANSPOSE)
+def _format_iota(sharding: Message) -> tuple[list[int], list[int]]:
+    return sharding.integers(_RESHAPE), sharding.integers(_TRANSPOSE)
 
 
 def _format_tiles(tiles: list[int], devices: list[int], reshape: list[int], transpose: list[int]) -> str:
@@ -317,10 +327,10 @@ def _format_counted(reshape: list[int], transpose: list[int]) -> str:
     return f"[{join_numbers(reshape)}]" + (f"T({join_numbers(transpose)})" if len(reshape) > 1 else "")
 
 
-def _format_shard_group(one: Message) -> str:
-    if not one.flag(_IN_GROUP):
+def _format_shard_group(sharding: Message) -> str:
+    if not sharding.flag(_IN_GROUP):
         return ""
-    return f" {'shard_like' if one.integer(_GROUP_TYPE) else 'shard_as'} {one.integer(_GROUP_ID)}"
+    return f" {'shard_like' if sharding.integer(_GROUP_TYPE) else 'shard_as'} {sharding.integer(_GROUP_ID)}"
 
 
 def _format_sources(sources: list[Message], metadata: MetadataText) -> str:
@@ -366,17 +376,17 @@ def _format_axes(axes: list[Message], names: list[str]) -> list[str]:
     return [_format_axis(axis, names) for axis in axes]
 
 
-def _format_named_sharding(one: Message, metadata: MetadataText) -> str:
-    mesh, names = _format_mesh(one.message(_MESH))
+def _format_named_sharding(sharding: Message, metadata: MetadataText) -> str:
+    mesh, names = _format_mesh(sharding.message(_MESH))
     dimensions = []
-    for part in one.messages(_BY_DIMENSION):
+    for part in sharding.messages(_BY_DIMENSION):
         axes = _format_axes(part.messages(1), names) + ([] if part.flag(2) else ["?"])
         dimensions.append("{" + ", ".join(axes) + "}")
     text = f"{{{mesh}, [{', '.join(dimensions)}]"
     for number, word in ((_REPLICATED_AXES, "replicated"), (_UNREDUCED_AXES, "unreduced"), (_MANUAL_AXES, "manual")):
-        if number in one:
-            text += f", {word}={{{', '.join(_format_axes(one.messages(number), names))}}}"
-    sources = [f"{{{metadata(source)}}}" for source in one.messages(_SOURCES) if metadata(source)]
+        if number in sharding:
+            text += f", {word}={{{', '.join(_format_axes(sharding.messages(number), names))}}}"
+    sources = [f"{{{metadata(source)}}}" for source in sharding.messages(_SOURCES) if metadata(source)]
     return text + (f", metadata={{{', '.join(sources)}}}" if sources else "") + "}"
 
 
