@@ -299,9 +299,8 @@ def _get_size(shape: Shape, dimension: int) -> int:
 
 
 def _fft(m: Measuring) -> None:
-    factor = multiply_sizes(
-        [max(length.bit_length() - 1, 0) for length in m.instruction.fields().integers(_FFT_LENGTH)]
-    )
+    lengths = m.instruction.fields().integers(_FFT_LENGTH)
+    factor = multiply_sizes([max(length.bit_length() - 1, 0) for length in lengths])
     m.work.flops = Float(8 * factor * m.inputs[0].count)
 
 

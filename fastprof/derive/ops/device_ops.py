@@ -1,4 +1,4 @@
-"""Ops of a host's devices and of a session's: what every analysis of ops starts from, so that all agree.
+"""Ops of host devices and of a session. All analyses of ops start here, so that they agree.
 
 Devices are the TensorCores of TPUs, or else GPUs, or else, if a host has neither, the threads that ran what XLA
 compiled for the CPU. Remarks are the sentences on these ops that every analysis of them shows.
@@ -60,7 +60,7 @@ GPU_STATS: Final = (
     "hlo_op", "hlo_module", "program_id", "tf_op", "annotation", "correlation_id", "cuda_graph_node_id",
     "flops", "bytes_accessed", "vdd_energy_j", *ARGUMENTS,
 )  # fmt: skip
-"""The stats of events that ops of GPUs are read from."""
+"""Event stats that GPU ops are read from."""
 READS: Final = Needs(
     stats=(*tpu_cores.EVENT_STATS, "hlo_op", "program_id"),
     metadata_stats=tuple(dict.fromkeys((*tpu_cores.METADATA_STATS, *hlo.METADATA_STATS))),
@@ -94,19 +94,19 @@ class HostDeviceOps:
     name: str
     hardware: str
     ops: Ops
-    """Those of all devices together."""
+    """Ops of all devices together."""
     by_device: tuple[tuple[str, Ops], ...]
-    """By the name of its plane."""
+    """Ops of each device, with the name of its plane."""
     peaks: Peaks | None
-    """Of the first device, as recorded."""
+    """Peaks of the first device, as recorded."""
     titles: Mapping[int, str]
-    """By program id how the capture lists the program: ``jit_f(12)``."""
+    """Program titles by program id, as the capture lists them: ``jit_f(12)``."""
     problems: tuple[str, ...] = ()
-    """In words: programs that could not be read, events that could not be counted, figures that cannot be true."""
+    """Sentences: programs that could not be read, events that could not be counted, impossible figures."""
     present: HostDevices = NO_DEVICES
-    """The devices of the capture."""
+    """Devices of the capture."""
     likely_peaks: Peaks | None = None
-    """Those of the likeliest maker, if the maker is not recorded; None: the recorded ones are used."""
+    """Peaks of the likeliest maker, if the maker is not recorded; None if the recorded peaks are used."""
 
     @property
     def best_peaks(self) -> Peaks | None:
@@ -114,7 +114,7 @@ class HostDeviceOps:
 
     @property
     def hosts(self) -> tuple[DeviceFacts, ...]:
-        """The host, as one of several."""
+        """This host as the only one of several."""
         ran = bool(len(self.ops.table))
         return (
             DeviceFacts(self.name, self.hardware, ran, self.peaks, self.best_peaks, self.problems, self.present),
@@ -123,7 +123,7 @@ class HostDeviceOps:
 
 @dataclass(frozen=True, slots=True)
 class DeviceFacts:
-    """What is known of a host's devices beside their ops. ``has_ops``: whether any ran."""
+    """Facts about a host's devices beside their ops. ``has_ops``: whether any op ran."""
 
     name: str
     hardware: str
@@ -136,8 +136,8 @@ class DeviceFacts:
 
 @dataclass(frozen=True, slots=True)
 class MergedDeviceOps:
-    """The ops of the devices of several hosts that follow each other, for that of each. ``titles``: of the first host
-    that has the program."""
+    """Device ops of several hosts, merged, and facts about each host. ``titles``: from the first host that has the
+    program."""
 
     ops: Ops
     titles: Mapping[int, str]
@@ -145,7 +145,7 @@ class MergedDeviceOps:
 
     @classmethod
     def of(cls, parts: Sequence[HostDeviceOps | MergedDeviceOps], shared: dict[Any, Any]) -> MergedDeviceOps:
-        """``shared``: what was made of these hosts before."""
+        """Merge hosts. ``shared``: a cache of earlier merges of these hosts."""
         known: dict[Any, Any] = {}
 
         def once(value: Any) -> Any:
@@ -160,17 +160,14 @@ class MergedDeviceOps:
 
 
 def _merge_titles(parts: Sequence[HostDeviceOps | MergedDeviceOps]) -> dict[int, str]:
-    """By program id; of the first host that has it."""
+    """Return titles by program id, from the first host that has the program."""
     return {number: title for part in reversed(parts) for number, title in part.titles.items()}
 
 
 def list_device_planes(events: HostEvents) -> list[Plane]:
-    """TensorCores, or else GPUs, or else the threads of the host if they ran compiled programs."""
-    return events.planes_of("TPU") or events.planes_of("GPU") or _list_program_threads(events)
-
-
-def _list_program_threads(events: HostEvents) -> list[Plane]:
-    """The threads of the host, if any of them ran instructions of compiled programs."""
+    """Return the TensorCores, or else the GPUs, or else the host's threads if any ran compiled programs."""
+    if devices := events.planes_of("TPU") or events.planes_of("GPU"):
+        return devices
     at, _ = events.texts("hlo_op")
     planes = [plane for plane in events.planes if plane.name == HOST_THREADS]
     return [plane for plane in planes if np.diff(np.searchsorted(at, [plane.first, plane.last]))[0]]
@@ -195,7 +192,7 @@ def sum_host_device_ops(host: OpHost) -> HostDeviceOps:
 
 
 def _describe_untimed(events: HostEvents, planes: Sequence[Plane]) -> Iterator[str]:
-    """Events on lines of ops that are not counted, in words."""
+    """Yield sentences on events of op lines that are not counted."""
     for plane in planes:
         lines = [line for line in plane.lines if plane.kind != "TPU" or line.name in OP_LINES]
         count = sum(events.untimed.get(line.line_id, 0) for line in lines)
@@ -207,7 +204,7 @@ def _describe_untimed(events: HostEvents, planes: Sequence[Plane]) -> Iterator[s
 
 
 def _describe_odd_figures(events: HostEvents, planes: Sequence[Plane]) -> Iterator[str]:
-    """Recorded figures that cannot be true, and so count as not recorded."""
+    """Yield sentences on impossible recorded figures, which count as not recorded."""
     if not planes or planes[0].name == HOST_THREADS:
         return
     if planes[0].kind != "TPU":
@@ -221,8 +218,7 @@ def _describe_odd_figures(events: HostEvents, planes: Sequence[Plane]) -> Iterat
     if times:
         yield (
             f"a time below 0 is recorded {_format_times(times)} (min_duration_ps, dma_stall_duration_ps): "
-            "it counts as not "
-            "recorded"
+            "it counts as not recorded"
         )
     ratios = events.stat("Time Scale Multiplier").numbers
     odd = int((~((ratios >= 0) & (ratios <= tpu_cores.MOST_TIMES))).sum())
@@ -244,7 +240,7 @@ def _get_hardware(planes: Sequence[Plane]) -> str:
 
 
 def _sum_ops_by_device(host: OpHost, planes: Sequence[Plane]) -> list[Ops]:
-    """The ops of each device."""
+    """Return the ops of each device."""
     if not planes:
         return []
     if planes[0].kind == "TPU":
@@ -264,14 +260,14 @@ def _sum_ops_by_device(host: OpHost, planes: Sequence[Plane]) -> list[Ops]:
 
 @dataclass(frozen=True, slots=True)
 class SessionOps:
-    """The ops of all devices of a session."""
+    """Ops of all devices of a session."""
 
     ops: Ops
     peaks: Peaks | None
-    """What ops are compared with: those that the user chose; else those that hosts record; else the published ones. All
-    others are unknown if hosts have different devices."""
+    """Peaks to compare ops with: chosen by the user, else recorded, else published. Peaks that are not chosen are
+    unknown if hosts have different devices."""
     titles: Mapping[int, str]
-    """By program id; of the first host that has it."""
+    """Titles by program id, from the first host that has the program."""
     hosts: tuple[DeviceFacts, ...]
 
     @classmethod
@@ -284,16 +280,16 @@ class SessionOps:
 
     @property
     def hardware(self) -> str:
-        """Of the first host that has devices: TPU or GPU; CPU_ONLY if none has."""
+        """TPU or GPU, of the first host with devices; CPU_ONLY if no host has any."""
         return next((host.hardware for host in self.hosts if host.hardware != CPU_ONLY), CPU_ONLY)
 
     def title(self, program_id: int) -> str | None:
-        """How the capture lists a program; None: it does not carry it."""
+        """Return the title of a program, or None if the capture does not carry the program."""
         return self.titles.get(program_id)
 
 
 def _find_common_peaks(hosts: Sequence[DeviceFacts]) -> Peaks | None:
-    """Of the device that all hosts have: as the first host records them, and what it leaves out as others do."""
+    """Return the peaks of the device that all hosts have: the first host's, completed from the others."""
     known = [host.best_peaks for host in hosts if host.best_peaks is not None]
     if not known:
         return None
@@ -302,10 +298,8 @@ def _find_common_peaks(hosts: Sequence[DeviceFacts]) -> Peaks | None:
         kinds[CPU_ONLY, "CPU"] = None
     if len(kinds) > 1:
         names = ", ".join(name for _, name in kinds)
-        reason = (
-            f"hosts have different devices ({names}), so ops are compared with no peaks: choose hosts that have the "
-            "same"
-        )
+        reason = f"hosts have different devices ({names}), so ops are compared with no peaks"
+        reason += ": choose hosts that have the same"
         return Peaks(known[0].hardware, "", 0.0, (0.0,) * len(known[0].bandwidths_gb_per_s), reasons=(reason,))
     computing = next((peaks for peaks in known if peaks.teraflops_per_s), known[0])
     every = zip(*(peaks.bandwidths_gb_per_s for peaks in known), strict=True)
@@ -316,7 +310,7 @@ def _find_common_peaks(hosts: Sequence[DeviceFacts]) -> Peaks | None:
 
 
 def _describe_differing_peaks(known: Sequence[Peaks]) -> Iterator[str]:
-    """That hosts record different peaks of the same device."""
+    """Yield sentences on peaks of one device that hosts record differently."""
     for what, place in (("arithmetic", COMPUTE), ("HBM", HBM)):
         figures = {peaks.peak(place) for peaks in known} - {0.0}
         if len(figures) > 1:
@@ -324,11 +318,11 @@ def _describe_differing_peaks(known: Sequence[Peaks]) -> Iterator[str]:
 
 
 Remark = tuple[str, str]
-"""Severity, as notices have it, and a sentence."""
+"""Severity, as in notices, and a sentence."""
 
 NO_PROGRAMS: Final = "The capture carries no compiled programs: ops are known from their events only."
 KERNEL_NAME: Final = "kernel name"
-"""What the names of such ways begin with in gpu_attribution.py."""
+"""Prefix of the ways of gpu_attribution.py that go by the kernel's name."""
 
 _REASONS_NAMED: Final = 3
 _UNKNOWN_NAMED: Final = 2
@@ -356,7 +350,7 @@ def list_remarks(devices: SessionOps) -> Iterator[Remark]:
 
 
 def remark_on_programs(devices: SessionOps) -> Iterator[Remark]:
-    """Whether the capture carries programs, and what of them or of the ops' events cannot be read."""
+    """Say that the capture carries no programs, and what of programs or op events cannot be read."""
     if len(devices.ops.table) and not devices.titles:
         yield "info", NO_PROGRAMS
     yield from remark_on_problems((host.name, host.problems) for host in devices.hosts)
@@ -369,7 +363,7 @@ def remark_on_problems(of_hosts: Iterable[tuple[str, Sequence[str]]]) -> Iterato
 
 
 def explain_no_ops(devices: SessionOps) -> str:
-    """In words, as the end of a sentence."""
+    """Return the end of a sentence."""
     if not devices.hosts:
         return "no host is selected"
     if not devices.ops.parts:
@@ -378,21 +372,21 @@ def explain_no_ops(devices: SessionOps) -> str:
 
 
 def remark_on_attribution(table: OpTable) -> Iterator[Remark]:
-    """How much of the ops' time is of unknown ops, or of ops known by the names of kernels alone."""
+    """Say how much op time is of unknown ops, or of ops known by kernel names alone."""
     yield from remark_on_unattributed(table)
     by_name = np.array([way.startswith(KERNEL_NAME) for way in table.attribution], bool)
     named_ps, total = sum(table.self_ps[by_name].tolist()), sum(table.self_ps.tolist())
     if by_name.any():
-        share = f"{100 * named_ps / total:.1f} % of the time of devices" if total else "What ran on devices"
         yield (
             "info",
-            f"{share} belongs to ops only by the names of kernels. XLA lets fusions that are alike share a kernel: the "
-            "time of all of them is then with one, so that its occurrences, source line and layer may be another's.",
+            f"{_format_device_share(named_ps, total)} belongs to ops only by the names of kernels. XLA lets fusions "
+            "that are alike share a kernel: the time of all of them is then with one, so that its occurrences, source "
+            "line and layer may be another's.",
         )
 
 
 def remark_on_unattributed(table: OpTable) -> Iterator[Remark]:
-    """How much of the ops' time is of events whose op is unknown, and why."""
+    """Say how much op time is of events whose op is unknown, and why."""
     time, total = _sum_time_by_reason(table.unattributed, table.self_ps), int(table.self_ps.sum())
     if not time:
         return
@@ -413,7 +407,7 @@ def _format_device_share(part: int, total: int) -> str:
 
 
 def _list_reasons(time: Counter[str], total: int) -> Iterator[str]:
-    """The reasons of most time, a line each."""
+    """Yield a line for each of the reasons with the most time."""
     for reason, self_ps in time.most_common(_REASONS_NAMED):
         yield f"{reason} ({100 * self_ps / total:.1f} %)" if total else reason
     if len(time) > _REASONS_NAMED:
@@ -421,7 +415,7 @@ def _list_reasons(time: Counter[str], total: int) -> Iterator[str]:
 
 
 def remark_on_unknown_peaks(table: OpTable) -> Iterator[Remark]:
-    """Why shares of peaks are unknown, if they are."""
+    """Say why shares of peaks are unknown, if they are."""
     parts = zip(("arithmetic", "memory traffic"), find_unknown_work(table), strict=True)
     large = [
         (name, share, chosen) for name, chosen in parts if (share := measure_self_share(table, chosen)) > MOST_UNKNOWN
@@ -436,7 +430,7 @@ def remark_on_unknown_peaks(table: OpTable) -> Iterator[Remark]:
 
 
 def remark_on_unknown_products(table: OpTable) -> Iterator[Remark]:
-    """Why the work of products of PyTorch is not known."""
+    """Say why the work of PyTorch products is unknown."""
     time = _sum_time_by_reason(table.no_work, table.self_ps)
     if time:
         lines = "\n".join(_list_reasons(time, int(table.self_ps.sum())))
@@ -444,7 +438,7 @@ def remark_on_unknown_products(table: OpTable) -> Iterator[Remark]:
 
 
 def remark_on_excess_work(devices: SessionOps) -> Iterator[Remark]:
-    """Which ops are recorded to have done more than the device can. Work of ops that hold others is that of these."""
+    """Name ops whose recorded work exceeds what the device can do. Work of ops that hold others belongs to those."""
     table, beneath = devices.ops.table, list_ceilings(devices.peaks)
     used = np.nan_to_num(measure_efficiency(table, beneath).utilisation)
     used[is_container(table)] = 0.0
@@ -471,6 +465,6 @@ def _format_multiple(many: float) -> str:
 
 
 def _shorten_op_name(name: str) -> str:
-    """The name of an op for a sentence: names of template kernels are very long."""
+    """Return an op's name for a sentence, without its middle if it is long as names of template kernels are."""
     half = _LONGEST_NAME // 2
     return name if len(name) <= _LONGEST_NAME else f"{name[:half]}\u2026{name[-half + 1 :]}"

@@ -1,4 +1,4 @@
-"""Time of each device of a host by what it does: compute, communicate, copy, wait for its host, or nothing.
+"""Device time by activity: compute, communication, copy, waiting for the host, idle.
 
 If several of these go on at once, the first counts::
 
@@ -23,6 +23,7 @@ from fastprof.decode.nesting import number_lines
 from fastprof.derive.devices.communication_kinds import BETWEEN_DEVICES, CommunicationKind, find_communication
 from fastprof.derive.devices.op_names import COLLECTIVES
 from fastprof.derive.devices.run_environment import CPU as CPU
+from fastprof.derive.ops.line_times import select_instruction_rows
 from fastprof.derive.ops.op_table import compute_span
 from fastprof.derive.steps.event_graph import CODES, TF_OP
 from fastprof.derive.steps.host_calls import find_computing_ops, find_op_runs
@@ -37,7 +38,6 @@ from fastprof.schema.columns import (
     Records,
     UInt8s,
     add_durations,
-    find_rows_within,
     merge_spans,
     number_distinct,
 )
@@ -50,18 +50,18 @@ if TYPE_CHECKING:
 
 KINDS: Final = ("compute", "communication", "copy", "wait", "idle")
 COMPUTE, COMMUNICATION, COPY, WAIT, IDLE = range(len(KINDS))
-"""Kinds of time, in the order in which they count."""
+"""Kinds of time, in order of precedence."""
 
 SPAN: Final = np.dtype([("begin", "i8"), ("end", "i8"), ("rank", "i4"), ("label", "i4")])
-"""The struct of csrc/kernels/foremost.h; a test compares its size with C's."""
+"""Mirrors the struct of csrc/kernels/foremost.h; a test compares its size with C's."""
 
 INFEED, OUTFEED, HOST, CORE = "infeed", "outfeed", "host", "core"
 
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """What moves data: its name, the kind of the time in which a device waits for it, and, if that is WAIT, what the
-    device waits for: INFEED, OUTFEED, HOST or another CORE."""
+    """A data movement: its name, the kind of time that a device waiting for it spends and, for WAIT, what it waits for:
+    INFEED, OUTFEED, HOST or another CORE."""
 
     name: str
     kind: int
@@ -77,7 +77,7 @@ _WAITS: Final = {
 
 
 def make_transfer(name: str, kind: CommunicationKind) -> Transfer:
-    """Return how a device that waits for a transfer of a kind spends its time."""
+    """Return how a device that waits for a transfer of this kind spends its time."""
     if kind.scope == BETWEEN_DEVICES:
         return Transfer(name, COMMUNICATION)
     return Transfer(name, WAIT, _WAITS[kind]) if kind in _WAITS else Transfer(name, COPY)
@@ -85,7 +85,7 @@ def make_transfer(name: str, kind: CommunicationKind) -> Transfer:
 
 @dataclass(frozen=True, slots=True)
 class DeviceEvents:
-    """The events of a device: their rows, ascending, and their times by the clock of its ops."""
+    """Events of a device: their rows, ascending, and their times by the clock of its ops."""
 
     rows: Int32s
     start_ps: Int64s
@@ -94,8 +94,8 @@ class DeviceEvents:
 
 @dataclass(frozen=True, slots=True)
 class DeviceSpans:
-    """What a device ran: ``spans``, SPAN, that may overlap, in any order. ``rank``: of those at once, the lowest
-    counts; ``label``: 0: it computes; 1 and above: the place in ``transfers``, plus 1."""
+    """Spans that a device ran, as SPAN; they may overlap, in any order. ``rank``: of simultaneous spans the lowest
+    counts. ``label``: 0 for compute, else the place in ``transfers`` plus 1."""
 
     name: str
     plane: Plane
@@ -105,13 +105,13 @@ class DeviceSpans:
 
 
 IS_IDLE, COMPUTES = -2, -1
-"""States of a device; from 0 on: the place in its transfers of what it waits for."""
+"""States of a device; from 0 on the place in its transfers of what it waits for."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceTime:
-    """Stretches of time, in order and without holes, that add up to the window: from the first of ``start_ps`` to
-    ``last_ps``, by the clock of the device's ops. ``state``: see IS_IDLE; neighbours differ in it."""
+    """Consecutive intervals, without gaps, that add up to the window from the first of ``start_ps`` to ``last_ps``, by
+    the clock of the device's ops. ``state``: see IS_IDLE; neighbours differ in it."""
 
     ran: DeviceSpans
     start_ps: Int64s
@@ -131,7 +131,7 @@ class DeviceTime:
 
     @property
     def kind(self) -> UInt8s:
-        """See KINDS."""
+        """Kind of each interval, see KINDS."""
         kinds: UInt8s = np.array([*(transfer.kind for transfer in self.ran.transfers), IDLE, COMPUTE], np.uint8)[
             self.state
         ]
@@ -139,8 +139,7 @@ class DeviceTime:
 
 
 def divide_device_time(host: str, ran: DeviceSpans, begin_ps: int, end_ps: int) -> DeviceTime:
-    """The stretches of a device from ``begin_ps`` to ``end_ps``. CaptureError: 64 bits cannot count the time
-    between."""
+    """Divide a device's time from ``begin_ps`` to ``end_ps``. CaptureError: 64 bits cannot hold the time between."""
     compute_span(host, ran.name, begin_ps, end_ps)
     pieces = np.frombuffer(foremost(ran.spans, begin_ps, end_ps), PIECE)
     state = pieces["label"].astype(np.int32)
@@ -149,14 +148,14 @@ def divide_device_time(host: str, ran: DeviceSpans, begin_ps: int, end_ps: int) 
 
 
 def make_span_records(begin: Int64s, end: Int64s, rank: Int32s | int, label: Int32s | int) -> Records:
-    """SPAN."""
+    """Return spans as SPAN."""
     spans = np.empty(len(begin), SPAN)
     spans["begin"], spans["end"], spans["rank"], spans["label"] = begin, end, rank, label
     return spans
 
 
 def find_extent_of_spans(spans: Sequence[DeviceSpans]) -> tuple[int, int] | None:
-    """From the first begin to the last end of anything that the devices ran; None: they ran nothing."""
+    """Return the first begin and the last end of all spans, or None if there are none."""
     ran = [device.spans for device in spans if len(device.spans)]
     if not ran:
         return None
@@ -168,7 +167,7 @@ _TYPES[[COMPUTE, COMMUNICATION, COPY]] = WORK, EventType.DEVICE_COLLECTIVES, Eve
 
 
 def divide_thread_time(spans: Sequence[DeviceSpans]) -> TypedEvents | None:
-    """Return when threads compute, communicate or copy, in order of time, as events of no group; None if they run
+    """Return when threads compute, communicate or copy, in order of time, as events without groups; None if they run
     nothing as a device. ``spans``: what they run as a device."""
     window = find_extent_of_spans(spans)
     if window is None:
@@ -181,14 +180,14 @@ def divide_thread_time(spans: Sequence[DeviceSpans]) -> TypedEvents | None:
 
 
 def find_thread_spans(events: HostEvents, forest: EventForest, computes: Callable[[str], bool]) -> list[DeviceSpans]:
-    """Return what the threads of a host run as a device; empty if they run nothing.
+    """Return what a host's threads run as a device; empty if nothing.
 
     Ops count first, then the callbacks that they wait for. The rest of the time in which a program runs is compute,
     too: threads that share the work of an op record nothing."""
     plane = events.plane_named(HOST_THREADS)
     if plane is None:
         return []
-    compiled = _select_compiled_rows(events, plane)
+    compiled = select_instruction_rows(events, plane)
     rows = compiled if len(compiled) else _select_torch_rows(events)
     rows = rows if len(rows) else _select_tensorflow_rows(forest, plane, computes)
     if not len(rows):
@@ -211,8 +210,8 @@ def find_thread_spans(events: HostEvents, forest: EventForest, computes: Callabl
 def _split_work_and_moves(
     events: HostEvents, plane: Plane, rows: Int32s, moves: Int32s
 ) -> tuple[DisjointSpans, Records]:
-    """Return when any thread computes, and as STRETCH when the innermost op of a thread moves data. ``moves``: by row,
-    the transfer, or -1 if it computes."""
+    """Return when any thread computes, and as STRETCH when a thread's innermost op moves data. ``moves``: transfer of
+    each row, or -1 if it computes."""
     start, duration = events.start_ps[rows], np.maximum(events.duration_ps[rows], 0)
     if not (moves >= 0).any():
         return merge_spans(start, duration), np.zeros(0, STRETCH)
@@ -226,12 +225,12 @@ def _split_work_and_moves(
 
 
 _EXECUTION: Final = "ThunkExecutor::Execute"
-"""How names of events begin that last as long as a program runs on a CPU."""
+"""Prefix of the names of events that last as long as a program runs on a CPU."""
 _COMPLETION: Final = f"{_EXECUTION} (wait for completion)"
 
 
 def _find_program_runs(events: HostEvents, plane: Plane) -> tuple[Int64s, Int64s]:
-    """Return begins and ends of what threads do for programs. A thread that goes on when the run is complete does
+    """Return begins and ends of what threads do for programs. A thread that continues after its run is complete does
     nothing for it: the system keeps it from ending."""
     runs, waits = (read_row_times(events, _select_beginning(events, plane, name)) for name in (_EXECUTION, _COMPLETION))
     order = np.argsort(waits.start_ps, kind="stable")
@@ -241,21 +240,15 @@ def _find_program_runs(events: HostEvents, plane: Plane) -> tuple[Int64s, Int64s
 
 
 def _select_beginning(events: HostEvents, plane: Plane, beginning: str) -> Int32s:
-    """The events of a plane whose names begin so."""
+    """Return a plane's events whose names have this prefix."""
     matches = np.array([name.startswith(beginning) for name in events.names], np.bool_)
     if not matches.any():
         return np.zeros(0, np.int32)
     return (np.flatnonzero(matches[events.meta[plane.first : plane.last]]) + plane.first).astype(np.int32)
 
 
-def _select_compiled_rows(events: HostEvents, plane: Plane) -> Int32s:
-    """The events of threads that name an instruction of a program."""
-    at, _ = events.texts("hlo_op")
-    return at[find_rows_within(at, plane.first, plane.last)]
-
-
 def _select_torch_rows(events: HostEvents) -> Int32s:
-    """The ops of PyTorch, but for runs of those that are too short to be work."""
+    """Return PyTorch ops, except runs of ops too short to be work."""
     rows, runs = find_computing_ops(events), find_op_runs(events)
     within = np.zeros(len(rows), np.bool_)
     for first, last in zip(*np.searchsorted(rows, [runs.first, runs.last]).tolist(), strict=True):
@@ -264,13 +257,13 @@ def _select_torch_rows(events: HostEvents) -> Int32s:
 
 
 _RUNS: Final = np.zeros(256, np.uint8)
-"""1 for the kinds of events that are functions of tf.data."""
+"""Flags of the event kinds that are tf.data functions."""
 _RUNS[[code for name, code in CODES.items() if name.startswith("InstantiatedCapturedFunction")]] = 1
 
 
 def _select_tensorflow_rows(forest: EventForest, plane: Plane, computes: Callable[[str], bool]) -> Int32s:
-    """The ops of TensorFlow that no input pipeline runs: neither in a function of tf.data, on whatever thread, nor on a
-    thread of its own."""
+    """Return TensorFlow ops that no input pipeline runs, neither in a tf.data function on any thread nor on a thread of
+    its own."""
     events, types = forest.events, forest.types
     lines = [line for line in plane.lines if not line.name.startswith("tf_data")]
     parts = [np.flatnonzero(types[line.first : line.last] == TF_OP) + line.first for line in lines]
@@ -293,7 +286,7 @@ _EAGER: Final = "EagerLocalExecute: "
 
 
 def _select_eager_rows(events: HostEvents, plane: Plane, computes: Callable[[str], bool]) -> Int32s:
-    """The runs of kernels in ops, not functions, that are executed eagerly: these record no event of their own."""
+    """Return kernel runs in ops, not functions, executed eagerly: such ops record no event of their own."""
     kernels = _select_beginning(events, plane, "KernelAndDevice")
     calls = _select_beginning(events, plane, _EAGER) if len(kernels) else kernels
     if not len(calls):
@@ -313,7 +306,8 @@ def _select_eager_rows(events: HostEvents, plane: Plane, computes: Callable[[str
 def _match_transfers(
     events: HostEvents, rows: Int32s, computes: Callable[[str], bool], *, compiled: bool
 ) -> tuple[Int32s, list[Transfer]]:
-    """The place in the list of what each event transfers or waits for, -1: it computes. Looks at each name once."""
+    """Return for each event the place in the list of what it transfers or waits for, or -1 if it computes. Looks at
+    each name once."""
     if compiled:
         at, numbers = events.texts("hlo_op")
         codes = numbers[np.searchsorted(at, rows)]
@@ -332,7 +326,7 @@ def _match_transfers(
 
 
 def _classify_op_transfer(name: str, computes: Callable[[str], bool], *, compiled: bool) -> Transfer | None:
-    """Return the transfer that an op of a thread is or waits for; None if it computes."""
+    """Return the transfer that a thread's op is or waits for; None if it computes."""
     if not compiled:
         collective = ":Collective" in name or name.startswith(COLLECTIVES)
         return Transfer(name, COMMUNICATION) if collective else None
@@ -343,6 +337,6 @@ def _classify_op_transfer(name: str, computes: Callable[[str], bool], *, compile
 
 
 def read_row_times(events: HostEvents, rows: Int32s) -> DeviceEvents:
-    """Return the events in these rows with their recorded times; negative durations count as 0."""
+    """Return the events of these rows with their recorded times; negative durations count as 0."""
     start = events.start_ps[rows]
     return DeviceEvents(rows, start, add_durations(start, np.maximum(events.duration_ps[rows], 0)))

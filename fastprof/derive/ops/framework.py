@@ -15,15 +15,15 @@ from fastprof.derive.ops.roofline_model import find_unknown_work
 from fastprof.schema.columns import Int64s
 
 UNKNOWN = "Unknown"
-"""The type of an op that records neither a type nor a category."""
+"""Type of an op that records neither a type nor a category."""
 
 CUSTOM_CALL = "custom-call"
-"""The category of calls to code that XLA did not compile."""
+"""Category of calls to code that XLA did not compile."""
 
 
 def group_by_framework_op(table: OpTable, untyped: Sequence[str] | None = None) -> OpTable:
-    """A row for each framework op, in the order in which they are met. Times, work and occurrences add up; it is eager
-    if one of its device ops is. A device op without provenance stands for itself.
+    """Return a row for each framework op, by first occurrence. Times, work and occurrences add up; an op is eager if
+    one of its device ops is. A device op without provenance stands for itself.
 
     ``untyped``: by device op, the type of a framework op that records none, as those of TPUs often do; default: the
     category of the first of its device ops.
@@ -33,7 +33,7 @@ def group_by_framework_op(table: OpTable, untyped: Sequence[str] | None = None) 
 
 
 def number_framework_ops(table: OpTable, untyped: Sequence[str] | None = None) -> tuple[Int64s, list[str], list[str]]:
-    """By device op the row of ``group_by_framework_op``, and names and types of these rows."""
+    """Return by device op its row in ``group_by_framework_op``, and the names and types of these rows."""
     instead = table.category if untyped is None else untyped
     rows: dict[tuple[int, str], int] = {}
     types: list[str] = []
@@ -50,8 +50,8 @@ def number_framework_ops(table: OpTable, untyped: Sequence[str] | None = None) -
 
 
 def find_ops_without_work(table: OpTable) -> npt.NDArray[np.bool_]:
-    """Mark device ops that took time and have no known work: library calls without it, and ops and kernels whose work
-    neither the capture nor a program records."""
+    """Mark device ops that took time without known work: library calls, and ops and kernels whose work neither the
+    capture nor a program records."""
     calls = np.array(table.category, object) == CUSTOM_CALL
     calls |= np.logical_and(*find_unknown_work(table))
     bare: npt.NDArray[np.bool_] = (table.flops == 0) & (table.model_flops == 0) & (table.bytes_accessed == 0)
@@ -59,18 +59,18 @@ def find_ops_without_work(table: OpTable) -> npt.NDArray[np.bool_]:
 
 
 def list_names_without_work(table: OpTable) -> set[str]:
-    """Names of framework ops with any such device op: their work is not known."""
+    """Return names of framework ops with any device op of unknown work."""
     rows = np.flatnonzero(find_ops_without_work(table)).tolist()
     return {parse_framework_name(table.provenance[row]) or table.name[row] for row in rows}
 
 
 def parse_framework_name(provenance: str) -> str | None:
-    """The name of the framework op that a device op comes from; None: not known."""
+    """Return the name of the framework op that a device op comes from, or None if it is unknown."""
     return parse_op_name(provenance).name if provenance else None
 
 
 def is_training_op(name: str, kind: str) -> bool:
-    """Whether an op is one of backpropagation: of TensorFlow's gradients, or of JAX's transposition."""
+    """Return whether an op belongs to backpropagation: to TensorFlow gradients or a JAX transposition."""
     framework = parse_op_name(f"{name}:{kind}").framework if kind else Framework.UNKNOWN
     scopes = name.split("/")
     if framework is Framework.TENSORFLOW:
@@ -81,5 +81,5 @@ def is_training_op(name: str, kind: str) -> bool:
 
 
 def is_training(ops: Iterable[tuple[str, str]]) -> bool:
-    """Whether any of these ops, name and type, is one of backpropagation."""
+    """Return whether any of these ops, name and type, belongs to backpropagation."""
     return any(is_training_op(name, kind) for name, kind in ops)

@@ -1,4 +1,4 @@
-"""Reads what fusions of a program are made of: their instructions, the text of each and its work."""
+"""Instructions within the fusions of a program, with text and work."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from fastprof.hlo.cost import CostModel
 from fastprof.hlo.opcodes import get_category
 from fastprof.hlo.text.instruction_text import EXPRESSION, InstructionText
+from fastprof.hlo.work import NOTHING
 
 if TYPE_CHECKING:
     from fastprof.hlo.module import HloModule
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 _FUSION: Final = "fusion"
 _PLUMBING: Final = ("parameter", "tuple")
 _DEEPEST: Final = 16
-"""Levels of fusions within each other whose instructions are read."""
+"""Levels of nested fusions whose instructions are read."""
 
 
 class FusionReader:
@@ -33,8 +34,8 @@ class FusionReader:
         return self._module.opcodes[row] == _FUSION
 
     def instructions(self, fusion: int, *, with_work: bool) -> list[tuple[int, str, str, str, str, float, float]]:
-        """The instructions of a fusion and of those within it: the place of the fusion that each is in, -1: the first;
-        name, category, framework op, text, and flops and bytes, NaN: unknown."""
+        """Return the instructions of a fusion and of fusions within it: the place of the enclosing fusion, or -1 for
+        the outermost one; name, category, framework op, text, flops and bytes, NaN if unknown."""
         module = self._module
         instructions: list[tuple[int, str, str, str, str, float, float]] = []
         waiting = [(fusion, -1, 0)]
@@ -43,8 +44,10 @@ class FusionReader:
                 if self.is_fusion(inner) and depth < _DEEPEST:
                     waiting.append((inner, len(instructions), depth + 1))
                 name, op = module.text(module.instructions[inner]["name"]), module.framework_op(inner)
-                work = self._work(inner) if with_work else (math.nan, math.nan)
-                instructions.append((above, name, self._category(inner), op, self._texts.line(inner), *work))
+                cost = self._costs.cost(inner) if with_work else NOTHING
+                flops, moved = (cost.flops, cost.bytes_accessed) if cost.is_known else (math.nan, math.nan)
+                text = self._texts.line(inner)
+                instructions.append((above, name, self._category(inner), op, text, float(flops), float(moved)))
         return instructions
 
     def _within(self, fusion: int) -> list[int]:
@@ -55,12 +58,8 @@ class FusionReader:
         self._read.add(computation)
         return [row for row in self._module.rows_of(computation) if self._module.opcodes[row] not in _PLUMBING]
 
-    def _work(self, row: int) -> tuple[float, float]:
-        cost = self._costs.cost(row)
-        return (float(cost.flops), float(cost.bytes_accessed)) if cost.is_known else (math.nan, math.nan)
-
     def _category(self, row: int) -> str:
-        """Only those of fusions and convolutions depend on more than the opcode."""
+        """Return a category. Only those of fusions and convolutions depend on more than the opcode."""
         opcode = self._module.opcodes[row]
         if opcode in (_FUSION, "convolution"):
             return get_category(self._module.instruction(row))

@@ -1,4 +1,4 @@
-"""Ops of GPUs with their time and work; which op each GPU event belongs to, and why an op is unknown.
+"""GPU ops with their time and work: which op each GPU event belongs to, and why an op is unknown.
 
 An event's op is the first of these that is known:
 
@@ -56,7 +56,10 @@ from fastprof.schema.columns import (
     Int64s,
     Numbers,
     UInt8s,
+    find_least_by,
+    find_most_by,
     find_rows_within,
+    find_runs,
     number_distinct,
     number_distinct_rows,
     number_keys,
@@ -67,19 +70,19 @@ from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents, Plane, Stat, compute_once
 
 WAYS: Final = ("", "annotation", "graph node", "launch", "enclosing event", "kernel name in module")
-"""How an op is known, by code."""
+"""Ways in which an op is known, by code."""
 _ITSELF, _ANNOTATION, _GRAPH_NODE, _LAUNCH, _ENCLOSING, _KERNEL_NAME = range(len(WAYS))
 UNATTRIBUTED: Final = len(WAYS)
-"""The code of events whose op is unknown."""
+"""Code of events whose op is unknown."""
 
 KERNEL: Final = "kernel"
 """Category of kernels whose op is unknown."""
 _CONTAINERS = frozenset({"call", "while", "conditional", "async-start", "async-done", "command_buffer"})
-"""Instructions that run others."""
+"""Opcodes of instructions that run others."""
 
 
 def attribute_events(events: HostEvents, modules: Modules) -> GpuOpEvents:
-    """The op of each event of a GPU: every event on a line that a GPU recorded has one."""
+    """Return the op of each GPU event; every event on a line that a GPU recorded has one."""
     named = find_named_op_events(events, modules)
     ops = OpList(list(named.ops), {(op.is_hlo, op.program_id, op.name): i for i, op in enumerate(named.ops)})
     work = _Attribution(events, ops, KernelNames(modules), named.op.copy(), np.zeros(len(events), np.uint8))
@@ -93,14 +96,14 @@ def attribute_events(events: HostEvents, modules: Modules) -> GpuOpEvents:
 
 
 def _correct_category(op: GpuOp) -> GpuOp:
-    """Copies are copies, whatever the type of the framework's op that they serve."""
+    """Make a copy a copy, whatever the type of the framework op that it serves."""
     category = classify_copy(op.name.rpartition("/")[2]) if op.provenance and not op.is_hlo else ""
     return replace(op, category=category) if category else op
 
 
 @dataclass(slots=True)
 class _Attribution:
-    """``op``, ``way``: by row of the events; both are filled. References: places in ``references.each``; -1: none."""
+    """``op`` and ``way`` are filled, by row of events. References are places in ``references.each``, or -1."""
 
     events: HostEvents
     ops: OpList
@@ -113,22 +116,26 @@ class _Attribution:
         self.references = OpReferences(self.events)
 
     def run(self, rows: Int64s) -> None:
-        """Finds the ops of these rows."""
+        """Find the ops of these rows."""
         self._by_references(rows, self.references.of_rows(rows), _ITSELF)
         self._by_graph_nodes(rows)
         rows = rows[self.op[rows] < 0]
         calls = replace(find_launches(self.events, rows), row=find_launchers(self.events, rows))
         launch = self._of_calls(calls.row, calls.row >= 0)
-        self._by_names_in_graphs(rows, launch, calls.shared)
+        inner = np.array([self._is_container(named) for named in self.references.each] + [False])
+        chosen = (launch >= 0) & (calls.shared | inner[launch])
+        self._named_after(rows[chosen], launch[chosen], np.zeros((int(chosen.sum()), 0), np.int64))
         self._by_references(rows, launch, _LAUNCH)
         around = self._around(rows, calls)
         self._by_references(rows, around, _ENCLOSING)
         nearest = np.where(launch >= 0, launch, around)
-        self._by_kernel_names(rows, nearest)
+        left = self.op[rows] < 0
+        if left.any() and len(self.names.modules):
+            self._named_after(rows[left], nearest[left], self._neighbours(rows[left]))
         self._leave(rows, calls, nearest)
 
     def _of_calls(self, call: Int32s, chosen: Bools) -> Int32s:
-        """What the chosen events of the host refer to; -1 of the others."""
+        """Return what the chosen host events refer to; -1 for the others."""
         references = np.full(len(call), -1, np.int32)
         references[chosen] = self.references.of_rows(call[chosen].astype(np.int64), by_name=True)
         return references
@@ -141,7 +148,7 @@ class _Attribution:
     # ---- by what events refer to
 
     def _by_references(self, rows: Int64s, reference: Int32s, way: int) -> None:
-        """``reference``: that of each row."""
+        """Attribute rows by the ``reference`` of each."""
         wanted = (reference >= 0) & (self.op[rows] < 0)
         rows, reference = rows[wanted], reference[wanted]
         if not len(rows):
@@ -154,7 +161,7 @@ class _Attribution:
         self._write(rows, np.array(ops, np.int32)[number], np.array(ways, np.uint8)[number])
 
     def _op(self, reference: OpReference, kernel: str) -> int:
-        """The place of the op that a reference names; -1: it names none."""
+        """Return the place of the op that a reference names, or -1."""
         if reference.hlo_op:
             return self._instruction(reference.hlo_op, self._program(reference))
         if reference.torch_op:
@@ -166,8 +173,8 @@ class _Attribution:
         return self.ops.add(known or GpuOp(program_id, name, "", "", NOTHING, is_hlo=True))
 
     def _program(self, reference: OpReference) -> int:
-        """The program that a reference names, by its id, else by the name of its module if only one program of that
-        name has the instruction; 0: unknown."""
+        """Return the program that a reference names by id, else by module name if only one such program has the
+        instruction; 0 if it is unknown."""
         if reference.program_id is not None:
             return reference.program_id
         modules, op = self.names.modules, reference.hlo_op
@@ -180,7 +187,7 @@ class _Attribution:
         return programs[0] if len(programs) == 1 else 0
 
     def _around(self, rows: Int64s, calls: Launches) -> Int32s:
-        """What the events around the launches refer to, for rows whose op is unknown so far."""
+        """Return what events around the launches refer to, for rows whose op is still unknown."""
         around = np.full(len(rows), -1, np.int32)
         left = np.flatnonzero((self.op[rows] < 0) & (calls.row >= 0))
         above = find_enclosing_reference(self.events, calls.row[left], self.references)
@@ -190,7 +197,7 @@ class _Attribution:
     # ---- by nodes of graphs
 
     def _by_graph_nodes(self, rows: Int64s) -> None:
-        """If all events of a node that name an op name the same one, the others run it too."""
+        """Attribute events of a graph node to the op that its other events name, if they agree."""
         at, nodes = self.events.ints("cuda_graph_node_id")
         rows = rows[self.op[rows] < 0]
         if not len(at) or not len(rows):
@@ -202,22 +209,16 @@ class _Attribution:
         of_event[unknown] = np.array(ops, np.int32)[reference]
         number, count = number_keys([nodes])
         known = of_event >= 0
-        least, most = np.full(count, np.iinfo(np.int32).max, np.int32), np.full(count, -1, np.int32)
-        np.minimum.at(least, number[known], of_event[known])
-        np.maximum.at(most, number[known], of_event[known])
+        least = find_least_by(number[known], of_event[known].astype(np.int64), count, -1)
+        most = find_most_by(number[known], of_event[known].astype(np.int64), count, -1)
         has, place = find_stat_places(at, rows)
-        self._write(rows[has], np.where(least == most, most, -1)[number[place]], _GRAPH_NODE)
+        self._write(rows[has], np.where(least == most, most, -1).astype(np.int32)[number[place]], _GRAPH_NODE)
 
     # ---- by names of kernels
 
-    def _by_names_in_graphs(self, rows: Int64s, launch: Int32s, shared: Bools) -> None:
-        """For kernels whose launch ran many: the instructions of its program that they are named after."""
-        inner = np.array([self._is_container(named) for named in self.references.each] + [False])
-        chosen = (launch >= 0) & (shared | inner[launch])
-        self._named_after(rows[chosen], launch[chosen], np.zeros((int(chosen.sum()), 0), np.int64))
-
     def _is_container(self, reference: OpReference) -> bool:
-        """Whether it is to what runs others; to an instruction that the capture does not have, by its name."""
+        """Return whether a reference is to an instruction that runs others; one that the capture lacks goes by its
+        name."""
         if not reference.hlo_op:
             return reference.names_program
         module = self.names.modules.module(self._program(reference))
@@ -225,14 +226,9 @@ class _Attribution:
         opcode = reference.hlo_op.split(".")[0] if module is None or row < 0 else module.instruction(row).opcode
         return opcode in _CONTAINERS
 
-    def _by_kernel_names(self, rows: Int64s, reference: Int32s) -> None:
-        left = self.op[rows] < 0
-        rows, reference = rows[left], reference[left]
-        if len(rows) and len(self.names.modules):
-            self._named_after(rows, reference, self._neighbours(rows))
-
     def _named_after(self, rows: Int64s, reference: Int32s, near: Int64s) -> None:
-        """``near``: beside each row the places of ops of programs that ran before and after it; -1: none did."""
+        """Attribute kernels by their names. ``near``: places of ops of programs that ran before and after each row, or
+        -1."""
         if not len(rows):
             return
         meta = self.events.meta[rows]
@@ -245,7 +241,7 @@ class _Attribution:
         self._write(rows, np.array(ops, np.int32)[number], _KERNEL_NAME)
 
     def _kernel(self, kernel: str, reference: OpReference | None, nearby: list[int]) -> int:
-        """The place of the instruction that a kernel is named after; -1: there is none, or it is not clear which."""
+        """Return the place of the instruction that a kernel is named after, or -1 if there is none or several."""
         if reference is not None and reference.names_program:
             candidates = [self._program(reference)]
         else:
@@ -256,8 +252,8 @@ class _Attribution:
         return self._instruction(name, candidates[0])
 
     def _neighbours(self, rows: Int64s) -> Int64s:
-        """Beside each row, the ops of the last event before and of the first after it on its line that are instructions
-        of a program; -1: there is none. [n, 2]"""
+        """Return for each row the ops of the last event before and the first after it on its line that are program
+        instructions, or -1. [n, 2]"""
         is_hlo = np.array([op.is_hlo for op in self.ops.ops] + [False])
         near = np.full((len(rows), 2), -1, np.int64)
         for plane in self.events.planes_of("GPU"):
@@ -274,8 +270,8 @@ class _Attribution:
     # ---- the others
 
     def _leave(self, rows: Int64s, calls: Launches, reference: Int32s) -> None:
-        """A row for each name and program, with the reason. ``reference``: that of the launch of each row, or of what
-        encloses it."""
+        """Add an op for each name and program of the remaining rows, with the reason. ``reference``: that of each row's
+        launch, or of what encloses it."""
         left = self.op[rows] < 0
         rows = rows[left]
         if not len(rows):
@@ -323,19 +319,19 @@ PLANES: Final = (GPU_PLANES,)
 
 @compute_once
 def find_op_events(events: HostEvents, modules: Modules) -> GpuOpEvents:
-    """The op of each event of a GPU, see gpu_attribution.py."""
+    """Return the op of each GPU event, see the module."""
     return attribute_events(events, modules)
 
 
 def sum_gpu_ops(events: HostEvents, is_eager: UInt8s, modules: Modules) -> list[Ops]:
-    """The ops of each GPU, in the order of the planes: every event counts somewhere. ``is_eager``: by row."""
+    """Return the ops of each GPU, in the order of planes; every event counts somewhere. ``is_eager``: by row."""
     return [sum_gpu_plane_ops(events, is_eager, modules, plane)[0] for plane in events.planes_of("GPU")]
 
 
 def sum_gpu_plane_ops(
     events: HostEvents, is_eager: UInt8s, modules: Modules, plane: Plane
 ) -> tuple[Ops, LineTimes, Int32s]:
-    """The ops of a GPU, its events, and beside these the row of each one's op."""
+    """Return the ops of a GPU, its events, and the row of each event's op."""
     op_events = find_op_events(events, modules)
     times = measure_line_times(events, list_op_lines(plane))
     kernels = select_op_kernels(events, is_eager, times.rows, op_events)
@@ -348,15 +344,15 @@ def sum_gpu_plane_ops(
 
 
 def list_gpu_plane_events(events: HostEvents, modules: Modules, plane: Plane) -> tuple[LineTimes, Int32s]:
-    """The events of a GPU, and the row of each one's op in its ops, which are not summed."""
+    """Return a GPU's events, and the row of each event's op in its ops, without summing these."""
     times = measure_line_times(events, list_op_lines(plane))
     return times, number_distinct(find_op_events(events, modules).op[times.rows])[1]
 
 
 @dataclass(frozen=True, slots=True)
 class AttributedKernels:
-    """The events of a plane that belong to an op, line by line: their rows, the numbers of their ops, whether they are
-    eager, and the work that they themselves record, else 0."""
+    """Events of a plane that belong to an op, line by line: rows, numbers of ops, whether they are eager, and the work
+    that they record, or 0."""
 
     rows: Int64s
     op: Int32s
@@ -366,19 +362,13 @@ class AttributedKernels:
 
 
 def select_op_kernels(events: HostEvents, is_eager: UInt8s, rows: Numbers, op_events: GpuOpEvents) -> AttributedKernels:
-    """Those of these rows, which all have an op. ``is_eager``: by row of all events."""
+    """Select these rows, all of which have an op. ``is_eager``: by row of all events."""
     op = op_events.op[rows]
+    recorded = (join_stat_values(*events.ints(stat), rows, 0) for stat in ("flops", "bytes_accessed"))
     flops, moved = (
-        np.where(op_events.is_hlo[op], _read_recorded(events, stat, rows), 0.0) for stat in ("flops", "bytes_accessed")
+        np.where(op_events.is_hlo[op], np.maximum(figures, 0).astype(np.float64), 0.0) for figures in recorded
     )
     return AttributedKernels(rows.astype(np.int64), op, is_eager[rows] != 0, flops, moved)
-
-
-def _read_recorded(events: HostEvents, stat: str, rows: Numbers) -> Float64s:
-    """An integer stat of these events, 0 if they have none or one below 0."""
-    at, values = events.ints(stat)
-    figures: Float64s = np.maximum(join_stat_values(at, values, rows, 0), 0).astype(np.float64)
-    return figures
 
 
 def build_gpu_op_table(
@@ -390,8 +380,8 @@ def build_gpu_op_table(
     self_times: Int64s,
     line: Numbers | None = None,
 ) -> tuple[OpTable, Int32s]:
-    """The ops of these kernels, and the row of each one's op. ``cost_of``: of an op by its number, of one execution.
-    ``durations``, ``self_times``: beside the kernels; ``line``: the line of each, to count executions, None: each
+    """Return the ops of these kernels, and the row of each kernel's op. ``cost_of``: cost of one execution by number of
+    the op; ``durations``, ``self_times``: of the kernels; ``line``: their lines, to count executions; by default each
     kernel is one."""
     met, op = number_distinct(kernels.op)
     ops = [op_events.ops[number] for number in met.tolist()]
@@ -427,8 +417,8 @@ def build_gpu_op_table(
 
 
 def _count_executions(line: Numbers, op: Numbers, name: Numbers, count: int) -> Int64s:
-    """How often each of ``count`` ops ran; one execution may launch several kernels. ``line``, ``op``, ``name``: of the
-    kernels, as numbers, line after line, in order of time.
+    """Return how often each of ``count`` ops ran; one execution may launch several kernels. ``line``, ``op``, ``name``:
+    numbers of the kernels, line after line, in order of time.
 
     Kernels of one op that follow each other on a line are a run: at least one execution, and as many as the least
     frequent kernel name occurs in it, since an execution may launch a kernel several times. Where an op launches
@@ -436,7 +426,7 @@ def _count_executions(line: Numbers, op: Numbers, name: Numbers, count: int) -> 
     """
     if not len(op):
         return np.zeros(count, np.int64)
-    starts = np.flatnonzero(np.append(True, (op[1:] != op[:-1]) | (line[1:] != line[:-1])))
+    starts = find_runs(op, line)
     lengths = np.diff(np.append(starts, len(op)))
     times = np.ones(len(starts), np.int64)
     longer = np.flatnonzero(lengths > 1)
@@ -446,29 +436,27 @@ def _count_executions(line: Numbers, op: Numbers, name: Numbers, count: int) -> 
 
 
 def _count_least_frequent(chosen: Numbers, lengths: Int64s, name: Numbers) -> Int64s:
-    """How often the least frequent name of each run occurs in it. ``chosen``: kernels of these runs."""
+    """Return how often the least frequent name of each run occurs in it. ``chosen``: kernels of these runs."""
     run = number_owners(lengths)
     first, pair = number_distinct_rows([run, name[chosen]])
     times = np.bincount(pair, minlength=len(first))
-    least = lengths.astype(np.int64).copy()
-    np.minimum.at(least, run[first], times)
-    return least
+    return find_least_by(run[first], times, len(lengths))
 
 
 def _name_usual_ways(way: UInt8s, op: Numbers, count: int) -> list[str]:
-    """How most events of each op are known to be its, in words; of equally frequent ways the first."""
+    """Return how most events of each op are attributed, in words; of equally frequent ways the first."""
     ways = [*WAYS, ""]  # the last: unknown
     events = np.bincount(op.astype(np.int64) * len(ways) + way, minlength=count * len(ways))
     return [ways[most] for most in events.reshape(count, len(ways)).argmax(axis=1).tolist()]
 
 
 def _encode_source(is_known: Bools, recorded: npt.NDArray[Any]) -> UInt8s:
-    """Where the figures of ops are from: the cost model, else their events."""
+    """Return the source of each op's figure: the cost model, else its events."""
     return np.where(is_known, FROM_HLO, np.where(recorded > 0, FROM_CAPTURE, 0)).astype(np.uint8)
 
 
 def _choose_work(of_one: list[int], times: Int64s, recorded: npt.NDArray[Any]) -> Float64s:
-    """Work of ops by the cost of one execution or, if that is unknown, as their events record it."""
+    """Return ops' work by the cost of one execution, or as their events record it if the cost is unknown."""
     known = np.array(of_one, np.float64)
     return np.where(known > 0, known * times, recorded)
 

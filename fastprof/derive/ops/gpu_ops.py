@@ -150,11 +150,8 @@ def list_named_programs(events: HostEvents, modules: Modules) -> list[int]:
     for program_id, name in number_instruction_keys(events, rows[read_program_ids(events)[0][rows]])[0]:
         names.setdefault(program_id, []).append(name)
     read = {program_id: modules.module(program_id) for program_id in names}
-    return [
-        program_id
-        for program_id, module in read.items()
-        if module is not None and bool((module.find(names[program_id]) >= 0).any())
-    ]
+    rows_of = {number: module.find(names[number]) for number, module in read.items() if module is not None}
+    return [number for number, rows in rows_of.items() if (rows >= 0).any()]
 
 
 def number_instruction_keys(events: HostEvents, rows: Numbers) -> tuple[list[tuple[int, str]], Int32s]:

@@ -1,4 +1,4 @@
-"""Time on lines of a device: own time of events that nest, time in which any line was busy, duty cycle of chips.
+"""Time on device lines: self time of nested events, time in which any line was busy, duty cycle of chips.
 
 Lines are the streams of a GPU, the op lines of a TPU core or the threads of a host. A TPU chip is active while the
 innermost op on the line XLA Ops or Sparse Core Ops of any of its cores is one that works, not one that only waits for
@@ -34,7 +34,7 @@ Spans = tuple[Int64s, Int64s]
 
 @dataclass(frozen=True, slots=True)
 class LineTimes:
-    """Events of several lines of one device, one line after the other."""
+    """Events of several lines of a device, one line after the other."""
 
     rows: Int32s
     start_ps: Int64s
@@ -45,17 +45,17 @@ class LineTimes:
     busy_ps: int
     """Time in which an event of any line ran."""
     span_ps: int
-    """From the first begin to the last end."""
+    """Time from the first begin to the last end."""
 
     def ops(self, table: OpTable, span: int) -> Ops:
-        """The ops of the device, which was observed for ``span`` ps."""
+        """Return the ops of the device, observed for ``span`` ps."""
         op_ps = sum_exactly(table.self_ps)
         return Ops(table, total_ps=max(self.busy_ps, span), op_ps=op_ps, overlapped_ps=op_ps - self.busy_ps)
 
 
 def measure_line_times(events: HostEvents, lines: Sequence[Line], wanted: Int32s | None = None) -> LineTimes:
-    """The times of these lines' events; ``wanted``: of these rows only, which ascend. CaptureError: the times of a
-    device span more than 64 bits can count."""
+    """Measure the events of these lines, or only the ascending rows ``wanted``. CaptureError: the times of a device
+    span more than 64 bits can count."""
     lines = sorted(lines, key=lambda line: line.first)
     if wanted is None:
         parts = [np.arange(line.first, line.last, dtype=np.int32) for line in lines]
@@ -72,13 +72,13 @@ def measure_line_times(events: HostEvents, lines: Sequence[Line], wanted: Int32s
 
 
 def list_line_spans(events: HostEvents, lines: Sequence[Line]) -> list[Spans]:
-    """The recorded times of each line's events."""
+    """Return the recorded times of each line's events."""
     return [(events.start_ps[line.first : line.last], events.duration_ps[line.first : line.last]) for line in lines]
 
 
 def measure_span(events: HostEvents, plane: Plane, spans: Sequence[Spans]) -> int:
-    """From the first begin to the last end of events of a plane; 0: there are none. CaptureError: 64 bits cannot count
-    it."""
+    """Return the time from a plane's first begin to its last end; 0 if there are no events. CaptureError: 64 bits
+    cannot count it."""
     extents = [_find_extent(start, duration) for start, duration in spans if len(start)]
     if not extents:
         return 0
@@ -86,7 +86,7 @@ def measure_span(events: HostEvents, plane: Plane, spans: Sequence[Spans]) -> in
 
 
 def _find_extent(start: Int64s, duration: Int64s) -> tuple[int, int]:
-    """First begin and last end, exactly: if an end overflows, in Python's integers."""
+    """Return first begin and last end exactly, in Python integers if an end overflows."""
     in_64_bits = extent(start, duration)
     if in_64_bits is not None:
         return in_64_bits
@@ -95,7 +95,7 @@ def _find_extent(start: Int64s, duration: Int64s) -> tuple[int, int]:
 
 
 def measure_union(begin: Int64s, end: Int64s) -> int:
-    """The length of the union of intervals, in any order."""
+    """Return the length of the union of intervals, in any order."""
     if not len(begin):
         return 0
     if (begin[1:] < begin[:-1]).any():
@@ -106,6 +106,12 @@ def measure_union(begin: Int64s, end: Int64s) -> int:
     return int(np.maximum(end - first, 0).sum())
 
 
+def select_instruction_rows(events: HostEvents, plane: Plane) -> Int32s:
+    """Return the plane's events that name an instruction of a program."""
+    at, _ = events.texts("hlo_op")
+    return at[find_rows_within(at, plane.first, plane.last)]
+
+
 Marks = npt.NDArray[np.uint8]
 
 TENSOR_CORE_OPS: Final = "XLA Ops"
@@ -113,7 +119,7 @@ OP_LINES: Final = (TENSOR_CORE_OPS, "Sparse Core Ops")
 MODULE_LINES: Final = ("XLA Modules", "Sparse Core Modules")
 EVENT_STATS: Final = ("flops", "model_flops", "uses_ici")
 METADATA_STATS: Final = ("hlo_category", "flops", "model_flops", "uses_ici")
-"""What is read for this, beside the plane stat core_details."""
+"""Stats that are read for the duty cycle, beside the plane stat core_details."""
 
 _WORKS, _UNKNOWN = 1, 2
 _WORK: Final = ("flops", "model_flops", "uses_ici")
@@ -121,7 +127,7 @@ _WORK: Final = ("flops", "model_flops", "uses_ici")
 
 @dataclass(frozen=True, slots=True)
 class DutyCycle:
-    """Picoseconds of all chips. The sure figures count custom calls of TensorCores that record no work as idle."""
+    """Picoseconds of all chips. The sure figures count TensorCore custom calls without recorded work as idle."""
 
     chips: int = 0
     busy_ps: int = 0
@@ -134,8 +140,7 @@ class DutyCycle:
 
 
 def find_recorded_work(stat: Stat, name: str) -> Bools:
-    """By value of a stat: whether it says that work was done, which is flops other than 0, or use of the links between
-    chips."""
+    """Return whether each value of a stat shows work: flops other than 0, or use of the links between chips."""
     numbers = np.nan_to_num(stat.numbers)
     return numbers > 0 if name == "uses_ici" else numbers != 0
 
@@ -143,14 +148,17 @@ def find_recorded_work(stat: Stat, name: str) -> Bools:
 def measure_duty_cycle(
     events: HostEvents, workers: Workers, is_work: Callable[[Stat, str], Bools] = find_recorded_work
 ) -> DutyCycle:
-    """The duty cycle of the chips of a host: of its TPUs, else of its GPUs; no chips if it has neither."""
+    """Measure the duty cycle of a host's TPU chips, else of its GPUs; without either there are no chips."""
     if not events.planes_of("TPU"):
         return sum((_measure_gpu(events, plane) for plane in events.planes_of("GPU")), DutyCycle())
     chips: dict[tuple[str, int], list[Line]] = {}
     for plane in events.planes_of("TPU") + events.planes_of("SPARSECORE"):
         lines = [line for line in plane.lines if line.name in OP_LINES + MODULE_LINES and line.last > line.first]
         if lines:
-            chips.setdefault(_identify_chip(plane), []).extend(lines)
+            # a core that is not described is a chip of its own
+            details = read_core_details(plane.stats)
+            chip = ("plane", plane.number) if details is None else ("chip", details.local_chip_id)
+            chips.setdefault(chip, []).extend(lines)
     if not chips:
         return DutyCycle()
     marks = _mark_events(events, is_work)
@@ -159,14 +167,8 @@ def measure_duty_cycle(
     return sum((_measure_chip(events, lines, marks, workers) for lines in chips.values()), DutyCycle())
 
 
-def _identify_chip(plane: Plane) -> tuple[str, int]:
-    """What identifies the chip of a core on its host; a core that is not described is a chip of its own."""
-    details = read_core_details(plane.stats)
-    return ("plane", plane.number) if details is None else ("chip", details.local_chip_id)
-
-
 def _measure_chip(events: HostEvents, lines: list[Line], marks: Marks, workers: Workers) -> DutyCycle:
-    """The duty cycle of one chip, whose lines of ops and modules these are. ``marks``: by row of events."""
+    """Measure the duty cycle of the chip with these op and module lines. ``marks``: by row of events."""
     span = measure_span(events, lines[0].plane, list_line_spans(events, lines))
     ops = [line for line in lines if line.name in OP_LINES]
     vague = any(bool((marks[line.first : line.last] == _UNKNOWN).any()) for line in ops)
@@ -177,14 +179,14 @@ def _measure_chip(events: HostEvents, lines: list[Line], marks: Marks, workers: 
 
 
 def _measure_active_time(events: HostEvents, lines: list[Line], marks: Marks, kinds: int) -> int:
-    """How long an event of these kinds is the innermost op of any of the lines."""
+    """Return how long an event of these kinds is the innermost op of any line."""
     rows = np.zeros(len(lines), records.LINE_ROWS)
     rows["first"], rows["last"] = [line.first for line in lines], [line.last for line in lines]
     return innermost_time(events.start_ps, events.duration_ps, marks, kinds, rows)
 
 
 def _measure_gpu(events: HostEvents, plane: Plane) -> DutyCycle:
-    """The duty cycle of one GPU; lines that profilers compute from the others do not count."""
+    """Measure the duty cycle of a GPU; lines that profilers derive from others do not count."""
     lines = [line for line in plane.lines if line.last > line.first and not is_derived(line)]
     if not lines:
         return DutyCycle()
@@ -207,8 +209,8 @@ def _match_categories(events: HostEvents, wanted: frozenset[str]) -> Bools:
 
 
 def _mark_events(events: HostEvents, is_work: Callable[[Stat, str], Bools]) -> Marks:
-    """By row of events: 0 if it only waits, _UNKNOWN of a custom call that records neither flops nor traffic between
-    chips, else _WORKS. What an event records counts, else what its metadata does."""
+    """Return by row 0 for events that only wait, _UNKNOWN for custom calls that record neither flops nor traffic
+    between chips, else _WORKS. Recorded stats of the event come before those of its metadata."""
     waits, calls = _match_categories(events, frozenset(OFF_DUTY)), _match_categories(events, frozenset({"custom-call"}))
     of_meta = {name: np.zeros(len(events.names), bool) for name in _WORK}
     for name, works in of_meta.items():

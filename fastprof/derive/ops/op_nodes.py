@@ -214,9 +214,7 @@ class _OperandWalk:
                 continue
             if self._module.opcodes[at] == _GET_ELEMENT:
                 output = self._module.instruction(at).tuple_index
-            above = [
-                (operand, output) for operand in reversed(operands(at)) if operand >= 0 and (operand, output) not in met
-            ]
+            above = [place for row in reversed(operands(at)) if row >= 0 and (place := (row, output)) not in met]
             met.update(above)
             waiting += above
         return tuple(inputs)

@@ -426,11 +426,7 @@ def _compute_convolution_work(call: TorchCall, dims: Sequence[Any], places: _For
 def _compute_output_sizes(given: Dims, kernel: Dims, steps: Sequence[Any]) -> Dims:
     """The sizes of what a convolution makes; an option of one number holds for all dimensions."""
     every = [step * len(kernel) if len(step) == 1 else step for step in steps]
-    if (
-        len(given) != len(kernel)
-        or any(len(values) != len(kernel) for values in every)
-        or not all(map(is_shape, every))
-    ):
+    if {len(given), *map(len, every)} != {len(kernel)} or not all(map(is_shape, every)):
         raise UnknownWork(OTHER_SHAPES)
     parts = zip(given, kernel, *every, strict=True)
     if any(stride < 1 for stride in every[0]):
