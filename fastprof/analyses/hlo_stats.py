@@ -45,13 +45,16 @@ from fastprof.derive.ops.op_columns import (
     mask_unknown,
     take_key,
 )
-from fastprof.derive.ops.op_flags import (
+from fastprof.derive.ops.op_table import (
+    Ops,
+    OpTable,
+    RankedOps,
     is_outside_compilation,
     is_rematerialized,
     parse_group_size,
     parse_replica_groups,
+    rank_by_cost,
 )
-from fastprof.derive.ops.op_table import Ops, OpTable, RankedOps, rank_by_cost
 from fastprof.derive.ops.roofline_model import (
     get_known_bytes,
     get_known_flops,

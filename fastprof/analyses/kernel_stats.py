@@ -36,19 +36,30 @@ from fastprof.derive.devices.op_names import is_kineto
 from fastprof.derive.ops.gpu_kernels import (
     DETAILS_OF_MEMORY,
     KERNEL_DETAILS,
+    KINDS,
     NO_OPS,
+    OTHER,
+    UNKNOWN,
     KernelKey,
     KernelRow,
+    classify_kernel,
+    estimate_fusible_time,
     find_longest_kernel,
     group_kernels_by_op,
     sum_tensor_core_time,
 )
-from fastprof.derive.ops.kernel_fusion import KINDS, OTHER, UNKNOWN, classify_kernel, estimate_fusible_time
 from fastprof.derive.ops.record_checks import check_records
-from fastprof.derive.ops.stat_columns import join_stat_values
 from fastprof.hlo import METADATA_STATS
 from fastprof.hlo import PLANES as HLO_PLANES
-from fastprof.schema.columns import Int64s, find_last_started, number_distinct_rows, sum_by, sum_exactly, summarize_by
+from fastprof.schema.columns import (
+    Int64s,
+    find_last_started,
+    join_values,
+    number_distinct_rows,
+    sum_by,
+    sum_exactly,
+    summarize_by,
+)
 from fastprof.schema.tables import Bytes, Column, Count, Flag, Formula, Kind, Picoseconds, Share, TableSchema, Text
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.needs import Needs
@@ -242,11 +253,11 @@ def of_host(host: Host, params: Params) -> HostKernels:
         events.meta[rows].astype(np.int64),
         details,
         _read_recorded_ops(events, rows),
-        join_stat_values(*events.texts("equation"), rows),
-        join_stat_values(*events.texts("hlo_op"), rows),
-        join_stat_values(*events.ints("program_id"), rows),
+        join_values(*events.texts("equation"), rows),
+        join_values(*events.texts("hlo_op"), rows),
+        join_values(*events.ints("program_id"), rows),
         _find_torch_ops(host, rows),
-        join_stat_values(*events.texts("hlo_module"), rows),
+        join_values(*events.texts("hlo_module"), rows),
     ]
     first, code = number_distinct_rows(columns)
     namer = _Namer(host, planes, (events.names[meta] for meta in np.unique(events.meta[rows]).tolist()))
@@ -287,10 +298,10 @@ def of_host(host: Host, params: Params) -> HostKernels:
 
 def _read_recorded_ops(events: HostEvents, rows: Int64s) -> Int64s:
     """The text that names the framework op of each row; -1: none. Traces of XProf lack the programs that know it."""
-    recorded = join_stat_values(*events.texts("tf_op"), rows)
+    recorded = join_values(*events.texts("tf_op"), rows)
     if events.transcribed_from != XPROF:
         return recorded
-    named = join_stat_values(*events.texts(_OP_NAME), rows)
+    named = join_values(*events.texts(_OP_NAME), rows)
     texts = np.unique(recorded)
     vague = [number for number in texts.tolist() if number < 0 or events.text(number) in NO_OPS]
     return np.where(np.isin(recorded, vague) & (named >= 0), named, recorded)
@@ -314,7 +325,7 @@ def _find_kernel_rows(events: HostEvents) -> tuple[Int64s, Int64s]:
     from fastprof.derive.ops.gpu_ops import is_kernel  # it takes long to import
 
     rows = np.flatnonzero(is_kernel(events) & (events.duration_ps >= 0))
-    details = join_stat_values(*events.texts(KERNEL_DETAILS), rows)
+    details = join_values(*events.texts(KERNEL_DETAILS), rows)
     distinct = np.unique(details[details >= 0])
     empty = distinct[[not text for text in events.all_texts(distinct)]]
     return rows, np.where(np.isin(details, empty), -1, details)

@@ -36,7 +36,7 @@ from fastprof.derive.devices.device_peaks import HBM
 from fastprof.derive.devices.nothing_ran import NothingRan
 from fastprof.derive.devices.run_environment import HostEnvironment, RunEnvironment
 from fastprof.derive.host import Host
-from fastprof.derive.ops import line_times, op_flags
+from fastprof.derive.ops import line_times, op_table
 from fastprof.derive.ops.framework import find_ops_without_work, list_names_without_work
 from fastprof.derive.ops.gpu_kernels import PrecisionTimes, sum_precision_times
 from fastprof.derive.ops.line_times import DutyCycle
@@ -432,7 +432,7 @@ def _measure_peak_use(overview: Overview) -> dict[str, Known]:
     if vague >= MOST_UNTOLD:
         reason = f"the work of ops that take {vague:.1f} % of op time is unknown: library calls do not record it"
         return dict.fromkeys(names, (None, reason))
-    innermost = ~op_flags.is_container(table)
+    innermost = ~op_table.is_container(table)
     done = (float(table.flops[innermost].sum()) / 1e12, float(table.hbm_bytes()[innermost].sum()) / 1e9)
     best = (peaks.teraflops_per_s, peaks.bandwidths_gb_per_s[HBM] if peaks.bandwidths_gb_per_s else 0.0)
     why = "; ".join(peaks.reasons) or "the capture does not record the device's peak"
@@ -451,10 +451,10 @@ def _measure_op_use(overview: Overview) -> dict[str, Known]:
     both = on_host + on_device
     why = overview.precision.why_unknown
     compiled = {
-        "host_eager_percent": _replace_none(op_flags.measure_eager_percent(overview.ops.host.table), no_host),
-        "device_eager_percent": _replace_none(op_flags.measure_eager_percent(overview.framework_ops), no_device),
+        "host_eager_percent": _replace_none(op_table.measure_eager_percent(overview.ops.host.table), no_host),
+        "device_eager_percent": _replace_none(op_table.measure_eager_percent(overview.framework_ops), no_device),
         "outside_compilation_percent": _replace_none(
-            op_flags.measure_outside_compilation_percent(overview.ops.device.table), no_device
+            op_table.measure_outside_compilation_percent(overview.ops.device.table), no_device
         ),
     }
     if _is_torch_on_gpus(overview):
@@ -481,12 +481,12 @@ def _replace_none(value: float | None, reason: str) -> Known:
 
 def _list_verdicts(overview: Overview) -> dict[str, Verdict]:
     """The verdicts on ops, by what they are about."""
-    outside = op_flags.measure_outside_compilation_percent(overview.ops.device.table)
+    outside = op_table.measure_outside_compilation_percent(overview.ops.device.table)
     return {
         "precision": step_advice.judge_precision(*overview.precision.to_judge),
         "eager": step_advice.judge_eager(
-            op_flags.measure_eager_percent(overview.ops.host.table),
-            op_flags.measure_eager_percent(overview.framework_ops),
+            op_table.measure_eager_percent(overview.ops.host.table),
+            op_table.measure_eager_percent(overview.framework_ops),
         ),
         "outside": step_advice.judge_outside_compilation(outside),
         "functions": step_advice.judge_tf_functions(

@@ -24,7 +24,7 @@ from fastprof.analyses.contract import (
 from fastprof.decode.plane_kinds import GPU_PLANES
 from fastprof.derive.devices.nothing_ran import NothingRan
 from fastprof.derive.ops import stream_events
-from fastprof.derive.ops.stream_sums import HostStreams, StreamLimits, sum_host_streams, unqueued_in_words
+from fastprof.derive.ops.stream_events import HostStreams, StreamLimits, sum_host_streams, unqueued_in_words
 from fastprof.schema.tables import Bytes, Column, Count, Formula, Need, Number, Picoseconds, Share, TableSchema, Text
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.needs import Needs

@@ -101,6 +101,22 @@ def find_equal(keys: Numbers, wanted: Numbers) -> tuple[Bools, Int64s]:
     return keys[place] == wanted, place
 
 
+def find_present(keys: Numbers, wanted: Numbers) -> tuple[Bools, Int64s]:
+    """Return whether each wanted value is among the ``keys``, which ascend, and the first place of those that are.
+
+    Looks at the wanted values only: there may be far more keys."""
+    there, place = find_equal(keys, wanted)
+    return there, place[there]
+
+
+def join_values(keys: Numbers, values: npt.NDArray[S], wanted: Numbers, otherwise: float = -1) -> npt.NDArray[S]:
+    """Return the value of each wanted key, or ``otherwise`` if it is not among the ``keys``, which ascend."""
+    there, place = find_present(keys, wanted)
+    joined = np.full(len(wanted), otherwise, values.dtype)
+    joined[there] = values[place]
+    return joined
+
+
 def find_rows_within(rows: npt.NDArray[Any], first: int, last: int) -> slice:
     """Return the slice of the ``rows``, which ascend, that are at least ``first`` and below ``last``."""
     # bounds of another type than the rows would make numpy convert all rows

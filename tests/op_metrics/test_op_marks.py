@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from fastprof.derive.ops.op_flags import (
+from fastprof.derive.ops.op_table import (
+    OpTable,
     is_outside_compilation,
     is_rematerialized,
     parse_group_size,
     parse_replica_groups,
 )
-from fastprof.derive.ops.op_table import OpTable
 
 
 @pytest.mark.parametrize(

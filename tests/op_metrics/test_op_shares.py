@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hand_made import ops
 
-from fastprof.derive.ops import op_flags
+from fastprof.derive.ops import op_table
 from fastprof.derive.ops.op_table import sort_by_self_time
 
 
@@ -16,8 +16,8 @@ def test_the_largest_self_time_comes_first_then_the_name() -> None:
 
 def test_eager_ops_are_a_share_of_self_time() -> None:
     table = ops({"name": "a", "self_ps": 1, "is_eager": True}, {"name": "b", "self_ps": 3}).table
-    assert op_flags.measure_eager_percent(table) == 25
-    assert op_flags.measure_eager_percent(ops({"name": "a"}).table) is None
+    assert op_table.measure_eager_percent(table) == 25
+    assert op_table.measure_eager_percent(ops({"name": "a"}).table) is None
 
 
 @pytest.mark.parametrize(
@@ -36,4 +36,4 @@ def test_ops_that_send_to_the_host_or_receive_from_it_are_outside_compilation(
     table = ops(
         {"name": "a", "self_ps": 2, "provenance": provenance, "long_name": long_name}, {"name": "b", "self_ps": 2}
     )
-    assert op_flags.measure_outside_compilation_percent(table.table) == percent
+    assert op_table.measure_outside_compilation_percent(table.table) == percent

@@ -20,8 +20,7 @@ import numpy as np
 
 import fastprof
 from fastprof.analyses.streams import READS, Params
-from fastprof.derive.ops.stream_events import GpuStreams, StreamEvents, read_streams
-from fastprof.derive.ops.stream_sums import HostStreams, sum_streams
+from fastprof.derive.ops.stream_events import GpuStreams, HostStreams, StreamEvents, read_streams, sum_streams
 from fastprof.tables.host_events import HostEvents
 from fastprof.tables.host_reader import read_host
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import fastprof
-from fastprof.derive.ops.kernel_fusion import ELEMENTWISE, OTHER, REDUCTION, classify_kernel, estimate_fusible_time
+from fastprof.derive.ops.gpu_kernels import ELEMENTWISE, OTHER, REDUCTION, classify_kernel, estimate_fusible_time
 
 H100 = Path(__file__).resolve().parents[3] / "shared" / "captures" / "chrome" / "kineto" / "h100_qwen.json.gz"
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import fastprof
-from fastprof.derive.ops.torch_work import TorchCall, TorchWork, UnknownWork, compute_attention_work
+from fastprof.derive.ops.torch_calls import TorchCall, TorchWork, UnknownWork, compute_attention_work
 
 KINETO = Path(__file__).resolve().parents[3] / "shared" / "captures" / "chrome" / "kineto"
 Q, K, V, OUT = [2, 6, 3, 5], [2, 6, 4, 5], [2, 6, 4, 7], [2, 6, 3, 7]

@@ -10,7 +10,7 @@ import pytest
 from torch_captures import torch_capture
 
 import fastprof
-from fastprof.derive.ops.torch_work import TorchCall, TorchWork, UnknownWork, compute_call_work, index_outputs
+from fastprof.derive.ops.torch_calls import TorchCall, TorchWork, UnknownWork, compute_call_work, index_outputs
 
 KINETO = Path(__file__).resolve().parents[3] / "shared" / "captures" / "chrome" / "kineto"
 

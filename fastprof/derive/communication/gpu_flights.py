@@ -47,8 +47,7 @@ from fastprof.derive.devices.op_names import ARGUMENTS, RECORD, is_kineto
 from fastprof.derive.ops.gpu_kernels import classify_copy, parse_copy_bytes
 from fastprof.derive.ops.launches import find_launchers
 from fastprof.derive.ops.op_table import compute_span
-from fastprof.derive.ops.stat_columns import join_stat_values
-from fastprof.derive.ops.torch_work import TorchCall, sum_argument_bytes
+from fastprof.derive.ops.torch_calls import TorchCall, sum_argument_bytes
 from fastprof.derive.steps.device_steps import is_derived
 from fastprof.derive.steps.spans import STRETCH
 from fastprof.derive.steps.step_database import EventType
@@ -58,6 +57,7 @@ from fastprof.schema.columns import (
     Int32s,
     Int64s,
     add_durations,
+    join_values,
     merge_spans,
     number_distinct_rows,
     number_values,
@@ -158,7 +158,7 @@ def read_collective_names(events: HostEvents, arguments: Int64s) -> Int64s:
     """Beside rows of arguments the number of the text of the collective's name; -1: not recorded."""
     if _NAMED not in events.stats:
         return np.full(len(arguments), -1, np.int64)
-    return np.where(arguments < 0, -1, join_stat_values(*events.texts(_NAMED), np.maximum(arguments, 0)))
+    return np.where(arguments < 0, -1, join_values(*events.texts(_NAMED), np.maximum(arguments, 0)))
 
 
 def read_payload_bytes(events: HostEvents, arguments: Int64s) -> Int64s:
@@ -169,8 +169,8 @@ def read_payload_bytes(events: HostEvents, arguments: Int64s) -> Int64s:
     if not len(at):
         return found
     rows = arguments[at]
-    sent, received = (join_stat_values(*events.ints(name), rows) for name in (_SENT, _RECEIVED))
-    types, named = join_stat_values(*events.texts(_TYPE), rows), read_collective_names(events, rows)
+    sent, received = (join_values(*events.ints(name), rows) for name in (_SENT, _RECEIVED))
+    types, named = join_values(*events.texts(_TYPE), rows), read_collective_names(events, rows)
     sizes = {number: _get_type_size(events.text(number)) for number in np.unique(types[types >= 0]).tolist()} | {-1: 0}
     gathers = {number: _is_gathering(events.text(number)) for number in np.unique(named[named >= 0]).tolist()} | {
         -1: False
@@ -186,7 +186,7 @@ def read_group_sizes(events: HostEvents, arguments: Int64s) -> Int64s:
     """Beside rows of arguments how many devices take part in a collective; 0: not recorded."""
     if _GROUP_SIZE not in events.stats:
         return np.zeros(len(arguments), np.int64)
-    size = np.where(arguments < 0, 0, join_stat_values(*events.ints(_GROUP_SIZE), np.maximum(arguments, 0)))
+    size = np.where(arguments < 0, 0, join_values(*events.ints(_GROUP_SIZE), np.maximum(arguments, 0)))
     return np.where((size > 0) & (size <= MOST_DEVICES), size, 0)
 
 
@@ -194,9 +194,7 @@ def read_other_ranks(events: HostEvents, arguments: Int64s) -> tuple[Int64s, Boo
     """Beside rows of arguments the rank that a send or a recv names, -1: none, and whether it receives."""
     rows = np.maximum(arguments, 0)
     source, target = (
-        np.where(arguments < 0, -1, join_stat_values(*events.ints(name), rows))
-        if name in events.stats
-        else rows * 0 - 1
+        np.where(arguments < 0, -1, join_values(*events.ints(name), rows)) if name in events.stats else rows * 0 - 1
         for name in (_SOURCE, _TARGET)
     )
     return np.where(target >= 0, target, source), target >= 0
@@ -267,7 +265,7 @@ def add_host_collectives(
 
 def _measure_bytes(events: HostEvents, rows: Int64s) -> Int64s:
     """Return the bytes of each collective by the shapes of its arguments; NO_BYTES if these are not recorded."""
-    columns = [join_stat_values(*events.texts(name), rows) for name in ARGUMENTS[:3]]
+    columns = [join_values(*events.texts(name), rows) for name in ARGUMENTS[:3]]
     first, place = number_distinct_rows([*columns, events.meta[rows].astype(np.int64)])
     found = []
     for at in first.tolist():

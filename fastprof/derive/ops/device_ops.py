@@ -33,8 +33,7 @@ from fastprof.derive.devices.nothing_ran import NothingRan
 from fastprof.derive.devices.op_names import ARGUMENTS
 from fastprof.derive.devices.run_environment import NO_DEVICES, HostDevices
 from fastprof.derive.ops import tpu_cores
-from fastprof.derive.ops.op_flags import is_container
-from fastprof.derive.ops.op_table import Ops, OpTable, is_work, merge_ops, merge_ops_once
+from fastprof.derive.ops.op_table import Ops, OpTable, is_container, is_work, merge_ops, merge_ops_once
 from fastprof.derive.ops.op_work import fill_missing_work, place_unknown_bytes
 from fastprof.derive.ops.roofline_model import (
     MOST_UNKNOWN,

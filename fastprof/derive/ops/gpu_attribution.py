@@ -45,7 +45,6 @@ from fastprof.derive.ops.launches import Launches, find_enclosing_reference, fin
 from fastprof.derive.ops.line_times import LineTimes, measure_line_times
 from fastprof.derive.ops.op_table import FROM_CAPTURE, FROM_HLO, HBM, Ops, OpTable, is_work
 from fastprof.derive.ops.op_work import list_cost_accesses
-from fastprof.derive.ops.stat_columns import find_stat_places, join_stat_values
 from fastprof.derive.ops.torch_calls import fill_work_of_calls
 from fastprof.hlo.programs import Modules
 from fastprof.hlo.work import NOTHING, Cost
@@ -58,8 +57,10 @@ from fastprof.schema.columns import (
     UInt8s,
     find_least_by,
     find_most_by,
+    find_present,
     find_rows_within,
     find_runs,
+    join_values,
     number_distinct,
     number_distinct_rows,
     number_keys,
@@ -211,7 +212,7 @@ class _Attribution:
         known = of_event >= 0
         least = find_least_by(number[known], of_event[known].astype(np.int64), count, -1)
         most = find_most_by(number[known], of_event[known].astype(np.int64), count, -1)
-        has, place = find_stat_places(at, rows)
+        has, place = find_present(at, rows)
         self._write(rows[has], np.where(least == most, most, -1).astype(np.int32)[number[place]], _GRAPH_NODE)
 
     # ---- by names of kernels
@@ -364,11 +365,16 @@ class AttributedKernels:
 def select_op_kernels(events: HostEvents, is_eager: UInt8s, rows: Numbers, op_events: GpuOpEvents) -> AttributedKernels:
     """Select these rows, all of which have an op. ``is_eager``: by row of all events."""
     op = op_events.op[rows]
-    recorded = (join_stat_values(*events.ints(stat), rows, 0) for stat in ("flops", "bytes_accessed"))
     flops, moved = (
-        np.where(op_events.is_hlo[op], np.maximum(figures, 0).astype(np.float64), 0.0) for figures in recorded
+        np.where(op_events.is_hlo[op], _read_recorded(events, stat, rows), 0.0) for stat in ("flops", "bytes_accessed")
     )
     return AttributedKernels(rows.astype(np.int64), op, is_eager[rows] != 0, flops, moved)
+
+
+def _read_recorded(events: HostEvents, stat: str, rows: Numbers) -> Float64s:
+    """Return an integer stat of these events, or 0 if they have none or a negative one."""
+    figures: Float64s = np.maximum(join_values(*events.ints(stat), rows, 0), 0).astype(np.float64)
+    return figures
 
 
 def build_gpu_op_table(
@@ -465,7 +471,7 @@ def _sum_energy(events: HostEvents, rows: Int64s, op: Numbers, ops: int) -> Floa
     stat = events.stat("vdd_energy_j")
     if not len(stat) or not len(rows):
         return np.zeros(ops)
-    has, place = find_stat_places(stat.rows, rows)
+    has, place = find_present(stat.rows, rows)
     recorded = Stat(stat.rows[place], stat.kind[place], stat.value[place]).numbers
     joules = np.zeros(len(rows))
     joules[has] = np.where(is_work(recorded), recorded, 0.0)

@@ -17,11 +17,19 @@ import numpy.typing as npt
 
 from fastprof.derive.devices.op_names import Framework, is_kineto, may_launch, parse_op_name
 from fastprof.derive.ops.gpu_kernels import DETAILS_OF_MEMORY, KERNEL_DETAILS, NO_OPS, classify_copy
-from fastprof.derive.ops.stat_columns import find_stat_places, join_stat_values
 from fastprof.derive.steps.device_steps import is_derived
 from fastprof.hlo.programs import Found, Modules
 from fastprof.hlo.work import NOTHING, Cost, Counting
-from fastprof.schema.columns import Bools, Int32s, Int64s, Numbers, number_distinct, number_distinct_rows
+from fastprof.schema.columns import (
+    Bools,
+    Int32s,
+    Int64s,
+    Numbers,
+    find_present,
+    join_values,
+    number_distinct,
+    number_distinct_rows,
+)
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents, Line, Plane, compute_once
 from fastprof.wording.patterns import compile_late
@@ -316,9 +324,9 @@ class OpReferences:
         """The places in ``each`` of what these events refer to; -1: nothing. ``by_name``: their names count too."""
         if not len(rows):
             return np.zeros(0, np.int32)
-        columns = [join_stat_values(*self.events.texts(name), rows) for name in TEXTS]
+        columns: list[Any] = [join_values(*self.events.texts(name), rows) for name in TEXTS]
         at, programs = self.events.ints("program_id")
-        columns += [find_stat_places(at, rows)[0], join_stat_values(at, programs, rows, 0)]
+        columns += [find_present(at, rows)[0], join_values(at, programs, rows, 0)]
         columns.append(self._names_at(rows) if by_name else np.full(len(rows), -1, np.int64))
         first, number = number_distinct_rows(columns)
         places = [self._number(*(int(column[at]) for column in columns)) for at in first.tolist()]

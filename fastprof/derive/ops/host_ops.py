@@ -23,7 +23,6 @@ from fastprof.derive.ops.gpu_ops import GpuOp, find_program_ops, make_descriptio
 from fastprof.derive.ops.line_times import LineTimes, measure_line_times
 from fastprof.derive.ops.op_table import Ops, OpTable
 from fastprof.derive.ops.op_work import fill_missing_work
-from fastprof.derive.ops.stat_columns import join_stat_values
 from fastprof.derive.steps.device_steps import is_derived
 from fastprof.errors import CaptureError
 from fastprof.hlo.programs import Modules
@@ -34,6 +33,7 @@ from fastprof.schema.columns import (
     Records,
     find_least_by,
     find_rows_within,
+    join_values,
     number_values,
     sum_by,
     sum_exactly,
@@ -208,7 +208,7 @@ def _match_texts(events: HostEvents, rows: Int32s, numbers: Int64s, op_of: Calla
 def _find_stages(events: HostEvents, plane: Plane, ops: _OpRegistry) -> Records:
     """The events that are stages of input pipelines, with their op: one for each id whose category is known."""
     rows, ids = _select_plane_rows(plane, *events.ints("_ipl_stage_id"))
-    category = join_stat_values(*events.texts("_ipl_stage_cat"), rows)
+    category = join_values(*events.texts("_ipl_stage_cat"), rows)
     known = (category >= 0) & np.array([bool(events.names[meta]) for meta in events.meta[rows].tolist()], bool)
     op_of_id: dict[int, int] = {}
     for i in np.flatnonzero(known).tolist():

@@ -20,10 +20,9 @@ import numpy.typing as npt
 
 from fastprof._native.grouping import parents
 from fastprof.derive.ops.gpu_ops import OpReferences
-from fastprof.derive.ops.stat_columns import find_stat_places
 from fastprof.derive.steps.spans import find_pool_regions
 from fastprof.hlo.shapes import read_expression
-from fastprof.schema.columns import Bools, Int32s, Int64s, add_durations, find_last_started, sort_rows
+from fastprof.schema.columns import Bools, Int32s, Int64s, add_durations, find_last_started, find_present, sort_rows
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents, compute_once
 from fastprof.tables.host_reader import CORRELATION, OP_ID
@@ -77,7 +76,7 @@ def _mark_gpu_rows(events: HostEvents, rows: Int32s) -> Bools:
 def find_launches(events: HostEvents, rows: Int64s) -> Launches:
     """The last event of the host that has the same correlation id."""
     known = _read_correlated(events, CORRELATION)
-    has, place = find_stat_places(known.rows, rows)
+    has, place = find_present(known.rows, rows)
     wanted = known.ids[place]
     row, (shared, before) = np.full(len(rows), -1, np.int32), np.zeros((2, len(rows)), bool)
     row[has] = find_calls(events, wanted)
@@ -90,7 +89,7 @@ def find_launchers(events: HostEvents, rows: Int64s) -> Int32s:
     """The call that launched each row or, if no call is recorded, the op that the row names by its id; -1: neither."""
     row = find_launches(events, rows).row
     if OP_ID in events.stats:
-        has, place = find_stat_places(events.ints(OP_ID)[0], rows)
+        has, place = find_present(events.ints(OP_ID)[0], rows)
         row[has] = np.where(row[has] < 0, find_calls(events, events.ints(OP_ID)[1][place], OP_ID), row[has])
     return row
 

@@ -38,8 +38,7 @@ from fastprof.derive.ops.gpu_attribution import find_op_events
 from fastprof.derive.ops.gpu_ops import list_op_lines, read_program_ids, take_last_name
 from fastprof.derive.ops.host_ops import XLA_OP, ThreadOps
 from fastprof.derive.ops.line_times import measure_line_times
-from fastprof.derive.ops.op_flags import is_container
-from fastprof.derive.ops.op_table import OpTable
+from fastprof.derive.ops.op_table import OpTable, is_container
 from fastprof.derive.ops.op_trees import build_call_tree, find_nearest_wanted
 from fastprof.derive.ops.op_work import count_transfers_once, parse_instruction_name
 from fastprof.derive.ops.roofline_model import get_known_bytes, get_known_flops, list_ceilings, measure_efficiency

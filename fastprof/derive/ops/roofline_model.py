@@ -14,8 +14,7 @@ import numpy.typing as npt
 
 from fastprof.derive.devices import device_peaks
 from fastprof.derive.ops.gpu_kernels import MEMSET
-from fastprof.derive.ops.op_flags import is_container
-from fastprof.derive.ops.op_table import CMEM, READ, VMEM, WRITE, OpTable
+from fastprof.derive.ops.op_table import CMEM, READ, VMEM, WRITE, OpTable, is_container
 from fastprof.derive.ops.op_work import mark_transfers
 from fastprof.schema.columns import Bools, Float64s, Int64s
 from fastprof.schema.value_classes import dataclass

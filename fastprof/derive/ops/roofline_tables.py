@@ -22,7 +22,6 @@ from fastprof.derive.ops import op_columns as op
 from fastprof.derive.ops.device_ops import list_device_planes
 from fastprof.derive.ops.line_times import LineTimes
 from fastprof.derive.ops.op_columns import OpRows, divide_known, mask_unknown
-from fastprof.derive.ops.op_flags import is_container
 from fastprof.derive.ops.op_table import (
     CMEM,
     HBM,
@@ -34,6 +33,7 @@ from fastprof.derive.ops.op_table import (
     MemoryAccess,
     Ops,
     OpTable,
+    is_container,
     merge_tables,
 )
 from fastprof.derive.ops.roofline_model import MEMORIES, ON_CHIP, Ceiling, RooflineMemory, ratio_or_zero

@@ -41,7 +41,6 @@ from fastprof.derive.ops.op_table import (
     is_work,
     merge_tables,
 )
-from fastprof.derive.ops.stat_columns import join_stat_values
 from fastprof.schema.columns import (
     Bools,
     Float64s,
@@ -49,6 +48,7 @@ from fastprof.schema.columns import (
     Int64s,
     find_last_started,
     find_least_by,
+    join_values,
     number_values,
     sum_by,
     sum_exactly,
@@ -531,7 +531,7 @@ class SparseCores:
         op_events = list_op_events(self._events, plane)
         order = np.argsort(op_events.rows, kind="stable")
         op = self.counted(build_plane_table(self._events, plane)[1])
-        return join_stat_values(op_events.rows[order], op[order], rows).astype(np.int64)
+        return join_values(op_events.rows[order], op[order], rows).astype(np.int64)
 
 
 def find_enclosing_module(op_events: OpEvents, begin: Int64s, end: Int64s, order: Int64s, place: Int64s) -> Int64s:

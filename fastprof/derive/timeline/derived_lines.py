@@ -18,7 +18,6 @@ from fastprof.decode.span_stats import XPROF
 from fastprof.derive.host import Host
 from fastprof.derive.ops import stream_events
 from fastprof.derive.ops.gpu_ops import read_program_ids
-from fastprof.derive.ops.stat_columns import find_stat_places, join_stat_values
 from fastprof.derive.steps.device_steps import PlaneSteps, is_derived
 from fastprof.derive.steps.event_graph import STATS
 from fastprof.derive.timeline.derived_track import (
@@ -55,6 +54,8 @@ from fastprof.schema.columns import (
     Int64s,
     find_first_rows,
     find_group_bounds,
+    find_present,
+    join_values,
     number_keys,
     number_values,
 )
@@ -74,7 +75,7 @@ def derive_launch_lines(host: Host, gpus: Sequence[Process], names: Mapping[int,
     ordered = sorted(gpus, key=lambda process: process.plane.number)
     rows = _find_step_launches(host)
     titles = GroupTitles(host, [host.groups.group_id[rows]])
-    has, place = find_stat_places(device, rows)
+    has, place = find_present(device, rows)
     rows, number = rows[has], value[place]
     order = np.argsort(number, kind="stable")
     bounds = find_group_bounds(number[order], len(ordered)).tolist()
@@ -93,7 +94,7 @@ def _find_step_launches(host: Host) -> Int64s:
     if plane is None:
         return np.zeros(0, np.int64)
     rows = list_line_rows(line for line in plane.lines if not is_derived(line))
-    has, _ = find_stat_places(events.ints("correlation_id")[0], rows)
+    has, _ = find_present(events.ints("correlation_id")[0], rows)
     rows = rows[has]
     of_driver = np.array([name.startswith(_DRIVER) for name in events.names], bool)
     found: Int64s = rows[(host.groups.group_id[rows] >= 0) & ~of_driver[events.meta[rows]]]
@@ -188,7 +189,7 @@ class GpuLines:
 
     def _of_stream(self, process: Process, stream: Line, tid: int, names: PlaneNames) -> list[DerivedTrack]:
         rows = sort_by_time(self.events, list_line_rows([stream]))
-        has, place = find_stat_places(self.kernels.rows, rows)
+        has, place = find_present(self.kernels.rows, rows)
         rows, key = rows[has], self.kernels.key[place]
         if not len(rows):
             return []
@@ -222,7 +223,7 @@ class GpuLines:
     def _ranges(self, rows: Int64s) -> tuple[Int32s | None, Lists | None]:
         """The ids of the ranges that events lie in."""
         at, value = self.events.ints("scope_range_id")
-        has, place = find_stat_places(at, rows)
+        has, place = find_present(at, rows)
         if not len(place):
             return None, None
         ids, number = number_values(value[place])
@@ -257,7 +258,7 @@ class GpuLines:
 
     def _of_rows(self, stat: tuple[Int32s, Int64s], rows: Int64s) -> tuple[npt.NDArray[np.bool_], Int64s]:
         """Which of the rows have a stat, and the values of these."""
-        has, place = find_stat_places(stat[0], rows)
+        has, place = find_present(stat[0], rows)
         return has, stat[1][place]
 
     @cached_property
@@ -293,7 +294,7 @@ def _find_kernels(events: HostEvents) -> _Kernels:
     has_program, program = read_program_ids(events)
     ids, code = number_values(program[rows])
     program_code = np.where(has_program[rows], code, -1)
-    module, hlo_op, tf_op = (join_stat_values(*events.texts(stat), rows) for stat in ("hlo_module", "hlo_op", "tf_op"))
+    module, hlo_op, tf_op = (join_values(*events.texts(stat), rows) for stat in ("hlo_module", "hlo_op", "tf_op"))
     columns = [program_code, module, hlo_op, np.where(hlo_op >= 0, -1, tf_op)]
     key, count = number_keys([column.astype(np.int64) for column in columns])
     first = find_first_rows(key, count)
@@ -436,7 +437,7 @@ class Offloads:
     def _of_metas(self, stat: str, metas: npt.NDArray[Any]) -> Arg:
         """A stat of metadata as that of events."""
         found = self.events.meta_stat(stat)
-        has, place = find_stat_places(found.rows, metas)
+        has, place = find_present(found.rows, metas)
         rows = np.flatnonzero(has)
         kinds, values = found.kind[place], found.value[place]
         is_text = np.isin(kinds, _TEXTS)
@@ -513,7 +514,7 @@ class TpuLines:
         self, rows: Int64s, stat: str, lists: Callable[[list[str]], tuple[Lists, ...]]
     ) -> tuple[LevelSource, tuple[Lists, ...]]:
         """The events that have a text, themselves or by their metadata, and the lists of names made of the texts."""
-        own = join_stat_values(*self.events.texts(stat), rows)
+        own = join_values(*self.events.texts(stat), rows)
         number = np.where(own >= 0, own, self._of_meta[stat][self.events.meta[rows]])
         rows, number = rows[number >= 0], number[number >= 0]
         used, key = number_values(number)

@@ -10,7 +10,6 @@ import numpy.typing as npt
 
 from fastprof._native.step_kernels import placed
 from fastprof.derive.host import Host
-from fastprof.derive.ops.stat_columns import find_stat_places, join_stat_values
 from fastprof.derive.steps.device_steps import (
     MODULE_LINES,
     STEP_LINES,
@@ -20,7 +19,7 @@ from fastprof.derive.steps.device_steps import (
 )
 from fastprof.derive.steps.event_graph import KERNEL_EXECUTE, TF_OP
 from fastprof.derive.timeline.host_timeline import Process, is_grouped, list_processes
-from fastprof.schema.columns import Int32s, Int64s, number_values, sort_rows
+from fastprof.schema.columns import Int32s, Int64s, find_present, join_values, number_values, sort_rows
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents, Line
 
@@ -85,8 +84,8 @@ def _merge_line(host: Host, line: Line) -> MergedSteps:
 def _find_idle_times(events: HostEvents, rows: Int64s, first: npt.NDArray[Any], known: npt.NDArray[np.bool_]) -> Int64s:
     """The idle time of each step. One that records none has that of the step before, as in XProf."""
     at, values = events.ints(_IDLE)
-    has, _ = find_stat_places(at, rows)
-    sums = np.add.reduceat(join_stat_values(at, values, rows, 0), first)
+    has, _ = find_present(at, rows)
+    sums = np.add.reduceat(join_values(at, values, rows, 0), first)
     if not has.any() or has[first[known]].all():
         return sums[known]
     carried, found = 0, []
@@ -103,7 +102,7 @@ def _find_device_times(
     """When steps that are made of several ran by the device's clock, if the first of them records it."""
     several = last > first
     for name in (_OFFSET, _DURATION):
-        has, _ = find_stat_places(events.ints(name)[0], rows[first])
+        has, _ = find_present(events.ints(name)[0], rows[first])
         several &= has
     kept = rows[first[several]]
     if not len(kept):

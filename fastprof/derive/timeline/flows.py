@@ -13,7 +13,6 @@ from fastprof._native import records
 from fastprof.derive.devices.op_names import drop_serial
 from fastprof.derive.host import Host
 from fastprof.derive.ops.launches import ASYNC_LINE, DONE, UPDATE, find_latest_begin, find_part_before
-from fastprof.derive.ops.stat_columns import find_stat_places, join_stat_values
 from fastprof.derive.steps.device_steps import is_derived
 from fastprof.derive.steps.event_graph import (
     CODES,
@@ -24,7 +23,16 @@ from fastprof.derive.steps.event_graph import (
     find_module_ends,
 )
 from fastprof.hlo.shapes import read_expression
-from fastprof.schema.columns import Bools, Int32s, Int64s, find_rows_within, number_keys, sort_rows
+from fastprof.schema.columns import (
+    Bools,
+    Int32s,
+    Int64s,
+    find_present,
+    find_rows_within,
+    join_values,
+    number_keys,
+    sort_rows,
+)
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HOST_THREADS, HostEvents
 
@@ -95,7 +103,7 @@ def _list_keys(events: HostEvents, rows: Int64s, key: Callable[[int, int], int])
     of_meta[recorded.rows] = recorded.value
     program = of_meta[events.meta[rows]]
     own, values = events.ints("program_id")
-    has, place = find_stat_places(own, rows)
+    has, place = find_present(own, rows)
     program[has] = values[place]
     pairs, number = np.unique(np.stack([events.meta[rows], program]), axis=1, return_inverse=True)
     keys = np.array([key(meta, of) for meta, of in pairs.T.tolist()], np.int64)
@@ -247,7 +255,7 @@ def _find_program_launches(events: HostEvents, types: Types) -> tuple[LinkEnds, 
     parts."""
     runs = find_events_with_stats(events, "run_id", "queue_id")
     called = find_events_with_stats(events, "run_id", "queue_id", "device_ordinal")
-    core_type = join_stat_values(*events.ints("core_type"), called.rows, 0)
+    core_type = join_values(*events.ints("core_type"), called.rows, 0)
     run_id, queue, ordinal = called.keys
     called = LinkEnds(called.rows, (ordinal, queue, run_id & RUN_ID_BITS, core_type))
     programs = called.of_types(types, (CODES["DoEnqueueProgram"],))

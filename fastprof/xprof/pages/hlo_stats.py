@@ -8,8 +8,14 @@ from fastprof.analyses.contract import AnalysisReport
 from fastprof.analyses.hlo_stats import HloStats
 from fastprof.derive.devices.device_peaks import Peaks
 from fastprof.derive.ops.op_columns import CORE_TYPES
-from fastprof.derive.ops.op_flags import is_outside_compilation, is_rematerialized
-from fastprof.derive.ops.op_table import Ops, OpTable, RankedOps, rank_by_cost
+from fastprof.derive.ops.op_table import (
+    Ops,
+    OpTable,
+    RankedOps,
+    is_outside_compilation,
+    is_rematerialized,
+    rank_by_cost,
+)
 from fastprof.schema.columns import Bools, Int32s, Int64s
 from fastprof.xprof import counted_ops
 from fastprof.xprof.counted_ops import Cells, format_program_ids, format_source_infos, make_op_cells

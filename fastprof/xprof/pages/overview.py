@@ -16,7 +16,7 @@ from fastprof.analyses import overview as analysis
 from fastprof.analyses.contract import AnalysisReport, Keeper
 from fastprof.analyses.input_pipeline import InputPipeline
 from fastprof.analyses.op_stats import OpDatabase
-from fastprof.derive.ops import line_times, op_flags
+from fastprof.derive.ops import line_times, op_table
 from fastprof.derive.ops.line_times import DutyCycle
 from fastprof.derive.ops.op_table import Ops, OpTable, sort_by_self_time
 from fastprof.derive.ops.roofline_model import ratio_or_zero
@@ -147,7 +147,7 @@ def _list_shared_properties(overview: analysis.Overview, report: AnalysisReport)
     percents = {
         "host_tf_op": _divide_part(on_host, on_device),
         "device_tf_op": _divide_part(on_device, on_host),
-        "host_op_time_eager": op_flags.measure_eager_percent(threads.table) or 0.0,
+        "host_op_time_eager": op_table.measure_eager_percent(threads.table) or 0.0,
         "device_op_time_eager": _measure_eager(report),
     }
     for unit in ("mxu", "hbm"):
