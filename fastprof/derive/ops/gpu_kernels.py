@@ -291,7 +291,7 @@ def find_longest_kernel(rows: Sequence[KernelRow]) -> tuple[str, int] | None:
 #     may go   copy+pow +    rsqrt+mul          mul                           of silu and mul the longer one may go
 #
 # Neighbours on a stream, with reductions among them, are a run. Fused, a run takes at least as long as its reductions,
-# or without any as its shortest kernel: the rest is an upper bound of what fusion saves. A kernel without such neighbours
+# or without any as its shortest kernel: the rest is an upper bound of what fusion saves. A kernel without neighbours
 # stays. Whether neighbours work on the same arrays is not recorded.
 
 KINDS: Final = (None, "elementwise", "reduction", None)
