@@ -17,7 +17,7 @@ CORES := $(shell getconf _NPROCESSORS_ONLN)
 # What targets say comes whole, one target after the other; older makes mix it.
 SYNC := $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
 
-.PHONY: help build demo test test-all before-unit check lint core types stubs format unit page bench fuzz asan asan-native wheel docs clean test-engines
+.PHONY: help build demo test test-quick test-all before-unit check lint core types stubs format unit page bench fuzz asan asan-native wheel docs clean test-engines
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -47,6 +47,15 @@ demo: build ## run the main job and analyses on captures that ship with the proj
 test: ## everything that CI runs: what takes one core side by side, then the tests that take all
 	$(MAKE) --no-print-directory --jobs=$(CORES) $(SYNC) before-unit
 	$(MAKE) --no-print-directory unit
+
+# Of each part what is quick; a change of a part has its own folder of tests beside it.
+QUICK := $(addprefix tests/, test_layers.py test_words.py test_session.py test_event_table.py test_patterns.py \
+  test_array_rows.py op_metrics timeline serving communication render causes/test_event_origin.py \
+  steps/test_across_hosts.py analyses/test_steps.py analyses/test_diagnosis.py traces/test_hard_cases.py \
+  hlo/test_hlo_cost.py viewer/test_store.py)
+
+test-quick: build ## tests of all parts that answer in a minute
+	$(BIN)/python -m pytest -q -n auto --dist loadfile --benchmark-disable $(QUICK)
 
 test-all: ## all that the gate leaves out too: further seeds, captures and cases, and what takes long
 	FASTPROF_TEST_ALL=1 $(MAKE) --no-print-directory test

@@ -42,8 +42,13 @@ def modules(root: Path = ROOT) -> Mapping[str, Path]:
     return found
 
 
-def imported_names(path: Path) -> Iterator[str]:
+@cache
+def imported_names(path: Path) -> tuple[str, ...]:
     """What a module imports from the package, anywhere in it, as dotted names of modules or of what they define."""
+    return tuple(_imported_names(path))
+
+
+def _imported_names(path: Path) -> Iterator[str]:
     if path.suffix == ".pyx":
         for module, names in re.findall(r"^\s*from (fastprof[\w.]*) c?import (.+)$", path.read_text(), re.MULTILINE):
             yield from (f"{module}.{name}" for name in re.findall(r"\w+", names))
