@@ -1,14 +1,14 @@
-"""Accumulation of hosts: what analyses keep of each host, which of its steps are chosen, and how hosts are merged.
+"""Accumulation of hosts: the state that analyses keep of each host, its chosen steps, and how host states are merged.
 
 hosts   0 … 31 ──► a group ──┐
 hosts  32 … 63 ──► a group ──┼──► 32 groups ──► a group of groups
 hosts  64 … 95 ──► a group ──┘
 hosts  96 … 127    the last ones, at most 32, stay as they are
 
-A group is merged when a host comes after it, so up to 32 hosts are as they were kept. Wherever hosts are read, groups
-are the same: sums of floats, which depend on the order, are equal too.
+A group is merged when a host comes after it, so up to 32 hosts stay unmerged. Groups are the same wherever hosts are
+read: sums of floats, which depend on the order, are equal too.
 
-A single host finds the groups of chosen steps itself. Of several hosts, the steps of all are needed for that.
+A single host finds the groups of chosen steps itself. With several hosts, this takes the steps of all.
 """
 
 from __future__ import annotations
@@ -62,12 +62,13 @@ class HostPlan:
 
 @dataclass(slots=True)
 class HostStates:
-    """State of a host, or of several adjacent hosts. ``host``, ``path``: of the first one. ``level``:
-    how often hosts were merged, 32 at a time. ``kept``, ``of_form``: by name of the analysis, and of the keeper, in the
-    order of the hosts; of an analysis that merges, a value may stand for several. ``errors``: why an analysis has none.
-    ``of_no_step``: events that belong to no step, if steps are chosen; ``of_steps``: those of the chosen ones;
-    ``repeated``: that several of these have one number, if they do; ``unnamed``: why none has steps of the wanted name;
-    ``records``: checks of each host's records.
+    """State of a host, or of several adjacent hosts.
+
+    ``host``, ``path``: those of the first host. ``level``: how often hosts were merged, 32 at a time. ``kept``,
+    ``of_form``: host states by analysis and by keeper, in host order; a merged value stands for several hosts.
+    ``errors``: errors of analyses without a value. ``of_no_step``, ``of_steps``: counts of events outside and inside
+    the chosen steps. ``repeated``: a remark if several chosen steps share a number. ``unnamed``: why no step has the
+    wanted name. ``records``: record checks by host.
     """
 
     host: str
@@ -86,8 +87,8 @@ class HostStates:
 
 @dataclass(frozen=True, slots=True)
 class SessionFacts:
-    """Facts about a session for every report. ``sources``: the source formats of its captures, None for an XSpace;
-    ``events``: the event count."""
+    """Facts about a session for every report. ``sources``: source formats of its captures, None for an XSpace;
+    ``events``: event count."""
 
     sources: frozenset[str | None]
     events: int
@@ -96,45 +97,39 @@ class SessionFacts:
 def keep_host(
     tables: TableSet, number: int, plan: HostPlan, choice: Choice | None = None, without: Collection[str] = ()
 ) -> HostStates:
-    """Read the state of host ``number``. ``choice``: its groups that are the chosen steps; ``without``: analyses that
-    keep nothing."""
+    """Return the state of host ``number``. ``choice``: groups of its chosen steps; ``without``: analyses to skip."""
     host = load_host(tables, number, plan.needs)
     capture = tables.session.captures[number]
-    found = HostStates(capture.host, capture.path)
+    state = HostStates(capture.host, capture.path)
     if is_step_name(plan.source) and (made := host.source_of_steps(plan.source)).source == NOTHING:
-        found.unnamed = made.why
+        state.unnamed = made.why
     if plan.steps is not None and choice is not None:
-        found.of_no_step = int(np.count_nonzero(host.groups.group_id < 0))
+        state.of_no_step = int(np.count_nonzero(host.groups.group_id < 0))
         host = host.of_steps(choice, plan.steps if "steps" in plan.analyses else None, plan.source)
-        found.of_steps, found.repeated = len(host.groups.group_id), host.repeated
+        state.of_steps, state.repeated = len(host.groups.group_id), host.repeated
     if any(is_of_devices(plan.analyses[name]) for name in plan.names):
-        with add_host_to_errors(found.host, found.path):
-            found.records = [check_records(host.entire.raw)]
-    for name in [name for name in plan.analyses if name not in without]:
-        of_host = _get_host_function(plan, name)
+        with add_host_to_errors(state.host, state.path):
+            state.records = [check_records(host.entire.raw)]
+    for name, analysis in plan.analyses.items():
+        if name in without:
+            continue
+        requested = plan.keepers or name in plan.names
+        of_host: Any = analysis.of_host if requested else getattr(analysis, "of_host_for_others", analysis.of_host)
         try:
-            with add_host_to_errors(found.host, found.path):
-                found.kept[name] = [of_host(host, plan.params[name])]
+            with add_host_to_errors(state.host, state.path):
+                state.kept[name] = [of_host(host, plan.params[name])]
         except CaptureError as error:
-            found.errors[name] = error
+            state.errors[name] = error
     for name, keeper in plan.keepers.items():
-        with add_host_to_errors(found.host, found.path):
-            found.of_form[name] = [keeper.of_host(host, plan.given)]
+        with add_host_to_errors(state.host, state.path):
+            state.of_form[name] = [keeper.of_host(host, plan.given)]
     host.drop()
-    return found
+    return state
 
 
 def is_of_devices(analysis: Analysis) -> bool:
     """Return whether missing or wrong device records change the answers of the analysis."""
     return not any(getattr(analysis, mark, False) for mark in ("OF_PROGRAMS", "OF_HOSTS"))
-
-
-def _get_host_function(plan: HostPlan, name: str) -> Any:
-    """Return the function that reads a host for an analysis."""
-    analysis = plan.analyses[name]
-    if plan.keepers or name in plan.names:
-        return analysis.of_host
-    return getattr(analysis, "of_host_for_others", analysis.of_host)
 
 
 def load_host(tables: TableSet, number: int, needs: Needs) -> Host:
@@ -162,8 +157,10 @@ def list_formats(session: OpenSession, numbers: Collection[int]) -> frozenset[st
 
 @contextmanager
 def add_host_to_errors(host: str | None, path: str | None) -> Iterator[None]:
-    """Adds the host, if it is one, to errors about numbers beyond 64 bits and about memory. Damaged numbers of a
-    capture may overflow in any computation."""
+    """Add the host, if given, to errors about 64-bit overflow and about memory.
+
+    Damaged numbers of a capture may overflow in any computation.
+    """
     of = "" if host is None else f" (host {host})"
     try:
         yield
@@ -184,7 +181,7 @@ T = TypeVar("T")
 
 
 class PackedValue(Generic[T]):
-    """A value that is packed. ``unpack``: makes it, each time that it is called."""
+    """Packed value. ``unpack`` makes the value anew at each call."""
 
     __slots__ = ("unpack",)
 
@@ -197,10 +194,9 @@ def _return_value(value: Any) -> Any:
 
 
 class LazyHostValues(Sequence[T]):
-    """Values of hosts, in their order; those that are packed are unpacked each time that they are looked at."""
+    """Host values in host order; a packed value is unpacked at each access. ``part`` selects what is wanted of it."""
 
     def __init__(self, values: Sequence[Any], part: Callable[[Any], T] = _return_value) -> None:
-        """``part``: what is wanted of each."""
         self._values, self._part = values, part
 
     def __len__(self) -> int:
@@ -217,7 +213,7 @@ class LazyHostValues(Sequence[T]):
         return self._part(value.unpack() if isinstance(value, PackedValue) else value)
 
     def only(self, places: Sequence[int]) -> LazyHostValues[T]:
-        """Some of them."""
+        """Select the values at ``places``."""
         values = self._values
         return LazyHostValues(
             values.only(places) if isinstance(values, LazyHostValues) else [values[at] for at in places], self._part
@@ -232,38 +228,43 @@ class LazyHostValues(Sequence[T]):
         return (self[at] for at in range(len(self)))
 
 
-class HostsWithSteps(Protocol):
-    """Whose steps are chosen. ``alone``: whether there is one host, or none."""
+class Hosts(Protocol):
+    """Hosts of a session, wherever they are read; see ``SessionHosts``."""
+
+    @property
+    def log(self) -> ImportLog: ...
 
     @property
     def alone(self) -> bool: ...
 
     def steps(self, source: str) -> list[HostSteps]: ...
 
+    def kept(
+        self, plan: HostPlan, choices: Sequence[Choice] | None, without: Collection[str]
+    ) -> Iterable[HostStates]: ...
 
-def choose_steps(hosts: HostsWithSteps, steps: Steps, source: str) -> list[Choice]:
+    def facts(self) -> SessionFacts: ...
+
+
+def choose_steps(hosts: Hosts, steps: Steps, source: str) -> list[Choice]:
     """Return the wanted groups of each host; a single host chooses them itself from ``steps``."""
     return [steps] if hosts.alone else [*find_step_groups(hosts.steps(source), steps)]
 
 
 def read_host_steps(tables: TableSet, hosts: Sequence[int], source: str = AUTO) -> list[HostSteps]:
-    """The steps of hosts with all their events, whatever else is selected."""
+    """Return the steps of hosts from all their events, whatever else is selected."""
     needs = importlib.import_module("fastprof.analyses.steps").READS
     every = TableSet(tables.session, Selection(tables.selection.hosts))
-    found = []
+    steps = []
     for number in hosts:
         events = read_host(every, number, needs.planes, needs.stats, needs.metadata_stats)
         host = Host(drop_impossible_events(events, entire=True), tables.session.workers)
-        found.append(host.steps_from(source))
-    return found
+        steps.append(host.steps_from(source))
+    return steps
 
 
-def explain_missing_steps(hosts: HostsWithSteps, steps: Steps, source: str) -> str:
+def explain_missing_steps(hosts: Sequence[HostSteps], steps: Steps) -> str:
     """Return the sentence that lists the available steps if hosts have none of the requested ones."""
-    return _explain_missing(hosts.steps(source), steps)
-
-
-def _explain_missing(hosts: Sequence[HostSteps], steps: Steps) -> str:
     from fastprof.derive.steps.step_alignment import pair_steps
 
     database = pair_steps(hosts)
@@ -271,20 +272,22 @@ def _explain_missing(hosts: Sequence[HostSteps], steps: Steps) -> str:
 
 
 def find_step_groups(hosts: Sequence[HostSteps], steps: Steps) -> list[Int64s]:
-    """Return the groups of each host that are these steps. Steps that some hosts lack are chosen by their number on
-    the host, unless hosts number steps differently."""
+    """Return, per host, the groups of these steps.
+
+    Steps that some hosts lack are chosen by their number on the host, unless hosts number steps differently.
+    """
     from fastprof.derive.steps.step_alignment import pair_steps
 
     database = pair_steps(hosts)
     common = database.group[are_chosen(database.number, database.label, steps)]
-    found = []
+    chosen = []
     for place, host in enumerate(hosts):
         groups, own = common[:, place], host.database
         if not database.differs:
             alone = are_chosen(own.number, own.label, steps) & ~np.isin(own.step, database.group[:, place])
             groups = np.concatenate([groups, own.step[alone]])
-        found.append(groups[groups >= 0])
-    return found
+        chosen.append(groups[groups >= 0])
+    return chosen
 
 
 def read_step_times(tables: TableSet, steps: Steps) -> dict[str, tuple[int, int]]:
@@ -293,9 +296,9 @@ def read_step_times(tables: TableSet, steps: Steps) -> dict[str, tuple[int, int]
     A step on several cores or devices starts with the first of these and ends with the last. The selection of events
     does not change the steps of a host. UsageError: no host has any of the steps.
     """
-    names, wanted_hosts = tables.session.hosts, tables.selection.hosts
-    hosts = [number for number, name in enumerate(names) if wanted_hosts is None or name in wanted_hosts]
-    return find_step_times([names[number] for number in hosts], read_host_steps(tables, hosts), steps)
+    hosts = list_selected(tables)
+    names = [tables.session.hosts[number] for number in hosts]
+    return find_step_times(names, read_host_steps(tables, hosts), steps)
 
 
 def find_step_times(names: Sequence[str], every: Sequence[HostSteps], steps: Steps) -> dict[str, tuple[int, int]]:
@@ -311,7 +314,7 @@ def find_step_times(names: Sequence[str], every: Sequence[HostSteps], steps: Ste
             begins = database.begin_ps[wanted]
             times[name] = int(begins.min()), int(add_durations(begins, database.duration_ps[wanted]).max())
     if every and not times:
-        raise UsageError(_explain_missing(every, steps))
+        raise UsageError(explain_missing_steps(every, steps))
     return times
 
 
@@ -319,24 +322,24 @@ GROUP: Final = 32
 
 
 class HostMerger:
-    """``together``: makes one of what is kept of 32 hosts, or of 32 groups of hosts."""
+    """Merger of host states. ``together`` merges the states of 32 hosts, or of 32 groups of hosts."""
 
     def __init__(self, together: Callable[[Sequence[HostStates]], HostStates]) -> None:
         self._together = together
         self._levels: list[list[HostStates]] = []
 
-    def add(self, one: HostStates) -> None:
-        """Hosts come in the order of the session."""
-        while len(self._levels) <= one.level:
+    def add(self, state: HostStates) -> None:
+        """Add the state of the next host, in session order."""
+        while len(self._levels) <= state.level:
             self._levels.append([])
-        level = self._levels[one.level]
+        level = self._levels[state.level]
         if len(level) == GROUP:
-            self._levels[one.level] = []
+            self._levels[state.level] = []
             self.add(self._together(level))
-        self._levels[one.level].append(one)
+        self._levels[state.level].append(state)
 
     def parts(self) -> Iterator[HostStates]:
-        """All, in the order of the session, each forgotten when the next one is taken."""
+        """Yield all states in session order, and forget each when the next one is taken."""
         for level in reversed(self._levels):
             level.reverse()
             while level:
@@ -344,7 +347,7 @@ class HostMerger:
 
 
 def count_groups(hosts: int) -> Iterator[int]:
-    """How many groups of 32 there are at each level above single hosts."""
+    """Yield the number of groups of 32 at each level above single hosts."""
     while hosts > GROUP:
         hosts = (hosts - 1) // GROUP
         yield hosts
@@ -361,43 +364,43 @@ def is_lazy(plan: HostPlan, name: str) -> bool:
 
 
 def merge_states(parts: Sequence[HostStates], plan: HostPlan, without: Collection[str] = ()) -> HostStates:
-    """One of what is kept of hosts that follow each other. ``without``: analyses that keep nothing."""
-    found = join_states(parts)
-    found.level = parts[0].level + 1
+    """Merge the states of adjacent hosts. ``without``: analyses to drop."""
+    merged = join_states(parts)
+    merged.level = parts[0].level + 1
     shared: dict[Any, Any] = {}
-    for name, values in [*found.kept.items()]:
-        if name in without or name in found.errors:
-            del found.kept[name]
+    for name, values in [*merged.kept.items()]:
+        if name in without or name in merged.errors:
+            del merged.kept[name]
         elif is_merged(plan, name):
             merge: Any = plan.analyses[name].merge  # type: ignore[attr-defined]
             try:
                 with add_host_to_errors(None, None):
-                    found.kept[name] = [merge(values, plan.params[name], shared)]
+                    merged.kept[name] = [merge(values, plan.params[name], shared)]
             except CaptureError as error:
-                found.errors[name] = error
-                del found.kept[name]
-    return found
+                merged.errors[name] = error
+                del merged.kept[name]
+    return merged
 
 
 def join_states(parts: Iterable[HostStates]) -> HostStates:
-    """All values in one, in their order."""
-    found = HostStates("", "", 0)
+    """Concatenate the values of all states, in order."""
+    joined = HostStates("", "", 0)
     for part in parts:
-        if not found.hosts:
-            found.host, found.path, found.unnamed = part.host, part.path, part.unnamed
-        found.hosts, found.of_no_step = found.hosts + part.hosts, found.of_no_step + part.of_no_step
-        found.of_steps, found.repeated = found.of_steps + part.of_steps, found.repeated or part.repeated
-        found.unnamed = found.unnamed and part.unnamed
-        found.records += part.records
-        for into, values in ((found.kept, part.kept), (found.of_form, part.of_form)):
+        if not joined.hosts:
+            joined.host, joined.path, joined.unnamed = part.host, part.path, part.unnamed
+        joined.hosts, joined.of_no_step = joined.hosts + part.hosts, joined.of_no_step + part.of_no_step
+        joined.of_steps, joined.repeated = joined.of_steps + part.of_steps, joined.repeated or part.repeated
+        joined.unnamed = joined.unnamed and part.unnamed
+        joined.records += part.records
+        for into, values in ((joined.kept, part.kept), (joined.of_form, part.of_form)):
             for name in values:
                 into.setdefault(name, []).extend(values[name])
-        found.errors |= {name: error for name, error in part.errors.items() if name not in found.errors}
-    return found
+        joined.errors |= {name: error for name, error in part.errors.items() if name not in joined.errors}
+    return joined
 
 
 class SessionHosts:
-    """The selected hosts of a run."""
+    """Selected hosts of a session, read in this process."""
 
     def __init__(self, tables: TableSet) -> None:
         self.tables = tables
@@ -406,27 +409,27 @@ class SessionHosts:
 
     @property
     def alone(self) -> bool:
-        """Whether there is one, or none."""
+        """Whether at most one host is selected."""
         return len(self.numbers) < 2
 
     def steps(self, source: str) -> list[HostSteps]:
         return read_host_steps(self.tables, self.numbers, source)
 
     def kept(self, plan: HostPlan, choices: Sequence[Choice] | None, without: Collection[str]) -> Iterator[HostStates]:
-        """What is kept of each host. ``choices``: of each host the groups that are the chosen steps. ``without``: grows
-        while hosts are read: analyses that keep nothing of the next ones."""
+        """Yield the state of each host. ``choices``: groups of the chosen steps by host. ``without``: analyses to skip
+        from the next host on; it grows while hosts are read."""
         workers = self.tables.session.workers
         for done, number in enumerate(self.numbers):
-            found = keep_host(self.tables, number, plan, None if choices is None else choices[done], without)
+            state = keep_host(self.tables, number, plan, None if choices is None else choices[done], without)
             if len(self.numbers) > 1:
                 workers.report(HOSTS_READ, done + 1, len(self.numbers))
-            yield found
+            yield state
 
     def facts(self) -> SessionFacts:
         return get_session_facts(self.tables.session, self.numbers)
 
 
 def list_selected(tables: TableSet) -> list[int]:
-    """The numbers of the selected hosts."""
+    """Return the numbers of the selected hosts."""
     wanted = tables.selection.hosts
     return [i for i, host in enumerate(tables.session.hosts) if wanted is None or host in wanted]

@@ -5,7 +5,7 @@ Formulas: docs/analyses/annotations.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import field
 
 import numpy as np
@@ -124,12 +124,14 @@ def run(kept: Sequence[HostAnnotations], params: Params, after: Mapping[str, Ana
         "scopes": annotation_times.make_scopes_table(after["op_profile"].tables["scopes"]),
     }
     values = _compute_values(kept, tables["scopes"].num_rows)
-    return AnalysisReport(NAME, tables, make_scalars(SCALARS, values), tuple(_list_notices(kept)), dict(after))
+    notices: tuple[Notice, ...] = ()
+    if not any(host.names for host in kept):
+        notices = (Notice("info", _NONE + _HOW[choose_framework(host.framework for host in kept)]),)
+    return AnalysisReport(NAME, tables, make_scalars(SCALARS, values), notices, dict(after))
 
 
 def _compute_values(kept: Sequence[HostAnnotations], scopes: int) -> dict[str, Known]:
     names = {name for host in kept for name in host.names}
-    none = (None, _NONE)
     values: dict[str, Known] = {
         "annotation_count": len(names),
         "occurrences": sum(int(host.whole.count.sum()) for host in kept),
@@ -137,9 +139,8 @@ def _compute_values(kept: Sequence[HostAnnotations], scopes: int) -> dict[str, K
         "scope_count": scopes,
     }
     if not names:
-        return values | dict.fromkeys(("longest", "longest_ps", "longest_share"), none)
-    some = [host for host in kept if host.names]
-    host = max(some, key=lambda one: int(one.whole.total_ps.max()))
+        return values | dict.fromkeys(("longest", "longest_ps", "longest_share"), (None, _NONE))
+    host = max((host for host in kept if host.names), key=lambda host: int(host.whole.total_ps.max()))
     row = int(host.whole.total_ps.argmax())
     total = int(host.whole.total_ps[row])
     return values | {
@@ -147,8 +148,3 @@ def _compute_values(kept: Sequence[HostAnnotations], scopes: int) -> dict[str, K
         "longest_ps": total,
         "longest_share": int(host.whole.run_ps[row]) / max(host.window_ps, 1),
     }
-
-
-def _list_notices(kept: Sequence[HostAnnotations]) -> Iterator[Notice]:
-    if not any(host.names for host in kept):
-        yield Notice("info", _NONE + _HOW[choose_framework(host.framework for host in kept)])

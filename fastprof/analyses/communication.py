@@ -15,18 +15,19 @@ from fastprof.analyses.contract import (
     Alike,
     AnalysisReport,
     Evidence,
+    Known,
     LazyTables,
     Notice,
     Opening,
     ScalarSpec,
     Section,
-    Value,
+    get_known,
     has_rows,
     make_scalars,
 )
 from fastprof.decode.plane_kinds import DEVICE_PLANES
-from fastprof.derive.communication import communication_tables, host_communication
 from fastprof.derive.communication import communication_tables as tables_of
+from fastprof.derive.communication import host_communication
 from fastprof.derive.communication.blame import Blame, assign_blame
 from fastprof.derive.communication.clocks import Clocks
 from fastprof.derive.communication.communication_remarks import (
@@ -86,7 +87,7 @@ class Params:
     steps_from: str = field(default=AUTO, metadata=STEPS_FROM)
 
 
-TABLES = tables_of.TABLES | {"links": communication_tables.LINKS} | communication_tables.CLOCK_TABLES
+TABLES = tables_of.TABLES | {"links": tables_of.LINKS} | tables_of.CLOCK_TABLES
 _RECORDED: Final = "time that devices recorded, each from its first to its last op"
 _RAN = Need("used_device_count", NothingRan("no event of a device is recorded"))
 SCALARS = {
@@ -175,7 +176,7 @@ SECTIONS = (
 
 @dataclass(frozen=True, slots=True)
 class CommunicationHostState:
-    """``own_steps``: the groups of the host's steps. ``problems``: programs that could not be read, in words."""
+    """Host state. ``own_steps``: groups of the host's steps. ``problems``: sentences on unreadable programs."""
 
     communication: HostCommunication
     own_steps: Column
@@ -189,14 +190,14 @@ def of_host(host: Host, params: Params) -> CommunicationHostState:
 
 
 def of_host_for_others(host: Host, params: Params) -> CommunicationHostState:
-    """Without what the tables steps and step_kinds show."""
+    """Return the host state without that of the tables steps and step_kinds."""
     return _keep_host(host, params, None)
 
 
 def _keep_host(host: Host, params: Params, names: Mapping[int, str] | None) -> CommunicationHostState:
     steps = host.steps_from(params.steps_from).database
     hardware = TPU if host.raw.planes_of(TPU) else host.hardware  # as steps and ops of devices have it
-    found = host_communication.measure_host_communication(
+    communication = host_communication.measure_host_communication(
         host.events,
         hardware,
         host.modules,
@@ -208,7 +209,7 @@ def _keep_host(host: Host, params: Params, names: Mapping[int, str] | None) -> C
     )
     host.modules.look_into()
     return CommunicationHostState(
-        found, narrow_column(steps.step), tuple(host.modules.problems), bool(len(host.modules))
+        communication, narrow_column(steps.step), tuple(host.modules.problems), bool(len(host.modules))
     )
 
 
@@ -219,17 +220,17 @@ def run(kept: Sequence[CommunicationHostState], params: Params, after: Mapping[s
     programs: list[tuple[bool, tuple[str, ...]]] = []
     merged, ran, arrivals = MergedOperations(), SessionOperationSums(), SessionArrivals()
     of_steps = SessionStepCosts()
-    for place, one in enumerate(kept):
-        hosts.append(one.communication.without_sums())
-        numbers.append(_make_step_numbers(one, database, place))
-        of_steps.add(one.communication.costs, numbers[-1])
-        places = merged.add(one.communication.operations)
-        ran.add(one.communication.of_operations, places)
-        arrivals.add(hosts[-1], one.communication.arrivals, places, numbers[-1])
-        programs.append((one.has_programs, one.problems))
-    found, seen = compare_hosts(hosts, merged, arrivals)
+    for place, state in enumerate(kept):
+        hosts.append(state.communication.without_sums())
+        numbers.append(_make_step_numbers(state, database, place))
+        of_steps.add(state.communication.costs, numbers[-1])
+        places = merged.add(state.communication.operations)
+        ran.add(state.communication.of_operations, places)
+        arrivals.add(hosts[-1], state.communication.arrivals, places, numbers[-1])
+        programs.append((state.has_programs, state.problems))
+    meetings, seen = compare_hosts(hosts, merged, arrivals)
     del arrivals
-    delays = None if seen is None else assign_blame(seen, found.step)
+    delays = None if seen is None else assign_blame(seen, meetings.step)
     names, devices = [host.host for host in hosts], tables_of.list_devices(hosts)
     ops = tables_of.make_operations(ran.every(), merged)
     spans = tables_of.LateStepSums(hosts, [number.shown(database.numbers_of) for number in numbers], devices)
@@ -239,29 +240,28 @@ def run(kept: Sequence[CommunicationHostState], params: Params, after: Mapping[s
         "kinds": tables_of.make_kinds(hosts, ops),
         "step_kinds": lambda: tables_of.make_step_kinds(spans),
         "operations": ops,
-        "meetings": lambda: tables_of.make_meetings(devices, found, database.numbers_of(found.step)),
-        "stragglers": tables_of.make_stragglers(devices, found),
-        "links": communication_tables.make_links(hosts),
-        "clocks": communication_tables.make_clocks(names, seen, [one.start_unix_ns for one in hosts]),
-        "blame": communication_tables.make_blame(names, seen, delays),
-        "host_steps": lambda: communication_tables.make_host_steps(names, delays, found.step, database.numbers_of),
+        "meetings": lambda: tables_of.make_meetings(devices, meetings, database.numbers_of(meetings.step)),
+        "stragglers": tables_of.make_stragglers(devices, meetings),
+        "links": tables_of.make_links(hosts),
+        "clocks": tables_of.make_clocks(names, seen, [host.start_unix_ns for host in hosts]),
+        "blame": tables_of.make_blame(names, seen, delays),
+        "host_steps": lambda: tables_of.make_host_steps(names, delays, meetings.step, database.numbers_of),
     }
     tables = LazyTables({name: made[name] for name in TABLES})
-    if found.compared is not None:  # of few steps, these are smaller than what they are made of
+    if meetings.compared is not None:  # of few steps, these are smaller than what they are made of
         del made
         tables.make("meetings", "host_steps")
     costs = of_steps.means()
-    values = _compute_values(hosts, tables, costs, found, after["steps"]) | _compute_path_values(
-        hosts, tables, seen, delays
-    )
+    values = _compute_values(hosts, tables, costs, meetings, after["steps"])
+    values |= _compute_path_values(hosts, tables, seen, delays)
     in_steps = 0 if costs is None else costs.count
-    values["compared_step_count"] = in_steps if found.compared is None else len(found.compared)
+    values["compared_step_count"] = in_steps if meetings.compared is None else len(meetings.compared)
     of_hosts = list(list_clock_remarks(names, seen, delays, tables["blame"], describe_missing_ranks(hosts)))
     who = of_hosts if delays is not None and delays.paths else []
     every = [
-        *describe_left_out(hosts, found.compared),
-        *list_remarks(hosts, tables, costs, found, who=who),
-        *communication_tables.list_link_remarks(hosts),
+        *describe_left_out(hosts, meetings.compared),
+        *list_remarks(hosts, tables, costs, meetings, who=who),
+        *tables_of.list_link_remarks(hosts),
         *(() if who else of_hosts),
         *_note_programs(hosts, programs, tables["kinds"]),
     ]
@@ -271,7 +271,7 @@ def run(kept: Sequence[CommunicationHostState], params: Params, after: Mapping[s
 
 def _compute_path_values(
     hosts: Sequence[HostCommunication], tables: Mapping[str, pa.Table], seen: Clocks | None, delays: Blame | None
-) -> dict[str, Value | tuple[None, str]]:
+) -> dict[str, Known]:
     path, missing = find_main_path(delays), describe_missing_ranks(hosts)
     unknown = (
         missing or explain_nobody(seen, path, tables["blame"]) if missing or path is None or path.named < 0 else ""
@@ -291,8 +291,8 @@ def _compute_path_values(
 def _note_programs(
     hosts: Sequence[HostCommunication], programs: Sequence[tuple[bool, tuple[str, ...]]], kinds: pa.Table
 ) -> Iterator[Remark]:
-    """What of programs cannot be read; and that there are none, where it is not known what collectives moved.
-    ``programs``: of each host, whether it has some, and their problems."""
+    """Yield remarks on programs that cannot be read, and on missing programs if it is unknown what collectives moved.
+    ``programs``: by host, whether it has any, and their problems."""
     scopes, moved = kinds["scope"].to_pylist(), kinds["moved_bytes"].to_pylist()
     unknown = any(scope == BETWEEN_DEVICES and size is None for scope, size in zip(scopes, moved, strict=True))
     compiled = not any(host.of_torch for host in hosts)
@@ -302,12 +302,12 @@ def _note_programs(
             "The capture carries no compiled programs: what moves how much, and among which devices, is known only "
             "where the texts of ops have it.",
         )
-    yield from remark_on_problems((one.host, found) for one, (_, found) in zip(hosts, programs, strict=True))
+    yield from remark_on_problems((host.host, problems) for host, (_, problems) in zip(hosts, programs, strict=True))
 
 
-def _make_step_numbers(one: CommunicationHostState, database: StepDatabase, place: int) -> StepNumbers:
+def _make_step_numbers(state: CommunicationHostState, database: StepDatabase, place: int) -> StepNumbers:
     if len(database.hosts) <= 1:
-        own = one.own_steps.astype(np.int64)
+        own = state.own_steps.astype(np.int64)
         return StepNumbers(own, own)
     return StepNumbers(database.group[:, place], database.step)
 
@@ -316,9 +316,9 @@ def _compute_values(
     hosts: Sequence[HostCommunication],
     tables: Mapping[str, pa.Table],
     costs: StepCosts | None,
-    found: Meetings,
+    meetings: Meetings,
     steps: AnalysisReport,
-) -> dict[str, Value | tuple[None, str]]:
+) -> dict[str, Known]:
     devices, kinds, ops, waits = (tables[name] for name in ("devices", "kinds", "operations", "stragglers"))
     total = {
         name: tables_of.sum_column(devices, name)
@@ -331,11 +331,11 @@ def _compute_values(
     alone = unseen or "no collective operation was seen on several devices"
     stepless = unseen or f"no steps: {steps.scalars['steps_source'].reason or 'none were found'}"
     amounts = ("used_device_count", "recorded_ps", "exposed_ps", "hidden_ps", "meeting_count")
-    unknown = dict.fromkeys(amounts, (None, NO_EVENTS)) if explain_nothing(hosts) == NO_EVENTS else {}
+    unknown = dict.fromkeys(amounts, (None, NO_EVENTS)) if unseen == NO_EVENTS else {}
     return {
         "device_count": run_environment.count_devices([host.present for host in hosts]),
         "used_device_count": _count_used(hosts, devices, nothing),
-        "rank_count": max((one.rank_count or 0 for one in hosts), default=0) or (None, "no process group records it"),
+        "rank_count": max((host.rank_count or 0 for host in hosts), default=0) or (None, "no process group records it"),
         "recorded_ps": (None, unseen) if unseen else _limit_to_64_bits(recorded),
         **{
             f"{name}_share": total[f"{name}_ps"] / recorded if recorded else (None, nothing)
@@ -345,21 +345,16 @@ def _compute_values(
         "hidden_ps": (None, unseen) if unseen else _limit_to_64_bits(total["hidden_ps"]),
         "costliest_kind": kinds["kind"][0].as_py() if len(kinds) else (None, quiet),
         "costliest_operation": ops["name"][0].as_py() if len(ops) else (None, quiet),
-        "step_count": _count_steps(steps),
+        "step_count": get_known(steps.scalars["step_count"]),
         "step_device_mean_ps": (None, stepless) if costs is None else costs.time_ps,
         "step_exposed_mean_ps": (None, stepless) if costs is None else costs.exposed_ps,
         "step_if_hidden_mean_ps": (None, stepless) if costs is None else costs.if_hidden_ps,
         "step_gain_share": (None, stepless) if costs is None else costs.gain,
-        "meeting_count": len(found),
-        "meeting_wait_ps": sum_exactly(np.maximum(found.wait_ps, 0), WHAT) if len(found) else (None, alone),
+        "meeting_count": len(meetings),
+        "meeting_wait_ps": sum_exactly(np.maximum(meetings.wait_ps, 0), WHAT) if len(meetings) else (None, alone),
         "last_device": _find_last_device(waits, alone, describe_missing_ranks(hosts)),
         **unknown,
     }
-
-
-def _count_steps(steps: AnalysisReport) -> Value | tuple[None, str]:
-    count = steps.scalars["step_count"]
-    return (None, str(count.reason)) if count.value is None else count.value
 
 
 def _find_last_device(waits: pa.Table, alone: str, missing: str) -> str | tuple[None, str]:
@@ -379,5 +374,5 @@ def _count_used(hosts: Sequence[HostCommunication], devices: pa.Table, nothing: 
     return int(np.count_nonzero(busy & ~devices["sparse_core"].to_numpy()))
 
 
-def _limit_to_64_bits(total: int) -> Value | tuple[None, str]:
+def _limit_to_64_bits(total: int) -> Known:
     return total if total < 2**63 else (None, "the times of all devices do not add up in 64 bits")

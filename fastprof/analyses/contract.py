@@ -72,8 +72,9 @@ SEVERITIES = ("recommendation", "info", "warning", "error")
 
 @dataclass(frozen=True, slots=True)
 class ScalarSpec:
-    """``unit``: ps, ms, %, bytes, … or None for counts, truths and texts; ``definition``: the formula, in words;
-    ``label``: what the text calls it, if not by its name; ``need``: without these records a 0 is unknown."""
+    """Specification of a figure. ``unit``: ps, ms, %, bytes, … or None for counts, booleans and strings;
+    ``definition``: formula in words; ``label``: display name, if it differs from the name; ``need``: records without
+    which a 0 is unknown."""
 
     unit: str | None
     definition: str
@@ -82,13 +83,13 @@ class ScalarSpec:
 
 
 def add_need(need: Need, specs: Mapping[str, ScalarSpec]) -> dict[str, ScalarSpec]:
-    """Return the specs with this need."""
+    """Add a need to all specs."""
     return {name: replace(spec, need=need) for name, spec in specs.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """One figure. If ``value`` is None, ``reason`` says why it is unknown."""
+    """Figure of a report. If ``value`` is None, ``reason`` says why it is unknown."""
 
     name: str
     value: Value
@@ -99,8 +100,8 @@ class Scalar:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """A sentence for the user: a recommendation, or a remark about the capture. ``shared``: reports that build on this
-    one show it, too."""
+    """Sentence for the user: a recommendation, or a remark about the capture. ``shared``: dependent reports show it,
+    too."""
 
     severity: str
     text: str
@@ -109,10 +110,9 @@ class Notice:
 
 @dataclass(frozen=True, slots=True)
 class Alike:
-    """Which rows of a section are shown as one: those whose ``names`` differ by numbers only (``fusion.12`` and
-    ``fusion.17``, ``layer_3/`` and ``layer_4/``), while the other columns shown are equal or, if they are amounts,
-    differ by at most a tenth. ``summed``: columns whose sum is shown; the others show the value of the first row.
-    ``by``: the columns that are compared, shown or not; empty: those that are shown."""
+    """Merging of similar rows: ``names`` differ by numbers only (``fusion.12`` and ``fusion.17``, ``layer_3/`` and
+    ``layer_4/``), other columns are equal, and amounts differ by at most 10 %. ``summed``: columns that are added up;
+    the others show the first row. ``by``: columns to compare; empty for the shown ones."""
 
     names: tuple[str, ...]
     summed: tuple[str, ...] = ()
@@ -121,16 +121,16 @@ class Alike:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A part of the text. It shows ``columns`` of ``table``, at most ``rows`` rows, with a bar for the share in the
-    column ``bar``, a number from 0 to 1; without a table, the figures ``scalars``.
+    """Section of a report as text: ``columns`` of ``table``, at most ``rows`` rows, with a bar for the share (0 to 1)
+    in the column ``bar``; without a table, the figures ``scalars``.
 
-    ``shown``: whether a report has the section; None: always. ``nonzero``: rows with 0 in this column are only listed
-    by name, from the column before. ``only``: the rows to show; None: all. ``kernels``: a column with names of kernels,
-    which are shortened. ``depth``: a column with the depth of rows in a tree, in preorder, drawn as branches before the
-    first column. ``parts``: columns that are left out if they are always 0. ``by_worth``: if the text is too wide, the
-    last column is left out first, else numbers before texts. ``alike``: which rows are shown as one; None: no rows.
-    ``in_words``: each row is a paragraph: the first column and the amounts, then a line for each other text. ``wraps``:
-    a column whose texts are broken at blanks instead of cut.
+    ``shown``: whether a report has the section; None for always. ``nonzero``: a column whose rows with 0 are only
+    listed by the name in the column before. ``only``: rows to show; None for all. ``kernels``: a column of kernel names
+    to shorten. ``depth``: a column of tree depths in preorder, drawn as branches before the first column. ``parts``:
+    columns to hide if they are always 0. ``by_worth``: hide the last column first if the text is too wide, instead of
+    numbers before strings. ``alike``: how similar rows are merged; None for no merging. ``in_words``: a paragraph per
+    row: the first column and the amounts, then a line for each other string. ``wraps``: a column whose strings are
+    wrapped instead of cut.
     """
 
     title: str
@@ -152,14 +152,16 @@ class Section:
 
 
 def has_rows(table: str, only: Callable[[pa.Table], Any] | None = None) -> Callable[[AnalysisReport], bool]:
-    """For Section.shown: whether there is anything in the table; ``only``: that Section.only shows."""
-    return lambda report: report.tables[table].num_rows > 0 and (only is None or only(report.tables[table]).any())
+    """Return a predicate for Section.shown: whether the table has rows that ``only``, a Section.only, selects."""
+    return lambda report: (
+        report.tables[table].num_rows > 0 and (only is None or any(only(report.tables[table]).tolist()))
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """What the page begins with. ``headlines``: sentences with names of figures in braces; the first is used whose
-    figures are all known, the first of them not 0. ``figures``: the most important first; six are shown."""
+    """Opening of a page. ``headlines``: sentences with figure names in braces; the page uses the first one whose
+    figures are all known and whose first figure is not 0. ``figures``: most important first; six are shown."""
 
     headlines: tuple[str, ...]
     figures: tuple[str, ...]
@@ -167,10 +169,10 @@ class Opening:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What captures declare if they have anything for an analysis: one of these is enough. Captures that declare none
-    of it have nothing, which is known without reading their events. ``absent``: that, in words; ``planes``, ``events``:
-    regular expressions that names contain in any case; ``stats``: names; ``programs``: whether compiled programs are
-    enough."""
+    """Declarations of a capture, any of which shows that it has something for an analysis. Captures without any have
+    nothing, which is known without reading their events. ``absent``: a sentence that says so; ``planes``, ``events``:
+    regular expressions to search in names, ignoring case; ``stats``: names; ``programs``: whether compiled programs
+    suffice."""
 
     absent: str
     planes: tuple[str, ...] = ()
@@ -185,16 +187,16 @@ OF_OPS = Evidence(
     stats=("hlo_op",),
     programs=True,
 )
-"""Of analyses of the ops of devices."""
+"""Evidence for analyses of device ops."""
 
 NO_PROGRAMS_OF_TORCH = "PyTorch's profiler records no compiled programs."
-"""Of analyses of programs, for NOT_OF_TORCH."""
+"""NOT_OF_TORCH of analyses of programs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Keeper:
-    """What one format of reports needs of each host in addition to what analyses keep. It is computed only for that
-    format. ``of_host`` takes the host and the parameters, and returns an object that can be pickled."""
+    """Host state that one report format needs in addition to that of analyses. It is computed only for that format.
+    ``of_host`` takes the host and the parameters, and returns an object that can be pickled."""
 
     reads: Needs
     of_host: Callable[[Host, Mapping[str, Any]], Any]
@@ -202,10 +204,10 @@ class Keeper:
 
 @dataclass(frozen=True, slots=True)
 class AnalysisReport:
-    """The answer of an analysis. ``after``: the reports of its prerequisites; ``detail``: intermediate results, for
-    later analyses and renderers; ``kept``: by name of a keeper, what it returned for each host; ``failure``: why the
-    analysis has no answer, if others beside it have; ``inapplicable``: why captures of this kind have nothing for it:
-    then it has neither rows nor figures; ``steps``: the chosen steps, which are why tables may be empty; None: all."""
+    """Answer of an analysis. ``after``: reports of its prerequisites; ``detail``: intermediate results for later
+    analyses and renderers; ``kept``: host states by keeper; ``failure``: why the analysis has no answer, if others
+    have; ``inapplicable``: why captures of this kind have neither rows nor figures; ``steps``: chosen steps, which may
+    leave tables empty, or None for all."""
 
     analysis: str
     tables: Mapping[str, pa.Table]
@@ -219,19 +221,19 @@ class AnalysisReport:
     steps: Steps | None = None
 
     def detail_as(self, kind: type[Detail]) -> Detail:
-        """``detail``, of the type that the analysis documents. Raises TypeError if it has another type."""
+        """Return ``detail``, which has the type that the analysis documents. TypeError: it has another type."""
         if not isinstance(self.detail, kind):
             raise TypeError(f"the detail of {self.analysis} is {type(self.detail).__name__}, not {kind.__name__}")
         return self.detail
 
 
 def is_known(figure: str) -> Callable[[AnalysisReport], bool]:
-    """For Section.shown: whether a figure has a value other than 0."""
+    """Return a predicate for Section.shown: whether a figure has a value other than 0."""
     return lambda report: bool(report.scalars[figure].value)
 
 
 class Analysis(Protocol):
-    """A module of this package, as the runner and the renderers see it."""
+    """Module of this package, as the runner and the renderers see it."""
 
     __doc__: str | None
     NAME: str
@@ -248,24 +250,24 @@ class Analysis(Protocol):
 
 
 def get_known(figure: Scalar) -> Known:
-    """A figure of another report: its value, or why there is none."""
+    """Return the value of a figure of another report, or None and the reason."""
     return (None, figure.reason or "not known") if figure.value is None else figure.value
 
 
 def make_scalars(specs: Mapping[str, ScalarSpec], values: Mapping[str, Known]) -> dict[str, Scalar]:
-    """Figures with their definitions, all of ``specs`` in that order; a value may be ``(None, reason)``. A 0 is unknown
-    if there are none of the records that it needs."""
-    found: dict[str, Scalar] = {}
+    """Return figures with their definitions, all of ``specs`` in that order. A value may be ``(None, reason)``; a 0 is
+    unknown without the records that it needs."""
+    scalars: dict[str, Scalar] = {}
     for name, spec in specs.items():
         value, reason = _split_reason(values[name])
         if spec.need is not None and value == 0 and (why := explain_absence(spec.need, values[spec.need.count])):
             value, reason = None, why
-        found[name] = Scalar(name, value, spec.unit, spec.definition, reason)
-    return found
+        scalars[name] = Scalar(name, value, spec.unit, spec.definition, reason)
+    return scalars
 
 
 def explain_absence(need: Need, count: Known) -> str | None:
-    """Return why values that need these records are unknown; None: there are such records."""
+    """Return why values that need these records are unknown, or None if there are such records."""
     value, why = _split_reason(count)
     return None if value or (value is not None and not need.absent) else why or need.absent
 
@@ -275,7 +277,7 @@ def _split_reason(value: Known) -> tuple[Value, str | None]:
 
 
 class LazyTables(Mapping[str, "pa.Table"]):
-    """``made``: by name, in order, a table or a function that makes it."""
+    """Tables that are made at first access. ``made``: tables, or functions that make them, by name."""
 
     def __init__(self, made: Mapping[str, pa.Table | Callable[[], pa.Table]]) -> None:
         self._made = dict(made)
@@ -287,12 +289,12 @@ class LazyTables(Mapping[str, "pa.Table"]):
         return table
 
     def make(self, *names: str) -> None:
-        """Makes these now, so that what they are made of is forgotten."""
+        """Make these tables now, so that their sources can be freed."""
         for name in names:
             self[name]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """A pickled report has all its tables."""
+        """Pickle all tables."""
         return LazyTables, (dict(self),)
 
     def __contains__(self, name: object) -> bool:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
-from types import SimpleNamespace
 from typing import Final
 
 import numpy as np
@@ -30,7 +29,7 @@ from fastprof.derive.ops.longest_path import KINDS, MEDIAN, HostPath, choose_win
 from fastprof.derive.ops.training_passes import SEQUENCE
 from fastprof.derive.steps import host_steps
 from fastprof.derive.steps.step_source import AUTO, STEPS_FROM
-from fastprof.schema.tables import Column, Count, Formula, Need, Picoseconds, Share, TableSchema, Text, resting_on
+from fastprof.schema.tables import Column, Count, Need, ObjectRows, Picoseconds, Share, TableSchema, Text, resting_on
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.needs import Needs, unite_needs
 
@@ -59,12 +58,8 @@ class Params:
     steps_from: str = field(default=AUTO, metadata=STEPS_FROM)
 
 
-def _make_formula(name: str) -> Formula:
-    return lambda rows: [getattr(row, name) for row in rows.each]
-
-
-_HOST: Final = Text("host", "host, named after the file of its capture", _make_formula("host"))
-_SHARE: Final = Share("share", "time_ps / path_ps of the host; null: the path lasts no time", _make_formula("share"))
+_HOST: Final = Text("host", "host, named after the file of its capture")
+_SHARE: Final = Share("share", "time_ps / path_ps of the host; null: the path lasts no time")
 
 
 def _make_kind_column(what: str) -> Column:
@@ -72,55 +67,55 @@ def _make_kind_column(what: str) -> Column:
         "host: an op or call runs; kernel, collective, copy: a GPU runs it; launch: from the begin of a call to that "
         f"of what it launched; break: between two kernels of a stream{what}"
     )
-    return Text("kind", meaning, _make_formula("kind"))
+    return Text("kind", meaning)
 
 
 TABLES = {
     "windows": TableSchema("windows", "what is examined of a host", (
         _HOST,
-        Text("window", "annotation or step; empty: all that is recorded", _make_formula("window")),
-        Count("instance", "which of the annotations or steps that were found, from 0", _make_formula("instance")),
-        Count("of", "number of those", _make_formula("of")),
-        Picoseconds("start_ps", "begin, since the begin of the session", _make_formula("start_ps")),
-        Picoseconds("window_ps", "duration", _make_formula("window_ps")),
+        Text("window", "annotation or step; empty: all that is recorded"),
+        Count("instance", "which of the annotations or steps that were found, from 0"),
+        Count("of", "number of those"),
+        Picoseconds("start_ps", "begin, since the begin of the session"),
+        Picoseconds("window_ps", "duration"),
         *resting_on(
             Need("path_ps", "no path was found"),
-            Picoseconds("path_ps", "length of the critical path", _make_formula("path_ps")),
-            Count("edges", "steps of the path", _make_formula("edges")),
+            Picoseconds("path_ps", "length of the critical path"),
+            Count("edges", "steps of the path"),
         ),
         *resting_on(
             Need("host_share"),
-            Picoseconds("host_ps", "of the path, ops and calls of the host", _make_formula("host_ps"))
+            Picoseconds("host_ps", "of the path, ops and calls of the host")
         ),
         *resting_on(
             Need("kernel_share"),
-            Picoseconds("device_ps", "of the path, kernels, collectives and copies", _make_formula("device_ps")),
+            Picoseconds("device_ps", "of the path, kernels, collectives and copies"),
         ),
-        Count("cut", "dependencies left out because their times contradict others", _make_formula("cut")),
+        Count("cut", "dependencies left out because their times contradict others"),
     ), derived=True),
     "kinds": TableSchema("kinds", "a kind of steps of the critical path", (
         _HOST,
         _make_kind_column(""),
-        Picoseconds("time_ps", "sum of their durations", _make_formula("time_ps")),
+        Picoseconds("time_ps", "sum of their durations"),
         _SHARE,
-        Count("count", "number of such steps of the path", _make_formula("count")),
+        Count("count", "number of such steps of the path"),
     ), derived=True),
     "names": TableSchema("names", "an op or kernel on the critical path, the longest first", (
         _HOST,
         _make_kind_column(""),
-        Text("name", "op, call or kernel; of a launch or break the kernel behind it", _make_formula("name")),
-        Picoseconds("time_ps", "sum of the steps of the path that belong to it", _make_formula("time_ps")),
+        Text("name", "op, call or kernel; of a launch or break the kernel behind it"),
+        Picoseconds("time_ps", "sum of the steps of the path that belong to it"),
         _SHARE,
-        Count("count", "number of such steps of the path", _make_formula("count")),
+        Count("count", "number of such steps of the path"),
     ), derived=True),
     "path": TableSchema("path", "a step of the critical path, in order", (
         _HOST,
         _make_kind_column("; next: the op after it on the thread; wait: what waits for its end"),
-        Text("name", "op, call or kernel; of launch, break, next and wait that behind it", _make_formula("name")),
-        Text("plane", "plane of that", _make_formula("plane")),
-        Text("line", "line of that", _make_formula("line")),
-        Picoseconds("start_ps", "when the step begins, since the begin of the session", _make_formula("start_ps")),
-        Picoseconds("time_ps", "its duration; 0 for next and wait", _make_formula("time_ps")),
+        Text("name", "op, call or kernel; of launch, break, next and wait that behind it"),
+        Text("plane", "plane of that"),
+        Text("line", "line of that"),
+        Picoseconds("start_ps", "when the step begins, since the begin of the session"),
+        Picoseconds("time_ps", "its duration; 0 for next and wait"),
     ), derived=True),
 }  # fmt: skip
 SCALARS = {
@@ -162,7 +157,7 @@ def of_host(host: Host, params: Params) -> HostPath:
 
 
 def run(kept: Sequence[HostPath], params: Params, after: Mapping[str, AnalysisReport]) -> AnalysisReport:
-    parts = {name: SimpleNamespace(each=[row for one in kept for row in getattr(one, name)]) for name in TABLES}
+    parts = {name: ObjectRows([row for host in kept for row in getattr(host, name)]) for name in TABLES}
     tables = {name: schema.of(parts[name]) for name, schema in TABLES.items()}
     return AnalysisReport(
         NAME,
@@ -173,7 +168,7 @@ def run(kept: Sequence[HostPath], params: Params, after: Mapping[str, AnalysisRe
     )
 
 
-def _compute_figures(parts: Mapping[str, SimpleNamespace], kept: Sequence[HostPath]) -> Iterator[tuple[str, Known]]:
+def _compute_figures(parts: Mapping[str, ObjectRows], kept: Sequence[HostPath]) -> Iterator[tuple[str, Known]]:
     windows, kinds, names = (parts[name].each for name in ("windows", "kinds", "names"))
     path = sum(row.path_ps for row in windows)
     if not path:
@@ -184,7 +179,7 @@ def _compute_figures(parts: Mapping[str, SimpleNamespace], kept: Sequence[HostPa
     window = sum(row.window_ps for row in windows)
     yield "window_ps", window
     yield "path_share", min(path / window, 1.0) if window else (None, "the window lasts no time")
-    launched = any(one.launches for one in kept)
+    launched = any(host.launches for host in kept)
     for kind in KINDS[:6]:
         time = sum(row.time_ps for row in kinds if row.kind == kind)
         absent = _NO_OPS if kind == KINDS[0] else None if launched else _NO_LAUNCHES
@@ -198,14 +193,15 @@ def _compute_figures(parts: Mapping[str, SimpleNamespace], kept: Sequence[HostPa
 
 
 def _list_notices(kept: Sequence[HostPath], params: Params) -> Iterator[Notice]:
-    if not any(one.windows or one.missing for one in kept):
+    if not any(host.windows or host.missing for host in kept):
         yield Notice("info", NothingRan(CONTENT.absent))
-    if any(one.missing for one in kept):
+    if any(host.missing for host in kept):
         what = f"annotation whose name contains {params.annotation!r}" if params.annotation else "step"
         which = "" if params.instance == MEDIAN else f" number {params.instance}"
         yield Notice("warning", f"No critical path on some hosts: they have no {what}{which}.")
-    if any(row.path_ps for one in kept for row in one.windows) and not all(one.waits for one in kept if one.windows):
+    examined = [host for host in kept if host.windows]
+    if any(row.path_ps for host in examined for row in host.windows) and not all(host.waits for host in examined):
         yield Notice("info", "The path is approximate: what calls and streams wait for is not recorded. PyTorch's "
                      "profiler records it with experimental_config=_ExperimentalConfig(enable_cuda_sync_events=True)."
-                     if any(one.torch for one in kept) else
+                     if any(host.torch for host in kept) else
                      "The path is approximate: what calls and streams wait for is not recorded.")  # fmt: skip

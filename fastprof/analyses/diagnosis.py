@@ -52,7 +52,7 @@ from fastprof.derive.ops.record_checks import Flaw, HostRecords
 from fastprof.derive.serving import MODEL, is_of_server
 from fastprof.derive.steps import event_origin
 from fastprof.derive.steps.host_calls import LoaderTime, longest_wait, measure_loader_time
-from fastprof.schema.tables import Column, Flag, Formula, Picoseconds, Share, String, TableSchema, Text
+from fastprof.schema.tables import Column, Flag, ObjectRows, Picoseconds, Share, String, TableSchema, Text
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HOST_THREADS
 from fastprof.tables.needs import Needs
@@ -86,39 +86,33 @@ class Params:
     pass
 
 
-def _make_formula(name: str) -> Formula:
-    return lambda rows: [getattr(finding, name) for finding in rows.findings]
-
-
 TABLES = {
     "findings": TableSchema("findings", "a cause of lost time, the one to fix first at the top", (
-        Column("rank", pa.int32(), "place of the finding, from 1", of=lambda rows: range(1, len(rows.findings) + 1)),
-        Text("cause", "cause of the lost time, one of the list in docs/analyses/diagnosis.md", _make_formula("cause")),
-        String("title", "finding as a sentence", _make_formula("title")),
-        String("detail", "what other reports know of it; null: nothing more", _make_formula("detail")),
-        Picoseconds("cost_ps", "time of the run that the cause takes, on the mean device; null: not recorded",
-                    _make_formula("cost_ps")),
+        Column("rank", pa.int32(), "place of the finding, from 1", of=lambda rows: range(1, len(rows.each) + 1)),
+        Text("cause", "cause of the lost time, one of the list in docs/analyses/diagnosis.md"),
+        String("title", "finding as a sentence"),
+        String("detail", "what other reports know of it; null: nothing more"),
+        Picoseconds("cost_ps", "time of the run that the cause takes, on the mean device; null: not recorded"),
         Share("share", "cost_ps / window_ps; null: cost_ps is unknown", lambda rows: [
             None if finding.cost_ps is None or not rows.window_ps else finding.cost_ps / rows.window_ps
-            for finding in rows.findings]),
+            for finding in rows.each]),
         Share("rest_share", "cost_ps / (window_ps without start-up); null: the capture has no start-up, the finding is "
               "of it, or cost_ps is unknown", lambda rows: [
                   None if finding.cost_ps is None or finding.is_once or not 0 < rows.start_up_ps < rows.window_ps
-                  else finding.cost_ps / (rows.window_ps - rows.start_up_ps) for finding in rows.findings]),
-        Flag("is_bound", "whether cost_ps is an upper bound of what can be saved", _make_formula("is_bound")),
+                  else finding.cost_ps / (rows.window_ps - rows.start_up_ps) for finding in rows.each]),
+        Flag("is_bound", "whether cost_ps is an upper bound of what can be saved"),
         Text("certainty", "certain: the cause is recorded; likely: it follows from what is recorded; possible: other "
-             "causes fit, too", _make_formula("certainty")),
+             "causes fit, too"),
         String("ranked_by", "what decides the rank, and which part of cost_ps that is; null: cost_ps", lambda rows: [
-            finding.ranked_by() for finding in rows.findings]),
-        Text("host", "host; null: several", _make_formula("host")),
-        Text("device", "device; null: several", _make_formula("device")),
-        Column("step", pa.int64(), "step; null: several, or none", True, of=_make_formula("step")),
-        String("op", "op with most of the time; null: unknown", _make_formula("op")),
-        String("annotation", "annotation, function or event of the host with most of the time; null: unknown",
-               _make_formula("annotation")),
-        String("source", "line of source with most of the time; null: unknown", _make_formula("source")),
-        String("evidence", "rows that show it, as ANALYSIS.TABLE?COLUMN=VALUE", _make_formula("evidence")),
-        String("advice", "what to do, in the framework that made the capture", _make_formula("advice")),
+            finding.ranked_by() for finding in rows.each]),
+        Text("host", "host; null: several"),
+        Text("device", "device; null: several"),
+        Column("step", pa.int64(), "step; null: several, or none", True),
+        String("op", "op with most of the time; null: unknown"),
+        String("annotation", "annotation, function or event of the host with most of the time; null: unknown"),
+        String("source", "line of source with most of the time; null: unknown"),
+        String("evidence", "rows that show it, as ANALYSIS.TABLE?COLUMN=VALUE"),
+        String("advice", "what to do, in the framework that made the capture"),
     ), derived=True),
     "examined": TableSchema("examined", "a cause that was looked at, the costliest first", (
         Text("cause", "cause of lost time", lambda rows: rows.causes),
@@ -129,9 +123,9 @@ TABLES = {
         String("reason", "why cost_ps is unknown; null: it is known", lambda rows: rows.reasons),
     ), derived=True),
     "unrecorded": TableSchema("unrecorded", "something that the capture does not record", (
-        Text("what", "events or figures that the capture lacks", lambda rows: [row.what for row in rows]),
-        Text("causes", "causes that may be missed for it", lambda rows: [row.causes for row in rows]),
-        String("how", "how to record it", lambda rows: [row.how for row in rows]),
+        Text("what", "events or figures that the capture lacks"),
+        Text("causes", "causes that may be missed for it"),
+        String("how", "how to record it"),
     ), derived=True),
 }  # fmt: skip
 
@@ -244,11 +238,11 @@ def run(kept: Sequence[DiagnosisHostState], params: Params, after: Mapping[str, 
     start_up_ps = sum_start_up(every)
     causes = {finding.cause for finding in findings}
     counted = findings + [finding for finding in every if finding.cause not in causes]
-    shown = SimpleNamespace(findings=findings, window_ps=facts.window_ps, start_up_ps=start_up_ps)
+    shown = ObjectRows(findings, window_ps=facts.window_ps, start_up_ps=start_up_ps)
     tables = {
         "findings": TABLES["findings"].of(shown),
         "examined": TABLES["examined"].of(_list_causes(facts, counted, [*_list_absent(facts, kept, missing)], flaws)),
-        "unrecorded": TABLES["unrecorded"].of(missing),
+        "unrecorded": TABLES["unrecorded"].of(ObjectRows(missing)),
     }
     values = _compute_values(facts, findings, start_up_ps, flaws, serves=any(host.serves for host in kept))
     return AnalysisReport(NAME, tables, make_scalars(SCALARS, values), (), dict(after))
@@ -288,7 +282,7 @@ def _list_causes(
 def _list_absent(
     facts: DiagnosisFacts, kept: Sequence[DiagnosisHostState], missing: Sequence[Unrecorded]
 ) -> Iterator[tuple[str, str]]:
-    """Return causes without evidence in the capture, each with the first missing record."""
+    """Yield causes without evidence in the capture, each with a missing record."""
     for lack in missing:
         yield from ((cause, f"the capture does not record {lack.what}") for cause in lack.causes.split(", "))
     if facts.hardware != GPU:
@@ -303,28 +297,23 @@ def _compute_values(
 ) -> dict[str, Known]:
     hidden = next((flaw.sentence for flaw in flaws if flaw.hides_devices), "")
     incomplete = " ".join(f"{flaw.text[0].upper()}{flaw.text[1:]}. {flaw.remedy}" for flaw in flaws)
-    flawed: dict[str, Known] = {"incomplete": incomplete or (None, "no record contradicts another")}
     gaps = facts.scalars(reports.Gaps)
-    counts = {figure.name: get_known(figure) for figure in (gaps.device_count, gaps.used_device_count)}
+    values = {figure.name: get_known(figure) for figure in (gaps.device_count, gaps.used_device_count)}
+    values["incomplete"] = incomplete or (None, "no record contradicts another")
+    nameless = facts.framework == UNKNOWN
+    values["framework"] = (None, "no name in the capture shows it") if nameless else facts.framework
     if not facts.window_ps:
-        unknown = dict.fromkeys(SCALARS, (None, _explain_no_work(flaws)))
+        unknown = (None, _explain_no_work(flaws))
         headline = (hidden or _NOTHING_RAN) + (_SERVES if serves else "")
-        answers: dict[str, Known] = {"headline": headline, "framework": _get_framework(facts), "finding_count": 0}
-        none = (None, _explain_no_work(flaws)) if hidden else 0
-        return {**unknown, **counts, **answers, **flawed, "computing_device_count": none}
-    return flawed | {
+        values |= {"headline": headline, "finding_count": 0, "computing_device_count": unknown if hidden else 0}
+        return dict.fromkeys(SCALARS, unknown) | values
+    return values | {
         "headline": f"{hidden} {_write_headline(facts, findings, start_up_ps)}".lstrip(),
         "finding_count": len(findings),
         "window_ps": facts.window_ps,
         "compute_share": facts.compute_share,
-        **counts,
         "computing_device_count": facts.computing_count,
-        "framework": _get_framework(facts),
     }
-
-
-def _get_framework(facts: DiagnosisFacts) -> Known:
-    return (None, "no name in the capture shows it") if facts.framework == UNKNOWN else facts.framework
 
 
 def _write_headline(facts: DiagnosisFacts, findings: Sequence[Finding], start_up_ps: int) -> str:

@@ -214,9 +214,9 @@ def of_host(host: Host, params: Params, *, neighbours: bool = True) -> HostBudge
     groups, causes = every.groups_from(params.steps_from), every.causes_from(params.steps_from)
     periods = every.periods_from(params.steps_from)
     foremost = every.foremost_from(params.steps_from)
-    found = find_host_gaps(events, groups, periods, spans, causes, foremost, None if lost is None else lost.times_ps)
+    gaps = find_host_gaps(events, groups, periods, spans, causes, foremost, None if lost is None else lost.times_ps)
     chosen = None if host is every else np.unique(host.groups_from(params.steps_from).group_id)
-    budget = make_host_budget(events, found, params.top, chosen, neighbours=neighbours)
+    budget = make_host_budget(events, gaps, params.top, chosen, neighbours=neighbours)
     return replace(budget, records=records)
 
 
@@ -241,8 +241,8 @@ def run(kept: Sequence[HostBudget], params: Params, after: Mapping[str, Analysis
 
 
 def _name_rows(every: SessionBudget, rows: Budget | CauseTimes | LargestGaps, **columns: Any) -> SimpleNamespace:
-    """Rows with what the columns of their tables take."""
-    own = {one.name: getattr(rows, one.name) for one in fields(rows)}
+    """Add the names of hosts and devices to rows, for the columns of their tables."""
+    own = {column.name: getattr(rows, column.name) for column in fields(rows)}
     names = {"hosts": every.hosts, "host": every.host_of[rows.device], "names": every.devices, "name": rows.device}
     return SimpleNamespace(**own | names | columns)
 
@@ -259,7 +259,7 @@ def _list_devices(every: SessionBudget) -> SimpleNamespace:
 
 
 def _sort_by_cause(every: SessionBudget) -> SimpleNamespace:
-    """Device by device, the cause with the most time first."""
+    """Order causes by device, then by time, longest first."""
     window_ps = sum_by(every.causes.device, every.causes.time_ps, len(every.devices))
     rows = every.causes[every.causes.cause < len(GAP_CAUSES)]
     rows = rows[sort_rows(rows.device, -rows.time_ps)]
@@ -267,25 +267,22 @@ def _sort_by_cause(every: SessionBudget) -> SimpleNamespace:
 
 
 def _build_step_table(every: SessionBudget, database: StepDatabase) -> pa.Table:
-    """No rows if what is kept is for other analyses."""
+    """Return causes by device and step, the time between steps last, longest first; no rows if the host states are for
+    other analyses."""
     if not every.has_events:
         return TABLES["by_step"].empty()
-    return TABLES["by_step"].of(_sort_by_step(every, database))
-
-
-def _build_gaps_table(every: SessionBudget, database: StepDatabase, most: int) -> pa.Table:
-    rows = every.largest(most)
-    return TABLES["gaps"].of(_name_rows(every, rows, step=database.numbers_of(rows.step)))
-
-
-def _sort_by_step(every: SessionBudget, database: StepDatabase) -> SimpleNamespace:
-    """Device by device, step by step in order, the time between steps last; in each the most time first."""
     rows, events = merge_rows(every.budget(), every.events())
     keys, place = np.unique(np.stack([rows.device, rows.step]).astype(np.int64), axis=1, return_inverse=True)
     of_step = sum_by(place.reshape(-1), rows.time_ps, keys.shape[1])[place.reshape(-1)]
     order = sort_rows(rows.device, rows.step < 0, rows.step, -rows.time_ps)
     number = database.numbers_of(rows.step[order])
-    return _name_rows(every, rows[order], event=events[order], window_ps=of_step[order], step=number)
+    named = _name_rows(every, rows[order], event=events[order], window_ps=of_step[order], step=number)
+    return TABLES["by_step"].of(named)
+
+
+def _build_gaps_table(every: SessionBudget, database: StepDatabase, most: int) -> pa.Table:
+    rows = every.largest(most)
+    return TABLES["gaps"].of(_name_rows(every, rows, step=database.numbers_of(rows.step)))
 
 
 # ---- figures
@@ -295,11 +292,8 @@ def _compute_values(every: SessionBudget) -> dict[str, Known]:
     causes = every.causes
     by_kind = sum_by(causes.kind, causes.time_ps, len(KINDS)).tolist()
     by_cause = sum_by(causes.cause, causes.time_ps, len(CAUSE_NAMES))[: len(GAP_CAUSES)].tolist()
-    window, known_ps, most = (
-        sum(by_kind),
-        sum(by_kind) - by_cause[_LOST],
-        max(range(len(GAP_CAUSES)), key=by_cause.__getitem__),
-    )
+    window = sum(by_kind)
+    known_ps, most = window - by_cause[_LOST], max(range(len(GAP_CAUSES)), key=by_cause.__getitem__)
     nothing = (None, every.why_unknown or "no device ran anything")
     lost: Known = by_cause[most] if by_cause[most] else (None, "devices compute all the time" if window else nothing[1])
     if every.why_unknown and not window:

@@ -54,7 +54,7 @@ def _make_key_formula(place: int) -> Formula:
 
 
 def _make_percent_formula(of: Any) -> Formula:
-    """Of units that are measured in percent, for which a value is known."""
+    """Return the formula ``of`` for units in percent with a known value; null for others."""
     return lambda rows: [of(sums) if key[-2] == PERCENT and sums.known_ps else None for key, sums in rows.each]
 
 
@@ -63,7 +63,7 @@ def compute_mean_percent(sums: UnitSums) -> float:
 
 
 def _make_columns(of: str) -> tuple[Column, ...]:
-    """``of``: whose time counts."""
+    """Return the columns of a unit. ``of`` is what the time is of, in words."""
     no_value = "null: fills and spills, or no value is known"
     return (
         Text("unit", "name of the unit, such as MXU, Vector ALU or Vector Spills", _make_key_formula(-1)),
@@ -86,10 +86,6 @@ def _make_columns(of: str) -> tuple[Column, ...]:
 
 def _make_text_formula(name: str) -> Formula:
     return lambda rows: encode_texts([*rows.texts, None], getattr(rows, name))
-
-
-def _make_known_formula(name: str) -> Formula:
-    return lambda rows: getattr(rows, name) < 0
 
 
 TABLES = {
@@ -117,12 +113,11 @@ TABLES = {
         Count("sample", "id of the line of the sample; in PyTorch's traces the place of the range on its line, from 0"),
         Text("counter", "name of the counter", _make_text_formula("name")),
         Count("counter_id", "id of the counter; null: not recorded", lambda rows: rows.number,
-              _make_known_formula("number")),
+              lambda rows: rows.number < 0),
         Count("value", "value of the counter; null: above 63 bits, or not an integer",
-              null=_make_known_formula("value"),
-              of=lambda rows: rows.value),
+              null=lambda rows: rows.value < 0),
         Number("real_value", "value of a counter that is not an integer, such as a percentage; null: it is one",
-               null=lambda rows: np.isnan(rows.real), of=lambda rows: rows.real),
+               lambda rows: rows.real, lambda rows: np.isnan(rows.real)),
         Text("description", "what it counts; null: not recorded", _make_text_formula("description")),
         Text("sets", "sets of counters that it belongs to; null: not recorded", _make_text_formula("group")),
     ), derived=True),
@@ -156,11 +151,11 @@ def of_host(host: Host, params: Params) -> HostUnits:
 
 
 def run(kept: Sequence[HostUnits], params: Params, after: Mapping[str, AnalysisReport]) -> AnalysisReport:
-    devices = [((one.host, *key), sums) for one in kept for key, sums in one.devices.items()]
-    programs, ops = _merge_parts(one.programs for one in kept), _merge_parts(one.ops for one in kept)
+    devices = [((host.host, *key), sums) for host in kept for key, sums in host.devices.items()]
+    programs, ops = _merge_parts(host.programs for host in kept), _merge_parts(host.ops for host in kept)
     given = {"units": devices, "programs": _sort_by_size(programs), "ops": _sort_by_size(ops)}
     tables = {name: TABLES[name].of(SimpleNamespace(each=rows)) for name, rows in given.items()}
-    read = [_make_rows(one) for one in kept if one.counters is not None and len(one.counters)]
+    read = [_make_rows(host) for host in kept if host.counters is not None and len(host.counters)]
     tables["counters"] = TABLES["counters"].of_parts(read)
     figures = make_scalars(SCALARS, _compute_values(kept, devices, tables["counters"].num_rows))
     return AnalysisReport(NAME, tables, figures, tuple(_list_notices(devices, programs, bool(read))), after)
@@ -173,22 +168,22 @@ def _make_rows(host: HostUnits) -> SimpleNamespace:
 
 
 def _merge_parts(parts: Iterable[Mapping[Key, UnitSums]]) -> dict[Key, UnitSums]:
-    found: dict[Key, UnitSums] = {}
+    merged: dict[Key, UnitSums] = {}
     for part in parts:
         for key, sums in part.items():
-            found.setdefault(key, UnitSums()).add(sums)
-    return found
+            merged.setdefault(key, UnitSums()).add(sums)
+    return merged
 
 
 def _sort_by_size(rows: Mapping[Key, UnitSums]) -> list[tuple[Key, UnitSums]]:
-    """Percentages by what they amount to, then counts by their sum."""
+    """Sort units in percent by busy time, then counters by their sum."""
     return sorted(rows.items(), key=lambda row: (row[0][-2] != PERCENT, -row[1].integral, -row[1].total, row[0]))
 
 
 def _compute_values(
     kept: Sequence[HostUnits], devices: Sequence[tuple[Key, UnitSums]], counters: int
 ) -> dict[str, Known]:
-    present = run_environment.count_devices([one.present for one in kept])
+    present = run_environment.count_devices([host.present for host in kept])
     if not devices and not counters:
         return {**dict.fromkeys(SCALARS, (None, CONTENT.absent)), "device_count": present}
     by_unit = _merge_parts({key[-2:]: sums} for key, sums in devices)
@@ -197,6 +192,7 @@ def _compute_values(
     }
     busiest = max(means, key=lambda unit: means[unit], default=None)
     spills = [sums.total for (stat, _), sums in by_unit.items() if stat == "spills"]
+    total = sum(spills)
     none = (None, "the capture has no samples of units in percent")
     return {
         "device_count": present,
@@ -205,13 +201,11 @@ def _compute_values(
         "busiest_unit": none if busiest is None else busiest,
         "busiest_percent": none if busiest is None else means[busiest],
         "matrix_percent": means.get(_MATRIX, (None, "the capture has no samples of the matrix units (MXU)")),
-        "spills": _round_whole(sum(spills)) if spills else (None, "the capture does not count spills"),
+        "spills": (int(total) if total == np.trunc(total) else total)
+        if spills
+        else (None, "the capture does not count spills"),
         "counter_count": counters,
     }
-
-
-def _round_whole(value: float) -> int | float:
-    return int(value) if value == np.trunc(value) else value
 
 
 def _list_notices(

@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 from functools import partial
 from operator import attrgetter
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -20,12 +19,12 @@ from fastprof.analyses.contract import (
     OF_OPS,
     Alike,
     AnalysisReport,
+    Known,
     LazyTables,
     Notice,
     Opening,
     ScalarSpec,
     Section,
-    Value,
     has_rows,
     make_scalars,
 )
@@ -64,7 +63,19 @@ from fastprof.derive.ops.roofline_model import (
 )
 from fastprof.hlo.shapes import measure_padding, read_layouts
 from fastprof.schema.columns import Bools, Float64s, Int64s
-from fastprof.schema.tables import Bytes, Column, Count, Flag, Formula, Need, Picoseconds, Share, TableSchema, Text
+from fastprof.schema.tables import (
+    Bytes,
+    Column,
+    Count,
+    Flag,
+    Formula,
+    Need,
+    ObjectRows,
+    Picoseconds,
+    Share,
+    TableSchema,
+    Text,
+)
 from fastprof.schema.value_classes import dataclass
 
 NAME = "hlo_stats"
@@ -99,20 +110,8 @@ def _compute_dma_stall_share(rows: Any) -> pa.Array:
 
 
 def _make_worst_formula(name: str) -> Formula:
-    """An attribute of the array of most padding."""
-    return lambda rows: [one and getattr(one, name) for one in rows.worst]
-
-
-def _make_array_formula(name: str) -> Formula:
-    """An attribute of each array."""
-    of = attrgetter(name)
-    return lambda rows: [of(array) for array in rows.arrays]
-
-
-def _make_op_formula(name: str) -> Formula:
-    """A column of the op of each array."""
-    of = attrgetter(f"table.{name}")
-    return lambda rows: [of(rows)[row] for row in rows.at]
+    """Return the formula of an attribute of the array with the most padding."""
+    return lambda rows: [array and getattr(array, name) for array in rows.worst]
 
 
 TABLES = {
@@ -133,10 +132,9 @@ TABLES = {
             op.SOURCE,
             op.Words("source_stack", "calls that lead to the source line, one per line; null: unknown",
                      op.make_text_formula("source_stack")),
-            Flag("is_rematerialized", "whether the op computes again what was computed before, to save memory",
-                 attrgetter("is_rematerialized")),
+            Flag("is_rematerialized", "whether the op computes again what was computed before, to save memory"),
             Flag("is_outside_compilation", "whether the op serves work that runs on the host because it was not "
-                 "compile it", attrgetter("is_outside_compilation")),
+                 "compile it"),
             op.IS_EAGER,
             op.Words("replica_groups", "groups of devices of a collective op, as its text lists them; null: it lists "
                      "none", lambda rows: parse_replica_groups(rows.table.long_name)),
@@ -185,11 +183,11 @@ TABLES = {
             *GROUP_TIMES,
         ), derived=True),
         TableSchema("padding", "an op with padded arrays, the one with the most padding first", (
-            Count("rank", "rank of the op in the table ops", attrgetter("rank")),
+            Count("rank", "rank of the op in the table ops"),
             *op.IDENTITY,
             op.OCCURRENCES,
             op.SELF,
-            op.Amount("padding_bytes", "(padded_bytes - array_bytes) * occurrences", attrgetter("padding_bytes")),
+            op.Amount("padding_bytes", "(padded_bytes - array_bytes) * occurrences"),
             Bytes("array_bytes", "bytes of the output and operands of one execution", attrgetter("padding.bytes")),
             Bytes("padded_bytes", "array_bytes with the padding of tiles", attrgetter("padding.padded_bytes")),
             Share("padding_share", "share of padded_bytes that is padding", attrgetter("padding.share")),
@@ -202,26 +200,22 @@ TABLES = {
         ), derived=True),
         TableSchema("layouts", "an array that an op reads or writes", (
             Count("rank", "rank of the op in the table ops", lambda rows: np.array(rows.at, np.int64) + 1),
-            op.Words("name", "name of the op", _make_op_formula("name")),
-            op.Words("operand", "output, or the name of the instruction that writes the array",
-                     _make_array_formula("operand")),
-            Share("padding_share", "share of padded_bytes that is padding; null: unknown",
-                  _make_array_formula("wasted_share")),
-            Bytes("bytes", "size without padding; null: unknown", _make_array_formula("bytes")),
-            Bytes("padded_bytes", "size with padding; null: unknown", _make_array_formula("padded_bytes")),
-            op.Words("shape", "type and dimensions of the array", _make_array_formula("shape")),
-            op.Words("layout", "order of dimensions, tiles and memory space, as programs write it",
-                     _make_array_formula("layout")),
-            op.Words("tile", "tile; empty if there is none", _make_array_formula("tile")),
+            op.Words("name", "name of the op", lambda rows: [rows.table.name[row] for row in rows.at]),
+            op.Words("operand", "output, or the name of the instruction that writes the array"),
+            Share("padding_share", "share of padded_bytes that is padding; null: unknown", attrgetter("wasted_share")),
+            Bytes("bytes", "size without padding; null: unknown"),
+            Bytes("padded_bytes", "size with padding; null: unknown"),
+            op.Words("shape", "type and dimensions of the array"),
+            op.Words("layout", "order of dimensions, tiles and memory space, as programs write it"),
+            op.Words("tile", "tile; empty if there is none"),
             Column("padded_dimensions", pa.list_(pa.int64()), "sizes of the dimensions with padding; null: unknown",
-                   True, of=_make_array_formula("padded_dimensions")),
+                   True),
             Column("semantics", pa.list_(pa.string()), "role of each dimension: batch, feature, spatial or "
-                   "contracting; null: the text of the op does not show it", of=_make_array_formula("semantics")),
-            Count("memory_space", "number of the memory space, n in S(n) of the layout",
-                  _make_array_formula("memory_space")),
-            Count("position", "place among the operands, from 0; -1 for the output", _make_array_formula("position")),
+                   "contracting; null: the text of the op does not show it"),
+            Count("memory_space", "number of the memory space, n in S(n) of the layout"),
+            Count("position", "place among the operands, from 0; -1 for the output"),
             Count("program_id", op.PROGRAM_ID.description,
-                  lambda rows: op.mask_unknown_programs(_make_op_formula("program_id")(rows))),
+                  lambda rows: op.mask_unknown_programs([rows.table.program_id[row] for row in rows.at])),
         ), derived=True),
         op.make_sparse_core_schema(*op.IDENTITY, op.OCCURRENCES, op.TOTAL, op.SELF, *op.WORK, op.EXPRESSION),
     )
@@ -277,7 +271,7 @@ SECTIONS = (
 
 @dataclass(frozen=True, slots=True)
 class HloStats:
-    """What the report is made of. ``ops``: in the order of the table."""
+    """Intermediate results of the report. ``ops`` are in table order."""
 
     devices: SessionOps
     ops: RankedOps
@@ -318,7 +312,7 @@ def run(
     }
     tables = {
         "ops": TABLES["ops"].of(rows),
-        **{name: TABLES[name].of(one) for name, one in groups.items()},
+        **{name: TABLES[name].of(group) for name, group in groups.items()},
         "padding": partial(_build_padding_table, rows),
         "layouts": partial(_build_layouts_table, table),
         "sparse_core_ops": TABLES["sparse_core_ops"].of(op.list_sparse_core_rows(devices.ops, devices.title)),
@@ -333,7 +327,7 @@ def run(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Padding:
-    """Bytes of the arrays of each op, and with padding; 0 if they are not known."""
+    """Bytes of the arrays of each op, without and with padding; 0 if unknown."""
 
     is_known: Bools
     bytes: Int64s
@@ -341,7 +335,7 @@ class _Padding:
 
     @property
     def share(self) -> Float64s:
-        """NaN: unknown."""
+        """Share of padding in the bytes of each op, or NaN if unknown."""
         share = ratio_or_zero((self.padded_bytes - self.bytes).astype(np.float64), self.padded_bytes)
         return np.where(self.is_known & (self.padded_bytes > 0), share, np.nan)
 
@@ -352,12 +346,12 @@ class _Padding:
 def _find_padding(table: OpTable) -> _Padding:
     paddings = [measure_padding(text) for text in table.long_name]
     is_known = np.array([padding.bytes is not None and padding.padded_bytes is not None for padding in paddings], bool)
-    plain, padded = ([getattr(one, name) or 0 for one in paddings] for name in ("bytes", "padded_bytes"))
+    plain, padded = ([getattr(padding, name) or 0 for padding in paddings] for name in ("bytes", "padded_bytes"))
     return _Padding(is_known, np.array(plain, np.int64), np.array(padded, np.int64))
 
 
 def _group_by_replicas(ops: Ops) -> OpGroups[tuple[str, str]]:
-    """Collective ops by category and groups of devices."""
+    """Group collective ops by category and device groups."""
     groups = parse_replica_groups(ops.table.long_name)
     rows = np.array([row for row, text in enumerate(groups) if text is not None], np.int64)
     collectives = replace(ops, table=ops.table.take(rows), children=None, parent=None)
@@ -366,20 +360,23 @@ def _group_by_replicas(ops: Ops) -> OpGroups[tuple[str, str]]:
 
 
 def _list_attributions(table: OpTable) -> list[tuple[bool, str]]:
-    """Whether the op of events is known, and how or why not."""
+    """Return whether the op of each row's events is known, and how or why not."""
     pairs = zip(table.attribution, table.unattributed, strict=True)
     return [(not why, why or how or "the event itself") for how, why in pairs]
 
 
 def _build_padding_table(ops: OpRows) -> pa.Table:
-    """Ops by the bytes of padding that all their occurrences moved."""
+    """Rank ops by the bytes of padding that all their occurrences moved."""
     padding: _Padding = ops.padding
     size = np.where(padding.is_known, padding.padded_bytes - padding.bytes, 0).astype(np.float64) * ops.table.executions
     rows = np.flatnonzero(size > 0)
     rows = rows[np.argsort(-size[rows], kind="stable")].astype(np.int64)
     table = ops.table.take(rows)
     arrays = [read_layouts(text) for text in table.long_name]
-    worst = [max(one, key=lambda array: (array.padded_bytes or 0) - (array.bytes or 0), default=None) for one in arrays]
+    worst = [
+        max(operands, key=lambda array: (array.padded_bytes or 0) - (array.bytes or 0), default=None)
+        for operands in arrays
+    ]
     return TABLES["padding"].of(OpRows(
         table=table, title=ops.title, rank=rows + 1, padding_bytes=size[rows], padding=padding.take(rows), worst=worst
     ))  # fmt: skip
@@ -388,20 +385,20 @@ def _build_padding_table(ops: OpRows) -> pa.Table:
 def _build_layouts_table(table: OpTable) -> pa.Table:
     layouts = [(row, array) for row, text in enumerate(table.long_name) for array in read_layouts(text)]
     at, arrays = zip(*layouts, strict=True) if layouts else ((), ())
-    return TABLES["layouts"].of(SimpleNamespace(table=table, at=at, arrays=arrays))
+    return TABLES["layouts"].of(ObjectRows(arrays, table=table, at=at))
 
 
 # ---- figures and notices
 
 
-def _compute_figures(devices: SessionOps, rows: OpRows) -> dict[str, Value | tuple[None, str]]:
+def _compute_figures(devices: SessionOps, rows: OpRows) -> dict[str, Known]:
     ops, table, padding = devices.ops, rows.table, rows.padding
     why = explain_no_ops(devices)
     if not ops.parts:
         return dict.fromkeys(SCALARS, (None, why))
     total = int(table.self_ps.sum())
 
-    def share(chosen: Any) -> Value | tuple[None, str]:
+    def share(chosen: Any) -> Known:
         return int(table.self_ps[chosen].sum()) / total if total else (None, why)
 
     padded, plain = (
@@ -415,7 +412,7 @@ def _compute_figures(devices: SessionOps, rows: OpRows) -> dict[str, Value | tup
         "op_count": len(table),
         "program_count": len(np.unique(table.program_id[table.program_id != 0])),
         "unknown_work_share": share(~(get_known_flops(table) | get_known_bytes(table))),
-        "unattributed_share": share(np.array([bool(one) for one in table.unattributed], bool)),
+        "unattributed_share": share(np.array([bool(reason) for reason in table.unattributed], bool)),
         "rematerialized_share": share(rows.is_rematerialized),
         "outside_compilation_share": share(rows.is_outside_compilation),
         "padding_share": 1 - plain / padded if padded else (None, "the texts of ops show no arrays"),

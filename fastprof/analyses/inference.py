@@ -59,7 +59,7 @@ REQUEST_ORDERS = (
     "device_compute", "read_from_device", "host_postprocess", "idle",
 )  # fmt: skip
 BATCH_ORDERS = (LATENCY, "delay", "padding", "padded_size", "efficiency")
-"""What XProf's page can be sorted by: columns of the tables requests and batches."""
+"""Columns of the tables requests and batches by which XProf's page can be sorted."""
 
 
 def _make_order(rows: str, orders: tuple[str, ...]) -> Any:
@@ -69,7 +69,7 @@ def _make_order(rows: str, orders: tuple[str, ...]) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Params:
-    """How XProf's page samples requests and batches."""
+    """Parameters: how XProf's page samples requests and batches."""
 
     request_order: str = _make_order("requests", REQUEST_ORDERS)
     batch_order: str = _make_order("batches", BATCH_ORDERS)
@@ -117,15 +117,14 @@ SECTIONS = (
 
 
 class InferenceHostState(NamedTuple):
-    """What is kept of a host. ``serving``: None where it serves nothing; ``vetoed``: whether its events could not be
-    grouped."""
+    """Host state. ``serving``: None if it serves nothing; ``vetoed``: whether its events could not be grouped."""
 
     serving: HostServing | None
     vetoed: bool
 
 
 class Inference(NamedTuple):
-    """What the report is made of. ``hosts``: those that serve; ``session``: all of them, None where there are none."""
+    """Intermediate results of the report. ``hosts``: serving hosts; ``session``: all of them, or None without any."""
 
     hosts: Sequence[HostServing]
     session: SessionServing | None
@@ -142,7 +141,8 @@ def of_host(host: Host, params: Params) -> InferenceHostState:
 
 def run(kept: Sequence[InferenceHostState], params: Params, after: Mapping[str, AnalysisReport]) -> AnalysisReport:
     serving = [host.serving for host in kept if host.serving is not None]
-    session, tables, values = None, {name: table.empty() for name, table in TABLES.items()}, _make_no_figures()
+    session, tables = None, {name: table.empty() for name, table in TABLES.items()}
+    values: dict[str, Any] = {name: 0 if name.endswith("_count") else None for name in SCALARS}
     if serving:
         from fastprof.derive.serving import host_serving as sessions
 
@@ -154,10 +154,6 @@ def run(kept: Sequence[InferenceHostState], params: Params, after: Mapping[str, 
     return AnalysisReport(
         NAME, tables, make_scalars(SCALARS, known), notices, detail=Inference(serving, session, params)
     )
-
-
-def _make_no_figures() -> dict[str, Any]:
-    return {name: 0 if name.endswith("_count") else None for name in SCALARS}
 
 
 def _explain_none(kept: Sequence[InferenceHostState]) -> str:

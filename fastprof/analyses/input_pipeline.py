@@ -7,12 +7,11 @@ Formulas: docs/analyses/input-pipeline.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
-from functools import partial
 from operator import attrgetter, itemgetter
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
@@ -87,7 +86,7 @@ AFTER = ("steps", "op_stats")
 
 @dataclass(frozen=True, slots=True)
 class Params:
-    """None."""
+    """There are none."""
 
 
 KINDS: Final = (
@@ -97,14 +96,14 @@ KINDS: Final = (
     ("preprocessing", "raise num_parallel_calls of Dataset.map(), or preprocess the data offline"),
     ("other reading or processing", "use the tf.data API, if you do not yet"),
 )
-"""Kinds of work for input, in the order of InputTime, and what makes each shorter."""
+"""Kinds of input work, in the order of InputTime, and how to shorten each."""
 _NO_COMPUTE: Final = "no compute of a device is recorded in steps"
 _INPUT: Final = Need("input_percent")
 _OF_DEVICES: Final = ("device_compute", "device_to_device", "device_collectives", "output", "copies")
 
 
 def _make_category_columns(*columns: Column) -> tuple[Column, ...]:
-    """Return columns of time by category, with the records that input and device times need."""
+    """Add the records that input and device times need to columns of time by category."""
     of_input = resting_on(Need("input_percent", only=("category", ("input",))), *columns)
     return resting_on(Need("compute_percent", _NO_COMPUTE, ("category", _OF_DEVICES)), *of_input)
 
@@ -180,7 +179,7 @@ _TABLES: Final = (
 TABLES: Final = {table.name: table for table in _TABLES}
 
 STEP_FIGURES: Final = {name: spec for name, spec in OF_STEPS.items() if "step" in name}
-"""Figures that are those of the steps."""
+"""Figures of the analysis steps."""
 
 _COMPUTE = Need("compute_percent", _NO_COMPUTE)
 _NO_INPUT = "neither calls that load data nor Python functions, which would show them, are recorded"
@@ -244,7 +243,7 @@ _STAGES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class InputPipeline:
-    """What the report is made of, for renderers and for analyses that come after. Of the complete steps."""
+    """Intermediate results on the complete steps, for renderers and dependent analyses."""
 
     db: StepDatabase
     steps: GenericSteps | TpuStepValues
@@ -257,9 +256,8 @@ class InputPipeline:
 
 @dataclass(frozen=True, slots=True)
 class InputHostState:
-    """Steps and op_stats have all but the framework of the program, what shows that records are missing, whether input
-    would be recorded, how the program waits for a DataLoader of PyTorch, and which event takes most of the time for
-    input, with that time."""
+    """Host state beside that of steps and op_stats: framework, record checks, whether input would be recorded, waits
+    for PyTorch's DataLoader, and the event with the most input time, with that time."""
 
     framework: str
     records: HostRecords
@@ -279,7 +277,7 @@ def of_host(host: Host, params: Params) -> InputHostState:
 
 
 def examine(db: StepDatabase, host_ops: Ops, core_id: int | None = None) -> InputPipeline:
-    """The input pipeline of some steps. ``core_id``: off TPUs, just what this core did, judged as XProf does."""
+    """Examine the input pipeline of some steps. ``core_id``: without TPUs, only this core, judged as XProf does."""
     ops = input_ops.list_input_ops(host_ops)
     step_ps = compute_step_times(db)
     share = input_ops.measure_enqueue_share(host_ops)
@@ -296,7 +294,7 @@ def examine(db: StepDatabase, host_ops: Ops, core_id: int | None = None) -> Inpu
 
 
 def _measure_copying(steps: GenericSteps, step_ps: Int64s) -> float:
-    """Copies to devices in the average step, as a part of it."""
+    """Return the share of copies to devices in the average step."""
     average = float(step_ps.mean()) if len(step_ps) else 0.0
     return float(steps.to_device_ps.mean()) / average if average > 0 and len(steps) else 0.0
 
@@ -306,44 +304,36 @@ def _make_input_time(ops: InputOps, share: float) -> InputTime:
 
 
 def run(kept: Sequence[InputHostState], params: Params, after: Mapping[str, AnalysisReport]) -> AnalysisReport:
-    framework = choose_framework(one.framework for one in kept)
-    loader = longest_wait(one.loader for one in kept)
-    loading, _ = max((one.loading for one in kept), key=itemgetter(1), default=(None, 0))
+    framework = choose_framework(host.framework for host in kept)
+    loader = longest_wait(host.loader for host in kept)
+    loading, _ = max((host.loading for host in kept), key=itemgetter(1), default=(None, 0))
     db = after["steps"].detail_as(SessionSteps).database
     host_ops = after["op_stats"].detail_as(OpDatabase).host
     counted = examine(db.complete_steps(), host_ops)
     every = counted if counted.db is db else examine(db, host_ops)
-    rows: dict[str, Callable[[], Any]] = {
-        "steps": lambda: _make_steps(every),
-        "step_breakdown": lambda: _make_step_breakdown(every),
-        "breakdown": lambda: _make_breakdown(counted),
-        "input_ops": lambda: counted.ops,
-        "input_time": lambda: SimpleNamespace(time=counted.time, advice=_list_advice(counted.ops, framework)),
-    }
     why = explain_no_steps(after["steps"])
     lost = _mark_without_devices(kept)
-    divided = ("breakdown", "step_breakdown") if lost else ()
     tables = LazyTables({
-        name: schema.empty if name in divided else partial(_build_table, schema, rows[name])
-        for name, schema in TABLES.items()
-    })  # fmt: skip
+        "steps": lambda: TABLES["steps"].of(_make_steps(every)),
+        "step_breakdown": lambda: TABLES["step_breakdown"].of(_make_step_breakdown(every)),
+        "breakdown": lambda: TABLES["breakdown"].of(_make_breakdown(counted)),
+        "input_ops": lambda: TABLES["input_ops"].of(counted.ops),
+        "input_time": lambda: TABLES["input_time"].of(
+            SimpleNamespace(time=counted.time, advice=_list_advice(counted.ops, framework))),
+    } | ({name: TABLES[name].empty for name in ("step_breakdown", "breakdown")} if lost else {}))  # fmt: skip
     values = get_step_figures(after["steps"]) | _compute_values(counted, why) | {"host_op_ps": host_ops.op_ps}
     figures = make_scalars(SCALARS, values | lost | _mark_without_input(counted, kept))
     notices = tuple(_list_notices(counted, why, framework, loader, loading))
     return AnalysisReport(NAME, tables, figures, notices, dict(after), counted)
 
 
-def _build_table(schema: TableSchema, rows: Callable[[], Any]) -> pa.Table:
-    return schema.of(rows())
-
-
 def explain_no_steps(report: AnalysisReport) -> str:
-    """Return why step times are unknown, or None."""
+    """Return why step times are unknown."""
     return report.scalars["step_time_mean_ps"].reason or "there are no steps"
 
 
 def get_step_figures(report: AnalysisReport) -> dict[str, Known]:
-    """The figures of steps, as the report on them has them."""
+    """Return the step figures of the report steps."""
     return {name: get_known(report.scalars[name]) for name in STEP_FIGURES}
 
 
@@ -375,7 +365,7 @@ def _make_steps(pipeline: InputPipeline) -> SimpleNamespace:
 
 
 def list_categories(pipeline: InputPipeline) -> tuple[list[str], Float64s, Float64s, Int64s]:
-    """What step time is divided into: names, times [n, k] in ps, times of the steps [n], and rows of the database."""
+    """Return the categories of step time: names, times [n, k] in ps, step times [n], and rows of the database."""
     steps = pipeline.steps
     if isinstance(steps, TpuStepValues):
         names, times = split_tpu_categories(steps)
@@ -418,37 +408,37 @@ def round_times(times: Float64s) -> Int64s:
 
 def _compute_values(pipeline: InputPipeline, reason: str) -> dict[str, Known]:
     verdict, ops = pipeline.verdict, pipeline.ops
-    values: dict[str, Known] = {}
     unknown = verdict.input.classification == step_advice.UNDECIDED
-    for name in ("input", "output", "compute", "idle"):
-        values[f"{name}_percent"] = (None, reason) if unknown else getattr(verdict, f"{name}_percent")
-    values["input_verdict"] = (None, reason) if unknown else verdict.input.severity
+    percents = [f"{name}_percent" for name in ("input", "output", "compute", "idle")]
     _, _, span, _ = list_categories(pipeline)
-    values["step_time_shared_out_ps"] = round(float(span.mean())) if len(span) else (None, reason)
-    values["uses_tf_data"] = ops.uses_tf_data
-    values["input_op_self_ps"] = int(ops.self_ps.sum())
-    values["enqueue_share"] = pipeline.enqueue_share
-    return values
+    return {
+        **{name: (None, reason) if unknown else getattr(verdict, name) for name in percents},
+        "input_verdict": (None, reason) if unknown else verdict.input.severity,
+        "step_time_shared_out_ps": round(float(span.mean())) if len(span) else (None, reason),
+        "uses_tf_data": ops.uses_tf_data,
+        "input_op_self_ps": int(ops.self_ps.sum()),
+        "enqueue_share": pipeline.enqueue_share,
+    }
 
 
 def _mark_without_devices(kept: Sequence[InputHostState]) -> dict[str, Known]:
-    """Return what is unknown because records of devices are missing, though threads compute."""
-    why = record_checks.explain_missing_records(one.records for one in kept)
+    """Return figures that are unknown because device records are missing, though threads compute."""
+    why = record_checks.explain_missing_records(host.records for host in kept)
     names = ("output_percent", "compute_percent", "idle_percent", "enqueue_share")
     return {} if why is None else dict.fromkeys(names, (None, why))
 
 
 def _mark_without_input(pipeline: InputPipeline, kept: Sequence[InputHostState]) -> dict[str, Known]:
-    """Return what is unknown because nothing would show that the program loads input. TPUs record their infeed."""
+    """Return figures that are unknown because nothing would show loading of input. TPUs record their infeed."""
     if pipeline.verdict.input_percent or isinstance(pipeline.steps, TpuStepValues):
         return {}
-    if not len(pipeline.db) or any(one.shows_input for one in kept):
+    if not len(pipeline.db) or any(host.shows_input for host in kept):
         return {}
     return dict.fromkeys(("input_percent", "input_verdict"), (None, _NO_INPUT))
 
 
 def _list_advice(ops: InputOps, framework: str) -> list[str]:
-    """By kind of work, in terms of tf.data where the program uses it or may."""
+    """Return advice by kind of work, in terms of tf.data if the program uses it or may."""
     of_tf_data = framework == TENSORFLOW or _has_iterators(ops)
     return [advice for _, advice in KINDS] if of_tf_data else list(KINDS_OF_INPUT)
 
@@ -469,7 +459,7 @@ def _list_notices(
 
 
 def _note_stages(ops: InputOps) -> tuple[Notice, ...]:
-    """Where to look further, if the capture has iterators of tf.data."""
+    """Point to the report tf_data if the capture has tf.data iterators."""
     return (Notice("info", _STAGES),) if _has_iterators(ops) else ()
 
 

@@ -67,12 +67,12 @@ from fastprof.tables.needs import Needs
 if TYPE_CHECKING:
     from fastprof.derive.host import Host
     from fastprof.hlo.programs import Modules
-    from fastprof.tables.host_events import HostEvents, Line, Plane
+    from fastprof.tables.host_events import HostEvents, Plane
 
 
 NAME = "kernel_stats"
 _OP_NAME = "name"
-"""The stat in which XLA records the framework op of a kernel."""
+"""Stat in which XLA records the framework op of a kernel."""
 READS = Needs(
     planes=(GPU_PLANES, r"^/host:CPU$", *HLO_PLANES),
     stats=(KERNEL_DETAILS, *DETAILS_OF_MEMORY, "tf_op", "hlo_op", "program_id", "equation", "correlation_id", "_a",
@@ -83,7 +83,7 @@ AFTER: tuple[str, ...] = ()
 CONTENT = Evidence("No kernels: the capture has no GPU planes.", planes=(GPU_PLANES,))
 
 WORTH_SAYING = 0.05
-"""Share of kernel time that could use Tensor Cores and does not, from which on it is said."""
+"""Least share of kernel time without Tensor Cores that could use them, for a notice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +109,8 @@ def _make_launch_formula(of: Callable[[Launch], Any]) -> Formula:
 
 
 def _make_op_formula(of: Callable[[str, list[KernelRow], int], Any]) -> Formula:
-    """``of``: takes the name of an op, the rows of its kernels and their time."""
-    return lambda ops: [of(*one) for one in ops.each]
+    """Return a formula of the table ops. ``of`` takes the name of an op, its kernel rows and their time."""
+    return lambda ops: [of(*op) for op in ops.each]
 
 
 _NULL = "null: not recorded, or larger than on any GPU"
@@ -146,27 +146,28 @@ TABLES = {
                     "on their stream may save; null: neither op nor program of the kernel is known",
                     _make_row_formula(lambda row: None if row.kind == UNKNOWN else row.fusible)),
         Count("registers_per_thread", f"registers of each thread; {_NULL}",
-              _make_launch_formula(lambda one: one.registers)),
+              _make_launch_formula(lambda launch: launch.registers)),
         Bytes("shared_bytes", f"shared memory of a block, static and dynamic; on ROCm group_mem; {_NULL}",
-              _make_launch_formula(lambda one: one.shared)),
-        Bytes("static_shared_bytes", f"its static part; {_NULL}", _make_launch_formula(lambda one: one.static_shared)),
+              _make_launch_formula(lambda launch: launch.shared)),
+        Bytes("static_shared_bytes", f"its static part; {_NULL}",
+              _make_launch_formula(lambda launch: launch.static_shared)),
         Bytes("dynamic_shared_bytes", f"its dynamic part; {_NULL}",
-              _make_launch_formula(lambda one: one.dynamic_shared)),
+              _make_launch_formula(lambda launch: launch.dynamic_shared)),
         Text("grid_dim", f"number of blocks along x,y,z; {_NULL}",
-             _make_launch_formula(lambda one: _format_dim(one.grid))),
+             _make_launch_formula(lambda launch: _format_dim(launch.grid))),
         Text("block_dim", f"threads of a block along x,y,z; {_NULL}",
-             _make_launch_formula(lambda one: _format_dim(one.block))),
+             _make_launch_formula(lambda launch: _format_dim(launch.block))),
         Count("block_count", f"number of blocks of the grid; {_NULL}",
-              _make_launch_formula(lambda one: _multiply_dim(one.grid))),
+              _make_launch_formula(lambda launch: _multiply_dim(launch.grid))),
         Count("threads_per_block", f"threads of a block; {_NULL}",
-              _make_launch_formula(lambda one: _multiply_dim(one.block))),
+              _make_launch_formula(lambda launch: _multiply_dim(launch.block))),
         _Percent("occupancy_percent", "warps that fit on a multiprocessor / warps that it can hold, in the first "
                  "occurrence; in PyTorch's traces the estimate of the profiler, lower if the grid does not fill the "
-                 f"GPU; {_NULL}", _make_launch_formula(lambda one: one.occupancy)),
+                 f"GPU; {_NULL}", _make_launch_formula(lambda launch: launch.occupancy)),
         _Ratio("blocks_per_sm", f"blocks / multiprocessors of the device, of the first occurrence; {_UNRECORDED}",
-               _make_launch_formula(lambda one: one.blocks_per_sm)),
+               _make_launch_formula(lambda launch: launch.blocks_per_sm)),
         _Ratio("warps_per_sm", f"warps of the grid / multiprocessors, of the first occurrence; {_UNRECORDED}",
-               _make_launch_formula(lambda one: one.warps_per_sm)),
+               _make_launch_formula(lambda launch: launch.warps_per_sm)),
         Column("device_count", pa.int32(), "GPUs of the host that ran the kernel",
                of=_make_row_formula(lambda row: row.devices)),
     ), derived=True),
@@ -234,9 +235,8 @@ SECTIONS = (
 
 @dataclass(frozen=True, slots=True)
 class HostKernels:
-    """The kernels of a host, in order of first occurrence, the number of its GPU planes, why their makers are what
-    they are taken to be, if it is not recorded, and whether its GPUs ran anything; or of several hosts, one after the
-    other."""
+    """Kernels of a host in order of first occurrence, or of several hosts in turn. ``planes``: number of GPU planes.
+    ``reasons``: why GPUs are taken to be of their makers, if unrecorded. ``ran``: whether GPUs ran anything."""
 
     planes: int
     rows: list[KernelRow]
@@ -248,8 +248,10 @@ def of_host(host: Host, params: Params) -> HostKernels:
     events = host.raw
     planes = {plane.number: plane for plane in events.planes_of("GPU")}
     rows, details = _find_kernel_rows(events)
+    lines = [line for line in events.lines if line.first < line.last]
+    line_of = find_last_started([line.first for line in lines], rows)
     columns = [
-        _find_plane_numbers(events, rows),
+        np.array([line.plane.number for line in lines], np.int64)[line_of],
         events.meta[rows].astype(np.int64),
         details,
         _read_recorded_ops(events, rows),
@@ -283,9 +285,7 @@ def of_host(host: Host, params: Params) -> HostKernels:
         for of, values in ((number_of, duration), (np.where(duration > 0, number_of, -1), duration // 1000))
     )
     kinds = np.array([beside[-2] for beside in configured], np.int64)[number_of]
-    fusible = sum_by(
-        number_of, estimate_fusible_time(kinds, duration, _find_line_places(events, rows)), len(numbers)
-    ).tolist()
+    fusible = sum_by(number_of, estimate_fusible_time(kinds, duration, line_of), len(numbers)).tolist()
     only = [type_name.pop() if len(type_name) == 1 else None for type_name in types]
     on_devices = zip(map(len, devices), fusible, only, strict=True)
     kernels = zip(numbers, configured, on_devices, sums, sums_ns, strict=True)
@@ -297,7 +297,8 @@ def of_host(host: Host, params: Params) -> HostKernels:
 
 
 def _read_recorded_ops(events: HostEvents, rows: Int64s) -> Int64s:
-    """The text that names the framework op of each row; -1: none. Traces of XProf lack the programs that know it."""
+    """Return the number of the string that names each row's framework op, or -1. XProf traces lack the programs that
+    know it."""
     recorded = join_values(*events.texts("tf_op"), rows)
     if events.transcribed_from != XPROF:
         return recorded
@@ -308,20 +309,20 @@ def _read_recorded_ops(events: HostEvents, rows: Int64s) -> Int64s:
 
 
 def _find_torch_ops(host: Host, rows: Int64s) -> Int64s:
-    """The place of the op of PyTorch that launched each row among the ops of the host's GPUs; -1: none is known."""
+    """Return the place of the PyTorch op that launched each row among the ops of the host's GPUs, or -1 if unknown."""
     if not is_kineto(host.raw):
         return np.full(len(rows), -1, np.int64)
     from fastprof.derive.ops.gpu_attribution import find_op_events
 
-    found = find_op_events(host.raw, host.modules)
-    known = np.array([not one.is_hlo and bool(one.provenance) for one in found.ops] + [False], bool)
-    op = found.op[rows].astype(np.int64)
+    ops = find_op_events(host.raw, host.modules)
+    known = np.array([not op.is_hlo and bool(op.provenance) for op in ops.ops] + [False], bool)
+    op = ops.op[rows].astype(np.int64)
     return np.where(known[op], op, -1)
 
 
 def _find_kernel_rows(events: HostEvents) -> tuple[Int64s, Int64s]:
-    """Rows of kernels, without those of negative durations, and the number of the text of their kernel_details; -1:
-    it is not recorded, or empty."""
+    """Return the rows of kernels without negative durations, and the number of their string kernel_details, or -1 if it
+    is empty or not recorded."""
     from fastprof.derive.ops.gpu_ops import is_kernel  # it takes long to import
 
     rows = np.flatnonzero(is_kernel(events) & (events.duration_ps >= 0))
@@ -331,33 +332,18 @@ def _find_kernel_rows(events: HostEvents) -> tuple[Int64s, Int64s]:
     return rows, np.where(np.isin(details, empty), -1, details)
 
 
-def _find_line_places(events: HostEvents, rows: Int64s) -> Int64s:
-    """The place of the line of each row among the lines that have events."""
-    lines: Int64s = find_last_started([line.first for line in _list_used_lines(events)], rows)
-    return lines
-
-
-def _list_used_lines(events: HostEvents) -> list[Line]:
-    return [line for line in events.lines if line.first < line.last]
-
-
-def _find_plane_numbers(events: HostEvents, rows: Int64s) -> Int64s:
-    numbers: Int64s = np.array([line.plane.number for line in _list_used_lines(events)], np.int64)[
-        _find_line_places(events, rows)
-    ]
-    return numbers
-
-
 Beside = tuple[Launch, str | None, bool | None, bool, int, bool]
-"""``launch``, ``vendor``, ``uses``, ``op_could``, ``kind`` and ``detailed`` of a row."""
+"""Values ``launch``, ``vendor``, ``uses``, ``op_could``, ``kind`` and ``detailed`` of a kernel row."""
 
 
 class _Namer:
-    """Makes kernels of distinct rows of stats; each text is parsed once."""
+    """Maker of kernels from distinct rows of stats, which parses each string once. ``names``: kernel names."""
 
     def __init__(self, host: Host, planes: Mapping[int, Plane], names: Iterable[str]) -> None:
-        """``names``: of the kernels."""
-        recorded = {number: _decode_text(plane.stats.get(VENDOR_STAT)) for number, plane in planes.items()}
+        recorded: dict[int, str | None] = {}
+        for number, plane in planes.items():
+            vendor = plane.stats.get(VENDOR_STAT)
+            recorded[number] = vendor if isinstance(vendor, str) else None
         events = host.raw
         known, self.reasons = find_vendors(stats_of_gpus(planes.values()), recorded, names)
         self._events, self._recorded, self._vendors = events, recorded, known
@@ -368,7 +354,7 @@ class _Namer:
         self.known_uses = cache(lambda meta, vendor: gpu_kernels.runs_on_units(events.names[meta], vendor))
         self.torch_op = partial(_format_provenance, events, host.modules)
         self.hlo_op = cache(lambda program, text: host.modules.op_name(program, events.text(text).split("::")[-1]))
-        """The framework op of an HLO instruction; None if the capture has no such instruction."""
+        """Framework op of an HLO instruction, or None if the capture has no such instruction."""
         self.title = host.modules.title
         types_read = host.modules.types_read
         self.precision = cache(lambda meta, hlo_op, program: gpu_kernels.find_precision(
@@ -388,7 +374,7 @@ class _Namer:
         torch_op: int,
         module: int,
     ) -> tuple[KernelKey, Beside]:
-        """The kernel, and what its row has beside it."""
+        """Return the kernel, and the other values of its row."""
         vendor, launch = self._vendors[plane], self.launch(details)
         uses = self.uses(meta, self._recorded[plane])
         name, could, of_framework, op_type = "", False, False, ""
@@ -425,10 +411,6 @@ def _format_provenance(events: HostEvents, modules: Modules, place: int) -> str:
     from fastprof.derive.ops.gpu_attribution import find_op_events
 
     return find_op_events(events, modules).ops[place].provenance
-
-
-def _decode_text(value: Any) -> str | None:
-    return value if isinstance(value, str) else None
 
 
 def _find_longest(
@@ -532,7 +514,7 @@ def _describe_missed(rows: Sequence[KernelRow], share: float) -> Notice:
 
 
 def _compute_share(part: int, total: int) -> float | None:
-    """None if there is no time to share."""
+    """Return ``part / total``, or None if the total is 0."""
     return part / total if total else None
 
 
@@ -541,6 +523,6 @@ def _format_dim(dim: Dim | None) -> str | None:
 
 
 def _multiply_dim(dim: Dim | None) -> int | None:
-    """Null beyond 64 bits: the capture is damaged."""
+    """Return the product, or None beyond 64 bits, which only damaged captures have."""
     size = None if dim is None else dim[0] * dim[1] * dim[2]
     return size if size is not None and size < 2**63 else None

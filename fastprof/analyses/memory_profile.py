@@ -19,12 +19,12 @@ from fastprof.analyses.accumulation import LazyHostValues
 from fastprof.analyses.contract import (
     AnalysisReport,
     Evidence,
+    Known,
     LazyTables,
     Notice,
     Opening,
     ScalarSpec,
     Section,
-    Value,
     add_need,
     has_rows,
     is_known,
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 NAME = "memory_profile"
 OF_ALL_THREADS = OF_HOSTS = True
-"""Everything during chosen steps is reported, whatever its group."""
+"""Flags: the report has everything during chosen steps, whatever its group."""
 READS = unite_needs([
     Host.GROUPING,
     Needs(stats=host_steps.STATS, metadata_stats=host_steps.METADATA_STATS),
@@ -64,7 +64,7 @@ CONTENT = Evidence(
 )
 _LATEST_PS = 2**63 - 1
 _MANY = 1 << 16
-"""Events whose ends are compared at a time: a copy of these stays in the processor's cache."""
+"""Events whose ends are compared at a time: their copy stays in the processor cache."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,23 +138,17 @@ SCALARS = {
     }),
 }  # fmt: skip
 _WORTH = 0.01
-"""Share in chunks that are too small, of the free memory or of all that is taken where that is less, from which text
-mentions it."""
+"""Least share of too small chunks in free memory, or in all allocated memory if that is less, that text mentions."""
 
 
 def is_fragmented(table: pa.Table) -> pa.Array:
-    """By row of the table fragmentation, whether it is shown to people: also where nothing is known, or it was asked
-    for."""
+    """Return whether text shows each row of the table fragmentation, which includes unknown and requested ones."""
     too_small, free, taken = (
         table[name].cast(pa.float64(), safe=False).to_numpy()
         for name in ("too_small_most_bytes", "free_bytes", "taken_most_bytes")
     )
-    little = (too_small <= 0) | (too_small < np.fmin(free, taken) * _WORTH)  # of what is not known, the other
+    little = (too_small <= 0) | (too_small < np.fmin(free, taken) * _WORTH)  # fmin ignores unknown values
     return pa.array(~little | (table["moment"].cast(pa.string()).to_numpy() == "at"))
-
-
-def _has_fragmented(report: AnalysisReport) -> bool:
-    return any(is_fragmented(report.tables["fragmentation"]).to_pylist())
 
 
 _ALIVE = ("allocator", "total_bytes", "requested_bytes", "count", "share", "source", "shape", "op_name")
@@ -183,7 +177,7 @@ SECTIONS = (
             "steps_grown", "step_count", "grows_steadily"), shown=has_rows("growth")),
     Section("Fragmentation, with the largest free chunk at the most", "fragmentation", ("allocator", "moment",
             "start_ps", "free_bytes", "largest_free_bytes", "next_largest_bytes", "too_small_least_bytes",
-            "too_small_most_bytes"), rows=12, shown=_has_fragmented, only=is_fragmented),
+            "too_small_most_bytes"), rows=12, shown=has_rows("fragmentation", is_fragmented), only=is_fragmented),
     Section("Steps", "steps", ("allocator", "step", "peak_bytes", "begin_bytes", "growth_bytes", "allocation_count",
             "allocated_bytes", "freed_bytes", "short_lived_bytes"), rows=10, shown=has_rows("steps")),
     Section("Ops by the memory that they allocate", "ops", ("allocator", "op_name", "count", "allocated_bytes",
@@ -193,7 +187,7 @@ SECTIONS = (
 
 
 def of_host(host: Host, params: Params) -> HostMemoryState:
-    """All of the host's memory, also where only some of its steps are reported: what is freed within them was allocated
+    """Read all memory events of the host, even if only some steps are reported: what is freed within them was allocated
     before, and the other way round."""
     events = host.entire.raw
     begin_ps, end_ps = _measure_span(events)
@@ -216,18 +210,18 @@ def of_host(host: Host, params: Params) -> HostMemoryState:
 
 
 def _read_memory_events(host: Host) -> MemoryEvents:
-    """With their groups, which are made meanwhile; where there are no such events there is no need of groups."""
+    """Read the memory events while their groups are made; without such events no groups are needed."""
     read = partial(memory_events.read_memory_events, host.raw, workers=host.workers)
     if not set(memory_events.EVENTS).intersection(host.raw.names):
         return read()
     tasks: list[Callable[[], Any]] = [lambda: host.groups, read]
-    groups, found = host.workers.run(None, tasks)
-    with_groups: MemoryEvents = found.in_groups(groups.group_id)
+    groups, events = host.workers.run(None, tasks)
+    with_groups: MemoryEvents = events.in_groups(groups.group_id)
     return with_groups
 
 
 def _measure_span(events: HostEvents) -> tuple[int, int]:
-    """From the first begin to the last end of any event, as far as 64 bits hold it."""
+    """Return the first begin and the last end of any event, at most the last number of 64 bits."""
     lines = [line for line in events.lines if line.first < line.last]
     if not lines:
         return 0, 0
@@ -253,16 +247,16 @@ def run(kept: Sequence[HostMemoryState], params: Params, after: Mapping[str, Ana
     return AnalysisReport(NAME, tables, make_scalars(SCALARS, values), notices, detail=of_all)
 
 
-def _count_events(every: SessionMemory) -> dict[str, Value | tuple[None, str]]:
-    values: dict[str, Value | tuple[None, str]] = {name: every.counts[name] for name in (*COUNTS, *SHORT_LIVED)}
+def _count_events(every: SessionMemory) -> dict[str, Known]:
+    values: dict[str, Known] = {name: every.counts[name] for name in (*COUNTS, *SHORT_LIVED)}
     count, short = every.counts["allocation_count"], every.counts["short_lived_count"]
     values["allocator_count"] = len(every.rank)
     values["short_lived_share"] = short / count if count else (None, "there are no allocations")
     return values
 
 
-def _describe_largest(largest: tuple[HostMemoryState, pa.Table] | None) -> dict[str, Value | tuple[None, str]]:
-    """Of the allocator with the largest peak, its host and its row of the table of allocators."""
+def _describe_largest(largest: tuple[HostMemoryState, pa.Table] | None) -> dict[str, Known]:
+    """Return the figures of the allocator with the largest peak. ``largest``: its host, and its row of allocators."""
     names = {name: name for name in ("peak_bytes", "peak_ps", "peak_step", "capacity_bytes", "lifetime_peak_bytes")}
     names |= {
         "held_before_bytes": "held_before_at_peak_bytes",
@@ -281,7 +275,7 @@ def _describe_largest(largest: tuple[HostMemoryState, pa.Table] | None) -> dict[
         )
     elif host.about.chosen:
         unrecorded = "the capture records no memory at the time of the selected steps"
-    values: dict[str, Value | tuple[None, str]] = {"peak_allocator": row["allocator"], "peak_host": row["host"]}
+    values: dict[str, Known] = {"peak_allocator": row["allocator"], "peak_host": row["host"]}
     for name, column in names.items():
         missing = (None, reasons.get(name, unrecorded))
         values[name] = missing if row[column] is None else row[column]
@@ -292,7 +286,7 @@ def _describe_largest(largest: tuple[HostMemoryState, pa.Table] | None) -> dict[
 
 
 def _explain_no_step(host: HostMemoryState, time_ps: int) -> str:
-    """Why the peak was at the time of none."""
+    """Return why the peak was in no step."""
     steps = host.about.steps
     if not len(steps):
         instead = "; --steps-from modules makes executions of programs steps" if host.module_count else ""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -17,11 +18,11 @@ from fastprof.analyses.contract import (
     NO_PROGRAMS_OF_TORCH,
     AnalysisReport,
     Evidence,
+    Known,
     Notice,
     Opening,
     ScalarSpec,
     Section,
-    Value,
     has_rows,
     is_known,
     make_scalars,
@@ -124,7 +125,7 @@ _SHOWN = ("peak_bytes", "peak_instruction", "unpadded_peak_bytes", "padding_byte
 
 
 def _has_several(*, named: bool) -> Callable[[AnalysisReport], bool]:
-    """Whether there are several programs, and whether memory spaces have names."""
+    """Return a predicate: whether there are several programs, with or without named memory spaces."""
     return lambda report: (
         len(report.tables["modules"]["module"].unique()) > 1
         and (report.tables["modules"]["memory_space_name"].null_count < report.tables["modules"].num_rows) == named
@@ -132,7 +133,7 @@ def _has_several(*, named: bool) -> Callable[[AnalysisReport], bool]:
 
 
 def _has_memory(*, named: bool) -> Callable[[AnalysisReport], bool]:
-    """Whether the program has anything in the memory space, and whether that has a name."""
+    """Return a predicate: whether the program has anything in the memory space, with or without a name."""
     return lambda report: _has_figures(report) and (report.scalars["memory_space_name"].value is not None) == named
 
 
@@ -180,8 +181,8 @@ SECTIONS = (
 
 @dataclass(frozen=True, slots=True)
 class ViewedProgram:
-    """``hosts``: those that have exactly this program. ``own``: it itself, undecoded; None: not requested, or it does
-    not decode. ``rows``: its rows of the table modules."""
+    """Program of one or more hosts. ``hosts``: hosts with exactly this program. ``own``: the undecoded program, or None
+    if it is not requested or does not decode. ``rows``: its rows of the table modules."""
 
     title: str
     program_id: int
@@ -191,12 +192,12 @@ class ViewedProgram:
     rows: tuple[ModuleRow, ...] = ()
 
     def space_number(self, params: Params) -> int:
-        """Of the requested memory space."""
+        """Return the number of the requested memory space."""
         return parse_space(str(params.memory_space), self.hardware)
 
 
 HostPrograms = tuple[list[ViewedProgram], list[str]]
-"""The programs of a host, and what could not be read of them, in words."""
+"""Programs of a host, and sentences on what could not be read."""
 
 
 def of_host(given: Host, params: Params) -> HostPrograms:
@@ -215,7 +216,7 @@ def of_host(given: Host, params: Params) -> HostPrograms:
 
 
 def _get_hardware(events: HostEvents) -> str:
-    """The hardware, from the names of the capture's planes; "": unknown, as for files of programs alone."""
+    """Return the hardware by plane names; "" if unknown, as for files of programs alone."""
     kinds = {find_device_of_plane(name)[0] for name in events.plane_names}
     return GPU if GPU in kinds else TPU if TPU in kinds else CPU_ONLY if "CPU" in kinds else ""
 
@@ -239,7 +240,7 @@ def _read_program(program: ViewedProgram, modules: Modules, problems: list[str])
 
 @dataclass(frozen=True, slots=True)
 class ShownProgram:
-    """The program shown, and the memory space."""
+    """Shown program and memory space."""
 
     program: ViewedProgram
     memory: ProgramMemory
@@ -247,10 +248,10 @@ class ShownProgram:
 
 
 def run(kept: Sequence[HostPrograms], params: Params, after: Mapping[str, AnalysisReport]) -> AnalysisReport:
-    programs = [one for one in _deduplicate(kept) if one.own is not None]
+    programs = [program for program in _deduplicate(kept) if program.own is not None]
     if params.module is not None:
         programs = _find_named(programs, kept, str(params.module))
-    ordered = sorted(programs, key=lambda one: _make_sort_key(one, params), reverse=True)
+    ordered = sorted(programs, key=lambda program: _make_sort_key(program, params), reverse=True)
     shown = _make_shown(ordered[0], params) if ordered else None
     tables = {name: schema.empty() for name, schema in TABLES.items()} | {
         "modules": _build_modules_table(ordered, params)
@@ -263,9 +264,9 @@ def run(kept: Sequence[HostPrograms], params: Params, after: Mapping[str, Analys
 
 
 def _deduplicate(kept: Sequence[HostPrograms]) -> list[ViewedProgram]:
-    """Programs that several hosts have are one where they are the same to the byte."""
+    """Merge programs of several hosts that are equal to the byte."""
     distinct: dict[Any, ViewedProgram] = {}
-    for program in (one for programs, _ in kept for one in programs):
+    for program in chain.from_iterable(programs for programs, _ in kept):
         same = b"" if program.own is None else program.own.digest
         key = (program.title, program.program_id, same)
         first = distinct.get(key)
@@ -274,21 +275,21 @@ def _deduplicate(kept: Sequence[HostPrograms]) -> list[ViewedProgram]:
 
 
 def _find_named(programs: Sequence[ViewedProgram], kept: Sequence[HostPrograms], requested: str) -> list[ViewedProgram]:
-    """The programs of a name on all hosts, all of one id; empty where it does not decode, which notices report.
+    """Return the programs of a name on all hosts, all with one id; none if it does not decode, which notices report.
     UsageError: no program has the name, or several."""
-    listed = list(dict.fromkeys((one.program_id, one.title) for listed, _ in kept for one in listed))
+    listed = list(dict.fromkeys((program.program_id, program.title) for own, _ in kept for program in own))
     matches = find_named_programs(listed, requested, _NO_PROGRAMS)
     return [program for program in programs if (program.program_id, program.title) in matches]
 
 
 def _measure_taken(row: ModuleRow) -> int:
-    """What programs are ordered by: the peak, or where it is unknown the allocated bytes, and scoped VMEM."""
+    """Return the size that orders programs: the peak, or else the allocated bytes, plus scoped VMEM."""
     taken: int = row["peak_bytes"] if row["peak_bytes"] is not None else row["allocated_bytes"] or 0
     return taken + (row["scoped_vmem_bytes"] or 0)
 
 
 def _make_sort_key(program: ViewedProgram, params: Params) -> tuple[int, int]:
-    """Sort key of a program: what it takes of the memory space, then of all."""
+    """Return the sort key of a program: its size in the memory space, then in all."""
     number = program.space_number(params)
     of_space = max((_measure_taken(row) for row in program.rows if row["memory_space"] in (number, None)), default=-1)
     return of_space, sum(map(_measure_taken, program.rows))
@@ -301,7 +302,7 @@ def _make_shown(program: ViewedProgram, params: Params) -> ShownProgram:
 
 
 def _build_modules_table(ordered: Sequence[ViewedProgram], params: Params) -> pa.Table:
-    """The rows of each program: of the memory space, then its others."""
+    """List the rows of each program: the requested memory space first."""
     rows = []
     for program in ordered:
         of_program = {
@@ -337,11 +338,11 @@ _NO_HARDWARE = "the hardware, which names memory spaces, is unknown: files of pr
 _CONTRADICTION = "the plan contradicts itself: more is in use at the peak than is allocated"
 
 
-def _compute_figures(shown: ShownProgram | None, kept: Sequence[HostPrograms]) -> dict[str, Value | tuple[None, str]]:
+def _compute_figures(shown: ShownProgram | None, kept: Sequence[HostPrograms]) -> dict[str, Known]:
     if shown is None:
         why = "no program of the capture decodes" if any(programs for programs, _ in kept) else _NO_PROGRAMS
         return dict.fromkeys(SCALARS, (None, why))
-    values: dict[str, Value | tuple[None, str]] = dict.fromkeys(SCALARS, (None, shown.memory.unknown))
+    values: dict[str, Known] = dict.fromkeys(SCALARS, (None, shown.memory.unknown))
     values |= {
         "module": shown.program.title,
         "host": shown.program.hosts[0],
@@ -355,7 +356,7 @@ def _compute_figures(shown: ShownProgram | None, kept: Sequence[HostPrograms]) -
     return values
 
 
-def _compute_space_figures(space: MemorySpace) -> dict[str, Value | tuple[None, str]]:
+def _compute_space_figures(space: MemorySpace) -> dict[str, Known]:
     (row,) = list_module_rows(space.program, space.number) or ({},)
     peak = space.peak
     unknown = (None, peak.reason or "")
@@ -404,12 +405,12 @@ def _list_notices(
             yield Notice("warning", f"The memory of the program {program.title} is unknown: {TOO_LARGE}.")
     if shown is None:
         return
-    yield from (Notice(*one) for one in _describe_shown(ordered, shown, params))
+    yield from (Notice(*remark) for remark in _describe_shown(ordered, shown, params))
     yield from (Notice(*remark) for remark in make_remarks(shown.space, main=shown.space.number == DEVICE))
 
 
 def _describe_shown(ordered: Sequence[ViewedProgram], shown: ShownProgram, params: Params) -> Iterator[Remark]:
-    """Which of several programs is shown, and whether it has nothing in the requested memory."""
+    """Say which of several programs is shown, and whether it has nothing in the requested memory."""
     nothing = not len(shown.space.allocations) and not shown.memory.unknown
     requested = format_space(shown.space.number, shown.program.hardware)
     if nothing and params.module is None and _make_sort_key(ordered[0], params)[0] <= 0:
@@ -423,7 +424,7 @@ def _describe_shown(ordered: Sequence[ViewedProgram], shown: ShownProgram, param
         text = f"Showing {shown.program.title}, the largest of {len(ordered):,} programs; "
         yield "info", text + "choose another with --module NAME."
     elif len(ordered) > 1:
-        hosts = ", ".join(one.hosts[0] for one in ordered[:4])
+        hosts = ", ".join(program.hosts[0] for program in ordered[:4])
         text = f"Showing the largest of {len(ordered):,} programs called {shown.program.title} (hosts {hosts}), that "
         yield "info", text + f"of {shown.program.hosts[0]}; choose another with --host NAME."
     if nothing:

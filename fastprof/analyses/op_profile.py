@@ -15,11 +15,11 @@ import pyarrow as pa
 from fastprof.analyses.contract import (
     OF_OPS,
     AnalysisReport,
+    Known,
     Notice,
     Opening,
     ScalarSpec,
     Section,
-    Value,
     has_rows,
     is_known,
     make_scalars,
@@ -47,6 +47,7 @@ from fastprof.derive.ops.op_trees import GROUPINGS, IDLE, INSTRUCTION, OP, SPARS
 from fastprof.derive.ops.scope_trees import COMPUTE, UNSCOPED, NodeFigures, build_scope_trees
 from fastprof.derive.ops.training_passes import SEQUENCE, PassTimes
 from fastprof.hlo.work import GENERAL, OF_GPUS
+from fastprof.schema.columns import mark_largest
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.needs import Needs, unite_needs
 
@@ -55,9 +56,9 @@ READS = unite_needs([device_ops.READS, Needs(stats_with_gpus=(SEQUENCE,))])
 AFTER: tuple[str, ...] = ()
 CONTENT = OF_OPS
 MOST_SHOWN = 40
-"""Nodes of a tree that the text shows: the largest, each below its parent."""
+"""Number of the largest tree nodes, each below its parent, that text shows."""
 SHOWN_SHARE = 0.0005
-"""Of all time, at least, that they have."""
+"""Least share of all time that shown nodes have."""
 IDLE_NAME = "IDLE"
 
 
@@ -92,17 +93,17 @@ SCALARS = {
 
 
 def is_largest(table: pa.Table) -> pa.Array:
-    """By row of a tree, whether it is among the MOST_SHOWN largest, which the text shows. A part is never larger than
-    what it is a part of: with a row its parent is shown, which comes before it."""
+    """Return whether each tree row is among the MOST_SHOWN largest, which text shows.
+
+    A parent is at least as large as its children and comes before them, so a shown row's parent is shown.
+    """
     self_ps = np.nan_to_num(table["self_ps"].to_numpy(), nan=-1)
-    chosen = np.zeros(len(self_ps), bool)
-    chosen[np.argsort(-self_ps, kind="stable")[:MOST_SHOWN]] = True
-    return pa.array(chosen & (self_ps > 0) & (self_ps >= SHOWN_SHARE * self_ps[:1]))
+    return pa.array(mark_largest(self_ps, MOST_SHOWN) & (self_ps > 0) & (self_ps >= SHOWN_SHARE * self_ps[:1]))
 
 
 def _has_scopes(*, layers: bool, passes: bool) -> Callable[[AnalysisReport], bool]:
-    """For Section.shown: whether ops have scopes, and ``layers`` that differ only in a number, and ``passes`` of
-    training."""
+    """Return a predicate for Section.shown: whether ops have scopes, with or without numbered ``layers`` and training
+    ``passes``."""
 
     def shown(report: AnalysisReport) -> bool:
         scopes = report.tables["scopes"]
@@ -153,12 +154,12 @@ SECTIONS = (
 
 
 ProfileHostState = tuple[HostDeviceOps, HostPrograms, PassTimes]
-"""What is kept of one host."""
+"""Host state: device ops, programs, and times of training passes."""
 
 
 @dataclass(frozen=True, slots=True)
 class OpProfile:
-    """What the report is made of, for renderers."""
+    """Intermediate results of the report, for renderers."""
 
     session: SessionOps
     group_by: str
@@ -222,13 +223,13 @@ def _build_tree(session: SessionOps, fused: FusedInstructions, figures: NodeFigu
         of_nodes.work[name][inner] = np.array(values)[rows]
     tree = lay_out(growth, of_nodes.whole["self_ps"], of_nodes.work["flops"])
     sparse = OpTable.empty() if ops.children is None else ops.children
-    found = OpTree(tree, of_nodes.in_order(tree.grown), ops.table, fused, sparse, session.title)
-    _count_within(found)
-    return found
+    op_tree = OpTree(tree, of_nodes.in_order(tree.grown), ops.table, fused, sparse, session.title)
+    _count_within(op_tree)
+    return op_tree
 
 
 def _add_within(growth: GrowingTree, nodes: Sequence[int], ops: Ops, fused: FusedInstructions) -> None:
-    """Adds what ops are made of: instructions of fusions, and what SparseCores ran on their behalf."""
+    """Add the parts of ops to the tree: instructions of fusions, and SparseCore ops on their behalf."""
     table = ops.table
     for node, key in zip(nodes, zip(table.program_id.tolist(), table.name, strict=True), strict=True):
         first, last = fused.of.get(key, (0, 0))
@@ -241,14 +242,14 @@ def _add_within(growth: GrowingTree, nodes: Sequence[int], ops: Ops, fused: Fuse
             growth.added(nodes[parent], SPARSE_CORE_OP, name, row)
 
 
-def _count_within(found: OpTree) -> None:
-    """Sets how often nodes within ops ran, and for instructions, which run as often as their op, the work of all
-    executions."""
-    kind, whole, work = found.tree.kind, found.figures.whole, found.figures.work
+def _count_within(tree: OpTree) -> None:
+    """Set the occurrences of nodes within ops, and the work of all executions of instructions, which run as often as
+    their op."""
+    kind, whole, work = tree.tree.kind, tree.figures.whole, tree.figures.work
     inner, sparse = np.flatnonzero(kind == INSTRUCTION), kind == SPARSE_CORE_OP
     op_above = np.maximum.accumulate(np.where(kind == OP, np.arange(len(kind)), 0))
     for name in ("occurrences", "executions"):
-        whole[name][sparse] = getattr(found.sparse, name)[found.tree.row[sparse]]
+        whole[name][sparse] = getattr(tree.sparse, name)[tree.tree.row[sparse]]
         whole[name][inner] = whole[name][op_above[inner]]
     for name in ("flops", "model_flops", "bytes"):
         work[name][inner] *= whole["executions"][inner]
@@ -258,13 +259,13 @@ def _count_within(found: OpTree) -> None:
 
 
 def _sum_all_ops(ops: Ops, peaks: Peaks | None) -> NodeFigures:
-    """All ops as one node, against the time observed."""
+    """Return the figures of all ops as one node, against the observed time."""
     figures = NodeFigures.of(ops.table, peaks).summed(GrowingTree("all"), [0] * len(ops.table))
     figures.whole["self_ps"] = np.array([ops.total_ps])
     return figures
 
 
-def _compute_values(session: SessionOps, tree: OpTree) -> dict[str, Value | tuple[None, str]]:
+def _compute_values(session: SessionOps, tree: OpTree) -> dict[str, Known]:
     ops, table = session.ops, session.ops.table
     if not ops.parts or (not ops.total_ps and not len(table)):
         return dict.fromkeys(SCALARS, (None, explain_no_ops(session)))
@@ -273,7 +274,7 @@ def _compute_values(session: SessionOps, tree: OpTree) -> dict[str, Value | tupl
     no_time = (None, "no op took any time")
     peaks = (None, "the peak of the device, or the work of all of its ops, is not known")
 
-    def percent(column: str) -> Value | tuple[None, str]:
+    def percent(column: str) -> Known:
         share = float(figures.utilization(column)[0])
         return peaks if np.isnan(share) else 100 * share
 
@@ -296,7 +297,7 @@ def _compute_values(session: SessionOps, tree: OpTree) -> dict[str, Value | tupl
 
 
 def _list_notices(session: SessionOps, problems: Sequence[str]) -> Iterator[Notice]:
-    """``problems``: programs that could not be read."""
+    """Yield the notices. ``problems``: sentences on unreadable programs."""
     yield from (Notice(*remark) for remark in list_remarks(session))
     known = {problem for host in session.hosts for problem in host.problems}
     for problem in dict.fromkeys(problems):

@@ -18,12 +18,12 @@ import pyarrow as pa
 from fastprof.analyses.contract import (
     Alike,
     AnalysisReport,
+    Known,
     LazyTables,
     Notice,
     Opening,
     ScalarSpec,
     Section,
-    Value,
     has_rows,
     make_scalars,
 )
@@ -77,7 +77,7 @@ class Params:
 
 
 def _make_row_formula(name: str) -> Formula:
-    """An attribute of each row."""
+    """Return the formula of an attribute of each row."""
     of = attrgetter(name)
     return lambda rows: [of(row) for row in rows]
 
@@ -88,7 +88,7 @@ def _make_share_formula(side: str) -> Formula:
 
 
 def _make_rate_formula(name: str, unknown: str = "unknown") -> Formula:
-    """In 10**9 a second; null if the work is unknown or the op took no time."""
+    """Return the formula of a rate, in units a second; null if the work is unknown or the op took no time."""
     of, lacks = attrgetter(f"rates.{name}"), attrgetter(unknown)
     return lambda rows: mask_unknown(np.where(lacks(rows) | (rows.table.time_ps == 0), np.nan, of(rows) * 1e9))
 
@@ -99,7 +99,7 @@ def _list_bounds(rows: Any) -> list[str | None]:
 
 
 def _make_launch_formula(name: str) -> Formula:
-    """What ops of PyTorch launched."""
+    """Return the formula of a time that PyTorch ops launched."""
 
     def of(rows: Any) -> list[int | None]:
         if not rows.launched:
@@ -233,18 +233,19 @@ TABLES = {
             _HOST, _RANK, _SIDE, _TYPE, _OP_NAME, *_TIMES,
         ), derived=True),
         TableSchema("tf_functions", "a traced function of the program, and a way in which its calls were executed", (
-            op.Words("name", "name of the function", lambda rows: [one.name for one, _ in rows]),
+            op.Words("name", "name of the function", lambda rows: [function.name for function, _ in rows]),
             Text("mode", "way its calls were executed: eager, concrete, traced (for this call), not_traced, or invalid",
                  lambda rows: [mode for _, mode in rows]),
-            Count("calls", "number of calls in this mode", lambda rows: [one.count[mode] for one, mode in rows]),
+            Count("calls", "number of calls in this mode",
+                  lambda rows: [function.count[mode] for function, mode in rows]),
             Picoseconds("self_ps", "time of the calls in this mode, without that of functions called within",
-                        lambda rows: [one.self_ps[mode] for one, mode in rows]),
+                        lambda rows: [function.self_ps[mode] for function, mode in rows]),
             Text("compiler", "compiler of the function, other, or mixed; null: not recorded",
-                 lambda rows: [one.compiler or None for one, _ in rows]),
+                 lambda rows: [function.compiler or None for function, _ in rows]),
             Count("tracing_count", "number of times that the function was traced since the program began",
-                  lambda rows: [one.tracings for one, _ in rows]),
+                  lambda rows: [function.tracings for function, _ in rows]),
             op.Percent("expensive_percent", "self time of traced and eager calls / self time of all calls of the "
-                       "function", lambda rows: [one.expensive_percent for one, _ in rows]),
+                       "function", lambda rows: [function.expensive_percent for function, _ in rows]),
         ), derived=True),
     )
 }  # fmt: skip
@@ -272,7 +273,7 @@ _ON_GPUS = ("device_self_ps", "device_total_ps")
 
 
 def _has_launches(report: AnalysisReport) -> bool:
-    """Whether it is known what ops of the host launched."""
+    """Return whether launched device times of host ops are known."""
     column = report.tables["host_ops"]["device_total_ps"]
     return bool(column.null_count < len(column))
 
@@ -308,7 +309,7 @@ _AT_ONCE: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class OpDatabase:
-    """Ops of the session. ``framework``: device ops by framework op, without idle time."""
+    """Ops of the session. ``framework`` has device ops by framework op, without idle time."""
 
     host: Ops
     devices: SessionOps
@@ -327,7 +328,7 @@ class OpDatabase:
 
     @property
     def is_training(self) -> bool | None:
-        """Of the last host, as XProf has it."""
+        """Whether the last host trains, as XProf has it."""
         return self.is_training_by_host[-1] if self.is_training_by_host else None
 
 
@@ -345,13 +346,13 @@ def of_host(given: Host, params: Params) -> HostOpStats:
 
 
 def of_host_for_others(given: Host, params: Params) -> HostOpStats:
-    """Without the ops of each host, if hosts are merged."""
+    """Return the host state without the ops by host."""
     return replace(of_host(given, params), by_host=())
 
 
 def _read_device_ops(given: Host) -> HostDeviceOps:
-    """Programs that XLA compiled for the CPU run on threads: here these are ops of the host."""
-    devices = replace(given.device_ops, by_device=())  # only their sum is used here
+    """Return the sum of device ops. Programs that XLA compiled for the CPU run on threads: their ops are host ops."""
+    devices = replace(given.device_ops, by_device=())
     return replace(devices, ops=Ops.none()) if devices.hardware == CPU_ONLY else devices
 
 
@@ -361,11 +362,11 @@ def merge(kept: Sequence[HostOpStats], params: Params, shared: dict[Any, Any]) -
 
 def run(kept: Sequence[HostOpStats], params: Params, after: Mapping[str, AnalysisReport]) -> AnalysisReport:
     session = _join_session(kept, get_chosen_peaks(params))
-    device, threads = _rank_by_framework(session.device, session.framework), _rank_ops(session.host)
+    device, threads = _rank_ops(replace(session.device, table=session.framework)), _rank_ops(session.host)
     unknown = list_names_without_work(session.device.table)
     unknown_ops = np.array([name in unknown for name in device.table.name], bool)
     tensor_cores = _compute_tensor_core_shares(after.get("kernel_stats"))
-    launched = torch_calls.merge_launched(one.launched for one in kept)
+    launched = torch_calls.merge_launched(state.launched for state in kept)
     sides = (
         _make_op_rows(DEVICE, device, session.peaks, unknown_ops, tensor_cores=tensor_cores),
         _make_op_rows(HOST, threads, None, np.ones(len(threads), bool), tensor_cores={}, launched=launched),
@@ -391,20 +392,20 @@ def run(kept: Sequence[HostOpStats], params: Params, after: Mapping[str, Analysi
 
 
 def _make_op_rows(side: str, ops: RankedOps, peaks: Peaks | None, unknown: Bools, **more: Any) -> OpRows:
-    """``unknown``: ops whose work is unknown. Types of arguments may be: then bytes are, and flops are not. In
-    traces of XProf flops are, and model_flops are not."""
+    """Return the rows of ops. ``unknown``: ops whose work is unknown. Bytes are also unknown if argument types are, and
+    flops in XProf traces without them."""
     table = ops.table
     no_flops = unknown | ((table.model_flops > 0) & ~get_known_flops(table))
     no_bytes = unknown | ((table.flops_source == FROM_SHAPES) & (table.bytes_source == 0))
     known = peaks is not None and peaks.teraflops_per_s and peaks.peak(HBM)
-    found = compute_rates(table, peaks if known else None)
+    rates = compute_rates(table, peaks if known else None)
     return OpRows(
-        table=table, ranked=ops, side=side, rates=found, unknown=unknown, no_flops=no_flops, no_bytes=no_bytes, **more
+        table=table, ranked=ops, side=side, rates=rates, unknown=unknown, no_flops=no_flops, no_bytes=no_bytes, **more
     )
 
 
 def _list_host_ops(kept: Sequence[HostOpStats]) -> pa.Table:
-    """The framework ops and host ops of each host."""
+    """Build the table of the framework ops and host ops by host."""
     sides = ((name, {DEVICE: device, HOST: threads}) for name, device, threads in iterate_host_ops(kept))
     return _join_parts("ops_by_host", (
         OpRows(host=name, side=side, table=ops.table, ranked=ops)
@@ -414,7 +415,7 @@ def _list_host_ops(kept: Sequence[HostOpStats]) -> pa.Table:
 
 
 def _join_parts(name: str, parts: Iterable[OpRows]) -> pa.Table:
-    """The rows of all parts. Some are joined at a time, because each part has dictionaries of its own."""
+    """Concatenate the tables of all parts, some at a time, because each part has its own dictionaries."""
     joined, some = [TABLES[name].empty()], []
     for rows in parts:
         some.append(TABLES[name].of(rows))
@@ -429,21 +430,17 @@ def _concatenate(tables: Sequence[pa.Table]) -> pa.Table:
 
 
 def _join_session(kept: Sequence[HostOpStats], chosen: ChosenPeaks) -> OpDatabase:
-    """All hosts together."""
-    devices = SessionOps.of([one.device for one in kept], chosen)
-    hosts = [host for one in kept for host in one.hosts]
+    """Merge the states of all hosts."""
+    devices = SessionOps.of([state.device for state in kept], chosen)
+    hosts = [host for state in kept for host in state.hosts]
     return OpDatabase(
-        merge_ops([one.threads for one in kept], add_cores=False),
+        merge_ops([state.threads for state in kept], add_cores=False),
         devices,
         group_by_framework_op(devices.ops.table),
-        host_op_stats.merge_tf_functions([function for one in kept for function in one.functions]),
-        [one.is_training for one in hosts],
+        host_op_stats.merge_tf_functions([function for state in kept for function in state.functions]),
+        [host.is_training for host in hosts],
         hosts,
     )
-
-
-def _rank_by_framework(device: Ops, framework: OpTable) -> RankedOps:
-    return _rank_ops(replace(device, table=framework))
 
 
 def _rank_ops(ops: Ops) -> RankedOps:
@@ -452,7 +449,7 @@ def _rank_ops(ops: Ops) -> RankedOps:
 
 
 def _compute_tensor_core_shares(kernels: AnalysisReport | None) -> dict[str, float]:
-    """By framework op: the share of the time of its GPU kernels that used Tensor Cores."""
+    """Return the Tensor Core share of GPU kernel time by framework op."""
     if kernels is None:
         return {}
     table = kernels.tables["ops"]
@@ -461,8 +458,8 @@ def _compute_tensor_core_shares(kernels: AnalysisReport | None) -> dict[str, flo
     return {name: tensor / total for name, total, tensor in rows if name and total > 0 and tensor is not None}
 
 
-def _compute_figures(session: OpDatabase) -> dict[str, Value | tuple[None, str]]:
-    values: dict[str, Value | tuple[None, str]] = {}
+def _compute_figures(session: OpDatabase) -> dict[str, Known]:
+    values: dict[str, Known] = {}
     for side, ops, why in (
         ("device", session.device, NothingRan("the capture has no planes of devices")),
         ("host", session.host, "the capture has no threads of hosts (plane /host:CPU)"),
@@ -477,7 +474,7 @@ def _compute_figures(session: OpDatabase) -> dict[str, Value | tuple[None, str]]
         values[name] = (
             getattr(session.host, name) if session.host.parts else (None, "the capture has no threads of hosts")
         )
-    trained = [one for one in session.is_training_by_host if one is not None]
+    trained = [trained for trained in session.is_training_by_host if trained is not None]
     values["is_training"] = any(trained) if trained else (None, "the capture carries no programs")
     return values
 
@@ -485,8 +482,8 @@ def _compute_figures(session: OpDatabase) -> dict[str, Value | tuple[None, str]]
 def _list_notices(session: OpDatabase) -> Iterator[Notice]:
     if not len(session.host.table) and not len(session.device.table):
         yield Notice("warning", f"No ops: {_explain_none(session)}.")
-    for severity, text in (*remark_on_attribution(session.device.table), *remark_on_programs(session.devices)):
-        yield Notice(severity, text)
+    for remark in (*remark_on_attribution(session.device.table), *remark_on_programs(session.devices)):
+        yield Notice(*remark)
     crossing = sum(host.crossing for host in session.hosts)
     if crossing and host_ops.TORCH_OP not in session.host.table.category:
         yield Notice(

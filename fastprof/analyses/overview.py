@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
+from operator import attrgetter
 from types import SimpleNamespace
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -49,7 +50,7 @@ from fastprof.schema.tables import (
     Column,
     Count,
     Flag,
-    Formula,
+    ObjectRows,
     Percent,
     Picoseconds,
     Share,
@@ -70,7 +71,7 @@ WITHOUT = ("diagnosis",)
 
 @dataclass(frozen=True, slots=True)
 class Params:
-    """``top_ops``: rows of the table top_ops."""
+    """Parameters. ``top_ops``: rows of the table top_ops."""
 
     top_ops: int = field(default=10, metadata={"help": "number of the most expensive ops to list", "min": 0})
 
@@ -89,15 +90,7 @@ ASPECTS: Final[dict[str, tuple[str, str]]] = {
     "outside": ("outside compilation", step_advice.BOTH),
     "functions": ("tf.functions", step_advice.HOST),
 }
-"""Verdicts on step time and on ops, what they are about, and the side to look at where it matters."""
-
-
-def _make_row_formula(of: Callable[[Verdict], Any]) -> Formula:
-    return lambda findings: [of(finding) for finding in findings.values()]
-
-
-def _make_host_formula(of: Callable[[HostEnvironment], Any]) -> Formula:
-    return lambda hosts: [of(host.environment) for host in hosts]
+"""Aspects that verdicts judge: display name, and the side to look at if it is a bottleneck."""
 
 
 TABLES = {
@@ -106,15 +99,15 @@ TABLES = {
     "breakdown": input_pipeline.TABLES["breakdown"],
     "stragglers": steps.TABLES["stragglers"],
     "verdicts": TableSchema("verdicts", "an aspect of the program, and whether it is a bottleneck", (
-        Text("aspect", "aspect of the program that was examined", lambda found: [ASPECTS[name][0] for name in found]),
+        Text("aspect", "aspect of the program that was examined",
+             lambda rows: [ASPECTS[name][0] for name in rows.aspects]),
         Text("verdict", "degree to which the aspect is a bottleneck: none, moderate, high or unknown",
-             _make_row_formula(lambda one: one.severity)),
+             attrgetter("severity")),
         Text("look_at", "side to examine: host, both or device; null: the aspect is no bottleneck, or the side is "
-             "unknown", lambda found: [_describe_aspect(*pair) for pair in found.items()]),
-        Percent("percent", "share of time on which the verdict rests; null: unknown",
-                _make_row_formula(lambda one: one.percent)),
+             "unknown", lambda rows: list(map(_choose_side, rows.aspects, rows.each))),
+        Percent("percent", "share of time on which the verdict rests; null: unknown"),
         String("statement", "verdict as a sentence; null: the verdict needs none",
-               _make_row_formula(lambda one: one.plain_statement or None)),
+               lambda rows: [statement or None for statement in rows.plain_statement]),
     ), derived=True),
     "top_ops": TableSchema("top_ops", "a framework op on devices, or on hosts if there are no device ops, largest "
                            "self time first", (
@@ -147,34 +140,32 @@ TABLES = {
     ), derived=True),
     "latency": inference.TABLES["latency"],
     "hosts": TableSchema("hosts", "a capture of the session", (
-        Text("host", "host, as the capture's file is named", _make_host_formula(lambda one: one.host)),
-        Text("hostname", "host, as the capture calls it", _make_host_formula(lambda one: one.hostname)),
-        Text("hardware", "TPU, GPU, or CPU_ONLY if the host has no device",
-             _make_host_formula(lambda one: one.hardware)),
-        Text("device_type", "model of its devices; CPU if it has none",
-             _make_host_formula(lambda one: one.device_type)),
+        Text("host", "host, as the capture's file is named"),
+        Text("hostname", "host, as the capture calls it"),
+        Text("hardware", "TPU, GPU, or CPU_ONLY if the host has no device"),
+        Text("device_type", "model of its devices; CPU if it has none"),
         Column("device_count", pa.int32(), "its part of the figure device_count",
-               of=lambda hosts: run_environment.count_by_host([host.environment.devices for host in hosts])),
+               of=lambda rows: run_environment.count_by_host(rows.devices)),
         Percent("duty_cycle_percent", "time that its TPU chips or GPUs were busy / time that they were observed; "
                 "null: it has none, or they recorded no events",
-                lambda hosts: [compute_duty_percent(host.duty.busy_ps, host.duty.idle_ps) for host in hosts]),
+                lambda rows: [compute_duty_percent(host.duty.busy_ps, host.duty.idle_ps) for host in rows.kept]),
         Percent("mxu_utilization_percent", "use of the matrix units, as the profiler measured it; null: the profiler "
-                "did not measure it", lambda hosts: [host.mxu_percent for host in hosts]),
+                "did not measure it", lambda rows: [host.mxu_percent for host in rows.kept]),
         Percent("hbm_utilization_percent", "use of the memory bandwidth, as the profiler measured it; null: the "
-                "profiler did not measure it", lambda hosts: [host.hbm_percent for host in hosts]),
+                "profiler did not measure it", lambda rows: [host.hbm_percent for host in rows.kept]),
     ), derived=True),
 }  # fmt: skip
 
 MOST_UNTOLD: Final = 10.0
-"""If more than this percentage of op time has unknown work, figures of all work are unknown."""
+"""Percentage of op time with unknown work beyond which figures of all work are unknown."""
 
 OF_COMPILED: Final = ("eager", "outside", "functions")
-"""Verdicts on what was compiled."""
+"""Aspects of compilation."""
 _NO_FRAMEWORK: Final = "no event or op has a name that only one framework writes"
 _OF_INPUT: Final = (
     "input_percent", "output_percent", "step_time_shared_out_ps", "compute_percent", "idle_percent", "input_verdict",
 )  # fmt: skip
-"""Figures that are those of the input pipeline."""
+"""Figures of the analysis input_pipeline."""
 _OF_DIAGNOSIS: Final = ("headline", "window_ps", "compute_share", "incomplete")
 _PRECISIONS: Final = ("compute_16bit_percent", "compute_32bit_percent", "compute_unknown_percent")
 _CHIPS: Final = "of all TPU chips and GPUs"
@@ -226,7 +217,7 @@ _TOP_OPS = ("name", "type", "occurrences", "self_ps", "self_share")
 
 
 def _has_top_ops(side: str) -> Callable[[AnalysisReport], bool]:
-    """For Section.shown: whether the top ops are those of hosts or of devices."""
+    """Return a predicate for Section.shown: whether the top ops ran on this side."""
     return lambda report: side in report.tables["top_ops"]["host_or_device"].to_pylist()
 
 
@@ -265,7 +256,7 @@ SECTIONS = (
 
 @dataclass(frozen=True, slots=True)
 class OverviewHostState:
-    """What is kept of one host."""
+    """Host state: environment, duty cycle, and measured use of matrix units and HBM."""
 
     environment: HostEnvironment
     duty: DutyCycle
@@ -275,7 +266,7 @@ class OverviewHostState:
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """What the report is made of, for renderers."""
+    """Intermediate results of the report, for renderers."""
 
     hosts: Sequence[OverviewHostState]
     environment: RunEnvironment
@@ -314,31 +305,32 @@ def run(kept: Sequence[OverviewHostState], params: Params, after: Mapping[str, A
     figures = make_scalars(SCALARS, _compute_values(overview, after))
     findings = _list_verdicts(overview)
     if _is_torch_on_gpus(overview):
-        findings = {name: one for name, one in findings.items() if name not in OF_COMPILED}
+        findings = {name: verdict for name, verdict in findings.items() if name not in OF_COMPILED}
     every = adapt_to_framework(pipeline.verdict.on_step_time() | findings, overview.environment.framework)
+    judged = {name: verdict for name, verdict in every.items() if verdict.was_judged}
     tables = LazyTables({
         "findings": after["diagnosis"].tables["findings"],
         "steps": lambda: after["input_pipeline"].tables["steps"],
         "breakdown": lambda: after["input_pipeline"].tables["breakdown"],
         "stragglers": lambda: after["steps"].tables["stragglers"],
-        "verdicts": TABLES["verdicts"].of({name: one for name, one in every.items() if one.was_judged}),
+        "verdicts": TABLES["verdicts"].of(ObjectRows(list(judged.values()), aspects=list(judged))),
         "top_ops": TABLES["top_ops"].of(_list_top_ops(overview, params.top_ops, after["kernel_stats"])),
         "latency": after["inference"].tables["latency"],
-        "hosts": TABLES["hosts"].of(kept),
+        "hosts": TABLES["hosts"].of(ObjectRows([host.environment for host in kept], kept=kept)),
     })  # fmt: skip
     failed = (notice for notice in after["diagnosis"].notices if notice.severity in ("warning", "error"))
-    notices = (*failed, *_list_notices(overview, pipeline, after["steps"]), *_note_hosts(after["steps"]))
+    notices = (*failed, *_list_notices(overview, pipeline, after["steps"]))
     return AnalysisReport(NAME, tables, figures, notices, dict(after), overview)
 
 
 # ---- tables ---------------------------------------------------------------------------------------------
 
 
-def _describe_aspect(aspect: str, finding: Verdict) -> str | None:
-    """Both sides where input or output bounds the program moderately."""
-    if finding.severity in (step_advice.NONE, step_advice.UNDECIDED):
+def _choose_side(aspect: str, verdict: Verdict) -> str | None:
+    """Return the side to look at: both if input or output bounds the program moderately."""
+    if verdict.severity in (step_advice.NONE, step_advice.UNDECIDED):
         return None
-    return step_advice.BOTH if finding.classification == step_advice.BOTH else ASPECTS[aspect][1]
+    return step_advice.BOTH if verdict.classification == step_advice.BOTH else ASPECTS[aspect][1]
 
 
 def _list_top_ops(overview: Overview, count: int, kernels: AnalysisReport) -> SimpleNamespace:
@@ -366,12 +358,12 @@ def _list_top_ops(overview: Overview, count: int, kernels: AnalysisReport) -> Si
 
 
 def compute_duty_percent(busy_ps: int, idle_ps: int) -> float | None:
-    """Time active, in percent of the time observed; None: no chip was."""
+    """Return the busy percentage of observed time, or None if no chip was observed."""
     return 100.0 * busy_ps / (busy_ps + idle_ps) if busy_ps + idle_ps else None
 
 
 def compute_idle_percent(ops: Ops) -> float | None:
-    """Time without any op, in percent of the time observed; None: no op records its time."""
+    """Return the percentage of observed time without any op, or None if no op records its time."""
     return 100.0 * ops.idle_ps / ops.total_ps if ops.op_ps and ops.total_ps > 0 else None
 
 
@@ -394,7 +386,7 @@ def _compute_values(overview: Overview, after: Mapping[str, AnalysisReport]) -> 
 def _measure_device_use(overview: Overview) -> dict[str, Known]:
     duty = overview.duty
     no_chip = NothingRan("no event of a device was seen" if overview.environment.device_count else "there is no device")
-    found: dict[str, Known] = {
+    values: dict[str, Known] = {
         "duty_cycle_percent": _replace_none(compute_duty_percent(duty.busy_ps, duty.idle_ps), no_chip),
         "duty_cycle_sure_percent": _replace_none(compute_duty_percent(duty.sure_busy_ps, duty.sure_idle_ps), no_chip),
         "busy_ps": _sum_over_chips(duty, duty.busy_ps, no_chip),
@@ -410,19 +402,19 @@ def _measure_device_use(overview: Overview) -> dict[str, Known]:
         measured = [getattr(facts, f"{unit}_percent") for facts in overview.hosts]
         percents = [percent for percent in measured if percent is not None]
         mean = sum(percents) / len(percents) if percents else None
-        found[f"{unit}_utilization_percent"] = _replace_none(mean, "the profiler did not measure it")
-    return found
+        values[f"{unit}_utilization_percent"] = _replace_none(mean, "the profiler did not measure it")
+    return values
 
 
 def _sum_over_chips(duty: DutyCycle, time_ps: int, no_chip: str) -> Known:
-    """A time of all chips together, as far as 64 bits go."""
+    """Return a time summed over chips, unknown without chips or beyond 64 bits."""
     if not duty.chips:
         return None, no_chip
     return time_ps if time_ps < 2**63 else (None, "the times of all chips do not add up in 64 bits")
 
 
 def _measure_peak_use(overview: Overview) -> dict[str, Known]:
-    """What was done, measured against what could have been."""
+    """Return the use of peak arithmetic and of peak HBM bandwidth."""
     names = ("flops_utilization_percent", "memory_utilization_percent")
     ops, peaks = overview.ops.device, overview.ops.peaks
     if peaks is None or not ops.total_ps:
@@ -468,7 +460,7 @@ def _measure_op_use(overview: Overview) -> dict[str, Known]:
 
 
 def _is_torch_on_gpus(overview: Overview) -> bool:
-    """Whether PyTorch's own profiler recorded the ops: on TPUs another one does."""
+    """Return whether PyTorch's own profiler recorded the ops: another profiler does on TPUs."""
     return overview.environment.framework == op_names.PYTORCH and overview.environment.hardware == "GPU"
 
 
@@ -480,7 +472,7 @@ def _replace_none(value: float | None, reason: str) -> Known:
 
 
 def _list_verdicts(overview: Overview) -> dict[str, Verdict]:
-    """The verdicts on ops, by what they are about."""
+    """Return the verdicts on ops by aspect."""
     outside = op_table.measure_outside_compilation_percent(overview.ops.device.table)
     return {
         "precision": step_advice.judge_precision(*overview.precision.to_judge),
@@ -496,25 +488,22 @@ def _list_verdicts(overview: Overview) -> dict[str, Verdict]:
 
 
 def _list_notices(overview: Overview, pipeline: InputPipeline, of_steps: AnalysisReport) -> tuple[Notice, ...]:
-    """Faults and what is unknown. Findings say what to do; the sentences of verdicts are in their table."""
+    """Return faults and unknowns, slow hosts, and how steps of hosts were paired. Advice is in the findings."""
     if pipeline.verdict.input.classification == step_advice.UNDECIDED:
         why = input_pipeline.explain_no_steps(of_steps)
-        found = [Notice("warning", f"How long steps take is not known: {why}")]
+        notices = [Notice("warning", f"How long steps take is not known: {why}")]
     else:
-        found = [notice for notice in of_steps.notices if notice.severity == "warning"]
+        notices = [notice for notice in of_steps.notices if notice.severity == "warning"]
     environment = overview.environment
-    found += [Notice("warning", text) for text in dict.fromkeys(environment.warnings)]
-    return (*found, *(Notice("error", text) for text in dict.fromkeys(list_errors(environment))))
-
-
-def _note_hosts(report: AnalysisReport) -> list[Notice]:
-    """Which host is slow, and how steps of several hosts were aligned."""
-    slow = [notice for notice in report.notices if notice.severity == "recommendation"]
-    return [*slow, *(Notice("info", text) for text in describe_pairing(report.detail_as(SessionSteps).database))]
+    notices += [Notice("warning", text) for text in dict.fromkeys(environment.warnings)]
+    notices += [Notice("error", text) for text in dict.fromkeys(list_errors(environment))]
+    notices += [notice for notice in of_steps.notices if notice.severity == "recommendation"]
+    pairing = describe_pairing(of_steps.detail_as(SessionSteps).database)
+    return (*notices, *(Notice("info", text) for text in pairing))
 
 
 def list_errors(environment: RunEnvironment) -> list[str]:
-    """What the profiler said went wrong; that a device shows no core, where it said nothing."""
+    """Return the profiler's errors, or one that the device shows no core if it has none."""
     if environment.errors or environment.device_type == run_environment.CPU_TYPE or environment.device_count > 0:
         return list(environment.errors)
     return [step_advice.NO_DEVICE_TRACE]

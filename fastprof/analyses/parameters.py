@@ -1,6 +1,6 @@
-"""Values of parameters of analyses: the one reader for Python arguments, flags and addresses.
+"""Parameter values of analyses: the only reader for Python arguments, flags and addresses.
 
-All functions raise ValueError, with a sentence for the user, for a value that the parameter does not take.
+All functions raise ValueError with a sentence for the user if the parameter does not take a value.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ _TRUTHS = {"1": True, "true": True, "0": False, "false": False}
 
 
 class ParamKind(NamedTuple):
-    """A kind of parameter. ``wanted``: its values in words; ``read``: the reader of a text; ``types``: types of values
-    from Python; ``least``: the least value; ``metavar``: the placeholder of a value in help and docs."""
+    """Kind of parameter. ``wanted``: its values in words; ``read``: reader of a string; ``types``: types of Python
+    values; ``least``: least value; ``metavar``: placeholder of a value in help and docs."""
 
     wanted: str
     read: Callable[[str], Any]
@@ -40,7 +40,7 @@ _KINDS = {
     "peak": ParamKind("peaks such as 'flops=312T,hbm=2039GB/s'", format_peaks, (str,), "PEAKS"),
 }
 _READ = tuple(_KINDS[name] for name in ("time", "bytes", "device", "peak"))
-"""Kinds whose texts are read, with sentences of their own for those that are not values."""
+"""Kinds whose readers raise errors with sentences of their own."""
 _AMOUNTS = (_KINDS["time"], _KINDS["bytes"])
 
 DEVICE_NAME: dict[str, Any] = {
@@ -51,22 +51,22 @@ PEAKS: dict[str, Any] = {
     "help": "compare ops with these peaks of one device: flops=312T,hbm=2039GB/s, or one of them",
     "type": "peak",
 }
-"""Metadata of the fields ``device`` and ``peak``, whose default is None."""
+"""Field metadata of ``peak``; like ``device``, its default is None."""
 
 
 def get_chosen_peaks(params: Any) -> ChosenPeaks:
-    """What the parameters of an analysis say of peaks."""
+    """Return the peaks that the parameters of an analysis choose."""
     return ChosenPeaks(params.device, params.peak)
 
 
 def get_kind(field: Field[Any]) -> ParamKind:
-    """The kind of a parameter: ``type`` of its metadata, else its annotation."""
+    """Return the kind of a parameter: ``type`` in its metadata, or else its annotation."""
     annotation = field.type if isinstance(field.type, str) else getattr(field.type, "__name__", str(field.type))
     return _KINDS[field.metadata.get("type") or annotation.partition("|")[0].strip()]
 
 
 def parse_param(field: Field[Any], text: str) -> Any:
-    """The value of a parameter that is written as text, on the command line or in an address."""
+    """Parse the value of a parameter from the command line or an address."""
     kind = get_kind(field)
     if kind in _READ:
         return kind.read(text)
@@ -78,7 +78,7 @@ def parse_param(field: Field[Any], text: str) -> Any:
 
 
 def check_param(field: Field[Any], value: Any) -> Any:
-    """The value of a parameter from Python. Times and sizes may be texts; a name may be a number."""
+    """Return the checked value of a parameter from Python. Times and sizes may be strings; a name may be a number."""
     kind = get_kind(field)
     if kind in (*_READ, _KINDS["name"]):
         if value is None:

@@ -37,7 +37,7 @@ from fastprof.derive.steps.step_figures import (
     StepsOnCores,
     break_down_cores,
 )
-from fastprof.schema.columns import Float64s, Int64s, sort_rows, sum_by
+from fastprof.schema.columns import Float64s, Int64s, find_least_by, find_most_by, sort_rows, sum_by
 from fastprof.schema.tables import Bytes, Count, Picoseconds, Share, TableSchema, Text, encode_texts
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.needs import Needs
@@ -56,7 +56,7 @@ class Params:
 
 
 def _find_largest(rows: StepsOnCores) -> tuple[Int64s, Int64s]:
-    """The category of the most time of each step on a core, and its time."""
+    """Return the category with the most time in each step on a core, and its time."""
     most = rows.times_ps.argmax(axis=1)
     return most, rows.times_ps[np.arange(len(most)), most]
 
@@ -159,18 +159,14 @@ def _measure_wait(database: StepDatabase, collectives: pa.Table) -> int | tuple[
 
 
 def _list_collectives(database: StepDatabase) -> pa.Table:
-    """By step and id, in the order of their first event."""
+    """List collectives by step and id, in the order of their first events."""
     every = database.collectives
     keys, first, place = np.unique(
         np.stack([every.step, every.unique_id], axis=1), axis=0, return_index=True, return_inverse=True
     )
     place, count = place.reshape(-1), len(keys)
     duration = np.maximum(every.end_ps - every.begin_ps, 0)
-    fastest, begin = np.full((2, count), np.iinfo(np.int64).max)
-    slowest = np.zeros(count, np.int64)
-    np.minimum.at(fastest, place, duration)
-    np.minimum.at(begin, place, every.begin_ps)
-    np.maximum.at(slowest, place, duration)
+    fastest, begin = find_least_by(place, duration, count), find_least_by(place, every.begin_ps, count)
     total = sum_by(place, duration, count, "the durations of collective operations")
     occurrences = np.bincount(place, minlength=count)
     cores = np.unique(np.stack([place, every.core_id], axis=1), axis=0)[:, 0]
@@ -181,7 +177,7 @@ def _list_collectives(database: StepDatabase) -> pa.Table:
         "occurrences": occurrences,
         "moved_bytes": sum_by(place, every.bytes, count, "the bytes of collective operations"),
         "fastest_ps": fastest,
-        "slowest_ps": slowest,
+        "slowest_ps": find_most_by(place, duration, count),
         "wait_ps": total - occurrences * fastest,
     }
     order = sort_rows(keys[:, 0], begin, first)

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
-from typing import TYPE_CHECKING
 
-import numpy as np
+import pyarrow as pa
 
 from fastprof.analyses.contract import (
     AnalysisReport,
@@ -30,16 +29,12 @@ from fastprof.derive.causes.python_calls import FunctionRows, PythonCalls, Stack
 from fastprof.derive.communication import host_communication
 from fastprof.derive.communication.host_communication import list_device_spans
 from fastprof.derive.host import Host
-from fastprof.derive.ops.device_time import DeviceSpans
 from fastprof.derive.steps import host_steps
 from fastprof.derive.steps.host_causes import is_computing_op
-from fastprof.schema.columns import sum_exactly
+from fastprof.schema.columns import mark_largest, sum_exactly
 from fastprof.schema.tables import Need
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.needs import Needs, unite_needs
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 NAME = "python_time"
 TITLE = "Python time"
@@ -56,7 +51,7 @@ CONTENT = Evidence(
     events=(r"^\$", r"\.py\(\d+\): ", r"^<built-in "),
 )
 MOST_SHOWN = 40
-"""Nodes of the tree that the text shows: the largest, each below its parent."""
+"""Number of the largest tree nodes, each below its parent, that text shows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,13 +91,9 @@ OPENING = Opening(
 
 
 def is_largest(table: pa.Table) -> pa.Array:
-    """By row of stacks, whether it is among the MOST_SHOWN largest: with a row its parent is."""
-    import pyarrow as arrow
-
+    """Return whether each row of stacks is among the MOST_SHOWN largest; parents of such rows are, too."""
     total = table["total_ps"].to_numpy()
-    chosen = np.zeros(len(total), np.bool_)
-    chosen[np.argsort(-total, kind="stable")[:MOST_SHOWN]] = True
-    return arrow.array(chosen & (total > 0))
+    return pa.array(mark_largest(total, MOST_SHOWN) & (total > 0))
 
 
 _FUNCTION_COLUMNS = (
@@ -121,14 +112,15 @@ SECTIONS = (
 
 
 def of_host(host: Host, params: Params) -> PythonCalls | None:
-    def ran() -> list[DeviceSpans]:
-        return list_device_spans(host.events, host.modules, host.forest, host.workers, is_computing_op)
-
-    return python_calls.find_python_calls(host, params.nodes, ran)
+    return python_calls.find_python_calls(
+        host,
+        params.nodes,
+        lambda: list_device_spans(host.events, host.modules, host.forest, host.workers, is_computing_op),
+    )
 
 
 def run(kept: Sequence[PythonCalls | None], params: Params, after: Mapping[str, AnalysisReport]) -> AnalysisReport:
-    hosts = [one for one in kept if one is not None]
+    hosts = [host for host in kept if host is not None]
     functions = python_calls.make_function_rows(hosts)
     stacks = python_calls.make_stack_rows(hosts)
     tables = {

@@ -15,11 +15,11 @@ from fastprof.analyses.contract import (
     OF_OPS,
     Alike,
     AnalysisReport,
+    Known,
     Notice,
     Opening,
     ScalarSpec,
     Section,
-    Value,
     has_rows,
     make_scalars,
 )
@@ -129,7 +129,8 @@ class RooflineHosts:
 
 @dataclass(frozen=True, slots=True)
 class Roofline:
-    """What the report is made of. ``ops``: in the order of the table; ``efficiency``: theirs, beneath ``beneath``."""
+    """Intermediate results of the report. ``ops``: in table order; ``efficiency``: of ``ops`` below the ceilings
+    ``beneath``."""
 
     devices: SessionOps
     steps: StepDatabase
@@ -146,11 +147,11 @@ class Roofline:
 
     @property
     def core_count(self) -> int:
-        """Devices on which anything ran."""
+        """Number of devices on which anything ran."""
         return sum(self.ran)
 
     def of_steps(self, *, with_feeds: bool) -> RooflineTotals | None:
-        """None: what ops did in steps was not asked for."""
+        """Return the work of steps, or None if host states lack it."""
         if len(self.of_hosts) != len(self.ran):
             return None
         return rows_of.sum_step_work(self.steps, self.of_hosts, self.ran, with_feeds=with_feeds)
@@ -163,24 +164,24 @@ def of_host(given: Host, params: Params) -> RooflineHosts:
 
 
 def of_host_for_others(given: Host, params: Params) -> RooflineHosts:
-    """Without the steps of ``totals``."""
+    """Return the host state without the steps of ``totals``."""
     devices = given.device_ops
     ran = sum(len(ops.table) > 0 for _, ops in devices.by_device)
     return RooflineHosts(replace(devices, by_device=()), (len(devices.by_device),), (ran,), ())
 
 
 def merge(kept: Sequence[RooflineHosts], params: Params, shared: dict[Any, Any]) -> RooflineHosts:
-    return RooflineHosts(MergedDeviceOps.of([one.devices for one in kept], shared), *_join_counts(kept))
+    return RooflineHosts(MergedDeviceOps.of([host.devices for host in kept], shared), *_join_counts(kept))
 
 
 def _join_counts(kept: Sequence[RooflineHosts]) -> tuple[tuple[int, ...], tuple[int, ...], tuple[StepOps, ...]]:
-    """``planes``, ``ran`` and ``steps`` of all hosts."""
-    planes, ran = (tuple(count for one in kept for count in getattr(one, name)) for name in ("planes", "ran"))
-    return planes, ran, tuple(steps for one in kept for steps in one.steps)
+    """Concatenate ``planes``, ``ran`` and ``steps`` of all hosts."""
+    planes, ran = (tuple(count for host in kept for count in getattr(host, name)) for name in ("planes", "ran"))
+    return planes, ran, tuple(steps for host in kept for steps in host.steps)
 
 
 def run(kept: Sequence[RooflineHosts], params: Params, after: Mapping[str, AnalysisReport]) -> AnalysisReport:
-    devices = SessionOps.of([one.devices for one in kept], get_chosen_peaks(params))
+    devices = SessionOps.of([host.devices for host in kept], get_chosen_peaks(params))
     ops = rank_by_cost(devices.ops)
     beneath = tuple(list_ceilings(devices.peaks))
     efficiency = measure_efficiency(ops.table, beneath)
@@ -210,7 +211,8 @@ def run(kept: Sequence[RooflineHosts], params: Params, after: Mapping[str, Analy
 
 
 def _list_totals(roofline: Roofline) -> list[RooflineTotals]:
-    """The session, the average step, each step, each program; then again without infeed and outfeed, if any ran."""
+    """List the totals of the session, the average step, the steps and the programs, then without infeed and outfeed, if
+    any ran."""
     if not roofline.devices.ops.parts:
         return []
     ops = replace(roofline.devices.ops, table=count_transfers_once(roofline.devices.ops.table))
@@ -227,20 +229,20 @@ def _list_totals(roofline: Roofline) -> list[RooflineTotals]:
 
 def _make_total_rows(roofline: Roofline, totals: Sequence[RooflineTotals]) -> OpRows:
     counts = [len(total) for total in totals]
-    table = merge_tables([one.table for one in totals], np.arange(sum(counts)), [(0, WHOLE)] * sum(counts))
+    table = merge_tables([total.table for total in totals], np.arange(sum(counts)), [(0, WHOLE)] * sum(counts))
     none = [np.zeros(0, np.int64)]
-    program = np.concatenate([one.table.program_id for one in totals] or none)
-    of_program = np.repeat([one.scope == rows_of.PROGRAM for one in totals], counts).astype(bool)
+    program = np.concatenate([total.table.program_id for total in totals] or none)
+    of_program = np.repeat([total.scope == rows_of.PROGRAM for total in totals], counts).astype(bool)
     too_much = _find_unknown_work(roofline, program, of_program)
     return OpRows(
         table=table,
-        scope=[one.scope for one in totals for _ in range(len(one))],
-        steps=np.repeat([one.steps for one in totals], counts).astype(np.int64),
-        step=roofline.steps.numbers_of(np.concatenate([one.step for one in totals] or none)),
+        scope=[total.scope for total in totals for _ in range(len(total))],
+        steps=np.repeat([total.steps for total in totals], counts).astype(np.int64),
+        step=roofline.steps.numbers_of(np.concatenate([total.step for total in totals] or none)),
         program=program,
         of_program=of_program,
         title=roofline.devices.title,
-        with_feeds=np.repeat([one.with_feeds for one in totals], counts).astype(bool),
+        with_feeds=np.repeat([total.with_feeds for total in totals], counts).astype(bool),
         cores=roofline.core_count,
         too_much=too_much,
         efficiency=measure_efficiency(table, roofline.beneath, too_much),
@@ -248,22 +250,22 @@ def _make_total_rows(roofline: Roofline, totals: Sequence[RooflineTotals]) -> Op
 
 
 def _find_unknown_work(roofline: Roofline, program: Int64s, of_program: Bools) -> tuple[Bools, Bools]:
-    """By row of totals, whether too much of the flops, or of the bytes, is unknown: of a program its own, else that of
-    the session."""
+    """Return whether too much of the flops, and of the bytes, is unknown by row of totals: of the row's program, or else
+    of the session."""
     ops = roofline.devices.ops.table
     programs, own = number_values(ops.program_id)
     of_session = measure_unknown_shares(ops, np.zeros(len(ops), np.int64), 1)
     of_programs = measure_unknown_shares(ops, own.reshape(-1), len(programs) + 1)  # the last for rows of other kinds
     place = np.where(of_program, np.searchsorted(programs, program), len(programs))
     flops, moved = (
-        np.where(of_program, each[place], one[0]) > MOST_UNKNOWN
-        for one, each in zip(of_session, of_programs, strict=True)
+        np.where(of_program, each[place], whole[0]) > MOST_UNKNOWN
+        for whole, each in zip(of_session, of_programs, strict=True)
     )
     return flops, moved
 
 
 def _rank_lost_rows(ops: OpRows) -> OpRows:
-    """The ops that lost time, the most first."""
+    """Rank the ops that lost time, the most first."""
     lost = np.nan_to_num(ops.efficiency.lost_ps)
     order = np.argsort(-lost, kind="stable").astype(np.int64)
     order = order[lost[order] > 0]
@@ -274,7 +276,7 @@ def _rank_lost_rows(ops: OpRows) -> OpRows:
 # ---- figures and notices
 
 
-def _compute_figures(roofline: Roofline, totals: OpRows) -> dict[str, Value | tuple[None, str]]:
+def _compute_figures(roofline: Roofline, totals: OpRows) -> dict[str, Known]:
     peaks = roofline.devices.peaks
     if not roofline.devices.ops.parts:
         return {
@@ -295,10 +297,10 @@ def _compute_figures(roofline: Roofline, totals: OpRows) -> dict[str, Value | tu
     }
 
 
-def _compute_reached(rows: OpRows, why: str) -> dict[str, Value | tuple[None, str]]:
-    """What all that ran reached: the first of the totals."""
+def _compute_reached(rows: OpRows, why: str) -> dict[str, Known]:
+    """Return the figures of the first total, the session."""
     unknown, time_ps = "no op records its work", int(rows.table.time_ps[0])
-    figures: dict[str, Value | tuple[None, str]] = {}
+    figures: dict[str, Known] = {}
     for rate, share, amount, place in (
         ("flops_per_s", "compute_peak_percent", rows.flops, 0),
         ("hbm_bytes_per_s", "hbm_peak_percent", rows.memory["hbm"], 1),
@@ -308,11 +310,11 @@ def _compute_reached(rows: OpRows, why: str) -> dict[str, Value | tuple[None, st
         used = float(rows.efficiency.utilisation[0, place])
         reason = unknown if not is_known else TOO_MUCH if rows.too_much[place][0] else why
         figures[share] = 100 * used if not np.isnan(used) else (None, reason)
-    reason = TOO_MUCH if any(one[0] for one in rows.too_much) else f"{unknown}, or {why}"
+    reason = TOO_MUCH if any(rows[0] for rows in rows.too_much) else f"{unknown}, or {why}"
     return {**figures, "bound_by": rows.efficiency.bound_by[0] or (None, reason)}
 
 
-def _compute_won(roofline: Roofline) -> dict[str, Value | tuple[None, str]]:
+def _compute_won(roofline: Roofline) -> dict[str, Known]:
     ops, lost, self_ps = roofline.devices.ops, roofline.efficiency.lost_ps, roofline.ops.table.self_ps
     is_known = ~np.isnan(lost)
     known_ps, lost_ps = int(self_ps[is_known].sum()), int(lost[is_known].astype(np.int64).sum())
@@ -334,7 +336,7 @@ def _list_notices(roofline: Roofline) -> Iterator[Notice]:
 
 
 def _note_elsewhere(roofline: Roofline) -> Iterator[Notice]:
-    """That some ops with work have no efficiency because their self time is not the time of that work."""
+    """Say that some ops with work have no efficiency because their self time is not the time of that work."""
     table, efficiency = roofline.ops.table, roofline.efficiency.efficiency
     count = int(((table.flops > 0) & (table.bytes_accessed > 0) & mark_transfers(table)).sum())
     if count and not np.isnan(efficiency).all():
@@ -346,11 +348,11 @@ def _note_elsewhere(roofline: Roofline) -> Iterator[Notice]:
 
 
 _LITTLE = 0.5
-"""If steps hold less than this share of the ops' time, the ops ran outside of them."""
+"""Share of op time in steps below which ops ran outside of steps."""
 
 
 def _note_beside_steps(roofline: Roofline) -> Iterator[Notice]:
-    """That steps hold little of what ran: their rows are then not those of the work."""
+    """Say that steps hold so little op time that their rows do not describe the work."""
     steps, op_ps = roofline.of_steps(with_feeds=True), roofline.devices.ops.op_ps
     held = int(steps.table.self_ps.sum()) if steps else 0
     if not steps or not op_ps or held >= _LITTLE * op_ps:

@@ -1,7 +1,7 @@
 """Run analyses: plan what is read of each host, build the reports, and say which of them have nothing to show.
 
-If one of several analyses fails, the others answer, and its report says why it has no answer. Cells
-that are 0 only because nothing is recorded become null, with the reason in the metadata of the column.
+If one of several analyses fails, the others answer, and its report says why it has no answer. Cells that are 0 only
+because nothing is recorded become null, with the reason in the column metadata.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import PurePath
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 import numpy as np
 import pyarrow as pa
@@ -27,6 +27,7 @@ from fastprof.analyses import ANALYSES, accumulation, parameters
 from fastprof.analyses.accumulation import (
     HostMerger,
     HostPlan,
+    Hosts,
     HostStates,
     LazyHostValues,
     PackedValue,
@@ -61,7 +62,7 @@ from fastprof.decode.selection import Interval
 from fastprof.decode.span_stats import KINETO, TIMELINE
 from fastprof.decode.xspace_capture import Capture
 from fastprof.derive.devices.nothing_ran import NothingRan
-from fastprof.derive.host import Choice, Host
+from fastprof.derive.host import Host
 from fastprof.derive.ops import record_checks
 from fastprof.derive.ops.record_checks import HostRecords
 from fastprof.derive.steps.step_source import AUTO
@@ -76,15 +77,10 @@ from fastprof.wording.amounts import Steps
 from fastprof.wording.quantities import count_noun, list_few
 from fastprof.wording.spelling import suggest_name
 
-if TYPE_CHECKING:
-    from fastprof.derive.steps.host_steps import HostSteps
-
 
 class Failures:
-    """Which of the ``analyses`` have failed: ``by_name`` has the error of each.
-
-    ``names``: those that were requested. ``strict``: the first error is raised, as if each analysis ran alone.
-    """
+    """Errors of failed ``analyses``, in ``by_name``. ``names``: requested analyses. ``strict``: the first error is
+    raised, as if each analysis ran alone."""
 
     def __init__(self, analyses: Mapping[str, Analysis], names: Sequence[str], log: ImportLog, *, strict: bool) -> None:
         self.by_name: dict[str, CaptureError] = {}
@@ -96,7 +92,7 @@ class Failures:
 
     @contextmanager
     def caught(self, name: str) -> Iterator[None]:
-        """A CaptureError within is that of the analysis, and of all that need its report. It is raised if no requested
+        """Note a CaptureError within as that of the analysis and of all that need its report; raise it if no requested
         analysis is left."""
         try:
             yield
@@ -104,16 +100,16 @@ class Failures:
             self.by_name[name], self._first[name] = error, name
             for later, analysis in self._analyses.items():  # each comes after those that it needs
                 without: tuple[str, ...] = getattr(analysis, "WITHOUT", ())
-                needed = [one for one in analysis.AFTER if one in self.by_name and one not in without]
+                needed = [before for before in analysis.AFTER if before in self.by_name and before not in without]
                 if needed and later not in self.by_name:
                     self.by_name[later], self._first[later] = error, self._first[needed[0]]
-            if self._strict or all(one in self.by_name for one in self._names):
+            if self._strict or all(requested in self.by_name for requested in self._names):
                 raise
             text = f"the analysis {name} has no answer: {error.message}"
             self._log.add("error", "failed_analysis", text, error.path, offset=error.offset)
 
     def report(self, name: str) -> AnalysisReport:
-        """The report of an analysis that failed: no rows, every figure unknown, and the reason."""
+        """Return the report of a failed analysis: no rows, all figures unknown, and the reason."""
         analysis, error, first = self._analyses[name], self.by_name[name], self._first[name]
         because = "" if first == name else f", because it needs {first}"
         unknown: dict[str, Known] = dict.fromkeys(analysis.SCALARS, (None, f"the analysis failed: {error.message}"))
@@ -174,24 +170,24 @@ _OF_TIMELINES: Final = (
     "here. The RunMetadata that it was made of has devices, steps and ops: fastprof reads run_metadata.pb as well."
 )
 _GENERAL: Final = ("overview", "diagnosis", "steps", "gaps", "op_stats")
-"""Those that a user reads first."""
+"""Analyses that users read first."""
 
 
 def get_analysis(name: str) -> Analysis:
-    """The analysis of a name. UsageError: there is none."""
+    """Return the analysis of a name. UsageError: there is none."""
     if name not in ANALYSES:
         raise UsageError(f"no analysis {name!r}; there are: {', '.join(ANALYSES)}{suggest_name(name, ANALYSES)}")
     return cast(Analysis, importlib.import_module(f"{_HOME}.{name}"))
 
 
 def get_title(analysis: Analysis) -> str:
-    """The heading of pages and texts."""
+    """Return the heading of an analysis on pages and in text."""
     given: str | None = getattr(analysis, "TITLE", None)
     return given or analysis.NAME.replace("_", " ").capitalize()
 
 
 def add_prerequisites(names: Iterable[str]) -> dict[str, Analysis]:
-    """The analyses and their prerequisites, each after its own prerequisites."""
+    """Return the analyses and their prerequisites, each after its own prerequisites."""
     ordered: dict[str, Analysis] = {}
 
     def visit(name: str) -> None:
@@ -208,8 +204,7 @@ def add_prerequisites(names: Iterable[str]) -> dict[str, Analysis]:
 
 
 def list_fields(names: Iterable[str]) -> list[dataclasses.Field[Any]]:
-    """The parameters of these analyses, then those of their prerequisites. Parameters marked ``alone`` are not
-    inherited from prerequisites."""
+    """Return the parameters of these analyses, then those of their prerequisites, except those marked ``alone``."""
     names = tuple(names)
     fields: dict[str, dataclasses.Field[Any]] = {}
     for name in (*names, *(name for name in add_prerequisites(names) if name not in names)):
@@ -220,8 +215,8 @@ def list_fields(names: Iterable[str]) -> list[dataclasses.Field[Any]]:
 
 
 def make_params(analyses: Mapping[str, Analysis], given: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameters of each analysis. A parameter goes to all analyses that have it. UsageError: unknown, or a value
-    that it does not take."""
+    """Return the parameters of each analysis; all analyses that have a parameter get its value. UsageError: an unknown
+    parameter, or a value that it does not take."""
     fields = {name: [f.name for f in dataclasses.fields(a.Params)] for name, a in analyses.items()}
     known = sorted({field for names in fields.values() for field in names})
     for name in given:
@@ -256,9 +251,9 @@ def make_plan(
         needs.append(importlib.import_module(f"{_HOME}.steps").READS)
     if any(is_of_devices(analyses[name]) for name in names):
         needs.append(Needs((DEVICE_PLANES,), record_checks.RECORD_STATS))
-    source = next((one.steps_from for one in chosen.values() if hasattr(one, "steps_from")), AUTO)
-    range_ = None if steps is None else Steps(*steps)
-    return HostPlan(tuple(names), analyses, chosen, params or {}, range_, keepers, unite_needs(needs), source)
+    source = next((own.steps_from for own in chosen.values() if hasattr(own, "steps_from")), AUTO)
+    wanted = None if steps is None else Steps(*steps)
+    return HostPlan(tuple(names), analyses, chosen, params or {}, wanted, keepers, unite_needs(needs), source)
 
 
 def run(
@@ -268,14 +263,14 @@ def run(
     steps: Steps | Interval | None = None,
     keepers: Mapping[str, Keeper] = MappingProxyType({}),
 ) -> dict[str, AnalysisReport]:
-    """The reports of the named analyses, of the hosts, planes and events that are selected.
+    """Return the reports of the named analyses on the selected hosts, planes and events.
 
-    ``steps=(a, b)``: only events of the steps numbered a up to b, b left out; None leaves an end open. Numbers are
+    ``steps=(a, b)``: only events of the steps numbered a up to b, b excluded; None leaves an end open. Numbers are
     those of the tables, whatever ``steps_from`` takes for steps. UsageError: no host has any of them.
-    ``keepers``: what a form of the reports needs; each report has what they kept.
+    ``keepers``: host states that a report format needs; each report has them.
 
-    If an analysis of several fails, the others answer, and its report has only the reason and no rows; a requested
-    one alone raises, and so does any with ``keepers``, because pages of XProf need intermediate results.
+    If one of several analyses fails, the others answer, and its report has the reason and no rows. A single requested
+    analysis raises, and so does any with ``keepers``, because XProf pages need intermediate results.
     """
     names = list(dict.fromkeys(names))
     with _index_meanwhile(tables, names):
@@ -283,32 +278,14 @@ def run(
     return build_reports(SessionHosts(tables), make_plan(analyses, names, params, steps, keepers))
 
 
-class Hosts(Protocol):
-    """The hosts of a session, wherever they are read; see ``SessionHosts``."""
-
-    @property
-    def log(self) -> ImportLog: ...
-
-    @property
-    def alone(self) -> bool: ...
-
-    def steps(self, source: str) -> list[HostSteps]: ...
-
-    def kept(
-        self, plan: HostPlan, choices: Sequence[Choice] | None, without: Collection[str]
-    ) -> Iterable[HostStates]: ...
-
-    def facts(self) -> SessionFacts: ...
-
-
 def build_reports(hosts: Hosts, plan: HostPlan) -> dict[str, AnalysisReport]:
-    """The reports of the requested analyses, from what is kept of each host."""
+    """Return the reports of the requested analyses from the host states."""
     analyses, names, steps = plan.analyses, plan.names, plan.steps
     choices = None if steps is None else accumulation.choose_steps(hosts, steps, plan.source)
     failures = Failures(analyses, names, hosts.log, strict=bool(plan.keepers))
     kept = _merge_hosts(hosts.kept(plan, choices, failures.by_name), plan, failures)
     if steps is not None and kept.hosts and not kept.of_steps:
-        raise UsageError(accumulation.explain_missing_steps(hosts, steps, plan.source))
+        raise UsageError(accumulation.explain_missing_steps(hosts.steps(plan.source), steps))
     if kept.unnamed is not None:
         raise UsageError(kept.unnamed)
     only = (kept.host, kept.path) if kept.hosts == 1 else (None, None)
@@ -323,51 +300,50 @@ def build_reports(hosts: Hosts, plan: HostPlan) -> dict[str, AnalysisReport]:
         if name in failures.by_name:
             reports[name] = failures.report(name)
     of_groups = [name for name in names if not getattr(analyses[name], "OF_ALL_THREADS", False)]
-    found = {name: _note_steps(reports[name], kept, beside=name in of_groups) for name in names}
+    answers = {name: _note_steps(reports[name], kept, beside=name in of_groups) for name in names}
     if steps is not None:
-        found = {name: dataclasses.replace(one, steps=steps) for name, one in found.items()}
+        answers = {name: replace(report, steps=steps) for name, report in answers.items()}
     if plan.keepers:
-        return {name: dataclasses.replace(one, kept=kept.of_form) for name, one in found.items()}
-    found = {name: clear_unknown_cells(one, analyses[name].TABLES) for name, one in found.items()}
+        return {name: replace(report, kept=kept.of_form) for name, report in answers.items()}
+    answers = {name: clear_unknown_cells(report, analyses[name].TABLES) for name, report in answers.items()}
     facts = hosts.facts()
-    found = {name: _share_notices(one, reports) for name, one in found.items()}
-    found = _note_flaws(kept.records, _note_session(facts, found))
-    found = _note_choices(hosts.log, _note_skipped(hosts.log, found))
+    answers = {name: _share_notices(report, reports) for name, report in answers.items()}
+    answers = _note_flaws(kept.records, _note_session(facts, answers))
+    if of_hosts := _list_host_notices(hosts.log):
+        answers = {name: replace(report, notices=(*of_hosts, *report.notices)) for name, report in answers.items()}
     reasons = _find_inapplicable(facts.sources, names)
-    return {name: _clear_report(one, reasons[name]) if name in reasons else one for name, one in found.items()}
+    return {
+        name: _clear_report(report, reasons[name]) if name in reasons else report for name, report in answers.items()
+    }
 
 
 def _merge_hosts(of_hosts: Iterable[HostStates], plan: HostPlan, failures: Failures) -> HostStates:
-    """What is kept of all hosts together. Analyses that kept nothing of a host, or do not merge, have failed."""
+    """Merge the states of all hosts. Analyses with an error on a host, or in merging, have failed."""
 
-    def checked(one: HostStates) -> HostStates:
-        for name, error in one.errors.items():
+    def checked(state: HostStates) -> HostStates:
+        for name, error in state.errors.items():
             if name not in failures.by_name:
                 with failures.caught(name):
                     raise error
-        for name in [name for name in one.kept if name in failures.by_name]:
-            del one.kept[name]
-        return one
+        for name in [name for name in state.kept if name in failures.by_name]:
+            del state.kept[name]
+        return state
 
     every = HostMerger(lambda parts: checked(merge_states(parts, plan, failures.by_name)))
     for number, of_host in enumerate(of_hosts):
-        every.add(checked(of_host) if number < accumulation.GROUP else _spill_values(checked(of_host), plan))
+        state = checked(of_host)
+        for name in [name for name in state.kept if is_lazy(plan, name) and number >= accumulation.GROUP]:
+            state.kept[name] = [
+                value if isinstance(value, PackedValue) else PackedValue(Stored(value).value)
+                for value in state.kept[name]
+            ]
+        every.add(state)
     return join_states(every.parts())
 
 
-def _spill_values(one: HostStates, plan: HostPlan) -> HostStates:
-    """The same; what is looked at one host after the other is in a temporary file."""
-    for name in [name for name in one.kept if is_lazy(plan, name)]:
-        values = one.kept[name]
-        one.kept[name] = [
-            value if isinstance(value, PackedValue) else PackedValue(Stored(value).value) for value in values
-        ]
-    return one
-
-
 def map_hosts(tables: TableSet, needs: Needs, of_host: Callable[[Host], T], steps: Steps | None = None) -> list[T]:
-    """What ``of_host`` makes of each selected host, whose ``needs`` are read. ``steps``: as in ``run``; UsageError: no
-    host has any of them."""
+    """Apply ``of_host`` to each selected host, read with these ``needs``. ``steps``: as in ``run``. UsageError: no host
+    has any of them."""
     hosts, made, events = SessionHosts(tables), [], 0
     if steps is not None:
         needs = unite_needs([needs, importlib.import_module(f"{_HOME}.steps").READS])
@@ -380,28 +356,20 @@ def map_hosts(tables: TableSet, needs: Needs, of_host: Callable[[Host], T], step
                 events += len(host.groups.group_id)
             made.append(of_host(host))
     if steps is not None and not events:
-        raise UsageError(accumulation.explain_missing_steps(hosts, steps, AUTO))
+        raise UsageError(accumulation.explain_missing_steps(hosts.steps(AUTO), steps))
     return made
 
 
 def _note_session(facts: SessionFacts, reports: dict[str, AnalysisReport]) -> dict[str, AnalysisReport]:
-    """The reports, with what the session lacks: a trace its events, or devices that are those of a capture."""
-    if None not in facts.sources and not facts.events:
-        nothing = (Notice("warning", _NO_EVENTS),)
-        return {
-            name: one
-            if getattr(get_analysis(name), "OF_PROGRAMS", False)
-            else dataclasses.replace(one, notices=nothing)
-            for name, one in reports.items()
-        }
-    if facts.sources != {TIMELINE}:
-        return reports
-    return {
-        name: dataclasses.replace(one, notices=(Notice("info", _OF_TIMELINES), *one.notices))
-        if name in _GENERAL
-        else one
-        for name, one in reports.items()
-    }
+    """Add a notice if the session has no events, or devices of timelines only."""
+    noted = dict(reports)
+    for name, report in reports.items():
+        if None not in facts.sources and not facts.events:
+            if not getattr(get_analysis(name), "OF_PROGRAMS", False):
+                noted[name] = replace(report, notices=(Notice("warning", _NO_EVENTS),))
+        elif facts.sources == {TIMELINE} and name in _GENERAL:
+            noted[name] = replace(report, notices=(Notice("info", _OF_TIMELINES), *report.notices))
+    return noted
 
 
 def _share_notices(report: AnalysisReport, reports: Mapping[str, AnalysisReport]) -> AnalysisReport:
@@ -410,7 +378,7 @@ def _share_notices(report: AnalysisReport, reports: Mapping[str, AnalysisReport]
     shared = dict.fromkeys(
         notice for each in before for notice in each.notices if notice.shared and notice not in report.notices
     )
-    return dataclasses.replace(report, notices=(*report.notices, *shared)) if shared else report
+    return replace(report, notices=(*report.notices, *shared)) if shared else report
 
 
 def _note_flaws(records: Sequence[HostRecords], reports: dict[str, AnalysisReport]) -> dict[str, AnalysisReport]:
@@ -424,29 +392,19 @@ def _note_flaws(records: Sequence[HostRecords], reports: dict[str, AnalysisRepor
     def is_explained(text: str | None) -> bool:
         return why is not None and isinstance(text, NothingRan)
 
-    def flawed(one: AnalysisReport) -> AnalysisReport:
+    def flawed(report: AnalysisReport) -> AnalysisReport:
         figures = {
-            name: dataclasses.replace(figure, reason=why) if is_explained(figure.reason) else figure
-            for name, figure in one.scalars.items()
+            name: replace(figure, reason=why) if is_explained(figure.reason) else figure
+            for name, figure in report.scalars.items()
         }
-        notices = (*warnings, *(notice for notice in one.notices if not is_explained(notice.text)))
-        return dataclasses.replace(one, scalars=figures, notices=notices)
+        notices = (*warnings, *(notice for notice in report.notices if not is_explained(notice.text)))
+        return replace(report, scalars=figures, notices=notices)
 
-    return {name: flawed(one) if is_of_devices(get_analysis(name)) else one for name, one in reports.items()}
-
-
-def _note_skipped(log: ImportLog, reports: dict[str, AnalysisReport]) -> dict[str, AnalysisReport]:
-    """The reports, with a remark if they are not of all hosts, because some cannot be read."""
-    skipped = sorted(PurePath(row.path or "").name for row in log.rows() if row.code == "skipped_host")
-    if not skipped:
-        return reports
-    are = "is" if len(skipped) == 1 else "are"
-    notice = Notice("warning", f"{list_few(skipped)} cannot be read and {are} left out: table import_log.")
-    return {name: dataclasses.replace(one, notices=(notice, *one.notices)) for name, one in reports.items()}
+    return {name: flawed(report) if is_of_devices(get_analysis(name)) else report for name, report in reports.items()}
 
 
-def _note_choices(log: ImportLog, reports: dict[str, AnalysisReport]) -> dict[str, AnalysisReport]:
-    """The reports, with a remark if hosts are of several jobs, and one if phases of ranks are left out."""
+def _list_host_notices(log: ImportLog) -> list[Notice]:
+    """Return notices of hosts of several jobs, of rank phases that are left out, and of hosts that cannot be read."""
     rows = log.rows()
     notices = [
         Notice("warning", f"{row.example[0].upper()}{row.example[1:]}. Figures of all hosts would mix them.")
@@ -457,14 +415,16 @@ def _note_choices(log: ImportLog, reports: dict[str, AnalysisReport]) -> dict[st
     if phases:
         are = "is" if len(phases) == 1 else "are"
         notices.append(Notice("info", f"{list_few(phases)} {are} left out: ranks have a trace for each phase."))
-    if not notices:
-        return reports
-    return {name: dataclasses.replace(one, notices=(*notices, *one.notices)) for name, one in reports.items()}
+    skipped = sorted(PurePath(row.path or "").name for row in rows if row.code == "skipped_host")
+    if skipped:
+        are = "is" if len(skipped) == 1 else "are"
+        text = f"{list_few(skipped)} cannot be read and {are} left out: table import_log."
+        notices.append(Notice("warning", text))
+    return notices
 
 
 def find_inapplicable(session: OpenSession) -> dict[str, str]:
-    """By analysis that traces of PyTorch's profiler have nothing for, why, if all hosts of the session are such
-    traces."""
+    """Return why analyses have nothing to show, by name, if all hosts are traces of PyTorch's profiler."""
     return _find_inapplicable(list_formats(session, range(len(session.captures))), ANALYSES)
 
 
@@ -474,8 +434,7 @@ def _find_inapplicable(sources: Collection[str | None], names: Iterable[str]) ->
 
 
 def _note_steps(report: AnalysisReport, kept: HostStates, *, beside: bool) -> AnalysisReport:
-    """The report, with a remark if several chosen steps have one number, and, for analyses of groups, one if events
-    ``beside`` the steps are left out."""
+    """Add a notice if several chosen steps share a number, and one if events ``beside`` the steps are left out."""
     texts = [kept.repeated] if kept.repeated else []
     if beside and kept.of_no_step:
         events = count_noun(kept.of_no_step, "event belongs", "events belong")
@@ -484,21 +443,21 @@ def _note_steps(report: AnalysisReport, kept: HostStates, *, beside: bool) -> An
         )
     if not texts:
         return report
-    return dataclasses.replace(report, notices=(*report.notices, *(Notice("info", text) for text in texts)))
+    return replace(report, notices=(*report.notices, *(Notice("info", text) for text in texts)))
 
 
 def _clear_report(report: AnalysisReport, reason: str) -> AnalysisReport:
-    """The report of an analysis that is not of such captures: no rows, and no figures."""
-    figures = {name: dataclasses.replace(one, value=None, reason=reason) for name, one in report.scalars.items()}
+    """Remove the rows and figures of a report that does not apply to such captures."""
+    figures = {name: replace(figure, value=None, reason=reason) for name, figure in report.scalars.items()}
     tables = {name: table.slice(0, 0) for name, table in report.tables.items()}
     notices = (Notice("info", reason),)
-    return dataclasses.replace(report, tables=tables, scalars=figures, notices=notices, inapplicable=reason)
+    return replace(report, tables=tables, scalars=figures, notices=notices, inapplicable=reason)
 
 
 @contextmanager
 def _index_meanwhile(tables: TableSet, names: Iterable[str]) -> Iterator[None]:
-    """Indexes the events of a single host while analyses are imported for the first time: both take about as long.
-    A fault there is raised when the host is read."""
+    """Index the events of a single host while analyses are imported for the first time: both take about as long.
+    An error is raised when the host is read."""
     session, fresh = tables.session, any(f"{_HOME}.{name}" not in sys.modules for name in names)
     single = len(session.captures) == 1 and not tables.selection.filters_lines
     if not fresh or not single or session.workers.threads == 1 or session.workers.progress is not None:
@@ -519,17 +478,17 @@ _OTHER_STEPS: Final = "steps_from"
 
 
 def find_declared_empty(captures: Sequence[Capture]) -> dict[str, str]:
-    """Why, by analysis. No event is read. The others may be empty, too."""
-    found = {}
+    """Return, by analysis, why it has nothing to show. No event is read, so the others may be empty, too."""
+    reasons = {}
     for name in ANALYSES:
         evidence: Evidence | None = getattr(get_analysis(name), "CONTENT", None)
         if evidence is not None and lack_evidence(captures, evidence):
-            found[name] = evidence.absent
-    return found
+            reasons[name] = evidence.absent
+    return reasons
 
 
 def lack_evidence(captures: Iterable[Capture], evidence: Evidence) -> bool:
-    """Whether none of the captures declares any of it. Damaged captures may have lost what declares it."""
+    """Return whether no capture declares any of the evidence. Damaged captures may have lost their declarations."""
     return not any(capture.salvage or _has_evidence(capture, evidence) for capture in captures)
 
 
@@ -552,7 +511,7 @@ def _has_match(patterns: tuple[str, ...], names: Iterable[str]) -> bool:
 
 
 def explain_empty(report: AnalysisReport) -> str | None:
-    """Why a report has no rows, as its first notice says; None: it has some, or would have with other parameters."""
+    """Return why a report has no rows, from its first notice; None if it has rows, or would with other parameters."""
     if any(table.num_rows for table in report.tables.values()) or not report.notices:
         return None
     reason = report.notices[0].text

@@ -109,7 +109,7 @@ _SPREAD = {
     **{f"p{percent}_ps": f"{percent}th percentile (nearest rank) of the time per step" for percent in PERCENTILES},
     "max_ps": "longest time per step",
 }
-"""Figures of several steps, as ``get_spread`` names them."""
+"""Figures of several steps, by the names of ``get_spread``."""
 
 
 def _make_spread_columns(*names: str) -> Iterable[Column]:
@@ -208,7 +208,7 @@ _TABLES = (
               lambda rows: rows.excess_ps / np.maximum(rows.median_ps, 1), lambda rows: rows.median_ps <= 0),
         Text("category", "category in which at least half of excess_ps lies, the largest; all_others: no other holds "
              "half of it; null: none does",
-             lambda rows: encode_texts([*(one.name for one in OWN_CATEGORIES), None], rows.category)),
+             lambda rows: encode_texts([*(category.name for category in OWN_CATEGORIES), None], rows.category)),
         Picoseconds("category_excess_ps", "time beyond the median of the cores in category; 0 if category is null"),
     ),
 )  # fmt: skip
@@ -244,10 +244,6 @@ SCALARS = {
 }  # fmt: skip
 
 
-def _has_several_hosts(report: AnalysisReport) -> bool:
-    return len(report.tables["hosts"]) > 1
-
-
 OPENING = Opening(
     (
         "Steps, {steps_inferred}, take {step_time_mean_ps} on average; the longest takes {step_time_max_ps}.",
@@ -263,7 +259,7 @@ SECTIONS = (
     Section("Step time", "step_summary", ("host", "core_id", "quantity", "count", "mean_ps", "p50_ps", "p90_ps",
             "p99_ps", "max_ps"), rows=12),
     Section("Hosts", "hosts", ("host", "step_count", "mean_ps", "p99_ps", "slowest_count", "excess_ps", "category",
-            "excess_share"), "excess_share", 20, shown=_has_several_hosts),
+            "excess_share"), "excess_share", 20, shown=lambda report: len(report.tables["hosts"]) > 1),
     Section("Stragglers", "stragglers", ("step", "name", "host", "core_id", "duration_ps", "median_ps", "excess_ps",
             "category", "category_excess_ps", "excess_share"), "excess_share", 10, only=is_worth_naming,
             shown=has_rows("stragglers", is_worth_naming)),
@@ -279,7 +275,7 @@ SECTIONS = (
 
 @dataclass(frozen=True, slots=True)
 class StepsHostState:
-    """The steps of a host, what took longer in those that are out of line, and the time between them."""
+    """Steps of a host, what took longer in outlier steps, and the time between steps."""
 
     steps: HostSteps
     slow: SlowSteps
@@ -288,17 +284,17 @@ class StepsHostState:
 
 def of_host(host: Host, params: Params) -> StepsHostState:
     every, source = host.with_all_steps(params.steps_from), params.steps_from
-    found = host.explained_steps(source)
-    found = found if host.missed is None else replace(found, missed=host.missed)
+    steps = host.explained_steps(source)
+    steps = steps if host.missed is None else replace(steps, missed=host.missed)
     periods, extents = every.explained_steps(source).database, every.steps_from(source).database
     times = None if host.raw.planes_of("TPU") else every.times_from(source)
-    chosen = np.isin(periods.step, found.database.step)
+    chosen = np.isin(periods.step, steps.database.step)
     between = measure_between_steps(periods, extents, chosen, every.events, times)
-    return StepsHostState(found, find_slow_steps(every.source_of_steps(source), found.database), between)
+    return StepsHostState(steps, find_slow_steps(every.source_of_steps(source), steps.database), between)
 
 
 def numbered(kept: StepsHostState, number: int) -> StepsHostState:
-    """The same of the host of another number."""
+    """Return the host state with another host number."""
     steps = kept.steps
     marked = None if steps.marked is None else replace(steps.marked, number=number)
     return replace(kept, steps=replace(steps, number=number, marked=marked))
@@ -309,7 +305,10 @@ def run(of_hosts: Sequence[StepsHostState], params: Params, after: Mapping[str, 
     every = _collect_seen(of_hosts)
     database = combine_hosts(hosts, every.outlines)
     known, slow = [outline.steps for outline in every.outlines], every.slow
-    names, groups = [(one.host, one.hostname) for one in known], [one.database.step for one in known]
+    names, groups = (
+        [(outline.host, outline.hostname) for outline in known],
+        [outline.database.step for outline in known],
+    )
     rows = partial(_list_core_steps, hosts, database)
     times = compare_hosts(database)
     tables = LazyTables({
@@ -321,7 +320,7 @@ def run(of_hosts: Sequence[StepsHostState], params: Params, after: Mapping[str, 
             _list_slow_rows(of_hosts, [place for place, (count, _, _) in enumerate(slow) if count], database)
         ),
         "between_steps": lambda: TABLES["between_steps"].of_parts(
-            one.between.rows(one.steps.host) for one in of_hosts
+            host.between.rows(host.steps.host) for host in of_hosts
         ),
         "stragglers": lambda: TABLES["stragglers"].of_parts(find_stragglers(database)),
     })  # fmt: skip
@@ -339,10 +338,9 @@ def run(of_hosts: Sequence[StepsHostState], params: Params, after: Mapping[str, 
 
 
 class _SeenSteps(NamedTuple):
-    """What is known of hosts when each was looked at once. ``slow``: of the steps out of line of each, how many they
-    are, what they take beyond the median, and the furthest of that; ``between_ps``, ``span_ps``: of all hosts, time
-    between steps, and time from the first to the last; ``beyond``: how many steps on cores have ops that add up to more
-    than the step."""
+    """Sums over hosts from one pass. ``slow``: count, total excess and largest excess of outlier steps by host;
+    ``between_ps``, ``span_ps``: time between steps, and from the first to the last step, summed over hosts; ``beyond``:
+    number of steps on cores whose ops add up to more than the step."""
 
     outlines: list[StepOutline]
     slow: list[tuple[int, int, int]]
@@ -357,11 +355,12 @@ def _collect_seen(of_hosts: Sequence[StepsHostState]) -> _SeenSteps:
 
     def steps() -> Iterator[HostSteps]:
         nonlocal between_ps, span_ps, beyond
-        for one in of_hosts:
-            slow.append((one.slow.count, one.slow.excess_ps, one.slow.furthest_ps))
-            between_ps, span_ps = between_ps + one.between.time_ps, span_ps + one.between.span_ps
-            beyond += _count_overfull(one.steps.database)
-            yield one.steps
+        for host in of_hosts:
+            slow.append((host.slow.count, host.slow.excess_ps, host.slow.furthest_ps))
+            between_ps, span_ps = between_ps + host.between.time_ps, span_ps + host.between.span_ps
+            own = host.steps.database
+            beyond += int(np.count_nonzero(own.present & (break_down_cores(own).sum(axis=2) > own.duration_ps)))
+            yield host.steps
 
     return _SeenSteps(list(outline_steps(steps())), slow, between_ps, span_ps, beyond)
 
@@ -377,7 +376,7 @@ def _list_core_steps(kept: Sequence[HostSteps], database: StepDatabase) -> Itera
 
 
 def _list_kinds(steps: StepsOnCores) -> SimpleNamespace:
-    """All kinds of time of steps on cores: types of events, on TPUs categories of ops."""
+    """List the kinds of time of steps on cores: event types, or op categories on TPUs."""
     own = steps.database
     names, times = [*TYPES], own.type_ps
     names[EventType.HOST_BATCH_FORMATION] = "not_training"
@@ -414,14 +413,14 @@ def _count_slow(every: _SeenSteps, reason: str | None) -> dict[str, Known]:
 
 
 def _describe_slow_steps(every: _SeenSteps, of_hosts: Sequence[StepsHostState]) -> Iterable[str]:
-    """The step that is furthest out of line, and on how many other hosts there are such steps."""
+    """Describe the worst outlier step, and count the outlier steps of other hosts."""
     slow = [place for place, (count, _, _) in enumerate(every.slow) if count]
     if not slow:
         return
     furthest = max(slow, key=lambda place: every.slow[place][2])
-    one = of_hosts[furthest]
-    worst = one.slow.worst(one.steps.database.label)
-    yield f"{one.steps.host}: {worst}" if len(of_hosts) > 1 else worst
+    host = of_hosts[furthest]
+    worst = host.slow.worst(host.steps.database.label)
+    yield f"{host.steps.host}: {worst}" if len(of_hosts) > 1 else worst
     if len(slow) > 1:
         steps = count_noun(sum(every.slow[place][0] for place in slow if place != furthest), "step is", "steps are")
         hosts = "1 other host" if len(slow) == 2 else f"{len(slow) - 1:,} other hosts"
@@ -431,21 +430,21 @@ def _describe_slow_steps(every: _SeenSteps, of_hosts: Sequence[StepsHostState]) 
 def _list_slow_rows(
     of_hosts: Sequence[StepsHostState], places: Sequence[int], database: StepDatabase
 ) -> SimpleNamespace:
-    """Rows of the table slow_steps, of the hosts that have some."""
+    """List the rows of the table slow_steps. ``places``: hosts with outlier steps."""
     parts: list[Differences] = []
     number, group = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     host: list[str] = []
     name: list[str] = []
     what: list[str | None] = []
     for place in places:
-        one = of_hosts[place]
-        rows, own = one.slow.differences, one.steps.database
+        kept = of_hosts[place]
+        rows, own = kept.slow.differences, kept.steps.database
         parts.append(rows)
         group.append(own.step[rows.step])
         number.append(database.numbers_of(find_session_steps(database, place, group[-1])))
-        host += [one.steps.host] * len(rows)
+        host += [kept.steps.host] * len(rows)
         name += [own.label[step] for step in rows.step.tolist()]
-        what += one.slow.names
+        what += kept.slow.names
     every = Differences.joined(parts)
     columns = {column.name: getattr(every, column.name) for column in fields(every)}
     texts_of_rows = {"host": host, "name": name, "what": what}
@@ -458,7 +457,7 @@ def _list_slow_rows(
 def _list_hosts(
     times: Sequence[HostTime], names: Sequence[tuple[str, str]], groups: Sequence[Int64s], database: StepDatabase
 ) -> list[dict[str, Any]]:
-    """``names``, ``groups``: of each host, what its file and its capture call it, and those of its steps."""
+    """List the rows of the table hosts. ``names``: file name and hostname by host; ``groups``: step groups by host."""
     waited = measure_waits_between(database, groups)
     return [
         {"host": names[time.place][0], "hostname": names[time.place][1], "step_count": len(time.times_ps),
@@ -489,12 +488,6 @@ def _compute_values(kept: Sequence[HostSteps], database: StepDatabase, reason: s
         known = (None, "a single step has none") if value is None else value
         values[f"step_time_{name}"] = unknown if summary is None else known
     return values
-
-
-def _count_overfull(database: StepDatabase) -> int:
-    """How many steps on cores have ops that add up to more than the step."""
-    ran = break_down_cores(database).sum(axis=2)
-    return int(np.count_nonzero(database.present & (ran > database.duration_ps)))
 
 
 def _list_notices(kept: Sequence[HostSteps], beyond: int, database: StepDatabase) -> Iterable[Notice]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
-from types import SimpleNamespace
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from fastprof.analyses.contract import (
@@ -25,7 +25,19 @@ from fastprof.decode.plane_kinds import GPU_PLANES
 from fastprof.derive.devices.nothing_ran import NothingRan
 from fastprof.derive.ops import stream_events
 from fastprof.derive.ops.stream_events import HostStreams, StreamLimits, sum_host_streams, unqueued_in_words
-from fastprof.schema.tables import Bytes, Column, Count, Formula, Need, Number, Picoseconds, Share, TableSchema, Text
+from fastprof.schema.tables import (
+    Bytes,
+    Column,
+    Count,
+    Formula,
+    Need,
+    Number,
+    ObjectRows,
+    Picoseconds,
+    Share,
+    TableSchema,
+    Text,
+)
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.needs import Needs
 
@@ -65,34 +77,24 @@ class Params:
         return StreamLimits(self.kernel_wait_us * _MICRO, self.queue_length, long_call, long_delay)
 
 
-def _make_formula(name: str) -> Formula:
-    """The attribute of each row."""
-    return lambda rows: [getattr(row, name) for row in rows.each]
-
-
 def _make_share_formula(part: str, whole: str) -> Formula:
-    def formula(rows: Any) -> list[float | None]:
-        pairs = [(getattr(row, part), getattr(row, whole)) for row in rows.each]
-        return [one / all_ if all_ else None for one, all_ in pairs]
-
-    return formula
+    columns = attrgetter(part, whole)
+    return lambda rows: [own / all_ if all_ else None for own, all_ in zip(*columns(rows), strict=True)]
 
 
-_HOST = Text("host", "host, named after the file of its capture", _make_formula("host"))
-_DEVICE = Text("device", "plane of the GPU", _make_formula("device"))
-_STREAM = Text("stream", "line of the stream", _make_formula("stream"))
+_HOST = Text("host", "host, named after the file of its capture")
+_DEVICE = Text("device", "plane of the GPU")
+_STREAM = Text("stream", "line of the stream")
 
 
 _BREAKS = (
-    Picoseconds("mean_ps", "mean of them, rounded down", _make_formula("mean_ps")),
-    Picoseconds(
-        "stdev_ps", "standard deviation (sample) of them, rounded down; null: there is one", _make_formula("stdev_ps")
-    ),
-    Picoseconds("min_ps", "shortest of them", _make_formula("min_ps")),
-    Picoseconds("p25_ps", "lower quartile of them, rounded down", _make_formula("p25_ps")),
-    Picoseconds("p50_ps", "median of them, rounded down", _make_formula("p50_ps")),
-    Picoseconds("p75_ps", "upper quartile of them, rounded down", _make_formula("p75_ps")),
-    Picoseconds("max_ps", "longest of them", _make_formula("max_ps")),
+    Picoseconds("mean_ps", "mean of them, rounded down"),
+    Picoseconds("stdev_ps", "standard deviation (sample) of them, rounded down; null: there is one"),
+    Picoseconds("min_ps", "shortest of them"),
+    Picoseconds("p25_ps", "lower quartile of them, rounded down"),
+    Picoseconds("p50_ps", "median of them, rounded down"),
+    Picoseconds("p75_ps", "upper quartile of them, rounded down"),
+    Picoseconds("max_ps", "longest of them"),
 )
 
 
@@ -103,9 +105,9 @@ _FIGURES = {
 
 
 def _make_point_columns(figures: Sequence[str], of: str, unit: str = "") -> tuple[Column, ...]:
-    """Columns of such figures; ``of``: what the values at the points are."""
+    """Return a column for each of these figures of the values at points, which ``of`` describes."""
     return tuple(
-        Number(f"{figure}_at_points{unit}", f"{_FIGURES[figure]} of {of}", _make_formula(f"{figure}_at_points"))
+        Number(f"{figure}_at_points{unit}", f"{_FIGURES[figure]} of {of}", attrgetter(f"{figure}_at_points"))
         for figure in figures
     )
 
@@ -114,15 +116,13 @@ TABLES = {
     "devices": TableSchema("devices", "a GPU that ran anything", (
         _HOST,
         _DEVICE,
-        Picoseconds("window_ps", "from the first begin to the last end of what its streams ran",
-                    _make_formula("window_ps")),
-        Picoseconds("busy_ps", "time in which any stream ran anything", _make_formula("busy_ps")),
-        Picoseconds("idle_ps", "window_ps - busy_ps", _make_formula("idle_ps")),
-        Picoseconds("compute_ps", "time in which a kernel other than a collective ran", _make_formula("compute_ps")),
-        Picoseconds("communication_ps", "time in which a collective ran", _make_formula("communication_ps")),
-        Picoseconds("copy_ps", "time in which a copy or fill ran", _make_formula("copy_ps")),
-        Picoseconds("other_ps", "busy_ps - compute_ps: time in which only collectives and copies ran",
-                    _make_formula("other_ps")),
+        Picoseconds("window_ps", "from the first begin to the last end of what its streams ran"),
+        Picoseconds("busy_ps", "time in which any stream ran anything"),
+        Picoseconds("idle_ps", "window_ps - busy_ps"),
+        Picoseconds("compute_ps", "time in which a kernel other than a collective ran"),
+        Picoseconds("communication_ps", "time in which a collective ran"),
+        Picoseconds("copy_ps", "time in which a copy or fill ran"),
+        Picoseconds("other_ps", "busy_ps - compute_ps: time in which only collectives and copies ran"),
         Share("idle_share", "idle_ps / window_ps; null: it lasted no time",
               _make_share_formula("idle_ps", "window_ps")),
         Share("compute_share", "compute_ps / window_ps; null: it lasted no time",
@@ -134,87 +134,81 @@ TABLES = {
         _HOST,
         _DEVICE,
         _STREAM,
-        Count("count", "kernels, copies and fills that it ran", _make_formula("count")),
-        Picoseconds("compute_ps", "sum of the durations of kernels other than collectives",
-                    _make_formula("compute_ps")),
-        Picoseconds("communication_ps", "sum of the durations of collectives", _make_formula("communication_ps")),
-        Picoseconds("copy_ps", "sum of the durations of copies and fills", _make_formula("copy_ps")),
+        Count("count", "kernels, copies and fills that it ran"),
+        Picoseconds("compute_ps", "sum of the durations of kernels other than collectives"),
+        Picoseconds("communication_ps", "sum of the durations of collectives"),
+        Picoseconds("copy_ps", "sum of the durations of copies and fills"),
     ), derived=True),
     "kinds": TableSchema("kinds", "a set of kinds of kernels that ran at once on a GPU, and nothing else", (
         _HOST,
         _DEVICE,
-        Text("kinds", "compute, communication, copy; those that ran at once joined by and", _make_formula("kinds")),
-        Picoseconds("time_ps", "time in which exactly these ran", _make_formula("time_ps")),
+        Text("kinds", "compute, communication, copy; those that ran at once joined by and"),
+        Picoseconds("time_ps", "time in which exactly these ran"),
         Share("share", "time_ps / busy_ps of the GPU; null: it lasted no time",
               _make_share_formula("time_ps", "whole_ps")),
     ), derived=True),
     "names": TableSchema("names", "a kernel or copy of a GPU by kind and name, longest first", (
         _HOST,
         _DEVICE,
-        Text("kind", "compute, communication or copy", _make_formula("kind")),
-        Text("name", "kernel or copy", _make_formula("name")),
-        Count("count", "how often it ran", _make_formula("count")),
-        Picoseconds("time_ps", "sum of its durations", _make_formula("time_ps")),
+        Text("kind", "compute, communication or copy"),
+        Text("name", "kernel or copy"),
+        Count("count", "how often it ran"),
+        Picoseconds("time_ps", "sum of its durations"),
         Share("share", "time_ps / time_ps of its kind on the GPU; null: they take no time",
               _make_share_formula("time_ps", "whole_ps")),
-        Picoseconds("mean_ps", "time_ps / count, rounded down", _make_formula("mean_ps")),
-        Picoseconds("min_ps", "shortest", _make_formula("min_ps")),
-        Picoseconds("max_ps", "longest", _make_formula("max_ps")),
-        Picoseconds("stdev_ps", "standard deviation (sample) of its durations, rounded down; null: it ran once",
-                    _make_formula("stdev_ps")),
+        Picoseconds("mean_ps", "time_ps / count, rounded down"),
+        Picoseconds("min_ps", "shortest"),
+        Picoseconds("max_ps", "longest"),
+        Picoseconds("stdev_ps", "standard deviation (sample) of its durations, rounded down; null: it ran once"),
     ), derived=True),
     "idle": TableSchema("idle", "what a stream waited for between its kernels", (
         _HOST,
         _DEVICE,
         _STREAM,
         Text("waits_for", "host wait: the call that launches the next had not begun; kernel wait: the break is shorter "
-             "than --kernel-wait-us; other: another stream, or a launch that is not recorded",
-             _make_formula("waits_for")),
-        Picoseconds("time_ps", "sum of such breaks", _make_formula("time_ps")),
+             "than --kernel-wait-us; other: another stream, or a launch that is not recorded"),
+        Picoseconds("time_ps", "sum of such breaks"),
         Share("share", "time_ps / all breaks of the stream; null: they last no time",
               _make_share_formula("time_ps", "whole_ps")),
-        Count("count", "number of such breaks", _make_formula("count")),
+        Count("count", "number of such breaks"),
         *_BREAKS,
     ), derived=True),
     "launches": TableSchema("launches", "a kernel or copy and the call that launches it, the longest delay first", (
         _HOST,
-        Text("call", "call of the driver or its runtime", _make_formula("call")),
-        Text("name", "kernel or copy", _make_formula("name")),
-        Count("count", "number of launches", _make_formula("count")),
-        Picoseconds("call_ps", "time of the calls", _make_formula("call_ps")),
-        Picoseconds("kernel_ps", "time of what they launched", _make_formula("kernel_ps")),
+        Text("call", "call of the driver or its runtime"),
+        Text("name", "kernel or copy"),
+        Count("count", "number of launches"),
+        Picoseconds("call_ps", "time of the calls"),
+        Picoseconds("kernel_ps", "time of what they launched"),
         Picoseconds("delay_ps", "time from the end of each call to the begin of what it launched; a begin before the "
-                    "end counts 0", _make_formula("delay_ps")),
-        Picoseconds("mean_delay_ps", "delay_ps / count, rounded down", _make_formula("mean_delay_ps")),
-        Picoseconds("max_delay_ps", "longest delay", _make_formula("max_delay_ps")),
-        Count("short_count", "launches whose call took longer than what it launched", _make_formula("short_count")),
-        Count("long_call_count", "launches whose call took longer than --long-call-us",
-              _make_formula("long_call_count")),
-        Count("long_delay_count", "launches whose delay is longer than --long-delay-us",
-              _make_formula("long_delay_count")),
+                    "end counts 0"),
+        Picoseconds("mean_delay_ps", "delay_ps / count, rounded down"),
+        Picoseconds("max_delay_ps", "longest delay"),
+        Count("short_count", "launches whose call took longer than what it launched"),
+        Count("long_call_count", "launches whose call took longer than --long-call-us"),
+        Count("long_delay_count", "launches whose delay is longer than --long-delay-us"),
     ), derived=True),
     "queues": TableSchema("queues", "the queue of a stream: kernels that are launched and have not begun, without "
                           "those that begin before their call", (
         _HOST,
         _DEVICE,
         _STREAM,
-        Count("points", "launches and begins: each changes the length", _make_formula("points")),
-        Number("mean_length", "mean length over time", _make_formula("mean_length")),
+        Count("points", "launches and begins: each changes the length"),
+        Number("mean_length", "mean length over time"),
         *_make_point_columns(("mean", "stdev", "p25", "p50", "p75"), "the lengths after each point"),
-        Count("max_length", "largest length", _make_formula("max_length")),
-        Picoseconds("full_ps", "time in which the length is at least --queue-length", _make_formula("full_ps")),
+        Count("max_length", "largest length"),
+        Picoseconds("full_ps", "time in which the length is at least --queue-length"),
     ), derived=True),
     "copies": TableSchema("copies", "a kind of copies or fills of a GPU", (
         _HOST,
         _DEVICE,
-        Text("kind", "direction of the copies, as the profiler names it, or Memset", _make_formula("kind")),
-        Count("count", "number of copies", _make_formula("count")),
-        Picoseconds("time_ps", "sum of their durations", _make_formula("time_ps")),
-        Bytes("bytes", "bytes moved; null: not recorded", _make_formula("bytes")),
-        Number("mean_gbps", "bytes / time_ps, in gigabytes (10^9) a second; null: not recorded",
-               _make_formula("mean_gbps")),
+        Text("kind", "direction of the copies, as the profiler names it, or Memset"),
+        Count("count", "number of copies"),
+        Picoseconds("time_ps", "sum of their durations"),
+        Bytes("bytes", "bytes moved; null: not recorded"),
+        Number("mean_gbps", "bytes / time_ps, in gigabytes (10^9) a second; null: not recorded"),
         Number("peak_gbps", "largest sum of the bandwidths of copies that run at once, in gigabytes a second; null: "
-               "not recorded", _make_formula("max_at_points")),
+               "not recorded", attrgetter("max_at_points")),
         *_make_point_columns(tuple(_FIGURES),
                              "these sums after each begin and end of a copy, if any runs; null: not recorded",
                     "_gbps"),
@@ -276,10 +270,7 @@ def of_host(host: Host, params: Params) -> HostStreams:
 
 
 def run(kept: Sequence[HostStreams], params: Params, after: Mapping[str, AnalysisReport]) -> AnalysisReport:
-    def rows(name: str) -> SimpleNamespace:
-        return SimpleNamespace(each=[row for one in kept for row in getattr(one, name)])
-
-    parts = {name: rows(name) for name in TABLES}
+    parts = {name: ObjectRows([row for host in kept for row in getattr(host, name)]) for name in TABLES}
     parts["launches"].each.sort(key=lambda row: (-row.delay_ps, row.host, row.call, row.name))
     tables = {name: schema.of(parts[name]) for name, schema in TABLES.items()}
     return AnalysisReport(
@@ -287,7 +278,7 @@ def run(kept: Sequence[HostStreams], params: Params, after: Mapping[str, Analysi
     )
 
 
-def _compute_figures(kept: Sequence[HostStreams], parts: Mapping[str, SimpleNamespace]) -> Iterator[tuple[str, Known]]:
+def _compute_figures(kept: Sequence[HostStreams], parts: Mapping[str, ObjectRows]) -> Iterator[tuple[str, Known]]:
     devices, idle, launches = (parts[name].each for name in ("devices", "idle", "launches"))
     if not devices:
         yield from dict.fromkeys(SCALARS, (None, NothingRan(CONTENT.absent))).items()
@@ -302,9 +293,9 @@ def _compute_figures(kept: Sequence[HostStreams], parts: Mapping[str, SimpleName
     count, main = total(launches, "count"), _find_main_streams(parts["streams"].each)
     breaks = [row for row in idle if main[row.host, row.device] == row.stream]
     waits = [row for row in breaks if row.waits_for == "host wait"]
-    yield "stream_count", sum(one.stream_count for one in kept)
+    yield "stream_count", sum(host.stream_count for host in kept)
     yield "launch_count", count
-    yield "unlaunched_count", sum(one.unlaunched_count for one in kept)
+    yield "unlaunched_count", sum(host.unlaunched_count for host in kept)
     several = (None, "there are several GPUs, each with its own")
     yield "main_stream", next(iter(main.values())).strip() if len(main) == 1 else several
     yield "idle_share", share(total(devices, "idle_ps"), total(devices, "window_ps"), "the GPUs lasted no time")
@@ -317,13 +308,13 @@ def _compute_figures(kept: Sequence[HostStreams], parts: Mapping[str, SimpleName
     for name in ("long_call_count", "long_delay_count"):
         yield name, total(launches, name) if count else (None, _NO_LAUNCH)
     longest = [row.max_length for row in parts["queues"].each]
-    unqueued = sum(one.unqueued_count for one in kept)
+    unqueued = sum(host.unqueued_count for host in kept)
     why = unqueued_in_words(unqueued) if unqueued else _NO_LAUNCH
     yield "longest_queue", max(longest) if longest else (None, why)
 
 
 def _find_main_streams(streams: Sequence[Any]) -> dict[tuple[str, str], str]:
-    """By host and device the stream that computes longest, of equal ones the first."""
+    """Return the stream that computes longest by host and device, the first of equal ones."""
     main: dict[tuple[str, str], Any] = {}
     for row in streams:
         best = main.setdefault((row.host, row.device), row)
@@ -333,7 +324,7 @@ def _find_main_streams(streams: Sequence[Any]) -> dict[tuple[str, str], str]:
 
 
 def _list_notices(kept: Sequence[HostStreams]) -> Iterator[Notice]:
-    if not any(one.devices for one in kept):
+    if not any(host.devices for host in kept):
         yield Notice("info", NothingRan(CONTENT.absent))
-    if unqueued := sum(one.unqueued_count for one in kept):
+    if unqueued := sum(host.unqueued_count for host in kept):
         yield Notice("info", f"{unqueued_in_words(unqueued)}: queues are without them.")

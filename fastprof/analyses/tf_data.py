@@ -16,18 +16,17 @@ from fastprof.analyses.accumulation import LazyHostValues
 from fastprof.analyses.contract import (
     AnalysisReport,
     Evidence,
+    Known,
     LazyTables,
     Notice,
     Opening,
     ScalarSpec,
     Section,
-    Value,
     has_rows,
     is_known,
     make_scalars,
 )
 from fastprof.derive.host import Host
-from fastprof.derive.pipelines import pipelines_of_hosts
 from fastprof.derive.pipelines import pipelines_of_hosts as verdicts
 from fastprof.derive.pipelines.iterators import STATS, RecordedPipelines, read_pipelines
 from fastprof.derive.pipelines.pipeline_tables import TABLES as TABLES
@@ -46,7 +45,7 @@ from fastprof.tables.needs import Needs, unite_needs
 NAME = "tf_data"
 TITLE = "tf.data"
 OF_ALL_THREADS = OF_HOSTS = True
-"""Calls of chosen steps are reported with everything other threads did for them, whatever its group."""
+"""Flags: the report has calls of chosen steps with all work of other threads for them, whatever its group."""
 READS = unite_needs([
     Host.GROUPING,
     Needs(stats=(*host_steps.STATS, *STATS), metadata_stats=host_steps.METADATA_STATS),
@@ -63,7 +62,7 @@ MOST_PARALLEL = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Params:
-    """``parallel`` is 2 or more, and no more than MOST_PARALLEL."""
+    """Parameters. ``parallel`` is from 2 to MOST_PARALLEL."""
 
     parallel: int = field(
         default=4,
@@ -126,16 +125,10 @@ _SOME_STEPS = (
 _NO_CHANGE = "What if: no change of a single iterator makes batches faster by 1 % or more."
 
 
-def _is_helpful(report: AnalysisReport) -> bool:
-    """Whether a change saves enough to be shown."""
-    table = report.tables["what_if"]
-    return any(is_worth_it(table).to_pylist())
-
-
 def is_worth_it(table: pa.Table) -> pa.Array:
-    """By row of what_if, whether it saves enough to be shown to people."""
+    """Return whether each row of what_if saves enough to be shown in text."""
     now, saved = (np.asarray(table[name].to_numpy(), np.float64) for name in ("now_ps", "saved_ps"))
-    return pa.array(saved >= np.maximum(now * WORTH, 1.0))  # nan, which is null, is not
+    return pa.array(saved >= np.maximum(now * WORTH, 1.0))  # a null is nan, which compares false
 
 
 OPENING = Opening(
@@ -158,7 +151,7 @@ SECTIONS = (
     Section("What the time is spent on", "self_time", ("pipeline", "name", "part", "time_ps", "share"), "share", 12,
             shown=has_rows("self_time")),
     Section("What if", "what_if", ("pipeline", "name", "change", "now_ps", "then_ps", "least_then_ps", "speedup"),
-            rows=12, shown=_is_helpful, only=is_worth_it),
+            rows=12, shown=has_rows("what_if", is_worth_it), only=is_worth_it),
     Section("Steps that wait", "step_waits", ("step", "step_name", "pipeline", "call_count", "wait_ps",
             "ahead_ps", "wait_share"), "wait_share", 12, shown=has_rows("step_waits")),
     Section("Slowest calls", "calls", ("pipeline", "rank", "step", "start_ps", "duration_ps", "bottleneck_name",
@@ -167,17 +160,17 @@ SECTIONS = (
 
 
 def of_host(host: Host, params: Params) -> KeptPipelinesOfHost:
-    """The steps are kept if the host called a pipeline; else nothing reads them."""
+    """Return the host state, with steps if the host called a pipeline; else nothing reads them."""
     kept = _read_pipelines(host)
     steps = find_step_spans(host.steps.database) if len(kept.exact.calls) else make_no_steps()
-    found = HostPipelines(host.name, kept.exact, steps, params.slow_call_us, params.parallel)
+    pipelines = HostPipelines(host.name, kept.exact, steps, params.slow_call_us, params.parallel)
     chosen = host.entire is not host
-    return KeptPipelinesOfHost(found, kept.iterator_event_count, kept.unidentified, chosen=chosen)
+    return KeptPipelinesOfHost(pipelines, kept.iterator_event_count, kept.unidentified, chosen=chosen)
 
 
 def _read_pipelines(host: Host) -> RecordedPipelines:
-    """The pipelines, whose calls are grouped if there are any. They are read before groups are made, because both take
-    much memory for a while. If steps are selected, only their calls count, with all that other threads did for them."""
+    """Read the pipelines, and group their calls, if any. They are read before groups are made, because both need much
+    memory for a while. If steps are selected, only their calls count, with all work of other threads for them."""
     if (wanted := find_chosen_calls(host)) is not None:
         return read_pipelines(host.entire.raw, host.workers, wanted).in_groups(host.entire.groups.group_id)
     kept = read_pipelines(host.raw, host.workers)
@@ -185,7 +178,7 @@ def _read_pipelines(host: Host) -> RecordedPipelines:
 
 
 def find_chosen_calls(host: Host) -> Bools | None:
-    """By row of all events of the host: whether it is of the selected steps; None: all steps are selected."""
+    """Return whether each event of the host is in the selected steps, or None if all steps are selected."""
     if host.entire is host:
         return None
     groups = np.unique(host.groups.group_id).astype(np.int64)
@@ -200,7 +193,7 @@ def run(kept: Sequence[KeptPipelinesOfHost], params: Params, after: Mapping[str,
     of_all: LazyHostValues[KeptPipelinesOfHost] = LazyHostValues(kept)
     every = PipelinesOfHosts(of_all)
     hosts = of_all.only(every.places)
-    tables = LazyTables(pipelines_of_hosts.make_pipeline_tables(hosts, every.record_count, several=len(kept) > 1))
+    tables = LazyTables(verdicts.make_pipeline_tables(hosts, every.record_count, several=len(kept) > 1))
     slowest = [(of_all[place].pipelines(), pipeline) for place, pipeline in every.slowest]
     values = _compute_values(every, slowest)
     notices = tuple(_list_notices(every, slowest, params, values))
@@ -208,11 +201,11 @@ def run(kept: Sequence[KeptPipelinesOfHost], params: Params, after: Mapping[str,
 
 
 Slowest = Sequence[tuple[HostPipelines, int]]
-"""The pipelines of PipelinesOfHosts.slowest, each with its host."""
+"""Pipelines of PipelinesOfHosts.slowest, each with its host."""
 
 
 def _explain_none(every: PipelinesOfHosts) -> str:
-    """What the capture has of tf.data if no pipeline was called."""
+    """Say what the capture has of tf.data if no pipeline was called."""
     some = every.event_count
     if some and every.unidentified == some:
         return f"{some:,} events of tf.data iterators, all without an id: the version of TensorFlow is too old"
@@ -221,9 +214,9 @@ def _explain_none(every: PipelinesOfHosts) -> str:
     return verdicts.NO_CHOSEN_CALLS if every.any_chosen else verdicts.NO_CALLS
 
 
-def _compute_values(every: PipelinesOfHosts, slowest: Slowest) -> dict[str, Value | tuple[None, str]]:
+def _compute_values(every: PipelinesOfHosts, slowest: Slowest) -> dict[str, Known]:
     none = (None, f"the capture has {_explain_none(every)}")
-    values: dict[str, Value | tuple[None, str]] = {
+    values: dict[str, Known] = {
         "pipeline_count": every.pipelines,
         "iterator_count": every.iterators,
         "call_count": every.calls,
@@ -284,7 +277,7 @@ def _list_notices(
 
 
 def _note_what_if(every: PipelinesOfHosts) -> Iterator[Notice]:
-    """The basis of the predictions, or that none is worth it."""
+    """State the basis of the predictions, or that no change is worth it."""
     if not every.predicted:
         return
     if not every.helps:
@@ -295,7 +288,7 @@ def _note_what_if(every: PipelinesOfHosts) -> Iterator[Notice]:
 
 
 def _list_remarks(every: PipelinesOfHosts) -> Iterator[Notice]:
-    """Calls outside of steps that other notices have are not repeated."""
+    """Yield remarks on calls outside of steps, unless other notices have them, and on the capture."""
     if every.away > every.slow_outside:
         text = f"{every.away:,} of {every.of_steps:,} calls run outside of all steps"
         yield Notice("info", f"{text}: the capture does not record whether the program waits for them.")

@@ -59,13 +59,13 @@ class WeightedStacks(NamedTuple):
         parents, names = self.tree["parent"].to_pylist(), self.tree["name"].to_pylist()
         located = "source" in self.tree.column_names
         sources = self.tree["source"].to_pylist() if located else [None] * len(names)
-        found = []
+        stacks = []
         for node in nodes:
             path = [node]
             while above := parents[path[-1]]:
                 path.append(above)
-            found.append([(names[one], sources[one]) for one in reversed(path)])
-        return found
+            stacks.append([(names[step], sources[step]) for step in reversed(path)])
+        return stacks
 
 
 def list_stacks(report: AnalysisReport, form: str) -> tuple[WeightedStacks, ...]:
@@ -136,13 +136,13 @@ class _PprofProfile:
         self._parts: list[bytes] = []
 
     def message(self) -> bytes:
-        for one in self._of:
-            unit = put(1, self._text(one.measure)) + put(2, self._text("nanoseconds"))
+        for stacks in self._of:
+            unit = put(1, self._text(stacks.measure)) + put(2, self._text("nanoseconds"))
             self._parts.append(put(_SAMPLE_TYPE, unit))
-        nodes = sorted({node for one in self._of for node in one.weight_ps})
+        nodes = sorted({node for stacks in self._of for node in stacks.weight_ps})
         for node, path in zip(nodes, self._of[0].paths(nodes), strict=True):
             ids = b"".join(encode_varint(self._location(frame)) for frame in reversed(path))
-            values = b"".join(encode_varint((one.weight_ps.get(node, 0) + 500) // 1000) for one in self._of)
+            values = b"".join(encode_varint((stacks.weight_ps.get(node, 0) + 500) // 1000) for stacks in self._of)
             self._parts.append(put(_SAMPLE, put(1, ids) + put(2, values)))
         self._parts.append(put(_DEFAULT_TYPE, self._text(self._of[0].measure)))
         return b"".join(self._parts) + b"".join(put(_STRING, text) for text in self._strings)

@@ -156,10 +156,10 @@ def _add_to_group(group: _AlikeGroup, row: Sequence[Any], summed: Sequence[int])
     return True
 
 
-def _is_near(one: float | None, other: float | None) -> bool:
-    if one is None or other is None or not (isfinite(one) and isfinite(other)):
-        return one is other
-    return abs(one - other) * _NEAR <= abs(one)
+def _is_near(first: float | None, other: float | None) -> bool:
+    if first is None or other is None or not (isfinite(first) and isfinite(other)):
+        return first is other
+    return abs(first - other) * _NEAR <= abs(first)
 
 
 def format_paragraphs(table: pa.Table, look: Look) -> Iterator[str]:

@@ -14,6 +14,7 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field
+from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
 from fastprof.derive.tfprof.forest import Ints
@@ -262,9 +263,11 @@ class GraphTimeline:
                     there.setdefault(start, _Execution(node, device, start, duration, 0, []))
         ordered = [lane for device in by_device for lane in _assign_lanes(by_device[device])]
         self._link(by_device)
-        for one in ordered:
-            name = self._name[one.node]
-            yield _write_slice(name, {"name": name}, one.start, one.duration, pids[one.device], one.lane)
+        for execution in ordered:
+            name = self._name[execution.node]
+            yield _write_slice(
+                name, {"name": name}, execution.start, execution.duration, pids[execution.device], execution.lane
+            )
         memory = _AcceleratorMemory(self._nodes, self._names, self._runs, self._recorded)
         next_pid = len(pids)
         for device in memory.devices:
@@ -281,34 +284,36 @@ class GraphTimeline:
         accounted = {int(node) for node in self._nodes}
         inputs = self._recorded.input_rows
         for device in sorted(filter(is_canonical, by_device), key=str.encode):
-            for one in sorted(by_device[device].values(), key=lambda execution: execution.start):
-                for producer in inputs(one.node):
+            for execution in sorted(by_device[device].values(), key=attrgetter("start")):
+                for producer in inputs(execution.node):
                     if producer not in accounted:
                         continue
                     for other, spans in self._runs.on_cpu.get(producer, {}).items():
                         if other != device and is_canonical(other):
                             for start, _ in spans:
-                                by_device[other][start].takers.append(one)
+                                by_device[other][start].takers.append(execution)
 
     def _flows(self, ordered: list[_Execution], pids: dict[str, int]) -> Iterator[str]:
         number = 0
-        for one in ordered:
-            name = f"{self._name[one.node]}_flow"
-            for taker in one.takers:
+        for execution in ordered:
+            name = f"{self._name[execution.node]}_flow"
+            for taker in execution.takers:
                 number += 1
-                yield _write_flow("s", name, number, one.start + one.duration, pids[one.device], one.lane)
+                yield _write_flow(
+                    "s", name, number, execution.start + execution.duration, pids[execution.device], execution.lane
+                )
                 yield _write_flow("t", name, number, taker.start, pids[taker.device], taker.lane)
 
 
 def _assign_lanes(executions: dict[int, _Execution]) -> list[_Execution]:
     """Executions of a device in the order of lanes, then of start: each is on the first lane that is free."""
     lanes: list[list[_Execution]] = []
-    for _, one in sorted(executions.items()):
-        one.lane = next((n for n, lane in enumerate(lanes) if _is_free(lane, one.start)), len(lanes))
-        if one.lane == len(lanes):
+    for _, execution in sorted(executions.items()):
+        execution.lane = next((n for n, lane in enumerate(lanes) if _is_free(lane, execution.start)), len(lanes))
+        if execution.lane == len(lanes):
             lanes.append([])
-        lanes[one.lane].append(one)
-    return [one for lane in lanes for one in lane]
+        lanes[execution.lane].append(execution)
+    return [execution for lane in lanes for execution in lane]
 
 
 def _is_free(lane: list[_Execution], start: int) -> bool:
@@ -353,18 +358,18 @@ class _AcceleratorMemory:
     def _top(self, device: str, time: int, size: int) -> dict[str, str]:
         """The largest allocations at a time."""
         held = []
-        for name, (times, sizes) in sorted(self._held[device].items(), key=lambda one: one[0].encode()):
+        for name, (times, sizes) in sorted(self._held[device].items(), key=lambda entry: entry[0].encode()):
             place = bisect_right(times, time) - 1
             if place >= 0 and sizes[place] > 0:
                 held.append((sizes[place], name))
-        held.sort(key=lambda one: -one[0])
+        held.sort(key=lambda entry: -entry[0])
         top: list[tuple[int, str]] = []
         rest = size
-        for one, name in held:  # tfprof leaves out what is larger than the memory in use that the others leave
-            if one <= rest and len(top) < _TOP:
-                top.append((one, name))
-                rest -= one
-        spelt = {n: f"{one / 1e6:g} MB from {name}" for n, (one, name) in enumerate(top)}
+        for held_bytes, name in held:  # tfprof leaves out what is larger than the memory in use that the others leave
+            if held_bytes <= rest and len(top) < _TOP:
+                top.append((held_bytes, name))
+                rest -= held_bytes
+        spelt = {n: f"{held_bytes / 1e6:g} MB from {name}" for n, (held_bytes, name) in enumerate(top)}
         spelt |= dict.fromkeys(range(max(1, len(top)), _TOP), "N/A")  # tfprof leaves out the first if there is none
         return {"Not Displayed": f"{rest / 1e6:.2f} MB"} | {f"Top Allocation {n:02}": text for n, text in spelt.items()}
 

@@ -133,6 +133,13 @@ def take_rows(values: npt.NDArray[S], rows: npt.NDArray[Any]) -> npt.NDArray[S]:
     return values[rows.astype(np.intp, copy=False)]
 
 
+def mark_largest(values: npt.NDArray[Any], count: int) -> Bools:
+    """Return whether each value is among the ``count`` largest; of equal values the first ones are."""
+    chosen = np.zeros(len(values), np.bool_)
+    chosen[np.argsort(-values, kind="stable")[:count]] = True
+    return chosen
+
+
 # ---- groups
 
 

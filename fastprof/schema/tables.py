@@ -124,6 +124,21 @@ def resting_on(need: Need, *columns: Column) -> tuple[Column, ...]:
     )
 
 
+class ObjectRows:
+    """Rows that are objects, such as named tuples: columns without a formula take the attribute of their name.
+
+    ``figures``: values that formulas need besides, by name.
+    """
+
+    def __init__(self, each: Sequence[Any], **figures: Any) -> None:
+        self.__dict__.update(figures, each=each)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return [getattr(row, name) for row in self.each]
+
+
 @dataclass(frozen=True, slots=True)
 class TableSchema:
     name: str

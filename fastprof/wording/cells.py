@@ -113,11 +113,11 @@ def _is_bytes(kind: pa.DataType) -> bool:
     return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind))
 
 
-def _is_same_memory(one: pa.Array | None, other: pa.Array) -> bool:
+def _is_same_memory(first: pa.Array | None, other: pa.Array) -> bool:
     """Whether two arrays are the same memory. The caller holds ``one``, so its addresses cannot have been reused."""
-    if one is None or len(one) != len(other) or one.offset != other.offset or one.type != other.type:
+    if first is None or len(first) != len(other) or first.offset != other.offset or first.type != other.type:
         return False
-    return [_get_address(buffer) for buffer in one.buffers()] == [_get_address(buffer) for buffer in other.buffers()]
+    return [_get_address(buffer) for buffer in first.buffers()] == [_get_address(buffer) for buffer in other.buffers()]
 
 
 def _get_address(buffer: pa.Buffer | None) -> int:

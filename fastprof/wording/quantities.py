@@ -43,9 +43,9 @@ def format_count(number: int) -> str:
     return f"{number:,}"
 
 
-def count_noun(count: int, one: str, more: str) -> str:
+def count_noun(count: int, single: str, more: str) -> str:
     """A count with its noun: ``1 event``, ``2,000 events``."""
-    return f"1 {one}" if count == 1 else f"{count:,} {more}"
+    return f"1 {single}" if count == 1 else f"{count:,} {more}"
 
 
 def list_few(names: Iterable[str], limit: int = 5) -> str:

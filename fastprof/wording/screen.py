@@ -23,8 +23,8 @@ def escape_text(text: str) -> str:
     """
     if text.isprintable() and (text.isascii() or not _INVISIBLE.search(text)):
         return text
-    hidden = {one for one in set(text) if not one.isprintable() or _INVISIBLE.match(one)}
-    return text.translate({ord(one): ascii(one)[1:-1] for one in hidden})
+    hidden = {character for character in set(text) if not character.isprintable() or _INVISIBLE.match(character)}
+    return text.translate({ord(character): ascii(character)[1:-1] for character in hidden})
 
 
 def cut_middle(text: str, cells: int) -> str:
@@ -170,7 +170,7 @@ def _find_shared_beginning(texts: Sequence[str], room: int) -> str:
 def _find_common_prefix(texts: Sequence[str]) -> str:
     """The beginning that all texts have: that of the first and the last of them in order."""
     first, last = min(texts), max(texts)
-    return next((first[:at] for at, (one, other) in enumerate(zip(first, last, strict=False)) if one != other), first)
+    return next((first[:at] for at, (mine, other) in enumerate(zip(first, last, strict=False)) if mine != other), first)
 
 
 def _find_breaks(text: str) -> list[int]:

@@ -31,7 +31,7 @@ _OF_SELECT = {"host": "hosts", "steps": "steps"}
 
 def translate_flags(text: str) -> str:
     """``text`` with ``--run NAME`` as ``run=NAME``, and so on."""
-    return _FLAG.sub(lambda found: _format_parameter(found[1], found[2]), text) if "--" in text else text
+    return _FLAG.sub(lambda match: _format_parameter(match[1], match[2]), text) if "--" in text else text
 
 
 def _format_parameter(flag: str, value: str | None) -> str:

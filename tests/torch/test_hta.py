@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from functools import cache
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from gate import few
@@ -15,6 +14,7 @@ from hta_ranks import LAST_BIT, SESSIONS, answers, ranks_of
 from fastprof.analyses.streams import TABLES
 from fastprof.derive.timeline.counter_tracks import list_stream_counters
 from fastprof.derive.timeline.host_timeline import list_processes
+from fastprof.schema.tables import ObjectRows
 
 CAPTURES = Path(__file__).resolve().parents[3] / "shared" / "captures"
 GOLDENS = CAPTURES.parent / "conformance" / "hta"
@@ -119,5 +119,5 @@ def test_the_report_of_the_steps_that_hta_keeps_is_what_is_scored(
     for rank in ranks_of(CAPTURES / "chrome" / "kineto", GOLDENS / session):
         tables = rank.profile.select(steps=steps).streams(queue_length=4).tables
         for name, schema in TABLES.items():
-            scored = schema.of(SimpleNamespace(each=getattr(rank.sums, name)))
+            scored = schema.of(ObjectRows(getattr(rank.sums, name)))
             assert sorted(map(str, tables[name].to_pylist())) == sorted(map(str, scored.to_pylist())), name

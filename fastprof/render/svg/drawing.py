@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fastprof.schema.columns import Int64s
+from fastprof.schema.columns import Int64s, mark_largest
 from fastprof.wording.quantities import format_time
 from fastprof.wording.screen import escape_lines, escape_text, fit_text, wrap_text
 
@@ -186,8 +186,7 @@ def _find_places(table: pa.Table, column: str) -> tuple[Int64s, Int64s, int]:
     parent = np.asarray(pc.fill_null(table["parent"], 0)).astype(np.int64)
     depth = np.asarray(table["depth"])
     total_ps = int(size[0])
-    largest = np.zeros(len(size), bool)
-    largest[np.argsort(-size, kind="stable")[:MOST_BOXES]] = True  # with a node its parent, which comes before it
+    largest = mark_largest(size, MOST_BOXES)  # with a node its parent, which comes before it
     wide = size * ((_RIGHT - LEFT) / max(total_ps, 1)) >= NARROWEST
     chosen = np.flatnonzero(largest & wide & (depth < MOST_LEVELS))
     begin = np.zeros(len(size), np.int64)

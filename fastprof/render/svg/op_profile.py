@@ -53,8 +53,8 @@ def _choose_colours(tree: pa.Table) -> dict[str, str]:
     ops = tree.filter(pc.equal(pc.cast(tree["kind"], pa.string()), "op")).select(["category", "self_ps"])
     ops = pa.table({"category": pc.cast(ops["category"], pa.string()), "self_ps": ops["self_ps"]})
     summed = ops.group_by("category").aggregate([("self_ps", "sum")]).to_pylist()
-    largest = sorted(summed, key=lambda one: (-(one["self_ps_sum"] or 0), one["category"] or ""))
-    named = [one["category"] for one in largest if one["category"] and one["self_ps_sum"]]
+    largest = sorted(summed, key=lambda group: (-(group["self_ps_sum"] or 0), group["category"] or ""))
+    named = [group["category"] for group in largest if group["category"] and group["self_ps_sum"]]
     return dict(zip(named, COLOURS, strict=False))
 
 

@@ -120,7 +120,7 @@ def _draw_roof(drawing: SvgDrawing, peaks: dict[str, float], across: _Axis, up: 
     """The known peaks, also those of memories on the chip: an op whose bytes all went there could reach these."""
     flat = peaks.get("Compute")
     least, most = 10.0**across.first, 10.0**across.last
-    for place, (name, peak) in enumerate(one for one in peaks.items() if one[0] != "Compute"):
+    for place, (name, peak) in enumerate(pair for pair in peaks.items() if pair[0] != "Compute"):
         kind = "marked" if name == "HBM" else "line buffered"
         begin = max(least, 10.0**up.first / peak)
         end = min(most, (flat or 10.0**up.last) / peak)

@@ -103,14 +103,14 @@ def _draw_tree(
     for place, above in enumerate(parent):  # below all boxes
         if above >= 0:
             _draw_arrow(drawing, corners[place], corners[above], "line buffered" if rows[above]["is_async"] else "line")
-    for one, (left, top) in zip(rows, corners, strict=True):
-        _draw_iterator(drawing, one, left, top, colours, row["call_count"])
+    for iterator, (left, top) in zip(rows, corners, strict=True):
+        _draw_iterator(drawing, iterator, left, top, colours, row["call_count"])
     y += _ROW * len(rows)
     left_out = iterators.num_rows - len(rows)
     if left_out:
         drawing.text(LEFT, y + 6, f"and {left_out:,} more iterators, less waited for", "small quiet")
         y += 20
-    return y, colours, {one["iterator_id"]: one["name"] for one in rows}
+    return y, colours, {iterator["iterator_id"]: iterator["name"] for iterator in rows}
 
 
 def _choose_rows(iterators: pa.Table) -> tuple[Int64s, list[int]]:
@@ -160,34 +160,36 @@ def _draw_arrow(drawing: SvgDrawing, own: tuple[float, float], above: tuple[floa
     drawing.tip(middle, y_above + _BOX + 2)
 
 
-def _draw_iterator(drawing: SvgDrawing, one: Row, left: float, y: float, colours: dict[str, str], calls: int) -> None:
-    share, wide = one["critical_share"] or 0.0, _BOX_END - left
-    lines = [fit_label(one["long_name"], 1600), f"id {one['iterator_id']}"]
-    lines.append(f"{one['call_count']:,} events in calls, {format_time(one['self_ps'])} self time")
+def _draw_iterator(
+    drawing: SvgDrawing, iterator: Row, left: float, y: float, colours: dict[str, str], calls: int
+) -> None:
+    share, wide = iterator["critical_share"] or 0.0, _BOX_END - left
+    lines = [fit_label(iterator["long_name"], 1600), f"id {iterator['iterator_id']}"]
+    lines.append(f"{iterator['call_count']:,} events in calls, {format_time(iterator['self_ps'])} self time")
     with drawing.hint("\n".join(lines)):
-        if one["is_async"]:
+        if iterator["is_async"]:
             drawing.rect(left + 3, y + 3, wide, _BOX, "box", round_by=5)
         drawing.rect(left, y, wide, _BOX, "box", round_by=5)
-        if one["is_bottleneck"]:
+        if iterator["is_bottleneck"]:
             drawing.rect(left, y, wide, _BOX, "marked", round_by=5)
-            drawing.text(left + 9, y + 17, fit_label(one["name"], wide - 96), "name strong")
+            drawing.text(left + 9, y + 17, fit_label(iterator["name"], wide - 96), "name strong")
             drawing.text(_BOX_END - 8, y + 17, "bottleneck", "small quiet", end=True)
         else:
-            drawing.text(left + 9, y + 17, fit_label(one["name"], wide - 18), "name")
+            drawing.text(left + 9, y + 17, fit_label(iterator["name"], wide - 18), "name")
         drawing.rect(_BAR, y + 6, _BAR_END - _BAR, _BOX - 12, "track", round_by=3)
         if share > 0:
-            colour = colours.get(one["iterator_id"], "rest")
+            colour = colours.get(iterator["iterator_id"], "rest")
             drawing.rect(_BAR, y + 6, max((_BAR_END - _BAR) * min(share, 1.0), 1.5), _BOX - 12, colour, round_by=3)
-        drawing.text(_TIME_END, y + 17, format_duration(one["critical_ps"] // max(calls, 1)), end=True)
+        drawing.text(_TIME_END, y + 17, format_duration(iterator["critical_ps"] // max(calls, 1)), end=True)
         drawing.text(_SHARE_END, y + 17, f"{100 * share:.1f} %", end=True)
-        drawing.text(_NOTES, y + 17, fit_label(_format_settings(one), _RIGHT - _NOTES, 10), "small quiet")
+        drawing.text(_NOTES, y + 17, fit_label(_format_settings(iterator), _RIGHT - _NOTES, 10), "small quiet")
 
 
-def _format_settings(one: Row) -> str:
+def _format_settings(iterator: Row) -> str:
     """The recorded settings of an iterator."""
     forms = (("parallelism", "{:,} at a time"), ("buffer_size", "buffer {:,}"), ("batch_size", "batches of {:,}"))
-    settings = [form.format(one[name]) for name, form in forms if one[name] is not None]
-    return ", ".join([*settings, "autotuned"] if one["autotune"] else settings)
+    settings = [form.format(iterator[name]) for name, form in forms if iterator[name] is not None]
+    return ", ".join([*settings, "autotuned"] if iterator["autotune"] else settings)
 
 
 # ---- the slowest call -----------------------------------------------------------------------------------
@@ -229,15 +231,15 @@ def _split_path(start: Int64s, duration: Int64s, code: Int64s, total: int) -> li
     edges = np.arange(_COLUMNS + 1) * (total / _COLUMNS)
     most = np.zeros(_COLUMNS)
     code_at = np.full(_COLUMNS, -1, np.int64)
-    for one in np.unique(code).tolist():
-        mine = code == one
+    for number in np.unique(code).tolist():
+        mine = code == number
         filled = count_bounds(duration[mine])
         place = np.searchsorted(start[mine], edges, side="right")
         inside = np.minimum(edges, ends[mine][np.maximum(place - 1, 0)]) - start[mine][np.maximum(place - 1, 0)]
         upto = np.where(place > 0, filled[np.maximum(place - 1, 0)] + inside, 0)
         here = np.diff(upto)
         better = here > most
-        most[better], code_at[better] = here[better], one
+        most[better], code_at[better] = here[better], number
     changes = np.flatnonzero(np.diff(code_at)) + 1
     bounds = [0, *changes.tolist(), _COLUMNS]
     return [(a, b, int(code_at[a])) for a, b in pairwise(bounds) if code_at[a] >= 0]
