@@ -250,8 +250,8 @@ def _make_total_rows(roofline: Roofline, totals: Sequence[RooflineTotals]) -> Op
 
 
 def _find_unknown_work(roofline: Roofline, program: Int64s, of_program: Bools) -> tuple[Bools, Bools]:
-    """Return whether too much of the flops, and of the bytes, is unknown by row of totals: of the row's program, or else
-    of the session."""
+    """Return whether too much of the flops, and of the bytes, is unknown by row of totals: in the row's program, or
+    else in the session."""
     ops = roofline.devices.ops.table
     programs, own = number_values(ops.program_id)
     of_session = measure_unknown_shares(ops, np.zeros(len(ops), np.int64), 1)

@@ -22,7 +22,7 @@ _BATCH_ROWS = 1 << 20
 
 
 def chunks(data: Data, *, file: bool = False) -> Iterator[bytes]:
-    """The bytes of an IPC stream, or of an IPC file, a batch at a time."""
+    """Yield the bytes of an IPC stream, or of an IPC file, a batch at a time."""
     shared = isinstance(data, pa.Table)
     if isinstance(data, pa.Table):
         data = data.unify_dictionaries()
@@ -45,7 +45,7 @@ def chunks(data: Data, *, file: bool = False) -> Iterator[bytes]:
 
 
 class _Sink(io.RawIOBase):
-    """Keeps what pyarrow writes until ``taken`` returns it."""
+    """Sink of pyarrow's writer that keeps the bytes until ``taken`` returns them."""
 
     def __init__(self) -> None:
         self._pieces: list[bytes] = []
@@ -69,7 +69,7 @@ class _Sink(io.RawIOBase):
 
 
 class _AnyDictionary:
-    """Batches keep their dictionaries. All indices become int32, because their widths may differ between batches."""
+    """Dictionary per batch. All indices become int32, because their widths may differ between batches."""
 
     def __init__(self, kind: pa.DictionaryType) -> None:
         self.type = pa.dictionary(pa.int32(), kind.value_type)
@@ -79,7 +79,7 @@ class _AnyDictionary:
 
 
 class _GrowingDictionary(_AnyDictionary):
-    """One dictionary for a column of many batches."""
+    """Single dictionary for a column of many batches."""
 
     def __init__(self, kind: pa.DictionaryType) -> None:
         super().__init__(kind)
@@ -97,7 +97,7 @@ class _GrowingDictionary(_AnyDictionary):
         return pa.DictionaryArray.from_arrays(indices, self._values)
 
     def _grow(self, dictionary: pa.Array) -> pa.Array | None:
-        """Add new values. Returns the map from old to new indices, None if they are the same."""
+        """Add new values. Return the map from old to new indices, or None if they are equal."""
         if len(self._values) == 0 and dictionary.null_count == 0:
             # The format cannot replace an empty dictionary by one with values, so it starts with an unused value.
             self._values = dictionary if len(dictionary) else pa.array([""], dictionary.type)

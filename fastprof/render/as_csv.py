@@ -18,7 +18,7 @@ _AWKWARD = compile_late(r'[",\r\n]|^\s|\s$|^$')
 
 
 def chunks(data: Data) -> Iterator[bytes]:
-    """The lines of ``data``."""
+    """Yield the lines of ``data``, a block at a time."""
     schema, batches = split_rows(data)
     yield (",".join(_quote(name) for name in schema.names) + "\n").encode()
     cells = [ColumnCells(quote=_quote, null="") for _ in schema.names]

@@ -25,13 +25,13 @@ from fastprof.wording.json_values import format_json, json_quote
 
 
 def chunks(name: str, data: Data) -> Iterator[bytes]:
-    """The document of one table, ended by a newline."""
+    """Yield the document of a table, ended by a newline."""
     yield from write_table(name, data)
     yield b"\n"
 
 
 def write_sections(summary: Mapping[str, Any], tables: Mapping[str, Data]) -> Iterator[bytes]:
-    """One document of several tables: ``{"summary": {...}, NAME: {"table": NAME, ...}, ...}``."""
+    """Yield one document of several tables: ``{"summary": {...}, NAME: {"table": NAME, ...}, ...}``."""
     yield f'{{"summary": {format_json(dict(summary))}'.encode("ascii")
     for name, data in tables.items():
         yield f",\n{json_quote(name)}: ".encode("ascii")
@@ -40,7 +40,7 @@ def write_sections(summary: Mapping[str, Any], tables: Mapping[str, Data]) -> It
 
 
 def write_by_run(documents: Mapping[str, Iterable[bytes]]) -> Iterator[bytes]:
-    """One document of those of several runs: ``{"runs": {NAME: DOCUMENT, …}}``, ended by a newline."""
+    """Yield one document of several runs: ``{"runs": {NAME: DOCUMENT, …}}``, ended by a newline."""
     lead = '{"runs": {'
     for run, document in documents.items():
         yield f"{lead}{json_quote(run)}: ".encode("ascii")
@@ -50,7 +50,7 @@ def write_by_run(documents: Mapping[str, Iterable[bytes]]) -> Iterator[bytes]:
 
 
 def write_table(name: str, data: Data) -> Iterator[bytes]:
-    """One table as an object, without a line end."""
+    """Yield a table as an object, without a line end."""
     schema, batches = split_rows(data)
     names = number_names(schema)
     columns = ",\n  ".join(
@@ -71,17 +71,15 @@ def write_table(name: str, data: Data) -> Iterator[bytes]:
 
 def describe_column(name: str, field: pa.Field) -> dict[str, str | None]:
     """Return name, type, unit and description of a column, and the reason for its unknown cells."""
-    metadata = field.metadata or {}
+    keys = (b"unit", b"description", REASON)
+    entries = {
+        key.decode(): value.decode("utf-8", "replace") for key, value in (field.metadata or {}).items() if key in keys
+    }
     kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
     return {
         "name": name,
         "type": str(kind),
-        "unit": _get_entry(metadata, b"unit"),
-        "description": _get_entry(metadata, b"description"),
-        **({"reason": _get_entry(metadata, REASON)} if REASON in metadata else {}),
+        "unit": entries.get("unit"),
+        "description": entries.get("description"),
+        **({"reason": entries["reason"]} if "reason" in entries else {}),
     }
-
-
-def _get_entry(metadata: Mapping[bytes, bytes], key: bytes) -> str | None:
-    value = metadata.get(key)
-    return None if value is None else value.decode("utf-8", "replace")

@@ -1,4 +1,4 @@
-"""Text tables for people: aligned columns, readable units for times and sizes, long names cut where they are alike.
+"""Text tables for people: aligned columns, readable units for times and sizes, long names without shared parts.
 
 All rows of a small table determine its layout. For larger tables and streams, the first block determines widths and
 units; a wider number in a later block is printed in full and not aligned. Texts are escaped before they reach a
@@ -15,7 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from fastprof.render.rows import Data, split_rows
+from fastprof.render.rows import Data, list_rows, split_rows
 from fastprof.render.table_forms import Look
 from fastprof.schema.value_classes import dataclass
 from fastprof.wording import quantities
@@ -60,21 +60,20 @@ def lines(
     stays: str = "",
     wraps: str = "",
 ) -> Iterator[str]:
-    """The lines of a table, titles first, without trailing blanks.
+    """Yield the lines of a table, titles first, without trailing blanks.
 
-    ``null``: the text of a null. ``bar``: a column of shares, 0 to 1, to draw as bars at the end of the rows.
-    ``left_out``: a list. If it is given and the table is too wide, titles are broken, then columns are left out,
-    numbers first, and their names appended to it. Without it all columns are shown, however long the lines.
-    ``by_worth``: leave out the last column first, whatever its type. ``first_keeps``: cells that the first column
-    keeps at the expense of others. ``stays``: a column that is never left out or cut. ``wraps``: a column of texts to
-    break at blanks instead of cutting them.
+    ``null``: notation of a null. ``bar``: a column of shares, 0 to 1, to draw as bars at the end of the rows.
+    ``left_out``: a list for the names of hidden columns. If it is given and the table is too wide, titles are broken,
+    then columns are hidden, numbers first. Without it all columns are shown, however long the lines. ``by_worth``: hide
+    the last column first, whatever its type. ``first_keeps``: cells that the first column keeps at the expense of
+    others. ``stays``: a column that is never hidden or cut. ``wraps``: a column of strings to wrap instead of cut.
     """
     layout_rows = _LAYOUT_ROWS
     if isinstance(data, pa.Table) and data.num_rows <= _MEASURED_ROWS:
         data, layout_rows = data.combine_chunks(), _MEASURED_ROWS
     schema, batches = split_rows(data, layout_rows)
     first = next(batches, None)
-    rows = [] if first is None else _list_rows(first)
+    rows = [] if first is None else list_rows(first)
     columns = _make_columns(schema, rows, look, bar)
     cells = [_format_cells(columns, row, null) for row in rows]
     if left_out is not None and look.width is not None:
@@ -99,32 +98,27 @@ def lines(
     for row in cells:
         yield from _layout_row(columns, row, look)
     for batch in batches:
-        for values in _list_rows(batch):
+        for values in list_rows(batch):
             yield from _layout_row(columns, _format_cells(columns, values, null), look)
 
 
 def make_grid(
     table: pa.Table, look: Look, *, null: str, bar: str | None
 ) -> tuple[list[str], list[bool], list[list[str]]]:
-    """The table for other layouts than lines: titles, whether each column holds numbers, and the texts of each row."""
-    rows = [] if not table.num_rows else _list_rows(table.combine_chunks().to_batches()[0])
+    """Return a table for layouts other than lines: titles, whether columns hold numbers, and the cells of each row."""
+    rows = list_rows(table)
     columns = _make_columns(table.schema, rows, look, bar)
     numbers = [column.number and not column.bar for column in columns]
     return [column.title for column in columns], numbers, [_format_cells(columns, row, null) for row in rows]
 
 
 def wrap_paragraph(text: str, look: Look, lead: str = "  ") -> list[str]:
-    """The lines of a text, escaped, wrapped, and indented by the width of ``lead``."""
+    """Return the lines of a text, escaped, wrapped, and indented by the width of ``lead``."""
     clean = escape_text(look.advised(text))
     if look.width is None:
         return [lead + clean]
     first, *rest = wrap_text(clean, max(2 * _NARROWEST, look.width - measure_width(lead)))
     return [lead + first, *(" " * measure_width(lead) + line for line in rest)]
-
-
-def _list_rows(batch: pa.RecordBatch) -> list[tuple[Any, ...]]:
-    columns = [column.to_pylist() for column in batch.columns]
-    return list(zip(*columns, strict=True)) if columns else []
 
 
 def _format_cells(columns: Sequence[_Column], row: Sequence[Any], null: str) -> list[str]:
@@ -151,7 +145,7 @@ _MOMENTS = ("start_ps",)  # readers compare them, so their differences must show
 
 
 def _choose_time_units(schema: pa.Schema, rows: Sequence[Sequence[Any]]) -> dict[str, quantities.Quantity]:
-    """The notation of each column of times: one unit for all durations if one suits them all, else one per column."""
+    """Return the notation of each time column: one unit for all durations if one suits them, else one per column."""
     values: dict[str, list[int]] = {}
     for position, field in enumerate(schema):
         scale = _TIME_SCALES.get(field.name[-3:])
@@ -167,7 +161,7 @@ def _choose_time_units(schema: pa.Schema, rows: Sequence[Sequence[Any]]) -> dict
 
 
 def _make_column(field: pa.Field, times: Mapping[str, quantities.Quantity], look: Look) -> _Column:
-    """The notation of a column, from its type, name and unit; for times also from its first values."""
+    """Return the notation of a column by its type, name and unit; for times also by its first values."""
     name = escape_text(field.name)
     if not _is_count(field.type):
         return _Column(name, partial(_format_text, look.width), False)
@@ -193,7 +187,7 @@ def _make_column(field: pa.Field, times: Mapping[str, quantities.Quantity], look
 
 
 def _format_text(cells: int | None, value: Any) -> str:
-    """A value that is not a number. ``cells``: the most cells that are shown of it; None: all."""
+    """Format a value that is not a number. ``cells``: the most cells to show, or None for all."""
     if isinstance(value, str):
         return escape_text(value if cells is None else cut_middle(value, cells))
     if isinstance(value, bool):
@@ -220,7 +214,7 @@ def _break_titles(columns: Sequence[_Column], rows: Sequence[Sequence[str]], loo
 
 
 def _break_title(title: str, cells: int) -> list[str]:
-    """The title in lines of at most ``cells`` cells, broken after a ``_`` or at a blank if possible."""
+    """Split a title into lines of at most ``cells`` cells, after a ``_`` or at a blank if possible."""
     head = [""]
     for piece in re.findall(r"[^_ ]*[_ ]?", title):
         if head[-1] and measure_width(head[-1] + piece.rstrip()) > cells:
@@ -237,9 +231,9 @@ def _fits(columns: Sequence[_Column], look: Look) -> bool:
 def _choose_hidden(
     columns: Sequence[_Column], rows: Sequence[Sequence[str]], look: Look, by_worth: bool, stays: str
 ) -> Iterator[int]:
-    """Positions of columns to remove, one at a time, until the others fit: with ``by_worth`` the last column, else the
-    last number but never the first one, then texts but never the last one. The first column, the one drawn as bars
-    and that with the title ``stays`` always stay."""
+    """Yield positions of columns to remove until the others fit: with ``by_worth`` the last column, else the last
+    number except the first one, then strings except the last one. The first column, that drawn as bars, and that with
+    the title ``stays`` always stay."""
     while len(columns) > 1:
         _settle_widths(columns, rows, look, _READABLE)
         if _fits(columns, look):
@@ -281,7 +275,7 @@ def _settle_widths(
 
 
 def _find_common_limit(sizes: Sequence[int], room: int) -> int:
-    """The largest limit such that ``sizes``, each cut to it, together take at most ``room``."""
+    """Return the largest limit such that ``sizes``, each cut to it, together take at most ``room``."""
     left = len(sizes)
     for size in sorted(sizes):
         if size * left > room:
@@ -291,7 +285,7 @@ def _find_common_limit(sizes: Sequence[int], room: int) -> int:
 
 
 def _layout_row(columns: Sequence[_Column], cells: Sequence[str], look: Look) -> Iterator[str]:
-    """The line of a row, and more if a text of it is broken."""
+    """Yield the line of a row, or several if a cell is wrapped."""
     pieces = [wrap_text(cell, c.cells) if c.wraps else [cell] for c, cell in zip(columns, cells, strict=True)]
     for number in range(max(map(len, pieces), default=1)):
         yield _layout_line(columns, [piece[number] if number < len(piece) else "" for piece in pieces], look)

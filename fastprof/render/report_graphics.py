@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 
 DRAWN = ("op_profile", "roofline", "tf_data", "memory_viewer", "communication", "python_time")
-"""The analyses with a drawing; each has a module in render/svg/."""
+"""Analyses with a drawing; each has a module in render/svg/."""
 
 
 def draw_report(report: AnalysisReport) -> str:
-    """The drawing. Raises UsageError for an analysis without one."""
+    """Draw a report as SVG. UsageError: the analysis has no drawing."""
     if report.analysis not in DRAWN:
         raise UsageError(f"{report.analysis} has no drawing; these analyses have: {list_drawn_verbs()}")
     drawn: str = importlib.import_module(f"fastprof.render.svg.{report.analysis}").draw(report)
@@ -36,18 +36,18 @@ def draw_report(report: AnalysisReport) -> str:
 
 
 def list_drawn_verbs() -> str:
-    """The verbs of the analyses with a drawing, separated by commas."""
+    """Return the verbs of the analyses with a drawing, separated by commas."""
     return ", ".join(name.replace("_", "-") for name in DRAWN)
 
 
 STACKED = ("op_profile", "python_time")
-"""The analyses with stacks."""
+"""Analyses with stacks."""
 Frame = tuple[str, str | None]
-"""A name and its source location, ``file:line`` or None."""
+"""Name and source location, ``file:line`` or None."""
 
 
 class WeightedStacks(NamedTuple):
-    """``weight_ps``: by node of the tree, if it has any. ``measure``: what the weights are, in one word."""
+    """Stacks of a tree. ``weight_ps``: weights by node, without zeros. ``measure``: their name, in one word."""
 
     title: str
     measure: str
@@ -55,7 +55,7 @@ class WeightedStacks(NamedTuple):
     weight_ps: dict[int, int]
 
     def paths(self, nodes: list[int]) -> list[list[Frame]]:
-        """The stack of each node, the outermost frame first."""
+        """Return the stack of each node, the outermost frame first."""
         parents, names = self.tree["parent"].to_pylist(), self.tree["name"].to_pylist()
         located = "source" in self.tree.column_names
         sources = self.tree["source"].to_pylist() if located else [None] * len(names)
@@ -64,12 +64,12 @@ class WeightedStacks(NamedTuple):
             path = [node]
             while above := parents[path[-1]]:
                 path.append(above)
-            stacks.append([(names[step], sources[step]) for step in reversed(path)])
+            stacks.append([(names[above], sources[above]) for above in reversed(path)])
         return stacks
 
 
 def list_stacks(report: AnalysisReport, form: str) -> tuple[WeightedStacks, ...]:
-    """All stacks of a report. UsageError: the analysis has none, so it has not this ``form``."""
+    """Return all stacks of a report. UsageError: the analysis has none for this ``form``."""
     if report.analysis not in STACKED:
         raise UsageError(f"{report.analysis} has no stacks for {form}; these analyses have: {list_stacked_verbs()}")
     return tuple(
@@ -79,18 +79,18 @@ def list_stacks(report: AnalysisReport, form: str) -> tuple[WeightedStacks, ...]
 
 
 def list_stacked_verbs() -> str:
-    """The verbs of the analyses with stacks, separated by commas."""
+    """Return the verbs of the analyses with stacks, separated by commas."""
     return ", ".join(name.replace("_", "-") for name in STACKED)
 
 
 def split_location(source: str | None) -> tuple[str, int | None]:
-    """File and line of a source location; the line may be unknown."""
+    """Return the file and line of a source location; the line may be unknown."""
     file, _, line = (source or "").rpartition(":")
     return (file, int(line)) if file and line.isdigit() else (source or "", None)
 
 
 def _list_trees(report: AnalysisReport) -> tuple[tuple[str, str, pa.Table, str], ...]:
-    """Title and measure, the table of the tree, and the column with times of nodes and all below them."""
+    """Return title, measure, tree table and time column of each tree. Times of nodes include all below them."""
     if report.analysis == "python_time":
         stacks = report.tables["stacks"]
         return ("Time of threads", "time", stacks, "total_ps"), ("Time of devices", "device", stacks, "device_ps")
@@ -106,7 +106,7 @@ def _list_trees(report: AnalysisReport) -> tuple[tuple[str, str, pa.Table, str],
 
 
 def _get_own_times(table: pa.Table, column: str) -> dict[int, int]:
-    """The time of each node without its children, if there is any. Rounded parts may add up to more than the node."""
+    """Return the nonzero times of nodes without their children. Rounded parts may add up to more than the node."""
     times = [time or 0 for time in table[column].to_pylist()]
     own = list(times)
     for parent, time in zip(table["parent"].to_pylist()[1:], times[1:], strict=True):
@@ -119,14 +119,14 @@ _SAMPLE_TYPE, _SAMPLE, _LOCATION, _FUNCTION, _STRING, _DEFAULT_TYPE = 1, 2, 4, 5
 
 
 def encode_pprof(report: AnalysisReport) -> Iterator[bytes]:
-    """The file. Raises UsageError for an analysis without stacks."""
+    """Return the pprof file. UsageError: the analysis has no stacks."""
     first, *others = list_stacks(report, "pprof")
     same = [first, *(other for other in others if other.tree is first.tree and other.weight_ps)]
     return iter([gzip.compress(_PprofProfile(same).message(), mtime=0)])
 
 
 class _PprofProfile:
-    """``of``: what each value of a sample is; all are of one tree."""
+    """Encoder of a pprof profile. ``of``: stacks of one tree, one for each value of a sample."""
 
     def __init__(self, of: list[WeightedStacks]) -> None:
         self._of = of
@@ -176,7 +176,7 @@ _SPEEDSCOPE_SCHEMA: Final = "https://www.speedscope.app/file-format-schema.json"
 
 
 def write_speedscope(report: AnalysisReport) -> Iterator[bytes]:
-    """The document. Raises UsageError for an analysis without stacks."""
+    """Return the speedscope document. UsageError: the analysis has no stacks."""
     return _write_speedscope(report, list_stacks(report, "speedscope"))
 
 
@@ -200,7 +200,7 @@ def _write_speedscope(report: AnalysisReport, profiles: tuple[WeightedStacks, ..
 
 
 def _write_profile(stacks: WeightedStacks, frames: dict[Frame, int]) -> str:
-    """A profile; its frames are added to ``frames``."""
+    """Return a profile, and add its frames to ``frames``."""
     paths = stacks.paths(list(stacks.weight_ps))
     numbers = ([frames.setdefault(frame, len(frames)) for frame in path] for path in paths)
     samples = ",".join(json.dumps(stack, separators=(",", ":")) for stack in numbers)
@@ -220,6 +220,6 @@ def _write_frame(frame: Frame) -> str:
 
 
 def _format_nanoseconds(ps: int) -> str:
-    """An exact JSON number."""
+    """Format a time as an exact JSON number of nanoseconds."""
     ns, rest = divmod(ps, 1000)
     return f"{ns}.{rest:03}".rstrip("0") if rest else str(ns)

@@ -31,7 +31,7 @@ _TITLES = {"recommendation": "Recommendations", "info": "Remarks", "warning": "W
 
 
 def render_html(report: AnalysisReport) -> str:
-    """The report as one element."""
+    """Render a report as one element."""
     analysis = runner.get_analysis(report.analysis)
     parts = [make_heading(runner.get_title(analysis), 3), *_make_bold(report_text.get_headline(report))]
     parts += _render_notices(report, ["recommendation"])
@@ -54,13 +54,12 @@ def make_heading(text: str, level: int = 4) -> str:
 
 
 def make_table(data: pa.Table, *, null: str = "", bar: str | None = None) -> str:
-    """A small table, with values as in text."""
-    titles, numbers, rows = as_text.make_grid(data, _LOOK, null=null, bar=bar)
-    return make_text_table(titles, numbers, rows)
+    """Render a small table, with values as in text."""
+    return make_text_table(*as_text.make_grid(data, _LOOK, null=null, bar=bar))
 
 
 def make_text_table(titles: Sequence[str], numbers: Sequence[bool], rows: Iterable[Sequence[str]]) -> str:
-    """Texts as a table. ``numbers``: columns aligned right. Without titles, there are rows only."""
+    """Render strings as a table. ``numbers``: columns to align right. Without titles, there are rows only."""
     head = "".join(_make_cell("th", title, right) for title, right in zip(titles, numbers, strict=True))
     body = "".join(
         f"<tr>{''.join(_make_cell('td', text, right) for text, right in zip(row, numbers, strict=True))}</tr>"
@@ -71,7 +70,7 @@ def make_text_table(titles: Sequence[str], numbers: Sequence[bool], rows: Iterab
 
 
 def make_fact_list(rows: Iterable[Sequence[str]]) -> str:
-    """Names and what they are, as text that may take several lines."""
+    """Render names and descriptions, which may take several lines."""
     style = "padding: 1px 10px 1px 0; vertical-align: top; text-align: left;"
     lines = "".join(
         f'<tr><th style="{style}">{escape(name)}</th><td '
@@ -108,7 +107,7 @@ def _render_section(section: Section, report: AnalysisReport, analysis: Analysis
 
 
 def _make_numbered_list(rows: pa.Table) -> str:
-    """Rows as a numbered list: what each says, then its texts."""
+    """Render rows as a numbered list: the head of each, then its other strings."""
     items = (
         f"<li><b>{escape(escape_text(head))}</b>{''.join(make_para(f'{name}: {words}') for name, words in texts)}</li>"
         for head, texts in report_text.list_paragraphs(rows, _LOOK)

@@ -1,9 +1,9 @@
-"""Tables and streams of batches in one form: a schema, then blocks with a limited number of rows."""
+"""Tables and streams of batches in one form: a schema, then blocks of rows."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -11,16 +11,17 @@ import pyarrow as pa
 Data: TypeAlias = pa.Table | Iterable[pa.RecordBatch]
 
 BLOCK_ROWS = 4_096
-"""Rows that are turned into text together: names can be kilobytes long, and a text must stay small in memory."""
+"""Rows per block of text: names can be kilobytes long, and a block must stay small in memory."""
 BLOCK_BYTES = 64 << 20
-"""The most bytes of the texts of a block of several rows."""
+"""Most bytes of strings in a block of several rows."""
 ANY_BYTES = 2**63 - 1
 
 
 def split_rows(
     data: Data, rows: int = BLOCK_ROWS, most_bytes: int = BLOCK_BYTES
 ) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
-    """The schema of ``data``, and its rows in blocks of at most ``rows``, fewer if texts might exceed ``most_bytes``.
+    """Return the schema of ``data``, and its rows in blocks of at most ``rows``, fewer if strings might exceed
+    ``most_bytes``.
 
     The schema of a stream is that of its first batch. A stream must yield at least one batch, which may be empty, else
     ValueError.
@@ -51,13 +52,13 @@ def _slice_batches(
 
 
 def _count_fitting(data: pa.Table | pa.RecordBatch, rows: int, most_bytes: int) -> int:
-    """The number of rows that certainly stay below ``most_bytes``, even if each has the longest texts."""
+    """Return the number of rows that certainly stay below ``most_bytes``, even if each has the longest strings."""
     longest = sum(_measure_longest(column) for column in data.columns)
     return max(1, min(rows, most_bytes // (longest + 1)))
 
 
 def _measure_longest(column: pa.Array | pa.ChunkedArray) -> int:
-    """Bytes of the longest text of a column or of its dictionary, even if no row has it; 0: not a text column."""
+    """Return the bytes of the longest string of a column or of its dictionary; 0 if it is not a string column."""
     if isinstance(column, pa.ChunkedArray):
         return max(map(_measure_longest, column.chunks), default=0)
     if isinstance(column, pa.DictionaryArray):
@@ -68,8 +69,13 @@ def _measure_longest(column: pa.Array | pa.ChunkedArray) -> int:
     return int(np.diff(ends[column.offset : column.offset + len(column) + 1]).max())
 
 
+def list_rows(data: pa.Table | pa.RecordBatch) -> list[tuple[Any, ...]]:
+    """Return the rows as tuples of Python values."""
+    return list(zip(*(column.to_pylist() for column in data.columns), strict=True))
+
+
 def number_names(schema: pa.Schema) -> list[str]:
-    """The column names, with repeated ones numbered: a stat may have the name of a column."""
+    """Return the column names, with numbers for repeated ones: a stat may have the name of a column."""
     taken = set(schema.names)
     seen: set[str] = set()
     names = []

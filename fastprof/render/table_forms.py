@@ -18,15 +18,13 @@ if TYPE_CHECKING:
 
 
 WIDTH = 100
-"""Width of text if there is no terminal."""
+"""Width of text without a terminal."""
 
 
 class Look(NamedTuple):
-    """``width``: columns of text; None: unlimited. ``screen``: the destination is a terminal.
-
-    ``file``: the destination is a file, so Arrow uses its file format. ``python``: the reader is in Python, so advice
-    names parameters, not flags.
-    """
+    """Destination of text. ``width``: cells per line, or None for unlimited. ``screen``: it is a terminal. ``file``: it
+    is a file, so Arrow uses its file format. ``python``: the reader is in Python, so advice names parameters, not
+    flags."""
 
     width: int | None = WIDTH
     color: bool = False
@@ -44,15 +42,15 @@ class Look(NamedTuple):
             return False
 
     def narrower(self, cells: int) -> Look:
-        """The same look, ``cells`` narrower."""
+        """Return the look with ``cells`` less width."""
         return self if self.width is None else self._replace(width=self.width - cells)
 
     def fit(self, text: str) -> str:
-        """The text without the signs of the layout that the encoding may lack."""
+        """Replace layout characters that the encoding may lack."""
         return text if self.unicode else text.replace("µ", "u").replace("…", "...")
 
     def advised(self, text: str) -> str:
-        """The text with flags as the reader gives them."""
+        """Write flags in a text as the reader gives them."""
         return translate_flags(text) if self.python else text
 
     def strong(self, text: str) -> str:
@@ -61,7 +59,7 @@ class Look(NamedTuple):
 
 _RENDERERS = {"table": "as_text", "json": "as_json", "csv": "as_csv", "arrow": "as_arrow"}
 FORMATS = tuple(_RENDERERS)
-"""What ``--format`` offers; text for people first."""
+"""Values of ``--format``, text for people first."""
 
 __all__ = ["FORMATS", "Look", "load_renderer", "render_table"]
 
@@ -76,24 +74,20 @@ def render_table(
     by_worth: bool = False,
     wraps: str = "",
 ) -> Iterator[bytes]:
-    """The bytes of ``data`` in a format, block by block.
+    """Yield the bytes of ``data`` in a format, block by block.
 
-    ``name``: the name of the table in JSON. ``left_out``: a list for the names of columns that do not fit the width of
-    a text; without it lines are as long as necessary. ``by_worth``: leave out the last columns first; ``wraps``: a
-    column of texts to break instead of cut. Raises KeyError for a format that is not in FORMATS.
+    ``name``: name of the table in JSON. ``left_out``: a list for the names of columns that do not fit the width of a
+    text; without it lines are as long as necessary. ``by_worth``: hide the last columns first; ``wraps``: a column of
+    strings to wrap instead of cut. KeyError: the format is not in FORMATS.
     """
     if form == "table":
         lines = load_renderer(form).lines(data, look, left_out=left_out, by_worth=by_worth, wraps=wraps)
         return (f"{line}\n".encode(look.encoding, "backslashreplace") for line in lines)
-    options: dict[str, dict[str, Any]] = {
-        "json": {"name": name},
-        "csv": {},
-        "arrow": {"file": look.file},
-    }
+    options: dict[str, dict[str, Any]] = {"json": {"name": name}, "csv": {}, "arrow": {"file": look.file}}
     blocks: Iterator[bytes] = load_renderer(form).chunks(data=data, **options[form])
     return blocks
 
 
 def load_renderer(form: str) -> Any:
-    """The module that writes a format. Others are not imported: some take longer than a small question."""
+    """Import the module that writes a format, and no other: some take longer than a small question."""
     return import_module(f"fastprof.render.{_RENDERERS[form]}")

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fastprof._version import __version__
 from fastprof.analyses.runner import explain_empty
-from fastprof.render import report_columns
+from fastprof.render import report_json
 from fastprof.viewer.analysis_list import explain_empty_pages, list_analyses
 from fastprof.wording.patterns import compile_late
 from fastprof.wording.screen import escape_text
@@ -59,8 +59,8 @@ def write_html_report(
     empty = _explain_empty(profile, reports)
     yield from _write_block("analyses", {"analyses": analyses, "pages": pages, "empty": empty})
     for name, report in reports.items():
-        part = report_columns.ReportPart(rows=rows, letters=MOST_LETTERS)
-        yield from _write_json_block(f"report-{name}", b"".join(report_columns.chunks(report, part)))
+        part = report_json.ReportPart(rows=rows, letters=MOST_LETTERS)
+        yield from _write_json_block(f"report-{name}", b"".join(report_json.write_columns(report, part)))
     timeline = _make_timeline(profile, shown, cache)
     for name, document in timeline.documents.items():
         yield from _write_block(name, document)

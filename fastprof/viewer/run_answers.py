@@ -224,20 +224,20 @@ def _parse_params(name: str, given: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _write_json(call: ApiCall, report: Report) -> Iterable[bytes]:
-    from fastprof.render import report_columns, report_json
+    from fastprof.render import report_json
 
     if call.choice("shape", ("rows", "columns"), "rows") == "rows":
         limit = call.whole("limit", -1, least=-1, most=_MOST_ROWS)
         return report_json.chunks(report.answer, None if limit < 0 else limit)
     tables, columns = call.given("tables"), call.given("columns")
     rows = call.whole("rows", -1, least=-1, most=_MOST_ROWS)
-    part = report_columns.ReportPart(
+    part = report_json.ReportPart(
         tables=None if tables is None else tables.split(","),
         columns={} if columns is None else _group_by_table(columns.split(",")),
         first=call.whole("first", 0, least=0, most=_MOST_ROWS),
         rows=None if rows < 0 else rows,
     )
-    return report_columns.chunks(report.answer, part)
+    return report_json.write_columns(report.answer, part)
 
 
 def _group_by_table(names: Iterable[str]) -> dict[str, list[str]]:

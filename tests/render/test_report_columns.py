@@ -11,7 +11,7 @@ import pytest
 from fastprof.analyses.contract import AnalysisReport, LazyTables, Notice
 from fastprof.errors import UsageError
 from fastprof.render import report_json
-from fastprof.render.report_columns import ReportPart, chunks
+from fastprof.render.report_json import ReportPart, write_columns
 
 
 def report() -> AnalysisReport:
@@ -29,7 +29,7 @@ def report() -> AnalysisReport:
 
 
 def document(report: AnalysisReport, **part: Any) -> dict[str, Any]:
-    read: dict[str, Any] = json.loads(b"".join(chunks(report, ReportPart(**part))).decode("ascii"))
+    read: dict[str, Any] = json.loads(b"".join(write_columns(report, ReportPart(**part))).decode("ascii"))
     return read
 
 

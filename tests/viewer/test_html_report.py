@@ -23,7 +23,7 @@ from trace_builder import event, line, plane, xspace
 
 import fastprof
 from fastprof.cli import main
-from fastprof.render import report_columns
+from fastprof.render import report_json
 from fastprof.viewer import html_report
 
 pytest.importorskip("starlette")
@@ -89,7 +89,7 @@ def test_reports_are_in_the_file_as_the_analyses_answered_them(pod: tuple[str, f
     text, profile = pod
     document = Document(text)
     for name in ANALYSES:
-        whole = json.loads(b"".join(report_columns.chunks(profile.report(name).answer)))
+        whole = json.loads(b"".join(report_json.write_columns(profile.report(name).answer)))
         assert document.json(f"report-{name}") == whole
     assert document.json("analyses")["pages"] == ["timeline", *ANALYSES]
     assert [one["name"] for one in document.json("analyses")["analyses"]] == list(ANALYSES)
