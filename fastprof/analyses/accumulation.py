@@ -181,7 +181,7 @@ T = TypeVar("T")
 
 
 class PackedValue(Generic[T]):
-    """Packed value. ``unpack`` makes the value anew at each call."""
+    """Packed value. ``unpack`` makes the value at each call."""
 
     __slots__ = ("unpack",)
 
