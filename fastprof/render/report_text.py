@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from fastprof.analyses import runner
 from fastprof.render import as_text
+from fastprof.render.rows import list_rows
 from fastprof.schema.capture_tables import RUN
 from fastprof.schema.tables import REASON
 from fastprof.schema.value_classes import dataclass
@@ -37,7 +38,7 @@ LONG = 40
 
 
 def shorten_kernel_name(name: str) -> str:
-    """The name of the function, without return type, namespaces and arguments. Other names stay unchanged."""
+    """Return the function name without return type, namespaces and arguments. Other names stay unchanged."""
     if "::" not in name and "<" not in name and not name.startswith("void "):
         return name
     bare = _NAMESPACE.sub("", _find_function(name.replace(_ANONYMOUS, "")))
@@ -49,7 +50,7 @@ def shorten_kernel_name(name: str) -> str:
 
 
 def _find_function(name: str) -> str:
-    """The text between the last space outside angle brackets and the arguments."""
+    """Return the text between the last space outside angle brackets and the arguments."""
     depth = begin = 0
     for at, character in enumerate(name):
         if character == "<":
@@ -64,7 +65,7 @@ def _find_function(name: str) -> str:
 
 
 _NUMBER = compile_late(r"(?:(?<=[._/-])|(?<=layer)|(?<=block))\d+(?![^./:; )\]])")
-"""What counts ops and layers: not ``128x64`` and ``bf16``, which say what a kernel does."""
+"""Numbers that count ops and layers, unlike ``128x64`` and ``bf16``, which say what a kernel does."""
 _LAST_NUMBER = compile_late(r"\.\d+\Z")  # the first of the ops fusion, fusion.1, fusion.2 has none
 _NEAR = 10  # values differ by at most one part in this
 _MOST_ROWS = 20_000  # rows after these, which are the smallest, stay single
@@ -72,7 +73,7 @@ _MOST_GROUPS = 8  # of one name: a row is compared with the last ones only
 _COUNTS_END = 2**63
 
 Comparisons = Sequence[Callable[[Any], Any] | None]
-"""By column, what makes two values equal; None: they are near each other."""
+"""Key of values by column, which are equal if their keys are; None if near values are equal."""
 
 
 @dataclass(slots=True)
@@ -86,9 +87,12 @@ class _AlikeGroup:
 def merge_alike_rows(
     table: pa.Table, alike: Alike, order: str | None, compared: pa.Table | None = None
 ) -> tuple[pa.Table, list[int]]:
-    """Return the table with one row for each group of similar rows, and the sizes of the groups. If the column
-    ``order`` is added up and its largest values come first, so do the largest sums; else rows stay where their first
-    one is. ``compared``: a table of the same rows whose columns decide what is similar; None: ``table`` itself."""
+    """Return the table with one row for each group of similar rows, and the sizes of the groups.
+
+    If the column ``order`` is added up and its largest values come first, so do the largest sums; else a group is where
+    its first row is. ``compared``: a table of the same rows whose columns decide what is similar, or None for
+    ``table``.
+    """
     groups = _group_rows(table, alike, table if compared is None else compared)
     sizes = [group.size for group in groups] + [1] * (table.num_rows - _MOST_ROWS)
     if max(sizes, default=1) == 1:
@@ -110,7 +114,7 @@ def _group_rows(table: pa.Table, alike: Alike, compared: pa.Table) -> list[_Alik
     summed = [at for at, name in enumerate(table.column_names) if name in alike.summed]
     groups: list[_AlikeGroup] = []
     open_groups: dict[tuple[Any, ...], list[_AlikeGroup]] = {}
-    rows, keys = _list_rows(table), _list_rows(compared)
+    rows, keys = (list_rows(each.slice(0, _MOST_ROWS)) for each in (table, compared))
     for row, known in zip(rows, keys, strict=True):
         key = tuple(kind(value) for kind, value in zip(kinds, known, strict=True) if kind is not None)
         like = open_groups.setdefault(key, [])
@@ -119,10 +123,6 @@ def _group_rows(table: pa.Table, alike: Alike, compared: pa.Table) -> list[_Alik
             groups.append(_AlikeGroup(row, known, list(row)))
             like.append(groups[-1])
     return groups
-
-
-def _list_rows(table: pa.Table) -> list[tuple[Any, ...]]:
-    return list(zip(*(column.to_pylist() for column in table.slice(0, _MOST_ROWS).columns), strict=True))
 
 
 def _get_comparison(field: pa.Field, alike: Alike) -> Callable[[Any], Any] | None:
@@ -163,7 +163,7 @@ def _is_near(first: float | None, other: float | None) -> bool:
 
 
 def format_paragraphs(table: pa.Table, look: Look) -> Iterator[str]:
-    """The first column and the amounts of each row, then a line for each other text. Unknown cells are left out."""
+    """Yield a paragraph per row: the first column and the amounts, then a line for each other known string."""
     for number, (head, texts) in enumerate(list_paragraphs(table, look), 1):
         lead = f"  {number}. "
         yield from as_text.wrap_paragraph(head, look, lead)
@@ -172,7 +172,7 @@ def format_paragraphs(table: pa.Table, look: Look) -> Iterator[str]:
 
 
 def list_paragraphs(table: pa.Table, look: Look) -> Iterator[tuple[str, list[tuple[str, str]]]]:
-    """Of each row what it says with its amounts, and its other texts with the names of their columns."""
+    """Yield the head of each row, with its amounts, and its other strings with the names of their columns."""
     fields = list(table.schema)
     for row in table.to_pylist():
         texts = [(field.name, row[field.name]) for field in fields[1:] if isinstance(row[field.name], str)]
@@ -180,8 +180,8 @@ def list_paragraphs(table: pa.Table, look: Look) -> Iterator[tuple[str, list[tup
 
 
 def _format_head(fields: list[pa.Field], row: dict[str, Any]) -> str:
-    """The first cell, with the amounts of the row. A column ``is_bound`` has whether these are upper bounds, and
-    ``rest_share`` leaves start-up out; it is left out itself if it looks like ``share``."""
+    """Format the first cell with the amounts of the row. The column ``is_bound`` says whether these are upper bounds;
+    ``rest_share``, without start-up, is left out if it looks like ``share``."""
     amounts = {
         field.name: quantities.format_measure(row[field.name], _get_unit(field))
         for field in fields[1:]
@@ -205,14 +205,14 @@ def _get_unit(field: pa.Field) -> str | None:
 
 UNKNOWN = "-"
 HEADLINE = "headline"
-"""The figure that a report begins with."""
+"""Figure that a report begins with."""
 ALL = -1
-"""As ``limit``: every row."""
+"""Value of ``limit`` for every row."""
 
 _INDENT = 2
 _STEP, _GROUP = "step", "group_id"
 _CATEGORY = "category"
-"""The column of sections without zeros that has categories of step time."""
+"""Column of step time categories in sections without zeros."""
 _TREE_CELLS = 40  # least cells of the column with a tree, if the tree is that wide
 _NAME_CELLS = 26  # least cells of the first column, which names the rows
 _DEEPEST = 40  # deeper levels of a tree are drawn on one level
@@ -222,7 +222,7 @@ _TITLES = {"info": "Remarks", "warning": "Warnings", "error": "Errors"}
 
 
 def lines(report: AnalysisReport, look: Look, limit: int | None = None) -> Iterator[str]:
-    """The lines of a report. ``limit``: rows per table; None: as the analysis lays it out."""
+    """Yield the lines of a report. ``limit``: rows per table, or None for the layout of the analysis."""
     if report.inapplicable is not None:
         yield from as_text.wrap_paragraph(report.inapplicable, look)
         return
@@ -238,24 +238,24 @@ def lines(report: AnalysisReport, look: Look, limit: int | None = None) -> Itera
 
 
 def get_headline(report: AnalysisReport) -> str:
-    """What the report says first, if it computes that; else nothing."""
+    """Return the headline of a report, or "" without one."""
     value = report.scalars[HEADLINE].value if HEADLINE in report.scalars else None
     return value if isinstance(value, str) else ""
 
 
 def get_label(name: str) -> str:
-    """The name of a figure as words, without its unit: ``step_time_ps`` is "step time". "share" stays in the name."""
+    """Return a figure name as words, without its unit: ``step_time_ps`` is "step time". "share" stays in the name."""
     bare = next((name.removesuffix(ending) for ending in _ENDINGS if name.endswith(ending)), name)
     return escape_text(bare or name).replace("_", " ")
 
 
 def get_figure_name(name: str, analysis: Analysis) -> str:
-    """The name of a figure as people read it."""
+    """Return the display name of a figure."""
     return analysis.SCALARS[name].label or get_label(name)
 
 
 def format_value(scalar: Scalar) -> str:
-    """A figure with its unit; ``-`` if it is unknown."""
+    """Format a figure with its unit, or as ``-`` if it is unknown."""
     value = scalar.value
     if value is None:
         return UNKNOWN
@@ -265,13 +265,13 @@ def format_value(scalar: Scalar) -> str:
 
 
 def list_sections(report: AnalysisReport, analysis: Analysis) -> list[Section]:
-    """The sections that have something to show in this report."""
+    """Return the sections that have something to show in this report."""
     every = analysis.SECTIONS or _make_plain_sections(report, analysis)
     return [section for section in every if section.shown is None or section.shown(report)]
 
 
 def _make_plain_sections(report: AnalysisReport, analysis: Analysis) -> list[Section]:
-    """All figures, then all tables: the layout of an analysis that defines none."""
+    """Return the layout of an analysis that defines none: all figures, then all tables."""
     from fastprof.analyses.contract import Section
 
     figures = Section("Figures", scalars=tuple(report.scalars))
@@ -293,7 +293,7 @@ def _format_section(
 
 
 def _format_scalars(scalars: Mapping[str, Scalar], look: Look) -> Iterator[str]:
-    """One line per figure: name, number, unit. Then the names of unknown figures, by reason."""
+    """Yield a line per figure: name, number, unit. Then the names of unknown figures, by reason."""
     known = {name: scalar for name, scalar in scalars.items() if scalar.reason is None}
     values = [_split_number(scalar, look) for scalar in known.values()]
     column = max(map(measure_width, known), default=0)
@@ -309,7 +309,7 @@ def _format_scalars(scalars: Mapping[str, Scalar], look: Look) -> Iterator[str]:
 
 
 def _unknown(names: Iterable[tuple[str, str | None]]) -> list[str]:
-    """Return one sentence per reason for unknown figures. ``names``: each with its reason, None if known."""
+    """Return a sentence per reason for unknown figures. ``names``: names with reasons, or None if known."""
     unknown: dict[str, list[str]] = {}
     for name, reason in names:
         if reason is not None:
@@ -318,7 +318,7 @@ def _unknown(names: Iterable[tuple[str, str | None]]) -> list[str]:
 
 
 def _split_number(scalar: Scalar, look: Look) -> tuple[str, str]:
-    """Number and unit separately, for alignment; both empty for a text."""
+    """Return number and unit separately, for alignment; both are empty for a string."""
     if isinstance(scalar.value, str):
         return "", ""
     number, _, unit = look.fit(format_value(scalar)).partition(" ")
@@ -359,7 +359,7 @@ def _format_table(section: Section, report: AnalysisReport, look: Look, limit: i
 
 
 def select_rows(section: Section, report: AnalysisReport, look: Look, limit: int | None) -> tuple[pa.Table, list[str]]:
-    """The rows and columns that a section shows, in the order of the layout, and notes on what it does not show."""
+    """Return the rows and columns of a section, in layout order, and notes on what it does not show."""
     assert section.table is not None
     every = report.tables[section.table]
     columns, program = _drop_shared_program(_choose_columns(section, every), every)
@@ -376,7 +376,8 @@ def select_rows(section: Section, report: AnalysisReport, look: Look, limit: int
     if section.nonzero is not None and limit != ALL:
         table, zeros = _drop_zeros(table, section.nonzero)
     if section.nonzero is not None and _CATEGORY in table.column_names:
-        table, zeros = _translate_categories(table), [format_step_category(name) for name in zeros]
+        words = [name and format_step_category(name) for name in table[_CATEGORY].to_pylist()]
+        table, zeros = _replace_texts(table, _CATEGORY, words), [format_step_category(name) for name in zeros]
     if not table.num_rows:
         return table, []
     ungrouped = table.num_rows
@@ -389,7 +390,8 @@ def select_rows(section: Section, report: AnalysisReport, look: Look, limit: int
     rows = table if most == ALL else table.slice(0, most)
     sizes = sizes[: rows.num_rows]
     if section.kernels is not None:
-        rows = _shorten_names(rows, section.kernels)
+        names = [name and shorten_kernel_name(name) for name in rows[section.kernels].to_pylist()]
+        rows = _replace_texts(rows, section.kernels, names)
     if depths is not None:
         rows = _add_branches(rows, depths[: rows.num_rows].tolist(), look)
     reasons = {field.name: (field.metadata or {}).get(REASON) for field in rows.schema}
@@ -409,7 +411,7 @@ def select_rows(section: Section, report: AnalysisReport, look: Look, limit: int
 
 
 def _choose_columns(section: Section, table: pa.Table) -> list[str]:
-    """The columns that a section shows. If there are several hosts, the host is added: first, in a tree second."""
+    """Return the columns of a section, with the host if there are several: first, or second in a tree."""
     columns = list(section.columns or table.column_names)
     columns = [name for name in columns if name not in section.parts or any(table[name].to_pylist())]
     if "host" in columns or "host" not in table.column_names or len(set(table["host"].to_pylist())) < 2:
@@ -419,7 +421,7 @@ def _choose_columns(section: Section, table: pa.Table) -> list[str]:
 
 
 def _drop_shared_program(columns: list[str], table: pa.Table) -> tuple[list[str], str | None]:
-    """The columns without ``program`` if all rows have the same program, and its name; else None."""
+    """Remove the column ``program`` if all rows have the same program, and return that program; else None."""
     if "program" not in columns or len(columns) < 2 or table.num_rows < 2:
         return columns, None
     programs = set(table["program"].to_pylist())
@@ -429,8 +431,8 @@ def _drop_shared_program(columns: list[str], table: pa.Table) -> tuple[list[str]
 
 
 def rank_columns(report: AnalysisReport, table: str, *, wide: bool = False) -> list[str]:
-    """The columns of a table; the run, if there are several, and those that the report shows come first. Beside the
-    number of a step, that of its group is left out unless the text is ``wide``."""
+    """Return the columns of a table: the run, if there are several, then those that the report shows, then the others.
+    The group of a step is left out beside its number unless the text is ``wide``."""
     sections = [section for section in runner.get_analysis(report.analysis).SECTIONS if section.table == table]
     names = report.tables[table].column_names
     shown = [name for section in sections for name in _choose_columns(section, report.tables[table]) if name in names]
@@ -440,8 +442,7 @@ def rank_columns(report: AnalysisReport, table: str, *, wide: bool = False) -> l
 
 
 def _drop_zeros(table: pa.Table, column: str) -> tuple[pa.Table, list[str]]:
-    """The table without names (in the column before ``column``) that have 0 in all their rows, and these names. If all
-    are 0, the table is unchanged."""
+    """Remove names, in the column before ``column``, that have 0 in all rows, and return them, unless all are 0."""
     names = table[table.column_names.index(column) - 1].to_pylist()
     values = table[column].to_pylist()
     nonzero = {name for name, value in zip(names, values, strict=True) if value != 0}
@@ -451,24 +452,14 @@ def _drop_zeros(table: pa.Table, column: str) -> tuple[pa.Table, list[str]]:
     return _take_rows(table, rows), [escape_text(str(name)) for name in dict.fromkeys(names) if name not in nonzero]
 
 
-def _translate_categories(table: pa.Table) -> pa.Table:
-    place = table.column_names.index(_CATEGORY)
-    words = [name if name is None else format_step_category(name) for name in table[_CATEGORY].to_pylist()]
-    return table.set_column(place, _CATEGORY, pa.array(words, pa.string()))
-
-
 def _take_rows(table: pa.Table, rows: Iterable[int]) -> pa.Table:
-    """A few rows of a table. Table.take would import pyarrow.compute, which takes longer than most questions."""
+    """Take a few rows. Table.take would import pyarrow.compute, which takes longer than most questions."""
     columns = [pa.array([column[row].as_py() for row in rows], column.type) for column in table.columns]
     return pa.Table.from_arrays(columns, schema=table.schema)
 
 
-def _shorten_names(table: pa.Table, column: str) -> pa.Table:
-    return _replace_texts(table, column, [name and shorten_kernel_name(name) for name in table[column].to_pylist()])
-
-
 def _add_sizes(table: pa.Table, alike: Alike, sizes: Sequence[int]) -> pa.Table:
-    """The table with the number of rows that each one adds up, after the names."""
+    """Add a column with the number of merged rows, after the names."""
     after = table.column_names.index(alike.names[0]) + 1
     texts = [f"{size:,} alike" if size > 1 else "" for size in sizes]
     return table.add_column(after, _get_size_title(alike), pa.array(texts, pa.string()))
@@ -481,12 +472,12 @@ def _describe_alike(alike: Alike, columns: Sequence[str]) -> str:
 
 
 def _get_size_title(alike: Alike | None) -> str:
-    """The title of the column that counts the rows that each one adds up; empty without one."""
+    """Return the title of the column with the number of merged rows; empty without one."""
     return "" if alike is None else "sum of" if alike.summed else "rows"
 
 
 def _add_branches(table: pa.Table, depths: Sequence[int], look: Look) -> pa.Table:
-    """The table with the branches of a tree before the texts of its first column."""
+    """Draw the branches of a tree before the strings of the first column."""
     lines = zip(draw_branches(depths, look.unicode), table.column(0).to_pylist(), strict=True)
     return _replace_texts(table, table.column_names[0], [branch + (name or "") for branch, name in lines])
 
@@ -496,12 +487,12 @@ def _replace_texts(table: pa.Table, column: str, texts: list[str | None]) -> pa.
 
 
 def draw_branches(depths: Sequence[int], unicode: bool) -> list[str]:
-    """The branches from the parent to each row of a tree. ``depths``: depth of the rows in preorder; a row of depth 0
-    begins a tree."""
+    """Return the branches from the parent to each row of a tree. ``depths``: depth of the rows in preorder; a row of
+    depth 0 begins a tree."""
     passing, fork, end = ("\u2502  ", "\u251c\u2500 ", "\u2514\u2500 ") if unicode else ("|  ", "|- ", "`- ")
     drawn = []
     depths = [min(depth, _DEEPEST) for depth in depths]
-    open_levels: list[bool] = []  # by level: whether another row of the level follows below before the level ends
+    open_levels: list[bool] = []  # by level: whether another row of the level follows before the level ends
     for depth in reversed(depths):
         follows = len(open_levels) > depth and open_levels[depth]
         open_levels = [*open_levels[: depth + 1], *[False] * (depth + 1 - len(open_levels))]

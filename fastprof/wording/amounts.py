@@ -21,8 +21,8 @@ _LONGEST = 60
 
 
 class Steps(NamedTuple):
-    """Steps whose numbers are from ``first`` up to ``last``, which is excluded; None leaves an end open. ``name``: only
-    steps of this name, such as train; None: steps of any name."""
+    """Steps with numbers from ``first`` up to ``last``, which is excluded; None leaves an end open. ``name``: name of the
+    steps, such as train, or None for any name."""
 
     first: int | None
     last: int | None
@@ -36,7 +36,7 @@ class Steps(NamedTuple):
 
 
 def parse_time(text: str) -> int:
-    """A time in picoseconds. ValueError: not a time, or not a whole number of picoseconds."""
+    """Parse a time in picoseconds. ValueError: not a time, or not a whole number of picoseconds."""
     from fractions import Fraction
 
     match = _TIME.fullmatch(text) if len(text) <= _LONGEST else None
@@ -51,7 +51,7 @@ def parse_time(text: str) -> int:
 
 
 def parse_size(text: str) -> int:
-    """A size in bytes, at least 1; fractions of a byte are rounded up. ValueError: not a size."""
+    """Parse a size in bytes, at least 1; fractions of a byte are rounded up. ValueError: not a size."""
     from fractions import Fraction
 
     match = _SIZE.fullmatch(text) if len(text) <= _LONGEST else None
@@ -65,7 +65,7 @@ def parse_size(text: str) -> int:
 
 
 def parse_step_range(text: str) -> Steps:
-    """``A:B``, ``A:``, ``:B``, or ``A`` for one step; B is excluded. ``train=A:B``: of the steps called train.
+    """Parse ``A:B``, ``A:``, ``:B``, or ``A`` for one step, without B. ``train=A:B`` is of the steps called train.
     ValueError: not a range of steps."""
     name, equals, numbers = text.rpartition("=")
     shown = repr(text) if len(text) <= _LONGEST else repr(text[:_LONGEST] + "…")
@@ -93,9 +93,9 @@ def parse_step_range(text: str) -> Steps:
 
 
 def parse_time_of_day(given: str | date) -> tuple[float, ...]:
-    """Year, month, day, hour, minute and second in local time; of a date the first three. ``given``: ISO 8601,
-    "2026-11-01" or "2026-11-01 12:30", as names of runs have it, 2026_11_01_12_30_00 or its beginning, or as
-    ``datetime`` has it. ValueError: it is not a time."""
+    """Return year, month, day, hour, minute and second in local time, or the first three of a date. ``given``: ISO 8601,
+    "2026-11-01" or "2026-11-01 12:30"; a run name, 2026_11_01_12_30_00 or its beginning; or a ``datetime``. ValueError:
+    not a time."""
     if isinstance(given, str):
         day, of_day = given.split("_")[:3], given.split("_")[3:]
         written = " ".join(["-".join(day), ":".join(of_day)]).strip() if len(day) == 3 else given

@@ -13,18 +13,18 @@ from fastprof.wording.patterns import compile_late
 _MARK = "'"
 _SIGNS = "=+\\-@\uff1d\uff0b\uff0d\uff20"  # the last four: the full-width forms of the others
 _BLANKS = "\t-\r \x85\xa0\xad\u1680\u180e\u2000-\u200f\u2028-\u202f\u205f-\u206f\u3000\ufeff"
-"""Spaces of all widths, line ends, and what takes no width."""
+"""Spaces of all widths, line ends, and characters without width."""
 _BEGINNINGS = f"^(?:['\t\r\n]|[{_BLANKS}]*[{_SIGNS}])"
 _TAKEN_FOR_FORMULAS = compile_late(_BEGINNINGS)
 
 
 def escape_formula(text: str) -> str:
-    """``text``, with an apostrophe before it if it could be taken for a formula, or begins with an apostrophe."""
+    """Put an apostrophe before a text that could be taken for a formula, or begins with an apostrophe."""
     return _MARK + text if _TAKEN_FOR_FORMULAS.match(text) else text
 
 
 def escape_formulas(texts: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
-    """``escape_formula`` for each text of an array."""
+    """Apply ``escape_formula`` to each string of an array."""
     return pc.replace_substring_regex(texts, f"({_BEGINNINGS})", rf"{_MARK}\1")
 
 
@@ -32,10 +32,10 @@ TEXT = pa.large_string()
 
 
 class ColumnCells:
-    """The values of a column as text, batch after batch.
+    """Values of a column as text, batch after batch.
 
-    ``quote`` writes a text in the notation of the format; ``null`` is its notation of a null. The last dictionary and
-    its texts are kept, so that batches that share a dictionary quote it once.
+    ``quote`` writes a string in the notation of the format; ``null`` is its notation of a null. The last dictionary and
+    its strings are cached, so that batches that share a dictionary quote it once.
     """
 
     def __init__(self, *, quote: Callable[[str], str], null: str) -> None:
@@ -45,7 +45,7 @@ class ColumnCells:
         self._quoted: pa.Array | None = None
 
     def texts(self, array: pa.Array) -> pa.Array:
-        """A large_string array of the same length without nulls."""
+        """Return the values of an array as large_string without nulls."""
         return pc.fill_null(self._nullable_texts(array), self._null)
 
     def _nullable_texts(self, array: pa.Array) -> pa.Array:
@@ -71,7 +71,7 @@ class ColumnCells:
         return self._quoted
 
     def _floats(self, array: pa.Array) -> pa.Array:
-        """The shortest digits that read back as the same float. NaN and infinities are texts in JSON."""
+        """Write the shortest digits that read back as the same float. NaN and infinities are strings in JSON."""
         texts = pc.cast(array, TEXT)
         for spelt, odd in (
             ("NaN", pc.is_nan(array)),
@@ -82,7 +82,7 @@ class ColumnCells:
         return texts
 
     def _nested(self, array: pa.Array) -> pa.Array:
-        """Lists, maps and structs as JSON text: unquoted in JSON, quoted in CSV."""
+        """Write lists, maps and structs as JSON text: unquoted in JSON, quoted in CSV."""
         raw = self._quote is json_quote
         is_map = pa.types.is_map(array.type)
         texts = (None if value is None else format_json(value, pairs=is_map) for value in array.to_pylist())
@@ -93,7 +93,7 @@ class ColumnCells:
 
 
 def join_cells(batch: pa.RecordBatch, cells: Sequence[ColumnCells], leads: Sequence[str], end: str) -> bytes:
-    """The text of all rows: before each cell its lead, after the last one ``end``; also if there are no columns."""
+    """Return the text of all rows: each cell after its lead, then ``end``; also without columns."""
     if not cells or not batch.num_rows:
         return b"".join([(leads[0] + end).encode()] * batch.num_rows)
     pieces: list[pa.Array | pa.Scalar] = []
@@ -114,11 +114,11 @@ def _is_bytes(kind: pa.DataType) -> bool:
 
 
 def _is_same_memory(first: pa.Array | None, other: pa.Array) -> bool:
-    """Whether two arrays are the same memory. The caller holds ``one``, so its addresses cannot have been reused."""
+    """Return whether two arrays are the same memory. The caller holds ``first``, so its addresses cannot be reused."""
     if first is None or len(first) != len(other) or first.offset != other.offset or first.type != other.type:
         return False
-    return [_get_address(buffer) for buffer in first.buffers()] == [_get_address(buffer) for buffer in other.buffers()]
+    return _get_addresses(first) == _get_addresses(other)
 
 
-def _get_address(buffer: pa.Buffer | None) -> int:
-    return 0 if buffer is None else buffer.address
+def _get_addresses(array: pa.Array) -> list[int]:
+    return [0 if buffer is None else buffer.address for buffer in array.buffers()]

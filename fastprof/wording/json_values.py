@@ -7,11 +7,11 @@ import json
 from typing import Any
 
 json_quote = json.encoder.encode_basestring_ascii
-"""Writes a JSON string in ASCII, which is valid in every encoding and has no control characters."""
+"""Writer of a JSON string in ASCII, which is valid in every encoding and has no control characters."""
 
 
 def format_json(value: Any, *, pairs: bool = False) -> str:
-    """JSON of a value from pyarrow. ``pairs``: the value is a map; repeated keys are kept."""
+    """Format a value from pyarrow as JSON. ``pairs``: the value is a map; repeated keys stay."""
     if isinstance(value, str):
         return json_quote(value)
     if pairs:

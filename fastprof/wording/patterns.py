@@ -9,7 +9,7 @@ _METHODS: Final = ("match", "fullmatch", "search", "finditer", "findall", "sub",
 
 
 def compile_late(text: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
-    """The same as ``re.compile``; errors come at the first use."""
+    """Compile a regular expression at its first use, which raises its errors."""
     return cast("re.Pattern[AnyStr]", _LatePattern(text, flags))
 
 
@@ -21,6 +21,6 @@ class _LatePattern:
         if name.startswith("__"):
             raise AttributeError(name)
         made = re.compile(*self._given)
-        for method in _METHODS:  # which are found without this function from now on
+        for method in _METHODS:  # later look-ups bypass this function
             setattr(self, method, getattr(made, method))
         return getattr(made, name)

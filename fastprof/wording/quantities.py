@@ -17,24 +17,24 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """The notation of a column of times: the unit in its title, or "", and the text of each time."""
+    """Notation of a column of times: the unit in its title, or "", and the text of each time."""
 
     unit: str
     text: Callable[[int], str]
 
 
 def format_time(picoseconds: int) -> str:
-    """Four digits and a unit: ``1.234 ms``."""
+    """Format a time with four digits and a unit: ``1.234 ms``."""
     return _format_scaled(picoseconds, TIME_UNITS)
 
 
 def format_size(size: int) -> str:
-    """Four digits and a unit: ``1.234 MiB``."""
+    """Format a size with four digits and a unit: ``1.234 MiB``."""
     return _format_scaled(size, SIZE_UNITS)
 
 
 def format_moment(picoseconds: int) -> str:
-    """A single moment with three decimals: ``1,234.567 s``. Moments in a column use ``choose_moment_unit``."""
+    """Format a single time stamp with three decimals: ``1,234.567 s``. Columns use ``choose_moment_unit``."""
     moment = choose_moment_unit([picoseconds])
     return f"{moment.text(picoseconds)} {moment.unit}"
 
@@ -44,24 +44,24 @@ def format_count(number: int) -> str:
 
 
 def count_noun(count: int, single: str, more: str) -> str:
-    """A count with its noun: ``1 event``, ``2,000 events``."""
+    """Format a count with its noun: ``1 event``, ``2,000 events``."""
     return f"1 {single}" if count == 1 else f"{count:,} {more}"
 
 
 def list_few(names: Iterable[str], limit: int = 5) -> str:
-    """The first names, separated by commas, and how many more there are."""
+    """Join the first names with commas, and say how many more there are."""
     listed = list(names)
     more = f" and {len(listed) - limit:,} more" if len(listed) > limit else ""
     return ", ".join(listed[:limit]) + more
 
 
 def shorten_name(name: str, limit: int = 40) -> str:
-    """The name, cut with … to this length."""
+    """Cut a name with … to this length."""
     return name if len(name) <= limit else name[: limit - 1] + "…"
 
 
 def format_unix_time(nanoseconds: int) -> str:
-    """Unix time as UTC, to the nanosecond: ``2026-11-21 09:30:00.123456789``."""
+    """Format Unix time as UTC, to the nanosecond: ``2026-11-21 09:30:00.123456789``."""
     seconds, rest = divmod(nanoseconds, 10**9)
     try:
         moment = _EPOCH + timedelta(seconds=seconds)
@@ -71,7 +71,7 @@ def format_unix_time(nanoseconds: int) -> str:
 
 
 def choose_time_unit(picoseconds: Sequence[int]) -> Quantity:
-    """The notation of these times: in one unit if three decimals show them all, else each in its own unit.
+    """Return the notation of these times: one unit if three decimals show them all, else a unit for each.
 
     The unit is the largest in which the shortest time shows at least two digits. If the longest would then have more
     than six digits before its point, each time has its own unit.
@@ -86,7 +86,7 @@ def choose_time_unit(picoseconds: Sequence[int]) -> Quantity:
 
 
 def choose_moment_unit(picoseconds: Sequence[int]) -> Quantity:
-    """The notation of these moments: in the unit that suits the largest, with enough decimals to distinguish them, down
+    """Return the notation of these time stamps: the unit of the largest, with enough decimals to distinguish them, down
     to a nanosecond."""
     most = max((abs(moment) for moment in picoseconds), default=0)
     name, unit = next(((name, unit) for name, unit in TIME_UNITS if most >= unit), TIME_UNITS[-1])
@@ -101,16 +101,14 @@ def choose_moment_unit(picoseconds: Sequence[int]) -> Quantity:
 
 
 def format_rounded(value: float, text: Callable[[int], str]) -> str:
-    """A time or size, rounded to an integer first, because means have fractions."""
+    """Format a time or size, rounded to an integer first, because means have fractions."""
     return text(round(value)) if isfinite(value) else _odd(value)
 
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """The notation of figures in a unit: ``number`` writes the number; ``sign`` is the unit, which may take a prefix.
-
-    ``ending``: the ending of column names in this unit.
-    """
+    """Notation of figures in a unit. ``number`` writes the number; ``sign``: unit sign, which may take a prefix;
+    ``ending``: ending of column names in this unit."""
 
     ending: str
     sign: str
@@ -125,7 +123,7 @@ class Measure:
 
 
 def format_measure(value: float, unit: str | None) -> str:
-    """A single figure with its unit."""
+    """Format a single figure with its unit."""
     if unit in _TIMES:
         return format_rounded(value * _TIMES[unit], format_time)
     if unit == "bytes":
@@ -137,7 +135,7 @@ def format_measure(value: float, unit: str | None) -> str:
 
 
 def draw_bar(share: float, unicode: bool) -> str:
-    """A bar whose length is this share, 0 to 1, of the longest bar; empty for other values."""
+    """Draw a bar whose length is this share, 0 to 1, of the longest bar; empty for other values."""
     if not 0 < share <= 1 + 1e-9:
         return ""
     eighths = round(min(share, 1.0) * BAR * 8)
@@ -159,7 +157,7 @@ def _format_share(value: float) -> str:
 
 
 def _format_prefixed(value: float) -> str:
-    """Four digits and an SI prefix: ``1.234 T``."""
+    """Format a number with four digits and an SI prefix: ``1.234 T``."""
     for prefix, size in _PREFIXES:
         if isfinite(value) and abs(value) >= size:
             return f"{value / size:,.4g} {prefix}"
@@ -193,10 +191,8 @@ MEASURES = {
 
 
 def _make_quantity(name: str, unit: int, decimals: int = 3, *, always: bool = False) -> Quantity:
-    """Numbers without their unit, which is in the title.
-
-    A number that is too small or too large for this unit has its own unit, unless ``always`` is set.
-    """
+    """Return the notation of numbers whose unit is in the title. A number that is too small or too large for it has its
+    own unit, unless ``always`` is set."""
 
     def text(picoseconds: int) -> str:
         size = abs(picoseconds)
@@ -216,7 +212,7 @@ def _format_scaled(value: int, units: Sequence[tuple[str, int]]) -> str:
 
 
 def _format_decimal(value: int, unit: int, decimals: int) -> str:
-    """``value / unit``, rounded to ``decimals``, with commas between thousands."""
+    """Format ``value / unit``, rounded to ``decimals``, with commas between thousands."""
     scale = 10**decimals
     quotient, rest = divmod(abs(value) * scale, unit)
     if rest * 2 > unit or (rest * 2 == unit and quotient % 2):
@@ -246,5 +242,5 @@ _IN_WORDS: Final = {
 
 
 def format_step_category(category: str) -> str:
-    """What a category of step time is; a name that is none stays as it is."""
+    """Return the display name of a category of step time; other names stay unchanged."""
     return _IN_WORDS.get(category, category)

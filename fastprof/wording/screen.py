@@ -1,4 +1,4 @@
-"""Trace text for a terminal: no control characters, no wider than the screen, long names shortened where they agree."""
+"""Trace text for a terminal: no control characters, no wider than the screen, long names without shared parts."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ _INVISIBLE = compile_late("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3
 """Characters that take part in names and show nothing, although Unicode does not count them as control characters."""
 
 _NOT_ONE_CELL = compile_late("[^\0-\u02ff\u2010-\u2027]")
-"""All that may take no cell or two: any character but Latin ones, dashes, quotation marks and the like."""
+"""Characters that may take no cell or two: all except Latin ones, dashes and quotation marks."""
 
 
 def escape_text(text: str) -> str:
-    """``text`` with escapes for everything that does not print: control characters (C0, C1), marks of direction,
-    separators of lines, characters without width, lone surrogates.
+    """Escape everything that does not print: control characters (C0, C1), direction marks, line separators, characters
+    without width, lone surrogates.
 
-    Names in a trace are arbitrary bytes. Unescaped, they could clear the screen, set the title of the window, or show
-    one name as another.
+    Names in a trace are arbitrary bytes. Unescaped, they could clear the screen, set the window title, or show one name
+    as another.
     """
     if text.isprintable() and (text.isascii() or not _INVISIBLE.search(text)):
         return text
@@ -28,19 +28,19 @@ def escape_text(text: str) -> str:
 
 
 def cut_middle(text: str, cells: int) -> str:
-    """Both ends of a text that is far longer than ``cells``; ``fit_text`` gives the same result for it. Escaping and
-    measuring an entire name of megabytes would take long."""
+    """Return both ends of a text that is far longer than ``cells``. ``fit_text`` gives the same result for it, but
+    escaping and measuring an entire name of megabytes would take long."""
     ends = 4 * cells + 64  # with room for characters that take no cell
     return text if len(text) <= 2 * ends else text[:ends] + text[-ends:]
 
 
 def escape_lines(text: str) -> str:
-    """As ``escape_text``, but keeps line ends."""
+    """Escape everything that does not print, except line ends."""
     return "\n".join(escape_text(line) for line in text.split("\n"))
 
 
 def measure_width(text: str) -> int:
-    """Cells that printable ``text`` takes on a terminal."""
+    """Return the number of cells that printable ``text`` takes on a terminal."""
     if text.isascii() or not _NOT_ONE_CELL.search(text):
         return len(text)
     return sum(_measure_character(character) for character in text)
@@ -53,7 +53,7 @@ def _measure_character(character: str) -> int:
 
 
 def fit_text(text: str, limit: int, ellipsis: str = "…") -> str:
-    """``text`` in at most ``limit`` cells. The middle is left out, because names differ at their ends."""
+    """Cut the middle of ``text`` to at most ``limit`` cells, because names differ at their ends."""
     if measure_width(text) <= limit:
         return text
     room = limit - len(ellipsis)
@@ -75,7 +75,7 @@ def _take_cells(text: str, limit: int) -> str:
 
 
 def wrap_text(text: str, limit: int) -> list[str]:
-    """Printable ``text`` in lines of at most ``limit`` cells, broken at blanks, or inside words that are longer."""
+    """Split printable ``text`` into lines of at most ``limit`` cells, at blanks, or inside words that are longer."""
     lines = [""]
     for word in text.split(" "):
         longer = f"{lines[-1]} {word}" if lines[-1] else word
@@ -92,7 +92,7 @@ def wrap_text(text: str, limit: int) -> list[str]:
 
 
 def _split_word(word: str, limit: int) -> list[str]:
-    """A word in pieces of at most ``limit`` cells; the last piece may be empty."""
+    """Split a word into pieces of at most ``limit`` cells; the last piece may be empty."""
     pieces = []
     start = taken = 0
     for place, character in enumerate(word):
@@ -105,7 +105,7 @@ def _split_word(word: str, limit: int) -> list[str]:
 
 
 def pad_text(text: str, cells: int, *, right: bool = False) -> str:
-    """``text``, padded with blanks to ``cells``; ``right``: with blanks before it."""
+    """Pad ``text`` with blanks to ``cells``; ``right``: with blanks before it."""
     blanks = " " * max(0, cells - measure_width(text))
     return blanks + text if right else text + blanks
 
@@ -117,8 +117,8 @@ _BRANCHES = tuple("│├└|` ")  # a tree is drawn before these names
 
 
 class Elision:
-    """Cuts the texts of a column to ``limit`` cells. What all long ones have in common at their beginnings is left out,
-    then the middle; texts that would look alike are cut again, before they differ."""
+    """Cutter of the strings of a column to ``limit`` cells. The shared beginning of long strings is left out, then the
+    middle; strings that would look alike are cut again, before they differ."""
 
     def __init__(self, texts: Iterable[str], limit: int, ellipsis: str = "…") -> None:
         self._limit, self._ellipsis = limit, ellipsis
@@ -147,7 +147,7 @@ class Elision:
         return fit_text(text, self._limit, self._ellipsis)
 
     def _apart(self, texts: Sequence[str]) -> list[str]:
-        """Texts that differ in their middles: from a little before the first difference on."""
+        """Cut strings that differ in their middles, from a little before the first difference on."""
         differ = len(_find_common_prefix(texts))
         start = max([*_find_breaks(texts[0][:differ])[-1:], differ - self._limit // 2])
         room = self._limit - len(self._ellipsis)
@@ -155,8 +155,8 @@ class Elision:
 
 
 def _find_shared_beginning(texts: Sequence[str], room: int) -> str:
-    """The beginning that all texts share, up to the end of a part of a name: only as much as has to go so that all
-    texts fit, or all of it. Empty if it is short, or if little more is left than numbers: all-reduce-start.110."""
+    """Return the beginning that all strings share, up to the end of a name part: only as much as must go for all to fit,
+    or all of it; empty if it is short, or if little more than numbers would be left: all-reduce-start.110."""
     if len(texts) < 2:
         return ""
     shared = _find_common_prefix(texts)
@@ -168,13 +168,13 @@ def _find_shared_beginning(texts: Sequence[str], room: int) -> str:
 
 
 def _find_common_prefix(texts: Sequence[str]) -> str:
-    """The beginning that all texts have: that of the first and the last of them in order."""
+    """Return the beginning that all strings share, which is that of the first and the last in order."""
     first, last = min(texts), max(texts)
     return next((first[:at] for at, (mine, other) in enumerate(zip(first, last, strict=False)) if mine != other), first)
 
 
 def _find_breaks(text: str) -> list[int]:
-    """The ends of the parts of a name, without those near its beginning."""
+    """Return the ends of name parts, without those near the beginning."""
     ends = ([at.end() for at in breaks.finditer(text) if at.end() >= _LEAST_ALIKE] for breaks in _BREAKS)
     return next((some for some in ends if some), [])
 

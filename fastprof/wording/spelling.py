@@ -9,8 +9,8 @@ from fastprof.wording.patterns import compile_late
 
 
 def suggest_name(requested: str, known: Iterable[str], full: Mapping[str, str] = MappingProxyType({})) -> str:
-    """``; did you mean 'op-stats'?`` with the most similar known name; empty if none is similar. Ignores case, and the
-    difference between ``-`` and ``_``. ``full``: what to suggest for a name, if not the name itself."""
+    """Return ``; did you mean 'op-stats'?`` with the most similar known name, ignoring case and ``-`` against ``_``; ""
+    if none is similar. ``full``: what to suggest for a name instead of the name itself."""
     from difflib import get_close_matches
 
     names = {_normalise_name(name): name for name in known}
@@ -25,12 +25,12 @@ def _normalise_name(name: str) -> str:
 _FLAG = compile_late(r"(?<![\w-])--([a-z][a-z-]*)(?: (NAME|FILE|N|A:B|all|modules|vmem))?(?![\w-])")
 _SWITCHES = ("wide", "force")
 _OF_CAPTURE = ("python-level", "host-level")
-"""Of ``fastprof capture``, which is a command for all readers."""
+"""Flags of ``fastprof capture``, which is a command for all readers."""
 _OF_SELECT = {"host": "hosts", "steps": "steps"}
 
 
 def translate_flags(text: str) -> str:
-    """``text`` with ``--run NAME`` as ``run=NAME``, and so on."""
+    """Write flags in a text as parameters: ``--run NAME`` as ``run=NAME``."""
     return _FLAG.sub(lambda match: _format_parameter(match[1], match[2]), text) if "--" in text else text
 
 

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from fastprof.render.svg.drawing import COLOURS, LEFT, SvgDrawing, fit_label
-from fastprof.schema.columns import sort_rows
+from fastprof.render.svg.drawing import COLOURS, LEFT, Row, SvgDrawing, fit_label
+from fastprof.schema.columns import find_runs, sort_rows
 from fastprof.wording.quantities import format_time
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from fastprof.analyses.contract import AnalysisReport
-
-Row = dict[str, Any]
 
 WIDTH: Final = 980
 MOST_DEVICES: Final = 32
@@ -38,7 +36,7 @@ _HIDDEN: Final = COLOURS[3]
 
 
 def draw(report: AnalysisReport) -> str:
-    """An SVG document."""
+    """Draw a report as an SVG document."""
     drawing = SvgDrawing(WIDTH)
     drawing.text(LEFT, 36, _TITLE, "title")
     y = drawing.paragraph(62, report.notices[0].text, 130) if report.notices else 62
@@ -65,16 +63,15 @@ def _draw_legend(drawing: SvgDrawing, y: float) -> float:
 
 
 def _find_slowest(steps: pa.Table) -> pa.Table:
-    """For each step, in their order, the row of the device that took longest."""
+    """Return the row of the slowest device of each step, in step order."""
     step = np.array([-1 if number is None else number for number in steps["step"].to_pylist()], np.int64)
     order = sort_rows(step, -np.asarray(steps["duration_ps"]))
     order = order[step[order] >= 0]
-    first = np.append(True, step[order][1:] != step[order][:-1])[: len(order)]
-    return steps.take(order[first])
+    return steps.take(order[find_runs(step[order])])
 
 
 def _draw_bars(drawing: SvgDrawing, title: str, table: pa.Table, most: int, y: float, *, several: bool) -> float:
-    """Draws a bar for each row, as long as its time. Returns where they end."""
+    """Draw a bar for each row, as long as its time. Return where they end."""
     drawing.text(LEFT, y, title, "head")
     y += 12
     longest = max(max(table["duration_ps"].to_pylist()), 1)
@@ -108,7 +105,7 @@ def _make_hint(row: Row) -> Iterable[str]:
 
 
 def _draw_bar(drawing: SvgDrawing, row: Row, y: float, scale: float) -> None:
-    """The parts of a bar, one after the other; hidden time is a line at the foot of the compute."""
+    """Draw the parts of a bar in turn; hidden time is a line at the foot of the compute."""
     x = float(_BAR)
     for column, colour, _ in _PARTS:
         width = row[column] * scale
@@ -120,41 +117,46 @@ def _draw_bar(drawing: SvgDrawing, row: Row, y: float, scale: float) -> None:
 
 
 def _draw_operations(drawing: SvgDrawing, table: pa.Table, y: float) -> float:
-    if not table.num_rows:
-        return y
-    drawing.text(LEFT, y, "Operations, the most exposed first", "head")
-    y += 12
     colours = {name.removeprefix("exposed: "): colour for _, colour, name in _PARTS}
-    shown = table.slice(0, MOST_OPERATIONS).to_pylist()
-    longest = max(max(row["exposed_ps"] + row["hidden_ps"] for row in shown), 1)
-    scale = (_BAR_END - _BAR) / longest
-    for row in shown:
+    bars = []
+    for row in table.slice(0, MOST_OPERATIONS).to_pylist():
         hint = f"{row['name']}\n{row['kind']}, {row['occurrences']:,} times\n{row['text'] or ''}".strip()
-        with drawing.hint(hint):
-            drawing.text(LEFT, y + 11, fit_label(row["name"], _BAR - LEFT - 8), "name")
-            drawing.rect(_BAR, y, row["exposed_ps"] * scale, _BAR_HEIGHT, colours[row["scope"]])
-            drawing.rect(_BAR + row["exposed_ps"] * scale, y, row["hidden_ps"] * scale, _BAR_HEIGHT, _HIDDEN)
-            drawing.text(_VALUE_END, y + 11, format_time(row["exposed_ps"]), end=True)
-        y += _ROW
-    return _draw_rest(drawing, table.num_rows - MOST_OPERATIONS, y) + 14
+        parts = ((row["exposed_ps"], colours[row["scope"]]), (row["hidden_ps"], _HIDDEN))
+        bars.append(_PairedBar(row["name"], hint, parts))
+    return _draw_paired_bars(drawing, "Operations, the most exposed first", bars, table.num_rows, y)
 
 
 def _draw_hosts(drawing: SvgDrawing, table: pa.Table, y: float) -> float:
-    """The hosts that delay others most: their excess on the critical path, then what they waited for others."""
-    if not table.num_rows:
-        return y
-    drawing.text(
-        LEFT, y, "Hosts, the one that delays others most first: excess on the critical path, then waiting", "head"
-    )
-    y += 12
-    shown = table.slice(0, MOST_HOSTS).to_pylist()
-    scale = (_BAR_END - _BAR) / max(*(row["excess_ps"] + row["waited_ps"] for row in shown), 1)
-    for row in shown:
+    """Draw the hosts that delay others most: their excess on the critical path, then their waits for others."""
+    bars = []
+    for row in table.slice(0, MOST_HOSTS).to_pylist():
         excess, waited = format_time(row["excess_ps"]), format_time(row["waited_ps"])
-        with drawing.hint(f"{row['host']}\nexcess on the critical path: {excess}\nwaited for others: {waited}"):
-            drawing.text(LEFT, y + 11, fit_label(row["host"], _BAR - LEFT - 8), "name")
-            drawing.rect(_BAR, y, row["excess_ps"] * scale, _BAR_HEIGHT, COLOURS[0])
-            drawing.rect(_BAR + row["excess_ps"] * scale, y, row["waited_ps"] * scale, _BAR_HEIGHT, "track")
-            drawing.text(_VALUE_END, y + 11, excess, end=True)
+        hint = f"{row['host']}\nexcess on the critical path: {excess}\nwaited for others: {waited}"
+        bars.append(_PairedBar(row["host"], hint, ((row["excess_ps"], COLOURS[0]), (row["waited_ps"], "track"))))
+    title = "Hosts, the one that delays others most first: excess on the critical path, then waiting"
+    return _draw_paired_bars(drawing, title, bars, table.num_rows, y)
+
+
+class _PairedBar(NamedTuple):
+    """Bar of two parts, each with its time and colour."""
+
+    name: str
+    hint: str
+    parts: tuple[tuple[int, str], tuple[int, str]]
+
+
+def _draw_paired_bars(drawing: SvgDrawing, title: str, bars: Sequence[_PairedBar], count: int, y: float) -> float:
+    """Draw bars with the time of their first part. ``count``: rows, of which there may be more than bars."""
+    if not bars:
+        return y
+    drawing.text(LEFT, y, title, "head")
+    y += 12
+    scale = (_BAR_END - _BAR) / max(*(first[0] + second[0] for _, _, (first, second) in bars), 1)
+    for name, hint, ((first, colour), (second, second_colour)) in bars:
+        with drawing.hint(hint):
+            drawing.text(LEFT, y + 11, fit_label(name, _BAR - LEFT - 8), "name")
+            drawing.rect(_BAR, y, first * scale, _BAR_HEIGHT, colour)
+            drawing.rect(_BAR + first * scale, y, second * scale, _BAR_HEIGHT, second_colour)
+            drawing.text(_VALUE_END, y + 11, format_time(first), end=True)
         y += _ROW
-    return _draw_rest(drawing, table.num_rows - MOST_HOSTS, y) + 14
+    return _draw_rest(drawing, count - len(bars), y) + 14

@@ -20,15 +20,15 @@ from fastprof.wording.quantities import format_time
 from fastprof.wording.screen import escape_lines, escape_text, fit_text, wrap_text
 
 CELL: Final = 0.62
-"""Width of a cell of a fixed-width font, as a part of its size; that of usual fonts is 0.55 to 0.61."""
+"""Width of a cell of a fixed-width font, as a part of its size, which is 0.55 to 0.61 for common fonts."""
 
 SIZE: Final = 12
-"""Of texts, by default."""
+"""Default font size."""
 LEFT: Final = 24
-"""Where texts and rules begin."""
+"""Left end of texts and rules."""
 
 COLOURS: Final = ("#c8441b", "#2f6db5", "#a96e00", "#138a68", "#a8558c", "#3b82ab")
-"""Distinct also for those who see few colours, and on light and dark ground."""
+"""Colours that are distinct for colour-blind readers and on light and dark backgrounds."""
 _STYLE: Final = """\
 text { font: 12px system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; fill: #1f2328 }
 .name { font-family: ui-monospace, SFMono-Regular, Menlo, Consolas, "DejaVu Sans Mono", monospace }
@@ -61,14 +61,14 @@ text { fill: #e6edf3 }
 
 
 class SvgDrawing:
-    """An SVG document as it grows. ``width``: of the view box; its height follows from what is drawn."""
+    """Growing SVG document. ``width``: width of the view box; its height follows from what is drawn."""
 
     def __init__(self, width: int) -> None:
         self.width = width
         self._parts: list[str] = []
 
     def rect(self, x: float, y: float, width: float, height: float, kind: str, *, round_by: float = 0) -> None:
-        """``kind``: a class of the style, or a colour."""
+        """Draw a rectangle. ``kind``: a class of the style, or a colour."""
         corner = f' rx="{_format_number(round_by)}"' if round_by else ""
         place = (
             f'x="{_format_number(x)}" y="{_format_number(y)}" width="{_format_number(max(width, 0))}" '
@@ -81,11 +81,11 @@ class SvgDrawing:
         self._parts.append(f'<path d="{path}" class="{kind}"/>')
 
     def tip(self, x: float, y: float) -> None:
-        """The head of an arrow that points up, with its point at (x, y)."""
+        """Draw the head of an arrow that points up to (x, y)."""
         self._parts.append(f'<path d="M{_format_number(x - 4)} {_format_number(y + 6)}h8l-4 -6z" class="tip"/>')
 
     def text(self, x: float, y: float, text: str, kind: str = "", *, end: bool = False, middle: bool = False) -> None:
-        """``y``: of the line that letters stand on; ``end``: they end at x; ``middle``: x is their middle."""
+        """Write a text with its baseline at ``y``. ``end``: it ends at x; ``middle``: x is its middle."""
         anchor = ' text-anchor="end"' if end else ' text-anchor="middle"' if middle else ""
         style = f' class="{kind}"' if kind else ""
         self._parts.append(
@@ -93,19 +93,19 @@ class SvgDrawing:
         )
 
     def paragraph(self, y: float, text: str, cells: int = 120) -> float:
-        """Writes a text in lines of at most ``cells`` letters. Returns where the next line would be."""
+        """Write a text in lines of at most ``cells`` letters. Return where the next line would be."""
         for line in wrap_text(text, cells):
             self.text(LEFT, y, line, "quiet")
             y += 18
         return y
 
     def rule(self, y: float) -> None:
-        """A line from side to side."""
+        """Draw a line from side to side."""
         self.line([(LEFT, y), (self.width - LEFT, y)], "rule")
 
     @contextmanager
     def hint(self, text: str) -> Iterator[None]:
-        """What is drawn within shows the text, of one or more lines, under the mouse."""
+        """Show the text, which may have several lines, when the mouse is over what is drawn within."""
         self._parts.append(f"<g><title>{escape(escape_lines(text))}</title>")
         yield
         self._parts.append("</g>")
@@ -125,7 +125,7 @@ def format_duration(ps: int) -> str:
 
 
 def fit_label(text: str, width: float, size: float = SIZE) -> str:
-    """The text, cut in its middle to fit in a fixed-width font of this size; empty if nothing fits."""
+    """Cut the middle of a text to fit in a fixed-width font of this size; return "" if nothing fits."""
     cells = int(width / (size * CELL))
     return fit_text(escape_text(text), cells) if cells > 1 else ""
 
@@ -144,13 +144,13 @@ def _format_number(value: float) -> str:
 
 Row = dict[str, Any]
 Place = tuple[float, float, float]
-"""Where a box lies: x, y and width."""
+"""Place of a box: x, y and width."""
 
 WIDTH: Final = 1180
 MOST_LEVELS: Final = 24
 NARROWEST: Final = 1.5
 MOST_BOXES: Final = 2_000
-"""Per tree. Narrower boxes, and all but the largest ones, are not drawn."""
+"""Most boxes of a tree: narrower boxes, and all but the largest ones, are not drawn."""
 BOX: Final = 19
 _RIGHT, _ROW = WIDTH - LEFT, 21
 
@@ -158,8 +158,8 @@ _RIGHT, _ROW = WIDTH - LEFT, 21
 def draw_flames(
     drawing: SvgDrawing, table: pa.Table, column: str, heading: str, y: float, box: Callable[[Row, Place, int], None]
 ) -> float:
-    """Draws a tree below ``y``, its root at the top; returns where it ends. ``column``: the time of a node with all
-    below it; ``box``: draws a row of the table in its place, given the time of the root."""
+    """Draw a tree below ``y``, its root at the top. Return where it ends. ``column``: time of a node with all below it;
+    ``box``: draws a row of the table in its place, given the time of the root."""
     drawing.text(LEFT, y, fit_label(heading, _RIGHT - LEFT, 14), "head")
     y += 14
     nodes, begins, total_ps = _find_places(table, column)
@@ -171,7 +171,7 @@ def draw_flames(
 
 
 def draw_named_box(drawing: SvgDrawing, name: str, place: Place, colour: str) -> None:
-    """A box with its name, as far as that fits."""
+    """Draw a box with its name, as far as that fits."""
     x, y, wide = place
     drawing.rect(x, y, max(wide - 0.5, 0.4), BOX, colour, round_by=2 if wide > 6 else 0)
     if wide > 34:
@@ -180,8 +180,8 @@ def draw_named_box(drawing: SvgDrawing, name: str, place: Place, colour: str) ->
 
 
 def _find_places(table: pa.Table, column: str) -> tuple[Int64s, Int64s, int]:
-    """The nodes that are wide enough and not too deep, in preorder; the time at which each begins, which is that of its
-    parent or the end of the sibling before it; and the time of the root."""
+    """Return the nodes that are wide enough and not too deep, in preorder; the begin of each, which is that of its
+    parent or the end of its last sibling; and the time of the root."""
     size = np.asarray(pc.fill_null(table[column], 0)).astype(np.int64)
     parent = np.asarray(pc.fill_null(table["parent"], 0)).astype(np.int64)
     depth = np.asarray(table["depth"])

@@ -5,21 +5,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from fastprof.analyses.memory_viewer import ShownProgram
 from fastprof.hlo.program_memory import format_space
-from fastprof.render.svg.drawing import COLOURS, LEFT, SvgDrawing, fit_label
-from fastprof.schema.columns import Int64s
+from fastprof.render.svg.drawing import COLOURS, LEFT, Row, SvgDrawing, fit_label
+from fastprof.schema.columns import Int64s, find_runs
 from fastprof.wording.quantities import format_size
 
 if TYPE_CHECKING:
     from fastprof.analyses.contract import AnalysisReport
     from fastprof.hlo.program_memory import Heap, ProgramMemory
-
-Row = dict[str, Any]
 
 WIDTH: Final = 980
 MOST_HEAPS: Final = 3
@@ -28,7 +26,7 @@ MOST_BUFFERS: Final = 24
 
 _RIGHT: Final = WIDTH - LEFT
 _PLOT, _COLUMNS = 96, 850
-"""Where plots begin, and how many columns they are wide."""
+"""Left end of plots, and their width in columns."""
 _USE_HEIGHT, _MAP_HEIGHT = 150, 320
 _NAME_END, _BAR_END, _SIZE_END = 330, 640, 730
 _ROW = 21
@@ -41,7 +39,7 @@ _FIGURES: Final = (
 
 
 def draw(report: AnalysisReport) -> str:
-    """An SVG document."""
+    """Draw a report as an SVG document."""
     drawing = SvgDrawing(WIDTH)
     shown = None if report.detail is None else report.detail_as(ShownProgram)
     if shown is None:
@@ -79,7 +77,7 @@ def _draw_figures(drawing: SvgDrawing, report: AnalysisReport, y: float) -> floa
 
 
 def _choose_colours(rows: Iterable[Row]) -> dict[int, str]:
-    """The colours of the largest temporaries at the peak, by id."""
+    """Return the colours of the largest temporaries at the peak by id."""
     largest = [row["buffer_id"] for row in rows if row["start"] is not None and row["buffer_id"] is not None]
     return dict(zip(largest, COLOURS, strict=False))
 
@@ -97,7 +95,7 @@ def _draw_heap(
     *,
     alone: bool,
 ) -> float:
-    """Draws how much is in use, and below it where the buffers lie. Returns where that ends."""
+    """Draw how much is in use, and below it where the buffers lie. Return where that ends."""
     drawing.rule(y - 8)
     throughout = shown.space.whole_run_bytes if alone else 0
     drawing.text(LEFT, y + 14, "In use on the way through the program", "strong")
@@ -109,7 +107,7 @@ def _draw_heap(
 
 
 def _split_columns(count: int) -> Int64s:
-    """The first event of each column, and their end."""
+    """Return the first event of each column, and then the end of the last column."""
     wide = min(max(count, 1), _COLUMNS)
     return (np.arange(wide + 1) * count) // wide
 
@@ -121,7 +119,8 @@ def _draw_use(drawing: SvgDrawing, heap: Heap, throughout: int, y: float) -> flo
     bottom = y + _USE_HEIGHT
     drawing.rect(_PLOT, y, _COLUMNS, _USE_HEIGHT, "track")
     wide = _COLUMNS / len(most)
-    for first, last, value in _list_runs(most):
+    for first, last in pairwise([*find_runs(most).tolist(), len(most)]):
+        value = int(most[first])
         height = _USE_HEIGHT * value / top
         with drawing.hint(f"{format_size(value)} in use, events {edges[first]:,} to {edges[last] - 1:,}"):
             drawing.rect(_PLOT + first * wide, bottom - height, (last - first) * wide, height, COLOURS[1])
@@ -134,14 +133,8 @@ def _draw_use(drawing: SvgDrawing, heap: Heap, throughout: int, y: float) -> flo
     return _draw_axes(drawing, heap, top, y, bottom)
 
 
-def _list_runs(values: Int64s) -> Iterable[tuple[int, int, int]]:
-    """(first, last, value) of stretches of equal values."""
-    edges = [0, *(np.flatnonzero(np.diff(values)) + 1).tolist(), len(values)]
-    return [(a, b, int(values[a])) for a, b in pairwise(edges)]
-
-
 def _draw_axes(drawing: SvgDrawing, heap: Heap, top: int, y: float, bottom: float) -> float:
-    """The bytes at the side of a plot, a line at the peak, and numbers of events below. Returns where these end."""
+    """Draw the bytes beside a plot, a line at the peak, and event numbers below. Return where these end."""
     drawing.text(_PLOT - 8, y + 10, format_size(top), "small", end=True)
     drawing.text(_PLOT - 8, bottom, "0", "small", end=True)
     count = len(heap.events)
@@ -156,7 +149,7 @@ def _draw_axes(drawing: SvgDrawing, heap: Heap, top: int, y: float, bottom: floa
 def _draw_map(
     drawing: SvgDrawing, shown: ShownProgram, allocation: int, heap: Heap, colours: dict[int, str], y: float
 ) -> float:  # fmt: skip
-    """A rectangle for each buffer that owns memory: from when to when, and where."""
+    """Draw a rectangle for each buffer that owns memory: its lifetime and its place."""
     plan = shown.memory.buffers
     count, height = max(len(heap.events), 1), max(int(plan.allocations["size"][allocation]), 1)
     bottom = y + _MAP_HEIGHT
@@ -192,7 +185,7 @@ def _draw_block(
     drawing: SvgDrawing, memory: ProgramMemory, row: int, box: tuple[float, float, float, float], colour: str | None,
     hint: str,
 ) -> None:  # fmt: skip
-    """Draws the buffer of a row at (x, y, width, height)."""
+    """Draw the buffer of a row in ``box``: x, y, width and height."""
     x, y, wide, tall = box
     name = memory.name(row)
     with drawing.hint(fit_label(f"{name}: {memory.shape_text(memory.shape(row))}, {hint}", 4000)):

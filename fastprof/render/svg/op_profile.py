@@ -31,7 +31,7 @@ _HINT: Final = 900
 
 
 def draw(report: AnalysisReport) -> str:
-    """An SVG document of the tree and, if the model has scopes, of their tree below it."""
+    """Draw the tree and, if the model has scopes, their tree below it."""
     drawing = SvgDrawing(WIDTH)
     tree = report.tables["tree"]
     drawing.text(LEFT, 36, "Op profile", "title")
@@ -49,7 +49,7 @@ def draw(report: AnalysisReport) -> str:
 
 
 def _choose_colours(tree: pa.Table) -> dict[str, str]:
-    """The colours of the categories of ops that took most time."""
+    """Return the colours of the op categories with the most time."""
     ops = tree.filter(pc.equal(pc.cast(tree["kind"], pa.string()), "op")).select(["category", "self_ps"])
     ops = pa.table({"category": pc.cast(ops["category"], pa.string()), "self_ps": ops["self_ps"]})
     summed = ops.group_by("category").aggregate([("self_ps", "sum")]).to_pylist()
@@ -59,7 +59,7 @@ def _choose_colours(tree: pa.Table) -> dict[str, str]:
 
 
 def _draw_tree(drawing: SvgDrawing, table: pa.Table, heading: str, y: float, colours: dict[str, str]) -> float:
-    """Draws a tree below ``y``, its root at the top. Returns where it ends."""
+    """Draw a tree below ``y``, its root at the top. Return where it ends."""
 
     def box(row: Row, place: Place, total_ps: int) -> None:
         _draw_box(drawing, row, place, total_ps, colours)
@@ -77,7 +77,7 @@ def _draw_box(drawing: SvgDrawing, row: Row, place: Place, total_ps: int, colour
 
 
 def _get_colour(row: Row, colours: dict[str, str]) -> str:
-    """Large ops and categories have colours; groups have none."""
+    """Return the colour of a box: large ops and categories have one, groups do not."""
     kind = _get_kind(row)
     if kind in ("op", "category"):
         return colours.get(row.get("category") or "", "rest")
@@ -85,13 +85,13 @@ def _get_colour(row: Row, colours: dict[str, str]) -> str:
 
 
 def _get_kind(row: Row) -> str:
-    """Scopes without others in them are ops."""
+    """Return the kind of a node; scopes without children are ops."""
     kind: str = row.get("kind") or ("scope" if row["children"] else "op")
     return kind
 
 
 def _get_needed_share(row: Row) -> float | None:
-    """The part of an op's time that it would take at the peak of the device; None: unknown, or not an op."""
+    """Return the share of an op's time that it would take at the device peak, or None if unknown or not an op."""
     if _get_kind(row) != "op" or row["lost_ps"] is None or not row["self_ps"]:
         return None
     return float(min(max(1 - row["lost_ps"] / row["self_ps"], 0.0), 1.0))

@@ -25,7 +25,7 @@ _HINT: Final = 900
 
 
 def draw(report: AnalysisReport) -> str:
-    """An SVG document."""
+    """Draw a report as an SVG document."""
     drawing = SvgDrawing(WIDTH)
     stacks = report.tables["stacks"]
     drawing.text(LEFT, 36, "Python time", "title")

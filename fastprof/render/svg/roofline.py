@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from fastprof.render.svg.drawing import COLOURS, SvgDrawing, fit_label
+from fastprof.render.svg.drawing import COLOURS, Row, SvgDrawing, fit_label
 from fastprof.schema.value_classes import dataclass
 from fastprof.wording.quantities import count_noun, format_measure, format_time
 
@@ -18,21 +18,19 @@ if TYPE_CHECKING:
 
     from fastprof.analyses.contract import AnalysisReport
 
-Row = dict[str, Any]
-
 WIDTH: Final = 980
 MOST_DOTS: Final = 400
 MOST_NAMED: Final = 12
 _LEFT, _RIGHT, _TOP, _BOTTOM = 84, 636, 84, 484
 _LIST, _END = 664, WIDTH - 24
 _LARGEST = 15.0
-"""Radius of the op with the most self time."""
+"""Radius of the dot of the op with the most self time."""
 _MOST_DECADES = 14
 
 
 @dataclass(frozen=True, slots=True)
 class _Axis:
-    """Decades ``first`` to ``last`` along a line from ``begin`` to ``end``."""
+    """Axis with the decades ``first`` to ``last`` from ``begin`` to ``end``."""
 
     first: int
     last: int
@@ -45,7 +43,7 @@ class _Axis:
 
 
 def draw(report: AnalysisReport) -> str:
-    """The ops beneath the roofline, an SVG document."""
+    """Draw the ops beneath the roofline as an SVG document."""
     drawing = SvgDrawing(WIDTH)
     drawing.text(24, 36, "Roofline", "title")
     device = report.scalars["device_type"].value or "device not named"
@@ -69,7 +67,7 @@ _SHOWN: Final = (
 
 
 def _list_dots(ops: pa.Table) -> list[Row]:
-    """The ops that have a place, the most self time first."""
+    """Return the ops that can be placed, the most self time first."""
     chosen = [np.nan_to_num(ops[name].to_numpy(), posinf=0.0) > 0 for name in ("flops_per_s", "flops_per_hbm_byte")]
     rows: list[Row] = ops.select(_SHOWN).take(np.flatnonzero(chosen[0] & chosen[1])[:MOST_DOTS]).to_pylist()
     return rows
@@ -82,7 +80,7 @@ def _explain_absence(report: AnalysisReport) -> str:
 
 
 def _make_axes(dots: list[Row], peaks: dict[str, float]) -> tuple[_Axis, _Axis]:
-    """Whole decades that hold the dots, the peak of arithmetic and where it meets that of HBM."""
+    """Return axes of whole decades that hold the dots, peak arithmetic, and its ridge with HBM."""
     intensity = [row["flops_per_hbm_byte"] for row in dots]
     rate = [row["flops_per_s"] for row in dots]
     if "Compute" in peaks:
@@ -117,7 +115,7 @@ def _format_decade(power: int, unit: str = "") -> str:
 
 
 def _draw_roof(drawing: SvgDrawing, peaks: dict[str, float], across: _Axis, up: _Axis) -> None:
-    """The known peaks, also those of memories on the chip: an op whose bytes all went there could reach these."""
+    """Draw the known peaks, also of on-chip memories, which an op could reach if all its bytes went there."""
     flat = peaks.get("Compute")
     least, most = 10.0**across.first, 10.0**across.last
     for place, (name, peak) in enumerate(pair for pair in peaks.items() if pair[0] != "Compute"):
@@ -136,7 +134,7 @@ def _draw_roof(drawing: SvgDrawing, peaks: dict[str, float], across: _Axis, up: 
 
 
 def _choose_colours(dots: list[Row]) -> dict[str, str]:
-    """By category, of those that take the most time."""
+    """Return the colours of the categories with the most time."""
     time: dict[str, int] = {}
     for row in dots:
         time[row["category"]] = time.get(row["category"], 0) + row["self_ps"]
@@ -159,7 +157,7 @@ def _draw_dots(drawing: SvgDrawing, dots: list[Row], colours: dict[str, str], ac
 
 
 def _number_dots(drawing: SvgDrawing, dots: Sequence[tuple[float, float, float]]) -> None:
-    """Numbers the first dots, each in it where there is room, else beside it; a line leads to those far away."""
+    """Number the first dots, inside if there is room, else beside; a line leads to numbers far away."""
     taken: list[tuple[float, float]] = []
     for number, (x, y, radius) in enumerate(dots, 1):
         places = [(x, y)] if radius >= 8 and not any(math.hypot(x - a, y - b) < r for a, b, r in dots[number:]) else []
@@ -179,7 +177,7 @@ _TURNS: Final = tuple(math.radians(angle) for angle in (20, -20, 160, -160, 60, 
 def _is_free(
     place: tuple[float, float], taken: Sequence[tuple[float, float]], dots: Sequence[tuple[float, float, float]]
 ) -> bool:
-    """Whether a number has room: on no other number, on no named dot but in the middle of its own, within the axes."""
+    """Return whether a number has room: within the axes, on no other number, and on no other numbered dot."""
     x, y = place
     inside = _LEFT < x < _RIGHT - 8 and _TOP - 4 < y < _BOTTOM - 6
     on_number = any(abs(x - a) < 15 and abs(y - b) < 12 for a, b in taken)
@@ -199,7 +197,7 @@ def _make_hint(row: Row) -> str:
 
 
 def _list_ops(drawing: SvgDrawing, dots: list[Row], colours: dict[str, str]) -> None:
-    """Lists the ops of the largest dots, and the colours."""
+    """List the ops of the largest dots, and the colours."""
     drawing.text(_LIST, _TOP + 4, "most self time", "small quiet")
     drawing.text(_END, _TOP + 4, "of roofline", "small quiet", end=True)
     y = _TOP + 24.0
@@ -219,7 +217,7 @@ def _list_ops(drawing: SvgDrawing, dots: list[Row], colours: dict[str, str]) -> 
 
 
 def _draw_foot(drawing: SvgDrawing, report: AnalysisReport, dots: list[Row]) -> float:
-    """Writes what is not drawn. Returns where the drawing ends."""
+    """Write what is not drawn. Return where the drawing ends."""
     ops = report.tables["ops"]
     left_out = ops.num_rows - len(dots)
     y = _BOTTOM + 60.0

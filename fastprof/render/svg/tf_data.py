@@ -4,21 +4,19 @@ each has, how the slowest call went, and what would make batches faster."""
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from fastprof.derive.pipelines.pipelines_of_hosts import WORTH_SAYING
-from fastprof.render.svg.drawing import COLOURS, LEFT, SvgDrawing, fit_label, format_duration
-from fastprof.schema.columns import Int64s, count_bounds, sort_rows
+from fastprof.render.svg.drawing import COLOURS, LEFT, Row, SvgDrawing, fit_label, format_duration
+from fastprof.schema.columns import Int64s, count_bounds, find_last_started, find_runs, sort_rows
 from fastprof.wording.quantities import format_time
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from fastprof.analyses.contract import AnalysisReport
-
-Row = dict[str, Any]
 
 WIDTH: Final = 980
 MOST_PIPELINES: Final = 6
@@ -30,11 +28,11 @@ _BOX_END, _ROW, _BOX, _INDENT, _DEEPEST = 338, 38, 26, 20, 8
 _BAR, _BAR_END, _TIME_END, _SHARE_END, _NOTES = 356, 546, 630, 690, 708
 _PATH_HEIGHT = 26
 _COLUMNS: Final = 900
-"""Of the critical path. A column has the colour of what most of it is; shorter parts of a call are not seen."""
+"""Columns of the critical path, each in the colour of its longest part; shorter parts of a call are not seen."""
 
 
 def draw(report: AnalysisReport) -> str:
-    """An SVG document of the pipelines whose calls take longest."""
+    """Draw the pipelines whose calls take longest as an SVG document."""
     pipelines = report.tables["pipelines"]
     drawing = SvgDrawing(WIDTH)
     drawing.text(LEFT, 36, "Input pipelines of tf.data", "title")
@@ -53,7 +51,7 @@ def draw(report: AnalysisReport) -> str:
 
 
 def _draw_pipeline(drawing: SvgDrawing, report: AnalysisReport, row: Row, y: float, *, several: bool) -> float:
-    """Draws a pipeline below ``y``. Returns where it ends."""
+    """Draw a pipeline below ``y``. Return where it ends."""
     drawing.rule(y - 10)
     y = _draw_heading(drawing, row, y + 14, several=several)
     iterators = _select_pipeline(report.tables["iterators"], row)
@@ -63,7 +61,7 @@ def _draw_pipeline(drawing: SvgDrawing, report: AnalysisReport, row: Row, y: flo
 
 
 def _select_pipeline(table: pa.Table, row: Row) -> pa.Table:
-    """The rows of one pipeline, in the order of the table."""
+    """Return the rows of a pipeline, in table order."""
     host, pipeline = (table[name].combine_chunks() for name in ("host", "pipeline"))
     wanted = np.ones(table.num_rows, np.bool_)
     for column, value in ((host, row["host"]), (pipeline, row["pipeline"])):
@@ -90,7 +88,7 @@ def _draw_heading(drawing: SvgDrawing, row: Row, y: float, *, several: bool) -> 
 def _draw_tree(
     drawing: SvgDrawing, iterators: pa.Table, row: Row, y: float
 ) -> tuple[float, dict[str, str], dict[str, str]]:
-    """The iterators as boxes with bars beside them: where it ends, and by id the colours and names of iterators."""
+    """Draw iterators as boxes with bars beside them. Return where they end, and their colours and names by id."""
     shown, parent = _choose_rows(iterators)
     rows: list[Row] = iterators.take(shown).to_pylist()
     colours = _choose_colours(rows)
@@ -114,8 +112,8 @@ def _draw_tree(
 
 
 def _choose_rows(iterators: pa.Table) -> tuple[Int64s, list[int]]:
-    """The rows to draw: all, or the first one and those that calls wait for most. For each, the place among them of the
-    nearest one above it, -1: none."""
+    """Return the rows to draw, all or the first one and those that calls wait for most, and for each the place among
+    them of the nearest row above it, or -1."""
     depth = np.asarray(iterators["depth"]).astype(np.int64)
     rows: Int64s = np.arange(len(depth))
     if len(rows) > MOST_ITERATORS:
@@ -134,7 +132,7 @@ def _choose_rows(iterators: pa.Table) -> tuple[Int64s, list[int]]:
 
 
 def _find_levels(parent: list[int]) -> list[int]:
-    """How far each box is moved to the right: inputs are, if there are several."""
+    """Return the indentation of each box: inputs are indented if there are several."""
     inputs = np.bincount([above for above in parent if above >= 0], minlength=len(parent)).tolist()
     level = [0] * len(parent)
     for place, above in enumerate(parent):
@@ -144,13 +142,13 @@ def _find_levels(parent: list[int]) -> list[int]:
 
 
 def _choose_colours(rows: list[Row]) -> dict[str, str]:
-    """The colours of the iterators that calls wait for most, by id."""
+    """Return the colours of the iterators that calls wait for most by id."""
     ordered = sorted((row for row in rows if row["critical_ps"] > 0), key=lambda row: -row["critical_ps"])
     return {row["iterator_id"]: colour for row, colour in zip(ordered, COLOURS, strict=False)}
 
 
 def _draw_arrow(drawing: SvgDrawing, own: tuple[float, float], above: tuple[float, float], kind: str) -> None:
-    """From an iterator to the one that takes its elements; both are upper left corners of boxes."""
+    """Draw an arrow from an iterator to its consumer, given the upper left corners of their boxes."""
     (x, y), (x_above, y_above) = own, above
     middle = x_above + _INDENT / 2
     if x == x_above:
@@ -186,7 +184,7 @@ def _draw_iterator(
 
 
 def _format_settings(iterator: Row) -> str:
-    """The recorded settings of an iterator."""
+    """Format the recorded settings of an iterator."""
     forms = (("parallelism", "{:,} at a time"), ("buffer_size", "buffer {:,}"), ("batch_size", "batches of {:,}"))
     settings = [form.format(iterator[name]) for name, form in forms if iterator[name] is not None]
     return ", ".join([*settings, "autotuned"] if iterator["autotune"] else settings)
@@ -198,7 +196,8 @@ def _format_settings(iterator: Row) -> str:
 def _draw_critical_path(
     drawing: SvgDrawing, path: pa.Table, colours: dict[str, str], names: dict[str, str], y: float
 ) -> float:
-    """A bar of the iterators that the slowest call waited for. ``colours``, ``names``: by id; others share a colour."""
+    """Draw a bar of the iterators that the slowest call waited for. ``colours``, ``names``: by id; iterators without a
+    colour share one."""
     if not path.num_rows:
         return y
     ids = path["iterator_id"].combine_chunks()
@@ -226,7 +225,7 @@ def _draw_critical_path(
 
 
 def _split_path(start: Int64s, duration: Int64s, code: Int64s, total: int) -> list[tuple[int, int, int]]:
-    """(first, last, code) in columns of the bar. Each column has the code with most of it; there are few codes."""
+    """Return spans of the bar as (first, last, code) in columns. A column has the code of its longest part."""
     ends = start + duration
     edges = np.arange(_COLUMNS + 1) * (total / _COLUMNS)
     most = np.zeros(_COLUMNS)
@@ -234,22 +233,21 @@ def _split_path(start: Int64s, duration: Int64s, code: Int64s, total: int) -> li
     for number in np.unique(code).tolist():
         mine = code == number
         filled = count_bounds(duration[mine])
-        place = np.searchsorted(start[mine], edges, side="right")
-        inside = np.minimum(edges, ends[mine][np.maximum(place - 1, 0)]) - start[mine][np.maximum(place - 1, 0)]
-        upto = np.where(place > 0, filled[np.maximum(place - 1, 0)] + inside, 0)
-        here = np.diff(upto)
+        last = find_last_started(start[mine], edges)
+        at = np.maximum(last, 0)
+        inside = np.minimum(edges, ends[mine][at]) - start[mine][at]
+        here = np.diff(np.where(last >= 0, filled[at] + inside, 0))
         better = here > most
         most[better], code_at[better] = here[better], number
-    changes = np.flatnonzero(np.diff(code_at)) + 1
-    bounds = [0, *changes.tolist(), _COLUMNS]
-    return [(a, b, int(code_at[a])) for a, b in pairwise(bounds) if code_at[a] >= 0]
+    bounds = pairwise([*find_runs(code_at).tolist(), _COLUMNS])
+    return [(first, last, int(code_at[first])) for first, last in bounds if code_at[first] >= 0]
 
 
 # ---- what if, legend ------------------------------------------------------------------------------------
 
 
 def _draw_changes(drawing: SvgDrawing, table: pa.Table, cores: int | None, y: float) -> float:
-    """Bars of the time per batch: now, and after the changes that save most. ``cores``: None: enough for all."""
+    """Draw bars of the time per batch: now, and after the best changes. ``cores``: None if there are enough."""
     distinct: dict[tuple[str, int], Row] = {}  # the first of those with equal change and time
     for row in table.slice(0, 100).to_pylist():
         if row["then_ps"] is not None and row["now_ps"] >= WORTH_SAYING * row["then_ps"]:
