@@ -21,8 +21,8 @@ _LONGEST = 60
 
 
 class Steps(NamedTuple):
-    """Steps with numbers from ``first`` up to ``last``, which is excluded; None leaves an end open. ``name``: name of the
-    steps, such as train, or None for any name."""
+    """Steps with numbers from ``first`` up to ``last``, which is excluded; None leaves an end open. ``name``: name of
+    the steps, such as train, or None for any name."""
 
     first: int | None
     last: int | None
@@ -93,7 +93,7 @@ def parse_step_range(text: str) -> Steps:
 
 
 def parse_time_of_day(given: str | date) -> tuple[float, ...]:
-    """Return year, month, day, hour, minute and second in local time, or the first three of a date. ``given``: ISO 8601,
+    """Return year, month, day, hour, minute and second in local time, or three of them for a date. ``given``: ISO 8601,
     "2026-11-01" or "2026-11-01 12:30"; a run name, 2026_11_01_12_30_00 or its beginning; or a ``datetime``. ValueError:
     not a time."""
     if isinstance(given, str):

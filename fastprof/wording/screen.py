@@ -155,7 +155,7 @@ class Elision:
 
 
 def _find_shared_beginning(texts: Sequence[str], room: int) -> str:
-    """Return the beginning that all strings share, up to the end of a name part: only as much as must go for all to fit,
+    """Return the beginning that all strings share, up to the end of a name part: only what must go for all to fit,
     or all of it; empty if it is short, or if little more than numbers would be left: all-reduce-start.110."""
     if len(texts) < 2:
         return ""

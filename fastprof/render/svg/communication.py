@@ -146,7 +146,7 @@ class _PairedBar(NamedTuple):
 
 
 def _draw_paired_bars(drawing: SvgDrawing, title: str, bars: Sequence[_PairedBar], count: int, y: float) -> float:
-    """Draw bars with the time of their first part. ``count``: rows, of which there may be more than bars."""
+    """Draw bars with the time of their first part. ``count``: number of rows, at least that of bars."""
     if not bars:
         return y
     drawing.text(LEFT, y, title, "head")
