@@ -26,7 +26,7 @@ from fastprof.hlo.program_tables import PROGRAM_TABLES
 from fastprof.hlo.programs import Program
 from fastprof.hlo.shapes import TYPE_NAMES, Shape
 from fastprof.hlo.text.shape_text import format_replica_groups, format_sharding
-from fastprof.schema.columns import Bools, Int32s, Int64s, Records, number_values
+from fastprof.schema.columns import Bools, Int32s, Int64s, Records, expand_ranges, number_values
 from fastprof.schema.tables import Column, TableSchema
 from fastprof.schema.value_classes import dataclass
 
@@ -47,7 +47,7 @@ def make_hlo_tables(names: Iterable[str], programs: Iterable[tuple[str, Program,
 
 
 def _get_column_values(schema: TableSchema, rows: ProgramRows) -> list[Values]:
-    """The values of each column, and where they are null, for the rows of one program."""
+    """Return the values of each column, and where they are null, for the rows of one program."""
     values = [(column.of(rows), column.null and column.null(rows)) for column in schema.columns if column.of]
     count = next((len(column) for column, _ in values if not np.isscalar(column)), 1)
     return [
@@ -93,14 +93,14 @@ class ProgramRows:
 
     @cached_property
     def words(self) -> Int32s:
-        """By text of the module, whose first one is empty, its number in the tables."""
+        """Number in the tables of each text of the module, whose first one is empty."""
         words = self.texts.add_all(*self.module.text_pool).copy()
         words[:1] = ABSENT
         return words
 
     @cached_property
     def names(self) -> Int32s:
-        """Of instructions; the last is for row -1."""
+        """Names of instructions; the last is for row -1."""
         return np.append(self.words[self.instructions["name"]], np.int32(ABSENT))
 
     # ---- modules and computations
@@ -122,14 +122,14 @@ class ProgramRows:
     # ---- instructions
 
     def where_opcode(self, test: Callable[[str], bool]) -> Bools:
-        """By instruction, whether its opcode passes a test."""
+        """Return by instruction whether its opcode passes a test."""
         opcodes, place = number_values(self.instructions["opcode"])
         passes: Bools = np.array([test(self.module.text(opcode)) for opcode in opcodes.tolist()], bool)[place]
         return passes
 
     @property
     def categories(self) -> Int32s:
-        """Looked up for each convolution; otherwise once per opcode and kind of fusion."""
+        """Categories, looked up for each convolution, otherwise once per opcode and kind of fusion."""
         read = self.module.instruction
         kinds = self.instructions[["opcode", "fusion_kind"]]
         _, first, place = np.unique(kinds, return_index=True, return_inverse=True)
@@ -140,17 +140,17 @@ class ProgramRows:
 
     @cached_property
     def schedule(self) -> Int64s:
-        """The place of each instruction in the schedule of its computation; -1: none."""
+        """The place of each instruction in the schedule of its computation; -1 if there is none."""
         scheduled = self.computations[self.computations["scheduled_count"] > 0]
         first, count = scheduled["first_scheduled"], scheduled["scheduled_count"]
-        rows = self.module.scheduled[expand_ranges(first, count)]
+        rows = self.module.scheduled[expand_ranges(first, count)[1]]
         position = np.full(len(self.module), -1, np.int64)
-        position[rows[rows >= 0]] = expand_ranges(np.zeros_like(first), count)[rows >= 0]
+        position[rows[rows >= 0]] = expand_ranges(np.zeros_like(first), count)[1][rows >= 0]
         return position
 
     @property
     def operands(self) -> Lists:
-        """They lie in the order of instructions, as calls do."""
+        """Names of operands, which lie in the order of instructions, as calls do."""
         return Lists(self.instructions["operand_count"], self.names[self.module.operands])
 
     @property
@@ -184,7 +184,8 @@ class ProgramRows:
         return {name: values[place] for name, values in columns.items()}
 
     def _note_unknown(self, rows: Bools, what: str, read: str) -> None:
-        """A row of import_log, about instructions whose figures are null. ``what``: a sentence, {} for the program."""
+        """Return a row of import_log, about instructions whose figures are null. ``what``: a sentence, {} for the
+        program."""
         if rows.any():
             first = self.module.text(int(self.instructions["name"][np.flatnonzero(rows)[0]]))
             text = f"{what.format(self.program.title)}, the first those of {first}: they are null"
@@ -193,10 +194,10 @@ class ProgramRows:
 
     @property
     def dimensions(self) -> Lists:
-        """Of arrays."""
+        """Dimensions of arrays."""
         counts = self.by_shape["rank"]
         first = np.append(self.module.shapes["first_dimension"], 0)[self.instructions["shape"]]
-        return Lists(counts, self.module.dimensions[expand_ranges(first, counts)])
+        return Lists(counts, self.module.dimensions[expand_ranges(first, counts)[1]])
 
     # ---- what few instructions have
 
@@ -277,17 +278,17 @@ class ProgramRows:
 
     @property
     def uses(self) -> Int32s:
-        """Of allocations."""
+        """Uses of allocations."""
         return self.numbers(CATEGORIES)[self.plan.category]
 
     def indices(self, rows: Records, there: Bools | None = None) -> Lists:
-        """The elements of values that buffers hold, or that allocations are for, if they are ``there``."""
+        """Return the elements of values that buffers hold, or that allocations are for, if they are ``there``."""
         counts = rows["index_count"] if there is None else np.where(there, rows["index_count"], 0)
-        return Lists(counts, self.plan.indices[expand_ranges(rows["first_index"], counts)])
+        return Lists(counts, self.plan.indices[expand_ranges(rows["first_index"], counts)[1]])
 
     @cached_property
     def plan_words(self) -> Int32s:
-        """By text of the plan, its number in the tables."""
+        """Number in the tables of each text of the plan."""
         return self.numbers(self.plan.texts.to_pylist())
 
     @property
@@ -298,7 +299,7 @@ class ProgramRows:
 
     @property
     def is_share(self) -> Bools:
-        """Of events of heaps."""
+        """Whether each event of heaps shares memory."""
         is_share: Bools = self.plan.events["kind"] == SHARE_WITH
         return is_share
 
@@ -341,19 +342,11 @@ class Lists:
 
 
 Values: TypeAlias = tuple[Any, Bools | None]
-"""Of a column for one program: integers, flags, numbers of texts or ``Lists``; and where they are null."""
-
-
-def expand_ranges(first: npt.NDArray[Any], count: npt.NDArray[Any]) -> Int64s:
-    """The numbers first[i] to first[i] + count[i], for each i."""
-    counts = count.astype(np.int64)
-    ends = np.cumsum(counts)
-    total = int(ends[-1]) if len(ends) else 0
-    return np.arange(total) - np.repeat(ends - counts, counts) + np.repeat(first.astype(np.int64), counts)
+"""Values of a column for one program: integers, flags, numbers of texts or ``Lists``; and where they are null."""
 
 
 def join_column(column: Column, parts: Sequence[Values], words: pa.Array) -> pa.Array:
-    """The column of all parts, in order. ``words``: texts by number."""
+    """Return the column of all parts, in order. ``words``: texts by number."""
     nulls = None if parts[0][1] is None else np.concatenate([null for _, null in parts])
     if isinstance(column.type, pa.ListType):
         return _join_lists(column, [values for values, _ in parts], nulls, words)
@@ -364,7 +357,7 @@ def join_column(column: Column, parts: Sequence[Values], words: pa.Array) -> pa.
 
 
 def _encode_texts(numbers: npt.NDArray[Any], words: pa.Array) -> pa.DictionaryArray:
-    """A dictionary of the texts that occur."""
+    """Return a dictionary of the texts that occur."""
     used = np.zeros(len(words) + 1, bool)
     used[numbers] = True  # nulls mark the last place
     used[-1] = False
@@ -389,8 +382,8 @@ def _join_lists(column: Column, parts: Sequence[Lists], nulls: Bools | None, wor
 
 
 def _fit_words(words: pa.Array, numbers: npt.NDArray[Any]) -> pa.Array:
-    """The texts as strings, long ones cut where the column would take much room: a damaged program of a few bytes can
-    repeat a name of megabytes."""
+    """Return the texts as strings, long ones cut where the column would take much room: a damaged program of a few
+    bytes can repeat a name of megabytes."""
     import pyarrow.compute as pc  # few sessions show programs
 
     lengths = np.append(np.asarray(pc.binary_length(words), np.int64), 0)

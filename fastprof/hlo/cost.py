@@ -48,7 +48,7 @@ _SMALL_CONSTANT = 8
 """Constants of up to this many elements cost nothing to read."""
 _TRANSPARENT = ELEMENTWISE | {"tuple", "get-tuple-element"}
 _MANY_ROOTS = 64
-"""Above this, the roots of an instruction share the list of its users; and no more are visited per instruction on
+"""Number of roots from which an instruction shares its users' list; at most so many are visited per instruction on
 average."""
 _ITSELF = 0
 
@@ -91,7 +91,7 @@ class Fusion:
         self._moved: dict[tuple[float, int], Work] = {}
 
     def measure(self, instruction: Instruction, work: Work) -> None:
-        """Sets the work of a fusion that calls this computation."""
+        """Set the work of a fusion that calls this computation."""
         output = dict(self._outputs(instruction.shape))
         written = sum(output.values(), ZERO)
         if instruction.shape.is_tuple:
@@ -103,14 +103,14 @@ class Fusion:
     # ---- bytes
 
     def _update_in_place(self) -> None:
-        """Marks what an output updates in place as not read."""
+        """Mark what an output updates in place as not read."""
         outputs = self.root.operands if self.root.opcode == "tuple" else (self.root.row,)
         for row in outputs:
             if row in self.works and self.module.instruction(row).opcode == "dynamic-update-slice":
                 self.works[row].share[0] = 0.0
 
     def _outputs(self, shape: Shape) -> Iterator[tuple[Index, Float]]:
-        """Bytes written, by leaf."""
+        """Yield bytes written, by leaf."""
         if not shape.is_tuple:
             yield (), Float(self._written(self.root, shape))
             return
@@ -121,13 +121,14 @@ class Fusion:
             yield index, Float(self._written(source, leaf))
 
     def _written(self, source: Instruction | None, shape: Shape) -> int:
-        """Bytes of an output; for an update in place those of the update."""
+        """Return bytes of an output; for an update in place those of the update."""
         if source is None or source.opcode != "dynamic-update-slice":
             return shape.bytes
         return self.module.instruction(source.operands[1]).shape.bytes
 
     def _moving(self, written: Float, operands: int) -> Work:
-        """The work of a fusion of this many operands that writes this many bytes. The order of additions matters."""
+        """Return the work of a fusion of this many operands that writes this many bytes. The order of additions
+        matters."""
         known = self._moved.get((float(written), operands))
         if known is not None:
             return known
@@ -147,7 +148,7 @@ class Fusion:
         return work
 
     def _read(self, k: int) -> dict[Index, int]:
-        """Bytes that are read of the leaves of a parameter."""
+        """Return bytes that are read of the leaves of a parameter."""
         if k not in self._reads:
             parameter = self.parameters[k]
             elements = {index: self._element(parameter, index) for index, _ in parameter.shape.leaves()}
@@ -158,7 +159,7 @@ class Fusion:
         return self._reads[k]
 
     def _elements(self) -> dict[tuple[int, int], Instruction]:
-        """The first instruction that selects an element of a tuple, by row of the tuple and place."""
+        """Return the first instruction that selects an element of a tuple, by row of the tuple and place."""
         elements: dict[tuple[int, int], Instruction] = {}
         for inner in self.fused:
             if inner.opcode == "get-tuple-element" and inner.operands:
@@ -166,7 +167,7 @@ class Fusion:
         return elements
 
     def _element(self, parameter: Instruction, index: Index) -> Instruction:
-        """The instruction that selects a leaf of a tuple, or the closest enclosing element that one selects."""
+        """Return the instruction that selects a leaf of a tuple, or the closest enclosing element that one selects."""
         element = parameter
         for place in index:
             element = self.elements.get((element.row, place), element)
@@ -175,8 +176,8 @@ class Fusion:
     # ---- how much of each instruction is used
 
     def _used(self) -> dict[int, Float]:
-        """By row: how many times an element is computed on average. Users come before their operands; a value that is
-        not computed element by element becomes a root of its own, to which its operands refer."""
+        """Return by row how many times an element is computed on average. Users come before their operands; a value
+        that is not computed element by element becomes a root of its own, to which its operands refer."""
         of_root: dict[int, Float] = {self.root.row: ONE}
         from_users: dict[int, dict[int, _Roots | None]] = {self.root.row: {_ITSELF: None}}
         used: dict[int, Float] = {}
@@ -210,7 +211,7 @@ class Fusion:
         return Float(math.ceil(elements) / count) if np.isfinite(elements) else elements
 
     def _flops(self) -> Float:
-        """The sum over its instructions, each as often as it is computed, or once: see ``Counting``."""
+        """Return the sum over its instructions, each as often as it is computed, or once: see ``Counting``."""
         flops = ZERO
         for row, share in self.used.items():
             times = share if self.as_used else ONE
@@ -218,7 +219,7 @@ class Fusion:
         return flops
 
     def _operands_first(self) -> Sequence[Instruction]:
-        """Each fused instruction after its operands."""
+        """Return each fused instruction after its operands."""
         done: dict[int, Instruction] = {}
         begun: set[int] = set()
         for start in self.fused:
@@ -238,7 +239,7 @@ class Fusion:
 
 
 def _join_roots(row: int, of_users: Mapping[int, _Roots | None], of_root: Mapping[int, Float]) -> _Roots | None:
-    """The roots of an instruction, sharing the list of one of its users; None: that is not possible."""
+    """Return the roots of an instruction, sharing the list of one of its users; None if that is not possible."""
     users = [roots for roots in of_users.values() if roots is not None]
     if len(users) == len(of_users) == 1:
         return users[0]
@@ -248,7 +249,8 @@ def _join_roots(row: int, of_users: Mapping[int, _Roots | None], of_root: Mappin
 
 
 def _unite_roots(row: int, of_users: Iterable[_Roots | None], of_root: Mapping[int, Float]) -> _Roots:
-    """The roots of an instruction, from those of its users, each once; None among them: the instruction itself."""
+    """Return the roots of an instruction, from those of its users, each once; None among them: the instruction
+    itself."""
     rows = tuple(dict.fromkeys(chain.from_iterable((row,) if of_user is None else of_user for of_user in of_users)))
     share = ZERO
     for root in rows:
@@ -286,7 +288,7 @@ class CostModel:
         self.effort, self._window_effort = Effort(steps), Effort(_PLACES + steps)
 
     def cost(self, row: int) -> Cost:
-        """NOTHING for a damaged instruction."""
+        """Return the cost of an instruction; NOTHING for a damaged one."""
         if row not in self._costs:
             computation = self.module.computation_rows[row] if row >= 0 else -1
             if self.counting.for_gpus and computation not in self._visited:
@@ -329,7 +331,7 @@ class CostModel:
         return self._works[instruction.row]
 
     def of_computation(self, computation: int) -> Work:
-        """The sum of its instructions, once each. LookupError: no such computation, or it calls itself."""
+        """Return the sum of its instructions, once each. LookupError: no such computation, or it calls itself."""
         return self._computations[computation]
 
     def valid_positions(self, window: WindowDimension) -> int:
@@ -339,7 +341,7 @@ class CostModel:
         return self._windows[window]
 
     def _run_through(self, start: int) -> None:
-        """Computes a computation after those that it calls. A failure is kept, also for those that wait."""
+        """Compute a computation after those that it calls. A failure is remembered, also for those that wait."""
         stack, begun = [start], set[int]()
         try:
             self._run_stack(stack, begun)
@@ -348,7 +350,7 @@ class CostModel:
             raise
 
     def _run_stack(self, stack: list[int], begun: set[int]) -> None:
-        """``begun``: those that were visited. Without recursion: captures may nest computations at will."""
+        """Compute the stack without recursion: captures may nest computations at will. ``begun``: those visited."""
         while stack:
             computation = stack[-1]
             if computation < 0 or computation in self._computations:
@@ -404,7 +406,7 @@ class CostModel:
         fusion.measure(caller, work)
 
     def _mover(self, computation: int) -> int | None:
-        """The row of a computation's first gather or scatter."""
+        """Return the row of a computation's first gather or scatter."""
         if computation not in self._movers:
             inner = map(self.module.instruction, self.module.rows_of(computation))
             rows = (instruction.row for instruction in inner if instruction.opcode in ("gather", "scatter"))
@@ -447,7 +449,7 @@ class CostModel:
         return truncate_float(Float(flops - flops / Float(_FASTER.get(max(widths), 1))))
 
     def _moved(self, instruction: Instruction, work: Work) -> dict[int, tuple[int, int]]:
-        """Bytes read and written, by the memory space of the leaves that have a layout."""
+        """Return bytes read and written, by the memory space of the leaves that have a layout."""
         inputs = [self.module.instruction(row).shape for row in instruction.operands]
         moved = {space: (size, 0) for space, size in self._read(inputs, work.operand).items()}
         for index, leaf in instruction.shape.leaves():
@@ -457,7 +459,7 @@ class CostModel:
         return moved
 
     def _read(self, inputs: list[Shape], sizes: Mapping[Place, Float]) -> dict[int, int]:
-        """Bytes of leaves by memory space, by the shorter of two loops."""
+        """Return bytes of leaves by memory space, by the shorter of two loops."""
         leaves = sum([len(shape.places) for shape in inputs])
         places: Iterable[Place] = sizes
         if leaves <= len(sizes):
@@ -472,7 +474,7 @@ class CostModel:
 
 
 def _replace_unknown(figure: int) -> int:
-    """0 for -1, which means unknown."""
+    """Map unknown (-1) to 0."""
     return 0 if figure == -1 else figure
 
 
@@ -488,7 +490,7 @@ def _fit_size(size: int) -> int:
 
 
 def find_device_cost(model: CostModel, row: int) -> Cost:
-    """Of one execution; XLA's cost where that is complete, or where the instruction is damaged."""
+    """Return the cost of one execution; XLA's cost if that is complete, or if the instruction is damaged."""
     known = model.cost(row)
     try:
         instruction = model.module.instruction(row)
@@ -525,7 +527,7 @@ def _cost_of_product(model: CostModel, instruction: Instruction) -> Cost:
 
 
 def _list_results(shape: Shape) -> list[Shape]:
-    """The results of a call, without its scratch space."""
+    """Return the results of a call, without its scratch space."""
     if not shape.is_tuple:
         return [shape]
     last = shape.elements[-1]
@@ -534,7 +536,7 @@ def _list_results(shape: Shape) -> list[Shape]:
 
 
 def _place_all(known: Cost, *, has_tuple: bool) -> Cost:
-    """With all bytes in HBM that are nowhere else. Missing bytes were written where the result is a tuple, whose parts
+    """Place all bytes in HBM that are nowhere else. Missing bytes were written if the result is a tuple, whose parts
     XLA's model lacks; otherwise they were read, and surplus bytes are taken from those read first."""
     missing = known.bytes_accessed - sum(a + b for _, a, b in known.elsewhere)
     missing -= known.hbm_read_bytes + known.hbm_write_bytes

@@ -12,7 +12,7 @@ from fastprof.errors import CaptureError
 from fastprof.schema.columns import UInt64s
 
 Value = int | memoryview
-"""Of a varint or fixed-size field, or the bytes of a length-delimited one."""
+"""Value of a varint or fixed-size field, or bytes of a length-delimited one."""
 _DOING = "reading HLO"
 _OFTEN_EMPTY = (68, 82)
 """Fields of instructions that compilers write without content: frontend attributes and statistics."""
@@ -28,7 +28,7 @@ class Message:
 
     @classmethod
     def of(cls, values: dict[int, list[Value]]) -> Message:
-        """A message whose fields have been read already."""
+        """Return a message whose fields have been read already."""
         message = cls.__new__(cls)
         message._values = values
         return message
@@ -40,12 +40,12 @@ class Message:
         return not numbers.isdisjoint(self._values)
 
     def integer(self, number: int, default: int = 0) -> int:
-        """The last value of an int64 field."""
+        """Return the last value of an int64 field."""
         values = self._values.get(number)
         return _make_signed(values[-1]) if values and isinstance(values[-1], int) else default
 
     def integers(self, number: int) -> list[int]:
-        """All values of a repeated int64 field, packed or not."""
+        """Return all values of a repeated int64 field, packed or not."""
         values: list[int] = []
         for value in self._values.get(number, ()):
             values += [_make_signed(value)] if isinstance(value, int) else _unpack_integers(value)
@@ -55,7 +55,7 @@ class Message:
         return self.integer(number) != 0
 
     def data(self, number: int) -> memoryview:
-        """The last value of a message, string or bytes field; empty where there is none."""
+        """Return the last value of a message, string or bytes field; empty where there is none."""
         values = self._values.get(number)
         return values[-1] if values and isinstance(values[-1], memoryview) else memoryview(b"")
 
@@ -64,30 +64,30 @@ class Message:
         return bytes(self.data(number)).decode("utf-8", "replace")
 
     def parts(self, number: int) -> list[memoryview]:
-        """All values of a repeated message, string or bytes field."""
+        """Return all values of a repeated message, string or bytes field."""
         return [value for value in self._values.get(number, ()) if isinstance(value, memoryview)]
 
     def message(self, number: int) -> Message:
-        """The last value of a message field; an empty message where there is none."""
+        """Return the last value of a message field; an empty message where there is none."""
         return Message(self.data(number))
 
     def messages(self, number: int) -> list[Message]:
         return [Message(part) for part in self.parts(number)]
 
     def double(self, number: int) -> float:
-        """Of a double field; 0.0 where there is none."""
+        """Return a double field, or 0.0 if there is none."""
         return float(struct.unpack("<d", struct.pack("<Q", self.integer(number) & (1 << 64) - 1))[0])
 
     def single(self, number: int) -> float:
-        """Of a float field; 0.0 where there is none."""
+        """Return a float field, or 0.0 if there is none."""
         return float(struct.unpack("<f", struct.pack("<I", self.integer(number) & (1 << 32) - 1))[0])
 
 
 def scan_messages(
     data: memoryview, offsets: UInt64s, lengths: UInt64s, left_out: Iterable[int]
 ) -> Callable[[int], Message]:
-    """Finds the fields of many messages in one pass, and returns what gives the message of a place among ``offsets``.
-    Fields in ``left_out`` are treated as absent. CaptureError: one does not decode."""
+    """Find the fields of many messages in one pass, and return a function that gives the message of a place among
+    ``offsets``. Fields in ``left_out`` are treated as absent. CaptureError: one does not decode."""
     spans = np.ascontiguousarray(np.column_stack([offsets, lengths]), np.uint64)
     raw = read_message_fields(data, spans, left_out, _DOING)
     first, numbers, sizes = (np.frombuffer(raw[place], np.int64).tolist() for place in (0, 1, 3))
@@ -105,7 +105,7 @@ def scan_messages(
 
 
 def read_varint(data: memoryview, at: int) -> tuple[int, int]:
-    """The number at a byte, and where it ends."""
+    """Return the number at a byte, and where it ends."""
     value = 0
     for shift in range(0, 70, 7):
         if at >= len(data):
@@ -119,12 +119,12 @@ def read_varint(data: memoryview, at: int) -> tuple[int, int]:
 
 
 def _make_signed(value: int) -> int:
-    """An int64 from the bits of a varint."""
+    """Return an int64 from the bits of a varint."""
     return value - (1 << 64) if value >> 63 else value
 
 
 def _unpack_integers(data: memoryview) -> list[int]:
-    """The int64 values of a packed field."""
+    """Return the int64 values of a packed field."""
     raw = bytes(data)
     if raw.isascii():  # one byte each
         return list(raw)

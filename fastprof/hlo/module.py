@@ -18,7 +18,7 @@ from fastprof.schema.tables import build_texts
 from fastprof.schema.value_classes import dataclass
 
 MOST_FRAMES = 1000
-"""Of one stack; outer ones beyond this are left out."""
+"""Most frames of one stack; outer ones beyond this are left out."""
 _STEPS, _FEW = 16, 16
 """Frames that all stacks of a module may have together, per frame of the module; later stacks have few."""
 _LETTERS = 1 << 24
@@ -81,7 +81,7 @@ class StackFrames:
         return parents
 
     def stack(self, frame_id: int) -> tuple[Frame, ...]:
-        """The frame of an id, from 1, and its callers; empty for an unknown id."""
+        """Return the frame of an id, from 1, and its callers; empty for an unknown id."""
         stack = self._stacks.get(frame_id)
         if stack is None:
             stack = self._stacks[frame_id] = self._walk(frame_id)
@@ -89,7 +89,7 @@ class StackFrames:
         return stack
 
     def text(self, frame_id: int) -> str:
-        """The text of ``Source.stack``."""
+        """Return the text of ``Source.stack``."""
         text = self._texts.get(frame_id)
         if text is None:
             text = self._texts[frame_id] = self._written(self.stack(frame_id))
@@ -184,9 +184,9 @@ class Instruction:
     opcode: str
     shape: Shape
     operands: tuple[int, ...]
-    """Rows of instructions; -1: the module has no such instruction."""
+    """Rows of instructions; -1 if the module has no such instruction."""
     calls: tuple[int, ...]
-    """Rows of computations; -1: the module has no such computation."""
+    """Rows of computations; -1 if the module has no such computation."""
     parameter_number: int
     tuple_index: int
     fusion_kind: str
@@ -195,7 +195,7 @@ class Instruction:
     """The HloInstructionProto."""
 
     def fields(self) -> Message:
-        """Of ``proto``. CaptureError: it does not decode."""
+        """Return the fields of ``proto``. CaptureError: it does not decode."""
         return Message(self.proto)
 
 
@@ -277,11 +277,11 @@ class HloModule:
         return named
 
     def find(self, names: Sequence[str]) -> Int32s:
-        """Rows of the instructions of these names, in any computation; -1: none."""
+        """Return rows of the instructions of these names, in any computation; -1 if there is none."""
         return np.array([self._named.get(name, -1) for name in names], np.int32)
 
     def instruction(self, row: int) -> Instruction:
-        """LookupError: no such row."""
+        """Return the instruction of a row. LookupError: no such row."""
         if row < 0:
             raise LookupError("an instruction refers to one that is not there")
         instruction = self._met.get(row)
@@ -309,11 +309,11 @@ class HloModule:
 
     @property
     def entry_name(self) -> str:
-        """Of the computation that runs first; "": none does."""
+        """Name of the computation that runs first; "" if none does."""
         return self.text(self.computations["name"][self.entry]) if self.entry >= 0 else ""
 
     def rows_of(self, computation: int) -> range:
-        """Rows of a computation's instructions. LookupError: no such computation."""
+        """Return rows of a computation's instructions. LookupError: no such computation."""
         if computation < 0:
             raise LookupError("an instruction calls a computation that is not there")
         raw = self.computations[computation]
@@ -325,14 +325,14 @@ class HloModule:
         return self.instruction(int(self.computations[computation]["root"]))
 
     def shape(self, row: int) -> Shape:
-        """The shape of a row of ``shapes``; -1: none."""
+        """Return the shape of a row of ``shapes``; -1 if there is none."""
         shape = self._shapes.get(row)
         if shape is None:
             shape = self._shapes[row] = self._read_shape(row)
         return shape
 
     def _read_shape(self, row: int) -> Shape:
-        """Builds elements before the tuples that hold them, without recursion: tuples may nest deep."""
+        """Build elements before the tuples that hold them, without recursion: tuples may nest deep."""
         raws = self.shapes[row : int(self.shapes["last"][row])].tolist()
         built: list[Shape] = []
         lasts = [raw[_LAST] - row for raw in raws]
@@ -368,7 +368,8 @@ class HloModule:
     # ---- where instructions come from
 
     def op_name(self, row: int) -> str:
-        """The framework's name of the op that an instruction comes from: ``jit(f)/dot_general``; "": unknown."""
+        """Return the framework's name of the op that an instruction comes from: ``jit(f)/dot_general``; "" if it is
+        unknown."""
         return self.text(self.instructions[row]["op_name"])
 
     def framework_op(self, row: int) -> str:
@@ -383,12 +384,12 @@ class HloModule:
         return f"{self.op_name(row)}:{self.text(self.instructions[row]['op_type'])}"
 
     def source_place(self, row: int) -> tuple[str, int]:
-        """File and line in the metadata of an instruction; "": unknown."""
+        """File and line in the metadata of an instruction; "" if it is unknown."""
         file, line = self._place_fields[row].item()[:2]
         return self.text(file) if file else "", line
 
     def framework_ops(self) -> list[tuple[str, str]]:
-        """Each distinct (op_name, op_type) of its instructions."""
+        """Return each distinct (op_name, op_type) of its instructions."""
         pairs = np.unique(self.instructions[["op_name", "op_type"]])
         return [(self.text(name), self.text(kind)) for name, kind in pairs.tolist()]
 
@@ -413,11 +414,11 @@ class HloModule:
     computation_rows = _get_numbers("instructions", "computation")
     """The computation of each instruction."""
     frame_ids = _get_numbers("instructions", "stack_frame_id")
-    """The stack frame of each instruction, by its number in the module; 0: not recorded."""
+    """The stack frame of each instruction, by its number in the module; 0 if it is not recorded."""
     computation_names = _get_texts("computations", "name")
     computation_ids = _get_numbers("computations", "id")
     roots = _get_numbers("computations", "root")
-    """Of each computation; -1: none."""
+    """Root of each computation, or -1."""
     _places = _make_spans("offset", "length")
     _operand_spans = _make_spans("first_operand", "operand_count")
     _call_spans = _make_spans("first_call", "call_count")
@@ -436,28 +437,28 @@ class HloModule:
     # ---- what rows say
 
     def proto_of(self, row: int) -> memoryview:
-        """The HloInstructionProto."""
+        """Return an instruction's HloInstructionProto."""
         at, length = self._places[row]
         return self.data[at : at + length]
 
     def messages_of(self, rows: range, left_out: Iterable[int] = ()) -> Callable[[int], Message]:
-        """Gives the fields of each of these instructions, by place, except those with columns and ``left_out`` ones.
-        CaptureError: one does not decode."""
+        """Return a function that gives the fields of each of these instructions, by place, except those with columns
+        and ``left_out`` ones. CaptureError: one does not decode."""
         places = self.instructions[rows.start : rows.stop]
         return scan_messages(self.data, places["offset"], places["length"], (*_IN_COLUMNS, *left_out))
 
     def operands_of(self, row: int) -> list[int]:
-        """Rows of instructions; -1: none."""
+        """Return the rows of an instruction's operands; -1 for unknown ones."""
         first, count = self._operand_spans[row]
         return self._operand_rows[first : first + count]
 
     def calls_of(self, row: int) -> list[int]:
-        """Rows of computations; -1: none."""
+        """Return the rows of the computations that an instruction calls; -1 for unknown ones."""
         first, count = self._call_spans[row]
         return self._call_rows[first : first + count]
 
     def schedule_of(self, computation: int) -> list[int] | None:
-        """Its instructions in scheduled order, last those that a broken schedule lacks; None: no schedule."""
+        """Its instructions in scheduled order, last those that a broken schedule lacks; None if no schedule."""
         raw = self.computations[computation]
         first, count = int(raw["first_scheduled"]), int(raw["scheduled_count"])
         if count < 0:
@@ -467,11 +468,12 @@ class HloModule:
         return [*rows, *(row for row in own if row not in rows)] if len(rows) < len(own) else list(rows)
 
     def execution_thread(self, computation: int) -> str:
-        """Of a computation; "" for the main thread."""
+        """Return the thread of a computation; "" for the main thread."""
         return self.text(self.computations["execution_thread"][computation])
 
     def arrays_of(self, shape: int) -> list[str | tuple[int, ...]]:
-        """A shape as a tree: the place of each array in it, and the brackets and commas of the tuples around them."""
+        """Return a shape as a tree: the place of each array in it, and the brackets and commas of the tuples around
+        them."""
         if shape < 0:
             return [()]
         lasts, kinds = self._shape_ends
@@ -497,14 +499,14 @@ class HloModule:
         return self.shapes["last"].tolist(), self.shapes["element_type"].tolist()
 
     def shape_text(self, shape: int) -> str:
-        """Of a row of shapes, -1: none."""
+        """Return the text of a row of shapes; UNKNOWN for -1."""
         text = self._shape_texts.get(shape)
         if text is None:
             text = self._shape_texts[shape] = self.shape_texts.text(self._shape_proto(shape))
         return text
 
     def plain_shape_text(self, row: int) -> str:
-        """Of an instruction, without layouts."""
+        """Return the text of an instruction's shape, without layouts."""
         shape = self.shape_rows[row]
         return UNKNOWN if shape < 0 else self._plain_shape_texts.text(self._shape_proto(shape))
 
@@ -520,7 +522,8 @@ class HloModule:
         return dict(zip(reversed(self.ids), reversed(range(len(self.ids))), strict=True))
 
     def control_predecessors(self, row: int, fields: Message | None = None) -> list[int]:
-        """Rows of instructions, -1: unknown. ``fields``: those of its proto, where they are read already."""
+        """Return rows of instructions, or -1 if it is unknown. ``fields``: those of its proto, where they are read
+        already."""
         if not self._waits[row]:
             return []
         if fields is None:
@@ -533,8 +536,8 @@ class HloModule:
         return waits
 
     def wrapped(self, row: int) -> int:
-        """The instruction that an async one wraps, where its computation has nothing else except parameters, so that
-        one text shows both. -1: none."""
+        """Return the instruction that an async one wraps, where its computation has nothing else except parameters, so
+        that one text shows both. -1: none."""
         if self.opcodes[row] not in _ASYNC:
             return -1
         start = self._starts.get(row, row)
@@ -542,7 +545,7 @@ class HloModule:
         return self.single(called[0]) if called and called[0] >= 0 else -1
 
     def single(self, computation: int) -> int:
-        """The root of a computation that has nothing else except parameters; -1: it has."""
+        """Return the root of a computation that has nothing else except parameters; -1 if it has."""
         root = self.roots[computation]
         alone = all(row == root or self.opcodes[row] == "parameter" for row in self.rows_of(computation))
         return root if alone else -1

@@ -78,8 +78,8 @@ class WindowDimension:
 
 
 def count_valid_positions(d: WindowDimension) -> int:
-    """The number of pairs of kernel and output positions that meet an element of the input. Two shapes of gradients are
-    counted as by XLA's shortcuts for them."""
+    """Return the number of pairs of kernel and output positions that meet an element of the input. Two shapes of
+    gradients are counted as by XLA's shortcuts for them."""
     plain = d.window_dilation == 1 and d.padding_low == 0 and d.padding_high == 0
     if d.input == d.output == d.kernel == d.base_dilation and plain and d.stride == max(1, d.input - 1):
         return d.input
@@ -133,7 +133,8 @@ class Costs(Protocol):
         ...
 
     def of_computation(self, computation: int) -> Work:
-        """The sum of its instructions, once each. LookupError: there is no such computation, or it calls itself."""
+        """Return the sum of its instructions, once each. LookupError: there is no such computation, or it calls
+        itself."""
         ...
 
 
@@ -152,7 +153,7 @@ class Measuring:
         return self.instruction.shape
 
     def called(self, number: int) -> Work:
-        """The work of one run of a computation that the instruction calls."""
+        """Return the work of one run of a computation that the instruction calls."""
         return self.costs.of_computation(self.instruction.calls[number])
 
 
@@ -181,7 +182,7 @@ def _transpose(m: Measuring) -> None:
 
 
 def _keeps_order(costs: Costs, instruction: Instruction, before: Shape) -> bool:
-    """Whether a transpose leaves all elements in place. As in XLA, not where it moves a dimension of size 1."""
+    """Return whether a transpose leaves all elements in place. As in XLA, not where it moves a dimension of size 1."""
     after = instruction.shape
     if before.element_type != after.element_type or not before.has_layout or not after.has_layout:
         return False
@@ -196,7 +197,7 @@ def _tuple(m: Measuring) -> None:
 
 
 def _slice(m: Measuring) -> None:
-    """A dynamic slice and a gather also read indices."""
+    """Count a slice; a dynamic slice and a gather also read indices."""
     size = m.shape.bytes
     indices = [] if m.instruction.opcode == "slice" else [m.inputs[1].bytes]
     m.work.moves(2 * size + sum(indices), size, size, *indices)
@@ -349,7 +350,7 @@ def _reduce_window(m: Measuring) -> None:
 
 
 def _find_cumulative_size(shape: Shape, window: Sequence[Message], sizes: Sequence[int]) -> int | None:
-    """The size of the dimension that the window of a cumulative sum runs along; None: another window."""
+    """Return the size of the dimension that the window of a cumulative sum runs along; None if another window."""
     padded = [(dimension.integer(3), dimension.integer(4)) for dimension in window]
     if sum(size != 1 for size in sizes) != 1 or sum(low != 0 or high != 0 for low, high in padded) != 1:
         return None
@@ -383,7 +384,7 @@ def _all_reduce(m: Measuring) -> None:
 
 
 def _scale_by_ranks(m: Measuring) -> None:
-    """All-gather and reduce-scatter: each rank's part is written by every other rank and read by all."""
+    """Count an all-gather or reduce-scatter: each rank's part is written by every other rank and read by all."""
     groups = m.instruction.fields().messages(_REPLICA_GROUPS)
     ranks = max([len(group.integers(1)) for group in groups], default=1) or 1
     if m.instruction.opcode == "reduce-scatter":
@@ -399,7 +400,7 @@ def _scale_by_ranks(m: Measuring) -> None:
 
 
 def _while(m: Measuring) -> None:
-    """The body and the condition once each: how often they run is unknown."""
+    """Count body and condition once each: how often they run is unknown."""
     both = Work()
     for number in (0, 1):
         m.costs.effort.spend(len(m.called(number)))
@@ -416,7 +417,7 @@ def _conditional(m: Measuring) -> None:
 
 
 def _custom_call(m: Measuring) -> None:
-    """Matrix products and convolutions of libraries; the work of others is unknown."""
+    """Count matrix products and convolutions of libraries; the work of others is unknown."""
     target, output = m.instruction.custom_call_target, _get_first(m.shape)
     if target in CUBLAS_LT:
         m.work.flops = Float(count_dot_flops(m.inputs[0], find_gemm_contracting(m.instruction), output))
@@ -478,5 +479,5 @@ RULES: dict[str, Rule] = {
     "tuple": _tuple,
     "while": _while,
 }
-"""By opcode; fusions are in cost.py."""
+"""Rules by opcode; fusions are in cost.py."""
 RULES.pop("copy")  # elementwise by category, but it only moves data

@@ -17,7 +17,7 @@ from fastprof.errors import CaptureError, UsageError
 from fastprof.hlo.message import Message
 from fastprof.hlo.module import HAS_BACKEND_CONFIG, HloModule
 from fastprof.hlo.shapes import MOST, NO_SHAPE, OPAQUE, POINTER_BYTES, TOKEN, Shape
-from fastprof.schema.columns import Int32s, Int64s, Records, find_last_started, number_values
+from fastprof.schema.columns import Int32s, Int64s, Records, find_equal, find_last_started, number_values
 from fastprof.schema.tables import build_texts
 from fastprof.schema.value_classes import dataclass
 from fastprof.wording.spelling import suggest_name
@@ -41,7 +41,7 @@ EVENT = np.dtype(
     [("buffer_id", "i8"), ("canonical_id", "i8"), ("buffer", "i4"), ("canonical", "i4")]
     + [("instruction_name", "i4"), ("computation_name", "i4"), ("trace", "i4"), ("kind", "i4")]
 )
-"""The structs of csrc/formats/hlo_buffers.h; a test compares their sizes with C's."""
+"""Mirror the structs of csrc/formats/hlo_buffers.h; a test compares their sizes with C's."""
 
 ALLOC, FREE, SHARE_WITH = range(3)
 KINDS: Final = ("alloc", "free", "share")
@@ -73,39 +73,39 @@ class BufferAssignment:
 
     @cached_property
     def category(self) -> npt.NDArray[np.int8]:
-        """By allocation, its place in CATEGORIES."""
+        """Place of each allocation in CATEGORIES."""
         by = [self.allocations[name] != 0 for name in ("entry_parameter", "live_out", "thread_local", "constant")]
         return np.select(by, [PARAMETER, OUTPUT, THREAD_LOCAL, CONSTANT], TEMPORARY).astype(np.int8)
 
     @cached_property
     def aliased(self) -> npt.NDArray[np.bool_]:
-        """By allocation: whether it is a parameter that a result is written to, as recorded, or because it may hold
-        the program's result."""
+        """Whether each allocation is a parameter that a result is written to, as recorded, or because it may hold the
+        program's result."""
         written = (self.allocations["aliased_output"] != 0) | (self.allocations["live_out"] != 0)
         aliased: npt.NDArray[np.bool_] = written & (self.allocations["entry_parameter"] != 0)
         return aliased
 
     @cached_property
     def whole_run(self) -> npt.NDArray[np.bool_]:
-        """By allocation: whether it lives as long as the program runs, as parameters, outputs and constants do."""
+        """Whether each allocation lives as long as the program runs, as parameters, outputs and constants do."""
         lives = [self.allocations[name] != 0 for name in ("entry_parameter", "live_out", "constant")]
         throughout: npt.NDArray[np.bool_] = lives[0] | lives[1] | lives[2]
         return throughout
 
     @cached_property
     def allocation_of(self) -> Int32s:
-        """By buffer, the row of its allocation, the last of several that list it; -1: none."""
+        """Row of each buffer's allocation, the last of several that list it, or -1."""
         return self._of_assigned("allocation", -1).astype(np.int32)
 
     @cached_property
     def lies(self) -> npt.NDArray[np.bool_]:
-        """By buffer, whether it lies in an allocation; at the end False for -1."""
+        """Whether each buffer lies in an allocation; at the end False for -1."""
         lies: npt.NDArray[np.bool_] = np.append(self.allocation_of >= 0, False)
         return lies
 
     @cached_property
     def offset_of(self) -> Int64s:
-        """By buffer, where in its allocation it begins; 0: it is in none."""
+        """Offset of each buffer in its allocation; 0 if it is in none."""
         return self._of_assigned("offset", 0)
 
     def _of_assigned(self, column: str, absent: int) -> Int64s:
@@ -115,15 +115,15 @@ class BufferAssignment:
         return values
 
     def inside(self, allocation: int) -> Int64s:
-        """Rows of the buffers in an allocation."""
+        """Return rows of the buffers in an allocation."""
         first, count = self.allocations[["first_assigned", "assigned_count"]][allocation].item()
         rows = self.assigned["buffer"][first : first + count].astype(np.int64)
         inside: Int64s = rows[rows >= 0]
         return inside
 
     def largest(self, allocation: int, last: bool = False) -> int:
-        """The row of the largest buffer in an allocation, of equal ones the first, or the ``last``. -1: no buffer, or
-        only empty ones."""
+        """Return the row of the largest buffer in an allocation, of equal ones the first, or the ``last``. -1: no
+        buffer, or only empty ones."""
         rows = self.inside(allocation)
         sizes = self.buffers["size"][rows]
         if not len(rows) or sizes.max() <= 0:
@@ -131,13 +131,13 @@ class BufferAssignment:
         return int(rows[np.flatnonzero(sizes == sizes.max())[-1 if last else 0]])
 
     def index(self, row: Any) -> tuple[int, ...]:
-        """The element of a value that a buffer holds, or of a parameter that an allocation is for."""
+        """Return the element of a value that a buffer holds, or of a parameter that an allocation is for."""
         first = int(row["first_index"])
         return tuple(self.indices[first : first + int(row["index_count"])].tolist())
 
 
 def _clip_sizes(records: Records) -> tuple[Records, npt.NDArray[np.bool_]]:
-    """The records with 0 for sizes below it, and where those are."""
+    """Return the records with 0 for sizes below it, and where those are."""
     odd: npt.NDArray[np.bool_] = records["size"] < 0
     if odd.any():
         records = records.copy()
@@ -184,19 +184,18 @@ class Heap:
         self.passed_over = peak["passed_over"]
 
     def places(self, buffers: npt.NDArray[np.integer[Any]]) -> Int64s:
-        """The places of buffers in ``rows``; -1: the trace does not name them."""
-        at = np.searchsorted(self.rows, buffers)
-        places: Int64s = np.where(np.append(self.rows, -1)[at] == buffers, at, -1).astype(np.int64)
-        return places
+        """Return the places of buffers in ``rows``; -1 if the trace does not name them."""
+        there, place = find_equal(self.rows, buffers)
+        return np.where(there, place, -1)
 
     def spans(self, buffers: npt.NDArray[np.integer[Any]]) -> tuple[Int64s, Int64s]:
-        """``held`` and ``freed`` of buffers; -1: they own no memory of the heap."""
+        """``held`` and ``freed`` of buffers; -1 if they own no memory of the heap."""
         at = self.places(buffers)
         return np.append(self.held, -1)[at].astype(np.int64), np.append(self.freed, -1)[at].astype(np.int64)
 
 
 def _number_rows(rows: Int32s, count: int) -> tuple[Int64s, Int32s]:
-    """The distinct ones of some rows of ``count``, ascending, and the place of each among them; -1 stays -1."""
+    """Return the distinct ones of some rows of ``count``, ascending, and the place of each among them; -1 stays -1."""
     if count > 8 * len(rows):  # few of many: sorting is faster than marking all
         distinct, places = number_values(rows)
         absent = int(len(distinct) > 0 and distinct[0] < 0)
@@ -230,13 +229,14 @@ class ProgramMemory:
 
     @cached_property
     def unknown(self) -> str:
-        """Why there are no figures of its memory, in words; "": there are, and each sum of its sizes fits an int64."""
+        """Why there are no figures of its memory, in words; "" if there are, and each sum of its sizes fits an
+        int64."""
         if not self.buffers.is_there:
             return NO_PLAN
         return TOO_LARGE if self._most() > _MOST else ""
 
     def _most(self) -> int:
-        """A bound of every sum of sizes: all allocations, and all buffers of each heap. Exact."""
+        """Return a bound of every sum of sizes: all allocations, and all buffers of each heap. Exact."""
         plan = self.buffers
         names = np.concatenate([plan.events["buffer"], plan.events["canonical"]]).astype(np.int64)
         named = np.flatnonzero(names >= 0)
@@ -250,7 +250,8 @@ class ProgramMemory:
 
     @cached_property
     def instruction(self) -> Int32s:
-        """The row of the instruction that makes each buffer, by its id, in older programs by its name; -1: none."""
+        """The row of the instruction that makes each buffer, by its id, in older programs by its name; -1 if there is
+        none."""
         buffers, ids = self.buffers.buffers, self.module.instructions["id"]
         if not len(ids) or not len(buffers):
             return np.full(len(buffers), -1, np.int32)
@@ -320,7 +321,7 @@ class ProgramMemory:
     # ---- texts
 
     def name(self, buffer: int) -> str:
-        """The instruction, and which element of its result: ``copy-start{0}``."""
+        """Return the instruction, and which element of its result: ``copy-start{0}``."""
         index = self.index(buffer)
         return self.instruction_name(buffer) + ("{" + ",".join(map(str, index)) + "}" if index else "")
 
@@ -331,7 +332,7 @@ class ProgramMemory:
         return self.buffers.text(self.buffers.buffers["instruction_name"][buffer])
 
     def shape_text(self, shape: Shape) -> str:
-        """With its layout; "" where a damaged program has none."""
+        """Return a shape's text with its layout; "" if a damaged program has none."""
         offset, length = shape.proto
         return "" if shape is NO_SHAPE else self.module.shape_texts.text(self.module.data[offset : offset + length])
 
@@ -344,8 +345,8 @@ class ProgramMemory:
 
     @cached_property
     def trace_of(self) -> dict[int, int]:
-        """By row of an allocation, the trace of its heap: a trace belongs to the allocation of its first event's
-        buffer; the last of several counts. (The allocations that traces name themselves are outdated.)"""
+        """Trace of the heap by row of its allocation: a trace belongs to the allocation of its first event's buffer;
+        the last of several counts. (The allocations that traces name themselves are outdated.)"""
         traces: dict[int, int] = {}
         of = np.append(self.buffers.allocation_of, np.int32(-1))
         for trace, (first, count) in enumerate(self.buffers.traces[["first_event", "event_count"]].tolist()):
@@ -366,7 +367,7 @@ class ProgramMemory:
 
 
 def _sum_exactly(sizes: Int64s) -> int:
-    """Of fewer than 2^31 sizes, none below 0."""
+    """Sum fewer than 2^31 sizes, none below 0."""
     return (int((sizes >> 32).sum()) << 32) + int((sizes & 0xFFFFFFFF).sum())
 
 
@@ -408,7 +409,7 @@ class MemorySpace:
         return MemorySpace, (self.program, self.number)
 
     def sized(self, category: int | None = None) -> int:
-        """Bytes of all allocations, or of those of a category."""
+        """Return bytes of all allocations, or of those of a category."""
         return self._sum(self._used_for(category))
 
     def assigned_count(self, category: int | None = None) -> int:
@@ -424,12 +425,12 @@ class MemorySpace:
 
     @property
     def allocated_bytes(self) -> int:
-        """What the program takes of it when it runs: all allocations except those of threads."""
+        """Bytes that the program takes when it runs: all allocations except those of threads."""
         return self._sum(self.allocations[self.program.buffers.allocations["thread_local"][self.allocations] == 0])
 
     @property
     def aliased_bytes(self) -> int:
-        """Of parameters that results are written to."""
+        """Bytes of parameters that results are written to."""
         return self._sum(self.allocations[self.program.buffers.aliased[self.allocations]])
 
     @cached_property
@@ -461,8 +462,8 @@ class MemorySpace:
         return np.array(rows, np.int64)
 
     def representative(self, allocation: int) -> int:
-        """The row of the largest buffer in an allocation; of equal ones the first, in outputs the last: the result, not
-        what was there before. -1: no buffer, or only empty ones."""
+        """Return the row of the largest buffer in an allocation; of equal ones the first, in outputs the last: the
+        result, not what was there before. -1: no buffer, or only empty ones."""
         plan = self.program.buffers
         return plan.largest(allocation, last=plan.category[allocation] == OUTPUT)
 
@@ -521,7 +522,7 @@ _NAMES: Final[Mapping[str, Mapping[int, str]]] = {
     "GPU": {0: "device", 5: "host"},
     "CPU_ONLY": {0: "host"},
 }
-"""By hardware. Other spaces of GPUs and CPUs have no public names."""
+"""Names by hardware. Other spaces of GPUs and CPUs have no public names."""
 _REQUESTED: Final = {name.lower(): number for number, name in enumerate(_TPU)} | {"device": 0}
 """Names that a space may be requested by, besides its number."""
 DEVICE, VMEM = 0, 1
@@ -538,7 +539,7 @@ def format_space(number: int, hardware: str) -> str:
 
 
 def parse_space(requested: str, hardware: str = "") -> int:
-    """The number of a space given by number, also as in layouts, ``S(5)``, or by name, first among those of the
+    """Return the number of a space given by number, also as in layouts, ``S(5)``, or by name, first among those of the
     hardware. UsageError: neither."""
     plain = requested.strip().lower()
     own = {name.lower(): number for number, name in _NAMES.get(hardware, {}).items()}
@@ -562,8 +563,8 @@ _ALIASES = 8
 
 
 def find_scoped_vmem(memory: ProgramMemory, number: int) -> dict[str, Any]:
-    """The most VMEM that one instruction takes for itself while it runs, the first of equal ones, from its
-    backend_config (JSON). Figures of the analysis, with a reason where there is none."""
+    """Return figures of the most VMEM that one instruction takes for itself while it runs, the first of equal ones,
+    from its backend_config (JSON), with a reason if there is none."""
     if number != VMEM:
         why = (None, "reported for VMEM alone: --memory-space vmem")
         return {"scoped_vmem_bytes": why, "scoped_vmem_instruction": why}
@@ -600,7 +601,7 @@ def _list_scoped(module: HloModule) -> Iterator[tuple[int, int]]:
 
 
 def _parse_integer(value: Any) -> int:
-    """A number, or one in quotes, as protobuf's JSON has 64-bit integers; 0 for anything else."""
+    """Return a number, or one in quotes, as protobuf's JSON has 64-bit integers; 0 for anything else."""
     if isinstance(value, str) and len(value) < 20:
         value = int(value) if value.isascii() and value.isdigit() else 0
     return value if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 63 else 0
@@ -610,8 +611,8 @@ def _parse_integer(value: Any) -> int:
 
 
 def list_signature_rows(memory: ProgramMemory, number: int) -> list[dict[str, Any]]:
-    """Parameters and outputs of a program without a plan, as large as their layouts say, in one memory space: rows of
-    the table allocations. What the program writes to a parameter's memory counts there alone."""
+    """Return parameters and outputs of a program without a plan, as large as their layouts say, in one memory space:
+    rows of the table allocations. What the program writes to a parameter's memory counts there alone."""
     module = memory.module
     donated = _find_donated(module)
     rows = []
@@ -639,7 +640,7 @@ def list_signature_rows(memory: ProgramMemory, number: int) -> list[dict[str, An
 
 
 def _find_donated(module: HloModule) -> dict[tuple[int, ...], int]:
-    """By element of the result, the parameter that it is written to. Empty where that does not decode."""
+    """Return the parameter that each element of the result is written to; empty if that does not decode."""
     try:
         aliases = Message(module.proto).message(_ALIASES).messages(1)
         return {tuple(aliase.integers(1)): aliase.integer(2) for aliase in aliases}

@@ -36,7 +36,7 @@ from fastprof.wording.patterns import compile_late
 
 
 class Buffers:
-    """``rows``: buffers of the program's assignment; -1: no buffer, whose texts are null."""
+    """``rows``: buffers of the program's assignment; -1 if no buffer, whose texts are null."""
 
     def __init__(self, program: ProgramMemory, rows: npt.NDArray[np.integer[Any]]) -> None:
         self.program = program
@@ -54,7 +54,7 @@ class Buffers:
         return self._number(self.program.buffers.buffers["size"])
 
     def unpadded(self) -> Int64s:
-        """UNKNOWN where it is not known."""
+        """Return bytes without padding, or UNKNOWN."""
         return np.where(self.absent, UNKNOWN, self._number(self.program.unpadded))
 
     def offsets(self) -> Int64s:
@@ -63,7 +63,7 @@ class Buffers:
     # ---- texts: looked up once for each distinct one
 
     def names(self) -> pa.Array:
-        """With the element of the result that the buffer holds: ``copy-start{0}``."""
+        """Return names with the element of the result that the buffer holds: ``copy-start{0}``."""
         instructions = self.instruction_names()
         parts = np.flatnonzero(self._number(self.program.buffers.buffers["index_count"]))
         if not len(parts):
@@ -84,7 +84,7 @@ class Buffers:
         return pa.array(names, pa.string()).dictionary_encode()
 
     def of_instruction(self, column: str) -> pa.Array:
-        """A text column of the module's instructions."""
+        """Return a text column of the module's instructions."""
         module = self.program.module
         return take_numbered_texts(module.texts, np.append(module.instructions[column], 0)[self.instruction])
 
@@ -128,7 +128,7 @@ def _format_place(source: Source) -> str:
 
 
 def _format_padded(shape: Shape) -> str:
-    """The array with its dimensions padded to whole tiles; "" where tiles pad nothing."""
+    """Return the array with its dimensions padded to whole tiles; "" where tiles pad nothing."""
     if shape.is_tuple or not shape.dimensions:
         return ""
     padded = shape.array.padded_dimensions
@@ -142,8 +142,8 @@ def _format_padded(shape: Shape) -> str:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Alive:
-    """In the order of the program: allocations that live throughout, then what the heaps hold. ``buffer``: what is in
-    it, -1: unknown; ``bytes``: what it takes; ``heap``: number of its heap among the traced ones, -1: none."""
+    """Memory alive at a time, in program order: allocations that live throughout, then what the heaps hold. ``buffer``:
+    what is in it, or -1; ``bytes``: what it takes; ``heap``: number of its heap among the traced ones, or -1."""
 
     allocation: Int64s
     buffer: Int64s
@@ -152,8 +152,8 @@ class Alive:
 
 
 def find_alive_at_peak(space: MemorySpace) -> Alive:
-    """What adds up to the peak. Where that is unknown: each heap at its own peak, and temporaries without a trace as
-    they are allocated."""
+    """Return what adds up to the peak. If that is unknown: each heap at its own peak, and temporaries without a trace
+    as they are allocated."""
     every, sizes = space.program.buffers.allocations["size"], space.program.buffers.buffers["size"]
     throughout = np.concatenate([space.whole_run, space.untraced])
     parts = [
@@ -171,7 +171,7 @@ _NUMBER: Final = compile_late(r"\d+")
 
 
 def make_share(part: Int64s) -> pa.Array:
-    """Of the sum of all parts; null where that is 0."""
+    """Return shares of the sum of all parts; null if that is 0."""
     total = sum(part.tolist())
     return pa.nulls(len(part), pa.float64()) if total <= 0 else pa.array(part / total)
 
@@ -184,7 +184,7 @@ def _sum_category(category: int) -> Formula:
 
 
 def _measure_fragmentation(space: MemorySpace) -> int | None:
-    """Null also where the plan contradicts itself: more in use than allocated."""
+    """Return allocated bytes beyond the peak; null also if the plan contradicts itself: more in use than allocated."""
     peak, allocated = space.peak.bytes, space.allocated_bytes
     return None if peak is None or peak > allocated else allocated - peak
 
@@ -237,7 +237,7 @@ ModuleRow = dict[str, Any]
 
 
 def list_module_rows(memory: ProgramMemory, only: int | None = None) -> list[ModuleRow]:
-    """One row per memory space, or of ``only`` one. A program without a plan has one row, of nulls; one without
+    """Return one row per memory space, or of ``only`` one. A program without a plan has one row, of nulls; one without
     allocations has the row of the device's memory."""
     columns = (_SPACE, *_OF_SPACE)
     if memory.unknown:
@@ -253,19 +253,19 @@ def list_module_rows(memory: ProgramMemory, only: int | None = None) -> list[Mod
 
 class _Rows(SimpleNamespace):
     """Rows about ``buffers`` of a memory ``space``, the ``allocation`` that each lies in, and what else the formulas of
-    a table read. ``heap``: number of the heap among the traced ones, -1: none; ``start``, ``end``: events of that heap,
-    -1: it lives throughout, or that is unknown."""
+    a table read. ``heap``: number of the heap among the traced ones, or -1 if there is none; ``start``, ``end``: events
+    of that heap, -1: it lives throughout, or that is unknown."""
 
     @cached_property
     def every(self) -> Any:
-        """By row, the record of its allocation."""
+        """Allocation record of each row."""
         return self.space.program.buffers.allocations[self.allocation]
 
     def category(self) -> pa.Array:
         return encode_texts(CATEGORIES, self.space.program.buffers.category[self.allocation])
 
     def instruction_at(self, event: Int64s) -> pa.Array:
-        """The instruction of an event of each row's heap."""
+        """Return the instruction of an event of each row's heap."""
         names = np.zeros(len(event), np.int64)
         for number, places in _group_by_heap(np.where(event >= 0, self.heap, -1)):
             instructions = np.append(self.space.traced[number][1].events["instruction_name"], 0)
@@ -274,7 +274,7 @@ class _Rows(SimpleNamespace):
 
 
 def _group_by_heap(heap: Int64s) -> Iterator[tuple[int, Int64s]]:
-    """Each number of a heap except -1, with the places that have it. There may be as many heaps as buffers."""
+    """Yield each number of a heap except -1, with the places that have it. There may be as many heaps as buffers."""
     order = np.argsort(heap, kind="stable")
     numbers, first = np.unique(heap[order], return_index=True)
     for number, places in zip(numbers.tolist(), np.split(order, first[1:]), strict=True) if len(heap) else ():
@@ -559,7 +559,7 @@ _BY_TYPE = (
 
 
 def make_by_type_table(program: ProgramMemory, hardware: str) -> pa.Table:
-    """``hardware`` names memory spaces."""
+    """Return a row per category of each memory space. ``hardware`` names memory spaces."""
     rows = []
     for space in map(program.space, program.spaces):
         total = space.sized()

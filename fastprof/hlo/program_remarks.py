@@ -23,7 +23,7 @@ Remark = tuple[str, str]
 
 
 def make_remarks(space: MemorySpace, *, main: bool) -> Iterator[Remark]:
-    """``main``: whether the space is the device's main memory, in which parameters and outputs lie."""
+    """Yield remarks. ``main``: whether the space is the device's main memory, in which parameters and outputs lie."""
     unknown = space.program.unknown
     if unknown:
         reason = unknown[:1].upper() + unknown[1:]
@@ -73,7 +73,7 @@ def _describe_padding(space: MemorySpace) -> Iterator[Remark]:
 
 
 def _find_most_padded(space: MemorySpace, alive: Alive) -> str | None:
-    """The shape with the most padding at the peak, with its size in full tiles."""
+    """Return the shape with the most padding at the peak, with its size in full tiles."""
     buffers = Buffers(space.program, alive.buffer)
     unpadded = buffers.unpadded()
     padding = np.where(unpadded < 0, 0, alive.bytes - unpadded)
@@ -103,7 +103,7 @@ def _describe_fragmentation(space: MemorySpace) -> Iterator[Remark]:
 
 
 def _find_not_donated(space: MemorySpace) -> Iterator[Remark]:
-    """Outputs that have the shape of a parameter and memory of their own."""
+    """Remark on outputs that have the shape of a parameter and memory of their own."""
     category = space.program.buffers.category[space.allocations]
     live_out = space.program.buffers.allocations["live_out"][space.allocations] != 0
     own = space.allocations[(category == OUTPUT) & (space.program.buffers.allocations["tuple"][space.allocations] == 0)]
@@ -126,7 +126,7 @@ def _find_not_donated(space: MemorySpace) -> Iterator[Remark]:
 
 
 def _find_shapes(space: MemorySpace, allocations: Int64s) -> list[str | None]:
-    """The shape of the last buffer that is as large as its allocation: outputs may hold other values before."""
+    """Return the shape of the last buffer that is as large as its allocation: outputs may hold other values before."""
     buffers = space.program.buffers
     rows = []
     for row in allocations.tolist():

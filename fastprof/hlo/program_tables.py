@@ -18,7 +18,7 @@ _Counts: Final = Kind(pa.list_(pa.int64()))
 
 
 def _make_text_column(table: str, field: str) -> Formula:
-    """The text that a field of ``module.computations`` or ``module.instructions`` numbers."""
+    """Return the text that a field of ``module.computations`` or ``module.instructions`` numbers."""
     return lambda p: p.words[getattr(p.module, table)[field]]
 
 
@@ -38,7 +38,7 @@ _PROGRAM = (
 
 
 def _make_module_column(of: Formula) -> tuple[Formula, Formula]:
-    """Formula and nulls of what is unknown of a module that does not decode."""
+    """Return formula and nulls of what is unknown of a module that does not decode."""
     return lambda p: 0 if p.module is None else of(p.module), lambda p: p.module is None
 
 
@@ -179,12 +179,12 @@ def _make_cost_column(field: str) -> Formula:
 
 
 def _lacks_bytes(p: Any) -> Any:
-    """Where bytes are unknown: the model counts all of an asynchronous instruction both at its start and at its end."""
+    """Mark unknown bytes: the model counts all of an asynchronous instruction both at its start and at its end."""
     return ~p.costs["is_known"] | p.where_opcode(lambda opcode: opcode.endswith(_IN_PARTS))
 
 
 def _lacks_place(p: Any) -> Any:
-    """Also where bytes move from or to an unknown place, as those of instructions that run others."""
+    """Mark unknown bytes, and bytes that move from or to an unknown place, as those of instructions that run others."""
     costs = p.costs
     placed = (costs["hbm_read_bytes"] != 0) | (costs["hbm_write_bytes"] != 0) | costs["elsewhere"]
     unplaced = (costs["bytes_accessed"] != 0) & ~placed

@@ -40,20 +40,20 @@ STATS = (*PROTO_STATS, OWN_ID)
 """Stats of event metadata that are read."""
 _PIECE = 1 << 20
 _MODULE_TAG = b"\x0a"
-"""Of field 1: of an HloProto the module, of an HloModuleProto its name."""
+"""Tag of field 1: of an HloProto the module, of an HloModuleProto its name."""
 _NAMED = compile_late(r".*\((\d+)\)", re.DOTALL)
 
 
 class BytesOfProgram:
-    """What a program is read from where its capture is not open. ``fetch``: returns its bytes, which the capture has
-    from ``offset`` on."""
+    """Bytes of a program whose capture is not open. ``fetch`` returns the bytes that the capture has from ``offset``
+    on."""
 
     def __init__(self, offset: int, fetch: Callable[[], bytes]) -> None:
         self._offset = offset
         self._fetch = fetch
 
     def check_unchanged(self) -> None:
-        """They stay what they are."""
+        """Do nothing: the bytes stay what they are."""
 
     def read(self, offset: int, length: int) -> bytes:
         at = offset - self._offset
@@ -84,12 +84,12 @@ class Program:
         return make_program, (self.described(), own)
 
     def described(self) -> tuple[Any, ...]:
-        """All but the source, for ``make_program``. Reads it once, for the digest."""
+        """Return all but the source, for ``make_program``. Reads the source once, for the digest."""
         return self.id, self.title, self.path, self.offset, self.length, self.embedded, self.head, self.digest
 
     @property
     def digest(self) -> bytes:
-        """Equal for programs that are the same to the byte."""
+        """Digest, equal for programs that are the same to the byte."""
         return self.known_digest or hashlib.blake2b(self.data, digest_size=16).digest()
 
     @property
@@ -100,19 +100,19 @@ class Program:
         return memoryview(self.head + own) if self.head else memoryview(own)
 
     def is_same(self, other: Program) -> bool:
-        """To the byte."""
+        """Return whether two programs are equal to the byte."""
         if self is other or self.length != other.length:
             return self is other
         pieces = zip(self._pieces(), other._pieces(), strict=True)
         return self.head == other.head and all(mine == theirs for mine, theirs in pieces)
 
     def _pieces(self) -> Iterator[bytes]:
-        """Its bytes, a few at a time."""
+        """Yield the bytes, a few at a time."""
         for at in range(0, self.length, _PIECE):
             yield self.source.read(self.offset + at, min(_PIECE, self.length - at))
 
     def read(self, log: ImportLog) -> HloModule:
-        """CaptureError: it does not decode, which is logged, too."""
+        """Decode the program. CaptureError: it does not decode, which is logged, too."""
         from fastprof.hlo.module import HloModule  # most captures carry no programs
 
         try:
@@ -122,23 +122,23 @@ class Program:
             raise
 
     def note(self, log: ImportLog, error: CaptureError) -> None:
-        """Logs, once, what part of the program does not decode."""
+        """Log once what part of the program does not decode."""
         fault, _, what = error.message.rpartition(", reading ")
         text = f"the program {self.title} does not decode: {fault}"
         log.add_faults([("broken_program", text, what, 1, self.offset + self.place(error))], self.path)
 
     def problem(self, error: CaptureError) -> str:
-        """Why it could not be read, in words."""
+        """Return why it could not be read, in words."""
         at = f"at byte {self.place(error):,} of its HLO"
         return f"the program {self.title} does not decode: {error.message}, {at}"
 
     def place(self, error: CaptureError) -> int:
-        """The offset of an error in its bytes."""
+        """Return the offset of an error in its bytes."""
         return max((error.offset or 0) - len(self.head), 0)
 
 
 def make_program(described: tuple[Any, ...], own: bytes | Callable[[], bytes]) -> Program:
-    """A program that was described. ``own``: its bytes, or what returns them."""
+    """Return a program that was described. ``own``: its bytes, or what returns them."""
     number, title, path, offset, length, embedded, head, digest = described
     source = BytesOfProgram(offset, own if callable(own) else lambda: own)
     return Program(number, title, path, offset, length, embedded, source, head, digest)
@@ -147,7 +147,7 @@ def make_program(described: tuple[Any, ...], own: bytes | Callable[[], bytes]) -
 def list_programs_of_capture(
     capture: Capture, owners: Int64s, stats: SpanStats, numbers: Mapping[str, int]
 ) -> list[Program]:
-    """The programs of a capture, then of files beside it, the first of several of one id.
+    """Return the programs of a capture, then of files beside it, the first of several of one id.
 
     ``owners``, ``stats``: of event metadata; ``numbers``: the number of each of ``STATS`` in ``stats``.
     """
@@ -177,7 +177,7 @@ def _add_program(program: Program, programs: dict[int, Program], log: ImportLog)
 
 
 def _list_embedded(capture: Capture, owners: Int64s, stats: SpanStats, numbers: Mapping[str, int]) -> Iterator[Program]:
-    """In the order of the metadata."""
+    """Yield programs in the order of the metadata."""
     protos: dict[int, tuple[int, int]] = {}
     for name in reversed(PROTO_STATS):
         places = stats.places_of_bytes(stats.first_rows(owners, numbers[name]))
@@ -203,7 +203,7 @@ def _list_embedded(capture: Capture, owners: Int64s, stats: SpanStats, numbers: 
 
 
 def parse_program_id(title: str) -> int | None:
-    """The number in parentheses at the end of a title; None: no number, or not a program id."""
+    """Return the number in parentheses at the end of a title; None if no number, or not a program id."""
     named = _NAMED.fullmatch(title)
     if named is None or len(named.group(1)) > 20 or (number := int(named.group(1))) >= 1 << 64:
         return None
@@ -214,7 +214,7 @@ def parse_program_id(title: str) -> int | None:
 
 
 def get_program_stem(path: str) -> str:
-    """The title of the program that a file is named after."""
+    """Return the title of the program that a file is named after."""
     name = Path(path).name
     for ending in (".gz", ".zst", *PROGRAM_SUFFIXES):
         name = name.removesuffix(ending)
@@ -222,7 +222,7 @@ def get_program_stem(path: str) -> str:
 
 
 def _open_program_file(file: str, named: int | None, log: ImportLog) -> Program | None:
-    """The program of a file, with the id in the file's name or else its own. None: it cannot be read, which is
+    """Return the program of a file, with the id in the file's name or else its own; None if it cannot be read, which is
     logged."""
     path = show_path(file)
     try:
@@ -240,7 +240,7 @@ def _open_program_file(file: str, named: int | None, log: ImportLog) -> Program 
 
 
 def open_program(file: str) -> CaptureSource:
-    """The bytes of a file that holds a program. Raises UnreadableError, CaptureError."""
+    """Return the bytes of a file that holds a program. Raises UnreadableError, CaptureError."""
     try:
         return open_source(file, show_path(file), lambda _: None)
     except CaptureError as error:
@@ -251,7 +251,7 @@ def open_program(file: str) -> CaptureSource:
 
 
 def find_head(source: CaptureSource) -> bytes:
-    """Bytes that make a file an HloProto: empty, or for a file of an HloModuleProto alone, as written from
+    """Return bytes that make a file an HloProto: empty, or for a file of an HloModuleProto alone, as written from
     ``as_serialized_hlo_module_proto``, its tag and length. An HloModuleProto begins with its name, a text; an HloProto
     begins with a module, whose first byte no text begins with."""
     start = source.read(0, 12)
@@ -299,12 +299,12 @@ T = TypeVar("T")
 _OF_TWO: Final = frozenset(("dot", "convolution", "custom-call"))
 """Opcodes of instructions whose further operands are scales, biases and results so far."""
 _LOOKED_INTO: Final = 8 << 20
-"""Bytes of programs that are read only to check that they decode, which takes some hundredths of a second."""
+"""Byte budget for programs that are read only to check that they decode, which takes some hundredths of a second."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """An instruction with all that device ops show of it. Figures are for one execution."""
+    """An instruction as device ops show it. Figures are for one execution."""
 
     name: str
     category: str
@@ -342,16 +342,16 @@ class Modules:
         return list(self._programs)
 
     def title(self, program_id: int) -> str | None:
-        """How the capture lists the program: ``jit_f(12)``; None: no such program."""
+        """Return how the capture lists the program: ``jit_f(12)``; None if no such program."""
         program = self._programs.get(program_id)
         return None if program is None else program.title
 
     def program(self, program_id: int) -> Program:
-        """Undecoded. KeyError: it is unknown."""
+        """Return a program, undecoded. KeyError: it is unknown."""
         return self._programs[program_id]
 
     def module(self, program_id: int) -> HloModule | None:
-        """None: there is no such program, or it does not decode."""
+        """Return a module; None if there is no such program, or it does not decode."""
         if program_id not in self._read:
             program = self._programs.get(program_id)
             self._read[program_id] = None if program is None else self._opened(program)
@@ -365,7 +365,7 @@ class Modules:
             return None
 
     def look_into(self) -> None:
-        """Reads the first programs, up to a total size, so that ``problems`` covers them even where none is needed."""
+        """Read the first programs, up to a total size, so that ``problems`` covers them even if none is needed."""
         left = _LOOKED_INTO
         for number, program in self._programs.items():
             left -= program.length
@@ -376,15 +376,16 @@ class Modules:
     # ---- instructions
 
     def op_name(self, program_id: int, instruction: str) -> str | None:
-        """The framework's name of the op of an instruction, "": unknown; None: no such instruction."""
+        """Return the framework's name of an instruction's op, "" if it is unknown; None if there is no such
+        instruction."""
         module = self.module(program_id)
         row = -1 if module is None else int(module.find([instruction])[0])
         return None if module is None or row < 0 else module.op_name(row)
 
     def types_read(self, program_id: int, instruction: str) -> frozenset[str]:
-        """Types, as XLA writes them, of the arrays that an instruction reads, or makes if it reads none. Of a product,
-        a convolution or a call of a library: of the first two. Empty: no such program or instruction, or it is
-        damaged."""
+        """Return the types, as XLA writes them, of the arrays that an instruction reads, or makes if it reads none; of
+        a product, convolution or library call those of the first two. Empty if there is no such program or instruction,
+        or it is damaged."""
         module = self.module(program_id)
         row = -1 if module is None else int(module.find([instruction])[0])
         if module is None or row < 0:
@@ -401,12 +402,12 @@ class Modules:
     def find(
         self, program_id: int, instructions: Sequence[str], counting: Counting | None = None
     ) -> list[Found | None]:
-        """The instructions of a program; None: no such program or instruction. ``counting``: what counts as an
-        operation; None: as XLA counts for GPUs."""
+        """Return the instructions of a program; None if no such program or instruction. ``counting``: what counts as an
+        operation; None if as XLA counts for GPUs."""
         return self._each(_find_cost, program_id, instructions, counting)
 
     def costs(self, program_id: int, instructions: Sequence[str], counting: Counting) -> list[tuple[str, Cost] | None]:
-        """Opcode and cost of instructions of a program; None: no such program or instruction."""
+        """Opcode and cost of instructions of a program; None if no such program or instruction."""
 
         def cost(model: CostModel, row: int) -> tuple[str, Cost]:
             return model.module.instruction(row).opcode, model.cost(row)
@@ -429,7 +430,7 @@ class Modules:
         return [None if row < 0 else of(model, row) for row in module.find(instructions).tolist()]
 
     def metadata_ops(self) -> Iterator[tuple[str, str]]:
-        """(op_name, op_type) of the instructions of all programs, each pair once per program."""
+        """Yield (op_name, op_type) of the instructions of all programs, each pair once per program."""
         for program_id in self._programs:
             module = self.module(program_id)
             if module is not None:

@@ -20,7 +20,7 @@ _TYPES = (
     "F8E4M3B11FNUZ F8E5M2FNUZ F8E4M3FNUZ S2 U2 F8E4M3 F8E3M4 S1 U1 F4E2M1FN F8E8M0FNU BUFFER"
 )
 TYPE_NAMES = tuple(_TYPES.split())
-"""By xla.PrimitiveType."""
+"""Type names by xla.PrimitiveType."""
 PRED, TUPLE, OPAQUE, TOKEN = (TYPE_NAMES.index(name) for name in ("PRED", "TUPLE", "OPAQUE", "TOKEN"))
 _SIZES = {8: "PRED S8 U8", 16: "S16 U16 F16 BF16", 32: "S32 U32 F32", 64: "S64 U64 F64 C64", 128: "C128"}
 _SIZES |= {4: "S4 U4 F4E2M1FN", 2: "S2 U2", 1: "S1 U1"}
@@ -28,13 +28,13 @@ BITS = {TYPE_NAMES.index(name): bits for bits, names in _SIZES.items() for name 
 BITS |= {number: 8 for number, name in enumerate(TYPE_NAMES) if name.startswith("F8")}
 """Bits of an element, by type, except types without elements."""
 _BITS_OF = {TYPE_NAMES[number].lower(): bits for number, bits in BITS.items()}
-"""The same by name, as XLA writes it."""
+"""Bits of an element by type name, as XLA writes it."""
 
 POINTER_BYTES = 8
 COMBINE = -(2**63)
-"""As the size of a tile: the dimension is first combined with the next more minor one."""
+"""Size of a tile: the dimension is first combined with the next more minor one."""
 UNBOUNDED = -1
-"""As the size of a dimension: unknown."""
+"""Size of a dimension: unknown."""
 MOST_TILES = 64
 """Layouts of more tiles in tiles are damaged; the size of their arrays is unknown."""
 MOST = 1 << 62
@@ -42,7 +42,7 @@ MOST = 1 << 62
 
 
 def multiply_sizes(sizes: Sequence[int]) -> int:
-    """At most 2**62, which damaged shapes may exceed; 0 where a size is not positive."""
+    """Return the product, at most 2**62, which damaged shapes may exceed; 0 if a size is not positive."""
     count = 1
     if any(size <= 0 for size in sizes):
         return 0
@@ -54,8 +54,8 @@ def multiply_sizes(sizes: Sequence[int]) -> int:
 
 
 def _count_bytes(count: int, bits: int, element_bits: int) -> int:
-    """Of elements of a type of ``bits``. Types of less than a byte take one, unless a layout packs them in
-    ``element_bits``."""
+    """Return the bytes of elements of a type of ``bits``. Types of less than a byte take one, unless a layout packs
+    them in ``element_bits``."""
     return (count * element_bits + 7) // 8 if element_bits > 0 else count * max(1, (bits + 7) // 8)
 
 
@@ -72,7 +72,7 @@ class ArrayLayout:
     """An array and its layout in memory. Sizes that depend on something unknown, or are 2**62 or more, are None."""
 
     element_type: str
-    """As XLA writes it: ``bf16``."""
+    """Name as XLA writes it: ``bf16``."""
     dimensions: tuple[int, ...]
     """Upper bounds where they are dynamic; UNBOUNDED: unknown."""
     minor_to_major: tuple[int, ...] = ()
@@ -80,7 +80,7 @@ class ArrayLayout:
     element_bits: int = 0
     """Bits that the layout gives each element; 0: those of its type."""
     memory_space: int = 0
-    """Of HLO: 0 HBM, 1 VMEM, 5 host, …"""
+    """Memory space of HLO: 0 HBM, 1 VMEM, 5 host, …"""
     alignment: int = 1
     """The number of elements is padded to a multiple of this."""
 
@@ -133,7 +133,7 @@ class ArrayLayout:
 
     @cached_property
     def _order(self) -> tuple[int, ...]:
-        """Minor to major; the usual order where the layout has none that fits this array."""
+        """Dimensions minor to major; the usual order if the layout has none that fits this array."""
         count = len(self.dimensions)
         if sorted(self.minor_to_major) == list(range(count)):
             return self.minor_to_major
@@ -155,7 +155,8 @@ def _round_up(size: int, unit: int) -> int:
 
 
 def _tile_sizes(sizes: Sequence[int], tile: Tile) -> list[int]:
-    """The dimensions, most major first, that a tile makes of these: those outside, the counts of tiles, the tile."""
+    """Return the dimensions, most major first, that a tile makes of these: those outside, the counts of tiles, the
+    tile."""
     sizes = [1] * (len(tile) - len(sizes)) + list(sizes)
     outside, inside = sizes[: len(sizes) - len(tile)], sizes[len(sizes) - len(tile) :]
     counts: list[int] = []
@@ -181,7 +182,7 @@ class Shape:
     element_type: int
     dimensions: tuple[int, ...]
     elements: tuple[Shape, ...]
-    """Of a tuple."""
+    """Shapes of a tuple."""
     has_layout: bool
     memory_space: int
     element_bits: int
@@ -190,7 +191,7 @@ class Shape:
     """Dimensions in the order of memory, the innermost first."""
     tiles: tuple[Tile, ...] = ()
     alignment: int = 0
-    """The number of elements is padded to a multiple of this; 0: not recorded."""
+    """The number of elements is padded to a multiple of this; 0 if it is not recorded."""
     is_dynamic: bool = False
     """Whether any dimension is only a bound."""
     proto: tuple[int, int] = (0, 0)
@@ -247,7 +248,7 @@ class Shape:
 
     @cached_property
     def padded_bytes(self) -> int | None:
-        """Bytes of all arrays in it, in full tiles; None: unknown, or 2**62 or more."""
+        """Bytes of all arrays in it, in full tiles; None if it is unknown, or 2**62 or more."""
         sizes = [
             leaf.array.padded_bytes if leaf.is_array and leaf.has_layout else None
             for _, leaf in self.leaves()
@@ -276,7 +277,7 @@ class Shape:
 
 
 NO_SHAPE = Shape(0, (), (), False, 0, 0)
-"""Of instructions without a shape in a damaged module."""
+"""Shape of instructions without one in a damaged module."""
 
 
 ARRAY = compile_late(r"(?<![a-z0-9])([a-z][a-z0-9]*)\[([^\[\]]*)\](\{[^{}]*\})?")
@@ -326,7 +327,7 @@ class Expression:
 
 
 def read_expression(text: str) -> Expression | None:
-    """None: the text is not an instruction, or it is cut off."""
+    """Return an instruction given as text; None if the text is no instruction, or cut off."""
     name, equals, _ = text.partition(" = ")
     if not equals:
         return None
@@ -345,7 +346,7 @@ def read_expression(text: str) -> Expression | None:
 
 
 def _read_operands(text: str, at: int) -> tuple[tuple[Value, ...], int]:
-    """The operands from ``at`` to the closing parenthesis, and where that is."""
+    """Return the operands from ``at`` to the closing parenthesis, and where that is."""
     operands: list[Value] = []
     while True:
         at = _skip_blanks(text, at)
@@ -370,7 +371,7 @@ def _skip_blanks(text: str, at: int) -> int:
 
 
 def _read_shape(text: str, at: int) -> tuple[tuple[Leaf, ...], int] | None:
-    """The arrays of a shape, and where it ends. None: no shape, or one cut off or nested too deep."""
+    """Return the arrays of a shape, and where it ends. None: no shape, or one cut off or nested too deep."""
     leaves: list[Leaf] = []
     place: list[int] = []
     while (token := _TOKEN.match(text, at)) is not None:
@@ -406,7 +407,7 @@ def _make_leaf(index: Index, kind: str, dimensions: str, layout: str) -> Leaf | 
 
 @lru_cache(65536)
 def read_array(kind: str, dimensions: str, layout: str) -> ArrayLayout:
-    """``read_array("bf16", "8,<=128", "{1,0:T(8,128)}")``. Unknown parts of a layout are left out."""
+    """Parse ``read_array("bf16", "8,<=128", "{1,0:T(8,128)}")``. Unknown parts of a layout are left out."""
     sizes = tuple(_parse_dimension(text) for text in dimensions.split(",")) if dimensions else ()
     order, _, rest = layout.strip("{}").partition(":")
     tiles: tuple[Tile, ...] = ()
@@ -429,7 +430,7 @@ def _parse_tile(text: str) -> Tile:
 
 
 def parse_number(text: str, otherwise: int) -> int:
-    """A number that fits 64 bits, or ``otherwise``."""
+    """Return a number that fits 64 bits, or ``otherwise``."""
     text = text.strip()
     value = int(text) if text.isdecimal() and len(text) < 20 else -1
     return value if 0 <= value < 1 << 63 else otherwise
@@ -476,8 +477,8 @@ class OperandLayout:
 
 
 def read_layouts(expression: str) -> list[OperandLayout]:
-    """The arrays of an instruction, given as text: of its output, then of its operands, in order. Empty where the text
-    is not an instruction; operands without shapes are left out."""
+    """Return the arrays of an instruction, given as text: of its output, then of its operands, in order. Empty if the
+    text is not an instruction; operands without shapes are left out."""
     read = read_expression(expression)
     if read is None:
         return []
@@ -509,7 +510,7 @@ _NO_VALUES = tuple(f" {opcode}(" for opcode in _NO_OPERANDS)
 
 
 def measure_padding(expression: str) -> Padding:
-    """The padding of the output and of all operands of an instruction, repeated ones each time."""
+    """Return the padding of the output and of all operands of an instruction, repeated ones each time."""
     _, equals, rest = expression.partition(" = ")
     end = _OPERANDS_END.search(rest)
     shaped = rest.startswith("(") or ARRAY.match(rest)
@@ -543,7 +544,7 @@ def _measure_unusual_padding(expression: str) -> Padding:
 
 
 def _find_semantics(read: Expression, position: int, leaf: Leaf) -> Semantics:
-    """From a convolution's labels and a dot's dimension numbers; unknown for other ops."""
+    """Return what dimensions mean, from a convolution's labels and a dot's dimension numbers; unknown for other ops."""
     count = len(leaf.array.dimensions)
     if read.opcode == "convolution" and (labels := _LABELS.search(read.attributes)):
         text = labels[3] if position == OUTPUT else labels[position + 1] if position < 2 else ""

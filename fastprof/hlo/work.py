@@ -22,7 +22,7 @@ _MOST = 2.0**62
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Of one execution; 0 where the model knows nothing."""
+    """Cost of one execution; 0 if the model knows nothing."""
 
     flops: int = 0
     """Operations, of narrow types counted as the fraction of the time that they take."""
@@ -40,7 +40,7 @@ class Cost:
 
 
 NOTHING = Cost()
-"""Of unknown instructions."""
+"""Cost of unknown instructions."""
 
 
 class Effort:
@@ -51,7 +51,7 @@ class Effort:
         self._left = steps
 
     def spend(self, steps: int) -> None:
-        """LookupError: fewer are left."""
+        """Spend steps. LookupError: fewer are left."""
         if steps > self._left:
             raise LookupError("an instruction takes too long to be measured")
         self._left -= steps
@@ -75,13 +75,13 @@ class Work:
         return len(self.output) + len(self.operand)
 
     def moves(self, total: float, output: float, *operands: float) -> None:
-        """Sets the bytes: in total, of the output, and of the first operands."""
+        """Set the bytes: in total, of the output, and of the first operands."""
         self.bytes, self.output[()] = Float(total), Float(output)
         for k, size in enumerate(operands):
             self.operand[k, ()] = Float(size)
 
     def add(self, other: Work) -> None:
-        """Adds the operations and bytes of another; ``share`` is its own."""
+        """Add the operations and bytes of another; ``share`` is its own."""
         self.is_known &= other.is_known
         self.flops = Float(self.flops + other.flops)
         self.bytes = Float(self.bytes + other.bytes)
@@ -91,14 +91,14 @@ class Work:
             self.operand[place] = Float(self.operand.get(place, ZERO) + size)
 
     def becomes(self, other: Work) -> None:
-        """Shares another's operations and bytes, to which neither adds from now on."""
+        """Share another's operations and bytes, to which neither adds from now on."""
         self.flops, self.bytes = other.flops, other.bytes
         self.output, self.operand = other.output, other.operand
         self.is_known = other.is_known
 
 
 def find_largest_work(works: Iterable[Work]) -> Work:
-    """The largest of each figure."""
+    """Return the largest of each figure."""
     most = Work(flops=Float(-np.inf), bytes=Float(-np.inf))
     for work in works:
         most.is_known &= work.is_known
@@ -111,13 +111,13 @@ def find_largest_work(works: Iterable[Work]) -> Work:
 
 
 def round_nearest(value: Float) -> int:
-    """Rounded, halves up; negative numbers as ``truncate_float``."""
+    """Round to the nearest, halves up; negative numbers as ``truncate_float``."""
     number = float(value)
     return math.floor(number + 0.5) if 0 <= number <= _MOST else truncate_float(value)
 
 
 def truncate_float(value: Float) -> int:
-    """An integer; NaN is 0, and what is beyond 2**62 is cut to fit."""
+    """Return an integer; NaN is 0, and what is beyond 2**62 is cut to fit."""
     number = float(value)
     if -_MOST <= number <= _MOST:
         return int(number)
@@ -125,7 +125,7 @@ def truncate_float(value: Float) -> int:
 
 
 def is_in_range(value: Float) -> bool:
-    """Whether it is a number that ``truncate_float`` does not cut."""
+    """Return whether it is a number that ``truncate_float`` does not cut."""
     return bool(-_MOST < float(value) < _MOST)
 
 
@@ -168,7 +168,8 @@ class Counting:
     for_gpus: bool
 
     def of_element(self, opcode: str, element_type: str) -> int:
-        """For an elementwise opcode, per element of a type such as F32; of an unknown opcode that of most."""
+        """Return the operations of an elementwise opcode per element of a type such as F32; for an unknown opcode those
+        of most."""
         return CYCLES.get((opcode, element_type), _DEFAULT_CYCLES) if self.for_gpus else 1
 
 

@@ -35,7 +35,7 @@ class FusionReader:
 
     def instructions(self, fusion: int, *, with_work: bool) -> list[tuple[int, str, str, str, str, float, float]]:
         """Return the instructions of a fusion and of fusions within it: the place of the enclosing fusion, or -1 for
-        the outermost one; name, category, framework op, text, flops and bytes, NaN if unknown."""
+        the outermost one; name, category, framework op, text, flops and bytes, NaN if it is unknown."""
         module = self._module
         instructions: list[tuple[int, str, str, str, str, float, float]] = []
         waiting = [(fusion, -1, 0)]

@@ -52,8 +52,8 @@ _KERNEL = compile_late(r"[A-Za-z_][A-Za-z0-9_]*(?:\.kd)?")
 
 
 def classify_copy(name: str) -> str:
-    """The category of a copy or fill, by its name or that of the call that launched it: ``copy (H2D)``, ``copy`` if the
-    direction is unknown, ``memset``; "" for others."""
+    """Return the category of a copy or fill, by its name or that of the call that launched it: ``copy (H2D)``, ``copy``
+    if the direction is unknown, ``memset``; "" for others."""
     plain = _CALLS.sub("", name.lower().replace("memcpy ", "memcpy"))
     for way, beginnings in _WAYS.items():
         if plain.startswith(beginnings):
@@ -64,24 +64,25 @@ def classify_copy(name: str) -> str:
 
 
 def _is_copy(plain: str) -> bool:
-    """Kernels of XLA are named after instructions, such as ``copy_fusion``, which are no copies of the driver."""
+    """Return whether a driver copy has this name. XLA names kernels after instructions such as ``copy_fusion``."""
     return plain.startswith(("memcpy", "__amd")) or plain in _WHOLE
 
 
 def parse_copy_bytes(details: str) -> int:
-    """The bytes that a copy moved, from its details: ``num_bytes:4096`` or ``size:4096 dest:0``; 0: not recorded."""
+    """Return the bytes that a copy moved, from its details: ``num_bytes:4096`` or ``size:4096 dest:0``; 0 if it is not
+    recorded."""
     match = _BYTES.search(details)
     return int(match.group(1)) if match else 0
 
 
 def normalize_kernel_name(name: str) -> str:
-    """A name in the form of a function's, without the ending that AMD's compiler adds to kernels."""
+    """Return a name in the form of a function's, without the ending that AMD's compiler adds to kernels."""
     return _NO_LETTER.sub("_", name.removesuffix(".kd"))
 
 
 def may_be_of_xla(kernel: str) -> bool:
-    """Whether XLA may have made a kernel of this name: those of libraries often have types and arguments in theirs, and
-    copies have names of their own."""
+    """Return whether XLA may have made a kernel of this name: library kernels often have types and arguments in their
+    names, and copies have names of their own."""
     return _KERNEL.fullmatch(kernel) is not None and not classify_copy(kernel)
 
 
@@ -94,14 +95,14 @@ class KernelNames:
     _of_name: dict[str, list[int]] | None = None
 
     def instruction(self, program_id: int, kernel: str) -> str:
-        """The instruction of a program that a kernel is named after; "": there is none, or several."""
+        """Return the instruction of a program that a kernel is named after; "" if there is none, or several."""
         if not may_be_of_xla(kernel):
             return ""
         return self._names(program_id).get(normalize_kernel_name(kernel), "")
 
     def programs(self, kernel: str) -> list[int]:
-        """The programs that have such an instruction, or several. All of them are read, unless the name is none of
-        XLA's."""
+        """Return the programs that have such an instruction, or several. All of them are read, unless the name is none
+        of XLA's."""
         if not may_be_of_xla(kernel):
             return []
         if self._of_name is None:
@@ -140,7 +141,7 @@ def _index_kernel_names(module: HloModule) -> dict[str, str]:
 
 
 def _find_alike(module: HloModule, fusions: list[int]) -> set[int]:
-    """The rows of fusions that may share a kernel with another."""
+    """Return the rows of fusions that may share a kernel with another."""
     rows_of: dict[object, list[int]] = {}
     for row in fusions:
         rows_of.setdefault(_make_kernel_key(module, row), []).append(row)
@@ -162,7 +163,7 @@ def _make_kernel_key(module: HloModule, row: int) -> object:
 
 
 NO_OPS: Final = ("", "(null)", "XlaModule", "XlaModule:")
-"""What is written if no op of a framework is known: XLA writes so on all kernels."""
+"""Texts for an unknown framework op; XLA writes them on all kernels."""
 
 
 class KernelKey(NamedTuple):
@@ -182,13 +183,11 @@ class KernelKey(NamedTuple):
 
 class KernelRow(NamedTuple):
     """A kernel of a host. ``vendor``: who made the GPU, as recorded or as other facts show; ``uses``: whether the
-    kernel runs on matrix units; None: its name does not show it; ``op_could``: whether its
-    op could. ``kernel`` has both by the recorded vendor alone. ``kind``, ``fusible``: see
-    KINDS and estimate_fusible_time.
-    ``precision``: the type of the numbers that it computes with; None: unknown.
-    ``ps``: count, total, minimum and maximum of its durations; ``ns``: the same in whole nanoseconds, as XProf adds
-    them up, which leaves out durations of 0. ``detailed``: whether anything is recorded of its launch, without which
-    XProf knows no kernel."""
+    kernel runs on matrix units; None if its name does not show it; ``op_could``: whether its op could. ``kernel`` has
+    both by the recorded vendor alone. ``kind``, ``fusible``: see KINDS and estimate_fusible_time. ``precision``: the
+    type of the numbers that it computes with; None if it is unknown. ``ps``: count, total, minimum and maximum of its
+    durations; ``ns``: the same in whole nanoseconds, as XProf adds them up, which leaves out durations of 0.
+    ``detailed``: whether anything is recorded of its launch, without which XProf knows no kernel."""
 
     host: str
     kernel: KernelKey
@@ -206,7 +205,7 @@ class KernelRow(NamedTuple):
 
     @property
     def op(self) -> str:
-        """The framework op that launched it; "": unknown."""
+        """The framework op that launched it; "" if it is unknown."""
         return "" if self.kernel.op in NO_OPS else self.kernel.op
 
     @property
@@ -215,7 +214,7 @@ class KernelRow(NamedTuple):
 
     @property
     def misses(self) -> bool:
-        """It does not run on matrix units, which is known, and could."""
+        """Whether the kernel is known not to run on matrix units, but could."""
         return self.could and self.uses is False
 
 
@@ -239,7 +238,7 @@ class PrecisionTimes(NamedTuple):
 
     @property
     def percents(self) -> tuple[float | None, float | None, float | None]:
-        """Of the time of all kernels; None: see why_unknown."""
+        """Percent of the time of all kernels; None, see why_unknown."""
         total = sum(self)
         if not total:
             return None, None, None
@@ -272,7 +271,7 @@ def group_kernels_by_op(rows: Sequence[KernelRow]) -> list[tuple[str, list[Kerne
 
 
 def find_longest_kernel(rows: Sequence[KernelRow]) -> tuple[str, int] | None:
-    """The name with the most time, over ops and launch configurations, and its time; None: there is none."""
+    """Return the name with the most time, over ops and launch configurations, and its time; None if there is none."""
     time: Counter[str] = Counter()
     for row in rows:
         time[row.kernel.name] += row.ps[1]
@@ -336,8 +335,8 @@ _REDUCING_PROGRAMS: Final = compile_late(
 
 
 def classify_kernel(kernel: str, op: str, op_type: str, program: str) -> int:
-    """The place in KINDS of a kernel. ``op``, ``op_type``: of the framework; ``program``: that XLA compiled; "":
-    unknown."""
+    """Return the place in KINDS of a kernel. ``op``, ``op_type``: of the framework; ``program``: that XLA compiled; ""
+    if it is unknown."""
     if program:
         return _choose_kind(_PROGRAMS.fullmatch(program), _REDUCING_PROGRAMS.fullmatch(program))
     if op_type:
@@ -352,7 +351,7 @@ def _choose_kind(elementwise: object, reduces: object) -> int:
 
 
 def estimate_fusible_time(kind: Int64s, duration_ps: Int64s, line: Int64s) -> Int64s:
-    """By kernel, how much of its time fusing its run may save. The kernels are line by line, in order of time."""
+    """Return by kernel how much of its time fusing its run may save. The kernels are line by line, in order of time."""
     belongs = (kind == ELEMENTWISE) | (kind == REDUCTION)
     apart = np.append(True, (line[1:] != line[:-1]) | ~belongs[1:] | ~belongs[:-1])[: len(kind)]
     run = np.cumsum(apart) - 1

@@ -40,7 +40,7 @@ UNKNOWN_TYPE: Final = "unknown"
 
 @dataclass(frozen=True, slots=True)
 class GpuOp:
-    """What is known of one op; ``cost`` is that of one kernel of it, to XProf. Framework ops are of no program: 0."""
+    """An op of a GPU. ``cost``: of one kernel, for XProf. Framework ops have program 0."""
 
     program_id: int
     name: str
@@ -54,20 +54,20 @@ class GpuOp:
     is_hlo: bool = False
     """Whether it is an instruction of a program."""
     reason: str = ""
-    """Why the op is unknown; "": it is known."""
+    """Why the op is unknown; "" if it is known."""
     device_cost: Cost = NOTHING
     """``cost``, with what XLA's model leaves out, and of one execution, which may run several kernels."""
 
 
 @dataclass(slots=True)
 class OpList:
-    """Ops as they are met, each once for each key."""
+    """Distinct ops by first occurrence."""
 
     ops: list[GpuOp] = field(default_factory=list)
     places: dict[tuple[bool, int, str], int] = field(default_factory=dict)
 
     def add(self, op: GpuOp) -> int:
-        """The place of the op, or of the one of its key that was met before."""
+        """Return the place of the op, or of an earlier one with its key."""
         place = self.places.setdefault((op.is_hlo, op.program_id, op.name), len(self.ops))
         if place == len(self.ops):
             self.ops.append(op)
@@ -76,8 +76,8 @@ class OpList:
 
 @dataclass(frozen=True, slots=True)
 class GpuOpEvents:
-    """``op``: by row of the host's events the place of its op in ``ops``; -1: none. ``is_hlo``: by op, whether it is an
-    instruction of a program. ``way``: by row, how its op is known, see gpu_attribution.py."""
+    """``op``: place in ``ops`` by row of the host's events, or -1. ``is_hlo``: whether each op is a program
+    instruction. ``way``: how each event's op is known, see gpu_attribution.py."""
 
     ops: list[GpuOp]
     op: Int32s
@@ -85,17 +85,17 @@ class GpuOpEvents:
     way: npt.NDArray[np.uint8]
 
     def device_cost(self, number: int) -> Cost:
-        """Of an op by its place. A device needs those of its own ops, not of all that the host ran."""
+        """Return the cost of an op by its place. A device needs those of its own ops only."""
         return self.ops[number].device_cost
 
 
 def list_op_lines(plane: Plane) -> list[Line]:
-    """The lines with events that a GPU recorded."""
+    """Return the lines with events that a GPU recorded."""
     return [line for line in plane.lines if not is_derived(line) and line.last > line.first]
 
 
 def mark_op_line_events(events: HostEvents) -> Bools:
-    """Which events are on such lines of GPUs."""
+    """Mark the events on these lines of GPUs."""
     wanted = np.zeros(len(events), bool)
     for plane in events.planes_of("GPU"):
         for line in list_op_lines(plane):
@@ -119,7 +119,7 @@ def is_kernel(events: HostEvents) -> Bools:
 
 @compute_once
 def find_named_op_events(events: HostEvents, modules: Modules) -> GpuOpEvents:
-    """The op of each event of a GPU that names a known one: those that XProf counts."""
+    """Return the op of each event of a GPU that names a known one: those that XProf counts."""
     wanted = mark_op_line_events(events)
     ops = OpList()
     op = np.full(len(events), -1, np.int32)
@@ -130,8 +130,8 @@ def find_named_op_events(events: HostEvents, modules: Modules) -> GpuOpEvents:
 
 
 def _add_program_ops(events: HostEvents, wanted: Bools, modules: Modules, known_ops: OpList, op: Int32s) -> Bools:
-    """Adds the instructions that events ran, and writes the events' ops. Returns which events name an instruction,
-    whether it is known or not."""
+    """Add the instructions that events ran, and write the events' ops. Returns which events name an instruction, known
+    or not."""
     rows = _select_naming_events(events, wanted)
     names_one = np.zeros(len(events), bool)
     names_one[rows] = True
@@ -143,7 +143,7 @@ def _add_program_ops(events: HostEvents, wanted: Bools, modules: Modules, known_
 
 
 def _select_naming_events(events: HostEvents, wanted: Bools) -> Numbers:
-    """The rows of events that name an instruction."""
+    """Return the rows of events that name an instruction."""
     rows, numbers = _select_wanted(wanted, *events.texts("hlo_op"))
     texts, text = number_distinct(numbers)
     named: Numbers = rows[np.array([bool(name) for name in events.all_texts(texts)], bool)[text]]
@@ -151,8 +151,8 @@ def _select_naming_events(events: HostEvents, wanted: Bools) -> Numbers:
 
 
 def list_named_programs(events: HostEvents, modules: Modules) -> list[int]:
-    """The ids of programs with instructions that ``find_named_op_events`` finds, which takes far longer: it has their
-    costs, too."""
+    """Return the ids of programs with instructions that ``find_named_op_events`` finds, which takes far longer: it has
+    their costs, too."""
     rows = _select_naming_events(events, mark_op_line_events(events))
     names: dict[int, list[str]] = {}
     for program_id, name in number_instruction_keys(events, rows[read_program_ids(events)[0][rows]])[0]:
@@ -163,8 +163,8 @@ def list_named_programs(events: HostEvents, modules: Modules) -> list[int]:
 
 
 def number_instruction_keys(events: HostEvents, rows: Numbers) -> tuple[list[tuple[int, str]], Int32s]:
-    """The instructions that these events name, each as the id of its program and its name; and the place of that of
-    each event among them."""
+    """Return the instructions that these events name, each as the id of its program and its name; and the place of that
+    of each event among them."""
     at, numbers = events.texts("hlo_op")
     program = read_program_ids(events)[1][rows]
     first, pair = number_distinct_rows([program, numbers[np.searchsorted(at, rows)]])
@@ -178,7 +178,7 @@ def number_instruction_keys(events: HostEvents, rows: Numbers) -> tuple[list[tup
 def find_program_ops(
     keys: list[tuple[int, str]], modules: Modules, counting: Counting | None = None
 ) -> list[GpuOp | None]:
-    """The instructions of programs; None: there is no such program or instruction."""
+    """Return the instructions of programs; None if there is no such program or instruction."""
     ops: list[GpuOp | None] = [None] * len(keys)
     of_program: dict[int, list[int]] = {}
     for place, (program_id, _) in enumerate(keys):
@@ -191,14 +191,14 @@ def find_program_ops(
 
 
 def take_last_name(hlo_op: str) -> str:
-    """Of several names of instructions the last."""
+    """Return the last of several names of instructions."""
     return hlo_op.split("::")[-1]
 
 
 def find_instructions(
     modules: Modules, program_id: int, names: list[str], counting: Counting | None = None
 ) -> list[GpuOp | None]:
-    """The instructions of a program as ops; None: there is no such program or instruction."""
+    """Return the instructions of a program as ops; None if there is no such program or instruction."""
     instructions = modules.find(program_id, names, counting)
     return [None if instruction is None else _make_op(program_id, instruction) for instruction in instructions]
 
@@ -217,7 +217,7 @@ def _make_op(program_id: int, instruction: Found) -> GpuOp:
 
 
 def make_description_columns(ops: Sequence[GpuOp]) -> dict[str, list[Any]]:
-    """The columns of an OpTable that say what ops are, without their names."""
+    """Return the columns of an OpTable that say what ops are, without their names."""
     names = ("program_id", "category", "provenance", "long_name", "deduplicated_name")
     columns = {name: [getattr(op, name) for op in ops] for name in names}
     source = ("source_file", "source_line", "source_stack")
@@ -225,7 +225,7 @@ def make_description_columns(ops: Sequence[GpuOp]) -> dict[str, list[Any]]:
 
 
 def read_program_ids(events: HostEvents) -> tuple[Bools, Int64s]:
-    """By row, whether an event records its program, and which."""
+    """Return by row whether an event records its program, and which."""
     rows, values = events.ints("program_id")
     present = np.zeros(len(events), bool)
     program = np.zeros(len(events), np.int64)
@@ -235,7 +235,7 @@ def read_program_ids(events: HostEvents) -> tuple[Bools, Int64s]:
 
 
 def _add_framework_ops(events: HostEvents, wanted: Bools, ops: OpList, op: Int32s) -> None:
-    """Adds the ops of frameworks that other events ran, one for each op and kernel, and writes the events' ops."""
+    """Add the framework ops that other events ran, one for each op and kernel, and write the events' ops."""
     rows, numbers = _select_wanted(wanted, *events.texts("tf_op"))
     texts, text = number_distinct(numbers)
     full_names = events.all_texts(texts)
@@ -250,13 +250,13 @@ def _add_framework_ops(events: HostEvents, wanted: Bools, ops: OpList, op: Int32
 
 
 def make_framework_op(full_name: str, kernel: str) -> GpuOp:
-    """The op of a framework together with a kernel that it ran."""
+    """Return the op of a framework together with a kernel that it ran."""
     parsed = parse_op_name(full_name)
     return GpuOp(0, f"{parsed.name}/{kernel}", parsed.type or UNKNOWN_TYPE, full_name, NOTHING)
 
 
 def make_torch_op(name: str, kernel: str) -> GpuOp:
-    """The op of PyTorch together with a kernel that it ran: its name is its type, too."""
+    """Return the op of PyTorch together with a kernel that it ran: its name is its type, too."""
     return GpuOp(0, f"{name}/{kernel}", name, name, NOTHING)
 
 
@@ -292,7 +292,7 @@ class OpReference:
 
 
 def parse_annotation(text: str) -> OpReference:
-    """What an annotation names; of several ops the innermost."""
+    """Return what an annotation names; of several ops the innermost."""
     of_xla = dict(_OF_XLA.findall(text))
     parts = [part.rstrip("#") for part in _DETAILS.sub("#", text).split("::")]
     names = [name for name in parts if name and name.partition(":")[0] not in ("XlaModule", "Thunk", "XlaOp")]
@@ -321,7 +321,8 @@ class OpReferences:
     _numbers: dict[OpReference, int] = field(default_factory=dict)
 
     def of_rows(self, rows: Int64s, *, by_name: bool = False) -> npt.NDArray[np.int32]:
-        """The places in ``each`` of what these events refer to; -1: nothing. ``by_name``: their names count too."""
+        """Return the places in ``each`` of what these events refer to; -1 if nothing. ``by_name``: their names count
+        too."""
         if not len(rows):
             return np.zeros(0, np.int32)
         columns: list[Any] = [join_values(*self.events.texts(name), rows) for name in TEXTS]
@@ -333,20 +334,20 @@ class OpReferences:
         return np.array(places, np.int32)[number]
 
     def possible(self) -> Bools:
-        """By row, whether an event has any stat that may name something, or the name of an op of TensorFlow, or is an
-        op of PyTorch."""
+        """Return by row whether an event has a stat that may name something, the name of a TensorFlow op, or is a
+        PyTorch op."""
         named = self._names_op()[self.events.meta]
         for stat in TEXTS:
             named[self.events.texts(stat)[0]] = True
         return named
 
     def _names_at(self, rows: Int64s) -> Int64s:
-        """The metadata of events that are named as ops of TensorFlow, or are ops of PyTorch."""
+        """Return the metadata of events that are named as ops of TensorFlow, or are ops of PyTorch."""
         metas = self.events.meta[rows].astype(np.int64)
         return np.where(self._names_op()[metas], metas, -1)
 
     def _names_op(self) -> Bools:
-        """By row of metadata."""
+        """Return by row of metadata whether its name is that of an op."""
         if is_kineto(self.events):
             return may_launch(self.events)
         return np.array([_is_tensorflow(name) for name in self.events.names], bool)

@@ -53,7 +53,7 @@ class OpsByHost:
         return cls(tuple(counts), tuple(places.known), pa.compress(data, codec=_CODEC, asbytes=True))
 
     def tables(self) -> Iterator[OpTable]:
-        """With these columns alone."""
+        """Yield the tables, with these columns alone."""
         width = 2 + len(_COLUMNS)
         size = 8 * width * sum(self.counts)
         data = pa.decompress(self.packed, size, codec=_CODEC)
@@ -138,7 +138,7 @@ class TfFunction:
 
 
 def sum_tf_functions(events: HostEvents, workers: Workers) -> list[TfFunction]:
-    """The functions called on the threads of a host, by name; self time leaves out functions called within."""
+    """Return the functions called on the threads of a host, by name; self time leaves out functions called within."""
     plane = events.plane_named(HOST_THREADS)
     rows, texts = events.texts("tf_function_call")
     if plane is None or not len(rows):
@@ -190,7 +190,7 @@ def merge_tf_functions(functions: Iterable[TfFunction]) -> list[TfFunction]:
 
 
 _NO_OPS: Final = OpTable.empty()
-"""One for all hosts: pickles have it once."""
+"""Shared by all hosts, so that pickles have it once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +205,7 @@ class HostOpTotals:
     crossing: int
 
     def bare(self) -> HostOpTotals:
-        """Without ops."""
+        """Return the totals without ops."""
         threads, devices = (replace(side, table=_NO_OPS, children=None, parent=None) for side in self._sides)
         return replace(self, threads=threads, devices=devices)
 
@@ -228,7 +228,7 @@ class HostOpStats:
 
     @classmethod
     def of(cls, parts: Sequence[HostOpStats], shared: dict[Any, Any]) -> HostOpStats:
-        """``shared``: what was made of these hosts before."""
+        """Merge hosts. ``shared``: a cache of earlier merges of these hosts."""
         return cls(
             tuple(host.bare() for part in parts for host in part.hosts),
             merge_ops([part.threads for part in parts], add_cores=False),
@@ -248,8 +248,8 @@ def _pack_hosts(parts: Sequence[HostOpStats]) -> tuple[OpsByHost, ...]:
 
 
 def iterate_host_ops(parts: Sequence[HostOpStats]) -> Iterator[tuple[str, Ops, Ops]]:
-    """Of each host its name, the framework ops of its devices and the ops of its threads. None: of merged hosts they
-    were not kept."""
+    """Yield the name of each host, the framework ops of its devices and the ops of its threads; nothing if merged hosts
+    did not keep them."""
     if any(part.by_host == () and len(part.hosts) > 1 for part in parts):
         return
     for part in parts:

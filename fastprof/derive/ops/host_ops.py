@@ -20,7 +20,7 @@ from fastprof._native.op_kernels import host_ops_sum
 from fastprof.decode.workers import Workers
 from fastprof.derive.devices.op_names import Framework, is_kineto, is_op, parse_op_name
 from fastprof.derive.ops.gpu_ops import GpuOp, find_program_ops, make_description_columns, number_instruction_keys
-from fastprof.derive.ops.line_times import LineTimes, measure_line_times
+from fastprof.derive.ops.line_times import LineTimes, measure_line_times, select_instruction_rows
 from fastprof.derive.ops.op_table import Ops, OpTable
 from fastprof.derive.ops.op_work import fill_missing_work
 from fastprof.derive.steps.device_steps import is_derived
@@ -45,27 +45,27 @@ from fastprof.tables.host_events import HOST_THREADS, HostEvents, Plane
 EVENT_STATS: Final = ("tf_op", "hlo_op", "_ipl_stage_id", "_ipl_stage_cat")
 
 XLA_OP: Final = "XLA op on host"
-"""The type of instructions of compiled programs."""
+"""Type of instructions of compiled programs."""
 
 TORCH_OP: Final = "PyTorch op"
-"""The type of ops of PyTorch."""
+"""Type of PyTorch ops."""
 
 INFEED_ENQUEUE: Final = "InfeedEnqueue"
-"""What the types of ops that feed a device begin with."""
+"""Prefix of the types of ops that feed a device."""
 
 OP_LINE = np.dtype(
     [(name, "i8") for name in ("first", "last", "span", "self_time", "enqueue", "enqueue_start", "lost")]
 )
 OP_SUM = np.dtype([(name, "i8") for name in ("occurrences", "time", "self_time", "shortest", "eager", "met")])
 ROW_OP = np.dtype([("row", "i8"), ("op", "i8")])
-"""The structs of csrc/kernels/host_ops.h."""
+"""Mirror the structs of csrc/kernels/host_ops.h."""
 
 _Key = tuple[int, str, str]
 """Stage id or 0, name, type."""
 
 
 class _OpRegistry:
-    """The ops met so far: a number for each (id, name, type)."""
+    """Numbers of the ops met so far, by (id, name, type)."""
 
     def __init__(self) -> None:
         self.numbers: dict[_Key, int] = {}
@@ -74,7 +74,7 @@ class _OpRegistry:
         return self.numbers.setdefault((stage, name, kind), len(self.numbers))
 
     def number_of(self, full_name: str, *, known: bool) -> int:
-        """Of the op that a name means; -1: none. ``known``: only ops of frameworks count."""
+        """Return the number of the op that a name means, or -1. ``known``: accept only ops of known frameworks."""
         op = parse_op_name(full_name)
         if known and op.framework is Framework.UNKNOWN:
             return -1
@@ -103,7 +103,9 @@ class ThreadOps:
             return
         ops = _OpRegistry()
         op_of_meta = _match_names(events, plane, ops)
-        stages, self._named = _find_stages(events, plane, ops), _find_named_by_stats(events, plane, ops)
+        stages = _find_stages(events, plane, ops)
+        tf_ops = _select_plane_rows(plane, *events.texts("tf_op"))
+        self._named = _match_texts(events, *tf_ops, partial(ops.number_of, known=False))
         self._beside = _add_instructions(events, plane, ops, op_of_meta, self._named)
         self.keys = list(ops.numbers)
         eager = np.ascontiguousarray(is_eager, np.uint8)
@@ -116,8 +118,8 @@ class ThreadOps:
         return self._beside is not self._named
 
     def occurrences(self) -> tuple[Int64s, Int64s, Int64s]:
-        """The events that ops are read from, line after line: rows, numbers of ops, and how many each line has. An
-        event of two ops comes twice, the enclosing op first."""
+        """Return the events that ops are read from, line after line: rows, numbers of ops, and how many each line has.
+        An event of two ops comes twice, the enclosing op first."""
         if not self.lines:
             none = np.zeros(0, np.int64)
             return none, none, none
@@ -138,7 +140,7 @@ class ThreadOps:
         return rows, ops.astype(np.int64), counts.astype(np.int64)
 
     def nested(self) -> Ops:
-        """All ops: each lies within the innermost one that includes it. CaptureError: sums overflow."""
+        """Return all ops: each lies within the innermost one that includes it. CaptureError: sums overflow."""
         return self._counted(self._beside, stacked=False)[0]
 
     def stacked(self) -> tuple[Ops, int]:
@@ -173,7 +175,7 @@ def sum_host_ops(events: HostEvents, is_eager: npt.NDArray[Any], workers: Worker
 
 
 def _match_names(events: HostEvents, plane: Plane, ops: _OpRegistry) -> npt.NDArray[np.int32]:
-    """By row of metadata: the op that its name stands for, or -1."""
+    """Return by row of metadata the op that its name stands for, or -1."""
     op_of_meta = np.full(len(events.names), -1, np.int32)
     rows = np.flatnonzero(events.meta_plane == plane.number)
     if is_kineto(events):
@@ -186,7 +188,7 @@ def _match_names(events: HostEvents, plane: Plane, ops: _OpRegistry) -> npt.NDAr
 
 
 def _select_plane_rows(plane: Plane, rows: Int32s, values: Int64s) -> tuple[Int32s, Int64s]:
-    """The events of a plane that have a stat, and its values."""
+    """Return the events of a plane that have a stat, and its values."""
     mine = find_rows_within(rows, plane.first, plane.last)
     return rows[mine], values[mine]
 
@@ -206,7 +208,7 @@ def _match_texts(events: HostEvents, rows: Int32s, numbers: Int64s, op_of: Calla
 
 
 def _find_stages(events: HostEvents, plane: Plane, ops: _OpRegistry) -> Records:
-    """The events that are stages of input pipelines, with their op: one for each id whose category is known."""
+    """Return the events that are stages of input pipelines, with their op: one for each id whose category is known."""
     rows, ids = _select_plane_rows(plane, *events.ints("_ipl_stage_id"))
     category = join_values(*events.texts("_ipl_stage_cat"), rows)
     known = (category >= 0) & np.array([bool(events.names[meta]) for meta in events.meta[rows].tolist()], bool)
@@ -218,16 +220,10 @@ def _find_stages(events: HostEvents, plane: Plane, ops: _OpRegistry) -> Records:
     return _make_pairs(rows, [op_of_id.get(stage, -1) for stage in ids.tolist()])
 
 
-def _find_named_by_stats(events: HostEvents, plane: Plane, ops: _OpRegistry) -> Records:
-    """The events with a stat tf_op, with the op that it names."""
-    rows, numbers = _select_plane_rows(plane, *events.texts("tf_op"))
-    return _match_texts(events, rows, numbers, partial(ops.number_of, known=False))
-
-
 def _add_instructions(
     events: HostEvents, plane: Plane, ops: _OpRegistry, op_of_meta: npt.NDArray[np.int32], named: Records
 ) -> Records:
-    """Those that are ``named``, and on a host without devices the instructions that are not another op."""
+    """Return the ``named`` events and, on a host without devices, the instructions that are no other op."""
     if events.planes_of("TPU") or events.planes_of("GPU"):
         return named
     rows, numbers = _select_plane_rows(plane, *events.texts("hlo_op"))
@@ -248,7 +244,8 @@ def _divide_lines(lines: Records, threads: int) -> list[tuple[int, int]]:
 
 
 def _build_host_ops(keys: list[_Key], sums: list[Records], lines: Records) -> Ops:
-    """A row for each (id, name), in the order in which they were met; the type is that of the first that has one."""
+    """Return a row for each (id, name), in the order in which they were met; the type is that of the first that has
+    one."""
     number = np.concatenate([np.flatnonzero(part["met"]) for part in sums])
     met = np.concatenate([part[part["met"] > 0] for part in sums])
     order = np.argsort(met["met"], kind="stable")
@@ -285,15 +282,9 @@ def _build_host_ops(keys: list[_Key], sums: list[Records], lines: Records) -> Op
 CPU_EVENT_STATS: Final = ("hlo_op", "program_id")
 
 
-def _select_instruction_rows(events: HostEvents, plane: Plane) -> Int32s:
-    """The plane's events that name an instruction."""
-    at, _ = events.texts("hlo_op")
-    return at[find_rows_within(at, plane.first, plane.last)]
-
-
 def sum_cpu_ops(events: HostEvents, modules: Modules, plane: Plane) -> tuple[Ops, LineTimes, Int32s]:
-    """The ops that a host's threads ran, their events, and beside these the row of each one's op."""
-    times = measure_line_times(events, plane.lines, _select_instruction_rows(events, plane))
+    """Return the ops that a host's threads ran, their events, and beside these the row of each one's op."""
+    times = measure_line_times(events, plane.lines, select_instruction_rows(events, plane))
     keys, op = number_instruction_keys(events, times.rows)
     instructions = find_program_ops(keys, modules, GENERAL)
     ops = [instruction or GpuOp(*key, "", "", NOTHING) for key, instruction in zip(keys, instructions, strict=True)]

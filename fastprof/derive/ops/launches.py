@@ -31,9 +31,9 @@ from fastprof.wording.patterns import compile_late
 
 @dataclass(frozen=True, slots=True)
 class Launches:
-    """Beside rows of a GPU: ``correlated``: whether the event has a correlation id. ``row``: the event of the host that
-    launched it; -1: there is none. ``shared``: whether that launched others as well, as a graph does. ``before``: it
-    was launched before calls were recorded: its id is below theirs, and ids count up."""
+    """Launches of GPU rows. ``correlated``: whether the event has a correlation id. ``row``: host event that launched
+    it, or -1. ``shared``: whether that launched others as well, as a graph does. ``before``: whether it was launched
+    before calls were recorded: its id is below theirs, and ids count up."""
 
     correlated: Bools
     row: Int32s
@@ -43,8 +43,8 @@ class Launches:
 
 @dataclass(frozen=True, slots=True)
 class _Correlated:
-    """``rows``, ``ids``: what has an id of launches. ``calls``, ``call_ids``: those of the host, by id. ``launched``,
-    ``times``: the ids of GPUs, sorted, and how many events have each."""
+    """``rows``, ``ids``: events with a launch id. ``calls``, ``call_ids``: those of the host, by id. ``launched``,
+    ``times``: the ids of GPU events, sorted, and how many events have each."""
 
     rows: Int32s
     ids: Int64s
@@ -74,7 +74,7 @@ def _mark_gpu_rows(events: HostEvents, rows: Int32s) -> Bools:
 
 
 def find_launches(events: HostEvents, rows: Int64s) -> Launches:
-    """The last event of the host that has the same correlation id."""
+    """Return the last host event with the same correlation id as each row."""
     known = _read_correlated(events, CORRELATION)
     has, place = find_present(known.rows, rows)
     wanted = known.ids[place]
@@ -86,7 +86,8 @@ def find_launches(events: HostEvents, rows: Int64s) -> Launches:
 
 
 def find_launchers(events: HostEvents, rows: Int64s) -> Int32s:
-    """The call that launched each row or, if no call is recorded, the op that the row names by its id; -1: neither."""
+    """Return the call that launched each row or, if no call is recorded, the op that the row names by its id; -1 if
+    neither."""
     row = find_launches(events, rows).row
     if OP_ID in events.stats:
         has, place = find_present(events.ints(OP_ID)[0], rows)
@@ -109,10 +110,8 @@ def find_known_calls(events: HostEvents) -> tuple[Int32s, Int32s]:
     calls, ids = known.calls[alone], known.call_ids[alone]
     on_gpu = _mark_gpu_rows(events, known.rows)
     rows, wanted = known.rows[on_gpu], known.ids[on_gpu]
-    place = np.searchsorted(ids, wanted)
-    has = place < len(ids)
-    has[has] = ids[place[has]] == wanted[has]
-    return rows[has], calls[place[has]]
+    has, place = find_present(ids, wanted)
+    return rows[has], calls[place]
 
 
 def has_launches(events: HostEvents) -> bool:
@@ -121,7 +120,7 @@ def has_launches(events: HostEvents) -> bool:
 
 
 def find_calls(events: HostEvents, ids: Int64s, stat: str = CORRELATION) -> Int32s:
-    """The last event of the host that has each id in this stat; -1: none has it."""
+    """Return the last event of the host that has each id in this stat; -1 if none has it."""
     known = _read_correlated(events, stat)
     after = find_last_started(known.call_ids, ids)
     called = after >= 0
@@ -132,7 +131,7 @@ def find_calls(events: HostEvents, ids: Int64s, stat: str = CORRELATION) -> Int3
 
 
 def find_enclosing_reference(events: HostEvents, rows: Int32s, references: OpReferences) -> Int32s:
-    """The nearest event above each of these on its thread that may refer to an op; -1: none."""
+    """Return the nearest event above each of these on its thread that may refer to an op; -1 if there is none."""
     if not len(rows):
         return rows
     parent = _find_parents(events, rows)
@@ -150,7 +149,7 @@ def find_enclosing_reference(events: HostEvents, rows: Int32s, references: OpRef
 
 
 def _find_parents(events: HostEvents, rows: Int32s) -> Int32s:
-    """What encloses each event of the threads that these rows are of."""
+    """Return what encloses each event of the threads that these rows are of."""
     parent = np.full(len(events), -1, np.int32)
     bounds = np.array([(line.first, line.last) for line in events.lines if line.last > line.first], np.int64)
     bounds = bounds[np.argsort(bounds[:, 0])]
@@ -193,7 +192,7 @@ def measure_end_after_wait(events: HostEvents) -> tuple[Int32s, Int64s]:
 
 START, UPDATE, DONE = "-start", "-update", "-done"
 PARTS: Final = (START, UPDATE, DONE)
-"""The ends of opcodes of parts."""
+"""Suffixes of opcodes of asynchronous parts."""
 ASYNC_LINE: Final = "Async XLA Ops"
 """The line on which a core records the time from start to end."""
 _PLAIN: Final = ("send", "recv")
@@ -202,8 +201,8 @@ _PLAIN: Final = ("send", "recv")
 
 @lru_cache(1 << 15)
 def find_part_before(name: str, text: str) -> str:
-    """The name of the op that starts what another one updates or ends: its operand, else made from its own name; "":
-    it has neither."""
+    """Return the name of the op that starts what another one updates or ends: its operand, else made from its own name;
+    "" if it has neither."""
     read = read_expression(text) if text else None
     if read is not None and read.operands:
         return read.operands[0].name
@@ -215,8 +214,8 @@ def find_part_before(name: str, text: str) -> str:
 
 
 def find_latest_begin(key: Int64s, time: Int64s, begins: Bools) -> Int64s:
-    """For each row that begins nothing the row that begins it: the latest of its key, unless another row that begins
-    nothing is between them; -1: none."""
+    """Return for each row that begins nothing the latest row of its key that begins, unless another row that begins
+    nothing is between them; -1 if there is none."""
     order = sort_rows(key, time)
     after, before = order[1:], order[:-1]
     pairs = ~begins[after] & begins[before] & (key[after] == key[before])

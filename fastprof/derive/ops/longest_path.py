@@ -44,6 +44,7 @@ from fastprof.schema.columns import (
     Int64s,
     UInt8s,
     add_durations,
+    find_equal,
     find_group_bounds,
     find_last_started,
     number_distinct_rows,
@@ -71,8 +72,8 @@ class PathWindow:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PathNodes:
-    """``ops``: rows of the host, ``line`` of each. ``ran``: what calls launched, of a stream together, in order of
-    start. ``waits``: rows of recorded waits, and of their calls."""
+    """``ops``: rows of the host, with the ``line`` of each. ``ran``: what calls launched, by stream, in order of start.
+    ``waits``: rows of recorded waits, and of their calls."""
 
     streams: GpuStreams
     ops: Int64s
@@ -83,9 +84,9 @@ class PathNodes:
 
 
 def choose_window(events: HostEvents, text: str, marks: Int64s, number: int) -> PathWindow | None:
-    """The annotation of the host whose name contains the text; without a text one of the ``marks`` of steps, and
-    without marks all that is recorded. ``number``: from 0 in order of time, or MEDIAN, the one of median duration.
-    None: no annotation is so."""
+    """Return the host annotation whose name contains the text; without a text one of the step ``marks``, and without
+    these the whole recording. ``number``: from 0 in order of time, or MEDIAN for the median duration. None if there is
+    no such annotation."""
     rows = _select_named_events(events, text) if text else marks
     if not text and not len(rows):
         return _make_full_window(events)
@@ -128,7 +129,7 @@ def _mark_plane_events(events: HostEvents, begin: str) -> Bools:
 
 
 def select_path_nodes(events: HostEvents, window: PathWindow, marks: Int64s) -> PathNodes:
-    """What counts in the window; of the host only what lasts."""
+    """Return what counts in the window; of host events only those with a duration."""
     streams = read_streams(events, True)
     every = streams.events
     begun = (events.start_ps >= window.begin_ps) & (events.start_ps <= window.end_ps)
@@ -215,8 +216,8 @@ def _match_followed(start: Int64s, end: Int64s, first: Int64s, second: Int64s) -
 
 
 KINDS: Final = ("host", "kernel", "collective", "copy", "launch", "break", "next", "wait")
-"""Of edges. ``launch``: from the begin of the call to that of what it launched. ``break``: between two kernels of a
-stream. ``next``, ``wait``: they last nothing."""
+"""Kinds of edges. ``launch``: from the begin of the call to that of what it launched. ``break``: between two kernels of
+a stream. ``next``, ``wait``: without duration."""
 HOST, KERNEL, COLLECTIVE, COPIED, LAUNCH, BREAK, NEXT, WAIT = range(len(KINDS))
 
 _BLOCKING: Final = frozenset({
@@ -232,7 +233,7 @@ _RECORDS: Final = ("cudaEventRecord", "cudaEventRecordWithFlags", "hipEventRecor
 
 @dataclass(frozen=True, slots=True)
 class PathEdges(ArrayRows):
-    """Between nodes: node 2i is the begin of the i-th of all ops and then all kernels, node 2i + 1 its end."""
+    """Edges between nodes: node 2i is the begin of the i-th of all ops and then all kernels, node 2i + 1 its end."""
 
     begin: Int64s
     end: Int64s
@@ -241,7 +242,7 @@ class PathEdges(ArrayRows):
 
 
 def build_path_edges(events: HostEvents, nodes: PathNodes) -> PathEdges:
-    """All edges of a window."""
+    """Return all edges of a window."""
     waits, until = _connect_waits(events, nodes)
     before, after = find_handovers(events, nodes)
     parts = [
@@ -254,7 +255,7 @@ def build_path_edges(events: HostEvents, nodes: PathNodes) -> PathEdges:
 
 
 def _make_edges(begin: Int64s, end: Int64s, weight: Int64s | int, kind: UInt8s | int) -> PathEdges:
-    """A weight below 0, of clocks that contradict each other, counts 0."""
+    """Return edges. A negative weight, from contradicting clocks, counts as 0."""
     weights = np.broadcast_to(np.maximum(weight, 0), begin.shape).astype(np.int64)
     return PathEdges(begin, end, weights, np.broadcast_to(kind, begin.shape).astype(np.uint8))
 
@@ -263,7 +264,7 @@ def _make_edges(begin: Int64s, end: Int64s, weight: Int64s | int, kind: UInt8s |
 
 
 def _connect_along_threads(events: HostEvents, nodes: PathNodes) -> PathEdges:
-    """From each begin and end of a thread to the next: inner calls begin later and end earlier."""
+    """Connect each begin and end of a thread to the next: inner calls begin later and end earlier."""
     count = len(nodes.ops)
     start = events.start_ps[nodes.ops]
     number = np.arange(count)
@@ -297,17 +298,15 @@ def _connect_kernels(nodes: PathNodes) -> PathEdges:
 
 
 def _connect_into_kernels(nodes: PathNodes, until: Int64s) -> list[PathEdges]:
-    """To each begin: from its launch if what it had to wait for had ended before, else from the end before it.
-    ``until``: the end of what the kernel waits for on other streams."""
+    """Connect into each begin: from its launch if what it waited for had ended before, else from the end before it.
+    ``until``: end of what the kernel waits for on other streams."""
     ran, ops = nodes.ran, len(nodes.ops)
     before = np.arange(len(ran)) - 1
     follows = np.append(False, ran.stream[1:] == ran.stream[:-1]) if len(ran) else np.zeros(0, bool)
     previous = np.where(follows, ran.end_ps[before], np.iinfo(np.int64).min) if len(ran) else until
     launched: Bools = (previous < ran.call_ps) & (until < ran.call_ps)
-    call = np.searchsorted(nodes.ops, ran.call)
-    known = launched & (call < ops)
-    known[known] = nodes.ops[call[known]] == ran.call[known]
-    place = np.flatnonzero(known)
+    there, call = find_equal(nodes.ops, ran.call)
+    place = np.flatnonzero(launched & there)
     behind = np.flatnonzero(~launched & follows & (until <= previous))
     return [
         _make_edges(2 * call[place], 2 * (ops + place), ran.start_ps[place] - ran.call_ps[place], LAUNCH),
@@ -350,7 +349,7 @@ class _WaitFinder:
         self._by_call: dict[int, Int64s] = {}
 
     def streams_ended(self, kinds: UInt8s) -> PathEdges:
-        """To the end of a call that waits for a stream or a device: from the last kernel that began before that."""
+        """Connect to the end of a call that waits for a stream or a device from the last kernel begun before that."""
         nodes, events = self._nodes, self._events
         pairs: list[tuple[int, int]] = []
         for place in np.flatnonzero(
@@ -366,8 +365,8 @@ class _WaitFinder:
         return self._done(pairs, 1)
 
     def events_passed(self, kinds: UInt8s, until: Int64s) -> list[PathEdges]:
-        """From the last kernel launched before an event was recorded: to the end of the call that waits for it, or to
-        the next kernel launched on the stream that does; ``until`` of that one is written."""
+        """Connect from the last kernel launched before an event was recorded: to the end of the call that waits for it,
+        or to the next kernel launched on the waiting stream, whose ``until`` is written."""
         nodes, events = self._nodes, self._events
         called, passed = [], []
         rows = np.flatnonzero((kinds >= _FOR_EVENT) & (nodes.wait_call >= 0))
@@ -400,13 +399,13 @@ class _WaitFinder:
         return place if place < self._ops and self._nodes.ops[place] == row else -1
 
     def _stream(self, row: int, stat: str) -> int:
-        """The stream that a wait names, of the GPU it is recorded with; -1: nothing ran there."""
+        """Return the stream that a wait names, of the GPU it is recorded with; -1 if nothing ran there."""
         has, number = join_stat(np.array([row]), *self._events.ints(stat))
         plane = self._gpus[int(np.searchsorted(self._first_rows, row, side="right")) - 1]
         return self._stream_of.get((plane.number, int(number[0])), -1) if has[0] else -1
 
     def _records(self, waits: Int64s) -> Int64s:
-        """The calls that recorded the events which these wait for; -1: not recorded."""
+        """Return the calls that recorded the events which these wait for; -1 if it is not recorded."""
         has, ids = join_stat(waits, *self._events.ints("wait_on_cuda_event_record_corr_id"))
         row = find_calls(self._events, ids).astype(np.int64)
         is_record = np.array([name in _RECORDS for name in self._events.names], bool)[self._events.meta[row]]
@@ -420,7 +419,8 @@ class _WaitFinder:
         return int(place) if place >= first else -1
 
     def _launched(self, stream: int, time: int, step: int) -> int:
-        """The kernel of a stream that was launched last before a time (``step`` -1), or first from then on (0)."""
+        """Return the kernel of a stream that was launched last before a time (``step`` -1), or first from then on
+        (0)."""
         if stream < 0:
             return -1
         first, last = self._bounds[stream : stream + 2]
@@ -432,15 +432,14 @@ class _WaitFinder:
 
 
 _OF_ITS_END: Final = (LAUNCH, BREAK, NEXT, WAIT)
-"""Kinds of edges that belong to the op or kernel which they lead to."""
+"""Kinds of edges that belong to the op or kernel they lead to."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CriticalPath:
-    """By edge of the path, in its order: ``kind`` of path_edges.KINDS, ``row`` of the op or kernel that it belongs to,
-    when it begins and how long it takes. ``length_ps``: of all. ``nodes``, ``cut``: begins and ends that were examined,
-    and edges that contradict others in circles. ``waits``, ``launches``: whether waits, and calls that launched
-    most of what GPUs ran, are recorded in the window."""
+    """The edges of the path in order: ``kind`` of KINDS, ``row`` of the op or kernel it belongs to, begin and duration.
+    ``length_ps``: of all. ``nodes``, ``cut``: numbers of begins and ends examined, and of edges dropped because they
+    close circles. ``waits``, ``launches``: whether the window records waits, and calls that launched most GPU work."""
 
     window: PathWindow
     kind: UInt8s
@@ -455,7 +454,7 @@ class CriticalPath:
 
 
 def find_critical_path(events: HostEvents, window: PathWindow, marks: Int64s) -> CriticalPath:
-    """The longest path. Of several as long as each other, one."""
+    """Return the longest path; of equally long ones, any."""
     nodes = select_path_nodes(events, window, marks)
     edges = build_path_edges(events, nodes)
     time = _list_node_times(events, nodes)
@@ -480,7 +479,7 @@ def _list_node_times(events: HostEvents, nodes: PathNodes) -> Int64s:
 
 
 def _trace_path(edges: PathEdges, rank: np.ndarray, reach: Int64s, via: np.ndarray) -> Int64s:
-    """The edges of the path, from its end back to where it began."""
+    """Return the edges of the path, from its end back to where it began."""
     steps = []
     at = int(np.argmax(reach)) if len(reach) else 0
     while len(reach) and (edge := int(via[at])) >= 0:
@@ -490,7 +489,7 @@ def _trace_path(edges: PathEdges, rank: np.ndarray, reach: Int64s, via: np.ndarr
 
 
 def _find_path_rows(events: HostEvents, nodes: PathNodes, path: PathEdges) -> Int64s:
-    """What each edge belongs to: along a thread the innermost op that is open meanwhile."""
+    """Return what each edge belongs to: along a thread the innermost op that is open meanwhile."""
     rows = np.concatenate([nodes.ops, nodes.ran.row]).astype(np.int64)
     of_end = np.isin(path.kind, _OF_ITS_END) | (path.begin % 2 == 1)
     owner: Int64s = rows[np.where(of_end, path.end, path.begin) // 2]
@@ -505,13 +504,14 @@ def _find_path_rows(events: HostEvents, nodes: PathNodes, path: PathEdges) -> In
 
 
 _TIMED = 6
-"""Of KINDS, the first that last."""
+"""Number of kinds with a duration, the first of KINDS."""
 
 
 @dataclass(slots=True)
 class HostPath:
-    """Rows of each table, as attributes of their columns. ``missing``: the host has no such window; ``waits``,
-    ``launches``: waits, and calls that launched what GPUs ran, are recorded; ``torch``: the capture is PyTorch's."""
+    """Rows of each table, as attributes of their columns. ``missing``: whether the host lacks such a window; ``waits``,
+    ``launches``: whether waits, and calls that launched GPU work, are recorded; ``torch``: whether PyTorch made the
+    capture."""
 
     windows: list[SimpleNamespace] = field(default_factory=list)
     kinds: list[SimpleNamespace] = field(default_factory=list)

@@ -76,7 +76,7 @@ class OpRows(SimpleNamespace):
 
 
 def make_sparse_core_schema(*columns: Column) -> TableSchema:
-    """The table of ``list_sparse_core_rows``."""
+    """Return the table of ``list_sparse_core_rows``."""
     parent = Words("parent", "op of the TensorCore that waits for the instruction", attrgetter("parent"))
     row = (
         "an instruction that SparseCores ran on behalf of an op of a TensorCore, whose time does not include it; "
@@ -86,7 +86,7 @@ def make_sparse_core_schema(*columns: Column) -> TableSchema:
 
 
 def list_sparse_core_rows(ops: Ops, title: Title) -> OpRows:
-    """What SparseCores ran on behalf of ops of TensorCores, the longest first."""
+    """Return what SparseCores ran on behalf of ops of TensorCores, the longest first."""
     children = OpTable.empty() if ops.children is None else ops.children
     parent = np.empty(0, np.int32) if ops.parent is None else ops.parent
     order = sort_rows(-children.time_ps, parent).astype(np.int64)
@@ -100,7 +100,7 @@ def mask_unknown(values: npt.NDArray[Any]) -> pa.Array:
 
 
 def make_text_formula(name: str) -> Formula:
-    """A column of texts of the ops, null if they are empty."""
+    """Return a column of texts of the ops, null if they are empty."""
     of = attrgetter(f"table.{name}")
     return lambda rows: [text or None for text in of(rows)]
 
@@ -330,7 +330,7 @@ def group_ops(ops: Ops, keys: Sequence[K]) -> OpGroups[K]:
 
 
 def take_key(place: int) -> Formula:
-    """A part of the key of each group."""
+    """Return a part of the key of each group."""
     return lambda groups: [key[place] for key in groups.keys]
 
 

@@ -63,7 +63,7 @@ _MODULE = "nn.Module: "
 
 @dataclass(frozen=True, slots=True)
 class CodeFrame:
-    """A call in a stack: the function, and the line that is known of it; 0: none."""
+    """A call in a stack: the function, and the line that is known of it; 0 if there is none."""
 
     file: str
     line: int
@@ -71,7 +71,7 @@ class CodeFrame:
 
 
 Stack = tuple[CodeFrame, ...]
-"""The outermost call first."""
+"""Calls, the outermost first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ class HostNode:
 
 @dataclass(frozen=True, slots=True)
 class HostNodes:
-    """``of_row``: by row of the host's events the place of its op in ``each``, of several the first; -1: none. ``rows``
+    """``of_row``: by row of the host's events the place of its op in ``each``, of several the first, or -1. ``rows``
     and ``node``: the occurrences."""
 
     each: list[HostNode]
@@ -100,7 +100,7 @@ class HostNodes:
 
 
 def find_host_nodes(host: OpHost) -> HostNodes:
-    """CaptureError: times do not add up in 64 bits."""
+    """Return the ops of a host. CaptureError: times do not add up in 64 bits."""
     events = host.events
     threads = ThreadOps(events, host.is_eager, host.workers)
     rows, op, counts = threads.occurrences()
@@ -129,7 +129,7 @@ def find_host_nodes(host: OpHost) -> HostNodes:
 
 
 def _find_sites(events: HostEvents, rows: Int64s) -> tuple[list[tuple[tuple[str, ...], Stack]], Int64s]:
-    """The modules and stacks around these rows, and which each has. Stacks that differ only in calls of compiled
+    """Return the modules and stacks around these rows, and which each has. Stacks that differ only in calls of compiled
     functions are one."""
     is_call = np.array([is_frame(name) for name in events.names], bool)[events.meta]
     frames = np.flatnonzero(is_call)
@@ -160,7 +160,7 @@ def _find_sites(events: HostEvents, rows: Int64s) -> tuple[list[tuple[tuple[str,
 
 
 def _count_depths(parent: Int64s) -> Int32s:
-    """How many calls are around each; -1: none is."""
+    """Return how many calls are around each; -1 if none is."""
     depth = np.where(parent < 0, 0, 1).astype(np.int64)
     up = parent.copy()
     while (left := np.flatnonzero(up >= 0)).size:
@@ -186,7 +186,7 @@ class PlacedInstruction:
 
 
 def place_instructions(module: HloModule, names: Mapping[str, object]) -> dict[str, PlacedInstruction]:
-    """Of the named instructions those that the program has."""
+    """Return the named instructions that the program has."""
     rows = {int(row): name for name, row in zip(names, module.find(list(names)).tolist(), strict=True) if row >= 0}
     walk = _OperandWalk(module, rows)
     return {name: PlacedInstruction(walk.inputs(row), _list_shapes(module.shape(module.shape_rows[row])),
@@ -200,7 +200,7 @@ class _OperandWalk:
         self._left = _PER_INSTRUCTION * len(module)
 
     def inputs(self, row: int) -> tuple[tuple[str, int], ...]:
-        """Depth first, in the order of operands, each once."""
+        """Return each input once, depth first, in the order of operands."""
         operands = self._module.operands_of
         inputs: dict[tuple[str, int], None] = {}
         waiting = [(operand, 0) for operand in reversed(operands(row)) if operand >= 0]
@@ -220,12 +220,12 @@ class _OperandWalk:
 
 
 def _list_shapes(shape: Shape) -> tuple[tuple[int, ...], ...]:
-    """Of a tuple, the shapes of what is right in it; tuples in it have none."""
+    """Return the shapes directly in a tuple; tuples in it have none."""
     return tuple(array.dimensions for array in (shape.elements if shape.is_tuple else (shape,)))
 
 
 def _read_program_stack(module: HloModule, row: int) -> Stack:
-    """The stack that the compiler recorded, else the line alone."""
+    """Return the stack that the compiler recorded, else the line alone."""
     source = module.source_of(row)
     frames = [frame for frame in source.frames if frame.has_location]
     if frames:
@@ -307,7 +307,7 @@ class _NodeKernels:
             fields["devices"].add(device)
 
     def others(self) -> Iterator[Keyed]:
-        """What no recorded op launched, by the name of its op, else by its own."""
+        """Yield what no recorded op launched, by the name of its op, else by its own."""
         for number, fields in self._others.items():
             op = self._ops[number]
             kind = parse_framework_name(op.provenance) or op.category
@@ -318,7 +318,7 @@ class _NodeKernels:
 
 @dataclass(frozen=True, slots=True)
 class _TorchNodeWork:
-    """Operations, bytes and bound of each node; None: unknown."""
+    """Operations, bytes and bound of each node; None if it is unknown."""
 
     flops: list[int | None]
     bytes: list[int | None]
@@ -329,14 +329,10 @@ class _TorchNodeWork:
         has_bytes = table.bytes_source > 0
         bounds = measure_efficiency(table, list_ceilings(peaks)).bound_by
         return cls(
-            _round_known_work(table.flops, table.flops_source > 0),
-            _round_known_work(table.bytes_accessed, has_bytes),
+            _round_known(table.flops, table.flops_source > 0),
+            _round_known(table.bytes_accessed, has_bytes),
             [bound if there else None for bound, there in zip(bounds, has_bytes.tolist(), strict=True)],
         )
-
-
-def _round_known_work(values: Float64s, known: Bools) -> list[int | None]:
-    return [round(value) if there else None for value, there in zip(values.tolist(), known.tolist(), strict=True)]
 
 
 READS: Final = unite_needs([device_ops.READS, Needs(stats=host_ops.EVENT_STATS)])
@@ -359,9 +355,9 @@ class NodeKey(NamedTuple):
 @dataclass(slots=True)
 class OpNode:
     """``type``: of the op. ``types``: by which it is accounted. ``cpu_ps``: on threads of the host; ``accelerator_ps``:
-    on devices. ``runs``: of the op on the host, else on devices. ``flops``, ``bytes``: of all runs; None: unknown.
-    ``stack``: the code that calls it, or that it was compiled from. ``inputs``: nodes and numbers of their outputs;
-    ``shapes``: of its outputs."""
+    on devices. ``runs``: of the op on the host, else on devices. ``flops``, ``bytes``: of all runs; None if it is
+    unknown. ``stack``: the code that calls it, or that it was compiled from. ``inputs``: nodes and numbers of their
+    outputs; ``shapes``: of its outputs."""
 
     type: str = ""
     types: set[str] = field(default_factory=set)
@@ -382,7 +378,7 @@ class OpNode:
         return self.calls or self.device_runs
 
     def add(self, other: OpNode) -> None:
-        """The same op elsewhere: its time, runs and work."""
+        """Add time, runs and work of the op elsewhere."""
         self.type = self.type or other.type
         self.types |= other.types
         self.devices |= other.devices
@@ -406,7 +402,7 @@ def _add_optional(a: int | None, b: int | None) -> int | None:
 
 
 def merge_nodes(hosts: Iterable[Nodes]) -> Nodes:
-    """The nodes of several hosts."""
+    """Return the nodes of several hosts."""
     every: Nodes = {}
     for nodes in hosts:
         for key, node in nodes.items():
@@ -422,8 +418,8 @@ def _add_node(nodes: Nodes, key: NodeKey, node: OpNode) -> None:
 
 
 def list_host_op_nodes(host: NodeHost) -> Nodes:
-    """The nodes, in the order in which they were met: ops of the host first. CaptureError: times do not add up in 64
-    bits."""
+    """Return the nodes, in the order in which they were met: ops of the host first. CaptureError: times do not add up
+    in 64 bits."""
     called, ran = find_host_nodes(host), host.device_ops
     peaks = SessionOps.of([ran]).peaks
     nodes: Nodes = {}
@@ -462,7 +458,7 @@ class _Compiled:
         self._placed = dict(self._instructions(host))
 
     def _instructions(self, host: NodeHost) -> Iterator[tuple[tuple[int, str], PlacedInstruction]]:
-        """What programs say of the instructions that ran, by program and name of the op."""
+        """Yield what programs say of the instructions that ran, by program and name of the op."""
         of_program: dict[int, dict[str, str]] = {}
         for program_id, name in self._rows:
             of_program.setdefault(program_id, {})[parse_instruction_name(name)] = name
@@ -473,7 +469,7 @@ class _Compiled:
                     yield (program_id, names[instruction]), placed
 
     def on_host(self, called: HostNode) -> tuple[NodeKey, OpNode]:
-        """An instruction that threads ran."""
+        """Return an instruction that threads ran."""
         row = self._rows.get((called.program_id or 0, take_last_name(called.name)))
         if row is None:
             node = _make_host_node(called)[1]
@@ -510,7 +506,7 @@ class _Compiled:
         return key, node
 
     def _key(self, program_id: int, name: str, title: str) -> tuple[NodeKey, int]:
-        """The key of an op, and its pass of training."""
+        """Return the key of an op, and its pass of training."""
         provenance = self._table.provenance[self._rows[program_id, name]]
         if program_id:
             scopes = parse_scopes(provenance)
@@ -534,12 +530,12 @@ class _NodeWork:
         self.bound_by = measure_efficiency(table, list_ceilings(peaks)).bound_by
 
 
-def _round_known(values: Iterable[float], known: Iterable[bool]) -> list[int | None]:
-    return [round(value) if is_known else None for value, is_known in zip(values, known, strict=True)]
+def _round_known(values: Float64s, known: Bools) -> list[int | None]:
+    return [round(value) if there else None for value, there in zip(values.tolist(), known.tolist(), strict=True)]
 
 
 def _read_stack(table: OpTable, row: int) -> Stack:
-    """The code of an op as the capture records it beside its program."""
+    """Return the code of an op as the capture records it beside its program."""
 
     frames = []
     for text in table.source_stack[row].splitlines():
@@ -552,8 +548,8 @@ def _read_stack(table: OpTable, row: int) -> Stack:
 
 
 def name_nodes(nodes: Nodes) -> list[str]:
-    """A name for each node that no other has: with its program if that is needed, else numbered as TensorFlow numbers
-    nodes: MatMul, MatMul_1."""
+    """Return a name for each node that no other has: with its program if that is needed, else numbered as TensorFlow
+    numbers nodes: MatMul, MatMul_1."""
     programs: dict[str, set[str]] = {}
     for key in nodes:
         programs.setdefault(key.name, set()).add(key.program)

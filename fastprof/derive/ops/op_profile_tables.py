@@ -29,7 +29,7 @@ from fastprof.derive.ops.roofline_model import MEMORIES
 from fastprof.derive.ops.scope_trees import COMPUTE
 from fastprof.derive.ops.training_passes import PASSES, UNKNOWN, PassTimes, find_pass_of_calls
 from fastprof.errors import CaptureError
-from fastprof.schema.columns import Bools, Float64s, Int64s, UInt8s, sum_by
+from fastprof.schema.columns import Bools, Float64s, Int64s, UInt8s, find_runs, sum_by
 from fastprof.schema.tables import Column, Count, Formula, Need, Picoseconds, Share, TableSchema, Text, resting_on
 from fastprof.schema.value_classes import dataclass
 
@@ -44,17 +44,17 @@ if TYPE_CHECKING:
 
 
 Key = tuple[int, str]
-"""Of an op: its program and its name."""
+"""Program and name of an op."""
 
 MOST_COSTED: Final = 1_000
-"""Fusions, the longest ones, for whose instructions work is computed: it takes longer than all else."""
+"""Number of longest fusions for whose instructions work is computed: it takes longer than all else."""
 
 
 @dataclass(slots=True)
 class FusedInstructions:
     """Instructions within fusions, a column each. ``of``: by op that is a fusion, the first row of its instructions and
-    the row after the last. ``above``: the row of the fusion that each is in; -1: the op. Work is that of one execution,
-    NaN where it is unknown."""
+    the row after the last. ``above``: the row of the fusion that each is in; -1 if the op. Work is that of one
+    execution, NaN where it is unknown."""
 
     of: dict[Key, tuple[int, int]] = field(default_factory=dict)
     above: list[int] = field(default_factory=list)
@@ -69,7 +69,7 @@ class FusedInstructions:
         return len(self.name)
 
     def add(self, op: Key, instructions: Sequence[tuple[int, str, str, str, str, float, float]]) -> None:
-        """Adds the instructions of an op, a value per column; ``above`` counts from the first of them."""
+        """Add the instructions of an op, a value per column; ``above`` counts from the first of them."""
         first = len(self)
         for above, *values in instructions:
             self.above.append(above if above < 0 else first + above)
@@ -89,7 +89,7 @@ class HostPrograms:
 
     @classmethod
     def of(cls, table: OpTable, programs: Iterable[Program], log: ImportLog) -> HostPrograms:
-        """The programs of these ops."""
+        """Return the programs of these ops."""
         ran = set(table.program_id.tolist())
         return cls({program.id: program for program in programs if program.id in ran}, log)
 
@@ -97,8 +97,8 @@ class HostPrograms:
 def list_fused_instructions(
     table: OpTable, hosts: Sequence[HostPrograms], counting: Counting
 ) -> tuple[FusedInstructions, list[str]]:
-    """The instructions of all fusions among these ops whose programs are known, and sentences about programs that could
-    not be read. A program is read from the first host that has it."""
+    """Return the instructions of all fusions among these ops whose programs are known, and sentences about programs
+    that could not be read. A program is read from the first host that has it."""
     fused, problems = FusedInstructions(), []
     costed = set(np.argsort(-table.self_ps, kind="stable")[:MOST_COSTED].tolist())
     for number, rows in _group_by_program(table):
@@ -124,8 +124,7 @@ def list_fused_instructions(
 def _group_by_program(table: OpTable) -> Iterator[tuple[int, list[int]]]:
     order = np.argsort(table.program_id, kind="stable")
     programs = table.program_id[order]
-    starts = np.flatnonzero(np.append(True, programs[1:] != programs[:-1])).tolist()
-    for first, last in pairwise([*starts, len(order)] if len(order) else []):
+    for first, last in pairwise([*find_runs(programs).tolist(), len(order)]):
         yield int(programs[first]), order[first:last].tolist()
 
 
@@ -180,7 +179,7 @@ class OpTree:
     title: Title
 
     def spread(self, ops: Sequence[Any], sparse: Sequence[Any] = (), fused: Sequence[Any] = ()) -> list[Any]:
-        """By node, the value of the op, SparseCore op or instruction that it is; None elsewhere and for empty texts."""
+        """Return by node the value of its op, SparseCore op or instruction; None elsewhere and for empty texts."""
         spread: list[Any] = [None] * len(self.tree)
         for kind, values in ((OP, ops), (SPARSE_CORE_OP, sparse), (INSTRUCTION, fused)):
             nodes = np.flatnonzero(self.tree.kind == kind) if len(values) else np.zeros(0, np.intp)
@@ -189,7 +188,7 @@ class OpTree:
         return spread
 
     def of_program(self, values: Sequence[Any]) -> list[Any]:
-        """By node, the value of the op, or of the first op of the program, that it is."""
+        """Return by node the value of its op, or of the first op of its program."""
         spread = self.spread(values)
         for node in np.flatnonzero(self.tree.kind == PROGRAM).tolist():
             spread[node] = spread[node + int(np.argmax(self.tree.kind[node : self.tree.last[node]] == OP))]
@@ -284,7 +283,7 @@ def _name_kinds(codes: UInt8s) -> list[str]:
 
 
 def _is_within_op(rows: Any) -> Bools:
-    """Nodes within an op."""
+    """Mark nodes within an op."""
     inner: Bools = (rows.tree.kind == INSTRUCTION) | (rows.tree.kind == SPARSE_CORE_OP)
     return inner
 
@@ -312,7 +311,7 @@ def _list_categories(rows: OpTree) -> list[str | None]:
 
 
 def _list_framework_ops(rows: OpTree) -> list[str | None]:
-    """Of ops of SparseCores none. Provenances repeat."""
+    """Return framework ops; SparseCore ops have none. Provenances repeat."""
     names = {text: parse_framework_name(text) or "" for text in {*rows.table.provenance, *rows.fused.framework_op}}
     of_ops, of_fused = ([names[text] for text in texts] for texts in (rows.table.provenance, rows.fused.framework_op))
     return rows.spread(of_ops, fused=of_fused)
@@ -324,7 +323,7 @@ def _list_sources(rows: OpTree) -> list[str | None]:
 
 
 def _compute_cost_shares(rows: OpTree) -> pa.Array:
-    """Of each instruction the part of the work of its fusion; those within nested fusions are parts of these."""
+    """Return each instruction's share of the work of its fusion; instructions of nested fusions are parts of these."""
     fused = rows.fused
     shares = np.full(len(fused), np.nan)
     flops, moved = np.array(fused.flops), np.array(fused.bytes)
@@ -402,8 +401,8 @@ def _compute_own_times(rows: Any) -> npt.NDArray[np.int64]:
 
 
 def _join_paths(rows: Any) -> list[str]:
-    """The names from the top, without that of the root; long ones without their middle, as each name stands in the
-    paths of all nodes below it."""
+    """Return the names from the top, without that of the root; long ones without their middle, as each name stands in
+    the paths of all nodes below it."""
     paths = [""] * len(rows.tree)
     for node, above in enumerate(rows.tree.parent.tolist()):
         if above >= 0:
@@ -476,7 +475,7 @@ def _make_scope_table(name: str, what: str, *more: Column) -> TableSchema:
 
 
 def build_memory_table(ops: OpTree) -> pa.Table:
-    """The table ``memory``: a row for each node and memory that it moved bytes of."""
+    """Return the table ``memory``: a row for each node and memory that it moved bytes of."""
     figures = ops.figures
     moved = np.stack([figures.work[memory.column] for memory in MEMORIES], axis=1)
     node, memory = np.nonzero(moved > 0)

@@ -35,19 +35,19 @@ IDLE = "IDLE"
 """Name and category of the row for time without any op."""
 
 TENSOR_CORE, SPARSE_CORE = 1, 2
-"""Codes of ``core_type``; 0: unknown."""
+"""Codes of ``core_type``; 0 if it is unknown."""
 
 READ, WRITE = 1, 2
-"""Codes of what a memory access does; 0: unknown."""
+"""Codes of what a memory access does; 0 if it is unknown."""
 
 FROM_CAPTURE, FROM_HLO, FROM_SHAPES = 1, 2, 3
-"""Codes of where figures of work are from; 0: they are not known."""
+"""Codes of where figures of work are from; 0 if they are not known."""
 
 MOST_WORK = 2.0**100
 """Larger figures of flops, bytes or joules are damage; those below add up and divide without overflow."""
 
 HBM, CMEM, VMEM = 1, 2, 3
-"""Codes of memory spaces; 0: unknown."""
+"""Codes of memory spaces; 0 if it is unknown."""
 OTHER_SPACES: Final = 1000
 """Added to the number that layouts give a memory space if it has no code of its own here."""
 HOST: Final = OTHER_SPACES + 5
@@ -73,7 +73,7 @@ class MemoryAccess:
 
     @classmethod
     def of(cls, accesses: Sequence[tuple[int, int, int, float]]) -> MemoryAccess:
-        """Of row, operation, space and bytes of each access."""
+        """Build from row, operation, space and bytes of each access."""
         types = (np.int32, np.uint8, np.int64, np.float64)
         columns = zip(*accesses, strict=True) if accesses else ((), (), (), ())
         return cls(*(np.array(column, dtype) for column, dtype in zip(columns, types, strict=True)))
@@ -98,9 +98,9 @@ class OpTable:
     """Program (uint64 as two's complement); on the host 0, or the id of an input pipeline stage."""
     name: list[str]
     category: list[str]
-    """HLO category; type of a framework op; "" if unknown."""
+    """HLO category; type of a framework op; "" if it is unknown."""
     provenance: list[str]
-    """Framework op that it comes from, `name:type`; "" if unknown."""
+    """Framework op that it comes from, `name:type`; "" if it is unknown."""
     long_name: list[str]
     """The HLO instruction in full."""
     deduplicated_name: list[str]
@@ -141,7 +141,7 @@ class OpTable:
     flops_source: UInt8s
     """FROM_CAPTURE, FROM_HLO, FROM_SHAPES or 0: where ``flops`` and ``model_flops`` are from."""
     bytes_source: UInt8s
-    """The same of ``bytes_accessed`` and ``memory``."""
+    """FROM_CAPTURE, FROM_HLO, FROM_SHAPES or 0: source of ``bytes_accessed`` and ``memory``."""
     memory: MemoryAccess
 
     def __len__(self) -> int:
@@ -149,8 +149,8 @@ class OpTable:
 
     @classmethod
     def of(cls, name: Sequence[str], **columns: object) -> OpTable:
-        """A table of these names; columns left out are 0, "", -1 (source_line), ``occurrences``
-        (executions) or False."""
+        """Return a table of these names; columns left out are 0, "", -1 (source_line), ``occurrences`` (executions) or
+        False."""
         count = len(name)
         columns.setdefault("executions", columns.get("occurrences"))
         filled: dict[str, object] = {"name": list(name)}
@@ -185,14 +185,14 @@ class OpTable:
         return OpTable(**columns, memory=memory.where(memory.row >= 0))  # type: ignore[arg-type]
 
     def moved_bytes(self, space: int, operation: int | None = None) -> Float64s:
-        """Bytes of each op to or from a memory space; 0 if the op has no breakdown."""
+        """Return bytes of each op to or from a memory space; 0 if the op has no breakdown."""
         chosen = self.memory.space == space
         if operation is not None:
             chosen &= self.memory.operation == operation
         return np.bincount(self.memory.row[chosen], self.memory.bytes[chosen], len(self)).astype(np.float64)
 
     def has_breakdown(self) -> Bools:
-        """Which ops say how their bytes divide over memory spaces."""
+        """Mark ops that say how their bytes divide over memory spaces."""
         known = np.zeros(len(self), bool)
         known[self.memory.row] = True
         return known
@@ -208,11 +208,11 @@ _NUMBER_TYPES: Final = {
 TEXT_COLUMNS: Final = tuple(
     field.name for field in fields(OpTable) if field.type == "list[str]" and field.name != "name"
 )
-"""The columns of texts, without ``name``."""
+"""Text columns, without ``name``."""
 NUMBER_COLUMNS: Final[dict[str, type[np.generic]]] = {
     field.name: _NUMBER_TYPES[str(field.type)] for field in fields(OpTable) if field.type in _NUMBER_TYPES
 }
-"""The columns of numbers, with their types."""
+"""Number columns, with their types."""
 
 
 _HALF: Final = np.uint64(32)
@@ -220,22 +220,22 @@ _LOW_BITS: Final = np.uint64(2**32 - 1)
 
 
 def is_work(figures: Float64s) -> Bools:
-    """Which figures may be work; others, such as those below 0 and NaN, count as not recorded."""
+    """Mark figures that may be work; others, such as negative ones and NaN, count as not recorded."""
     with np.errstate(invalid="ignore"):
         known: Bools = (figures >= 0) & (figures <= MOST_WORK)
     return known
 
 
 def compute_span(host: str, plane: str, begin: int, end: int) -> int:
-    """From ``begin`` to ``end``; 0: the end comes first. CaptureError: 64 bits cannot hold it."""
+    """Return the time from ``begin`` to ``end``, or 0 if the end comes first. CaptureError: 64 bits cannot hold it."""
     if end - begin >= 2**63:
         raise CaptureError(f"the times of plane {plane} of host {host} span more than 64 bits of picoseconds can count")
     return max(end - begin, 0)
 
 
 def measure_deviations(row: npt.NDArray[Any], values: npt.NDArray[Any], sums: Records) -> list[int | None]:
-    """The standard deviation (sample) of values by row, rounded down; None: a row has fewer than two. ``sums``: of
-    ``summarize_by``.
+    """Return the standard deviation (sample) of values by row, rounded down; None if a row has fewer than two.
+    ``sums``: of ``summarize_by``.
 
     Of n values it is sqrt((n * squares - total**2) / (n * (n - 1))). Squares take up to 126 bits, so value
     = high * 2**32 + low is squared in parts, and each part is added up in halves of 32 bits."""
@@ -251,8 +251,8 @@ def measure_deviations(row: npt.NDArray[Any], values: npt.NDArray[Any], sums: Re
 
 
 def compute_quartiles(values: Int64s) -> list[int]:
-    """The quartiles of integers in ascending order, at least one: by their places, linear between two values, rounded
-    down. Of 10, 20, 40 they are 15, 20, 30."""
+    """Return the quartiles of integers in ascending order, at least one: by their places, linear between two values,
+    rounded down. Of 10, 20, 40 they are 15, 20, 30."""
     places = [divmod(quarter * (len(values) - 1), 4) for quarter in (1, 2, 3)]
     return [
         (int(values[at]) * (4 - rest) + int(values[min(at + 1, len(values) - 1)]) * rest) // 4 for at, rest in places
@@ -276,15 +276,15 @@ class Ops:
     infeed_enqueue_ps: int = 0
     """Time from infeed enqueue to infeed enqueue, but for the last of each host thread: their durations."""
     infeed_enqueue_start_diff_ps: int = 0
-    """The same, from start to start."""
+    """Time from infeed enqueue start to start, but for the last of each host thread: their durations."""
     overlapped_ps: int = 0
     """Self time that ran while other ops of the same device did, on other lines of it: ``op_ps`` counts it again."""
     parts: int = 1
-    """Threads, cores or devices that these are the ops of; 0: there was nothing to observe, not even idle time."""
+    """Threads, cores or devices that these are the ops of; 0 if there was nothing to observe, not even idle time."""
     children: OpTable | None = None
     """SparseCore ops that run on behalf of ops of ``table``; in no sum of it."""
     parent: Int32s | None = None
-    """Of each child, the row of its op in ``table``."""
+    """Row in ``table`` of each child's op."""
 
     @property
     def busy_ps(self) -> int:
@@ -297,7 +297,7 @@ class Ops:
 
     @property
     def shared_ps(self) -> int:
-        """What shares of self time are of: that of all ops, and idle time."""
+        """Base of shares of self time: all ops, and idle time."""
         return self.op_ps + self.idle_ps
 
     @classmethod
@@ -328,7 +328,7 @@ _TEXTS = (
 
 
 def merge_ops(parts: Sequence[Ops], *, add_cores: bool = True) -> Ops:
-    """The ops of all parts, one row for each (program_id, name) in the order in which they are met."""
+    """Return the ops of all parts, one row for each (program_id, name) in the order in which they are met."""
     parts = [part for part in parts if part.parts]
     if len(parts) == 1 and is_distinct(parts[0].table):
         return parts[0]
@@ -355,13 +355,13 @@ def merge_ops_once(parts: Sequence[Ops], shared: dict[Any, Any]) -> Ops:
 
 
 def is_distinct(table: OpTable) -> bool:
-    """Whether no two ops of a table have the same program and name."""
+    """Return whether no two ops of a table have the same program and name."""
     return len(set(zip(table.program_id.tolist(), table.name, strict=True))) == len(table)
 
 
 def number_ops(tables: Sequence[OpTable]) -> tuple[Int64s, list[tuple[int, str]]]:
-    """The row of each op of each table, in turn, if each (program_id, name) has one; and these keys. Hosts of a program
-    mostly have the same ops in the same order: these are looked up once."""
+    """Return the row of each op of each table, in turn, if each (program_id, name) has one; and these keys. Hosts of a
+    program mostly have the same ops in the same order: these are looked up once."""
     numbers: dict[tuple[int, str], int] = {}
     rows: list[Int64s] = []
     known: list[tuple[OpTable, Int64s]] = []
@@ -380,7 +380,7 @@ def _has_same_ops(table: OpTable, other: OpTable) -> bool:
 
 
 def _number_keys(keys: Iterable[K]) -> tuple[Int64s, list[K]]:
-    """The number of each key, as they are first met, and the distinct keys."""
+    """Return the number of each key, as they are first met, and the distinct keys."""
     numbers: dict[K, int] = {}
     return np.fromiter((numbers.setdefault(key, len(numbers)) for key in keys), np.int64), list(numbers)
 
@@ -388,7 +388,7 @@ def _number_keys(keys: Iterable[K]) -> tuple[Int64s, list[K]]:
 def merge_tables(
     tables: Sequence[OpTable], row: Int64s, keys: Sequence[tuple[int, str]], *, add_cores: bool = True
 ) -> OpTable:
-    """The tables' ops, one after the other, each added to its ``row``; rows have these keys."""
+    """Return the tables' ops, one after the other, each added to its ``row``; rows have these keys."""
     count = len(keys)
 
     def column(name: str) -> npt.NDArray[Any]:
@@ -425,7 +425,7 @@ def merge_tables(
 
 
 def _take_first_texts(rows: Sequence[Int64s], texts: Sequence[Sequence[str]], count: int) -> list[str]:
-    """By row its first text that is not empty. ``rows``, ``texts``: of each table."""
+    """Return the first text of each row that is not empty. ``rows``, ``texts``: of each table."""
     first = [""] * count
     before: tuple[Int64s, Sequence[str]] | None = None
     for row, column in zip(rows, texts, strict=True):
@@ -453,8 +453,8 @@ def _take_first_sources(rows: Sequence[Int64s], tables: Sequence[OpTable], count
 
 
 def merge_memory(tables: Sequence[OpTable], row: Int64s, *, others_to_hbm: bool = True) -> MemoryAccess:
-    """The tables' memory accesses, one row for each (op, operation, space). ``others_to_hbm``: if only some of the ops
-    that become one record where their bytes went, the bytes of the others count as HBM's."""
+    """Return the tables' memory accesses, one row for each (op, operation, space). ``others_to_hbm``: if only some of
+    the ops that become one record where their bytes went, the bytes of the others count as HBM's."""
     starts = np.cumsum([0] + [len(table) for table in tables])[:-1]
     owner = [row[table.memory.row + start] for table, start in zip(tables, starts.tolist(), strict=True)]
     if not sum(len(part) for part in owner):
@@ -472,7 +472,7 @@ def merge_memory(tables: Sequence[OpTable], row: Int64s, *, others_to_hbm: bool 
 
 
 def _merge_children(parts: Sequence[Ops], row: Int64s) -> tuple[OpTable | None, Int32s | None]:
-    """The children of all parts, under the rows that their parents went to."""
+    """Return the children of all parts, under the rows that their parents went to."""
     starts = np.cumsum([0] + [len(part.table) for part in parts])[:-1].tolist()
     tables, parents = [], []
     for part, start in zip(parts, starts, strict=True):
@@ -496,25 +496,25 @@ class RankedOps:
     is_idle: Bools
     """The row of idle time, at most one."""
     self_share: Float64s
-    """Of all time, idle time included."""
+    """Share of all time, idle time included."""
     cumulative_self_share: Float64s
     busy_share: Float64s
-    """Of the time of ops; NaN for idle time."""
+    """Share of op time; NaN for idle time."""
     cumulative_busy_share: Float64s
     rows: Int64s
-    """Of each op its row in the table that was ranked; of idle time the one after the last."""
+    """Row of each op in the table that was ranked; for idle time the one after the last."""
 
     def __len__(self) -> int:
         return len(self.table)
 
 
 def rank_with_idle(ops: Ops) -> RankedOps:
-    """The ops and, if anything was observed, how long none ran."""
+    """Return the ops and, if anything was observed, how long none ran."""
     return _rank_table(ops, _add_idle(ops) if ops.parts else ops.table)
 
 
 def rank_by_cost(ops: Ops) -> RankedOps:
-    """The ops alone, their shares those among all time."""
+    """Return the ops alone, their shares those among all time."""
     return _rank_table(ops, ops.table)
 
 
@@ -540,7 +540,7 @@ def _rank_table(ops: Ops, table: OpTable) -> RankedOps:
 
 
 def _add_idle(ops: Ops) -> OpTable:
-    """The table with a row more."""
+    """Return the table with a row more."""
     table = ops.table
     columns: dict[str, Any] = {name: [*getattr(table, name), ""] for name in ("name", *TEXT_COLUMNS)}
     columns["name"][-1] = columns["category"][-1] = IDLE
@@ -555,7 +555,7 @@ def _divide_share(part: Int64s, total: int) -> Float64s:
 
 
 _TO_HOST: Final = (":XlaSendToHost", ":XlaRecvFromHost")
-"""Ends of the provenance of ops that hand over to the host what XLA did not compile."""
+"""Suffixes of the provenance of ops that hand over to the host what XLA did not compile."""
 
 _REPLICA_GROUPS: Final = compile_late(
     r"\breplica_groups=(\{\s*(?:\{[\d,\s]*\},?\s*)*\}|\[[\d,]*\]<=\[[\d,]*\](?:T\([\d,]*\))?|[^\s,]+)"
@@ -565,13 +565,13 @@ _CONTAINERS: Final = ("call", "conditional", "while", "megacore fusion")
 
 
 def is_container(table: OpTable) -> Bools:
-    """Ops whose work is that of ops within them."""
+    """Mark ops whose work is that of ops within them."""
     return np.array([category in _CONTAINERS for category in table.category], bool)
 
 
 def is_rematerialized(table: OpTable) -> Bools:
-    """Ops that compute again what was computed before, to save memory: those that XLA names so, and those in a
-    computation that the program marks to be repeated."""
+    """Mark ops that recompute values to save memory: those that XLA names so, and those in a computation marked for
+    repetition."""
     marked = [
         ".remat" in text.partition("=")[0] or "/rematted_computation/" in provenance
         for text, provenance in zip(table.long_name, table.provenance, strict=True)
@@ -580,7 +580,7 @@ def is_rematerialized(table: OpTable) -> Bools:
 
 
 def is_outside_compilation(table: OpTable) -> Bools:
-    """Ops that serve what runs on the host because XLA did not compile it."""
+    """Mark ops that serve what runs on the host because XLA did not compile it."""
     marked = [
         provenance.endswith(_TO_HOST) or ("send-done" in text and "is_host_transfer=true" in text)
         for provenance, text in zip(table.provenance, table.long_name, strict=True)
@@ -589,13 +589,13 @@ def is_outside_compilation(table: OpTable) -> Bools:
 
 
 def parse_replica_groups(long_names: Sequence[str]) -> list[str | None]:
-    """The groups of devices of collective ops, as their texts have them; None: there are none."""
+    """Return the groups of devices of collective ops, as their texts have them; None if there are none."""
     matches = (_REPLICA_GROUPS.search(text) if "replica_groups=" in text else None for text in long_names)
     return [match[1] if match else None for match in matches]
 
 
 def parse_group_size(groups: str) -> int | None:
-    """The number of devices in each group; None: they differ, or it is unknown."""
+    """Return the number of devices in each group; None if they differ, or it is unknown."""
     if groups.startswith("["):
         listed = re.match(r"\[(\d{1,9}),(\d{1,9})\]", groups)
         return int(listed[2]) if listed else None
@@ -607,12 +607,12 @@ def parse_group_size(groups: str) -> int | None:
 
 
 def measure_eager_percent(table: OpTable) -> float | None:
-    """Self time of ops executed eagerly, in percent of all; None: there is none."""
+    """Self time of ops executed eagerly, in percent of all; None if there is none."""
     return _measure_percent(table, table.is_eager)
 
 
 def measure_outside_compilation_percent(table: OpTable) -> float | None:
-    """Self time of device ops that serve the host, in percent of all; None: there is none."""
+    """Self time of device ops that serve the host, in percent of all; None if there is none."""
     return _measure_percent(table, is_outside_compilation(table))
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from fastprof.schema.columns import Bools, Float64s, Int32s, Int64s, number_values, sort_rows, sum_by
+from fastprof.schema.columns import Bools, Float64s, Int32s, Int64s, find_runs, number_values, sort_rows, sum_by
 from fastprof.schema.value_classes import dataclass
 
 if TYPE_CHECKING:
@@ -46,8 +46,8 @@ class CallTree:
         return len(self.parent)
 
     def bounded(self, most: int) -> CallTree:
-        """At most ``most`` nodes, those with the largest totals, a parent before its children; and for each that lost
-        children one more, REST, with the sums of these. Sums stay what they are."""
+        """Keep at most ``most`` nodes, those with the largest totals, and for each that lost children one more, REST,
+        with their sums. Sums stay what they are."""
         if len(self) <= most:
             return self
         size = self.total.sum(axis=1)
@@ -80,8 +80,8 @@ class CallTree:
 
 
 def limit_depths(parent: Int64s, depth: Int32s) -> Int64s:
-    """By call, itself, or the call around it at MOST_DEPTH if it lies deeper. ``parent``: the call around each, -1:
-    none."""
+    """Return each call, or the call around it at MOST_DEPTH if it lies deeper. ``parent``: the call around each, or
+    -1."""
     up = np.where(depth > MOST_DEPTH, parent, np.arange(len(parent)))
     while True:  # each round doubles how far up they look
         further = up[up]
@@ -91,8 +91,9 @@ def limit_depths(parent: Int64s, depth: Int32s) -> Int64s:
 
 
 def build_call_tree(parent: Int64s, depth: Int32s, label: Int64s, own: Int64s) -> tuple[CallTree, Int64s]:
-    """The tree of n calls, and the node of each. ``parent``: the call around each, -1: none; ``depth``: how many are
-    around it; ``label``: what is called, from 0; ``own``: n rows of amounts. Takes a turn a level of depth."""
+    """Return the tree of n calls, and the node of each. ``parent``: the call around each, or -1 if there is none;
+    ``depth``: how many are around it; ``label``: what is called, from 0; ``own``: n rows of amounts. Takes a turn a
+    level of depth."""
     at = limit_depths(parent, depth)
     is_call: Bools = at == np.arange(len(at))
     node = np.full(len(at) + 1, -1, np.int64)  # the last for -1
@@ -119,7 +120,7 @@ def build_call_tree(parent: Int64s, depth: Int32s, label: Int64s, own: Int64s) -
 
 
 def sum_subtrees(parent: Int64s, depth: Int64s, own: Int64s) -> Int64s:
-    """By node, the amounts of it and of all below it. CaptureError: those of all nodes do not fit 64 bits."""
+    """Return the amounts of each node and all below it. CaptureError: those of all nodes do not fit 64 bits."""
     _sum_amounts(np.zeros(len(own), np.int64), own, 1)
     total = own.copy()
     order = np.argsort(depth, kind="stable")
@@ -136,8 +137,8 @@ def _sum_amounts(row: Int64s, amounts: Int64s, count: int) -> Int64s:
 
 
 def add_leaves(tree: CallTree, node: Int64s, label: Int64s, own: Int64s) -> CallTree:
-    """The tree with children of some nodes: calls with a label and amounts, equal ones together. Of a ``node`` of -1
-    they are left out."""
+    """Return the tree with children of some nodes: calls with a label and amounts, equal ones together. Of a ``node``
+    of -1 they are left out."""
     some = node >= 0
     base = int(label.max(initial=0)) + 1
     keys, place = number_values(node[some] * base + label[some])
@@ -157,7 +158,7 @@ def add_leaves(tree: CallTree, node: Int64s, label: Int64s, own: Int64s) -> Call
 
 
 def find_nearest_wanted(rows: Int64s, parent: Int64s, wanted: Bools) -> Int64s:
-    """The nearest of the ``wanted`` around each of some rows, itself included; -1: none."""
+    """Return the nearest of the ``wanted`` around each of some rows, itself included; -1 if there is none."""
     none = len(parent)
     up = np.where(wanted, np.arange(none), np.where(parent < 0, none, parent))
     up = np.append(up, none)
@@ -192,7 +193,7 @@ class GrowingTree:
         return len(self.parent)
 
     def added(self, parent: int, kind: int, name: str, row: int = -1) -> int:
-        """A new node. ``row``: of what the node stands for, in a table of its kind; -1: of nothing."""
+        """Return a new node. ``row``: of what the node stands for, in a table of its kind; -1 if of nothing."""
         self.parent.append(parent)
         self.depth.append(self.depth[parent] + 1)
         self.kind.append(kind)
@@ -201,7 +202,7 @@ class GrowingTree:
         return len(self.parent) - 1
 
     def child(self, parent: int, kind: int, name: str, key: Hashable = None) -> int:
-        """The child of this kind and key, by default its name, made where there is none yet."""
+        """Return the child of this kind and key, by default its name, made where there is none yet."""
         place = (parent, kind, name if key is None else key)
         node = self._found.get(place)
         if node is None:
@@ -209,7 +210,7 @@ class GrowingTree:
         return node
 
     def path(self, node: int, kind: int, names: Sequence[str]) -> int:
-        """The last node of a chain of children below ``node``."""
+        """Return the last node of a chain of children below ``node``."""
         for name in names:
             node = self.child(node, kind, name)
         return node
@@ -230,7 +231,8 @@ class TreeLevels:
         self.below: list[Int64s] = [order[first:last] for first, last in pairwise(starts)]
 
     def rolled_up(self, own: Numbers) -> Numbers:
-        """By node, the sum of its own figures and those of all below it; ``own``: a row per node, of any columns."""
+        """Return the sum of each node's own figures and those of all below it; ``own``: a row per node, of any
+        columns."""
         total = own.copy()
         for nodes in reversed(self.below):
             np.add.at(total, self.parent[nodes], total[nodes])
@@ -246,7 +248,7 @@ class PreorderTree:
     kind: npt.NDArray[np.uint8]
     name: list[str]
     row: Int32s
-    """Of what a node stands for, in a table of its kind; -1: of nothing."""
+    """Row of what a node stands for, in a table of its kind, or -1."""
     last: Int32s
     """The node after the last one below each node."""
     grown: Int32s
@@ -256,14 +258,14 @@ class PreorderTree:
         return len(self.parent)
 
     def children(self) -> Int64s:
-        """How many children each node has."""
+        """Return how many children each node has."""
         counts: Int64s = np.bincount(self.parent[1:], minlength=len(self)).astype(np.int64)
         return counts
 
 
 def lay_out(growth: GrowingTree, size: Int64s, work: Float64s) -> PreorderTree:
-    """The tree in preorder: children by ``size``, largest first, then by ``work`` (NaN is none), then by name; those
-    within an op, which have no size, as they were added. Both are by node as it grew."""
+    """Return the tree in preorder: children by ``size``, largest first, then by ``work`` (NaN is none), then by name;
+    those within an op, which have no size, as they were added. Both are by node as it grew."""
     levels, count = growth.levels(), len(growth)
     kind = np.array(growth.kind, np.uint8)
     rank = {name: place for place, name in enumerate(sorted(set(growth.name)))}
@@ -287,11 +289,11 @@ def lay_out(growth: GrowingTree, size: Int64s, work: Float64s) -> PreorderTree:
 
 
 def _place_in_preorder(levels: TreeLevels, siblings: Int64s, below: Int64s) -> Int64s:
-    """The place of each node in preorder. ``siblings``: all nodes, children of one parent after each other, in their
-    order; ``below``: by node, the number of nodes in its subtree."""
+    """Return the place of each node in preorder. ``siblings``: all nodes, children of one parent after each other, in
+    their order; ``below``: by node, the number of nodes in its subtree."""
     before = np.cumsum(below[siblings]) - below[siblings]  # nodes in subtrees of those that come before in the order
     parents = levels.parent[siblings]
-    first = np.flatnonzero(np.append(True, parents[1:] != parents[:-1]))
+    first = find_runs(parents)
     before -= np.repeat(before[first], np.diff(np.append(first, len(siblings))))
     offset, place = np.zeros_like(below), np.zeros_like(below)
     offset[siblings] = before
@@ -309,11 +311,11 @@ UNATTRIBUTED: Final = "(unattributed)"
 UNNAMED: Final = "(unnamed)"
 
 Title = Callable[[int], str | None]
-"""How the capture lists a program."""
+"""Program title by id, as the capture lists it."""
 
 
 def split_scopes(provenance: str) -> list[str]:
-    """The parts of ``a/b/c:Type`` without the type; beyond MOST_SCOPES the last ones are one."""
+    """Return the parts of ``a/b/c:Type`` without the type; beyond MOST_SCOPES the last ones are one."""
     parts = [part for part in provenance.split("/") if part]
     if parts:
         parts[-1] = parts[-1].partition(":")[0]
@@ -322,15 +324,15 @@ def split_scopes(provenance: str) -> list[str]:
 
 
 def limit_scopes(scopes: list[str]) -> list[str]:
-    """At most MOST_SCOPES: beyond that the last ones are one."""
+    """Limit scopes to MOST_SCOPES by joining the last ones."""
     if len(scopes) <= MOST_SCOPES:
         return scopes
     return [*scopes[: MOST_SCOPES - 1], "/".join(scopes[MOST_SCOPES - 1 :])]
 
 
 def build_op_tree(table: OpTable, group_by: str, title: Title) -> tuple[GrowingTree, list[int]]:
-    """A tree of all ops of a table, and the node of each. Below each node, several ops that XLA marks as duplicates are
-    together."""
+    """Return a tree of all ops of a table, and the node of each. Below each node, several ops that XLA marks as
+    duplicates are together."""
     growth = GrowingTree(f"by {group_by}")
     parents = []
     programs = {number: _name_program(number, title) for number in set(table.program_id.tolist())}
@@ -358,5 +360,5 @@ def build_op_tree(table: OpTable, group_by: str, title: Title) -> tuple[GrowingT
 
 
 def _name_program(program_id: int, title: Title) -> str:
-    """How the capture lists the program, else its number; ops of no program are together."""
+    """Return how the capture lists the program, else its number; ops of no program are together."""
     return title(program_id) or (f"program {program_id % (1 << 64)}" if program_id else NO_PROGRAM)

@@ -25,15 +25,15 @@ from fastprof.schema.columns import Bools, Float64s, Int64s
 from fastprof.wording.patterns import compile_late
 
 _CONTAINERS: Final = frozenset({"call", "while", "conditional"})
-"""Opcodes of what runs other instructions."""
+"""Opcodes of instructions that run others."""
 _IN_PARTS: Final = ("-start", "-update", "-done")
-"""How opcodes of asynchronous instructions end: what they move is moved from the start to the end, not in the time of
+"""Suffixes of opcodes of asynchronous instructions: their bytes move between start and end, not in the time of
 either."""
 _NO_WORK: Final = _CONTAINERS | {"custom-call", "send", "recv"}
 
 
 def fill_missing_work(table: OpTable, modules: Modules, *, on_tpu: bool = False) -> OpTable:
-    """The same ops, with unknown work filled in from their programs. No program is read if nothing is missing."""
+    """Fill in unknown work from the ops' programs. No program is read if nothing is missing."""
     idle = np.array([_has_no_work(category) for category in table.category], bool)
     missing = np.flatnonzero(~idle & ((table.flops_source == 0) | (table.bytes_source == 0))).astype(np.int64)
     if not len(missing) or not len(modules):
@@ -75,7 +75,7 @@ def _fill_unknown(
 
 
 def _find_costs(table: OpTable, rows: Int64s, modules: Modules) -> Iterator[tuple[int, Cost]]:
-    """The cost of one execution of each op whose program is known."""
+    """Yield the cost of one execution of each op whose program is known."""
     of_program: dict[int, list[int]] = {}
     for row, program_id in zip(rows.tolist(), table.program_id[rows].tolist(), strict=True):
         of_program.setdefault(program_id, []).append(row)
@@ -91,13 +91,13 @@ def _has_no_work(opcode: str) -> bool:
 
 
 def parse_instruction_name(op: str) -> str:
-    """The name of an instruction; an op may be named with all its text."""
+    """Return the name of an instruction; an op may be named with all its text."""
     return op.partition(" = ")[0].removeprefix("%")
 
 
 def list_cost_accesses(costs: Iterable[tuple[int, Cost]], times: Int64s, codes: Mapping[int, int]) -> MemoryAccess:
-    """Bytes by memory space of ops. ``costs``: row of an op, and cost of an execution; ``codes``: codes of spaces of
-    layouts."""
+    """Return bytes by memory space of ops. ``costs``: row of an op, and cost of an execution; ``codes``: codes of
+    spaces of layouts."""
     accesses = [
         (row, kind, codes.get(space, OTHER_SPACES + space), float(size) * int(times[row]))
         for row, cost in costs
@@ -114,8 +114,8 @@ _HOST_LAYOUT: Final = compile_late(r"\{(?:(?!S\(5\))[^{}])*+S\(5\)[^{}]*+\}")
 
 
 def mark_transfers(table: OpTable) -> Bools:
-    """Ops whose time depends neither on arithmetic nor on the device's memory: starts and ends of asynchronous
-    transfers, sends, feeds, copies to or from the host's memory."""
+    """Mark ops whose time depends neither on arithmetic nor on device memory: starts and ends of asynchronous
+    transfers, sends, feeds, copies to or from host memory."""
     waiting = np.array([_is_transfer(_name_kind(*op)) for op in zip(table.category, table.name, strict=True)], bool)
     linked = np.unique(table.memory.row[table.memory.space == HOST]).tolist()
     waiting[[row for row in linked if table.category[row]]] = True  # sums of ops have no category
@@ -132,8 +132,8 @@ def _is_transfer(kind: str) -> bool:
 
 
 def place_unknown_bytes(table: OpTable) -> OpTable:
-    """The same ops of one core. Those with recorded bytes but no recorded memory moved nothing to or from HBM, but used
-    the host's memory if their layouts say so, else an unknown memory."""
+    """Place bytes of a core's ops whose memory is not recorded: in the host's memory if the layouts say so, else in an
+    unknown memory, but not in HBM."""
     recorded = table.has_breakdown() | (table.bytes_accessed <= 0)
     linked = [
         not known and bool(_HOST_LAYOUT.search(text)) for known, text in zip(recorded, table.long_name, strict=True)
@@ -148,8 +148,8 @@ def place_unknown_bytes(table: OpTable) -> OpTable:
 
 
 def count_transfers_once(table: OpTable) -> OpTable:
-    """The same ops for sums over them: bytes recorded both for the start of a transfer and for its end count at the
-    end. The same holds for the bytes of each memory and direction."""
+    """Adapt ops for sums over them: bytes recorded for both start and end of a transfer count at the end, also those of
+    each memory and direction."""
     end_of = dict(_pair_transfers(table))
     if not end_of:
         return table
@@ -167,7 +167,7 @@ def count_transfers_once(table: OpTable) -> OpTable:
 
 
 def _pair_transfers(table: OpTable) -> Iterator[tuple[int, int]]:
-    """Rows of starts and of their ends, if bytes are recorded for both."""
+    """Yield rows of starts and of their ends, if bytes are recorded for both."""
     ends = [
         row
         for row in np.flatnonzero(table.bytes_accessed > 0).tolist()

@@ -43,7 +43,7 @@ from fastprof.wording.quantities import count_noun, format_time, list_few, short
 
 RECORD_STATS: Final = ("correlation_id",)
 _SHARE: Final = 0.1
-"""Of the events of a stream, at most this share has wrong ends; else the line does not run in order."""
+"""Largest share of a stream's events with wrong ends; with more, the line does not run in order."""
 _LEAST: Final = 2
 """An event that outlasts fewer later ones may have been started early, before its stream was free."""
 _FAR: Final = 0.2
@@ -58,8 +58,8 @@ _MOST_EARLY: Final = 0.01
 
 @dataclass(frozen=True, slots=True)
 class ImpossibleEvent:
-    """An event that is left out. ``why``: the contradiction; ``row``: in the events as they were read;
-    ``correlation``: its correlation id, 0: none."""
+    """An event that is left out. ``why``: the contradiction; ``row``: in the events as they were read; ``correlation``:
+    its correlation id, or 0 if there is none."""
 
     name: str
     start_ps: int
@@ -205,7 +205,7 @@ def _were_launched(events: HostEvents, rows: Int64s) -> bool:
 
 
 def _find_extent_of_threads(events: HostEvents) -> tuple[int, int] | None:
-    """Return the first begin and the last end of the events of the host's threads; None: there are none."""
+    """Return the first begin and the last end of the events of the host's threads; None if there are none."""
     lines = [line for line in events.lines if line.plane.kind != "GPU" and line.name != COUNTER_LINE]
     lines = [line for line in lines if line.last > line.first]
     if not lines:
@@ -329,14 +329,14 @@ def _count_untimed(events: HostEvents) -> int:
 
 
 def _classify_calls(events: HostEvents) -> Int64s:
-    """By row of event metadata: 1 for calls that launch, 2 for calls that copy or set, else 0."""
+    """Return by row of event metadata 1 for calls that launch, 2 for calls that copy or set, else 0."""
     return np.array(
         [1 if _KERNELS.search(name) else 2 if _COPIES.match(name) else 0 for name in events.names], np.int64
     )
 
 
 def _is_captured(events: HostEvents, rows: Int64s) -> Bools:
-    """Whether each call is made while its thread captures a stream."""
+    """Return whether each call is made while its thread captures a stream."""
     begins, ends = (_select_named_rows(events, pattern) for pattern in (_BEGINS, _ENDS))
     if not len(begins):
         return np.zeros(len(rows), np.bool_)
@@ -381,7 +381,7 @@ PROFILER_ERROR: Final = "profiler_error"
 CODES: Final = frozenset((
     PROFILER_ERROR, "lost_records", "no_device_activity", "impossible_time", "clocks_differ", "most_events",
 ))  # fmt: skip
-"""Of flaws, in import_log. Their captures are as the profiler wrote them."""
+"""Codes of flaws in import_log. Their captures are as the profiler wrote them."""
 
 _KEEP_PROFILER: Final = (
     "Record fewer steps, or with larger buffers of the profiler, and end the profile after the device is synchronized."
@@ -519,7 +519,7 @@ def list_flaws(hosts: Sequence[HostRecords]) -> list[Flaw]:
 
 
 def explain_missing_records(hosts: Iterable[HostRecords]) -> str | None:
-    """Return why nothing is known of devices if their records are missing; None: no host shows that they are."""
+    """Return why nothing is known of devices if their records are missing; None if no host shows that they are."""
     hosts = list(hosts)
     if any(host.recorded for host in hosts):
         return None
@@ -527,7 +527,7 @@ def explain_missing_records(hosts: Iterable[HostRecords]) -> str | None:
 
 
 def find_extent(events: HostEvents) -> tuple[int, int] | None:
-    """Return the first begin and the last end of the events; None: there are none."""
+    """Return the first begin and the last end of the events; None if there are none."""
     if not len(events):
         return None
     ends = add_durations(events.start_ps, np.maximum(events.duration_ps, 0))

@@ -53,7 +53,7 @@ MEMORIES: Final = (HBM_MEMORY, *ON_CHIP)
 
 @dataclass(frozen=True, slots=True)
 class OpRates:
-    """Of each op; 0 if the divisor is 0. Rates are over total time, not self time."""
+    """Rates of each op, over total time, not self time; 0 if the divisor is 0."""
 
     gflops: Float64s
     model_gflops: Float64s
@@ -65,9 +65,9 @@ class OpRates:
     bound_intensity: Float64s
     """Flops per byte of the memory that it is bound by; if that is arithmetic, of all bytes."""
     memory: Mapping[str, Float64s]
-    """Bytes per nanosecond by ``Memory.column``."""
+    """Bytes per nanosecond by ``RooflineMemory.column``."""
     memory_intensity: Mapping[str, Float64s]
-    """Flops per byte by ``Memory.column``."""
+    """Flops per byte by ``RooflineMemory.column``."""
 
 
 def ratio_or_zero(a: npt.NDArray[np.generic], b: npt.NDArray[np.generic]) -> Float64s:
@@ -77,13 +77,14 @@ def ratio_or_zero(a: npt.NDArray[np.generic], b: npt.NDArray[np.generic]) -> Flo
 
 
 def list_moved_bytes(table: OpTable) -> dict[str, Float64s]:
-    """Bytes of each op by ``Memory.column``; those of an op whose memories are unknown are HBM's."""
+    """Return bytes of each op by ``Memory.column``; those of an op whose memories are unknown are HBM's."""
     on_chip = {memory.column: table.moved_bytes(memory.space, memory.operation) for memory in ON_CHIP}
     return {HBM_MEMORY.column: table.hbm_bytes(), **on_chip}
 
 
 def compute_rates(table: OpTable, peaks: Peaks | None) -> OpRates:
-    """``peaks``: of the device that the ops ran on; None: nothing is known of it, so neither what ops are bound by."""
+    """``peaks``: of the device that the ops ran on; None if nothing is known of it, so neither what ops are bound
+    by."""
     ns = table.time_ps / 1e3
     gflops = ratio_or_zero(table.flops, ns)
     intensity = ratio_or_zero(table.flops, table.bytes_accessed)
@@ -110,7 +111,8 @@ def _find_bounds(
     of_memory: Mapping[str, Float64s],
     peaks: Peaks | None,
 ) -> tuple[list[str], Float64s]:
-    """The resource that each op came nearest to exhaust, of equal ones the first, and its flops per byte there."""
+    """Return the resource that each op came nearest to exhaust, of equal ones the first, and its flops per byte
+    there."""
     best = np.zeros(len(gflops), np.int64)
     most, per_byte_of = np.zeros(len(gflops)), np.zeros(len(gflops))
     if peaks is None:
@@ -146,13 +148,13 @@ _MOVES: Final = frozenset((
     "slice", "dynamic-slice", "dynamic-update-slice", "gather", "pad", "reverse", "all-gather", "all-to-all",
     "collective-permute", "infeed", "outfeed", "send", "recv",
 ))  # fmt: skip
-"""Categories of ops that move data and compute nothing."""
+"""Categories of ops that only move data."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ceiling:
-    """A resource and its peak. ``name``: Compute, HBM, CMEM Read, …; ``per_ns``: flops or bytes per nanosecond, that
-    is 10**9 a second, of one core or GPU; 0.0: unknown; ``source``: capture, published table, or None."""
+    """A resource and its peak. ``name``: Compute, HBM, CMEM Read, …; ``per_ns``: flops or bytes per nanosecond, that is
+    10**9 a second, of one core or GPU; 0.0 if it is unknown; ``source``: capture, published table, or None."""
 
     name: str
     column: str
@@ -176,15 +178,15 @@ def list_ceilings(peaks: Peaks | None) -> list[Ceiling]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Efficiency:
-    """n ops beneath k ceilings."""
+    """n ops below k ceilings."""
 
     beneath: Sequence[Ceiling]
     utilisation: Float64s
-    """[n, k] of each peak; NaN: the peak, the op's work or time is unknown, or it waits (op_work.mark_transfers)."""
+    """[n, k] of each peak; NaN if the peak, the op's work or time is unknown, or it waits (op_work.mark_transfers)."""
     bound_by: list[str | None]
-    """Name of the ceiling that the op comes nearest to; None: unknown, or it has no work."""
+    """Name of the ceiling that the op comes nearest to; None if it is unknown, or it has no work."""
     efficiency: Float64s
-    """The utilisation of that one; NaN: the peak or work of arithmetic or of HBM is unknown. Above 1: the op cannot
+    """The utilisation of that one; NaN if the peak or work of arithmetic or of HBM is unknown. Above 1: the op cannot
     have done the recorded work in its time, such as the start of a copy that goes on after it."""
     least_ps: Float64s
     """Time that the op would take at its ceiling; NaN as ``efficiency``."""
@@ -192,7 +194,7 @@ class Efficiency:
     """Self time beyond that, at least 0; NaN as ``efficiency``, and of ops whose work is that of ops within."""
 
     def of(self, column: str) -> Float64s:
-        """The utilisation of one ceiling; NaN: the device does not have it."""
+        """Return the utilisation of one ceiling; NaN if the device does not have it."""
         places = [place for place, ceiling in enumerate(self.beneath) if ceiling.column == column]
         return self.utilisation[:, places[0]] if places else np.full(len(self.utilisation), np.nan)
 
@@ -206,7 +208,7 @@ class Efficiency:
 def measure_efficiency(
     table: OpTable, beneath: Sequence[Ceiling], unknown: tuple[Bools, Bools] | None = None
 ) -> Efficiency:
-    """The ops beneath these ceilings. ``unknown``: rows whose unknown share of arithmetic, and of memory
+    """Return the ops beneath these ceilings. ``unknown``: rows whose unknown share of arithmetic, and of memory
     traffic, is too large to compare with a peak."""
     amounts, memory = _list_work(table), table.memory
     unplaced = memory.row[(memory.space == 0) & (memory.operation == 0) & (memory.bytes > 0)].tolist()
@@ -251,8 +253,8 @@ def _list_work(table: OpTable) -> dict[str, Float64s]:
 
 
 def get_known_flops(table: OpTable) -> Bools:
-    """Ops whose flops are recorded by the capture or known from its programs; and those that only move data and have
-    known bytes: they do none."""
+    """Mark ops whose flops the capture records or its programs show; ops that only move data and have known bytes do
+    none."""
     recorded: Bools = (table.flops_source > 0) | (table.flops > 0)
     moves = np.array([category in _MOVES for category in table.category], bool)
     return recorded | (moves & get_known_bytes(table))
@@ -268,15 +270,15 @@ TOO_MUCH: Final = "the work of more than 10 % of the time of ops is not known"
 
 
 def find_unknown_work(table: OpTable) -> tuple[Bools, Bools]:
-    """Ops with unknown flops, and with unknown bytes, though they did some. An op that runs others does none of its
-    own, copies do no arithmetic, and the bytes of transfers go over a link."""
+    """Mark ops that did work with unknown flops, and with unknown bytes. Ops that run others do none of their own,
+    copies do no arithmetic, and bytes of transfers go over a link."""
     works: Bools = ~(is_container(table) | (table.time_ps > table.self_ps) | mark_transfers(table))
     copies = np.array([category == MEMSET or category.startswith("copy") for category in table.category], bool)
     return works & ~copies & ~get_known_flops(table), works & ~get_known_bytes(table)
 
 
 def measure_unknown_shares(table: OpTable, row: Int64s, count: int) -> tuple[Float64s, Float64s]:
-    """Shares of the self time of each of ``count`` rows: of ops with unknown flops, and of ops with unknown bytes. 0: a
+    """Share of the self time of each of ``count`` rows: of ops with unknown flops, and of ops with unknown bytes. 0: a
     row without time. ``row``: that of each op."""
     total = np.bincount(row, table.self_ps, count)
     flops, moved = (np.bincount(row, table.self_ps * chosen, count) for chosen in find_unknown_work(table))

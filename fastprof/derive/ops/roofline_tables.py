@@ -89,7 +89,7 @@ _ELSEWHERE: Final = len(_KINDS) - 2
 
 
 def is_feed(table: OpTable) -> Bools:
-    """Ops that wait for the host to send or take data: of categories like infeed and host outfeed."""
+    """Mark ops that wait for the host to send or take data: of categories like infeed and host outfeed."""
     return np.array([any(feed in category for feed in FEEDS) for category in table.category], bool)
 
 
@@ -115,8 +115,8 @@ class _Events:
 
 
 def sum_step_ops(host: OpHost, groups: Groups, tables: Sequence[OpTable] | None = None) -> StepOps:
-    """What the devices of a host did by these groups of its events. ``tables``: of each device, in the order of its
-    planes, the ops with the work that counts; None: only what the capture itself records."""
+    """Return what the devices of a host did by these groups of its events. ``tables``: of each device, in the order of
+    its planes, the ops with the work that counts; None: only what the capture itself records."""
     planes = list_device_planes(host.raw)
     worked: Sequence[OpTable | None] = [None] * len(planes) if tables is None else tables
     parts = [_sum_device(host, plane, groups, table) for plane, table in zip(planes, worked, strict=True)]
@@ -126,8 +126,9 @@ def sum_step_ops(host: OpHost, groups: Groups, tables: Sequence[OpTable] | None 
 def find_event_ops(
     host: OpHost, plane: Plane, known: OpTable | None = None
 ) -> tuple[HostEvents, OpEvents | LineTimes, Int32s, OpTable]:
-    """The events that a device's ops ran as: the events of the host that they are rows of, their times, the row of each
-    one's op in the ops of this device, -1: none, and these ops. ``known``: these ops, None: they are summed."""
+    """Return the events that a device's ops ran as: the events of the host that they are rows of, their times, the row
+    of each one's op in the ops of this device, or -1 if there is none, and these ops. ``known``: these ops, None: they
+    are summed."""
     if plane.kind == "TPU":
         table, op = tpu_cores.build_plane_table(host.raw, plane)
         return host.raw, list_op_events(host.raw, plane), op, table if known is None else known
@@ -178,8 +179,8 @@ def _sum_parts(parts: Sequence[_Events], count: int) -> StepOps:
 
 
 def _sum_by_group(part: _Events, chosen: Bools, met: Int64s) -> OpTable:
-    """What the chosen ops of a device did in each of these groups, which are all that it ran in: a device has no rows
-    for the steps of others."""
+    """Return what the chosen ops of a device did in each of these groups, which are all that it ran in: a device has no
+    rows for the steps of others."""
     mine, count, table = chosen[part.op], len(met), part.table
     sources = {name: np.full(count, getattr(table, name).max(initial=0)) for name in ("flops_source", "bytes_source")}
     if not mine.any():
@@ -203,7 +204,7 @@ def _sum_by_group(part: _Events, chosen: Bools, met: Int64s) -> OpTable:
 
 
 def _sum_work(table: OpTable, summed: Callable[[Float64s], Float64s]) -> dict[str, Any]:
-    """The columns of work. ``summed``: the sums of a figure of the ops by row."""
+    """Return the columns of work. ``summed``: the sums of a figure of the ops by row."""
     columns: dict[str, Any] = {
         name: summed(getattr(table, name)) for name in ("flops", "model_flops", "bytes_accessed")
     }
@@ -211,7 +212,7 @@ def _sum_work(table: OpTable, summed: Callable[[Float64s], Float64s]) -> dict[st
 
 
 def _classify_accesses(memory: MemoryAccess) -> Int64s:
-    """By access its place in _KINDS."""
+    """Return the place of each access in _KINDS."""
     place = np.full(len(memory.row), _ELSEWHERE, np.int64)
     for at, (operation, space) in enumerate(_KINDS[:_ELSEWHERE]):
         place[(memory.operation == operation) & (memory.space == space)] = at
@@ -219,7 +220,7 @@ def _classify_accesses(memory: MemoryAccess) -> Int64s:
 
 
 def _sum_by_access(table: OpTable) -> list[Float64s]:
-    """Bytes of each op by kind of access, as in _KINDS."""
+    """Return bytes of each op by kind of access, as in _KINDS."""
     memory, kind, count = table.memory, _classify_accesses(table.memory), len(_KINDS) - 1
     cells = np.bincount(memory.row.astype(np.int64) * count + kind, memory.bytes, len(table) * count)
     by_op = cells.astype(np.float64).reshape(len(table), count)
@@ -238,7 +239,7 @@ def _build_memory_accesses(sizes: Sequence[Float64s]) -> MemoryAccess:
 
 
 def sum_work_by_row(ops: OpTable, chosen: Bools, row: Int64s, count: int) -> OpTable:
-    """The work of the chosen ops as ``count`` rows, whose times are 0; ``row``: that of each op."""
+    """Return the work of the chosen ops as ``count`` rows, whose times are 0; ``row``: that of each op."""
     used = np.flatnonzero(chosen & ~is_container(ops)).astype(np.int64)
     table, row = ops.take(used), row[used]
 
@@ -256,8 +257,6 @@ def sum_work_by_row(ops: OpTable, chosen: Bools, row: Int64s, count: int) -> OpT
 
 
 SESSION, AVERAGE, STEP, PROGRAM = "session", "average step", "step", "program"
-"""What a row stands for."""
-
 NO_STEP: Final = -1
 
 
@@ -277,7 +276,7 @@ class RooflineTotals:
 
 
 def sum_session_work(ops: Ops, *, with_feeds: bool) -> RooflineTotals:
-    """All that ran."""
+    """Return the work of all that ran."""
     chosen = np.full(len(ops.table), True) if with_feeds else ~is_feed(ops.table)
     fed_ps = sum_exactly(ops.table.self_ps[~chosen])
     observed, busy = ops.total_ps - min(fed_ps, ops.total_ps), max(ops.busy_ps - fed_ps, 0)
@@ -290,7 +289,7 @@ def sum_session_work(ops: Ops, *, with_feeds: bool) -> RooflineTotals:
 
 
 def sum_program_work(ops: Ops, *, with_feeds: bool) -> RooflineTotals:
-    """Each program, the largest self time first."""
+    """Return the work of each program, the largest self time first."""
     chosen = np.full(len(ops.table), True) if with_feeds else ~is_feed(ops.table)
     programs, place = number_values(ops.table.program_id[chosen])
     self_ps = sum_by(place.reshape(-1), ops.table.self_ps[chosen], len(programs))
@@ -307,8 +306,8 @@ def sum_program_work(ops: Ops, *, with_feeds: bool) -> RooflineTotals:
 def sum_step_work(
     steps: StepDatabase, hosts: Sequence[StepOps], devices: Sequence[int], *, with_feeds: bool
 ) -> RooflineTotals:
-    """Each step on all hosts. ``hosts``: what each did, in the order of those of the steps; ``devices``: the number of
-    devices of each."""
+    """Return the work of each step on all hosts. ``hosts``: what each did, in the steps' order of hosts; ``devices``:
+    their number of devices."""
     count = len(steps)
     tables, places = [OpTable.of([""] * count)], [np.arange(count, dtype=np.int64)]
     for host, work in enumerate(hosts):
@@ -327,7 +326,7 @@ def sum_step_work(
 
 
 def sum_times_of_steps(steps: StepDatabase, of_hosts: Sequence[tuple[Int64s, Int64s]]) -> Int64s:
-    """Times of each step. ``of_hosts``: groups and their times, host by host, as ``sum_step_work``."""
+    """Return the time of each step. ``of_hosts``: groups and their times, host by host."""
     total = np.zeros(len(steps), np.int64)
     for host, (group, times) in enumerate(of_hosts):
         row = _find_rows_of_groups(steps.group[:, host], group)
@@ -353,13 +352,13 @@ def _measure_observed_block(steps: StepDatabase, devices: Sequence[int]) -> Int6
 
 
 def average_steps(steps: RooflineTotals) -> RooflineTotals:
-    """All steps as one row, whose figures are the sums over them."""
+    """Return all steps as one row, whose figures are the sums over them."""
     table = merge_tables([steps.table], np.zeros(len(steps), np.int64), [(0, WHOLE)])
     return RooflineTotals(AVERAGE, steps.with_feeds, table, np.array([NO_STEP]), steps=len(steps))
 
 
 def _find_rows_of_groups(groups: Int64s, wanted: Int64s) -> Int64s:
-    """The step that each group is; -1: it is not a step."""
+    """Return the step that each group is; -1 if it is not a step."""
     row = {group: place for place, group in enumerate(groups.tolist()) if group >= 0}
     return np.array([row.get(group, -1) for group in wanted.tolist()], np.int64)
 
@@ -384,7 +383,7 @@ def _compute_attainable_rate(rows: Any) -> pa.Array:
 
 
 def _make_whole_formula(name: str) -> Formula:
-    """A time of ``Efficiency`` in whole picoseconds; null if it is NaN, or more than 64 bits can hold."""
+    """Return a time of ``Efficiency`` in whole picoseconds; null if it is NaN, or more than 64 bits can hold."""
     of = attrgetter(f"efficiency.{name}")
 
     def rounded(rows: Any) -> pa.Array:
@@ -406,7 +405,7 @@ def _compute_share_without_feeds(rows: Any) -> pa.Array:
 
 
 def _is_of_no_step(rows: Any) -> Bools:
-    """Step rows without a known op."""
+    """Mark step rows without a known op."""
     of_steps = np.isin(rows.scope, (AVERAGE, STEP))
     return of_steps & (not rows.table.self_ps[of_steps].any())
 
@@ -430,7 +429,8 @@ _DIRECTIONS: Final = {READ: "read", WRITE: "write"}
 
 
 def name_space(space: int) -> str | None:
-    """The name of a memory space; None: not recorded. Devices do not record what the spaces of layouts are."""
+    """Return the name of a memory space; None if it is not recorded. Devices do not record what the spaces of layouts
+    are."""
     if space in _SPACES:
         return _SPACES[space]
     return f"layout space {space - OTHER_SPACES}" if space >= OTHER_SPACES else f"memory {space}"
@@ -448,7 +448,7 @@ class MemoryRows:
 
     @cached_property
     def rate(self) -> Float64s:
-        """Bytes a second; NaN: the op took no time."""
+        """Bytes a second; NaN if the op took no time."""
         time_ps = self.ops.table.time_ps[self.row]
         return np.where(time_ps > 0, ratio_or_zero(self.size * 1e12, time_ps), np.nan)
 

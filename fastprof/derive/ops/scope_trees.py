@@ -43,7 +43,7 @@ COMPUTE: Final = "compute"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NodeFigures:
-    """What ops add to the nodes above them, or what nodes have: the sums over the ops below them."""
+    """Figures that ops add to the nodes above them, or sums of nodes over the ops below."""
 
     whole: dict[str, Int64s]
     """Times, and counts of ops."""
@@ -53,7 +53,7 @@ class NodeFigures:
 
     @classmethod
     def of(cls, table: OpTable, peaks: Peaks | None) -> NodeFigures:
-        """Of each op."""
+        """Return the figures of each op."""
         lost = measure_efficiency(table, beneath := list_ceilings(peaks)).lost_ps
         waiting, (flops_unknown, bytes_unknown) = mark_transfers(table), find_unknown_work(table)
         table = count_transfers_once(table)
@@ -81,7 +81,7 @@ class NodeFigures:
         return cls(whole, work, beneath)
 
     def summed(self, growth: GrowingTree, nodes: Sequence[int] | Int64s) -> NodeFigures:
-        """Of each node of a tree, from those of ops; ``nodes``: the node of each op."""
+        """Sum the figures of ops over each node of a tree; ``nodes``: the node of each op."""
         levels = growth.levels()
 
         def sums(columns: dict[str, npt.NDArray[Any]], dtype: type[Any]) -> dict[str, npt.NDArray[Any]]:
@@ -97,22 +97,22 @@ class NodeFigures:
         return NodeFigures(whole, work, self.beneath)
 
     def in_order(self, order: npt.NDArray[Any]) -> NodeFigures:
-        """Of the same nodes in another order."""
+        """Return the figures of the nodes in another order."""
         whole = {name: values[order] for name, values in self.whole.items()}
         return NodeFigures(whole, {name: values[order] for name, values in self.work.items()}, self.beneath)
 
     def only_waits(self) -> Bools:
-        """Nodes whose ops all start, await or are transfers."""
+        """Mark nodes whose ops all start, await or are transfers."""
         waiting: Bools = (self.whole["waits"] > 0) & (self.whole["waits"] >= self.whole["ops"])
         return waiting
 
     def peak_of(self, column: str) -> float:
-        """Flops or bytes per nanosecond of arithmetic (COMPUTE) or a memory; 0.0: unknown."""
+        """Flops or bytes per nanosecond of arithmetic (COMPUTE) or a memory; 0.0 if it is unknown."""
         return next((ceiling.per_ns for ceiling in self.beneath if ceiling.column == column), 0.0)
 
     def utilization(self, column: str) -> Float64s:
-        """Of arithmetic (COMPUTE) or a memory, as a share of its peak; NaN: the peak, or too much of the work, is
-        unknown."""
+        """Return the share of the peak of arithmetic (COMPUTE) or a memory; NaN if the peak, or too much of the work,
+        is unknown."""
         work, what = (self.work["flops"], "flops") if column == COMPUTE else (self.work[column], "bytes")
         known = self.whole[f"{what}_unknown_ps"] <= MOST_UNKNOWN * self.whole["op_ps"]
         known &= ~self.only_waits() & (self.whole["self_ps"] > 0)
@@ -123,14 +123,14 @@ class NodeFigures:
 
 
 UNSCOPED: Final = "(no scope)"
-"""Ops that record no framework op, by category."""
+"""Node of ops that record no framework op, by category."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ScopeTree:
     """``instances``: by node, the number of scopes taken together. ``figures.whole`` has, beside the usual sums, the
     self time of each pass, by name with ``_ps``. ``category``: of the ops right at the node, the one with the most
-    time; None: there are none."""
+    time; None if there are none."""
 
     tree: PreorderTree
     figures: NodeFigures
@@ -139,7 +139,7 @@ class ScopeTree:
 
 
 def build_scope_trees(table: OpTable, figures: NodeFigures, passes: PassTimes) -> tuple[ScopeTree, ScopeTree]:
-    """The scopes of all ops of a table, and the same with layers that differ only in a number taken together;
+    """Return the scopes of all ops of a table, and the same with layers that differ only in a number taken together;
     ``figures``: of each op; ``passes``: of ops whose calls show it, that of others is shown by their names."""
     growth = GrowingTree("all")
     known: dict[str, tuple[int, int]] = {}
@@ -161,7 +161,8 @@ def build_scope_trees(table: OpTable, figures: NodeFigures, passes: PassTimes) -
 
 
 def _sum_passes_of_ops(table: OpTable, codes: Sequence[int], passes: PassTimes) -> dict[str, Int64s]:
-    """The self time of each op in each pass. ``codes``: by their names; without a pass in any name, all are unknown."""
+    """Return the self time of each op in each pass. ``codes``: by their names; without a pass in any name, all are
+    unknown."""
     of_names = np.array(codes, np.int64) if any(codes) else np.full(len(codes), UNKNOWN)
     sums = np.where(of_names[:, None] == np.arange(len(PASSES)), table.self_ps[:, None], 0)
     for row, key in enumerate(zip(table.program_id.tolist(), table.name, strict=True)):
@@ -184,8 +185,8 @@ def _build_scope_tree(
 
 
 def _collapse_layers(growth: GrowingTree) -> tuple[GrowingTree, Int64s]:
-    """The tree with one node for siblings that differ only in a number, with its name if there is only one; and the
-    new node of each."""
+    """Return the tree with one node for siblings that differ only in a number, with its name if there is only one; and
+    the new node of each."""
     layers = GrowingTree(growth.name[0])
     to = np.zeros(len(growth), np.int64)
     has_children = np.bincount(np.array(growth.parent[1:], np.int64), minlength=len(growth)) > 0

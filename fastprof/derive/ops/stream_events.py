@@ -51,10 +51,10 @@ COMPUTE, COMMUNICATION, COPY = range(len(KINDS))
 
 @dataclass(frozen=True, slots=True)
 class StreamEvents(ArrayRows):
-    """By event, those of a stream together, in order of start. ``row``: of the host's events; ``stream``: place in
-    ``Streams.lines``; ``call``: the row of the call of the host that launched it, -1: not recorded; ``call_ps``,
-    ``call_end_ps``: when that call began and ended, 0 without one; ``queued``: whether the event waited in a queue from
-    that call on: it begins no earlier, and no other call has its correlation id."""
+    """Events by stream, in order of start. ``row``: of the host's events; ``stream``: place in ``GpuStreams.lines``;
+    ``call``: row of the host call that launched it, or -1; ``call_ps``, ``call_end_ps``: begin and end of that call, 0
+    without one; ``queued``: whether the event waited in a queue from that call on: it begins no earlier, and no other
+    call has its correlation id."""
 
     row: Int64s
     stream: Int32s
@@ -69,13 +69,13 @@ class StreamEvents(ArrayRows):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GpuStreams:
-    """Of a host: the lines of its streams that ran anything, and what they ran."""
+    """A host's streams that ran anything, and what they ran."""
 
     lines: tuple[Line, ...]
     events: StreamEvents
 
     def of_planes(self) -> Iterator[tuple[int, StreamEvents]]:
-        """What each GPU ran, by the number of its plane."""
+        """Yield what each GPU ran, by the number of its plane."""
         plane = np.array([line.plane.number for line in self.lines], np.int64)[self.events.stream]
         for number in np.unique(plane).tolist():
             yield number, self.events[find_rows_within(plane, number, number + 1)]
@@ -83,8 +83,8 @@ class GpuStreams:
 
 @compute_once
 def read_streams(events: HostEvents, with_ops: bool = False) -> GpuStreams:
-    """The streams of all GPUs of a host. Negative durations count as none. ``with_ops``: the op that launched an event
-    is its call if no call is recorded."""
+    """Return the streams of all GPUs of a host. Negative durations count as none. ``with_ops``: the op that launched an
+    event is its call if no call is recorded."""
     planes = events.planes_of("GPU")
     lines = tuple(line for plane in planes for line in plane.lines if _is_event_stream(line) and line.last > line.first)
     rows = np.concatenate([*(np.arange(line.first, line.last) for line in lines), np.zeros(0, np.int64)])
@@ -111,7 +111,7 @@ def _classify_names(events: HostEvents) -> UInt8s:
 
 
 def classify_name(name: str) -> int:
-    """The kind of a kernel or copy by its name."""
+    """Return the kind of a kernel or copy by its name."""
     if classify_gpu_name(name) == EventType.DEVICE_COLLECTIVES:
         return COMMUNICATION
     return COPY if classify_copy(name) else COMPUTE
@@ -119,7 +119,7 @@ def classify_name(name: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class StreamSeries:
-    """Values that change at points of time, the points of one ``of`` together, in order of time."""
+    """Values that change at points of time, by ``of``, then in order of time."""
 
     of: Int64s
     time_ps: Int64s
@@ -129,7 +129,7 @@ class StreamSeries:
         return find_rows_within(self.of, number, number + 1)
 
     def lasted_ps(self, part: slice) -> Int64s:
-        """How long each value of a part lasts; the last does not count."""
+        """Return how long each value of a part lasts; the last does not count."""
         return np.append(np.diff(self.time_ps[part]), 0).astype(np.int64)
 
 
@@ -146,7 +146,7 @@ def count_queued(events: StreamEvents) -> StreamSeries:
 
 
 def sum_bandwidths(of: Int64s, start: Int64s, end: Int64s, gbps: Float64s) -> StreamSeries:
-    """The sum of the bandwidths of copies that run at once, by kind ``of`` copy. A copy without duration lasts a
+    """Return the sum of the bandwidths of copies that run at once, by kind ``of`` copy. A copy without duration lasts a
     microsecond. One that begins as another ends does not run at once with it."""
     end = np.where(end == start, start + 1_000_000, end)
     time, change = np.concatenate([start, end]), np.concatenate([gbps, -gbps])
@@ -159,7 +159,8 @@ def sum_bandwidths(of: Int64s, start: Int64s, end: Int64s, gbps: Float64s) -> St
 
 
 def measure_launch_delays(events: StreamEvents) -> Int64s:
-    """From the end of the call to the begin of what it launched, at least 0; of events whose call is known."""
+    """Return the time from the end of each call to the begin of what it launched, at least 0, of events whose call is
+    known."""
     known = events.call >= 0
     delay: Int64s = np.maximum(events.start_ps[known] - events.call_end_ps[known], 0)
     return delay
@@ -167,14 +168,14 @@ def measure_launch_delays(events: StreamEvents) -> Int64s:
 
 STATS: Final = ("memcpy_details", "bytes", "memory bandwidth (GB/s)")
 _PREFIX: Final = 11
-"""Of the name of a copy, what names its kind: ``Memcpy HtoD``."""
+"""Letters of a copy's name that name its kind: ``Memcpy HtoD``."""
 _MOST_BYTES: Final = 1 << 50
 """A larger copy is damage: sums of others fit 64 bits."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GpuCopies:
-    """By copy. ``of``: its place in ``kinds``; ``size``: bytes, -1: not recorded; ``gbps``: gigabytes a second, NaN:
+    """Copies. ``of``: place of each in ``kinds``; ``size``: bytes, or -1; ``gbps``: gigabytes a second, NaN if it is
     unknown."""
 
     kinds: list[str]
@@ -184,13 +185,13 @@ class GpuCopies:
     gbps: Float64s
 
     def bandwidths(self) -> StreamSeries:
-        """By place in ``kinds``, the sum of bandwidths of copies that run at once; unknown ones count as 0."""
+        """Return the sum of bandwidths of simultaneous copies, by place in ``kinds``; unknown ones count as 0."""
         known = np.nan_to_num(self.gbps, nan=0.0, posinf=0.0)
         return sum_bandwidths(self.of, self.events.start_ps, self.events.end_ps, known)
 
 
 def select_copies(events: HostEvents, mine: StreamEvents) -> GpuCopies:
-    """Those among the events of a GPU. Reads STATS."""
+    """Return the copies among the events of a GPU. Reads STATS."""
     copies = mine[mine.kind == COPY]
     names = [_name_copy_kind(events.names[meta]) for meta in events.meta[copies.row].tolist()]
     kinds = sorted(set(names))
@@ -206,7 +207,7 @@ def _name_copy_kind(name: str) -> str:
 
 
 def read_copy_bytes(events: HostEvents, rows: Int64s) -> Int64s:
-    """Bytes of copies, from their details; -1: not recorded."""
+    """Return bytes of copies, from their details; -1 if it is not recorded."""
     has, size = join_stat(rows, *events.ints("bytes"))
     sizes = np.where(has & (size >= 0), size, -1)
     at, texts = events.texts("memcpy_details")
@@ -218,7 +219,7 @@ def read_copy_bytes(events: HostEvents, rows: Int64s) -> Int64s:
 
 
 def read_copy_bandwidth(events: HostEvents, rows: Int64s, size: Int64s, duration: Int64s) -> Float64s:
-    """The recorded bandwidth of copies in gigabytes a second, else bytes / duration; NaN: neither is known."""
+    """Return the recorded bandwidth of copies in gigabytes a second, else bytes / duration; NaN if neither is known."""
     stat = events.stat("memory bandwidth (GB/s)").at(rows)
     computed = np.where((size >= 0) & (duration > 0), size * 1000 / np.maximum(duration, 1), np.nan)
     return np.where(np.isnan(stat.numbers), computed, stat.numbers)
@@ -245,9 +246,9 @@ WAITS: Final = ("host wait", "kernel wait", "other")
 
 @dataclass(frozen=True, slots=True)
 class DeviceTimes:
-    """Of a device, picoseconds. ``window``: from its first begin to its last end; ``busy``: in which anything ran;
-    ``kinds``: of each kind; ``hidden``: of collectives, in which something computed as well; ``sets``: by the kinds
-    that ran at once, a bit each."""
+    """Picoseconds of a device. ``window``: from first begin to last end; ``busy``: in which anything ran; ``kinds``: of
+    each kind; ``hidden``: of collectives while something computed; ``sets``: by the kinds that ran at once, a bit
+    each."""
 
     window: int
     busy: int
@@ -257,7 +258,7 @@ class DeviceTimes:
 
 
 def measure_device_times(start: Int64s, end: Int64s, kind: UInt8s) -> DeviceTimes:
-    """Of the events of one device, at least one."""
+    """Measure the events of one device, at least one."""
     duration = end - start
     unions = [merge_spans(start[kind == number], duration[kind == number]) for number in range(len(KINDS))]
     of_kind = tuple(int((ends - begins).sum()) for begins, ends in unions)
@@ -282,14 +283,14 @@ def _sum_time_by_set(unions: list[tuple[Int64s, Int64s]]) -> dict[int, int]:
 
 
 def name_kind_set(kinds: int) -> str:
-    """The kinds that run at once, in words."""
+    """Return the kinds that run at once, in words."""
     return " and ".join(name for bit, name in enumerate(KINDS) if kinds >> bit & 1)
 
 
 @dataclass(frozen=True, slots=True)
 class StreamBreaks:
-    """Between two kernels of a stream. ``stream``: that of the kernels; ``idle_ps``: from the end of all before to the
-    begin of the next, at least 0; ``wait``: what the stream waited for."""
+    """Breaks between two kernels of a stream. ``idle_ps``: from the end of all before to the begin of the next, at
+    least 0; ``wait``: what the stream waited for."""
 
     stream: Int64s
     idle_ps: Int64s
@@ -310,7 +311,7 @@ def find_breaks(events: StreamEvents, short_ps: int) -> StreamBreaks:
 
 
 def _find_latest_end(stream: Int64s, end: Int64s) -> Int64s:
-    """By event, the latest end of its stream so far. Streams are in order."""
+    """Return the latest end of each event's stream so far. Streams are in order."""
     latest = end.copy()
     for part in np.split(latest, np.flatnonzero(stream[1:] != stream[:-1]) + 1):
         np.maximum.accumulate(part, out=part)
@@ -360,7 +361,7 @@ def unqueued_in_words(count: int) -> str:
 
 
 def sum_streams(events: HostEvents, streams: GpuStreams, limits: StreamLimits) -> HostStreams:
-    """Of all that the streams of a host ran, or of some of it."""
+    """Sum all that the streams of a host ran, or some of it."""
     launched = streams.events.call >= 0
     unqueued = int((launched & ~streams.events.queued).sum())
     sums = HostStreams(len(streams.lines), int((~launched).sum()), unqueued)
@@ -450,7 +451,7 @@ def _sum_idle(events: HostEvents, streams: GpuStreams, short_ps: int) -> Iterato
 
 
 def _sum_launches(events: HostEvents, every: StreamEvents, limits: StreamLimits) -> Iterator[SimpleNamespace]:
-    """By the names of the call and of what it launched."""
+    """Yield sums by the names of the call and of what it launched."""
     known = every[every.call >= 0]
     if not len(known):
         return
@@ -499,7 +500,7 @@ def _sum_copies(events: HostEvents, keys: dict[str, str], mine: StreamEvents) ->
 
 
 def _summarize_points(values: Float64s) -> dict[str, float | None]:
-    """Figures of the values of a series, however long each lasts; None: there are none, or one, of the deviation."""
+    """Figures of the values of a series, however long each lasts; None if there are none, or one, of the deviation."""
     names = ("mean_at_points", "min_at_points", "p25_at_points", "p50_at_points", "p75_at_points", "max_at_points")
     known = (values.mean(), *np.quantile(values, np.arange(5) / 4)) if len(values) else (None,) * len(names)
     figures = {name: None if figure is None else float(figure) for name, figure in zip(names, known, strict=True)}

@@ -33,6 +33,7 @@ from fastprof.schema.columns import (
     Bools,
     Int32s,
     Int64s,
+    expand_ranges,
     join_values,
     number_distinct_rows,
     number_values,
@@ -53,8 +54,8 @@ class LaunchedTime:
 
 
 def sum_launched_by_name(events: HostEvents) -> Mapping[str, LaunchedTime] | None:
-    """By name of the ops of a host; None: they are not PyTorch's, or the host has no GPU. Ops that are not here
-    launched nothing."""
+    """Return launched time by name of a host's ops; None if they are not PyTorch's, or the host has no GPU. Ops that
+    are not here launched nothing."""
     gpus = events.planes_of("GPU")
     if not gpus or not is_kineto(events):
         return None
@@ -79,7 +80,7 @@ def sum_launched_by_name(events: HostEvents) -> Mapping[str, LaunchedTime] | Non
 
 
 def _sum_times(events: HostEvents, rows: Int64s, pairs: Int64s, count: int) -> Int64s:
-    """By name of the op, the time of rows. ``pairs``: place of the row * ``count`` + name."""
+    """Return the time of rows by name of the op. ``pairs``: place of the row * ``count`` + name."""
     return sum_by(pairs % count, events.duration_ps[rows[pairs // count]], count)
 
 
@@ -95,14 +96,14 @@ class OpsAround:
         self._is_op: Bools = may_launch(events)[events.meta]
 
     def launching(self, rows: Int64s) -> Int64s:
-        """The innermost op that launched each of these rows of a GPU; -1: it is unknown."""
+        """Return the innermost op that launched each of these rows of a GPU; -1 if it is unknown."""
         op = find_launchers(self._events, rows).astype(np.int64)
         inside = np.flatnonzero((op >= 0) & ~self._is_op[op])
         op[inside] = self.op_of(op[inside])
         return op
 
     def op_of(self, rows: Int64s) -> Int64s:
-        """-1: none is."""
+        """Return the innermost op around each row, or -1."""
         at = self._parent[rows].astype(np.int64)
         while True:
             passed = np.flatnonzero(at >= 0)
@@ -113,7 +114,7 @@ class OpsAround:
 
 
 def merge_launched(hosts: Iterable[Mapping[str, LaunchedTime] | None]) -> Mapping[str, LaunchedTime] | None:
-    """The sums of all hosts; None: no host has a GPU."""
+    """Return the sums of all hosts; None if no host has a GPU."""
     every = [host for host in hosts if host is not None]
     merged: dict[str, LaunchedTime] = {}
     for launched in every:
@@ -125,13 +126,13 @@ def merge_launched(hosts: Iterable[Mapping[str, LaunchedTime] | None]) -> Mappin
 
 @compute_once
 def _mark_copies(events: HostEvents) -> Bools:
-    """By name of events, whether it is one of copies or fills."""
+    """Return by name of events whether it is one of copies or fills."""
     return np.array([bool(classify_copy(name)) for name in events.names], bool)
 
 
 def fill_work_of_calls(table: OpTable, events: HostEvents, op_events: GpuOpEvents, rows: Int64s, op: Int32s) -> OpTable:
-    """The ops of these events of a GPU with the work of calls. ``op``: beside each event the row of its op, which
-    ``found`` names. An op has known work if all its calls have."""
+    """Fill in the work of calls for these events of a GPU. ``op``: beside each event the row of its op, which
+    ``op_events`` names. An op has known work if all its calls have."""
     multiplies = np.array(
         [named.provenance in PRODUCTS and not named.is_hlo for named in op_events.ops] + [False], bool
     )
@@ -165,7 +166,7 @@ def fill_work_of_calls(table: OpTable, events: HostEvents, op_events: GpuOpEvent
 
 
 def _find_calls_with_shapes(events: HostEvents, around: OpsAround, calls: Int64s) -> Int64s:
-    """The calls, instead of those of a single gradient what calls them and has all shapes."""
+    """Return the calls, instead of those of a single gradient what calls them and has all shapes."""
     known = np.flatnonzero(calls >= 0)
     above = around.op_of(calls[known])
     has = np.array([name == OLD_BACKWARD for name in events.names] + [False], bool)
@@ -175,17 +176,18 @@ def _find_calls_with_shapes(events: HostEvents, around: OpsAround, calls: Int64s
 
 
 def _count_products(call: Int64s, duration_ps: Int64s, products: Int64s) -> Int64s:
-    """How many products each kernel computes: the longest of a call one each, and the longest what is left over."""
+    """Return how many products each kernel computes: the longest of a call one each, and the longest what is left
+    over."""
     order = sort_rows(call, -duration_ps)
     sizes = np.bincount(call)
     rank = np.empty(len(call), np.int64)
-    rank[order] = np.arange(len(call)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    rank[order] = expand_ranges(np.zeros_like(sizes), sizes)[1]
     left = np.maximum(products - sizes[call], 0)
     return (rank < products).astype(np.int64) + np.where(rank == 0, left, 0)
 
 
 def _compute_work_of_calls(events: HostEvents, rows: Int64s) -> tuple[list[TorchWork | int], tuple[str, ...]]:
-    """The work of calls of ops, or the place in the reasons of why it is not known. Row -1: none is recorded."""
+    """Return the work of calls of ops, or the place in the reasons of why it is not known. Row -1: none is recorded."""
     known = rows >= 0
     texts, number = _read_calls(events, rows[known])
     backward = np.array([name in GRADIENTS for name in events.names], bool)
@@ -204,7 +206,7 @@ def _compute_work_of_calls(events: HostEvents, rows: Int64s) -> tuple[list[Torch
 
 
 def _read_calls(events: HostEvents, rows: Int64s) -> tuple[list[TorchCall], Int32s]:
-    """The distinct calls of these rows, and the place of that of each row."""
+    """Return the distinct calls of these rows, and the place of that of each row."""
     columns = [join_values(*events.texts(name), rows) for name in ARGUMENTS]
     columns.append(events.meta[rows].astype(np.int64))
     first, number = number_distinct_rows(columns)
@@ -240,7 +242,7 @@ OTHER_SHAPES: Final = "the shapes of its arguments are not those of such an op"
 
 
 class TorchCall(NamedTuple):
-    """An op and its arguments, as texts of JSON; "": not recorded."""
+    """An op and its arguments, as texts of JSON; "" if it is not recorded."""
 
     op: str
     dims: str
@@ -250,7 +252,8 @@ class TorchCall(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TorchWork:
-    """Of one call: ``products`` of equal size, each with ``flops`` and ``bytes``; 0 bytes: types are not recorded."""
+    """Work of one call: ``products`` of equal size, each with ``flops`` and ``bytes``; 0 bytes if types are not
+    recorded."""
 
     flops: int
     bytes: int
@@ -262,7 +265,7 @@ class UnknownWork(Exception):  # noqa: N818 - a reason, not a failure
 
 
 def make_work(flops: int, moved: int) -> TorchWork:
-    """Return the work of one product, or raise Unknown if no array is that large."""
+    """Return the work of one product. UnknownWork: no array is that large."""
     if max(flops, moved) > _MOST:
         raise UnknownWork(OTHER_SHAPES)
     return TorchWork(flops, moved)
@@ -284,7 +287,7 @@ def read_shape(dims: Sequence[Any], place: int) -> Dims:
 
 
 def is_shape(dims: Any) -> bool:
-    """Whether a parsed value is a list of sizes."""
+    """Return whether a parsed value is a list of sizes."""
     return isinstance(dims, list) and all(isinstance(dim, int) and 0 <= dim <= _MOST for dim in dims)
 
 
@@ -324,7 +327,7 @@ _BYTES: Final = {
 
 
 def _parse_json(text: str) -> Any:
-    """The value of a text of JSON; None: it is none."""
+    """Return the value of a text of JSON; None if it is none."""
     try:
         return json.loads(text) if text and len(text) <= _MOST_LETTERS else None
     except (ValueError, RecursionError):
@@ -401,7 +404,7 @@ ATTENTIONS: Final = frozenset({*_ATTENTIONS, *_PAGED})
 
 
 def compute_attention_work(call: TorchCall) -> TorchWork:
-    """Return the work of a call of one of ATTENTIONS, or raise Unknown with the reason."""
+    """Return the work of a call of one of ATTENTIONS. UnknownWork: the reason why it is not known."""
     dims = read_all_dims(call)
     if call.op in _PAGED and len(read_shape(dims, _PAGED[call.op].key)) > 3:
         return _paged_work(call, dims, _PAGED[call.op])
@@ -498,7 +501,7 @@ product. What comes later is the array that the result is written into (out=).""
 
 
 class _Forward(NamedTuple):
-    """Places of arguments after input and weight; -1: there is none."""
+    """Places of arguments after input and weight; -1 if there is none."""
 
     stride: int = -1
     padding: int = -1
@@ -550,7 +553,8 @@ Outputs = Mapping[tuple[Dims, Dims], Dims]
 
 
 def index_outputs(backward: Sequence[TorchCall]) -> Outputs:
-    """Those of these calls; shapes of input and weight with several outputs, as of several strides, are left out."""
+    """Return the outputs of these calls, without shapes of input and weight that have several, as of several
+    strides."""
     every: dict[tuple[Dims, Dims], set[Dims]] = {}
     for call in backward:
         try:
@@ -562,14 +566,14 @@ def index_outputs(backward: Sequence[TorchCall]) -> Outputs:
 
 
 def _read_backward_shapes(call: TorchCall) -> tuple[Dims, Dims, Dims]:
-    """The shapes of input, output and weight."""
+    """Return the shapes of input, output and weight."""
     dims = read_all_dims(call)
     made, given = (0, 1) if call.op == _CONVOLUTION_BACKWARD else (1, 0)
     return read_shape(dims, given), read_shape(dims, made), read_shape(dims, 2)
 
 
 def compute_call_work(call: TorchCall, outputs: Outputs) -> TorchWork:
-    """Unknown: the reason why it is not known."""
+    """Return the work of a call. UnknownWork: the reason why it is not known."""
     if call.op in ATTENTIONS:
         return compute_attention_work(call)
     dims = read_all_dims(call)
@@ -652,7 +656,7 @@ def _compute_convolution_work(call: TorchCall, dims: Sequence[Any], places: _For
 
 
 def _compute_output_sizes(given: Dims, kernel: Dims, steps: Sequence[Any]) -> Dims:
-    """The sizes of what a convolution makes; an option of one number holds for all dimensions."""
+    """Return the sizes of what a convolution makes; an option of one number holds for all dimensions."""
     every = [step * len(kernel) if len(step) == 1 else step for step in steps]
     if {len(given), *map(len, every)} != {len(kernel)} or not all(map(is_shape, every)):
         raise UnknownWork(OTHER_SHAPES)

@@ -46,6 +46,8 @@ from fastprof.schema.columns import (
     Float64s,
     Int32s,
     Int64s,
+    expand_ranges,
+    find_equal,
     find_last_started,
     find_least_by,
     join_values,
@@ -53,6 +55,7 @@ from fastprof.schema.columns import (
     sum_by,
     sum_exactly,
     summarize_by,
+    take_rows,
 )
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents, Line, Plane, Stat, compute_once
@@ -66,9 +69,9 @@ Totals = dict[tuple[int, int], int]
 
 
 def sum_memory_accesses(payloads: Mapping[int, bytes], keys: Int64s, known: dict[bytes, Totals]) -> MemoryAccess:
-    """The accesses of each op, ``keys[i]`` being the payload of op i, for one occurrence. Of a payload that is cut off
-    or holds something else, what comes before counts. ``known``: payloads read before; cores that run one program
-    share them."""
+    """Return the accesses of each op, ``keys[i]`` being the payload of op i, for one occurrence. Of a payload that is
+    cut off or holds something else, what comes before counts. ``known``: payloads read before; cores that run one
+    program share them."""
     accesses: list[tuple[int, int, int, int]] = []
     for row, key in enumerate(keys.tolist()):
         payload = payloads.get(key, b"")
@@ -80,7 +83,7 @@ def sum_memory_accesses(payloads: Mapping[int, bytes], keys: Int64s, known: dict
 
 
 def format_accesses(payload: bytes) -> str:
-    """One line per memory and direction: ``HBM read: 8.000 MiB (8,388,608 bytes)``; "": none is recorded."""
+    """One line per memory and direction: ``HBM read: 8.000 MiB (8,388,608 bytes)``; "" if none is recorded."""
     return "\n".join(
         _format_access(space, operation, size) for (operation, space), size in _sum_accesses(payload).items()
     )
@@ -133,7 +136,7 @@ def _parse_fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
 
 
 def _parse_varint(data: bytes, at: int) -> tuple[int, int]:
-    """A value and where it ends: past the end if it is cut off."""
+    """Return a value and where it ends: past the end if it is cut off."""
     value = shift = 0
     while at < len(data) and shift < 70:
         byte = data[at]
@@ -174,7 +177,7 @@ PLANES: Final = (r"^/device:TPU:",)
 
 
 MOST_TIMES: Final = 1000.0
-"""A Time Scale Multiplier above this is damage, not a clock ratio, and is ignored."""
+"""Larger Time Scale Multipliers are damage, not clock ratios."""
 
 _FIRST_EVENTS: Final = (1 << 11, 1 << 14)
 
@@ -183,8 +186,8 @@ TEXT_KINDS = (records.STR, records.REF)
 
 
 def _identify_ops(events: HostEvents, met: Int64s) -> tuple[Int64s, Int32s]:
-    """The ops that these rows of metadata stand for, numbered as met; rows of equal keys are one op. Returns the row
-    that describes each op, and the op of each row met; -1: it is none."""
+    """Return the ops that these rows of metadata stand for, numbered as met; rows of equal keys are one op. Returns the
+    row that describes each op, and the op of each row met; -1 if it is none."""
     program, symbol = (events.meta_stat(name).at(met) for name in ("program_id", "symbol_id"))
     rows = np.flatnonzero(_match_kinds(program, _INTEGERS) & _match_kinds(symbol, _INTEGERS) & (symbol.value != 0))
     keys = np.stack([program.value[rows], symbol.value[rows]], axis=1)
@@ -202,7 +205,7 @@ def _match_kinds(stat: Stat, kinds: tuple[int, int]) -> Bools:
 
 
 def build_tpu_op_table(events: HostEvents, op_events: OpEvents, core_type: int) -> tuple[OpTable, Int32s]:
-    """The ops of these events, and the row of each event's op; -1: it is none."""
+    """Return the ops of these events, and the row of each event's op; -1 if it is none."""
     met, number = _number_as_met(op_events.meta, len(events.names))
     metas, op_of_met = _identify_ops(events, met)
     op = np.append(op_of_met, np.int32(-1))[number]
@@ -228,10 +231,8 @@ def build_tpu_op_table(events: HostEvents, op_events: OpEvents, core_type: int) 
 
 
 def _find_shortest(events: HostEvents, op: Int32s, rows: Int32s, count: int) -> Int64s:
-    """The shortest occurrence of each op, by the host's clock if it does not record it itself."""
-    durations = _read_time_stat(
-        events, "min_duration_ps", rows, clip_negative(_take_ascending(events.duration_ps, rows))
-    )
+    """Return the shortest occurrence of each op, by the host's clock if it does not record it itself."""
+    durations = _read_time_stat(events, "min_duration_ps", rows, clip_negative(take_rows(events.duration_ps, rows)))
     return summarize_by(op, durations, count)["minimum"].copy()
 
 
@@ -248,16 +249,9 @@ def _sum_tpu_energy(events: HostEvents, op: Int32s, rows: Int32s, count: int) ->
     return np.bincount(op[used], _read_double_stat(events, "vdd_energy_j", rows, 0.0)[used], count).astype(np.float64)
 
 
-def _take_ascending(column: Int64s, rows: Int32s) -> Int64s:
-    """The values of rows that ascend."""
-    if len(rows) and int(rows[-1]) - int(rows[0]) == len(rows) - 1:
-        return column[int(rows[0]) : int(rows[-1]) + 1]
-    return column[rows]
-
-
 def _number_as_met(meta: Int32s, count: int) -> tuple[Int64s, Int32s]:
-    """The rows of metadata that occur, each once, in the order in which they first do, and the number there of each
-    event; -1: it has none. ``count``: of all rows of the host, which may have many more planes than this one."""
+    """Return the rows of metadata that occur, each once, in the order in which they first do, and the number there of
+    each event; -1 if it has none. ``count``: of all rows of the host, which may have many more planes than this one."""
     if len(meta) < count:
         distinct, first, inverse = np.unique(meta, return_index=True, return_inverse=True)
         known = np.flatnonzero(distinct >= 0)
@@ -286,18 +280,18 @@ def _find_first_met(meta: Int32s, count: int) -> Int64s:
 
 
 def _read_time_stat(events: HostEvents, stat: str, rows: Int32s, otherwise: Int64s) -> Int64s:
-    """A stat of these rows, which ascend line by line, that is a time; times below 0 are ignored."""
+    """Return a stat of these rows, which ascend line by line, that is a time; times below 0 are ignored."""
     at, values = events.ints(stat)
     if not len(at):
         return otherwise
-    place = np.minimum(np.searchsorted(at, rows.astype(at.dtype)), len(at) - 1)
-    return np.where((at[place] == rows) & (values[place] >= 0), values[place], otherwise)
+    there, place = find_equal(at, rows)
+    return np.where(there & (values[place] >= 0), values[place], otherwise)
 
 
 def _read_double_stat(
     events: HostEvents, stat: str, rows: Int32s, otherwise: float, most: float = MOST_WORK
 ) -> Float64s:
-    """A stat of these rows; values below 0 or above ``most`` are ignored."""
+    """Return a stat of these rows; values below 0 or above ``most`` are ignored."""
     column = events.stat(stat)
     if not len(column):
         return np.full(len(rows), otherwise)
@@ -307,7 +301,7 @@ def _read_double_stat(
 
 
 def _normalize_durations(events: HostEvents, rows: Int32s, durations: Int64s) -> Int64s | None:
-    """Durations at the nominal clock, rounded down; None: the clock is always nominal."""
+    """Durations at the nominal clock, rounded down; None if the clock is always nominal."""
     if not len(events.stat("Time Scale Multiplier")):
         return None
     return _truncate_values(durations * _read_double_stat(events, "Time Scale Multiplier", rows, 1.0, MOST_TIMES))
@@ -367,14 +361,15 @@ def _read_meta_numbers(events: HostEvents, stat: str, metas: Int64s) -> Float64s
 
 
 def _choose_flops_stats(events: HostEvents) -> tuple[str, ...]:
-    """Traces of XProf leave out flops: what the model requires is not what the device did."""
+    """Return the stats that show whether flops are recorded. XProf traces leave out flops: what the model requires is
+    not what the device did."""
     return ("flops", "model_flops") if len(events.meta_stat("flops")) else ("flops",)
 
 
 def _encode_work_source(
     events: HostEvents, stats: Sequence[str], metas: Int64s, categories: Sequence[str], figures: Float64s
 ) -> npt.NDArray[np.uint8]:
-    """Whether each op's metadata record its figure. A custom call of unknown work records 0."""
+    """Return whether each op's metadata record its figure. A custom call of unknown work records 0."""
     recorded = np.zeros(len(metas), bool)
     for stat in stats:
         recorded |= is_work(events.meta_stat(stat).at(metas).numbers)
@@ -396,27 +391,27 @@ def _parse_source(text: str) -> tuple[str, int]:
 
 @compute_once
 def build_plane_table(events: HostEvents, plane: Plane) -> tuple[OpTable, Int32s]:
-    """The ops of a core's op lines, and the row of each event's op."""
+    """Return the ops of a core's op lines, and the row of each event's op."""
     core_type = SPARSE_CORE if plane.kind == "SPARSECORE" else TENSOR_CORE
     return build_tpu_op_table(events, list_op_events(events, plane), core_type)
 
 
 def sum_core_ops(events: HostEvents, plane: Plane) -> Ops:
-    """The ops of one core: of its op lines, against the span of these and of its step lines."""
+    """Return the ops of one core: of its op lines, against the span of these and of its step lines."""
     table, _ = build_plane_table(events, plane)
     steps = [get_device_spans(events, line.first, line.last) for line in list_step_lines(plane)]
     return sum_core_totals(table, measure_span(events, plane, [*list_op_spans(events, plane), *steps]))
 
 
 def sum_core_totals(table: OpTable, span: int) -> Ops:
-    """The ops of one core that was observed for ``span`` ps."""
+    """Return the ops of one core that was observed for ``span`` ps."""
     ratio = np.divide(table.normalized_ps, table.time_ps, out=np.zeros(len(table)), where=table.time_ps != 0)
     op_ps = sum_exactly(table.self_ps)
     return Ops(table, max(op_ps, span), op_ps, sum_exactly(_truncate_values(table.self_ps * ratio)))
 
 
 def list_step_lines(plane: Plane) -> list[Line]:
-    """The lines of steps of a core that have events."""
+    """Return the lines of steps of a core that have events."""
     return [line for line in plane.lines if line.name in STEP_LINES and line.last > line.first]
 
 
@@ -444,7 +439,7 @@ class OffloadedOps:
 
 
 class SparseCores:
-    """What the SparseCores of a host ran on behalf of ops of its TensorCores."""
+    """Ops that the SparseCores of a host ran on behalf of its TensorCore ops."""
 
     def __init__(self, events: HostEvents) -> None:
         self._events = events
@@ -453,7 +448,7 @@ class SparseCores:
         self._parts = [part for part in parts if len(part.op)]
 
     def children_of(self, planes: Sequence[Plane], ops: Sequence[Ops]) -> list[Ops]:
-        """The ops of TensorCores, with those that SparseCores ran on their behalf as children."""
+        """Return the ops of TensorCores, with those that SparseCores ran on their behalf as children."""
         if not self._parts:
             return list(ops)
         return [self._with_children(plane, own) for plane, own in zip(planes, ops, strict=True)]
@@ -461,17 +456,17 @@ class SparseCores:
     # ---- rules, which XProf's count differs in
 
     def module_of(self, op_events: OpEvents, begin: Int64s, end: Int64s) -> Int64s:
-        """The module that each event lies within, the last that begins no later than it; -1: none. ``begin``, ``end``:
-        those of modules."""
+        """Return the module that each event lies within, the last that begins no later than it; -1 if there is none.
+        ``begin``, ``end``: those of modules."""
         order = np.argsort(begin, kind="stable")
         return find_enclosing_module(op_events, begin, end, order, find_last_started(begin[order], op_events.start_ps))
 
     def self_ps(self, op_events: OpEvents) -> Int64s:
-        """Of each event."""
+        """Return the self time of each event."""
         return op_events.self_ps
 
     def counted(self, op: Int32s) -> Int32s:
-        """The occurrences of ops of a TensorCore that have children: the op of each event; -1: none."""
+        """Return the op of each occurrence on a TensorCore that has children, or -1."""
         return op
 
     def more_children(self, _part: OffloadedOps, _parent_of_key: Int64s) -> list[tuple[OpTable, Int64s]]:
@@ -481,7 +476,7 @@ class SparseCores:
     # ----
 
     def _keys(self, first: int, last: int) -> tuple[Int64s, list[_Key]]:
-        """The rows of a range that have both stats of a key, and their keys."""
+        """Return the rows of a range that have both stats of a key, and their keys."""
         core_rows, cores = self._events.ints("offload_core_id")
         start_rows, starts = self._events.ints("tc_offload_start_id")
         rows, i, j = np.intersect1d(core_rows, start_rows, assume_unique=True, return_indices=True)
@@ -490,7 +485,7 @@ class SparseCores:
         return rows[inside].astype(np.int64), keys
 
     def _offloaded(self, plane: Plane) -> OffloadedOps:
-        """What a SparseCore ran within modules that have a key; new keys are numbered on."""
+        """Return what a SparseCore ran within modules that have a key; new keys are numbered on."""
         op_events = list_op_events(self._events, plane)
         table, op = build_plane_table(self._events, plane)
         key = np.full(len(op_events), -1, np.int64)
@@ -510,7 +505,7 @@ class SparseCores:
         return OffloadedOps(table, op[used].astype(np.int64), key[used], op_events.duration_ps[used], own, module_ps)
 
     def _with_children(self, plane: Plane, ops: Ops) -> Ops:
-        """The ops of one TensorCore; of each op the children of all its occurrences together."""
+        """Return the ops of one TensorCore; of each op the children of all its occurrences together."""
         rows, keys = self._keys(plane.first, plane.last)
         parent_of_key = np.full(len(self._numbers), -1, np.int64)
         for op, key in zip(self._ops_at(plane, rows).tolist(), keys, strict=True):
@@ -527,7 +522,7 @@ class SparseCores:
         return replace(ops, children=_stack_tables([table for table, _ in added]), parent=parent.astype(np.int32))
 
     def _ops_at(self, plane: Plane, rows: Int64s) -> Int64s:
-        """The op of each of these rows of a core; -1: it has none."""
+        """Return the op of each of these rows of a core; -1 if it has none."""
         op_events = list_op_events(self._events, plane)
         order = np.argsort(op_events.rows, kind="stable")
         op = self.counted(build_plane_table(self._events, plane)[1])
@@ -535,14 +530,15 @@ class SparseCores:
 
 
 def find_enclosing_module(op_events: OpEvents, begin: Int64s, end: Int64s, order: Int64s, place: Int64s) -> Int64s:
-    """The module at each event's place in an order of modules; -1: none, or the event is not all in it."""
+    """Return the module at each event's place in an order of modules; -1 if there is none, or the event is not all in
+    it."""
     module = order[np.maximum(place, 0)]
     inside = (begin[module] <= op_events.start_ps) & (op_events.start_ps + op_events.duration_ps <= end[module])
     return np.where((place >= 0) & inside, module, -1)
 
 
 def _list_children(offloaded: OffloadedOps, parent: Int64s) -> tuple[OpTable, Int64s]:
-    """The ops of a SparseCore by the op that they ran for: a row for each (parent, op), and its parent."""
+    """Return the ops of a SparseCore by the op that they ran for: a row for each (parent, op), and its parent."""
     known = parent >= 0
     pairs, place = np.unique(np.stack([parent[known], offloaded.op[known]]), axis=1, return_inverse=True)
     place, count = place.reshape(-1), pairs.shape[1]
@@ -573,19 +569,17 @@ def _list_children(offloaded: OffloadedOps, parent: Int64s) -> tuple[OpTable, In
 
 
 def _share_memory_accesses(memory: MemoryAccess, rows: Int64s, share: Float64s) -> MemoryAccess:
-    """Shares of what these rows of a table moved; a row may occur several times."""
+    """Share of what these rows of a table moved; a row may occur several times."""
     order = np.argsort(memory.row, kind="stable")
     owner = memory.row[order]
     first, last = (np.searchsorted(owner, rows.astype(owner.dtype), side=side) for side in ("left", "right"))
-    counts = last - first
-    row = np.repeat(np.arange(len(rows)), counts)
-    within = np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
-    at = order[np.repeat(first, counts) + within]
+    row, place = expand_ranges(first, last - first)
+    at = order[place]
     moved = memory.bytes[at] * share[row]
     return MemoryAccess(row.astype(np.int32), memory.operation[at], memory.space[at], moved)
 
 
 def _stack_tables(tables: Sequence[OpTable]) -> OpTable:
-    """The tables, one below the other."""
+    """Return the tables, one below the other."""
     keys = [key for table in tables for key in zip(table.program_id.tolist(), table.name, strict=True)]
     return merge_tables(tables, np.arange(len(keys)), keys)

@@ -42,10 +42,10 @@ if TYPE_CHECKING:
 
 OTHER, FORWARD, BACKWARD, RECOMPUTE, OUTSIDE, WITHIN, UNKNOWN = range(7)
 PASSES: Final = ("other", "forward", "backward", "recompute", "outside", "within", "unknown")
-"""Of training, by code. Other: none of these, as of optimizers. Outside: forward or other. Within: backward or
+"""Passes of training, by code. Other: none of these, as of optimizers. Outside: forward or other. Within: backward or
 recompute."""
 PassTimes = Mapping[tuple[int, str], Int64s]
-"""By program and name of an op its self time in each pass, by code."""
+"""Self time of an op in each pass by code, by program and name of the op."""
 
 _WRAPPED = compile_late(r"(\w+)\((.*)\)", re.DOTALL)
 _BRACKET = compile_late(r"[()/]")
@@ -60,33 +60,33 @@ _CALLS: Final = frozenset(
     | {"xla_call", "custom_jvp_call", "custom_vjp_call", "custom_jvp_call_jaxpr", "custom_vjp_call_jaxpr"}
     | {"PartitionedCall", "StatefulPartitionedCall", "gradient_tape"}
 )
-"""Parts for how a function is called, not for what it does."""
+"""Parts that say how a function is called, not what it does."""
 _MOST_WRAPPINGS: Final = 64
 _LAYER = compile_late(r"(?:(.*[_.\- ])|((?:layer|block|stage|h)s?))?(\d+)", re.IGNORECASE | re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
 class ScopedName:
-    """``path``: the scopes, and last the op; empty if unknown. ``passed``: code of its pass."""
+    """``path``: the scopes, and last the op; empty if it is unknown. ``passed``: code of its pass."""
 
     path: tuple[str, ...]
     passed: int
 
 
 def parse_scopes(provenance: str) -> ScopedName:
-    """Reads a provenance, ``name:type``; the first of several joined by semicolons."""
+    """Parse a provenance, ``name:type``; the first of several joined by semicolons."""
     reading = _NameReader(provenance.partition(";")[0])
     return ScopedName(tuple(limit_scopes(reading.without_calls())), reading.passed)
 
 
 def generalize_layer(scope: str) -> str | None:
-    """``layer_*`` for ``layer_3``, ``*`` for ``3``; None: the scope does not count layers."""
+    """``layer_*`` for ``layer_3``, ``*`` for ``3``; None if the scope does not count layers."""
     match = _LAYER.fullmatch(scope)
     return None if match is None else f"{match[1] or match[2] or ''}*"
 
 
 class _NameReader:
-    """The parts of one name, taken out of the transformations around them."""
+    """Reads the parts of one name out of the transformations around them."""
 
     def __init__(self, name: str) -> None:
         """``name:type``: the type of the last part is no part of the name."""
@@ -128,7 +128,7 @@ class _NameReader:
         self._parts.append(part.removesuffix("_grad") if self._of_gradients else part)
 
     def without_calls(self) -> list[str]:
-        """The scopes and the op, without control flow; a name that ends in a call keeps that."""
+        """Return the scopes and the op, without control flow; a name that ends in a call keeps that."""
         left: list[str] = []
         parts, at = self._parts, 0
         while at < len(parts):
@@ -148,7 +148,7 @@ def _is_control(part: str, after: str) -> bool:
 
 
 def _split_name(name: str) -> list[str]:
-    """The parts between slashes that are not in parentheses."""
+    """Return the parts between slashes that are not in parentheses."""
     if "/" not in name:
         return [name] if name else []
     if "(" not in name:

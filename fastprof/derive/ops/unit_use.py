@@ -12,7 +12,7 @@ from fastprof._native.records import DOUBLE
 from fastprof.decode.plane_kinds import DEVICE_PLANES
 from fastprof.derive.devices.device_events import OP_LINES, STATS, HeldValues, UnitUse, find_leaves, list_unit_samples
 from fastprof.derive.devices.run_environment import HostDevices
-from fastprof.schema.columns import Float64s, Int64s, find_last_started, number_values, sum_by
+from fastprof.schema.columns import Float64s, Int64s, find_last_started, find_most_by, number_values, sum_by
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents, Line, Plane, Stat, join_stat
 from fastprof.tables.host_reader import COUNTER, PROFILER_RANGE
@@ -31,7 +31,7 @@ Key = tuple[str, ...]
 
 @dataclass(slots=True)
 class UnitSums:
-    """What one unit did over the spans of one row."""
+    """Sums of one unit over the spans of one row."""
 
     known_ps: int = 0
     high_ps: int = 0
@@ -52,9 +52,9 @@ class UnitSums:
 @dataclass(frozen=True, slots=True, eq=False)
 class CounterValues:
     """Hardware counters that were read once a kernel. ``device``, ``line``, ``name``, ``description``, ``group``:
-    numbers of ``texts``, -1: not recorded. ``sample``: the id of the line, or the place of the range on it. ``number``:
-    the id of the counter, -1: not recorded. ``value``: -1: more than 63 bits, or no integer: ``real`` has it, else NaN.
-    """
+    numbers of ``texts``, or -1 if it is not recorded. ``sample``: the id of the line, or the place of the range on it.
+    ``number``: the id of the counter, or -1 if it is not recorded. ``value``: -1: more than 63 bits, or no integer:
+    ``real`` has it, else NaN."""
 
     texts: list[str]
     device: Int64s
@@ -119,12 +119,10 @@ def measure_host_units(entire: HostEvents, chosen: HostEvents) -> HostUnits:
 
 
 def _sum_units(use: UnitUse, key: Int64s, count: int) -> list[UnitSums]:
-    """By key."""
+    """Return the sums of each key."""
     known, high, samples = (sum_by(key, amount, count, _WHAT) for amount in (use.known_ps, use.high_ps, use.samples))
     real = [np.bincount(key, weights=values, minlength=count) for values in (use.integral, use.total)]
-    peak = np.full(count, -1, np.int64)
-    np.maximum.at(peak, key, use.peak)
-    columns = (known, high, real[0], peak, samples, real[1])
+    columns = (known, high, real[0], find_most_by(key, use.peak, count, -1), samples, real[1])
     return [UnitSums(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]
 
 
@@ -178,7 +176,7 @@ def _list_op_spans(events: HostEvents, plane: Plane) -> _KeyedSpans:
 
 
 def _find_program_at(events: HostEvents, modules: Sequence[Line], time: Int64s) -> Int64s:
-    """The metadata of the program that ran at each time, -1: none."""
+    """Return the metadata of the program that ran at each time, or -1 if there is none."""
     program = np.full(len(time), -1, np.int64)
     for line in modules:
         if line.last > line.first:
@@ -263,7 +261,7 @@ def _read_range_counters(events: HostEvents) -> CounterValues:
 
 
 def _split_numbers(stat: Stat) -> tuple[Int64s, Float64s]:
-    """The values that are integers, else -1; and the others, else NaN."""
+    """Return the values that are integers, else -1; and the others, else NaN."""
     numbers, is_double = stat.numbers, stat.kind == DOUBLE
     is_whole = ~is_double | (np.abs(numbers) < _MOST_EXACT) & (numbers == np.trunc(numbers))
     integers = np.where(is_double, np.where(is_whole, numbers, 0).astype(np.int64), stat.value)

@@ -35,7 +35,7 @@ Attribute = Callable[[Given], str]
 
 
 def format_attributes(opcode: str, fields: Message, shapes: ShapeTexts, configs: bool) -> list[str]:
-    """The attributes of an instruction. CaptureError: a field of them does not decode."""
+    """Return the attributes of an instruction. CaptureError: a field of them does not decode."""
     given = Given(fields, shapes, configs)
     return [text for attribute in ATTRIBUTES.get(opcode, ()) if (text := attribute(given))]
 
@@ -45,7 +45,7 @@ def _format_braced(name: str, numbers: Sequence[int]) -> str:
 
 
 def _get_word(words: Words, number: int) -> str:
-    """The name of an enum's value; the number itself where the name is unknown."""
+    """Return the name of an enum's value; the number itself where the name is unknown."""
     return words[number] if 0 <= number < len(words) else str(number)
 
 
@@ -65,7 +65,7 @@ def _first(name: str, number: int) -> Attribute:
 
 
 def _integer(name: str, number: int, hidden: Callable[[int], bool] = lambda _: False) -> Attribute:
-    """``hidden``: values that are not printed."""
+    """Make an attribute. ``hidden``: values that are not printed."""
 
     def text(given: Given) -> str:
         value = given.fields.integer(number)
@@ -75,7 +75,7 @@ def _integer(name: str, number: int, hidden: Callable[[int], bool] = lambda _: F
 
 
 def _flag(name: str, number: int) -> Attribute:
-    """Printed where it is set."""
+    """Make an attribute that is printed if it is set."""
     return lambda given: f"{name}=true" if given.fields.flag(number) else ""
 
 
@@ -84,7 +84,7 @@ def _boolean(name: str, number: int) -> Attribute:
 
 
 def _enum(name: str, number: int, words: Words, usual: int | None = None, prefix: str = "") -> Attribute:
-    """``usual``: the value that is not printed."""
+    """Make an attribute. ``usual``: the value that is not printed."""
 
     def text(given: Given) -> str:
         value = given.fields.integer(number)
@@ -98,7 +98,7 @@ def _where_present(number: int, attribute: Attribute) -> Attribute:
 
 
 def _options(number: int, names: Words) -> tuple[Attribute, ...]:
-    """The options of a solver that are set, each an attribute."""
+    """Return the options of a solver that are set, each an attribute."""
 
     def option(place: int, name: str) -> Attribute:
         return lambda given: f"{name}=true" if given.fields.message(number).flag(place) else ""
@@ -131,7 +131,7 @@ def _format_padding(given: Given) -> str:
 
 
 def _format_window(given: Given) -> str:
-    """``window={size=3x3 stride=2x2 pad=1_1x1_1}``: usual values are left out."""
+    """Format ``window={size=3x3 stride=2x2 pad=1_1x1_1}`` without usual values."""
     parts = given.fields.message(15).messages(1)
 
     def unusual(name: str, values: list[int], usual: int) -> str:
@@ -224,7 +224,7 @@ def _format_pairs(given: Given) -> str:
 
 
 def _format_domain(given: Given) -> str:
-    """The fields call entry the side of the operand; the text calls entry the side of the users."""
+    """Format a domain. The fields call entry the side of the operand; the text calls entry the side of the users."""
     fields = given.fields
     entry, exit_ = (format_sharding(fields.data(number)) if number in fields else "{}" for number in (55, 54))
     return f'domain={{kind="sharding", entry={entry}, exit={exit_}}}'
@@ -361,4 +361,4 @@ _BY_OPCODES: tuple[tuple[str, tuple[Attribute, ...]], ...] = (
     )),
 )  # fmt: skip
 ATTRIBUTES = {opcode: attributes for opcodes, attributes in _BY_OPCODES for opcode in opcodes.split()}
-"""By opcode, in the order of the text; other opcodes have no attributes of their own."""
+"""Attributes by opcode, in the order of the text; other opcodes have no attributes of their own."""

@@ -30,11 +30,11 @@ _PLACE_FIELDS = (1, 2, 3, 5, 4, 6)
 _OP_TYPE, _OP_NAME, _FILE, _LINE, _PROFILES, _DEDUPLICATED, _FRAME, _SCHEDULING = 1, 2, 3, 4, 5, 12, 15, 16
 _END_LINE, _COLUMN, _END_COLUMN = 17, 18, 19
 _SHOWN = (_OP_TYPE, _OP_NAME, _FILE, _FRAME, _SCHEDULING)
-"""Without one of these an instruction's text does not show its metadata."""
+"""Fields that make an instruction's text show its metadata."""
 
 
 def format_metadata(metadata: Message, frames: Mapping[int, int] | None = None) -> str:
-    """An OpMetadata. ``frames``: the printed number of each stack frame."""
+    """Format an OpMetadata. ``frames``: the printed number of each stack frame."""
     parts = [_quote_field(metadata, number, name) for number, name in ((_OP_TYPE, "op_type"), (_OP_NAME, "op_name"))]
     parts.append(_quote_field(metadata, _FILE, "source_file"))
     numbers = ((_LINE, "source_line"), (_END_LINE, "source_end_line"), (_COLUMN, "source_column"))
@@ -50,7 +50,7 @@ def format_metadata(metadata: Message, frames: Mapping[int, int] | None = None) 
 
 
 def has_metadata(metadata: Message) -> bool:
-    """Whether an instruction's text shows its metadata."""
+    """Return whether an instruction's text shows its metadata."""
     return any(len(metadata.data(number)) or metadata.integer(number) for number in _SHOWN)
 
 
@@ -87,7 +87,7 @@ class FrameIndex:
                     self.numbers[place] = self._number_of(place)
 
     def _chain(self, frame: int) -> list[int]:
-        """A frame and its callers, except those that are known."""
+        """Return a frame and its callers, except those that are known."""
         chain: dict[int, None] = {}
         while 0 < frame <= len(self._stored) and frame not in chain and frame not in self.numbers:
             chain[frame] = None
@@ -111,7 +111,7 @@ class FrameIndex:
         return [self._index.parts(1), self._index.parts(2)]
 
     def text(self) -> str:
-        """The tables behind the header of a module; "": no frames."""
+        """Return the tables behind the header of a module; "" if no frames."""
         if not self._used_frames:
             return ""
         places = [_brace_values(_PLACE_NAMES, place) for place in self._used_places]
@@ -158,7 +158,7 @@ _APPLIED = frozenset(("call", "map", "reduce-window", "reduce", "all-reduce", "r
 """Opcodes whose computation is what they apply."""
 
 Part = str | Iterable[str]
-"""Of a line: a text, or pieces of one. Those of names are not joined, as names may be long and repeat."""
+"""Part of a line: a text, or pieces of one. Names are not joined, as they may be long and repeat."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +166,7 @@ class Form:
     """What a text shows. XLA prints ``SHORT`` and ``LONG``; ``EXPRESSION`` is what profiles call an op's expression."""
 
     percent: bool = False
-    """Names have ``%`` before them."""
+    """Write ``%`` before names."""
     operand_shapes: bool = False
     signatures: bool = False
     """Computations have their parameters and result."""
@@ -188,8 +188,8 @@ EXPRESSION = Form(True, operand_shapes=True, index_marks=True, control=True)
 
 
 def format_expression(module: HloModule, row: int) -> str:
-    """An instruction as profiles show it: operands with their shapes, neither metadata nor backend configuration, large
-    constants as ``{...}``. What a damaged module lacks is ``?``."""
+    """Return an instruction as profiles show it: operands with their shapes, neither metadata nor backend
+    configuration, large constants as ``{...}``. What a damaged module lacks is ``?``."""
     return InstructionText(module, EXPRESSION).line(row)
 
 
@@ -207,7 +207,7 @@ class InstructionText:
         return FrameIndex(self.module)
 
     def read_ahead(self, rows: range) -> None:
-        """Finds the fields of these instructions in one pass, which is faster where most of them will be written."""
+        """Find the fields of these instructions in one pass, which is faster if most of them will be written."""
         self._ahead = rows, self.module.messages_of(rows, _list_left_out(self.form))
 
     def _fields(self, row: int) -> Message:
@@ -216,7 +216,7 @@ class InstructionText:
         return Message(self.module.proto_of(row))
 
     def line(self, row: int) -> str:
-        """The line as one text; only its beginning where a damaged program would make it too long."""
+        """Return the line as one text; only its beginning where a damaged program would make it too long."""
         taken: list[str] = []
         left = _LONGEST
         for piece in self.pieces(row):
@@ -227,7 +227,7 @@ class InstructionText:
         return "".join(taken)
 
     def pieces(self, row: int) -> Iterator[str]:
-        """The line in pieces: a constant may be large."""
+        """Yield the line in pieces: a constant may be large."""
         module = self.module
         fields = self._fields(row)
         opcode = module.opcodes[row]
@@ -285,7 +285,7 @@ class InstructionText:
     # ---- attributes
 
     def _tail(self, row: int, fields: Message, opcode: str, wrapped: int) -> list[Part]:
-        """All behind the operands; for async instructions also the attributes of the one that they wrap."""
+        """Return all behind the operands; for async instructions also the attributes of the one that they wrap."""
         parts: list[Part] = []
         if opcode == "async-start" and len(fields.data(_THREAD)):
             parts.append(f'async_execution_thread="{escape_to_one_line(fields.text(_THREAD))}"')
@@ -301,7 +301,7 @@ class InstructionText:
         return parts
 
     def _origin(self, row: int, origin: Message) -> str:
-        """An OriginalValueProto: the name of each array before the compiler changed the program."""
+        """Return an OriginalValueProto: the name of each array before the compiler changed the program."""
         if origin.flag(2):
             return "[synthetic_call]"
         arrays = ((message.integers(1), message.message(2)) for message in origin.messages(1))
@@ -334,7 +334,7 @@ class InstructionText:
         return [*parts, *(_format_accuracy(fields.message(_ACCURACY)) if _ACCURACY in fields else [])]
 
     def _calls(self, row: int, opcode: str, wrapped: int) -> list[Part]:
-        """The computations that an instruction calls, by role."""
+        """Return the computations that an instruction calls, by role."""
         names = [self._computation(call) for call in self.module.calls_of(row)]
         if not names or opcode in ("async-update", "async-done"):
             return []
@@ -385,7 +385,7 @@ def _format_array_before(array: Message) -> str:
 
 
 def format_frontend(attributes: Message) -> str:
-    """A FrontendAttributes: ``{name="value",other={"a":1}}``, by name."""
+    """Format a FrontendAttributes: ``{name="value",other={"a":1}}``, by name."""
     pairs = sorted((bytes(pair.data(1)), bytes(pair.data(2))) for pair in attributes.messages(1))
     return (
         "{"

@@ -24,7 +24,7 @@ _MANY_LETTERS = 1 << 20
 
 
 def format_module_json(module: HloModule, title: str, program_id: int) -> Iterator[str]:
-    """The text of one JSON object, instruction by instruction."""
+    """Yield the text of one JSON object, instruction by instruction."""
     writer = _InstructionJson(module)
     head = {
         "title": title,
@@ -49,7 +49,7 @@ def format_module_json(module: HloModule, title: str, program_id: int) -> Iterat
 
 
 def _write_value(value: Any) -> str:
-    """In ASCII, like all our JSON: nothing in it steers a terminal."""
+    """Write JSON in ASCII, like all our JSON: nothing in it steers a terminal."""
     return _escape_delete(json.dumps(value))
 
 
@@ -58,7 +58,8 @@ def _escape_delete(text: str) -> str:
 
 
 def _write_instruction(instruction: dict[str, Any]) -> Iterator[str]:
-    """``_write_value``, in pieces where names have many letters: those of a damaged program may be long and repeat."""
+    """Write like ``_write_value``, in pieces if names have many letters: those of a damaged program may be long and
+    repeat."""
     letters = sum(len(name) for key in _LISTS_OF_NAMES for name in instruction.get(key, ()) if name is not None)
     if letters < _MANY_LETTERS:
         yield _write_value(instruction)
@@ -143,7 +144,7 @@ def _drop_unknown(entries: dict[str, Any]) -> dict[str, Any]:
 
 
 def _parse_configuration(data: memoryview) -> Any:
-    """A backend configuration: as JSON where it parses, else as text."""
+    """Parse a backend configuration: as JSON if it parses, else as text."""
     text = bytes(data).decode("utf-8", "replace")
     if not text.startswith("{") or _is_deep(text):
         return text
@@ -154,7 +155,7 @@ def _parse_configuration(data: memoryview) -> Any:
 
 
 def _is_deep(text: str) -> bool:
-    """Whether brackets may nest deeper than JSON is read and written without trouble."""
+    """Return whether brackets may nest deeper than JSON is read and written without trouble."""
     if text.count("{") + text.count("[") <= _MOST_NESTED:
         return False
     depth = deepest = 0
@@ -165,5 +166,5 @@ def _is_deep(text: str) -> bool:
 
 
 def _refuse_constant(name: str) -> Any:
-    """JSON has no NaN, and no infinities."""
+    """Refuse NaN and infinities, which JSON does not have."""
     raise ValueError(name)

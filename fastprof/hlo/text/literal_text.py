@@ -43,13 +43,13 @@ _SMALL = {
     "F4E2M1FN": Small(2, 1, 1, "none"),
 }
 SMALL = {TYPE_NAMES.index(name): small for name, small in _SMALL.items()}
-"""By xla.PrimitiveType."""
+"""Small floats by xla.PrimitiveType."""
 _DIGITS = {"float16": (5, 5), "bfloat16": (4, 4), "float32": (6, 9), "float64": (15, 17)}
 _MANTISSAS = {"float16": 10, "bfloat16": 7, "float32": 23, "float64": 52}
 
 
 def format_floats(values: Numbers, name: str | None = None) -> list[str]:
-    """Of float16, float32 or float64; or of bfloat16 given as uint16, with that ``name``."""
+    """Format float16, float32 or float64; or bfloat16 given as uint16, with that ``name``."""
     name = name or str(values.dtype)
     bits = values.view(f"u{values.dtype.itemsize}")
     if name == "bfloat16":
@@ -69,7 +69,7 @@ def format_floats(values: Numbers, name: str | None = None) -> list[str]:
 
 
 def format_small_floats(kind: int, values: Sequence[int]) -> list[str]:
-    """Of floats of at most a byte, by their bits. KeyError: another ``kind``."""
+    """Format floats of at most a byte, by their bits. KeyError: another ``kind``."""
     table = _make_small_floats(kind)
     return [table[value % len(table)] for value in values]
 
@@ -134,7 +134,7 @@ _PAIRS = ("C64", "C128")
 
 
 def format_literal(literal: Message) -> Iterator[str]:
-    """A LiteralProto, in pieces. CaptureError: it does not decode, or its values do not fill its shape."""
+    """Format a LiteralProto, in pieces. CaptureError: it does not decode, or its values do not fill its shape."""
     waiting: list[Message | str] = [literal]
     while waiting:
         part = waiting.pop()
@@ -178,7 +178,7 @@ def _format_literal_array(literal: Message, shape: Message, kind: int) -> Iterat
 
 
 def _read_values(literal: Message, name: str) -> Numbers:
-    """The numbers of a literal, as they are stored."""
+    """Return the numbers of a literal, as they are stored."""
     values: list[Numbers]
     if name in _VARINTS:
         number, dtype = _VARINTS[name]
@@ -200,14 +200,14 @@ def _read_values(literal: Message, name: str) -> Numbers:
 
 
 def _read_stored(data: memoryview, dtype: str) -> Numbers:
-    """CaptureError: the bytes end within a number."""
+    """Read stored numbers. CaptureError: the bytes end within a number."""
     if len(data) % np.dtype(dtype).itemsize:
         raise CaptureError("a literal ends within a number, reading HLO")
     return np.frombuffer(data, dtype)
 
 
 def unpack_packed(data: memoryview) -> npt.NDArray[np.int64]:
-    """The values of a packed field, computed together. CaptureError: the last has no end."""
+    """Return the values of a packed field, computed together. CaptureError: the last has no end."""
     raw = np.frombuffer(data, np.uint8)
     ends = np.flatnonzero(raw < 0x80)
     if not len(raw) or len(ends) == len(raw):
@@ -241,7 +241,7 @@ def _order_values(values: Numbers, sizes: list[int], minor_to_major: list[int]) 
 
 
 def _format_values(name: str, values: Numbers, scalar: bool) -> list[str]:
-    """One per value, one per pair for complex ones."""
+    """Return one text per value, one per pair for complex ones."""
     if name == "PRED":
         return [("false", "true")[value] if scalar else "01"[value] for value in values.tolist()]
     if name == "BF16":
@@ -270,7 +270,7 @@ def _join_rows(texts: list[str], length: int, count: int, nested: bool) -> list[
 
 
 def _format_empty(outer: list[int], rank: int, first: int, last: int) -> list[str]:
-    """The text of each dimension without elements, inside ``outer``."""
+    """Return the text of each dimension without elements, inside ``outer``."""
     level = len(outer)
     return [
         _open_brace(rank, level, row % outer[-1] if outer else 0).rstrip(" " * _is_marked(rank, level)) + " }"
@@ -279,12 +279,12 @@ def _format_empty(outer: list[int], rank: int, first: int, last: int) -> list[st
 
 
 def _is_marked(rank: int, level: int) -> bool:
-    """Whether a brace has a comment with the number of its element."""
+    """Return whether a brace has a comment with the number of its element."""
     return rank > 3 and level > 0
 
 
 def _open_brace(rank: int, level: int, index: int) -> str:
-    """The brace of dimension ``level``, of element ``index`` of the dimension around it."""
+    """Return the brace of dimension ``level``, of element ``index`` of the dimension around it."""
     return f"{{ /*i{level - 1}={index}*/ " if _is_marked(rank, level) else "{ "
 
 
@@ -307,6 +307,6 @@ def _nest_rows(outer: list[int], rank: int, block: int, rows: Callable[[int, int
 
 
 def _count_complete(spans: list[int], row: int) -> int:
-    """The number of dimensions, from the last one, with only complete elements before a row: each span is a multiple of
-    the next."""
+    """Return the number of dimensions, from the last one, with only complete elements before a row: each span is a
+    multiple of the next."""
     return sum(1 for _ in takewhile(lambda span: row % span == 0, reversed(spans)))

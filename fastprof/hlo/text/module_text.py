@@ -25,8 +25,8 @@ _NEW, _OPEN, _DONE = range(3)
 
 
 def order_computations(module: HloModule) -> list[int]:
-    """Rows of computations: those that no other calls, in the order of their ids, each behind those that it calls.
-    Computations that call each other in a circle, in damaged modules, come last."""
+    """Return rows of computations: those that no other calls, in the order of their ids, each behind those that it
+    calls. Computations that call each other in a circle, in damaged modules, come last."""
     by_id = sorted(range(len(module.computation_ids)), key=module.computation_ids.__getitem__)
     called = _list_called(module)
     inner = {call for calls in called for together in calls for call in together}
@@ -39,7 +39,7 @@ def order_computations(module: HloModule) -> list[int]:
 
 
 def _list_called(module: HloModule) -> list[list[list[int]]]:
-    """By computation, for each of its instructions that calls any: the computations called."""
+    """Return by computation, for each of its instructions that calls any, the computations called."""
     called: list[list[list[int]]] = []
     ignored = ("async-update", "async-done")
     for computation in range(len(module.computation_ids)):
@@ -50,8 +50,8 @@ def _list_called(module: HloModule) -> list[list[list[int]]]:
 
 
 def _list_embedded(called: list[list[list[int]]], root: int, known: dict[int, None]) -> list[int]:
-    """What a computation calls, directly or not, callees first, without what is ``known``. Without recursion. The calls
-    of one instruction are visited together, so that none comes earlier because of what the others call."""
+    """Return what a computation calls, directly or not, callees first, without what is ``known``. Without recursion.
+    The calls of one instruction are visited together, so that none comes earlier because of what the others call."""
     order: list[int] = []
     met = {root}
     stack = [(root, iter(called[root]))]
@@ -73,8 +73,8 @@ def _list_embedded(called: list[list[list[int]]], root: int, known: dict[int, No
 
 
 def order_instructions(module: HloModule, computation: int) -> list[int]:
-    """Rows of a computation's instructions: as scheduled, else operands first. Instructions in a circle, in damaged
-    modules, come anywhere, each once."""
+    """Return rows of a computation's instructions: as scheduled, else operands first. Instructions in a circle, in
+    damaged modules, come anywhere, each once."""
     scheduled = module.schedule_of(computation)
     if scheduled is not None:
         return scheduled
@@ -92,7 +92,7 @@ def order_instructions(module: HloModule, computation: int) -> list[int]:
 def _walk_needed(
     module: HloModule, rows: range, start: int, before: dict[int, int], states: bytearray, order: list[int]
 ) -> None:
-    """Appends what ``start`` needs, and then itself."""
+    """Append what ``start`` needs, and then itself."""
     first = rows.start
     stack = [start]
     while stack:
@@ -112,7 +112,7 @@ def _walk_needed(
 
 
 def _find_earlier_of_channel(module: HloModule, rows: range) -> dict[int, int]:
-    """The previous collective of the channel of each; empty where the module is for one partition."""
+    """Return the previous collective of the channel of each; empty where the module is for one partition."""
     collectives = [row for row in rows if module.opcodes[row] in _PARTITIONED]
     if len(collectives) < 2 or _is_one_partition(module):
         return {}
@@ -165,11 +165,11 @@ class Neighbourhood:
         return "operand" if row in self._before else "user" if row in self._after else "beside"
 
     def rows(self) -> list[int]:
-        """In the order of the program."""
+        """Return the rows in the order of the program."""
         return [row for row in order_instructions(self.module, self.computation) if row in self.distances]
 
     def edges(self) -> Iterator[tuple[int, int]]:
-        """(operand, user) of all that is in it."""
+        """Yield (operand, user) of all that is in it."""
         for row in self.rows():
             for operand in dict.fromkeys(self.module.operands_of(row)):
                 if operand in self.distances:
@@ -205,7 +205,7 @@ def _find_reached(centre: int, width: int, step: Callable[[int], list[int]]) -> 
 
 
 def _list_users(module: HloModule, rows: range) -> dict[int, list[int]]:
-    """The instructions that use each."""
+    """Return the instructions that use each."""
     users: dict[int, list[int]] = {}
     for row in rows:
         for operand in dict.fromkeys(module.operands_of(row)):
@@ -234,7 +234,7 @@ _OTHER = "#ffffff"
 
 
 def draw_dot(around: Neighbourhood) -> Iterator[str]:
-    """Operands above their users."""
+    """Draw operands above their users."""
     module = around.module
     yield "digraph neighbourhood {\n"
     title = f"{module.names[around.centre]} in {module.computation_names[around.computation]} of {module.name}"
@@ -259,7 +259,7 @@ _ALIAS_KINDS = ("undefined-alias", "may-alias", "must-alias")
 
 
 def format_module(module: HloModule, form: Form) -> Iterator[str]:
-    """The text of a module, in pieces that lines may run over."""
+    """Yield the text of a module, in pieces that lines may run over."""
     writer = InstructionText(module, form)
     yield f"HloModule {print_name(module.name)}" + _wrap_errors(lambda: _format_header(module))
     yield (_wrap_errors(writer.frames.text) if form.metadata else "") + "\n\n"
@@ -322,7 +322,7 @@ def _format_entry_layout(shape: Message, texts: ShapeTexts) -> str:
 
 
 def format_part(near: Neighbourhood, writer: InstructionText) -> Iterator[str]:
-    """The instructions around one, as a computation with nothing else in it."""
+    """Yield the instructions around one, as a computation with nothing else in it."""
     yield from _format_computation(near.module, writer, near.computation, near.rows())
     yield "\n"
 

@@ -25,7 +25,7 @@ _OWN = "__xla_"
 
 
 def escape_bytes(data: bytes | memoryview) -> str:
-    """Bytes as C writes them in a literal, in octal where not printable."""
+    """Write bytes as C does in a literal, in octal if not printable."""
     raw = bytes(data)
     if _PLAIN.fullmatch(raw):
         return raw.decode("ascii")
@@ -33,7 +33,7 @@ def escape_bytes(data: bytes | memoryview) -> str:
 
 
 def escape_to_one_line(text: str) -> str:
-    """A text with what does not print in octal: a name can neither begin a line nor steer a terminal."""
+    """Return a text with what does not print in octal: a name can neither begin a line nor steer a terminal."""
     if text.isprintable():
         return text
     return "".join(
@@ -42,8 +42,8 @@ def escape_to_one_line(text: str) -> str:
 
 
 def reads_as_json(text: str) -> bool:
-    """Whether a text is one pair of braces with content, perhaps followed by blanks and comments. Braces in quotes do
-    not count."""
+    """Return whether a text is one pair of braces with content, perhaps followed by blanks and comments. Braces in
+    quotes do not count."""
     if not text.startswith("{"):
         return False
     end = _find_closing_brace(text)
@@ -51,7 +51,8 @@ def reads_as_json(text: str) -> bool:
 
 
 def _find_closing_brace(text: str) -> int:
-    """Behind the brace that closes the first one; 0: none, or a quote without end before it."""
+    """Return the place behind the brace that closes the first one; 0 if there is none, or a quote without end before
+    it."""
     depth = 0
     for match in _TOKEN.finditer(text):
         token = match.group()
@@ -76,15 +77,15 @@ def _has_only_comments(text: str, at: int) -> bool:
 
 
 def quote_unless_json(data: bytes | memoryview) -> str:
-    """A value as HLO text has it: unchanged where it reads as JSON, else in quotes."""
+    """Write a value as HLO text has it: unchanged if it reads as JSON, else in quotes."""
     text = bytes(data).decode("utf-8", "replace")
     return text if reads_as_json(text) else f'"{escape_bytes(data)}"'
 
 
 def print_name(name: str) -> str:
-    """A name as XLA changes it when it reads a module: each byte other than letters, digits, ``_``, ``.`` and ``-``
-    becomes ``_``, and so does a first character that is not a letter. Names of types get a ``_`` behind them; the first
-    of two leading ``_`` becomes ``a``."""
+    """Return a name as XLA changes it when it reads a module: each byte other than letters, digits, ``_``, ``.`` and
+    ``-`` becomes ``_``, and so does a first character that is not a letter. Names of types get a ``_`` behind them; the
+    first of two leading ``_`` becomes ``a``."""
     if _PLAIN_NAME.fullmatch(name):
         return name + "_" if name in _TYPES else name
     changed = _NOT_ALLOWED.sub(b"_", name.encode()).decode()
@@ -118,7 +119,7 @@ class ShapeTexts:
         self._known: dict[bytes, str] = {}
 
     def text(self, proto: memoryview) -> str:
-        """``?`` for one that does not decode."""
+        """Return the text of a ShapeProto; ``?`` if it does not decode."""
         key = bytes(proto)
         if key not in self._known:
             try:
@@ -128,7 +129,7 @@ class ShapeTexts:
         return self._known[key]
 
     def _written(self, proto: memoryview) -> str:
-        """Without recursion: tuples may nest at will."""
+        """Write without recursion: tuples may nest at will."""
         pieces: list[str] = []
         waiting: list[memoryview | str] = [proto]
         while waiting:
@@ -148,7 +149,7 @@ class ShapeTexts:
 
 
 def _format_tuple(elements: list[memoryview]) -> list[memoryview | str]:
-    """A tuple's elements, and what stands between them."""
+    """Return a tuple's elements, and what stands between them."""
     written: list[memoryview | str] = ["("]
     for k, element in enumerate(elements):
         written += [mark_index(k), element] if k else [element]
@@ -160,7 +161,7 @@ def join_numbers(numbers: Iterable[int]) -> str:
 
 
 def mark_index(k: int) -> str:
-    """What stands before element or operand k."""
+    """Return what stands before element or operand k."""
     return f", /*index={k}*/" if k % EVERY == 0 else ", "
 
 
@@ -228,7 +229,7 @@ def _format_split(split: Message) -> str:
 
 
 def _format_levels(layout: Message) -> str:
-    """How each dimension is stored: dense, compressed, singleton, loosely compressed."""
+    """Return how each dimension is stored: dense, compressed, singleton, loosely compressed."""
     levels, unique, ordered = (layout.integers(number) for number in (_LEVELS, _UNIQUE, _ORDERED))
     if not levels:
         return ""
@@ -269,12 +270,12 @@ MetadataText = Callable[[Message], str]
 
 
 def omit_metadata(_: Message) -> str:
-    """Leaves out where a sharding comes from."""
+    """Leave out where a sharding comes from."""
     return ""
 
 
 def format_sharding(proto: memoryview, metadata: MetadataText = omit_metadata) -> str:
-    """An OpSharding. ``metadata``: writes an OpMetadata. CaptureError: it does not decode."""
+    """Format an OpSharding. ``metadata``: writes an OpMetadata. CaptureError: it does not decode."""
     return _format_one_sharding(Message(proto), metadata, 0)
 
 
@@ -349,7 +350,7 @@ _LONGEST_AXIS = 256
 
 
 def _format_mesh(mesh: Message) -> tuple[str, list[str]]:
-    """A mesh, and the names of its axes, long ones cut."""
+    """Return a mesh, and the names of its axes, long ones cut."""
     axes = [(escape_to_one_line(axis.text(1)), axis.integer(2)) for axis in mesh.messages(1)]
     text = "mesh[" + ",".join(f"'{name}'={size}" for name, size in axes) + "]"
     devices = join_numbers(mesh.integers(2))
@@ -391,7 +392,7 @@ def _format_named_sharding(sharding: Message, metadata: MetadataText) -> str:
 
 
 def format_replica_groups(instruction: Message) -> str:
-    """The groups of devices of an HloInstructionProto: ``{{0,1},{2,3}}`` or ``[2,4]<=[8]``."""
+    """Return the groups of devices of an HloInstructionProto: ``{{0,1},{2,3}}`` or ``[2,4]<=[8]``."""
     if _MESH_LIST in instruction:
         groups = instruction.message(_MESH_LIST)
         mesh, names = _format_mesh(groups.message(1))
