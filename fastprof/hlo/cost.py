@@ -48,8 +48,7 @@ _SMALL_CONSTANT = 8
 """Constants of up to this many elements cost nothing to read."""
 _TRANSPARENT = ELEMENTWISE | {"tuple", "get-tuple-element"}
 _MANY_ROOTS = 64
-"""Number of roots from which an instruction shares its users' list; at most so many are visited per instruction on
-average."""
+"""Number of roots from which an instruction shares its users' list; the most visited per instruction on average."""
 _ITSELF = 0
 
 

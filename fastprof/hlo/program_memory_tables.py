@@ -251,7 +251,7 @@ def list_module_rows(memory: ProgramMemory, only: int | None = None) -> list[Mod
 # ---- buffers and allocations of a memory space
 
 
-class _Rows(SimpleNamespace):
+class _BufferRows(SimpleNamespace):
     """Rows about ``buffers`` of a memory ``space``, the ``allocation`` that each lies in, and what else the formulas of
     a table read. ``heap``: number of the heap among the traced ones, or -1 if there is none; ``start``, ``end``: events
     of that heap, -1: it lives throughout, or that is unknown."""
@@ -282,7 +282,7 @@ def _group_by_heap(heap: Int64s) -> Iterator[tuple[int, Int64s]]:
             yield number, places
 
 
-def _is_always_alive(rows: _Rows) -> Any:
+def _is_always_alive(rows: _BufferRows) -> Any:
     return rows.start < 0
 
 
@@ -358,7 +358,7 @@ def make_peak_table(space: MemorySpace) -> pa.Table:
         start[places], end[places] = heap.start[at], heap.end[at]
     buffers = Buffers(space.program, alive.buffer)
     unpadded = np.minimum(buffers.unpadded(), alive.bytes)
-    rows = _Rows(
+    rows = _BufferRows(
         space=space, allocation=alive.allocation, buffers=buffers, bytes=alive.bytes, unpadded=unpadded, start=start,
         end=end, heap=alive.heap,
     )  # fmt: skip
@@ -494,7 +494,7 @@ def make_allocations_table(space: MemorySpace) -> pa.Table:
     heaps = dict(space.traced)
     buffers = Buffers(space.program, np.array([space.representative(row) for row in rows], np.int64))
     return TABLES["allocations"].of(
-        _Rows(space=space, allocation=space.allocations, buffers=buffers, heaps=[heaps.get(row) for row in rows])
+        _BufferRows(space=space, allocation=space.allocations, buffers=buffers, heaps=[heaps.get(row) for row in rows])
     )
 
 
@@ -536,7 +536,7 @@ def make_lifetimes_table(space: MemorySpace) -> pa.Table:
     drawn = (base >= 0) & (offsets <= np.iinfo(np.int64).max - np.maximum(base, 0))
     timeline = np.where(drawn, np.where(drawn, base, 0) + np.where(drawn, offsets, 0), -1)
     return TABLES["lifetimes"].of(
-        _Rows(
+        _BufferRows(
             space=space, allocation=of[rows].astype(np.int64), buffers=buffers, bytes=buffers.sizes(),
             unpadded=buffers.unpadded(), start=start[rows], end=end[rows], heap=heap_of[rows], timeline=timeline,
             shares=root[rows], at_peak=at_peak[rows],

@@ -363,7 +363,7 @@ class AttributedKernels:
 
 
 def select_op_kernels(events: HostEvents, is_eager: UInt8s, rows: Numbers, op_events: GpuOpEvents) -> AttributedKernels:
-    """Select these rows, all of which have an op. ``is_eager``: by row of all events."""
+    """Select these rows, which all have an op. ``is_eager``: by row of all events."""
     op = op_events.op[rows]
     flops, moved = (
         np.where(op_events.is_hlo[op], _read_recorded(events, stat, rows), 0.0) for stat in ("flops", "bytes_accessed")
