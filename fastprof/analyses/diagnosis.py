@@ -104,7 +104,7 @@ TABLES = {
         Text("certainty", "certain: the cause is recorded; likely: it follows from what is recorded; possible: other "
              "causes fit, too"),
         String("ranked_by", "what decides the rank, and which part of cost_ps that is; null: cost_ps", lambda rows: [
-            finding.ranked_by() for finding in rows.each]),
+            finding.explain_rank() for finding in rows.each]),
         Text("host", "host; null: several"),
         Text("device", "device; null: several"),
         Column("step", pa.int64(), "step; null: several, or none", True),

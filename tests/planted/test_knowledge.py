@@ -242,7 +242,7 @@ def test_a_rule_applies_where_its_evidence_is_and_only_there(name: str) -> None:
 def texts() -> Iterator[tuple[str, str]]:
     for rule in guides.RULES:
         for framework in FRAMEWORKS:
-            if text := rule.text(DiagnosisFacts(framework, GPU, {}, EventNames())):
+            if text := rule.get_text(DiagnosisFacts(framework, GPU, {}, EventNames())):
                 yield framework, text
 
 

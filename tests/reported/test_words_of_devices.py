@@ -69,14 +69,16 @@ def test_rules_for_other_devices_name_nothing_of_cuda(rule: Any) -> None:
     """Whether their evidence can exist there is another question: allocations of CUDA cannot."""
     for framework in (JAX, PYTORCH, TENSORFLOW):
         facts = DiagnosisFacts(framework, GPU, {}, EventNames(), device="MTIA")
-        text = rule.text(facts)
+        text = rule.get_text(facts)
         if rule.name not in ("memory_growth", "l2_fetch", "overlap", "combine"):
             assert not text or not [word for word in OF_CUDA if word in text], text
 
 
 def test_units_are_called_as_their_maker_calls_them() -> None:
     rule = next(rule for rule in RULES if rule.name == "sixteen_bits")
-    texts = [rule.text(DiagnosisFacts(PYTORCH, GPU, {}, EventNames(), maker=maker)) for maker in (NVIDIA, AMD, None)]
+    texts = [
+        rule.get_text(DiagnosisFacts(PYTORCH, GPU, {}, EventNames(), maker=maker)) for maker in (NVIDIA, AMD, None)
+    ]
     assert [text.endswith(f"uses {units}.") for text, units in zip(
         texts, ("Tensor Cores", "Matrix Cores", "Tensor Cores"), strict=True)] == [True] * 3  # fmt: skip
 

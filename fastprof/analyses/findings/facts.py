@@ -26,7 +26,7 @@ from fastprof.derive.host import CPU_ONLY, GPU
 from fastprof.derive.steps.event_origin import find_event_origins, has_line, is_built_in, parse_frame
 from fastprof.derive.steps.host_calls import LoaderTime
 from fastprof.derive.steps.step_alignment import SessionSteps
-from fastprof.schema.columns import Bools, Int64s, S, number_values, sum_by
+from fastprof.schema.columns import Bools, Int64s, S, find_last_started, number_values, sum_by
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents
 from fastprof.wording.patterns import compile_late
@@ -70,11 +70,11 @@ class Finding:
     detail: str | None = None
     is_once: bool = False
 
-    def worth(self) -> int:
+    def measure_worth(self) -> int:
         """Return what removing the cause may save: half of an upper bound, less if unsure."""
         return (self.cost_ps or 0) * _WEIGHT[self.certainty] // (8 if self.is_bound else 4)
 
-    def ranked_by(self) -> str | None:
+    def explain_rank(self) -> str | None:
         """Return what decides the rank of the finding, or None if that is its cost."""
         if self.is_once:
             return "after what comes again"
@@ -84,7 +84,7 @@ class Finding:
         if self.certainty in _PART:
             of_that = " of that" if words else ""
             words.append(f"{_PART[self.certainty]}{of_that}, because it is {self.certainty}")
-        return f"{format_measure(self.worth(), 'ps')}: {', and '.join(words)}"
+        return f"{format_measure(self.measure_worth(), 'ps')}: {', and '.join(words)}"
 
 
 def limit_to_run(finding: Finding, window_ps: int) -> Finding:
@@ -101,7 +101,7 @@ def rank_findings(findings: Iterable[Finding], window_ps: int) -> list[Finding]:
     every = list(findings)
     least = max(1, LEAST_SHARE * max(window_ps - sum_start_up(every), 0))
     enough = [finding for finding in every if finding.cost_ps is None or finding.cost_ps >= least]
-    ordered = sorted(enough, key=lambda finding: (finding.is_once, -finding.worth()))
+    ordered = sorted(enough, key=lambda finding: (finding.is_once, -finding.measure_worth()))
     known = [finding for finding in ordered if finding.cost_ps is not None]
     known = known[: max(MOST_SHOWN - (len(ordered) - len(known)), 1)]
     return [finding for finding in ordered if finding.cost_ps is None or finding in known][:MOST_SHOWN]
@@ -132,7 +132,7 @@ class EventNames:
     defined: Mapping[str, str] = field(default_factory=dict)
     callers: Mapping[str, str] = field(default_factory=dict)
 
-    def called(self, event: str) -> str:
+    def add_caller(self, event: str) -> str:
         """Return the event, with the line that calls it if it is a compiled function of Python."""
         if event not in self.callers:
             return event
@@ -189,17 +189,9 @@ def _find_callers(raw: HostEvents) -> dict[str, str]:
         caller[up] = parent[caller[up]]
     known = (caller >= 0) & lined[raw.meta[caller]]
     rows, caller = rows[known], caller[known]
-    time: dict[tuple[int, int], int] = {}
-    for pair, time_ps in zip(
-        zip(raw.meta[rows].tolist(), raw.meta[caller].tolist(), strict=True),
-        raw.duration_ps[rows].tolist(),
-        strict=True,
-    ):
-        time[pair] = time.get(pair, 0) + time_ps
-    callers: dict[str, str] = {}
-    for (called, by), _time_ps in sorted(time.items(), key=lambda entry: entry[1]):
-        callers[raw.names[called]] = raw.names[by]
-    return callers
+    pairs = zip(raw.meta[rows].tolist(), raw.meta[caller].tolist(), strict=True)
+    longest_last = sorted(sum_by_key(pairs, raw.duration_ps[rows]).items(), key=lambda entry: entry[1])
+    return {raw.names[called]: raw.names[by] for (called, by), _time_ps in longest_last}
 
 
 def _count_compilations(raw: HostEvents) -> Counter[str]:
@@ -230,7 +222,7 @@ def _find_outermost(at: Int64s, calls: Int64s, begin: Int64s, end: Int64s) -> In
         return np.full(len(at), -1, np.int64)
     reached = np.maximum.accumulate(end[calls])
     outermost = calls[np.append(True, begin[calls[1:]] >= reached[:-1])]
-    before = np.searchsorted(outermost, at) - 1
+    before = find_last_started(outermost, at)
     call = outermost[np.maximum(before, 0)]
     return np.where((before >= 0) & (end[call] >= end[at]), call, -1)
 
@@ -238,6 +230,7 @@ def _find_outermost(at: Int64s, calls: Int64s, begin: Int64s, end: Int64s) -> In
 # ---- facts
 
 
+Key = TypeVar("Key")
 Row = TypeVar("Row", bound=NamedTuple)
 
 
@@ -281,8 +274,9 @@ class DiagnosisFacts:
 
     def rows(self, table: type[Row], most: int | None = None) -> list[Row]:
         """Return rows of a table; ``most``: the first ones only."""
-        rows = self.table(table).slice(0, most)
-        return [*map(table._make, zip(*(list_texts(rows[name]) for name in table._fields), strict=True))]
+        rows = self.table(table)
+        columns = (list_texts(rows[name].slice(0, most)) for name in table._fields if rows.num_rows)
+        return [*map(table._make, zip(*columns, strict=True))]
 
     def scalars(self, report: type[Row]) -> Row:
         """Return figures of a report with the reasons why they are unknown."""
@@ -335,7 +329,7 @@ class DiagnosisFacts:
     @cached_property
     def lost_records_ps(self) -> int:
         """Time in which devices may have run work whose records are lost, summed over devices."""
-        return sum_exactly(self.lost_to("lost_records").time_ps)
+        return sum_exactly(self.get_lost_time("lost_records").time_ps)
 
     def _sum_devices(self, times: pa.ChunkedArray) -> int:
         return sum_exactly(read_array(times, np.int64)[self._counts])
@@ -360,7 +354,7 @@ class DiagnosisFacts:
             for cause, places in places_of_cause.items()
         }
 
-    def lost_to(self, cause: str) -> LostTime:
+    def get_lost_time(self, cause: str) -> LostTime:
         """Return the rows of one cause, perhaps none."""
         none = np.zeros(0, np.int64)
         return self.lost.get(cause, LostTime([], [], [], none, none, none))
@@ -375,7 +369,7 @@ class DiagnosisFacts:
         """Number of waits for launches: pieces of such time, at most one per kernel.
 
         The host may do several things in one wait."""
-        pieces = sum_exactly(self.lost_to("launch").count)
+        pieces = sum_exactly(self.get_lost_time("launch").count)
         return min(pieces, self.kernels or pieces)
 
     def per_device(self, time_ps: int) -> int:
@@ -387,12 +381,12 @@ class DiagnosisFacts:
         """Device time by step, kind and cause, from which the tables of gaps are made."""
         return self.report(reports.Gaps).detail_as(SessionBudget)
 
-    def budgets(self, cause: str | None = None) -> Iterator[Budget]:
+    def list_budgets(self, cause: str | None = None) -> Iterator[Budget]:
         """Yield the time of devices that findings cover, in batches of hosts. ``cause``: of gaps (default: all)."""
         for rows in self.gaps.budgets(cause):
             yield rows[self._counts[rows.device]]
 
-    def between_steps_share(self, cause: str) -> float:
+    def measure_share_between_steps(self, cause: str) -> float:
         """Return the share of the time of a cause of gaps that lies between marked steps, over all devices.
 
         Waits for slower hosts are left out. 0.0 if there are no steps."""
@@ -400,9 +394,9 @@ class DiagnosisFacts:
             return 0.0
         of_cause = sum_exactly(self.time_by_step[1][:, CAUSE_NAMES.index(cause)])
         known = self.waited_between_ps if cause == "idle" else 0
-        return max(self.between_steps_ps(cause) - known, 0) / max(of_cause - known, 1)
+        return max(self.measure_time_between_steps(cause) - known, 0) / max(of_cause - known, 1)
 
-    def between_steps_ps(self, cause: str) -> int:
+    def measure_time_between_steps(self, cause: str) -> int:
         """Return the time of a cause of gaps outside of what is marked as steps or runs for them, over all devices."""
         return int(self.gaps.apart_ps[self._counts, GAP_CAUSES.index(cause)].sum())
 
@@ -414,22 +408,16 @@ class DiagnosisFacts:
             return 0
         names = list_texts(self.columns(reports.Gaps.devices).host)
         devices = Counter(name for name, count in zip(names, self._counts.tolist(), strict=True) if count)
-        idle: Counter[str] = Counter()
-        apart_ps = self.gaps.apart_ps[:, GAP_CAUSES.index("idle")] * self._counts
-        for name, time_ps in zip(names, apart_ps.tolist(), strict=True):
-            idle[name] += time_ps
+        idle = sum_by_key(names, self.gaps.apart_ps[:, GAP_CAUSES.index("idle")] * self._counts)
         return sum(min(time * devices[name], idle[name]) for name, time in waited.items())
 
-    def explanations(self, cause: str) -> Counter[str | None]:
+    def sum_explanations(self, cause: str) -> Counter[str | None]:
         """Return the time of a cause of gaps by what explains it, over all devices. None: nothing does."""
         rows = self.gaps.explained(cause)
         rows = rows[self._counts[rows.device]]
-        time: Counter[str | None] = Counter()
-        for event, time_ps in zip(rows.event.tolist(), rows.time_ps.tolist(), strict=True):
-            time[event] += time_ps
-        return time
+        return sum_by_key(rows.event.tolist(), rows.time_ps)
 
-    def beside_ps(self, cause: str) -> int:
+    def measure_concurrent_time(self, cause: str) -> int:
         """Return how long something else goes on while devices wait for a cause of gaps, over all devices."""
         return int(self.gaps.beside_ps[self._counts, GAP_CAUSES.index(cause)].sum())
 
@@ -440,9 +428,9 @@ class DiagnosisFacts:
         Causes are in the order of CAUSE_NAMES."""
         steps, count = np.zeros(0, np.int64), len(CAUSE_NAMES)
         sums = np.zeros((0, count), np.int64)
-        for rows in self.budgets():
+        for rows in self.list_budgets():
             known, step = number_values(np.concatenate([steps, rows.step]))
-            before, own = np.split(step.reshape(-1), [len(steps)])
+            before, own = np.split(step, [len(steps)])
             cells = np.concatenate([(before[:, None] * count + np.arange(count)).reshape(-1), own * count + rows.cause])
             of_cells = sum_by(cells, np.concatenate([sums.reshape(-1), rows.time_ps]), len(known) * count)
             steps, sums = known, of_cells.reshape(len(known), count)
@@ -458,7 +446,7 @@ class DiagnosisFacts:
         """Return the advice on a cause for this framework and these devices."""
         return get_advice(cause, self.framework, on_gpus=self.on_gpus)
 
-    def devices(self) -> str:
+    def name_devices(self) -> str:
         """Return the devices as a subject with the verb wait."""
         if self.hardware == CPU_ONLY:
             return "Compute waits"
@@ -482,20 +470,24 @@ class LostTime:
     def __len__(self) -> int:
         return len(self.host)
 
-    def mostly(self, names: Sequence[str], least: float) -> str | None:
+    def find_main(self, names: Sequence[str], least: float) -> str | None:
         """Return the name that has most of the time, or None if that is less than this share of it."""
-        time: Counter[str] = Counter()
-        for name, time_ps in zip(names, self.time_ps.tolist(), strict=True):
-            time[name] += time_ps
-        if not time:
-            return None
-        name, most = time.most_common(1)[0]
+        time = sum_by_key(names, self.time_ps)
+        name, most = max(time.items(), key=lambda entry: entry[1], default=(None, 0))
         return name if most >= least * time.total() else None
 
 
 def sum_exactly(values: Int64s) -> int:
     """Return the sum, of any size."""
     return sum(values.tolist())
+
+
+def sum_by_key(keys: Iterable[Key], amounts: Int64s) -> Counter[Key]:
+    """Return the sum of amounts by key, of any size."""
+    sums: Counter[Key] = Counter()
+    for key, amount in zip(keys, amounts.tolist(), strict=True):
+        sums[key] += amount
+    return sums
 
 
 def list_texts(column: pa.ChunkedArray) -> list[Any]:

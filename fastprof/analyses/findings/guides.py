@@ -153,7 +153,7 @@ def is_between_steps(facts: DiagnosisFacts, finding: Finding) -> bool:
     """Return whether half of the finding's time or more is outside of what the program marks as steps."""
     cost, steps = finding.cost_ps, facts.figures(reports.Steps)
     every = sum_exactly(facts.time_by_step[1][:, CAUSE_NAMES.index(finding.cause)])
-    inside = facts.per_device(every - facts.between_steps_ps(finding.cause))
+    inside = facts.per_device(every - facts.measure_time_between_steps(finding.cause))
     is_marked = bool(steps.step_count) and steps.steps_source in (MARKERS, LAUNCHED)
     return cost is not None and is_marked and 2 * inside <= cost
 
@@ -246,7 +246,7 @@ class Rule:
     guide: str
     only_gpus: tuple[str, ...] = ()
 
-    def text(self, facts: DiagnosisFacts) -> str | None:
+    def get_text(self, facts: DiagnosisFacts) -> str | None:
         if facts.framework in self.only_gpus and not facts.on_gpus:
             return None
         text = self.texts.get(facts.framework, self.texts.get(UNKNOWN)) or None
@@ -255,14 +255,14 @@ class Rule:
 
 def add_advice(facts: DiagnosisFacts, finding: Finding) -> Finding:
     """Add the advice of all rules that apply to the finding."""
-    texts = [rule.text(facts) for rule in RULES if is_applicable(rule, facts, finding)]
+    texts = [rule.get_text(facts) for rule in RULES if is_applicable(rule, facts, finding)]
     advice = " ".join([finding.advice, *(text for text in texts if text)])
     return replace(finding, advice=advice if facts.on_gpus else drop_gpu_advice(advice))
 
 
 def is_applicable(rule: Rule, facts: DiagnosisFacts, finding: Finding) -> bool:
     """Return whether the rule serves the finding, has words for its framework, and its evidence is in the capture."""
-    return finding.cause in rule.causes and rule.text(facts) is not None and rule.applies(facts, finding)
+    return finding.cause in rule.causes and rule.get_text(facts) is not None and rule.applies(facts, finding)
 
 
 def _word_tf_data(text: str) -> dict[str, str]:
@@ -456,7 +456,7 @@ def list_unrecorded(
     ``flaws``: missing records; ``has_threads``, ``has_python``: whether it has events of host threads, and of Python
     functions."""
 
-    def how(texts: dict[str, str]) -> str:
+    def choose_text(texts: dict[str, str]) -> str:
         return texts.get(facts.framework, texts[UNKNOWN])
 
     for flaw in flaws:
@@ -464,27 +464,27 @@ def list_unrecorded(
             what = "some activity of devices" if facts.window_ps else "activity of devices"
             yield Unrecorded(f"{what}: {flaw.text}", _OF_DEVICES if not facts.window_ps else "idle", flaw.remedy)
     if not facts.figures(reports.Steps).step_count:
-        yield Unrecorded("steps", "slow_step, straggler, tail, silent", how(_STEPS))
+        yield Unrecorded("steps", "slow_step, straggler, tail, silent", choose_text(_STEPS))
     levels = facts.levels
     if not has_threads:
         was = "" if levels is None else f" It was {levels.host}."
-        yield Unrecorded("host threads", _OF_HOSTS, how(_HOST) + was)
+        yield Unrecorded("host threads", _OF_HOSTS, choose_text(_HOST) + was)
     elif not has_python:
         was = "" if levels is None else " It was 0."
-        text = _NO_PYTHON if levels is not None and levels.python else how(_PYTHON) + was
+        text = _NO_PYTHON if levels is not None and levels.python else choose_text(_PYTHON) + was
         yield Unrecorded("Python functions", "python, input, lock, garbage_collection, checkpoint", text)
     if facts.hardware == CPU_ONLY:
         return
     if not facts.figures(reports.MemoryProfile).snapshot_count:
         at_level = levels is not None and levels.host >= ALL_OF_HOST
-        yield Unrecorded("allocations", "memory_pressure", _NO_ALLOCATIONS if at_level else how(_ALLOCATIONS))
+        yield Unrecorded("allocations", "memory_pressure", _NO_ALLOCATIONS if at_level else choose_text(_ALLOCATIONS))
     if facts.framework == PYTORCH and facts.hardware == GPU:
         tool = _TOOLS.get(facts.maker or facts.device, _ANY_TOOL)
         shapes = "shapes" in facts.columns(reports.Roofline.ops).flops_source.to_pylist()
         yield Unrecorded("arithmetic and memory traffic of kernels", "padding, memory_bound, low_utilization",
                          (_WORK_OF_OTHERS if shapes else _WORK).format(tool))  # fmt: skip
     elif not facts.figures(reports.HloStats).program_count:
-        yield Unrecorded("programs", "padding, memory_bound, low_utilization", how(_PROGRAMS))
+        yield Unrecorded("programs", "padding, memory_bound, low_utilization", choose_text(_PROGRAMS))
     elif facts.figures(reports.Roofline).peak_flops_per_s is None:
         yield Unrecorded("peaks of the device", "memory_bound, low_utilization, precision",
                          "Give the model of the device with --device, or its peaks with --peak.")  # fmt: skip

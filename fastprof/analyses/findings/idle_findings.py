@@ -91,14 +91,14 @@ def find_idle_time(facts: DiagnosisFacts) -> Iterator[Finding]:
         if recorded in _APART or (between and recorded == "python"):
             continue
         slow = sum_slow_step_time(facts, recorded)
-        time = facts.explanations(recorded) - slow
+        time = facts.sum_explanations(recorded) - slow
         event = _get_main_event(time)
         cause = _refine_cause(facts, recorded, rows, event)
         others = slow.total() + (facts.waited_between_ps if recorded == "idle" else 0)
         cost = facts.per_device(sum_exactly(rows.time_ps) - others + (between if recorded == "launch" else 0))
         if cost <= 0:
             continue
-        beside = facts.per_device(facts.beside_ps(recorded))
+        beside = facts.per_device(facts.measure_concurrent_time(recorded))
         is_bound = beside > NOTABLE * cost
         waits = event is not None and cause in _UNSURE and waits_for_device(event)
         known = None if waits else event
@@ -112,14 +112,14 @@ def find_idle_time(facts: DiagnosisFacts) -> Iterator[Finding]:
             )
         yield Finding(
             cause,
-            TITLES[cause].format(facts.devices()) + _format_place(facts, time, known),
+            TITLES[cause].format(facts.name_devices()) + _format_place(facts, time, known),
             cost,
             _judge_certainty(facts, cause, event),
             f"gaps.by_cause?cause={recorded}",
             facts.advise(advice.ON_CPU.get(cause, cause) if _is_on_cpu(facts) else cause),
             is_bound=is_bound,
-            host=rows.mostly(rows.host, MOSTLY),
-            device=rows.mostly(rows.device, MOSTLY),
+            host=rows.find_main(rows.host, MOSTLY),
+            device=rows.find_main(rows.device, MOSTLY),
             step=None if slow else _find_main_step(facts, recorded),
             annotation=known,
             detail=detail,
@@ -136,7 +136,7 @@ def _format_place(facts: DiagnosisFacts, time: Counter[str | None], event: str |
     """Return the end of a title: what explains the cause, with its share unless that is nearly all."""
     if event is None:
         return ""
-    share, name = time[event] / max(time.total(), 1), fit_text(facts.names.called(event), _LETTERS)
+    share, name = time[event] / max(time.total(), 1), fit_text(facts.names.add_caller(event), _LETTERS)
     return f": {name}" if share >= NEARLY_ALL else f", most for {name} ({100 * share:.0f} %)"
 
 
@@ -166,11 +166,11 @@ def _measure_python_between(facts: DiagnosisFacts) -> int:
     launch        |-|      |-|      |-|
     device          |op|     |op|     |op|
     """
-    launches, python = facts.lost_to("launch"), facts.lost_to("python")
+    launches, python = facts.get_lost_time("launch"), facts.get_lost_time("python")
     few = _PER_PYTHON * sum_exactly(python.count) < sum_exactly(launches.count)
     if not len(launches) or not len(python) or _is_on_cpu(facts) or few:
         return 0
-    cause = _refine_cause(facts, "launch", launches, _get_main_event(facts.explanations("launch")))
+    cause = _refine_cause(facts, "launch", launches, _get_main_event(facts.sum_explanations("launch")))
     return sum_exactly(python.time_ps) if cause in ("eager", "small_ops") else 0
 
 
@@ -242,14 +242,14 @@ def split_start_up(facts: DiagnosisFacts, finding: Finding) -> list[Finding]:
     rest = finding.cost_ps - time_ps
     if finding.cause in EARLY and rest > 0:
         return [replace(finding, cost_ps=rest), first]
-    title = TITLES[finding.cause].format(facts.devices())
+    title = TITLES[finding.cause].format(facts.name_devices())
     return [replace(finding, cost_ps=rest, title=title, annotation=None, source=None), first] if rest > 0 else [first]
 
 
 def find_one_time_waits(facts: DiagnosisFacts, cause: str) -> OneTimeWaits:
     """Return the one-time waits of a finding's cause; NEVER if some device has none."""
     recorded = _RECORDED.get(cause, "")
-    rows = facts.lost_to(recorded)
+    rows = facts.get_lost_time(recorded)
     # the allocator moves what it has: memory that is used for the first time is not fragmented
     if not len(rows) or any("defragment" in event.lower() for event in rows.event if event):
         return NEVER
@@ -472,7 +472,7 @@ def _describe_copies(row: reports.Communication.kinds) -> str:
 
 def _add_launch(facts: DiagnosisFacts, finding: Finding) -> Finding:
     """Say how often devices wait for a launch, and what they run in between."""
-    time_ps = sum_exactly(facts.lost_to("launch").time_ps)
+    time_ps = sum_exactly(facts.get_lost_time("launch").time_ps)
     if not time_ps or not facts.launch_waits:
         return finding
     once = find_one_time_waits(facts, finding.cause)
@@ -508,7 +508,7 @@ _FIRST_LAUNCH: Final = (
 
 def _add_queue(facts: DiagnosisFacts, finding: Finding) -> Finding:
     """Say how often launched work waits."""
-    rows = facts.lost_to(finding.cause)
+    rows = facts.get_lost_time(finding.cause)
     count = sum_exactly(rows.count)
     longest = f", the longest {format_time(int(rows.longest_ps.max()))}" if count > 1 else ""
     return replace(finding, detail=f"{_format_each(count, 'wait', 'waits', sum_exactly(rows.time_ps))}{longest}.")
@@ -548,7 +548,7 @@ _ENOUGH_MEMORY: Final = (
 
 def _add_idle(facts: DiagnosisFacts, finding: Finding) -> Finding:
     """Advise to record more of the host only if its Python is neither recorded nor was asked for."""
-    between = facts.between_steps_share("idle")
+    between = facts.measure_share_between_steps("idle")
     where = f"{format_measure(between, 'share')} of it is between steps." if between >= _MOSTLY_BETWEEN else None
     details = [finding.detail, where, describe_use(facts)]
     finding = replace(finding, detail=" ".join(filter(None, details)) or None)

@@ -24,15 +24,13 @@ PLACES: Final[dict[type, tuple[str, str]]] = {}
 """Analysis and table of each named tuple; the table is "" for figures."""
 
 
-class Communication(
-    Report, namedtuple("Figures", "rank_count step_count compared_step_count straggler_host straggler_before_ps")
-):
+class Communication(Report, namedtuple("Figures", "rank_count step_count compared_step_count straggler_host "
+                                                  "straggler_before_ps")):  # fmt: skip
     blame = namedtuple("blame", "host")
     devices = namedtuple("devices", "duration_ps compute_ps")
     kinds = namedtuple("kinds", "kind scope occurrences time_ps exposed_ps moved_bytes")
-    operations = namedtuple(
-        "operations", "name kind scope occurrences total_ps hidden_ps exposed_ps payload_bytes device_count"
-    )
+    operations = namedtuple("operations", "name kind scope occurrences total_ps hidden_ps exposed_ps payload_bytes "
+                                          "device_count")  # fmt: skip
     stragglers = namedtuple("stragglers", "host")
 
 
@@ -46,11 +44,8 @@ class HloStats(Report, namedtuple("Figures", "program_count outside_compilation_
 
 
 class KernelStats(Report, namedtuple("Figures", "occurrences total_ps")):
-    kernels = namedtuple(
-        "kernels",
-        "name op_name kind occurrences total_ps fusible_ps blocks_per_sm occupancy_percent uses_tensor_cores "
-        "could_use_tensor_cores",
-    )
+    kernels = namedtuple("kernels", "name op_name kind occurrences total_ps fusible_ps blocks_per_sm occupancy_percent "
+                                    "uses_tensor_cores could_use_tensor_cores")  # fmt: skip
 
 
 class MemoryProfile(Report, namedtuple("Figures", "snapshot_count allocation_count peak_bytes capacity_bytes "
@@ -71,9 +66,8 @@ class Roofline(Report, namedtuple("Figures", "peak_flops_per_s")):
 
 class Steps(Report, namedtuple("Figures", "step_count step_time_p50_ps steps_source module_execution_count")):
     hosts = namedtuple("hosts", "host category excess_ps excess_share slowest_count compared_count waited_between_ps")
-    slow_steps = namedtuple(
-        "slow_steps", "step name host duration_ps median_ps excess_ps kind what time_ps usual_ps difference_ps"
-    )
+    slow_steps = namedtuple("slow_steps", "step name host duration_ps median_ps excess_ps kind what time_ps usual_ps "
+                                          "difference_ps")  # fmt: skip
 
 
 class TfData(Report, namedtuple("Figures", "pipeline_count slow_pipeline batch_ps best_change best_batch_ps")):

@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from fastprof.analyses.findings import reports
 from fastprof.analyses.findings.advice import advise_on_collectives
-from fastprof.analyses.findings.facts import CERTAIN, LIKELY, POSSIBLE, DiagnosisFacts, Finding
+from fastprof.analyses.findings.facts import CERTAIN, LIKELY, POSSIBLE, DiagnosisFacts, Finding, sum_by_key
 from fastprof.derive.causes.slow_steps import choose_explanation, format_slow_kind
 from fastprof.derive.causes.time_by_cause import BETWEEN_STEPS, CAUSE_NAMES
 from fastprof.derive.communication.communication_remarks import describe_delay, measure_saving
@@ -104,10 +104,9 @@ def sum_slow_step_time(facts: DiagnosisFacts, cause: str) -> Counter[str | None]
 
 def _find_step_event(facts: DiagnosisFacts, step: int, cause: str) -> str | None:
     """Return the event of the host that explains most of the longest waits for a cause in a step, or None."""
-    pieces, time = facts.gaps.pieces(cause), Counter[str | None]()
+    pieces = facts.gaps.pieces(cause)
     here = pieces.step == step
-    for event, time_ps in zip(pieces.event[here].tolist(), pieces.duration_ps[here].tolist(), strict=True):
-        time[event] += time_ps
+    time = sum_by_key(pieces.event[here].tolist(), pieces.duration_ps[here])
     return max(time, key=lambda event: time[event], default=None)
 
 
@@ -256,7 +255,7 @@ class _CollectiveTime:
     waited_ps: int
     late: Counter[tuple[str, str]]
 
-    def last(self) -> tuple[str | None, str | None]:
+    def find_last(self) -> tuple[str | None, str | None]:
         """Return the host and device that the others wait for most, or None where they differ."""
         hosts: Counter[str] = Counter()
         for (host, _), wait in self.late.items():
@@ -280,7 +279,7 @@ def find_collective_waits(facts: DiagnosisFacts) -> Iterator[Finding]:
     kinds = {row.kind: row.exposed_ps for row in between if row.exposed_ps}  # the longest first
     yield Finding(
         COMMUNICATION,
-        f"{facts.devices()} for {_format_collectives(kinds)}",
+        f"{facts.name_devices()} for {_format_collectives(kinds)}",
         spent.common_ps,
         CERTAIN,
         f"{COMMUNICATION}.operations" if ops else f"{COMMUNICATION}.devices",
@@ -297,7 +296,7 @@ def _make_straggler(facts: DiagnosisFacts, spent: _CollectiveTime) -> Finding:
     Of a single host, or of hosts without known clocks, it is on the device that is last."""
     missing, delays = _describe_missing_ranks(facts), facts.table(reports.Communication.blame)
     of_path = bool(delays.num_rows) and not missing
-    host, device = (None, None) if missing or of_path else spent.last()
+    host, device = (None, None) if missing or of_path else spent.find_last()
     met = bool(facts.table(reports.Communication.stragglers).num_rows)
     detail = missing if missing or met else "No collective was seen on several devices."
     cost, is_bound = spent.waited_ps, bool(missing)
@@ -372,10 +371,12 @@ def _format_kinds(facts: DiagnosisFacts, kinds: Mapping[str, int]) -> str | None
 def _measure_collectives(facts: DiagnosisFacts) -> _CollectiveTime | None:
     """Measure collective time and its waits; None if no device waits for collectives."""
     every, parts = facts.gaps, []
-    steps = np.unique(np.concatenate([np.zeros(0, np.int64), *(rows.step for rows in facts.budgets(COMMUNICATION))]))
-    for rows in facts.budgets(COMMUNICATION):
+    steps = np.unique(
+        np.concatenate([np.zeros(0, np.int64), *(rows.step for rows in facts.list_budgets(COMMUNICATION))])
+    )
+    for rows in facts.list_budgets(COMMUNICATION):
         own, device = number_values(rows.device)
-        cell = np.searchsorted(steps, rows.step) * len(own) + device.reshape(-1)
+        cell = np.searchsorted(steps, rows.step) * len(own) + device
         parts.append((own, sum_by(cell, rows.time_ps, len(steps) * len(own)).reshape(len(steps), len(own))))
     devices = np.concatenate([np.zeros(0, np.int32), *(own for own, _ in parts)])
     if not len(devices):
