@@ -121,8 +121,8 @@ HOST_OPS_KEEPS: Final = {
 
 def get_host_ops(report: AnalysisReport) -> Ops:
     """The ops of all hosts."""
-    found: Sequence[Ops] = report.kept[_HOST_OPS]
-    return merge_ops(found, add_cores=False)
+    host_ops: Sequence[Ops] = report.kept[_HOST_OPS]
+    return merge_ops(host_ops, add_cores=False)
 
 
 def list_tpu_ops(host: Host) -> list[Ops]:
@@ -197,16 +197,16 @@ def _has_framework_op(events: HostEvents) -> Bools:
 class XprofSparseCores(SparseCores):
     """What SparseCores ran on behalf of TensorCores, by XProf's rules."""
 
-    def module_of(self, found: OpEvents, begin: Int64s, end: Int64s) -> Int64s:
+    def module_of(self, ops: OpEvents, begin: Int64s, end: Int64s) -> Int64s:
         """XProf looks only at the first module that ends no sooner than the event begins: what begins when one ends and
         the next begins is in none."""
         order = np.argsort(begin, kind="stable")
-        place = np.searchsorted(np.maximum.accumulate(end[order]), found.start_ps, side="left")
+        place = np.searchsorted(np.maximum.accumulate(end[order]), ops.start_ps, side="left")
         place[place == len(order)] = -1
-        return find_enclosing_module(found, begin, end, order, place)
+        return find_enclosing_module(ops, begin, end, order, place)
 
-    def self_ps(self, found: OpEvents) -> Int64s:
-        return found.self_less_sums()
+    def self_ps(self, ops: OpEvents) -> Int64s:
+        return ops.self_less_sums()
 
     def counted(self, op: Int32s) -> Int32s:
         """The first event of each op."""
@@ -249,14 +249,14 @@ DEVICE_OPS_KEEPS: Final = {_DEVICE_OPS: Keeper(unite_needs([Host.GROUPING, devic
 
 def get_device_ops(report: AnalysisReport) -> Ops:
     """The ops of all devices."""
-    found: Sequence[Ops] = report.kept[_DEVICE_OPS]
-    return combine_ops(found)
+    device_ops: Sequence[Ops] = report.kept[_DEVICE_OPS]
+    return combine_ops(device_ops)
 
 
 def combine_peaks(session: SessionOps) -> Peaks | None:
     """Arithmetic of the last host that records it, bandwidths of the first host that has devices, known or not."""
     recorded = [host.peaks for host in session.hosts if host.peaks is not None]
-    computing = [one for one in recorded if one.teraflops_per_s > 0] or recorded
+    computing = [device for device in recorded if device.teraflops_per_s > 0] or recorded
     return replace(computing[-1], bandwidths_gb_per_s=recorded[0].bandwidths_gb_per_s) if recorded else None
 
 
@@ -271,31 +271,31 @@ def combine_ops(parts: Sequence[Ops]) -> Ops:
         return parts[0]
     tables = [part.table for part in parts]
     memory = merge_memory(tables, number_ops(tables)[0], others_to_hbm=False)
-    found = op_table.merge_ops(_pick_first_children(parts))
-    return replace(found, table=replace(found.table, memory=memory))
+    ops = op_table.merge_ops(_pick_first_children(parts))
+    return replace(ops, table=replace(ops.table, memory=memory))
 
 
 def _pick_first_children(parts: Sequence[Ops]) -> list[Ops]:
     seen: set[tuple[int, str]] = set()
-    found = []
+    ops = []
     for part in parts:
         if part.children is not None and part.parent is not None:
             parents = [(int(part.table.program_id[row]), part.table.name[row]) for row in part.parent.tolist()]
             rows = np.array([row for row, parent in enumerate(parents) if parent not in seen], np.int64)
             seen.update(parents)
             part = replace(part, children=part.children.take(rows), parent=part.parent[rows])
-        found.append(part)
-    return found
+        ops.append(part)
+    return ops
 
 
 def merge_framework_ops(table: OpTable) -> OpTable:
     """A row for each framework op, which ran as often as the most frequent of its device ops. Without a type, it is
     Unknown."""
-    found = framework.group_by_framework_op(table, [framework.UNKNOWN] * len(table))
-    place = {name: row for row, name in enumerate(found.name)}
-    most = np.zeros(len(found), np.int64)
+    grouped = framework.group_by_framework_op(table, [framework.UNKNOWN] * len(table))
+    place = {name: row for row, name in enumerate(grouped.name)}
+    most = np.zeros(len(grouped), np.int64)
     np.maximum.at(most, [place[name] for name in _list_framework_ops(table)], table.occurrences)
-    return replace(found, occurrences=most)
+    return replace(grouped, occurrences=most)
 
 
 def find_eager(table: OpTable) -> dict[str, bool]:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 def list_gpu_ops(events: HostEvents, groups: Groups, modules: Modules) -> list[Ops]:
     """The ops of each GPU, in the order of the planes."""
     found = find_named_op_events(events, modules)
-    costs = [replace(one.cost, elsewhere=()) for one in found.ops]
+    costs = [replace(op.cost, elsewhere=()) for op in found.ops]
     ops = []
     for plane in events.planes_of("GPU"):
         lines = list_op_lines(plane)
@@ -45,7 +45,7 @@ def list_gpu_ops(events: HostEvents, groups: Groups, modules: Modules) -> list[O
 
 
 def _join_runs(
-    kernels: AttributedKernels, groups: Groups, lines: Sequence[Line], found: GpuOpEvents
+    kernels: AttributedKernels, groups: Groups, lines: Sequence[Line], op_events: GpuOpEvents
 ) -> AttributedKernels:
     """The kernels with the ops and the work of their runs."""
     count = len(kernels.rows)
@@ -53,10 +53,12 @@ def _join_runs(
         return kernels
     names: dict[str, int] = {}
     met, place_of_op = number_distinct(kernels.op)
-    name_of_op = np.array([names.setdefault(found.ops[one].name, len(names)) for one in met.tolist()], np.int64)
+    name_of_op = np.array(
+        [names.setdefault(op_events.ops[number].name, len(names)) for number in met.tolist()], np.int64
+    )
     name, group = name_of_op[place_of_op], groups.group_id[kernels.rows]
-    line = np.searchsorted([one.last for one in lines], kernels.rows, side="right")
-    is_hlo = found.is_hlo[kernels.op]
+    line = np.searchsorted([own_line.last for own_line in lines], kernels.rows, side="right")
+    is_hlo = op_events.is_hlo[kernels.op]
     same = (name[1:] == name[:-1]) & (line[1:] == line[:-1]) & (group[1:] == group[:-1]) & (group[1:] >= 0)
     starts = np.flatnonzero(np.append(True, ~(same & is_hlo[1:] & is_hlo[:-1])))
     run = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, count)))

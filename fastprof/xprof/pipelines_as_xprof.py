@@ -85,17 +85,17 @@ class _Ends:
 
     def of_buffers(self, links: ThreadLinks, count: int) -> Int32s:
         """The context of each buffer event, -1: none."""
-        found = np.full(len(links.name), -1, np.int32)
+        numbers = np.full(len(links.name), -1, np.int32)
         buffers = self.node >= count
-        found[self.node[buffers] - count] = self.context[buffers]
-        return found
+        numbers[self.node[buffers] - count] = self.context[buffers]
+        return numbers
 
     def first_nodes(self, context_count: int, count: int) -> Int32s:
         """By context, its first node where that is an iterator event, else -1; one more for context -1."""
-        found = np.full(context_count + 1, -1, np.int32)
-        found[self.context[::-1]] = np.where(self.node < count, self.node, -1)[::-1]  # the last assignment stays
-        found[-1] = -1
-        return found
+        events = np.full(context_count + 1, -1, np.int32)
+        events[self.context[::-1]] = np.where(self.node < count, self.node, -1)[::-1]  # the last assignment stays
+        events[-1] = -1
+        return events
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -207,8 +207,8 @@ KEEPS: Final = {_NAME: Keeper(tf_data.READS, _get_pipelines)}
 
 def get_recorded(report: AnalysisReport) -> Sequence[RecordedPipelines]:
     """Of the report tf_data, with what its page needs."""
-    found: Sequence[RecordedPipelines] = report.kept[_NAME]
-    return found
+    recorded: Sequence[RecordedPipelines] = report.kept[_NAME]
+    return recorded
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -239,8 +239,8 @@ class XprofReading:
                     "events have too many links to follow"
                 )
             packed, calls, left = walked
-            found = unpack_records(packed)
-            yield replace(found, call=found.call + np.int32(first))
+            records = unpack_records(packed)
+            yield replace(records, call=records.call + np.int32(first))
             first += calls
 
 
@@ -279,11 +279,11 @@ def _list_iterators(origins: Origins) -> tuple[Iterators, Int32s, Bools]:
     names = [shorten_iterator_name(name) for name in long_names.tolist()]
     none = np.zeros(count, np.int64)
     ahead = np.array([name in _ASYNCHRONOUS for name in names], np.bool_)
-    found = Iterators(
+    iterators = Iterators(
         ids[first], np.zeros(count, np.bool_), np.where(has_parent, parents[first], 0), has_parent, names,
         long_names.tolist(), ahead, kind, none, none, none, none,
     )  # fmt: skip
-    return found, of_origin, np.isin(found.iterator_id, asks)
+    return iterators, of_origin, np.isin(iterators.iterator_id, asks)
 
 
 def _rank_calls(duration_ps: Int64s, pipeline: Int32s, count: int) -> Int64s:

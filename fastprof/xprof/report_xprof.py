@@ -35,11 +35,11 @@ NO_PAGE = {
 
 def list_keepers(names: Iterable[str]) -> dict[str, Keeper]:
     """What the pages of these analyses need of each host beside what the reports keep."""
-    found: dict[str, Keeper] = {}
+    keepers: dict[str, Keeper] = {}
     for name in names:
         if name not in NO_PAGE and importlib.util.find_spec(f"{_PAGES}.{name}"):
-            found |= getattr(_import_page(name), "KEEPS", {})
-    return found
+            keepers |= getattr(_import_page(name), "KEEPS", {})
+    return keepers
 
 
 def get_text(report: AnalysisReport) -> str:
@@ -78,10 +78,10 @@ def _import_page(analysis: str) -> Any:
     return importlib.import_module(f"{_PAGES}.{analysis}")
 
 
-def _write_pieces(found: Any) -> Iterator[str]:
-    tables = found if isinstance(found, list) else ()
+def _write_pieces(answer: Any) -> Iterator[str]:
+    tables = answer if isinstance(answer, list) else ()
     if not any(isinstance(table, dict) and isinstance(table.get("rows"), LazyRows) for table in tables):
-        yield _dump(found)
+        yield _dump(answer)
         return
     lead = "["
     for table in tables:
@@ -101,13 +101,13 @@ def _write_rows(rows: LazyRows) -> Iterator[str]:
     yield "[]" if lead == "[" else "]"
 
 
-def _dump(found: Any) -> str:
+def _dump(answer: Any) -> str:
     """Few pages have numbers without a JSON form, and to look for them in a large one takes longer than writing it.
     MemoryLimitError: there is not enough memory, which json raises as a SystemError."""
     try:
-        return json.dumps(found, sort_keys=True, allow_nan=False)
+        return json.dumps(answer, sort_keys=True, allow_nan=False)
     except ValueError:
-        return json.dumps(_drop_infinite(found), sort_keys=True, allow_nan=False)
+        return json.dumps(_drop_infinite(answer), sort_keys=True, allow_nan=False)
     except SystemError as error:
         raise MemoryLimitError(f"{_NO_MEMORY}{_INSTEAD}") from error
 

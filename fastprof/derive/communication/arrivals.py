@@ -191,11 +191,11 @@ class KeptSteps(NamedTuple):
 def choose_compared_steps(kept: Sequence[KeptSteps], shift: Int64s | None = None) -> Int64s | None:
     """The steps whose arrivals nearly all hosts kept. None: hosts kept all. ``shift``: by host, what its numbers of
     steps are moved by."""
-    if all(one.of_steps is None for one in kept):
+    if all(own.of_steps is None for own in kept):
         return None
     count: Counter[int] = Counter()
-    for host, one in enumerate(kept):
-        steps = one.steps[one.steps >= 0].astype(np.int64)
+    for host, own in enumerate(kept):
+        steps = own.steps[own.steps >= 0].astype(np.int64)
         count.update((steps if shift is None else steps + shift[host]).tolist())
     least = NEARLY_ALL * max(count.values(), default=0)
     return np.array(sorted(step for step, many in count.items() if many >= least), np.int64)

@@ -462,14 +462,14 @@ class Clocks:
 
     def ntp_error_ps(self, starts_unix_ns: Sequence[int | None]) -> list[int | None]:
         """By host, how far it is off if it is put where it recorded to have started; None: unknown, or of no use."""
-        found: list[int | None] = []
+        errors: list[int | None] = []
         for host, (start, reference) in enumerate(zip(starts_unix_ns, self.fit.reference.tolist(), strict=True)):
             other = starts_unix_ns[reference]
             error = None
             if self.known[host] and start is not None and other is not None:
                 error = (start - other) * _PS_IN_NS - int(self.fit.offset_ps[host])
-            found.append(error if error is not None and abs(error) < _MOST_PS else None)
-        return found
+            errors.append(error if error is not None and abs(error) < _MOST_PS else None)
+        return errors
 
 
 def compare_clocks(met: HostMeetings, names: Sequence[str], shift: Int64s | None = None) -> Clocks:
@@ -480,19 +480,19 @@ def compare_clocks(met: HostMeetings, names: Sequence[str], shift: Int64s | None
     rows = _rank_rows(met.rows, rank)
     ranked = fit_clocks(rows, count, None if met.every is None else _rank_rows(met.every, rank))
     by_host = (getattr(ranked, name)[rank] for name in ClockFit.__slots__ if name not in ("part", "reference"))
-    found = ClockFit(ranked.part[rank], order[ranked.reference[rank]], *by_host)
+    fit = ClockFit(ranked.part[rank], order[ranked.reference[rank]], *by_host)
     begin, end = ranked.corrected(rows.host, rows.begin_ps), ranked.corrected(rows.host, rows.end_ps)
     by_reference = MeetingRows(rows.meeting, order[rows.host], begin, end)
     del rows, begin, end  # there are many
     attended = np.bincount(by_reference.host, minlength=count)
-    slack = np.where(attended < FEWEST, 0, 3 * np.minimum(found.residual_ps, _find_usual_residual(found)))
+    slack = np.where(attended < FEWEST, 0, 3 * np.minimum(fit.residual_ps, _find_usual_residual(fit)))
     violated = _find_violations(by_reference, slack)
-    known = (found.part >= 0) & ~_find_contradictory(by_reference, violated, found)[found.part] & (found.error_ps >= 0)
-    doubtful = _find_contradictory(by_reference, _find_violations(by_reference, 0 * slack), found)[found.part]
+    known = (fit.part >= 0) & ~_find_contradictory(by_reference, violated, fit)[fit.part] & (fit.error_ps >= 0)
+    doubtful = _find_contradictory(by_reference, _find_violations(by_reference, 0 * slack), fit)[fit.part]
     return Clocks(
-        fit=found,
+        fit=fit,
         known=known,
-        doubtful=doubtful & (found.part >= 0),
+        doubtful=doubtful & (fit.part >= 0),
         meetings=attended,
         violated=np.bincount(by_reference.host[violated], minlength=count),
         shift=np.zeros(count, np.int64) if shift is None else shift,
@@ -515,10 +515,10 @@ def _rank_rows(rows: MeetingRows, rank: Int64s) -> MeetingRows:
     return sort_meeting_rows(MeetingRows(rows.meeting, rank[rows.host], rows.begin_ps, rows.end_ps))
 
 
-def _find_usual_residual(found: ClockFit) -> Int64s:
+def _find_usual_residual(fit: ClockFit) -> Int64s:
     """By host, what residuals of its part may be: a host that does not fit at all has no larger ones to hide behind."""
-    usual = find_medians(np.maximum(found.part, 0), found.residual_ps, int(found.part.max(initial=0)) + 1)
-    return np.asarray(_SCATTER * usual[found.part])
+    usual = find_medians(np.maximum(fit.part, 0), fit.residual_ps, int(fit.part.max(initial=0)) + 1)
+    return np.asarray(_SCATTER * usual[fit.part])
 
 
 def _find_violations(rows: MeetingRows, slack_ps: Int64s) -> Bools:
@@ -551,11 +551,11 @@ def measure_gaps(rows: MeetingRows, last: Int64s) -> Int64s:
     return gap
 
 
-def _find_contradictory(rows: MeetingRows, violated: Bools, found: ClockFit) -> Bools:
+def _find_contradictory(rows: MeetingRows, violated: Bools, fit: ClockFit) -> Bools:
     """Of each part, whether too many of its meetings are impossible; and of no part, which comes last: they are not."""
-    parts = int(found.part.max(initial=-1)) + 1
+    parts = int(fit.part.max(initial=-1)) + 1
     meetings, first = np.unique(rows.meeting, return_index=True)
-    of_meeting = found.part[rows.host[first]]
+    of_meeting = fit.part[rows.host[first]]
     bad = np.isin(meetings, rows.meeting[violated])
     every = np.bincount(of_meeting, minlength=parts)
     wrong = np.bincount(of_meeting[bad], minlength=parts)
@@ -565,10 +565,10 @@ def _find_contradictory(rows: MeetingRows, violated: Bools, found: ClockFit) -> 
 # ---- hosts that count steps from another one on
 
 
-def find_step_shifts(met: HostMeetings, found: Clocks) -> Int64s:
+def find_step_shifts(met: HostMeetings, clocks: Clocks) -> Int64s:
     """By host, what to add to the numbers of its steps, so that its ends scatter least; mostly 0."""
-    count = len(found.known)
-    if not found.doubtful.any():
+    count = len(clocks.known)
+    if not clocks.doubtful.any():
         return np.zeros(count, np.int64)
     rows = _drop_bad_rows(met.rows)
     rows = rows.take(met.step[rows.meeting] >= 0)
@@ -576,12 +576,12 @@ def find_step_shifts(met: HostMeetings, found: Clocks) -> Int64s:
         return np.zeros(count, np.int64)
     rows = sort_meeting_rows(rows)
     meetings = len(met.step)
-    about = rows.end_ps - estimate_start(rows, found.fit.reference, meetings)[rows.host]
+    about = rows.end_ps - estimate_start(rows, clocks.fit.reference, meetings)[rows.host]
     others, joined = measure_others(rows.meeting, about)
     key = _StepKey(met, rows, count)
     best, scatter = np.zeros(count, np.int64), _measure_scatter(rows.host, about - others, count)
     may = np.bincount(rows.host[joined > 2], minlength=count) > 0
-    may |= found.fit.reference != np.arange(count)  # of a pair, the other host is shifted
+    may |= clocks.fit.reference != np.arange(count)  # of a pair, the other host is shifted
     for shift in _SHIFTS:
         mine, partner = key.pairs(shift)
         other = _measure_scatter(rows.host[mine], about[mine] - others[partner], count)

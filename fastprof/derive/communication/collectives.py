@@ -134,12 +134,12 @@ def _parse_extent(text: str) -> tuple[int | None, int | None]:
         dimensions = parse_numbers(iota[1])
         is_told = len(dimensions) > 1 and prod(dimensions) <= MOST_DEVICES
         return (dimensions[0], prod(dimensions[1:])) if is_told else (None, None)
-    lengths = [len(parse_numbers(one)) for one in LISTS.findall(text[1:-1])]
+    lengths = [len(parse_numbers(numbers)) for numbers in LISTS.findall(text[1:-1])]
     return (len(lengths), max(lengths)) if any(lengths) else (None, None)
 
 
 def parse_numbers(text: str) -> list[int]:
-    return [int(one) for one in text.replace(" ", "").split(",") if one and len(one) < 19]
+    return [int(digits) for digits in text.replace(" ", "").split(",") if digits and len(digits) < 19]
 
 
 DeviceIds = Sequence[int | None]
@@ -159,7 +159,7 @@ def list_device_ids(planes: Sequence[Plane]) -> DeviceIds:
     for plane in planes:
         details = read_core_details(plane.stats) if plane.kind == "TPU" else None
         ids.append(plane.ordinal if plane.kind == "GPU" else details.global_core_id if details is not None else None)
-    known = [one for one in ids if one is not None]
+    known = [id_ for id_ in ids if id_ is not None]
     return ids if len(set(known)) == len(known) else [None] * len(ids)
 
 
@@ -182,7 +182,7 @@ class Assignments:
         if known is None or groups is None:
             return team
         ids = [self._ids[place] for place in devices.tolist()]
-        number = np.array([-1 if one is None else known.get(one, -1) for one in ids], np.int64)
+        number = np.array([-1 if id_ is None else known.get(id_, -1) for id_ in ids], np.int64)
         team[number >= 0] = groups(number[number >= 0])
         return team
 
@@ -190,10 +190,10 @@ class Assignments:
         """Ids of the devices of a program, by replica and partition; None: unknown."""
         if program_id not in self._layouts:
             module = self._modules.module(program_id)
-            found = None if module is None else _read_layout(module)
-            if found is not None and self._all_here and not set(found.ravel().tolist()) <= set(self._ids):
-                found = None
-            self._layouts[program_id] = found
+            layout = None if module is None else _read_layout(module)
+            if layout is not None and self._all_here and not set(layout.ravel().tolist()) <= set(self._ids):
+                layout = None
+            self._layouts[program_id] = layout
         return self._layouts[program_id]
 
     def id_of(self, place: int) -> int | None:
@@ -202,10 +202,10 @@ class Assignments:
     def _assigned(self, program_id: int, *, is_global: bool) -> Mapping[int, int] | None:
         """The number of each device in the groups, by its id. Global ids count the partitions of a replica, then of the
         next; others count replicas. None: it is unknown, or groups are of replicas within partitions."""
-        found = self.layout(program_id)
-        if found is None or not (is_global or found.shape[1] == 1):
+        layout = self.layout(program_id)
+        if layout is None or not (is_global or layout.shape[1] == 1):
             return None
-        return {device: number for number, device in enumerate(found.ravel().tolist())}
+        return {device: number for number, device in enumerate(layout.ravel().tolist())}
 
 
 def _read_layout(module: HloModule) -> Int64s | None:
@@ -220,8 +220,8 @@ def _read_layout(module: HloModule) -> Int64s | None:
         return None
     if len(ids) != partitions or any(len(of_partition) != replicas for of_partition in ids):
         return None
-    found = np.array(ids, np.int64).T
-    return found if len(np.unique(found)) == found.size else None
+    layout = np.array(ids, np.int64).T
+    return layout if len(np.unique(layout)) == layout.size else None
 
 
 # ---- groups
@@ -231,8 +231,8 @@ def _read_layout(module: HloModule) -> Int64s | None:
 def parse_groups(text: str) -> FindTeams | None:
     """The groups of a text; None: not recorded, or too many devices."""
     if iota := IOTA.fullmatch(text):
-        return _expand_iota(*(parse_numbers(one or "") for one in iota.groups()))
-    groups = [parse_numbers(one) for one in LISTS.findall(text[1:-1])]
+        return _expand_iota(*(parse_numbers(listed or "") for listed in iota.groups()))
+    groups = [parse_numbers(numbers) for numbers in LISTS.findall(text[1:-1])]
     if not groups or not all(groups):
         return None
     group_of = {number: place for place, group in enumerate(groups) for number in group}
@@ -292,10 +292,10 @@ def read_zero_ns(events: HostEvents) -> int | None:
 
 def find_offsets_ps(zeros_ns: Sequence[int | None]) -> list[int] | None:
     """By how much the times of each host have to move to count from one moment; None: unknown, or more than a day."""
-    known = [one for one in zeros_ns if one is not None]
+    known = [zero for zero in zeros_ns if zero is not None]
     if len(known) < max(len(zeros_ns), 2) or max(known) - min(known) > 86_400 * 10**9:
         return None
-    return [(one - min(known)) * 1000 for one in known]
+    return [(zero - min(known)) * 1000 for zero in known]
 
 
 def match_concurrent(series: Int64s, device: Int32s, begin_ps: Int64s, end_ps: Int64s) -> Int64s:
@@ -305,9 +305,9 @@ def match_concurrent(series: Int64s, device: Int32s, begin_ps: Int64s, end_ps: I
     of, until = None, 0
     rows = zip(series[order].tolist(), device[order].tolist(), begin_ps[order].tolist(), end_ps[order].tolist(),
                strict=True)  # fmt: skip
-    for place, (one, here, begin, end) in zip(order, rows, strict=True):  # a row is a collective of a device
-        if one != of or begin > until or here in members:
-            count, members, of, until = count + 1, set(), one, end
+    for place, (own, here, begin, end) in zip(order, rows, strict=True):  # a row is a collective of a device
+        if own != of or begin > until or here in members:
+            count, members, of, until = count + 1, set(), own, end
         members.add(here)
         until = min(until, end)
         number[place] = count

@@ -25,10 +25,10 @@ HIDDEN = "hosts met only in asynchronous collectives, which may be over long bef
 CONTRADICTORY = "hosts do not count their collectives alike, so that their clocks are not known"
 
 
-def find_main_path(found: Blame | None) -> MeetingPath | None:
+def find_main_path(blame: Blame | None) -> MeetingPath | None:
     """The path of the part that a host delays, or the longest."""
-    every = [] if found is None else found.paths
-    return max(every, key=lambda one: (one.named >= 0, one.time_ps), default=None)
+    every = [] if blame is None else blame.paths
+    return max(every, key=lambda path: (path.named >= 0, path.time_ps), default=None)
 
 
 def explain_nobody(seen: Clocks | None, path: MeetingPath | None, blame: pa.Table) -> str:
@@ -46,8 +46,8 @@ def explain_nobody(seen: Clocks | None, path: MeetingPath | None, blame: pa.Tabl
 def describe_delay(blame: pa.Table, host: str, before_ps: int) -> str:
     """What a host delays: its excess, what others have, and what is saved at most. ``before_ps``: see blame.Path."""
     rows = blame.to_pylist()
-    row = next(one for one in rows if one["host"] == host)
-    others = [one["excess_ps"] for one in rows if one["part"] == row["part"] and one["host"] != host]
+    row = next(row_of_host for row_of_host in rows if row_of_host["host"] == host)
+    others = [other["excess_ps"] for other in rows if other["part"] == row["part"] and other["host"] != host]
     most = max(others, default=0)
     beside = f"{row['excess_ps'] / most:.1f} times that of the next host" if most else "as no other host does"
     more = f", and by {format_moment(before_ps)} more if it is as late before the first meeting" if before_ps else ""
@@ -62,10 +62,10 @@ def measure_saving(blame: pa.Table, host: str) -> tuple[int, bool]:
     """What is saved if a host works no longer than the median; and whether that is only a bound, because some meetings
     are not attended by all hosts. Each meeting has one last host."""
     rows = blame.to_pylist()
-    row = next(one for one in rows if one["host"] == host)
-    part = [one for one in rows if one["part"] == row["part"]]
-    meetings = sum(one["last_count"] for one in part)
-    return int(row["saved_ps"]), any(one["meetings"] < meetings for one in part)
+    row = next(row_of_host for row_of_host in rows if row_of_host["host"] == host)
+    part = [other for other in rows if other["part"] == row["part"]]
+    meetings = sum(other["last_count"] for other in part)
+    return int(row["saved_ps"]), any(other["meetings"] < meetings for other in part)
 
 
 def _get_excess(row: dict[str, object]) -> str:
@@ -75,7 +75,7 @@ def _get_excess(row: dict[str, object]) -> str:
 
 
 def list_clock_remarks(
-    names: Sequence[str], seen: Clocks | None, found: Blame | None, blame: pa.Table, missing: str
+    names: Sequence[str], seen: Clocks | None, delays: Blame | None, blame: pa.Table, missing: str
 ) -> Iterator[tuple[str, str]]:
     """Severity and text. ``missing``: see describe_missing_ranks."""
     if seen is None:
@@ -85,7 +85,7 @@ def list_clock_remarks(
         steps = count_noun(abs(int(seen.shift[host])), "step", "steps")
         way = "later" if seen.shift[host] > 0 else "earlier"
         yield "info", f"Collectives of {names[host]} meet those that other hosts number {steps} {way}."
-    path = None if missing else find_main_path(found)
+    path = None if missing else find_main_path(delays)
     if path is not None and path.named >= 0:
         name = names[path.named]
         text = f"{name} delays the other hosts. {describe_delay(blame, name, path.before_ps)}"
@@ -156,7 +156,7 @@ def list_remarks(
     hosts: Sequence[HostCommunication],
     tables: Mapping[str, pa.Table],
     costs: StepCosts | None,
-    found: Meetings,
+    meetings: Meetings,
     *,
     who: Sequence[Remark],
 ) -> Iterator[Remark]:
@@ -173,12 +173,12 @@ def list_remarks(
         if not uncounted:
             yield "info", "Nothing communicates: no collective, copy or feed ran on any device."
         return
-    missing, waiting = describe_missing_ranks(hosts), measure_waiting_share(tables["kinds"], costs, found)
+    missing, waiting = describe_missing_ranks(hosts), measure_waiting_share(tables["kinds"], costs, meetings)
     who = who or list(_describe_stragglers(tables["stragglers"], missing))
     hide = _describe_costs(tables, costs, _OF_TORCH if any(host.of_torch for host in hosts) else _OVERLAP, waiting)
     yield from (*who, *hide) if waiting >= MOSTLY else (*hide, *who)
-    yield from _describe_unmatched(found)
-    if missing and len(found):
+    yield from _describe_unmatched(meetings)
+    if missing and len(meetings):
         yield "info", f"{missing}: which one is the last of all is not known."
 
 
@@ -195,14 +195,14 @@ def describe_left_out(hosts: Sequence[HostCommunication], steps: Int64s | None) 
     yield "info", text
 
 
-def measure_waiting_share(kinds: pa.Table, costs: StepCosts | None, found: Meetings) -> float:
+def measure_waiting_share(kinds: pa.Table, costs: StepCosts | None, meetings: Meetings) -> float:
     """The part of what is exchanged between devices and not hidden that is waiting for the last device of meetings. Of
     some compared steps, if the others are like them."""
     rows = zip(kinds["scope"].to_pylist(), kinds["exposed_ps"].to_pylist(), strict=True)
     exposed = sum(time for scope, time in rows if scope == BETWEEN_DEVICES)
-    waited = sum(np.maximum(found.wait_ps, 0).tolist())
-    if found.compared is not None and costs is not None and len(found.compared):
-        waited = waited * costs.count // len(found.compared)
+    waited = sum(np.maximum(meetings.wait_ps, 0).tolist())
+    if meetings.compared is not None and costs is not None and len(meetings.compared):
+        waited = waited * costs.count // len(meetings.compared)
     return float(waited / exposed) if exposed else 0.0
 
 
@@ -288,33 +288,33 @@ def _describe_stragglers(waits: pa.Table, missing: str) -> Iterator[Remark]:
     yield "recommendation", text
 
 
-def _describe_unmatched(found: Meetings) -> Iterator[Remark]:
-    if found.grouped:
+def _describe_unmatched(meetings: Meetings) -> Iterator[Remark]:
+    if meetings.grouped:
         text = (
-            f"Of {_format_collectives(found.grouped)} among several groups of devices it is not known which "
+            f"Of {_format_collectives(meetings.grouped)} among several groups of devices it is not known which "
             "devices belong "
             "together, so that meetings leave them out: the capture has no device assignment of their program, or does "
             "not number its devices as that does."
         )
         yield "info", text
-    if found.apart:
+    if meetings.apart:
         text = (
-            f"{_format_collectives(found.apart)} that would belong together by their order or kind did not "
+            f"{_format_collectives(meetings.apart)} that would belong together by their order or kind did not "
             "run at the same "
             "time, so that meetings leave them out."
         )
         yield "info", text
     unknown = next(
-        (operation for operation in found.operations if operation.kind is CommunicationKind.OTHER_COLLECTIVE), None
+        (operation for operation in meetings.operations if operation.kind is CommunicationKind.OTHER_COLLECTIVE), None
     )
-    if unknown is not None and len(found.attendance.meetings) > 1:
+    if unknown is not None and len(meetings.attendance.meetings) > 1:
         text = (
             "Meetings leave out collectives of an unknown kind, because it is not known whether they wait for each "
             f"other: the name {shorten_name(unknown.name)} does not show the kind."
         )
         yield "info", text
-    has_collectives = any(one.kind.meets for one in found.operations)
-    if not len(found) and not found.grouped and not found.apart and has_collectives:
+    has_collectives = any(operation.kind.meets for operation in meetings.operations)
+    if not len(meetings) and not meetings.grouped and not meetings.apart and has_collectives:
         yield "info", "Of each collective one device was captured: who waits for whom is not known."
 
 

@@ -57,9 +57,9 @@ class CompressedColumns:
         columns: dict[str, Column] = {}
         at = 0
         for name, kind, shape in self.layout:
-            one = np.frombuffer(data, kind, int(np.prod(shape)), at).reshape(shape)
-            at += one.nbytes
-            columns[name] = one if one.dtype == np.bool_ else one.astype(np.int64)
+            column = np.frombuffer(data, kind, int(np.prod(shape)), at).reshape(shape)
+            at += column.nbytes
+            columns[name] = column if column.dtype == np.bool_ else column.astype(np.int64)
         return columns, json.loads(data[at:])
 
 
@@ -99,11 +99,11 @@ class HostOperations:
 
     @classmethod
     def of(cls, known: Sequence[Operation]) -> HostOperations:
-        texts = (tuple(getattr(one, name) for one in known) for name in ("name", "text", "framework_op"))
+        texts = (tuple(getattr(operation, name) for operation in known) for name in ("name", "text", "framework_op"))
         ids, kinds, sizes = (
             np.array(column, np.int64)
-            for column in ([one.program_id for one in known], [one.kind.number for one in known],
-                           [one.group_size for one in known])
+            for column in ([operation.program_id for operation in known], [operation.kind.number for operation in known],
+                           [operation.group_size for operation in known])
         )  # fmt: skip
         return cls(ids, narrow_column(kinds), narrow_column(sizes), *texts)
 
@@ -115,7 +115,7 @@ class HostOperations:
     def listed(self) -> list[Operation]:
         kinds = [KINDS[kind] for kind in self.kind.tolist()]
         columns = (self.program_id.tolist(), self.names, kinds, self.texts, self.framework_ops)
-        return [Operation(*one) for one in zip(*columns, self.group_size.tolist(), strict=True)]
+        return [Operation(*row) for row in zip(*columns, self.group_size.tolist(), strict=True)]
 
 
 @lru_cache(maxsize=64)
@@ -134,11 +134,11 @@ class MergedOperations:
     def every(self) -> list[Operation]:
         return self._operations.known
 
-    def add(self, one: HostOperations) -> Int64s:
+    def add(self, host: HostOperations) -> Int64s:
         """Those of the next host: their places in ``every``."""
-        key = (one.program_id.tobytes(), one.kind.tobytes(), one.group_size.tobytes(), one.names)
+        key = (host.program_id.tobytes(), host.kind.tobytes(), host.group_size.tobytes(), host.names)
         if key not in self._known:
-            self._known[key] = np.array([self._operations.number(each) for each in one.listed()], np.int64)
+            self._known[key] = np.array([self._operations.number(each) for each in host.listed()], np.int64)
         return self._known[key]
 
 
@@ -199,9 +199,9 @@ class SessionOperationSums:
     def __init__(self) -> None:
         self._every, self._some = OperationSums.none(), list[OperationSums]()
 
-    def add(self, one: OperationSums, places: Int64s) -> None:
+    def add(self, sums: OperationSums, places: Int64s) -> None:
         """``places``: of the operations of the host among those of all."""
-        self._some.append(replace(one, op=places[one.op]))
+        self._some.append(replace(sums, op=places[sums.op]))
         if len(self._some) >= _TOGETHER:
             self.every()
 
@@ -247,9 +247,9 @@ def compress_spans(devices: Sequence[DeviceStepSums], names: Mapping[int, str]) 
     """Spans, in little memory. ``names``: of steps, by group."""
     sums = join_sums([device.sums for device in devices])
     columns = {name: getattr(sums, name) for name in SpanSums.__slots__}
-    columns["device"] = np.repeat(np.arange(len(devices)), [len(one.group) for one in devices])
-    columns["group"] = np.concatenate([np.zeros(0, np.int64), *(one.group for one in devices)])
-    columns["complete"] = np.concatenate([np.zeros(0, np.bool_), *(one.complete for one in devices)])
+    columns["device"] = np.repeat(np.arange(len(devices)), [len(device.group) for device in devices])
+    columns["group"] = np.concatenate([np.zeros(0, np.int64), *(device.group for device in devices)])
+    columns["complete"] = np.concatenate([np.zeros(0, np.bool_), *(device.complete for device in devices)])
     groups = [group for group in np.unique(columns["group"]).tolist() if group in names]
     columns["named"] = np.array(groups, np.int64)
     return CompressedColumns.of(columns, [names[group] for group in groups])
@@ -265,14 +265,14 @@ def unpack_spans(kept: CompressedColumns) -> HostStepSums:
 
 def join_sums(each: Sequence[SpanSums]) -> SpanSums:
     """The spans of all; their kinds are those of any."""
-    kinds = np.unique(np.concatenate([np.zeros(0, np.int64), *(one.kinds for one in each)]))
+    kinds = np.unique(np.concatenate([np.zeros(0, np.int64), *(sums.kinds for sums in each)]))
     columns: dict[str, Int64s] = {}
     for name in SpanSums.__slots__[1:]:
-        parts = [getattr(one, name) for one in each]
+        parts = [getattr(part, name) for part in each]
         if name.startswith("kind_"):
-            wide = [np.zeros((len(part), len(kinds)), np.int64) for part in parts]
-            for part, into, one in zip(parts, wide, each, strict=True):
-                into[:, np.searchsorted(kinds, one.kinds)] = part
+            wide = [np.zeros((len(values), len(kinds)), np.int64) for values in parts]
+            for values, into, part in zip(parts, wide, each, strict=True):
+                into[:, np.searchsorted(kinds, part.kinds)] = values
             columns[name] = np.concatenate([np.zeros((0, len(kinds)), np.int64), *wide])
         else:
             columns[name] = np.concatenate([np.zeros(0, np.int64), *parts])
@@ -298,7 +298,7 @@ class HostStepCosts:
     @classmethod
     def of(cls, devices: Sequence[DeviceStepSums]) -> HostStepCosts:
         sums = join_sums([device.sums for device in devices])
-        every = np.concatenate([np.zeros(0, np.int64), *(one.group for one in devices)])
+        every = np.concatenate([np.zeros(0, np.int64), *(device.group for device in devices)])
         group, row = number_values(every[every >= 0])
         row, count = row.reshape(-1), len(group)
         exposed = sums.exposed_ps[every >= 0]
@@ -348,19 +348,19 @@ class SessionStepCosts:
         self._step, self._time_ps, self._if_hidden_ps = (np.zeros(0, np.int64) for _ in range(3))
         self._exposed_ps, self._spans = 0, 0
 
-    def add(self, one: HostStepCosts, numbers: StepNumbers) -> None:
-        step = numbers.of(one.group.astype(np.int64))
+    def add(self, costs: HostStepCosts, numbers: StepNumbers) -> None:
+        step = numbers.of(costs.group.astype(np.int64))
         known = step >= 0
         own, place = number_values(step[known])
         every = np.union1d(self._step, own)
         before, now = np.searchsorted(every, self._step), np.searchsorted(every, own)[place.reshape(-1)]
         self._step = every
         for name in ("_time_ps", "_if_hidden_ps"):
-            largest = find_largest(getattr(one, name[1:])[known], now, len(every))
+            largest = find_largest(getattr(costs, name[1:])[known], now, len(every))
             np.maximum.at(largest, before, getattr(self, name))
             setattr(self, name, largest)
-        self._exposed_ps += (_sum_exactly(one.exposed_high[known]) << _HALF) + _sum_exactly(one.exposed_low[known])
-        self._spans += _sum_exactly(one.spans[known])
+        self._exposed_ps += (_sum_exactly(costs.exposed_high[known]) << _HALF) + _sum_exactly(costs.exposed_low[known])
+        self._spans += _sum_exactly(costs.spans[known])
 
     def means(self) -> StepCosts | None:
         """None: there are no steps."""

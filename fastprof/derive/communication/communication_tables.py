@@ -155,39 +155,39 @@ def make_clocks(names: Sequence[str], seen: Clocks | None, starts_unix_ns: Seque
         meetings=seen.meetings[host],
         violated=seen.violated[host],
         step_shift=seen.shift[host],
-        ntp_error_ps=[errors[one] for one in host.tolist()],
+        ntp_error_ps=[errors[number] for number in host.tolist()],
     ))  # fmt: skip
 
 
-def make_blame(names: Sequence[str], seen: Clocks | None, found: Blame | None) -> pa.Table:
-    if seen is None or found is None:
+def make_blame(names: Sequence[str], seen: Clocks | None, blame: Blame | None) -> pa.Table:
+    if seen is None or blame is None:
         return _BLAME.empty()
-    host = np.flatnonzero(found.meetings)
-    host = host[sort_rows(-found.excess_ps[host], -found.on_path_ps[host])]
+    host = np.flatnonzero(blame.meetings)
+    host = host[sort_rows(-blame.excess_ps[host], -blame.on_path_ps[host])]
     path = np.zeros(max(seen.parts, 1), np.int64)
-    for one in found.paths:
-        path[one.part] = one.time_ps
+    for walked in blame.paths:
+        path[walked.part] = walked.time_ps
     columns = ("meetings", "last_count", "waited_ps", "caused_alone_ps", "on_path_ps", "excess_ps", "saved_ps", "steps")
     return _BLAME.of(SimpleNamespace(
         names=names,
         host=host,
         part=seen.fit.part[host],
         path_ps=path[seen.fit.part[host]],
-        **{name: getattr(found, name)[host] for name in columns},
+        **{name: getattr(blame, name)[host] for name in columns},
     ))  # fmt: skip
 
 
 def make_host_steps(
-    names: Sequence[str], found: Blame | None, step: Int64s, numbers: Callable[[Int64s], Int64s]
+    names: Sequence[str], blame: Blame | None, step: Int64s, numbers: Callable[[Int64s], Int64s]
 ) -> pa.Table:
     """``step``: of each meeting; ``numbers``: those of steps."""
-    if found is None or not len(found.rows):
+    if blame is None or not len(blame.rows):
         return _HOST_STEPS.empty()
-    rows = found.rows
+    rows = blame.rows
     cell, count = number_keys([step[rows.meeting], rows.host])
     host, of = np.zeros(count, np.int64), np.zeros(count, np.int64)
     host[cell], of[cell] = rows.host, step[rows.meeting]
-    work = sum_by(cell, np.maximum(found.work, 0), count)
+    work = sum_by(cell, np.maximum(blame.work, 0), count)
     order = sort_rows(of, work)
     many = np.unique(of[order], return_index=True, return_counts=True)
     usual = work[order][many[1] + (many[2] - 1) // 2]
@@ -199,7 +199,7 @@ def make_host_steps(
         step=numbers(of[shown]),
         meetings=np.bincount(cell, minlength=count)[shown],
         work_ps=work[shown],
-        waited_ps=sum_by(cell, found.wait, count)[shown],
+        waited_ps=sum_by(cell, blame.wait, count)[shown],
         beyond_ps=beyond[shown],
     ))  # fmt: skip
 
@@ -226,10 +226,10 @@ LINKS: Final = TableSchema(
     (
         _make_end_column("source",
                          "device that sends, as host: device; core N: the TPU core of this number in the system, and "
-             "rank N: a rank of the program, which is not captured or has several devices", lambda one: one[0]),
-        _make_end_column("target", "device that receives, likewise", lambda one: one[0]),
-        _make_end_column("source_host", "host of source; null: not captured", lambda one: one[1]),
-        _make_end_column("target_host", "host of target; null: not captured", lambda one: one[1]),
+             "rank N: a rank of the program, which is not captured or has several devices", lambda end: end[0]),
+        _make_end_column("target", "device that receives, likewise", lambda end: end[0]),
+        _make_end_column("source_host", "host of source; null: not captured", lambda end: end[1]),
+        _make_end_column("target_host", "host of target; null: not captured", lambda end: end[1]),
         Text("kind", "kind of communication: collective-permute; send and recv; copy between devices",
              lambda rows: encode_texts([kind.title for kind in KINDS], rows.kind)),
         Text("measured_by", "end that recorded the figures: target, if that is captured and records them, else source",
@@ -250,22 +250,22 @@ LINKS: Final = TableSchema(
 
 
 def make_links(kept: Sequence[HostCommunication]) -> pa.Table:
-    hosts = [HostDeviceNames(one.host, [device.plane for device in one.devices]) for one in kept]
-    found = list_links(hosts, [one.links for one in kept])
+    hosts = [HostDeviceNames(host.host, [device.plane for device in host.devices]) for host in kept]
+    links = list_links(hosts, [host.links for host in kept])
     ends: list[tuple[str, Any]] = [
         (f"{hosts[host].name}: {name}" if host >= 0 else name, hosts[host].name if host >= 0 else None)
-        for host, name in found.ends
+        for host, name in links.ends
     ]
     return LINKS.of(SimpleNamespace(
-        **(found._asdict() | {"ends": ends}),
-        bytes_per_s=measure_rates(found.bytes, found.time_ps),
-        best_bytes_per_s=measure_rates(found.best_bytes, found.best_ps),
+        **(links._asdict() | {"ends": ends}),
+        bytes_per_s=measure_rates(links.bytes, links.time_ps),
+        best_bytes_per_s=measure_rates(links.best_bytes, links.best_ps),
     ))  # fmt: skip
 
 
 def list_link_remarks(kept: Sequence[HostCommunication]) -> Iterator[tuple[str, str]]:
     """Severity and text: between which devices bytes moved may not be known."""
-    unknown, left_out = sum(one.links.unknown for one in kept), sum(one.links.left_out for one in kept)
+    unknown, left_out = sum(host.links.unknown for host in kept), sum(host.links.left_out for host in kept)
     if unknown:
         many = count_noun(unknown, "permute, send, recv or copy", "permutes, sends, recvs and copies")
         text = (
@@ -385,17 +385,17 @@ class LateStepSums:
     def __init__(self, kept: Sequence[HostCommunication], numbers: Sequence[StepNumbers], devices: Devices) -> None:
         self.devices = devices
         self._hosts = [
-            (one.steps, steps, len(one.devices))
-            for one, steps in zip(kept, numbers, strict=True)
-            if one.steps is not None
+            (host.steps, steps, len(host.devices))
+            for host, steps in zip(kept, numbers, strict=True)
+            if host.steps is not None
         ]
 
     def taken_out(self) -> Iterator[tuple[HostStepSums, Int64s, Int64s]]:
         """Of each host the spans, the numbers of their devices, and of their steps."""
         first = 0
         for kept, numbers, count in self._hosts:
-            found = unpack_spans(kept)
-            yield found, first + found.device, numbers.of(found.group)
+            spans = unpack_spans(kept)
+            yield spans, first + spans.device, numbers.of(spans.group)
             first += count
 
 
@@ -412,7 +412,7 @@ def make_steps(every: LateStepSums) -> pa.Table:
 
 
 def make_devices(kept: Sequence[HostCommunication], each: Devices) -> pa.Table:
-    return _DEVICES.of(_join_rows(each, np.arange(len(each)), [one.whole for one in kept]))
+    return _DEVICES.of(_join_rows(each, np.arange(len(each)), [host.whole for host in kept]))
 
 
 def _join_rows(devices: Devices, device: Int64s, sums: Sequence[SpanSums], **rest: Any) -> Any:
@@ -420,8 +420,10 @@ def _join_rows(devices: Devices, device: Int64s, sums: Sequence[SpanSums], **res
     return SimpleNamespace(
         devices=devices,
         device=device,
-        exposed_in={scope: _concatenate_parts(_sum_exposed_in(scope, one) for one in sums) for scope in SCOPES},
-        **{name: _concatenate_parts(getattr(one, name) for one in sums) for name in _FIGURES},
+        exposed_in={
+            scope: _concatenate_parts(_sum_exposed_in(scope, host_sums) for host_sums in sums) for scope in SCOPES
+        },
+        **{name: _concatenate_parts(getattr(host_sums, name) for host_sums in sums) for name in _FIGURES},
         **rest,
     )
 
@@ -488,16 +490,16 @@ _OF_KIND: Final = ("step", "device", "kind", "time_ps", "hidden_ps", "exposed_ps
 def make_kinds(kept: Sequence[HostCommunication], operations: pa.Table) -> pa.Table:
     """By kind, the most exposed first."""
     count = len(KINDS)
-    wholes = [one.whole for one in kept]
+    wholes = [host.whole for host in kept]
     seen = np.bincount(
-        _concatenate_parts(one.whole.kinds[np.nonzero(one.has_kind)[1]] for one in kept), minlength=count
+        _concatenate_parts(host.whole.kinds[np.nonzero(host.has_kind)[1]] for host in kept), minlength=count
     )
     of_device = _concatenate_parts(np.tile(whole.kinds, len(whole.begin_ps)) for whole in wholes)
     time, hidden, exposed = (
-        sum_by(of_device, _concatenate_parts(getattr(one, name).ravel() for one in wholes), count, WHAT)
+        sum_by(of_device, _concatenate_parts(getattr(whole, name).ravel() for whole in wholes), count, WHAT)
         for name in ("kind_ps", "kind_hidden_ps", "kind_exposed_ps")
     )
-    recorded = sum(duration for one in wholes for duration in one.duration_ps.tolist())  # maybe more than 64 bits
+    recorded = sum(duration for whole in wholes for duration in whole.duration_ps.tolist())  # maybe more than 64 bits
     place = {kind.title: kind.number for kind in KINDS}
     kind = np.array([place[name] for name in operations["kind"].to_pylist()], np.int64)
     sizes: list[int | None] = operations["moved_bytes"].to_pylist()
@@ -523,7 +525,7 @@ def make_kinds(kept: Sequence[HostCommunication], operations: pa.Table) -> pa.Ta
 
 def _make_text_formula(of: Formula) -> Formula:
     """A text of each operation; "" is unknown."""
-    return lambda rows: encode_texts([of(one) or None for one in rows.each], rows.place)
+    return lambda rows: encode_texts([of(operation) or None for operation in rows.each], rows.place)
 
 
 _OPERATIONS = _make_schema(
@@ -535,7 +537,7 @@ _OPERATIONS = _make_schema(
     _KIND,
     _SCOPE,
     Text("framework_op", "framework op that the instruction comes from; null: unknown",
-         _make_text_formula(lambda one: one[0].framework_op)),
+         _make_text_formula(lambda operation: operation[0].framework_op)),
     Count("device_count", "devices that ran the op"),
     Count("occurrences", "executions of the op, on all devices", attrgetter("count")),
     Picoseconds("total_ps", "time in flight: for an asynchronous operation from the start of its first op to the end "
@@ -551,7 +553,7 @@ _OPERATIONS = _make_schema(
     Share("exposed_share", "exposed_ps / exposed_ps of all operations; null: nothing is exposed",
           lambda rows: divide_or_null(rows.exposed_ps, sum_exactly(rows.exposed_ps))),
     Text("replica_groups", "devices that take part, as the program lists them, or pairs of source and target; null: no "
-         "such list, or unknown", _make_text_formula(lambda one: one[1].groups)),
+         "such list, or unknown", _make_text_formula(lambda operation: operation[1].groups)),
     Count("group_size", "devices of the largest group; null: unknown, or all devices",
           lambda rows: [rows.each[row][1].size for row in rows.place.tolist()]),
     Bytes("payload_bytes", "bytes of an execution, without padding: the buffer of an all-reduce, the result of an "
@@ -564,7 +566,7 @@ _OPERATIONS = _make_schema(
           "1 for others; null: bytes or n are unknown"),
     _Rate("best_bus_bytes_per_s", "bus bandwidth of the shortest execution, which waited least; null: bytes or n are "
           "unknown, or executions differ in size"),
-    Text("text", "full text of the instruction; null: unknown", _make_text_formula(lambda one: one[0].text)),
+    Text("text", "full text of the instruction; null: unknown", _make_text_formula(lambda operation: operation[0].text)),
 )  # fmt: skip
 
 
@@ -572,18 +574,17 @@ def make_operations(ran: OperationSums, every: MergedOperations) -> pa.Table:
     """Over all devices, the most exposed first. ``ran``: of those of all hosts, which are ``every``."""
     if not len(ran.op):
         return _OPERATIONS.empty()
-    ops = [every.every[one] for one in ran.op.tolist()]
+    ops = [every.every[number] for number in ran.op.tolist()]
     sums = {name: getattr(ran, name).astype(np.int64) for name in OperationSums.__slots__}
     order = sort_rows(-sums["exposed_ps"], -sums["time_ps"])
-    payloads = [parse_payload(one.kind, one.text) if one.text else NO_PAYLOAD for one in ops]
+    payloads = [parse_payload(op.kind, op.text) if op.text else NO_PAYLOAD for op in ops]
     payloads = [
-        replace(shape, size=one.group_size) if one.group_size else shape
-        for shape, one in zip(payloads, ops, strict=True)
+        replace(shape, size=op.group_size) if op.group_size else shape for shape, op in zip(payloads, ops, strict=True)
     ]
     size, moved = _measure_sizes(payloads, sums.pop("bytes"), sums["count"])
     columns = sums | _measure_rates(ops, payloads, size, moved, sums["time_ps"], sums["min_ps"]) | {
-        "program_id": np.array([one.program_id for one in ops], np.int64),
-        "kind": np.array([one.kind.number for one in ops]),
+        "program_id": np.array([op.program_id for op in ops], np.int64),
+        "kind": np.array([op.kind.number for op in ops]),
         "device_count": sums["devices"],
         "payload_bytes": size,
         "moved_bytes": moved,
@@ -611,8 +612,8 @@ def _measure_rates(
 ) -> dict[str, Float64s]:
     """Bytes per second; NaN: unknown."""
     factors = [payload.bus_factor(op.kind) for payload, op in zip(payloads, ops, strict=True)]
-    factor = np.array([np.nan if one is None else one for one in factors])
-    known = np.array([one.bytes is not None for one in payloads], np.bool_)
+    factor = np.array([np.nan if known_factor is None else known_factor for known_factor in factors])
+    known = np.array([payload.bytes is not None for payload in payloads], np.bool_)
     with np.errstate(divide="ignore", invalid="ignore"):
         rate = np.where((moved < 0) | (time <= 0), np.nan, moved / time * 1e12)
         best = np.where((size < 0) | (least <= 0) | ~known, np.nan, size / least * 1e12)
@@ -637,8 +638,8 @@ _MEETINGS = _make_schema(
           "up to -1, the last one, if captures of devices start at different times"),
     Count("program_id", "id of the op's program, uint64 as two's complement",
           lambda rows: np.array([operation.program_id for operation in rows.operations], np.int64)[rows.op]),
-    Text("name", "name of the op, as in operations", _make_op_formula(lambda one: one.name)),
-    Text("kind", _KIND.description, _make_op_formula(lambda one: one.kind.title)),
+    Text("name", "name of the op, as in operations", _make_op_formula(lambda op: op.name)),
+    Text("kind", _KIND.description, _make_op_formula(lambda op: op.kind.title)),
     Count("host_count", "hosts with devices that took part"),
     Count("device_count", "captured devices that took part"),
     Text("first_device", "device that started first, as host: device; null: of several hosts whose clocks do not show "
@@ -670,18 +671,18 @@ TABLES: Final = {
 }
 
 
-def make_meetings(devices: Devices, found: Meetings, step: Int64s) -> pa.Table:
+def make_meetings(devices: Devices, meetings: Meetings, step: Int64s) -> pa.Table:
     """``step``: the number of the step of each meeting, -1: none."""
     names = [*(f"{host}: {device.plane}" for host, device in devices), None]
-    return _MEETINGS.of(SimpleNamespace(names=names, **vars(found) | {"step": step}))
+    return _MEETINGS.of(SimpleNamespace(names=names, **vars(meetings) | {"step": step}))
 
 
-def make_stragglers(devices: Devices, found: Meetings) -> pa.Table:
+def make_stragglers(devices: Devices, meetings: Meetings) -> pa.Table:
     """The devices that took part, those that others wait for most first."""
-    attended, count = found.attendance, len(devices)
-    came_last = found.last >= 0
-    caused = sum_by(found.last[came_last], np.maximum(found.wait_ps[came_last], 0), count)
-    last = np.bincount(found.last[came_last], minlength=count)
+    attended, count = meetings.attendance, len(devices)
+    came_last = meetings.last >= 0
+    caused = sum_by(meetings.last[came_last], np.maximum(meetings.wait_ps[came_last], 0), count)
+    last = np.bincount(meetings.last[came_last], minlength=count)
     rows = np.flatnonzero(attended.meetings)
     rows = rows[sort_rows(-caused[rows], -last[rows])]
     return _STRAGGLERS.of(SimpleNamespace(

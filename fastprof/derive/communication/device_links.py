@@ -87,7 +87,7 @@ def list_direct_links(flights: Flights, direct: Direct, kind_of_op: Column) -> D
     """Of flights that record their other end, a row each: they are of different sizes."""
     at = direct.flight
     kind = kind_of_op[flights.op[at]].astype(np.int64) if len(at) else np.zeros(0, np.int64)
-    linked = np.isin(kind, [one.number for one in OF_LINKS])
+    linked = np.isin(kind, [link_kind.number for link_kind in OF_LINKS])
     at, kind = at[linked], kind[linked]
     time, size = (flights.end_ps - flights.begin_ps)[at], flights.bytes[at]
     numbering = np.where(direct.is_rank[linked], RANK, HERE)
@@ -107,8 +107,8 @@ def list_host_links(
     session_hosts: int,
 ) -> HostLinks:
     """``direct``, ``of_devices``: of each device; ``operations``: by number."""
-    parts: list[tuple[int, DeviceLinks]] = [(place, one) for place, one in enumerate(direct) if len(one.peer)]
-    unknown = -sum(int(one.occurrences.sum()) for _, one in parts)
+    parts: list[tuple[int, DeviceLinks]] = [(place, links) for place, links in enumerate(direct) if len(links.peer)]
+    unknown = -sum(int(links.occurrences.sum()) for _, links in parts)
     for number, operation in enumerate(operations):
         if operation.kind not in OF_LINKS:
             continue
@@ -122,10 +122,10 @@ def list_host_links(
                     parts.append(
                         (place, _list_operation_links(operation, ran, row, others, HERE if is_gpu else SYSTEM))
                     )
-    device = np.repeat([place for place, _ in parts], [len(one.peer) for _, one in parts]).astype(np.int64)
+    device = np.repeat([place for place, _ in parts], [len(links.peer) for _, links in parts]).astype(np.int64)
     none = [np.zeros(0, np.int64)]
     every = DeviceLinks(
-        *(np.concatenate(none + [getattr(one, name) for _, one in parts]) for name in DeviceLinks._fields)
+        *(np.concatenate(none + [getattr(links, name) for _, links in parts]) for name in DeviceLinks._fields)
     )
     if len(of_devices) > 1:
         device = np.where(every.numbering == RANK, -1, device)
@@ -136,7 +136,7 @@ def list_host_links(
     return HostLinks(
         device=narrow_column(device[kept]),
         **(named | {"sends": named["sends"].astype(np.bool_)}),
-        ids=narrow_column(np.array([-1 if is_gpu or one is None else one for one in ids], np.int64)),
+        ids=narrow_column(np.array([-1 if is_gpu or id_ is None else id_ for id_ in ids], np.int64)),
         rank=-1 if rank is None else rank,
         unknown=max(unknown, 0),
         left_out=len(device) - len(kept),
@@ -144,15 +144,15 @@ def list_host_links(
 
 
 def _list_operation_links(
-    one: Operation, ran: OperationSums, row: int, others: Sequence[tuple[int, bool]], numbering: int
+    operation: Operation, ran: OperationSums, row: int, others: Sequence[tuple[int, bool]], numbering: int
 ) -> DeviceLinks:
     """What a device exchanged in the executions of an instruction."""
     count, time, least = (int(column[row]) for column in (ran.count, ran.time_ps, ran.min_ps))
-    size = parse_payload(one.kind, one.text).bytes
+    size = parse_payload(operation.kind, operation.text).bytes
     known = size is not None and size * count <= _MOST_BYTES
     each, total = (size, size * count) if known and size is not None else (NO_BYTES, NO_BYTES)
     peer, sends = zip(*others, strict=True)
-    values = (numbering, one.kind.number, count, time, total, each, least)
+    values = (numbering, operation.kind.number, count, time, total, each, least)
     numbers, kind, *rest = (np.full(len(others), value, np.int64) for value in values)
     return DeviceLinks(np.array(peer, np.int64), numbers, np.array(sends, np.int64), kind, *rest)
 
@@ -236,7 +236,7 @@ def _parse_pairs(text: str) -> _InstructionPairs | None:
     listed = _PAIRS.search(read.attributes) if read is not None else None
     if read is None or listed is None:
         return None
-    source, target = np.array([int(one) for one in _NUMBER.findall(listed[1])], np.int64).reshape(-1, 2).T
+    source, target = np.array([int(number) for number in _NUMBER.findall(listed[1])], np.int64).reshape(-1, 2).T
     channel = _CHANNEL.search(read.attributes)
     crosses = channel is not None and int(channel[1]) > 0
     return _InstructionPairs(
@@ -272,8 +272,8 @@ class HostDeviceNames(NamedTuple):
 
 def list_links(hosts: Sequence[HostDeviceNames], kept: Sequence[HostLinks]) -> SessionLinks:
     ends = _LinkEnds(hosts, kept)
-    host = np.repeat(np.arange(len(kept)), [len(one) for one in kept])
-    of = {name: np.concatenate([np.zeros(0, np.int64), *(getattr(one, name) for one in kept)]).astype(np.int64)
+    host = np.repeat(np.arange(len(kept)), [len(host_links) for host_links in kept])
+    of = {name: np.concatenate([np.zeros(0, np.int64), *(getattr(host_links, name) for host_links in kept)]).astype(np.int64)
           for name in ("device", *DeviceLinks._fields)}  # fmt: skip
     own = ends.own(host, of["device"], of["numbering"])
     other = ends.others(host, of["peer"], of["numbering"])
@@ -298,18 +298,18 @@ class _LinkEnds:
     ``known``: host, -1: it is not captured, and name."""
 
     def __init__(self, hosts: Sequence[HostDeviceNames], kept: Sequence[HostLinks]) -> None:
-        self._hosts, self._rank = hosts, [one.rank for one in kept]
-        self._ids = [one.ids.tolist() for one in kept]
+        self._hosts, self._rank = hosts, [host_links.rank for host_links in kept]
+        self._ids = [host_links.ids.tolist() for host_links in kept]
         self.known: list[tuple[int, str]] = []
         self._places: dict[tuple[int, int, int], int] = {}
         self._cores: dict[int, tuple[int, int] | None] = {}
         self._ranks: dict[int, int | None] = {}
-        for host, one in enumerate(kept):
+        for host, own in enumerate(kept):
             for device, number in enumerate(self._ids[host]):
                 if number >= 0:  # None: several devices have it
                     self._cores[number] = None if number in self._cores else (host, device)
-            if one.rank >= 0:
-                self._ranks[one.rank] = None if one.rank in self._ranks else host
+            if own.rank >= 0:
+                self._ranks[own.rank] = None if own.rank in self._ranks else host
 
     def own(self, host: Int64s, device: Int64s, numbering: Int64s) -> Int64s:
         rows = zip(host.tolist(), device.tolist(), numbering.tolist(), strict=True)
@@ -336,8 +336,8 @@ class _LinkEnds:
                 return self._device(host, places[0])
             return self._place((HERE, host, peer), host, f"/device:GPU:{peer}")
         own = self._ids[host]
-        found = (host, own.index(peer)) if peer in own else self._cores.get(peer)
-        return self._device(*found) if found is not None else self._place((SYSTEM, 0, peer), -1, f"core {peer}")
+        device = (host, own.index(peer)) if peer in own else self._cores.get(peer)
+        return self._device(*device) if device is not None else self._place((SYSTEM, 0, peer), -1, f"core {peer}")
 
     def _of_rank(self, rank: int) -> int:
         """Its device, if its host has one only."""

@@ -49,11 +49,11 @@ class Operations:
     def copy(self) -> Operations:
         return Operations(self.known.copy(), self._numbers.copy())
 
-    def number(self, one: Operation) -> int:
-        key = (one.program_id, one.name, one.kind.number, one.group_size)
+    def number(self, operation: Operation) -> int:
+        key = (operation.program_id, operation.name, operation.kind.number, operation.group_size)
         number = self._numbers.setdefault(key, len(self.known))
         if number == len(self.known):
-            self.known.append(one)
+            self.known.append(operation)
         return number
 
 

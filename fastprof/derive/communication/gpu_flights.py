@@ -149,9 +149,9 @@ def find_collective_arguments(events: HostEvents, rows: Int64s) -> Int64s:
     there is none."""
     if _TYPE not in events.stats or not len(events.texts(_TYPE)[0]):
         return np.full(len(rows), -1, np.int64)
-    found = _find_above(events, rows, _is_record(events))
+    record = _find_above(events, rows, _is_record(events))
     own = np.isin(rows, events.texts(_TYPE)[0]) & is_collective(events)[events.meta[rows]]
-    return np.where(own, rows, found)
+    return np.where(own, rows, record)
 
 
 def read_collective_names(events: HostEvents, arguments: Int64s) -> Int64s:
@@ -222,18 +222,18 @@ def _find_parents(events: HostEvents) -> Int32s:
 
 def _find_above(events: HostEvents, rows: Int64s, wanted: Bools) -> Int64s:
     """By row of a collective the nearest event around its launch that is wanted, by metadata; -1: none."""
-    found = np.full(len(rows), -1, np.int64)
+    nearest = np.full(len(rows), -1, np.int64)
     if events.plane_named(HOST_THREADS) is None or not wanted.any() or not is_kineto(events):
-        return found
+        return nearest
     at = np.flatnonzero(is_collective(events)[events.meta[rows]])
     if not len(at):
-        return found
+        return nearest
     parent = _find_parents(events)
     above = find_launchers(events, rows[at])
     while (further := (above >= 0) & ~wanted[events.meta[above]]).any():
         above[further] = parent[above[further]]
-    found[at] = above
-    return found
+    nearest[at] = above
+    return nearest
 
 
 _KEEPS_SIZE: Final = (
@@ -258,7 +258,9 @@ def add_host_collectives(
     end = add_durations(start, duration)
     aloft, done = np.ones(len(rows), np.bool_), np.zeros(len(rows), np.int64)
     more = Flights(op, start, end, start, end, duration, aloft, _measure_bytes(events, rows), done)
-    both = (np.concatenate([getattr(one, name) for one in (activity.flights, more)]) for name in Flights.__slots__)
+    both = (
+        np.concatenate([getattr(flights, name) for flights in (activity.flights, more)]) for name in Flights.__slots__
+    )
     begin_ps, end_ps = min(activity.begin_ps, int(start.min())), max(activity.end_ps, int(end.max()))
     return replace(activity, flights=Flights(*both), begin_ps=begin_ps, end_ps=end_ps)
 
@@ -267,14 +269,14 @@ def _measure_bytes(events: HostEvents, rows: Int64s) -> Int64s:
     """Return the bytes of each collective by the shapes of its arguments; NO_BYTES if these are not recorded."""
     columns = [join_values(*events.texts(name), rows) for name in ARGUMENTS[:3]]
     first, place = number_distinct_rows([*columns, events.meta[rows].astype(np.int64)])
-    found = []
+    sizes = []
     for at in first.tolist():
         name = events.names[events.meta[rows[at]]]
         dims, old, types = (int(column[at]) for column in columns)
-        shapes, kinds = (events.text(one) if one >= 0 else "" for one in (max(dims, old), types))
+        shapes, kinds = (events.text(number) if number >= 0 else "" for number in (max(dims, old), types))
         size = sum_argument_bytes(TorchCall(name, shapes, kinds, "")) if classify_call(name) in _KEEPS_SIZE else 0
-        found.append(size or NO_BYTES)
-    return np.array(found, np.int64)[place]
+        sizes.append(size or NO_BYTES)
+    return np.array(sizes, np.int64)[place]
 
 
 EVENT_STATS: Final = ("memcpy_details", *COLLECTIVE_STATS)
@@ -289,13 +291,17 @@ def find_gpu_flights(
     """What each GPU did; None: nothing."""
     from fastprof.derive.ops import gpu_attribution  # it takes long to import
 
-    found = gpu_attribution.find_op_events(events, modules)
-    each = [_find_flights(events, plane, found, operations) for plane in planes]
+    ops = gpu_attribution.find_op_events(events, modules)
+    each = [_find_flights(events, plane, ops, operations) for plane in planes]
     rows = find_only_gpu_collectives(events)
-    return [one and add_host_collectives(events, one, rows, operations) for one in each] if len(rows) else each
+    return (
+        [activity and add_host_collectives(events, activity, rows, operations) for activity in each]
+        if len(rows)
+        else each
+    )
 
 
-def _find_flights(events: HostEvents, plane: Plane, found: GpuOpEvents, operations: Operations) -> CoreActivity | None:
+def _find_flights(events: HostEvents, plane: Plane, ops: GpuOpEvents, operations: Operations) -> CoreActivity | None:
     lines = [line for line in plane.lines if not is_derived(line) and line.last > line.first]
     if not lines:
         return None
@@ -304,7 +310,7 @@ def _find_flights(events: HostEvents, plane: Plane, found: GpuOpEvents, operatio
     span = extent(start, duration)
     begin, end = span if span is not None else (int(start.min()), 2**63 - 1)
     compute_span(events.host, plane.name, begin, end)
-    op, moved, other = _find_operations(events, plane, rows, found, operations)
+    op, moved, other = _find_operations(events, plane, rows, ops, operations)
     moves = op >= 0
     took = np.minimum(duration, (2**63 - 1) - np.maximum(start, 0))  # no end exceeds 64 bits
     work = make_stretches(*merge_spans(start[~moves], took[~moves]))
@@ -318,7 +324,7 @@ def _find_flights(events: HostEvents, plane: Plane, found: GpuOpEvents, operatio
 
 
 def _find_operations(
-    events: HostEvents, plane: Plane, rows: Int64s, found: GpuOpEvents, operations: Operations
+    events: HostEvents, plane: Plane, rows: Int64s, ops: GpuOpEvents, operations: Operations
 ) -> tuple[Int32s, Int64s, Direct]:
     """The operation of each event, -1: it computes; the bytes that it records, and the device at its other end. Looks
     once at each kernel with its op and the call of a collective that launched it."""
@@ -327,11 +333,11 @@ def _find_operations(
     named = read_collective_names(events, arguments)
     sizes = read_group_sizes(events, arguments)
     moved, elsewhere, target, way = _read_copies(events, plane, rows)
-    first, place = number_distinct_rows([found.op[rows], events.meta[rows], called, named, sizes, way])
+    first, place = number_distinct_rows([ops.op[rows], events.meta[rows], called, named, sizes, way])
     of_pair, to_peer = (np.full(len(first), -1, np.int32) for _ in range(2))
     for at, row in enumerate(first.tolist()):
-        number = int(found.op[rows[row]])
-        op = found.ops[number] if number >= 0 else None
+        number = int(ops.op[rows[row]])
+        op = ops.ops[number] if number >= 0 else None
         kernel = events.names[events.meta[rows[row]]]
         kind = classify_kernel(kernel, op.category if op is not None else "")
         if kind is CommunicationKind.LOCAL_COPY:  # names of copies may lack the direction
@@ -377,7 +383,7 @@ def _read_copies(events: HostEvents, plane: Plane, rows: Int64s) -> tuple[Int64s
         texts, inverse = events.all_texts(distinct), inverse.reshape(-1)
         targets = [_parse_target(text, plane) for text in texts]
         moved[has] = np.array([parse_copy_bytes(text) or NO_BYTES for text in texts], np.int64)[inverse]
-        elsewhere[has] = np.array([one >= 0 for one in targets], np.bool_)[inverse]
+        elsewhere[has] = np.array([target >= 0 for target in targets], np.bool_)[inverse]
         counted = [_OTHER_NUMBERS not in text for text in texts]
         target[has] = np.where(counted, np.array(targets, np.int64), -1)[inverse]
         ways = [max(place for place, (begin, _) in enumerate(_WAYS) if text.startswith(begin)) for text in texts]
@@ -391,6 +397,6 @@ _OTHER_NUMBERS: Final = "kind:Unknown"
 
 def _parse_target(details: str, plane: Plane) -> int:
     """The device that a copy goes to; -1: it does not leave this one."""
-    found = _DESTINATION.search(details)
-    away = found is not None and plane.ordinal is not None and int(found[1]) != plane.ordinal
-    return int(found[1]) if found is not None and away else -1
+    destination = _DESTINATION.search(details)
+    away = destination is not None and plane.ordinal is not None and int(destination[1]) != plane.ordinal
+    return int(destination[1]) if destination is not None and away else -1

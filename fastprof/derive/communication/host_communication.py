@@ -82,8 +82,8 @@ Activities = tuple[Operations, list[CoreActivity | None]]
 def get_core_activities(events: HostEvents, planes: Sequence[Plane], workers: Workers) -> Activities:
     """Of TensorCores and SparseCores, the latter last."""
     count = sum(plane.kind == "TPU" for plane in planes)
-    known, found = _get_tensor_core_activities(events, workers)
-    cores = [found[plane.number] for plane in planes[:count]]
+    known, activities = _get_tensor_core_activities(events, workers)
+    cores = [activities[plane.number] for plane in planes[:count]]
     if count == len(planes):
         return known, cores
     operations = known.copy()
@@ -97,8 +97,8 @@ def _get_tensor_core_activities(
     """By number of their planes."""
     planes = sorted(events.planes_of("TPU"), key=lambda plane: plane.xplane_id)
     operations = Operations()
-    found = tpu_flights.find_tpu_flights(events, planes, operations, workers)
-    return operations, {plane.number: did for plane, did in zip(planes, found, strict=True)}
+    activities = tpu_flights.find_tpu_flights(events, planes, operations, workers)
+    return operations, {plane.number: did for plane, did in zip(planes, activities, strict=True)}
 
 
 @compute_once
@@ -117,13 +117,13 @@ def list_device_spans(
     if not gpus and not cores:
         return find_thread_spans(events, forest, computes)
     if cores:
-        operations, found = get_core_activities(events, cores, workers)
+        operations, activities = get_core_activities(events, cores, workers)
         own = [_get_core_spans(events, plane) for plane in cores]
     else:
-        operations, found = get_gpu_activities(events, modules)
+        operations, activities = get_gpu_activities(events, modules)
         own = [read_row_times(events, _find_gpu_rows(plane)) for plane in gpus]
-    transfers = [make_transfer(one.name, one.kind) for one in operations.known]
-    devices = zip(cores or gpus, found, own, strict=True)
+    transfers = [make_transfer(operation.name, operation.kind) for operation in operations.known]
+    devices = zip(cores or gpus, activities, own, strict=True)
     return [_get_activity_spans(plane, did, transfers, its) for plane, did, its in devices if did is not None]
 
 
@@ -135,8 +135,8 @@ def _find_gpu_rows(plane: Plane) -> Int32s:
 
 
 def _get_core_spans(events: HostEvents, plane: Plane) -> DeviceEvents:
-    found = list_op_events(events, plane)
-    return DeviceEvents(found.rows, found.start_ps, add_durations(found.start_ps, found.duration_ps))
+    ops = list_op_events(events, plane)
+    return DeviceEvents(ops.rows, ops.start_ps, add_durations(ops.start_ps, ops.duration_ps))
 
 
 def _get_activity_spans(
@@ -254,10 +254,12 @@ def measure_host_communication(
     many, arrivals of the middle steps are kept only."""
     planes = list_device_planes(events, hardware)
     is_gpu = hardware == "GPU"
-    operations, found = get_gpu_activities(events, modules) if is_gpu else get_core_activities(events, planes, workers)
-    kind_of_op = np.array([one.kind.number for one in operations.known], np.int32)
-    meets = np.array([one.kind.meets for one in operations.known], np.bool_)
-    active = [(place, plane, did) for place, (plane, did) in enumerate(zip(planes, found, strict=True)) if did]
+    operations, activities = (
+        get_gpu_activities(events, modules) if is_gpu else get_core_activities(events, planes, workers)
+    )
+    kind_of_op = np.array([operation.kind.number for operation in operations.known], np.int32)
+    meets = np.array([operation.kind.meets for operation in operations.known], np.bool_)
+    active = [(place, plane, did) for place, (plane, did) in enumerate(zip(planes, activities, strict=True)) if did]
     on_host = find_only_gpu_collectives(events)
     windows = partial(_extend_windows, events, groups, on_host)
     jobs = [
@@ -269,27 +271,31 @@ def measure_host_communication(
     each: list[_DeviceMeasures] = workers.run(None, jobs)
     ids = list_device_ids([plane for _, plane, _ in active])
     assignments = Assignments(modules, ids, all_here=is_gpu)
-    teams = _find_teams([one.operations.op for one in each], assignments, operations.known)
-    of_rows = [team[np.searchsorted(one.operations.op, one.arrived.op)] for one, team in zip(each, teams, strict=True)]
+    teams = _find_teams([device.operations.op for device in each], assignments, operations.known)
+    of_rows = [
+        team[np.searchsorted(device.operations.op, device.arrived.op)] for device, team in zip(each, teams, strict=True)
+    ]
     of_torch = is_kineto(events)
-    every = join_arrivals([one.arrived for one in each], of_rows, sized=of_torch)
-    of_steps = [one.steps for one in each]
-    whole = join_sums([one.whole for one in each])
+    every = join_arrivals([device.arrived for device in each], of_rows, sized=of_torch)
+    of_steps = [device.steps for device in each]
+    whole = join_sums([device.whole for device in each])
     return HostCommunication(
         host=events.host,
         hardware=hardware,
         present=HostDevices.of(events),
-        devices=tuple(one.device for one in each),
+        devices=tuple(device.device for device in each),
         operations=HostOperations.of(operations.known),
-        of_operations=OperationSums.joined([one.operations for one in each]),
+        of_operations=OperationSums.joined([device.operations for device in each]),
         whole=whole,
-        has_kind=np.array([np.isin(whole.kinds, one.whole.kinds) for one in each]).reshape(len(each), len(whole.kinds)),
+        has_kind=np.array([np.isin(whole.kinds, device.whole.kinds) for device in each]).reshape(
+            len(each), len(whole.kinds)
+        ),
         costs=HostStepCosts.of(of_steps),
         steps=None if names is None else compress_spans(of_steps, names),
         arrivals=keep_middle_steps(every, _find_complete_groups(of_steps), limit_rows(session_hosts, len(each))),
         links=list_host_links(
-            [one.direct for one in each],
-            [one.operations for one in each],
+            [device.direct for device in each],
+            [device.operations for device in each],
             operations.known,
             assignments,
             is_gpu=is_gpu,
@@ -345,10 +351,10 @@ def _find_teams(ran_on: Sequence[Int64s], assignments: Assignments, operations: 
     order = np.argsort(op, kind="stable")
     ran, first = np.unique(op[order], return_index=True)
     for number, rows in zip(ran.tolist(), np.split(order, first)[1:], strict=True):
-        one = operations[number]
-        shape = parse_payload(one.kind, one.text) if one.kind.meets and one.text else NO_PAYLOAD
+        operation = operations[number]
+        shape = parse_payload(operation.kind, operation.text) if operation.kind.meets and operation.text else NO_PAYLOAD
         if shape.count is not None and shape.count > 1:
-            team[rows] = assignments.teams(one.program_id, shape, device[rows])
+            team[rows] = assignments.teams(operation.program_id, shape, device[rows])
     return np.split(team, ends)[:-1]
 
 

@@ -92,41 +92,41 @@ class MatchedRows:
     apart: int
 
 
-def match_occurrences(found: Occurrences) -> MatchedRows:
+def match_occurrences(rows: Occurrences) -> MatchedRows:
     """Numbers count from the first occurrence, or, if more belong together then, from the last, which is -1: some
     devices may be captured later."""
     # without steps, occurrences on one host cannot be paired with those on another
-    host = np.where(found.step < 0, found.host, -1)
-    series, many = join_keys([found.op, found.team, found.step, host])
-    number, from_last = _number_occurrences(found)
-    grouped = _Grouped(found, *join_keys([series, number]))
+    host = np.where(rows.step < 0, rows.host, -1)
+    series, many = join_keys([rows.op, rows.team, rows.step, host])
+    number, from_last = _number_occurrences(rows)
+    grouped = _Grouped(rows, *join_keys([series, number]))
     if (number - from_last != (number - from_last)[:1]).any():  # else both numbers pair the same
-        other = _Grouped(found, *join_keys([series, from_last]))
+        other = _Grouped(rows, *join_keys([series, from_last]))
         late = other.agreed(series, many) > grouped.agreed(series, many)
         if late.any():
             number = np.where(late[series], from_last, number)
-            grouped = _Grouped(found, *join_keys([series, number]))
+            grouped = _Grouped(rows, *join_keys([series, number]))
     several = grouped.many > 1
-    return grouped.met(found, number, several & grouped.together, several & ~grouped.together)
+    return grouped.met(rows, number, several & grouped.together, several & ~grouped.together)
 
 
-def group_meetings(found: Occurrences, meeting: Int64s) -> MatchedRows:
+def group_meetings(rows: Occurrences, meeting: Int64s) -> MatchedRows:
     """The same, if it is known what belongs together. ``meeting``: the number of each occurrence's, from 0."""
-    grouped = _Grouped(found, meeting, int(meeting.max(initial=-1)) + 1)
-    return grouped.met(found, _number_occurrences(found)[0], grouped.many > 1, grouped.many == 1)
+    grouped = _Grouped(rows, meeting, int(meeting.max(initial=-1)) + 1)
+    return grouped.met(rows, _number_occurrences(rows)[0], grouped.many > 1, grouped.many == 1)
 
 
 class _Grouped:
     """Occurrences by meeting, host and device. ``order``: their rows; ``first``, ``many``: of each meeting the first of
     these, and how many there are; ``together``: whether, on each host, all devices have begun before any is done."""
 
-    def __init__(self, found: Occurrences, meeting: Int64s, count: int) -> None:
+    def __init__(self, rows: Occurrences, meeting: Int64s, count: int) -> None:
         self.order = np.argsort(meeting.astype(np.uint16) if count <= FEW else meeting, kind="stable")
         fresh = _find_changes(meeting[self.order])
         self.first = np.flatnonzero(fresh)
         self.many = np.diff(np.append(self.first, len(self.order)))
-        pairs = np.flatnonzero(fresh | _find_changes(found.host[self.order]))
-        apart = _find_most(found.begin_ps[self.order], pairs) > _find_least(found.end_ps[self.order], pairs)
+        pairs = np.flatnonzero(fresh | _find_changes(rows.host[self.order]))
+        apart = _find_most(rows.begin_ps[self.order], pairs) > _find_least(rows.end_ps[self.order], pairs)
         self.together = np.ones(len(self.first), np.bool_)
         self.together[find_last_started(self.first, pairs[apart])] = False
 
@@ -149,11 +149,11 @@ FEW: Final = 1 << 16
 """Up to this limit, numbers are sorted digit by digit."""
 
 
-def _number_occurrences(found: Occurrences) -> tuple[Int64s, Int64s]:
+def _number_occurrences(rows: Occurrences) -> tuple[Int64s, Int64s]:
     """The number of each occurrence of its op on its device, in its step, counted from the first and from the last."""
-    first = np.flatnonzero(_find_changes(found.device) | _find_changes(found.op) | _find_changes(found.step))
-    many = np.diff(np.append(first, len(found)))
-    from_first = np.arange(len(found)) - np.repeat(first, many)
+    first = np.flatnonzero(_find_changes(rows.device) | _find_changes(rows.op) | _find_changes(rows.step))
+    many = np.diff(np.append(first, len(rows)))
+    from_first = np.arange(len(rows)) - np.repeat(first, many)
     return from_first, from_first - np.repeat(many, many)
 
 
@@ -296,7 +296,7 @@ class SessionArrivals:
         self._kept_steps: list[KeptSteps] = []
         self._sized = self._any_waited = False
 
-    def add(self, one: HostCommunication, arrivals: HostArrivals, places: Int64s, numbers: StepNumbers) -> None:
+    def add(self, host: HostCommunication, arrivals: HostArrivals, places: Int64s, numbers: StepNumbers) -> None:
         """``places``: of the operations of the host among those of all. Raises UnreadableError if the disk has no room
         for the arrivals."""
         step = numbers.of(arrivals.groups)
@@ -311,7 +311,7 @@ class SessionArrivals:
             "duration_ps": arrivals.duration_ps,
             "beyond_ps": arrivals.beyond_ps,
             "blocks": arrivals.blocks,
-            "size": _choose_sizes(one, arrivals),
+            "size": _choose_sizes(host, arrivals),
             "waited": arrivals.waited if len(arrivals.waited) else np.zeros(len(arrivals), np.bool_),
         }
         self._sized |= len(arrivals.bytes) > 0
@@ -319,7 +319,7 @@ class SessionArrivals:
         self._kept_steps.append(KeptSteps(arrivals.of_steps, narrow_column(np.unique(rows["step"]))))
         self._many = _add_counts(self._many, op)
         self._hosts += 1
-        self._devices += len(one.devices)
+        self._devices += len(host.devices)
         self._batch.append(rows)
         self._in_batch += len(arrivals)
         if self._in_batch >= MOST_ROWS:
@@ -335,24 +335,24 @@ class SessionArrivals:
         compared = self.compared(shift)
         for ops in _cut_blocks(self._many):
             for steps in self._parts(ops, shift, compared):
-                found = self._read(ops, steps, shift, compared)
-                if len(found):
-                    yield found
+                block = self._read(ops, steps, shift, compared)
+                if len(block):
+                    yield block
 
     def all_at_once(self) -> Occurrences:
         """By device, op, step and begin, with sizes: of all-to-all none, because ranks differ."""
-        found = self._read(slice(0, len(self._many)), _ALL, None, self.compared())
-        return found.take(sort_rows(found.device, found.op, found.step, found.begin_ps))
+        rows = self._read(slice(0, len(self._many)), _ALL, None, self.compared())
+        return rows.take(sort_rows(rows.device, rows.op, rows.step, rows.begin_ps))
 
     def _put_aside(self) -> None:
-        self._pieces += [one._replace(rows=Stored(one.read())) for one in self._cut_batch()]
+        self._pieces += [piece._replace(rows=Stored(piece.read())) for piece in self._cut_batch()]
 
     def _cut_batch(self) -> Iterator[_ArrivalPiece]:
         """The pieces of the hosts since the last batch."""
         batch, self._batch, self._in_batch = self._batch, [], 0
         if not batch:
             return
-        rows = {name: _narrow_piece(np.concatenate([one[name] for one in batch])) for name in batch[0]}
+        rows = {name: _narrow_piece(np.concatenate([host_rows[name] for host_rows in batch])) for name in batch[0]}
         key, count = join_keys([rows["op"], rows["step"]])
         order = np.argsort(key.astype(np.uint16) if count <= FEW else key, kind="stable")
         ends = np.flatnonzero(np.diff(key[order], append=-1)) + 1
@@ -397,7 +397,7 @@ class SessionArrivals:
             name: np.concatenate([np.zeros(0, kind), *(part.pop(name) for part in parts)])
             for name, kind in _TYPES.items()
         }
-        found = Occurrences(
+        rows = Occurrences(
             host=of["host"],
             device=of["device"],
             op=of["op"],
@@ -410,12 +410,12 @@ class SessionArrivals:
             size=of["size"] if self._sized else of["size"][:0],
             waited=of["waited"] if self._any_waited else of["waited"][:0],
         )
-        stepless = np.flatnonzero(found.step < 0)
+        stepless = np.flatnonzero(rows.step < 0)
         if not len(stepless):
-            return found
-        of_none = found.take(stepless)
+            return rows
+        of_none = rows.take(stepless)
         last = stepless[sort_rows(of_none.device, of_none.op, of_none.begin_ps)]
-        return found.take(np.concatenate([np.flatnonzero(found.step >= 0), last]))
+        return rows.take(np.concatenate([np.flatnonzero(rows.step >= 0), last]))
 
     def _chosen(
         self, rows: _Rows, ops: slice, steps: tuple[int, int], shift: Int64s | None, compared: Int64s | None
@@ -440,11 +440,11 @@ _TYPES: Final = {
 }  # fmt: skip
 
 
-def _choose_sizes(one: HostCommunication, arrivals: HostArrivals) -> Int64s:
+def _choose_sizes(host: HostCommunication, arrivals: HostArrivals) -> Int64s:
     """NO_BYTES: not known, or different on each rank."""
     if not len(arrivals.bytes):
         return np.full(len(arrivals), NO_BYTES, np.int64)
-    even = one.operations.kind != CommunicationKind.ALL_TO_ALL.number
+    even = host.operations.kind != CommunicationKind.ALL_TO_ALL.number
     return np.where(even[arrivals.op], arrivals.bytes, NO_BYTES)
 
 
@@ -465,11 +465,11 @@ def _find_bounds(values: npt.NDArray[Any]) -> tuple[int, int]:
 def _cut_blocks(many: Int64s) -> Iterator[slice]:
     """Stretches with at most MOST_ROWS together, or of one."""
     first, total = 0, 0
-    for place, one in enumerate(many.tolist()):
-        if total and total + one > MOST_ROWS:
+    for place, op in enumerate(many.tolist()):
+        if total and total + op > MOST_ROWS:
             yield slice(first, place)
             first, total = place, 0
-        total += one
+        total += op
     if total:
         yield slice(first, len(many))
 
@@ -618,10 +618,10 @@ def find_meetings(
     shift: Int64s | None = None,
 ) -> Meetings:
     ranks = _match_ranks(arrivals, kept)
-    found = map(match_occurrences, arrivals.blocks(shift)) if ranks is None else [ranks]
-    devices = sum(len(one.devices) for one in kept)
-    grouped = sum(one.arrivals.grouped for one in kept)
-    return Meetings(operations.every, found, devices, grouped, arrivals.compared(shift))
+    blocks = map(match_occurrences, arrivals.blocks(shift)) if ranks is None else [ranks]
+    devices = sum(len(host.devices) for host in kept)
+    grouped = sum(host.arrivals.grouped for host in kept)
+    return Meetings(operations.every, blocks, devices, grouped, arrivals.compared(shift))
 
 
 def compare_hosts(
@@ -629,34 +629,34 @@ def compare_hosts(
 ) -> tuple[Meetings, Clocks | None]:
     """The meetings, and the clocks of the hosts; None: no host met another. The hosts in ``kept`` need not have their
     arrivals."""
-    found, names = find_meetings(kept, operations, arrivals), [one.host for one in kept]
-    seen = compare_clocks(found.encounters, names) if len(found.encounters.rows) else None
-    shift = find_step_shifts(found.encounters, seen) if seen is not None else np.zeros(0, np.int64)
+    meetings, names = find_meetings(kept, operations, arrivals), [host.host for host in kept]
+    seen = compare_clocks(meetings.encounters, names) if len(meetings.encounters.rows) else None
+    shift = find_step_shifts(meetings.encounters, seen) if seen is not None else np.zeros(0, np.int64)
     if seen is not None and shift.any():
         other = find_meetings(kept, operations, arrivals, shift)
         known = compare_clocks(other.encounters, names, shift)
         if np.count_nonzero(known.doubtful) < np.count_nonzero(seen.doubtful):
-            found, seen = other, known
+            meetings, seen = other, known
     if seen is not None:
-        found.compare(seen)
-    return found, seen
+        meetings.compare(seen)
+    return meetings, seen
 
 
 def _match_ranks(arrivals: SessionArrivals, kept: Sequence[HostCommunication]) -> MatchedRows | None:
     """Of ranks that count from one moment. None: they do not, or their clocks disagree, as less than half of the
     collectives have others at once."""
-    offsets = find_offsets_ps([one.zero_ns for one in kept])
-    if offsets is None or not all(one.of_torch for one in kept):
+    offsets = find_offsets_ps([host.zero_ns for host in kept])
+    if offsets is None or not all(host.of_torch for host in kept):
         return None
-    found = arrivals.all_at_once()
-    if not len(found):
+    occurrences = arrivals.all_at_once()
+    if not len(occurrences):
         return None
-    shift = np.array(offsets, np.int64)[found.host]
-    series, _ = join_keys([found.op, found.team, found.size])
-    met = match_concurrent(series, found.device, found.begin_ps + shift, found.end_ps + shift)
-    if 2 * np.count_nonzero((np.bincount(met) > 1)[met]) < len(found):
+    shift = np.array(offsets, np.int64)[occurrences.host]
+    series, _ = join_keys([occurrences.op, occurrences.team, occurrences.size])
+    met = match_concurrent(series, occurrences.device, occurrences.begin_ps + shift, occurrences.end_ps + shift)
+    if 2 * np.count_nonzero((np.bincount(met) > 1)[met]) < len(occurrences):
         return None
-    return group_meetings(found, met)
+    return group_meetings(occurrences, met)
 
 
 def _reduce_least(place: Int64s, values: Int64s, count: int) -> Int64s:

@@ -60,23 +60,23 @@ def find_tpu_flights(
     recorded = CoreMetadata(events)
     known = [  # one after the other, so that operations are numbered alike each time
         read_instructions(
-            recorded, _find_distinct(found.meta), _find_distinct(_find_async_records(events, plane)[1]), operations
+            recorded, _find_distinct(core.meta), _find_distinct(_find_async_records(events, plane)[1]), operations
         )
-        for plane, found in zip(planes, ops, strict=True)
+        for plane, core in zip(planes, ops, strict=True)
     ]
-    return workers.run(None, [partial(_find_flights, events, *one) for one in zip(planes, ops, known, strict=True)])
+    return workers.run(None, [partial(_find_flights, events, *core) for core in zip(planes, ops, known, strict=True)])
 
 
-def _find_flights(events: HostEvents, plane: Plane, found: OpEvents, known: Instructions) -> CoreActivity | None:
-    if not len(found):
+def _find_flights(events: HostEvents, plane: Plane, ops: OpEvents, known: Instructions) -> CoreActivity | None:
+    if not len(ops):
         return None
-    order, lines = _sort_by_time(events, plane, found)
-    instruction = known.place(found.meta)
-    start, duration, marks = found.start_ps[order], found.duration_ps[order], known.mark[instruction[order]]
+    order, lines = _sort_by_time(events, plane, ops)
+    instruction = known.place(ops.meta)
+    start, duration, marks = ops.start_ps[order], ops.duration_ps[order], known.mark[instruction[order]]
     work, others = (np.frombuffer(part, STRETCH) for part in innermost_stretches(start, duration, marks, lines))
     chosen = np.flatnonzero(marks == COMMUNICATES)
-    chosen_ops = _find_ops(events, found, order[chosen], instruction, known)
-    flights, flight_of_op = _pair_flights(events, plane, found, chosen_ops, known)
+    chosen_ops = _find_ops(events, ops, order[chosen], instruction, known)
+    flights, flight_of_op = _pair_flights(events, plane, ops, chosen_ops, known)
     stood = others.copy()
     stood["row"] = flight_of_op[np.searchsorted(chosen, others["row"])]
     wait = sum_by(stood["row"], stood["end"] - stood["begin"], len(flights), "times of waiting")
@@ -91,15 +91,15 @@ def _find_extent(start: Int64s, duration: Int64s) -> tuple[int, int]:
     return span if span is not None else (int(start.min()), 2**63 - 1)
 
 
-def _sort_by_time(events: HostEvents, plane: Plane, found: OpEvents) -> tuple[Int64s, Records]:
+def _sort_by_time(events: HostEvents, plane: Plane, ops: OpEvents) -> tuple[Int64s, Records]:
     """The op events of each line by start, longer first, and where the lines are."""
     counts = [line.last - line.first for line in plane.lines if line.name in OP_LINES and line.last > line.first]
     lines = number_lines(np.array(counts, np.int64), np.zeros(len(counts), np.int64))
     line = number_owners(counts)
-    start, duration = found.start_ps, found.duration_ps
+    start, duration = ops.start_ps, ops.duration_ps
     later = (start[1:] > start[:-1]) | (start[1:] == start[:-1]) & (duration[1:] <= duration[:-1])
     if (later | (line[1:] != line[:-1])).all():
-        return np.arange(len(found)), lines
+        return np.arange(len(ops)), lines
     order = sort_op_events(events, plane)
     if len(lines) == 1:
         begins, lasts = start[order], duration[order]
@@ -145,21 +145,21 @@ class _AsyncRecords:
 
 
 def _find_ops(
-    events: HostEvents, found: OpEvents, chosen: Int64s, instruction: Int64s, known: Instructions
+    events: HostEvents, core_ops: OpEvents, chosen: Int64s, instruction: Int64s, known: Instructions
 ) -> _CommunicationOps:
-    rows, own, begin = found.rows[chosen].astype(np.intp), instruction[chosen], found.start_ps[chosen]
+    rows, own, begin = core_ops.rows[chosen].astype(np.intp), instruction[chosen], core_ops.start_ps[chosen]
     clock = events.start_ps[rows]
     clock_end = clock + np.maximum(events.duration_ps[rows], 0)
-    return _CommunicationOps(own, known.role[own], begin, begin + found.duration_ps[chosen], clock, clock_end)
+    return _CommunicationOps(own, known.role[own], begin, begin + core_ops.duration_ps[chosen], clock, clock_end)
 
 
 def _pair_flights(
-    events: HostEvents, plane: Plane, found: OpEvents, ops: _CommunicationOps, known: Instructions
+    events: HostEvents, plane: Plane, core_ops: OpEvents, ops: _CommunicationOps, known: Instructions
 ) -> tuple[Flights, Int64s]:
     """The flights of a core, and the number of that of each of its ``ops`` that communicate."""
     count = len(ops.instruction)
     start = _pair_ops(ops, known)
-    aloft = _read_aloft(events, plane, found, ops, known)
+    aloft = _read_aloft(events, plane, core_ops, ops, known)
     # the line of asynchronous ops has pairs that ops do not record: in loops one iteration ends what another starts
     paired = (aloft.start >= 0) & (aloft.done >= 0)
     taken = np.zeros(count, np.bool_)
@@ -196,7 +196,7 @@ def _pair_ops(ops: _CommunicationOps, known: Instructions) -> Int64s:
 
 
 def _read_aloft(
-    events: HostEvents, plane: Plane, found: OpEvents, ops: _CommunicationOps, known: Instructions
+    events: HostEvents, plane: Plane, core_ops: OpEvents, ops: _CommunicationOps, known: Instructions
 ) -> _AsyncRecords:
     rows, meta = _find_async_records(events, plane)
     own = known.place(meta)
@@ -209,7 +209,7 @@ def _read_aloft(
     done = find_places(
         (known.key[ops.instruction[dones]], ops.clock_end[dones]), (_find_named(events, rows, own, known), end)
     )
-    own_begin, own_end = _convert_to_core_clock(events, found, np.concatenate([begin, end])).reshape(2, -1)
+    own_begin, own_end = _convert_to_core_clock(events, core_ops, np.concatenate([begin, end])).reshape(2, -1)
     return _AsyncRecords(own, begin, end, own_begin, own_end, np.append(starts, -1)[start], np.append(dones, -1)[done])
 
 
@@ -226,20 +226,21 @@ def _find_named(events: HostEvents, rows: Int64s, instruction: Int64s, known: In
         distinct, inverse = number_values(text.reshape(-1) * len(programs) + of.reshape(-1))
         names = events.all_texts(texts)
         keys = [
-            known.key_of(int(programs[one % len(programs)]), names[one // len(programs)]) for one in distinct.tolist()
+            known.key_of(int(programs[pair % len(programs)]), names[pair // len(programs)])
+            for pair in distinct.tolist()
         ]
         key[has] = np.array(keys, np.int64)[inverse.reshape(-1)]
     return key
 
 
-def _convert_to_core_clock(events: HostEvents, found: OpEvents, time: Int64s) -> Int64s:
+def _convert_to_core_clock(events: HostEvents, core_ops: OpEvents, time: Int64s) -> Int64s:
     """Times of the host on the core's own clock: each as far behind the last begin or end of an op as on the host's,
     but not beyond the next one."""
     if not len(time):
         return time
-    start = take_rows(events.start_ps, found.rows)
-    clock = np.concatenate([start, start + np.maximum(take_rows(events.duration_ps, found.rows), 0)])
-    own = np.concatenate([found.start_ps, found.start_ps + found.duration_ps])
+    start = take_rows(events.start_ps, core_ops.rows)
+    clock = np.concatenate([start, start + np.maximum(take_rows(events.duration_ps, core_ops.rows), 0)])
+    own = np.concatenate([core_ops.start_ps, core_ops.start_ps + core_ops.duration_ps])
     if np.array_equal(clock, own):
         return time
     order = sort_rows(clock, own)
@@ -356,7 +357,7 @@ def read_instructions(recorded: CoreMetadata, met: Int32s, aside: Int32s, operat
     if they communicate; -1: none."""
     rows = np.union1d(met[met >= 0], aside[aside >= 0]).astype(np.int64)
     count = len(rows) + 1
-    found = Instructions(
+    instructions = Instructions(
         rows=rows,
         program=recorded.program[rows],
         mark=np.zeros(count, np.uint8),
@@ -366,7 +367,7 @@ def read_instructions(recorded: CoreMetadata, met: Int32s, aside: Int32s, operat
         start_key=np.full(count, -1, np.int64),
     )
     works = recorded.is_op[rows] & np.isin(rows, met)
-    found.mark[:-1][works] = WORKS
+    instructions.mark[:-1][works] = WORKS
     places = np.flatnonzero(works | np.isin(rows, aside))
     candidates = rows[places]
     events, categories = recorded.events, recorded.category[candidates]
@@ -381,11 +382,18 @@ def read_instructions(recorded: CoreMetadata, met: Int32s, aside: Int32s, operat
         part, starts = _classify_op(category_of[category], text, name)
         if part is None:
             continue
-        program = int(found.program[place])
-        one = Operation(program, name, part.kind, text, _read_text(events, framework_op))
-        found.mark[place], found.role[place], found.op[place] = COMMUNICATES, part.role, operations.number(one)
-        found.key[place], found.start_key[place] = found.key_of(program, name), found.key_of(program, starts)
-    return found
+        program = int(instructions.program[place])
+        operation = Operation(program, name, part.kind, text, _read_text(events, framework_op))
+        instructions.mark[place], instructions.role[place], instructions.op[place] = (
+            COMMUNICATES,
+            part.role,
+            operations.number(operation),
+        )
+        instructions.key[place], instructions.start_key[place] = (
+            instructions.key_of(program, name),
+            instructions.key_of(program, starts),
+        )
+    return instructions
 
 
 def _read_text(events: HostEvents, number: int) -> str:

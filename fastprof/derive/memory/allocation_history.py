@@ -135,8 +135,8 @@ def find_breaks(events: MemoryEvents) -> npt.NDArray[np.bool_]:
     change, known = measure_heap_change(events)
     moved = get_moved_bytes(events)
     expected = np.where(events.is_allocation, moved, -moved)
-    found: npt.NDArray[np.bool_] = known & (moved >= 0) & (change != expected)
-    return found
+    differs: npt.NDArray[np.bool_] = known & (moved >= 0) & (change != expected)
+    return differs
 
 
 _SIZES = "the sizes of allocations"

@@ -115,7 +115,9 @@ class LiveGroups:
         )
         pairs = np.unique(number[op >= 0].astype(np.int64) << 32 | op[op >= 0])
         order = sort_rows(rows.allocator[first], -total, first)
-        self.allocator, self.site, self.source = (one[first[order]] for one in (rows.allocator, rows.site, rows.source))
+        self.allocator, self.site, self.source = (
+            column[first[order]] for column in (rows.allocator, rows.site, rows.source)
+        )
         self.op_count = np.bincount(pairs >> 32, minlength=groups)[order]
         self.count = sum_by(number, rows.count, groups)[order]
         self.total_bytes = np.where(unsized, -1, total)[order]

@@ -217,7 +217,7 @@ def read_torch_sites(events: HostEvents, rows: Int32s) -> tuple[Int32s, Sites]:
         above[further] = parent[above[further]]
     meta = np.where(above < 0, -1, events.meta[above])
     distinct, number = number_values(meta)
-    names: list[str | None] = [None if one < 0 else events.names[one] for one in distinct.tolist()]
+    names: list[str | None] = [None if name < 0 else events.names[name] for name in distinct.tolist()]
     nothing: list[str | None] = [None] * len(names)
     return number.astype(np.int32), Sites(names, nothing, nothing, [None] * len(names))
 
@@ -293,8 +293,8 @@ class MemoryEvents:
 
     def has(self, bit: int) -> npt.NDArray[np.bool_]:
         """Whether each event has the stat of a bit."""
-        found: npt.NDArray[np.bool_] = (self.recorded & bit) != 0
-        return found
+        has: npt.NDArray[np.bool_] = (self.recorded & bit) != 0
+        return has
 
     def of_allocator(self, number: int) -> slice:
         return slice(int(self.bounds[number]), int(self.bounds[number + 1]))
@@ -428,9 +428,9 @@ def _find_rows(events: HostEvents) -> tuple[Int32s, npt.NDArray[np.bool_]]:
     kind = np.zeros(len(events.names), np.uint8)
     kind[[i for i, name in enumerate(events.names) if name == FREE_EVENT]] = 1
     kind[[i for i, name in enumerate(events.names) if name == ALLOCATION_EVENT]] = 2
-    found = kind[events.meta[plane.first : plane.last]]
-    rows = np.flatnonzero(found)
-    return (rows + plane.first).astype(np.int32), found[rows] == 2
+    kinds = kind[events.meta[plane.first : plane.last]]
+    rows = np.flatnonzero(kinds)
+    return (rows + plane.first).astype(np.int32), kinds[rows] == 2
 
 
 def _sort_rows(start: Int64s, allocator: Int32s, count: int) -> Int64s:
@@ -482,10 +482,10 @@ def _read_sites(events: HostEvents, reader: StatReader) -> tuple[Int32s, Sites]:
 
 def _read_texts(events: HostEvents, numbers: Int64s) -> list[str | None]:
     there = numbers != NOT_THERE
-    found: list[str | None] = [None] * len(numbers)
+    texts: list[str | None] = [None] * len(numbers)
     for at, text in zip(np.flatnonzero(there).tolist(), events.all_texts(numbers[there]), strict=True):
-        found[at] = text
-    return found
+        texts[at] = text
+    return texts
 
 
 def _number_rows(columns: list[Int64s]) -> tuple[Int32s, Int64s]:
@@ -507,8 +507,8 @@ def find_highest_fragmentation(events: MemoryEvents, shown: npt.NDArray[np.bool_
     if not len(events):
         return np.zeros(0, np.int64)
     recorded = events.has(FRAGMENTATION) if shown is None else events.has(FRAGMENTATION) & shown
-    found = find_first_largest(np.where(recorded, events.fragmentation, -np.inf), events.bounds)
-    return np.where(recorded[found], found, -1)
+    first = find_first_largest(np.where(recorded, events.fragmentation, -np.inf), events.bounds)
+    return np.where(recorded[first], first, -1)
 
 
 def find_first_largest(values: npt.NDArray[np.generic], bounds: Int64s) -> Int64s:

@@ -107,8 +107,8 @@ def _get_peaks(host: MemoryFigures) -> Int64s:
 def _sort_heaviest(weights: npt.NDArray[Any], places: npt.NDArray[Any]) -> list[int]:
     """Of some places those with a weight above 0, heaviest first."""
     places = places[weights[places] > 0]
-    found: list[int] = places[np.argsort(-weights[places], kind="stable")][:MANY].tolist()
-    return found
+    heaviest: list[int] = places[np.argsort(-weights[places], kind="stable")][:MANY].tolist()
+    return heaviest
 
 
 def _find_worst(
@@ -500,7 +500,7 @@ class MemoryRemarks:
             count, first = self._outside
             self._outside = count + 1, first or about
         requests = [*self._requests, *((name, case) for case in cases.requests)]
-        self._requests = sorted(requests, key=lambda one: -one[1].peak_bytes)[:MOST_ALLOCATORS]
+        self._requests = sorted(requests, key=lambda request: -request[1].peak_bytes)[:MOST_ALLOCATORS]
         self._request_count += cases.request_count
         self._of_peaks = self._of_peaks or [_HeaviestCase() for _ in cases.of_peaks]
         for every, worst in zip(self._of_peaks, cases.of_peaks, strict=True):
@@ -528,7 +528,7 @@ class MemoryRemarks:
 
     def _of_leaks(self, leaks_of: Callable[[int], tuple[str, list[Case]]], least: float) -> Iterator[Remark]:
         """An op that leaks on several allocators is reported once; on small allocators only if it fills them."""
-        by_op = sorted(found for leaks in self._leaks.values() if (found := leaks.heaviest(least)) is not None)
+        by_op = sorted(leak for leaks in self._leaks.values() if (leak := leaks.heaviest(least)) is not None)
         for _, host, number, count in by_op[:MOST_OPS]:
             name, cases = leaks_of(host)
             text = cases[number].text(name if self._hosts > 1 else None)

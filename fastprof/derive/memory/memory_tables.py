@@ -588,5 +588,5 @@ _TABLES = (
     HostTable(TableSchema("allocations", "a piece of memory from allocation to free, by allocator and time",
                           ALLOCATED, True), list_allocations, in_time=True, is_large=True),
 )  # fmt: skip
-HOST_TABLES: Final = {one.schema.name: one for one in _TABLES}
-TABLES: Final = {name: one.schema for name, one in HOST_TABLES.items()}
+HOST_TABLES: Final = {table.schema.name: table for table in _TABLES}
+TABLES: Final = {name: table.schema for name, table in HOST_TABLES.items()}

@@ -102,8 +102,10 @@ class HostMemoryState(SetAside[HostMemory]):
         try:
             if self.event_count and self._rows is None:
                 _ = self.totals
-                small = {name: one for name, one in HOST_TABLES.items() if not one.is_large}
-                self._rows = StoredByName({name: _drop_events(one, self.rows(one)) for name, one in small.items()})
+                small = {name: table for name, table in HOST_TABLES.items() if not table.is_large}
+                self._rows = StoredByName(
+                    {name: _drop_events(table, self.rows(table)) for name, table in small.items()}
+                )
             self._summary = Stored((self.about, self._totals))
             self._about = self._totals = None
         finally:
@@ -186,27 +188,27 @@ def make_tables(hosts: Sequence[HostMemoryState], every: SessionMemory) -> dict[
     """What makes every table, in the order of TABLES. ``hosts``: those with events; ``every``: of these."""
     large = _SpilledTables(hosts, every.event_count)
     return {
-        name: partial(large.table, one) if one.is_large else partial(_make_table, one, hosts, every)
-        for name, one in HOST_TABLES.items()
+        name: partial(large.table, table) if table.is_large else partial(_make_table, table, hosts, every)
+        for name, table in HOST_TABLES.items()
     }
 
 
-def _make_table(one: HostTable, hosts: Sequence[HostMemoryState], every: SessionMemory) -> pa.Table:
+def _make_table(host_table: HostTable, hosts: Sequence[HostMemoryState], every: SessionMemory) -> pa.Table:
     """Rows by allocator, largest peak first, those of an allocator as they are; or largest first, equal ones by
     allocator."""
-    rows = [some for host in hosts if (some := host.rows(one)) is not None]
+    rows = [some for host in hosts if (some := host.rows(host_table)) is not None]
     if not rows:
-        return one.schema.empty()
-    if one.in_time:
+        return host_table.schema.empty()
+    if host_table.in_time:
         before = (np.cumsum(every.snapshots) - every.snapshots).tolist()
-        return build_table(one.schema, [some.following(first) for some, first in zip(rows, before, strict=True)])
+        return build_table(host_table.schema, [some.following(first) for some, first in zip(rows, before, strict=True)])
     rank = np.concatenate(
         [every.rank[some.allocator + first] for some, first in zip(rows, every.bounds[:-1], strict=True)]
     )
-    if one.by is None:
-        return build_table(one.schema, rows, np.argsort(rank, kind="stable"))
-    sizes = np.concatenate([some.amounts(one.by) for some in rows])
-    return build_table(one.schema, rows, sort_rows(~sizes, rank))
+    if host_table.by is None:
+        return build_table(host_table.schema, rows, np.argsort(rank, kind="stable"))
+    sizes = np.concatenate([some.amounts(host_table.by) for some in rows])
+    return build_table(host_table.schema, rows, sort_rows(~sizes, rank))
 
 
 class _SpilledTables:
@@ -214,39 +216,39 @@ class _SpilledTables:
 
     def __init__(self, hosts: Sequence[HostMemoryState], event_count: int) -> None:
         self._hosts, self._event_count = hosts, event_count
-        wanted = [one for one in HOST_TABLES.values() if one.is_large]
+        wanted = [table for table in HOST_TABLES.values() if table.is_large]
         self._of_many = MadeTogether(partial(_spill_tables, hosts, wanted))
 
-    def table(self, one: HostTable) -> pa.Table:
+    def table(self, host_table: HostTable) -> pa.Table:
         hosts = self._hosts
         if len(hosts) < 2 or self._event_count <= _MANY:
-            return build_table(one.schema, [_make_rows(one, host.figures()) for host in hosts])
-        return self._of_many.table(one.schema.name)
+            return build_table(host_table.schema, [_make_rows(host_table, host.figures()) for host in hosts])
+        return self._of_many.table(host_table.schema.name)
 
 
-def _make_rows(one: HostTable, figures: MemoryFigures) -> HostMemoryRows:
-    rows = one.rows(figures)
+def _make_rows(host_table: HostTable, figures: MemoryFigures) -> HostMemoryRows:
+    rows = host_table.rows(figures)
     assert rows is not None
     return rows
 
 
 def _spill_tables(hosts: Sequence[HostMemoryState], wanted: Sequence[HostTable]) -> dict[str, pa.Table]:
     texts = _list_texts(hosts)
-    made = {one.schema.name: StoredTable() for one in wanted}
+    made = {table.schema.name: StoredTable() for table in wanted}
     for host in hosts:
         figures = host.figures()
         for one in wanted:
             made[one.schema.name].append(build_table(one.schema, [_make_rows(one, figures)], texts=texts))
-    return {name: one.table() for name, one in made.items()}
+    return {name: stored.table() for name, stored in made.items()}
 
 
 def _list_texts(hosts: Sequence[HostMemoryState]) -> dict[str, list[list[str | None]]]:
     """By column, the texts of all hosts, which the table of what is alive has too."""
     active = HOST_TABLES["active"]
     texts = [column for column in active.schema.columns if pa.types.is_dictionary(column.type)]
-    found: dict[str, dict[str | None, None]] = {column.name: {} for column in texts}
+    distinct: dict[str, dict[str | None, None]] = {column.name: {} for column in texts}
     for host in hosts:
         if (rows := host.rows(active)) is not None:
             for column in texts:
-                found[column.name].update(dict.fromkeys(rows.column(column).values))
-    return {name: [list(some)] for name, some in found.items()}
+                distinct[column.name].update(dict.fromkeys(rows.column(column).values))
+    return {name: [list(some)] for name, some in distinct.items()}

@@ -72,14 +72,16 @@ class InputOps:
 def list_input_ops(host: Ops) -> InputOps:
     """The input ops among the ops of hosts."""
     table = host.table
-    found = [find_input_category(category, name) for category, name in zip(table.category, table.name, strict=True)]
-    rows = [row for row, what in enumerate(found) if what is not None]
+    categories = [
+        find_input_category(category, name) for category, name in zip(table.category, table.name, strict=True)
+    ]
+    rows = [row for row, what in enumerate(categories) if what is not None]
     self_ps = table.self_ps
     rows.sort(key=lambda row: (-int(self_ps[row]), table.name[row], int(table.program_id[row])))
     at = np.array(rows, np.int64)
     return InputOps(
         [table.name[row] for row in rows],
-        [found[row] or UNKNOWN for row in rows],
+        [categories[row] or UNKNOWN for row in rows],
         table.occurrences[at],
         table.time_ps[at],
         self_ps[at],

@@ -139,13 +139,13 @@ class HostLines:
 
     def all_stat(self, name: str) -> Stat:
         """The stats of a name, of all kinds, by row of the plane."""
-        found = self._own.get(name)
-        if found is None:
+        own_stat = self._own.get(name)
+        if own_stat is None:
             stat = self.events.stat(name)
             first, last = np.searchsorted(stat.rows, [self.first, self._last]).tolist()
             rows = stat.rows[first:last] - np.int32(self.first) if self.first else stat.rows[first:last]
-            found = self._own[name] = Stat(rows, stat.kind[first:last], stat.value[first:last])
-        return found
+            own_stat = self._own[name] = Stat(rows, stat.kind[first:last], stat.value[first:last])
+        return own_stat
 
     def all_having(self, role: int, stat: str) -> Stat:
         """The stats of all rows of a role."""
@@ -155,10 +155,10 @@ class HostLines:
 
     def all_nearest(self, rows: Int32s) -> Int32s:
         """The nearest of these rows of the plane at or above each row of it; -1: none."""
-        marked, found = np.zeros(len(self.all_roles), np.uint8), np.empty(len(self.all_roles), np.int32)
+        marked, numbers = np.zeros(len(self.all_roles), np.uint8), np.empty(len(self.all_roles), np.int32)
         marked[rows] = 1
-        nearest_marked(self.all_parents, marked, 1, found)
-        return found
+        nearest_marked(self.all_parents, marked, 1, numbers)
+        return numbers
 
     def kept(self, rows: Int32s) -> Int32s:
         """The numbers of rows of the plane; -1: it is not kept."""
@@ -198,17 +198,17 @@ class HostLines:
         return self._nearest(self.roles, role)
 
     def _nearest(self, marks: Roles, bits: int) -> Int32s:
-        found = np.empty(len(self), np.int32)
-        nearest_marked(self.parent, marks, bits, found)
-        return found
+        numbers = np.empty(len(self), np.int32)
+        nearest_marked(self.parent, marks, bits, numbers)
+        return numbers
 
     def stat(self, name: str) -> Stat:
         """The stats of a name that these rows have, of all kinds."""
-        found = self._stats.get(name)
-        if found is None:
+        joined = self._stats.get(name)
+        if joined is None:
             own = self.all_having(KEPT, name)
-            found = self._stats[name] = Stat(self.all_numbers[own.rows], own.kind, own.value)
-        return found
+            joined = self._stats[name] = Stat(self.all_numbers[own.rows], own.kind, own.value)
+        return joined
 
     def beside(self, name: str, rows: Int32s) -> tuple[npt.NDArray[np.uint8], Int64s]:
         """Kind and value of a stat beside some rows; kind NONE where there is none."""

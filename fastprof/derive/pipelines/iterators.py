@@ -270,7 +270,7 @@ def _read_iterators(
     has_parent = is_integer(origins.parent_kind[first])
     shorts = [shorten_iterator_name(name) for name in origins.names]
     places = origins.name[first]
-    found = Iterators(
+    iterators = Iterators(
         origins.iterator_id[first],
         origins.id_kind[first] == records.UINT64,
         np.where(has_parent, origins.parent_id[first], 0),
@@ -285,7 +285,7 @@ def _read_iterators(
         _measure_function_times(lines, events, iterator, ran, origins.iterator_id[first]),
         read_attributes(lines, iterator, count),
     )
-    return found, iterator
+    return iterators, iterator
 
 
 def _measure_self_times(lines: HostLines, rows: Int32s) -> Int64s:

@@ -266,11 +266,11 @@ class HostPipelines:
         """The same without rows of calls, records and steps."""
         nothing, steps = make_empty_reading(), make_no_steps(of_devices=self.steps.of_devices)
         reading = replace(self.reading, calls=nothing.calls, records=nothing.records)
-        found = HostPipelines(self.host, reading, steps, self.slow_us, self.parallel)
+        pipelines = HostPipelines(self.host, reading, steps, self.slow_us, self.parallel)
         names = ("calls", "what_if", "suggestions", "in_steps")
-        vars(found).update({name: getattr(self, name) for name in names})
-        vars(found)["bottlenecks"] = self.bottlenecks.without_calls()
-        return found
+        vars(pipelines).update({name: getattr(self, name) for name in names})
+        vars(pipelines)["bottlenecks"] = self.bottlenecks.without_calls()
+        return pipelines
 
 
 class InSteps(NamedTuple):
@@ -315,21 +315,21 @@ class _Helps:
     """Whether changes make batches faster: of iterators, those like each of them together, and of pipelines."""
 
     def __init__(self, host: HostPipelines) -> None:
-        found, tree = host.what_if, host.reading.tree
+        what_if, tree = host.what_if, host.reading.tree
         self._like, self._pipeline = find_alike(host.reading), tree.pipeline
-        known, several = found.then_ps >= 0, found.change == PARALLEL
-        row = self._like[found.tree_row]
+        known, several = what_if.then_ps >= 0, what_if.change == PARALLEL
+        row = self._like[what_if.tree_row]
         self._of = {
-            name: [np.bincount(of[some], minlength=len(self._like)) for some in (known & which, found.helps & which)]
+            name: [np.bincount(of[some], minlength=len(self._like)) for some in (known & which, what_if.helps & which)]
             for name, of, which in (
-                ("faster", row, found.change == TWICE),
+                ("faster", row, what_if.change == TWICE),
                 ("several", row, several),
-                ("any_change", self._pipeline[found.tree_row], found.change >= 0),
+                ("any_change", self._pipeline[what_if.tree_row], what_if.change >= 0),
             )
         }
         self._cores = np.zeros(len(self._like), np.int64)
-        bound = known & several & (found.least_ps < found.then_ps)
-        self._cores[row[bound]] = found.cores[bound]
+        bound = known & several & (what_if.least_ps < what_if.then_ps)
+        self._cores[row[bound]] = what_if.cores[bound]
 
     def __call__(self, row: int) -> Helps:
         place = {"faster": self._like[row], "several": self._like[row], "any_change": self._pipeline[row]}

@@ -70,7 +70,7 @@ class Change(NamedTuple):
 
 def format_three_digits(ps: int) -> str:
     """A time in a unit that suits, to three digits."""
-    size, unit = next((one for one in _UNITS if ps >= one[0]), _UNITS[-1])
+    size, unit = next((pair for pair in _UNITS if ps >= pair[0]), _UNITS[-1])
     value = ps / size
     return f"{value:,.{max(0, 3 - len(str(int(value)))) if size > 1 else 0}f} {unit}"
 
@@ -79,28 +79,28 @@ def find_best_change(host: HostPipelines, pipeline: int) -> Change | None:
     """The change of a pipeline worth trying first; None: it makes no batch a twentieth faster. Of changes that save
     about as much, the one goes first that takes least: a prefetch, then calls in parallel. Faster code takes most: it
     goes first where it saves more than twice as much as these."""
-    found = host.what_if
-    rows = np.flatnonzero((host.reading.tree.pipeline[found.tree_row] == pipeline) & found.helps)
-    rows = rows[found.now_ps[rows] >= WORTH_SAYING * found.then_ps[rows]]
+    what_if = host.what_if
+    rows = np.flatnonzero((host.reading.tree.pipeline[what_if.tree_row] == pipeline) & what_if.helps)
+    rows = rows[what_if.now_ps[rows] >= WORTH_SAYING * what_if.then_ps[rows]]
     if not len(rows):
         return None
-    is_setting = found.change[rows] != TWICE
-    saved = found.saved_ps[rows]
+    is_setting = what_if.change[rows] != TWICE
+    saved = what_if.saved_ps[rows]
     if 2 * int(saved[is_setting].max(initial=0)) >= int(saved.max()):
         rows = rows[is_setting]
-    ties = rows[found.then_ps[rows] <= int(found.then_ps[rows].min()) * 1.01]
+    ties = rows[what_if.then_ps[rows] <= int(what_if.then_ps[rows].min()) * 1.01]
 
     def effort(row: int) -> tuple[int, int, int]:
-        effort = {AHEAD: 0, PARALLEL: 1}.get(int(found.change[row]), 2)
-        return effort, int(found.then_ps[row]), int(found.least_ps[row])
+        effort = {AHEAD: 0, PARALLEL: 1}.get(int(what_if.change[row]), 2)
+        return effort, int(what_if.then_ps[row]), int(what_if.least_ps[row])
 
     row = min(ties.tolist(), key=effort)
-    now, then, least = (int(column[row]) for column in (found.now_ps, found.then_ps, found.least_ps))
-    name = host.reading.iterators.name[int(host.reading.tree.iterator[found.tree_row[row]])]
+    now, then, least = (int(column[row]) for column in (what_if.now_ps, what_if.then_ps, what_if.least_ps))
+    name = host.reading.iterators.name[int(host.reading.tree.iterator[what_if.tree_row[row]])]
     words = {AHEAD: f"a prefetch after {name}", PARALLEL: f"{name} in parallel by {host.parallel:,}"}
     between = int(host.calls.between_ps[pipeline]) // max(int(host.calls.count[pipeline]) - 1, 1)
-    text = words.get(int(found.change[row]), f"{name} twice as fast")
-    return Change(text, now, then, least, int(found.cores[row]), between)
+    text = words.get(int(what_if.change[row]), f"{name} twice as fast")
+    return Change(text, now, then, least, int(what_if.cores[row]), between)
 
 
 def describe_pipeline(host: HostPipelines, pipeline: int, *, several_hosts: bool) -> str:
@@ -216,13 +216,13 @@ class KeptPipelinesOfHost(SetAside[HostPipelines]):
     """``event_count``: events of iterators; ``unidentified``: those without an id; ``chosen``: only some steps are
     selected."""
 
-    def __init__(self, found: HostPipelines, event_count: int, unidentified: int, *, chosen: bool) -> None:
+    def __init__(self, host: HostPipelines, event_count: int, unidentified: int, *, chosen: bool) -> None:
         self.event_count, self.unidentified, self.chosen = event_count, unidentified, chosen
-        self.record_count = len(found.reading.records)
+        self.record_count = len(host.reading.records)
         self._totals: PipelineTotals | None = None
         self._summary: Stored[HostPipelines] | None = None
         self._tables: StoredByName[pa.Table] | None = None
-        super().__init__(found, is_large=self.record_count > 0)
+        super().__init__(host, is_large=self.record_count > 0)
 
     @property
     def totals(self) -> PipelineTotals:
@@ -244,9 +244,11 @@ class KeptPipelinesOfHost(SetAside[HostPipelines]):
 
     def summarize(self) -> None:
         if self._summary is None:
-            found, _ = self.value(), self.totals
-            self._tables = StoredByName({name: _make_host_table(found, name) for name in TABLES if name not in LARGE})
-            self._summary = Stored(found.without_calls())
+            pipelines, _ = self.value(), self.totals
+            self._tables = StoredByName(
+                {name: _make_host_table(pipelines, name) for name in TABLES if name not in LARGE}
+            )
+            self._summary = Stored(pipelines.without_calls())
 
 
 def _make_host_table(host: HostPipelines, name: str) -> pa.Table:
@@ -268,11 +270,11 @@ def make_pipeline_tables(
 
 
 def _sort_largest_first(hosts: Sequence[KeptPipelinesOfHost], amount: str, name: str) -> pa.Table:
-    found = _make_small_table(hosts, name)
-    if found.num_rows < 2:  # the rest would import pyarrow.compute
-        return found
-    amounts = found[amount].fill_null(-1) if found[amount].null_count else found[amount]
-    return found.take(pa.array(np.argsort(-np.asarray(amounts), kind="stable")))
+    small = _make_small_table(hosts, name)
+    if small.num_rows < 2:  # the rest would import pyarrow.compute
+        return small
+    amounts = small[amount].fill_null(-1) if small[amount].null_count else small[amount]
+    return small.take(pa.array(np.argsort(-np.asarray(amounts), kind="stable")))
 
 
 def _make_small_table(hosts: Sequence[KeptPipelinesOfHost], name: str) -> pa.Table:
@@ -301,10 +303,10 @@ class _LargeTables:
 def _list_spilled(hosts: Sequence[KeptPipelinesOfHost]) -> dict[str, pa.Table]:
     made = {name: StoredTable() for name in LARGE}
     for host in hosts:
-        found = host.value()
+        pipelines = host.value()
         for name in LARGE:
-            made[name].append(_make_host_table(found, name))
-    return {name: one.table() if len(one) else TABLES[name].empty() for name, one in made.items()}
+            made[name].append(_make_host_table(pipelines, name))
+    return {name: table.table() if len(table) else TABLES[name].empty() for name, table in made.items()}
 
 
 MOST: Final = 5
@@ -330,17 +332,17 @@ class PipelinesOfHosts:
         self.ahead_known = True
         self.cores = set[int]()
         self._slowest = list[tuple[bool, int, int, int]]()
-        for place, one in enumerate(kept):
-            totals = one.totals
+        for place, host in enumerate(kept):
+            totals = host.totals
             self.hosts += 1
             self.event_count, self.unidentified = (
-                self.event_count + one.event_count,
-                self.unidentified + one.unidentified,
+                self.event_count + host.event_count,
+                self.unidentified + host.unidentified,
             )
-            self.any_chosen |= one.chosen
+            self.any_chosen |= host.chosen
             if totals.pipelines:
                 self.places.append(place)
-                self.record_count += one.record_count
+                self.record_count += host.record_count
             self._add(totals)
             self._add_slow(place, totals)
 

@@ -81,9 +81,9 @@ class Bottlenecks:
         self.calls = np.bincount(calls.pipeline[same], minlength=count)
 
     def without_calls(self) -> Bottlenecks:
-        found = copy(self)
-        found.of_call = self.of_call[:0].copy()
-        return found
+        shifted = copy(self)
+        shifted.of_call = self.of_call[:0].copy()
+        return shifted
 
 
 def measure_between_calls(calls: Calls, size: int) -> Int64s:
@@ -394,12 +394,12 @@ Prediction = tuple[Float64s, Int64s, Float64s]
 alone where other threads that compute leave it a share of the cores, 0 where that is as it was."""
 
 
-def describe_predictions(found: WhatIf, parallel: int) -> tuple[list[str], Int64s]:
+def describe_predictions(what_if: WhatIf, parallel: int) -> tuple[list[str], Int64s]:
     """The basis of each row, or why there is no prediction, in words: the texts, and the text of each row."""
-    is_known = found.then_ps >= 0
-    bound = is_known & (found.then_ps > found.least_ps)
-    state = np.select([~is_known | (found.assumption == SERIAL), found.cores == 0, bound], [0, 1, 2], 3)
-    keys = np.stack([found.assumption, found.at_a_time, found.threads, found.cores, state])
+    is_known = what_if.then_ps >= 0
+    bound = is_known & (what_if.then_ps > what_if.least_ps)
+    state = np.select([~is_known | (what_if.assumption == SERIAL), what_if.cores == 0, bound], [0, 1, 2], 3)
+    keys = np.stack([what_if.assumption, what_if.at_a_time, what_if.threads, what_if.cores, state])
     distinct, of_row = np.unique(keys, axis=1, return_inverse=True)
     texts = [
         (ASSUMPTIONS[number] + _CORES[state]).format(n=parallel, k=k, t=threads, cores=describe_cores(cores))
@@ -528,9 +528,9 @@ def _predict_parallel(stages: Stages, rows: Int64s, leaves: Leaves, parallel: in
     once = np.ones(len(rows), np.int64)
     alone += stages.crowding(rows, np.where(function, own, whole) * ahead, once, many)
     behind = stages.asynchronous[rows]
-    found = (then, why, np.where(stages.cores[stages.pipeline[rows]] > 0, alone, 0.0))
+    predicted = (then, why, np.where(stages.cores[stages.pipeline[rows]] > 0, alone, 0.0))
     of_itself = _predict_more_at_a_time(stages, rows, parallel)
-    then, why, alone = (np.where(behind, itself, one) for itself, one in zip(of_itself, found, strict=True))
+    then, why, alone = (np.where(behind, itself, changed) for itself, changed in zip(of_itself, predicted, strict=True))
     return np.where(fetches, np.nan, then), np.where(fetches, OF_HOST, why), alone
 
 

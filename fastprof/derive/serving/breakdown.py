@@ -106,7 +106,7 @@ def list_tpu_spans(rows: HostRows) -> OwnedSpans:
         (COMPUTE, list_programs(rows)),
     )
     return OwnedSpans.joined([
-        *(OwnedSpans.of(kind, rows.group[found], rows.start(found), rows.end(found)) for kind, found in every),
+        *(OwnedSpans.of(kind, rows.group[chosen], rows.start(chosen), rows.end(chosen)) for kind, chosen in every),
         _list_transfers(rows, TO_DEVICE, EventType.HOST_TO_DEVICE),
         _list_transfers(rows, FROM_DEVICE, EventType.DEVICE_TO_HOST),
     ])  # fmt: skip
@@ -115,10 +115,10 @@ def list_tpu_spans(rows: HostRows) -> OwnedSpans:
 def list_gpu_spans(rows: HostRows) -> OwnedSpans:
     """Kernels and copies of GPUs, owned by their groups. Copies within a device count as what it computes."""
     events = rows.events
-    found = _find_line_rows(rows, "GPU", lambda line: not is_derived(line))
-    metas, place = number_values(events.meta[found])
+    own = _find_line_rows(rows, "GPU", lambda line: not is_derived(line))
+    metas, place = number_values(events.meta[own])
     types = np.array([_get_gpu_event_type(events.names[meta]) for meta in metas.tolist()], np.uint8)
-    return OwnedSpans(rows.group[found].astype(np.int64), types[place], rows.start(found), rows.end(found))
+    return OwnedSpans(rows.group[own].astype(np.int64), types[place], rows.start(own), rows.end(own))
 
 
 def _get_gpu_event_type(name: str) -> int:
@@ -135,8 +135,8 @@ def list_programs(rows: HostRows) -> Int64s:
 def _find_line_rows(rows: HostRows, kind: str, wanted: Callable[[Line], bool]) -> Int64s:
     """The rows of lines of devices, of those in a group."""
     lines = [line for plane in rows.events.planes_of(kind) for line in plane.lines if wanted(line)]
-    found = np.concatenate([np.zeros(0, np.int64), *(np.arange(line.first, line.last) for line in lines)])
-    grouped: Int64s = found[rows.group[found] >= 0]
+    own = np.concatenate([np.zeros(0, np.int64), *(np.arange(line.first, line.last) for line in lines)])
+    grouped: Int64s = own[rows.group[own] >= 0]
     return grouped
 
 
@@ -163,8 +163,8 @@ def _find_last_of_each(rows: Int64s, ids: Int64s) -> tuple[Int64s, Int64s]:
 
 def list_stage_marks(rows: HostRows) -> StageMarks:
     """The events that mark a stage, of those in a group: name by name, then in the order of the capture."""
-    found = {stage: rows.grouped(*names) for stage, names in STAGES.items()}
-    return {stage: (rows.group[at].astype(np.int64), rows.start(at)) for stage, at in found.items()}
+    named = {stage: rows.grouped(*names) for stage, names in STAGES.items()}
+    return {stage: (rows.group[at].astype(np.int64), rows.start(at)) for stage, at in named.items()}
 
 
 def find_stamps(marks: StageMarks, count: int) -> Stamps:

@@ -162,11 +162,11 @@ def read_host_serving(host: str, events: HostEvents, groups: Groups) -> HostServ
 
 
 def _time_batches(
-    rows: HostRows, found: Requests, batches: Batches, devices: tuple[OwnedSpans, OwnedSpans], links: GroupLinks
+    rows: HostRows, requests: Requests, batches: Batches, devices: tuple[OwnedSpans, OwnedSpans], links: GroupLinks
 ) -> BatchTimes:
     count = len(batches)
     place, request = batches.requests.of_each(np.arange(count))
-    earliest = reduce_least(found.begin[request], place, count)
+    earliest = reduce_least(requests.begin[request], place, count)
     delay = np.where(earliest != NONE, batches.begin - earliest, 0)
     batch_of_group = np.full(links.count, -1, np.int64)
     batch_of_group[batches.group] = np.arange(count)
@@ -177,18 +177,18 @@ def _time_batches(
 def _sum_compute(spans: OwnedSpans, batch_of_group: Int64s, count: int) -> Int64s:
     owner = batch_of_group[spans.owner]
     mine = (owner >= 0) & (spans.end > spans.begin)
-    found: Int64s = breakdown.flatten_spans(replace(spans[mine], owner=owner[mine]), count)[:, breakdown.COMPUTE]
-    return found
+    compute_ps: Int64s = breakdown.flatten_spans(replace(spans[mine], owner=owner[mine]), count)[:, breakdown.COMPUTE]
+    return compute_ps
 
 
 def _list_program_ids(rows: HostRows, batch_of_group: Int64s, count: int) -> Objects:
     """Ids of programs: the stat program_id, else the number that ends the name, as in ``jit_f(7)``."""
-    found = breakdown.list_programs(rows)
-    batch = batch_of_group[rows.group[found]]
-    found, batch = found[batch >= 0], batch[batch >= 0]
+    programs = breakdown.list_programs(rows)
+    batch = batch_of_group[rows.group[programs]]
+    programs, batch = programs[batch >= 0], batch[batch >= 0]
     stat_rows, values = rows.events.ints("program_id")
-    has, program = join_stat(found, stat_rows, values)
-    metas, place = number_values(rows.events.meta[found])
+    has, program = join_stat(programs, stat_rows, values)
+    metas, place = number_values(rows.events.meta[programs])
     endings = [_PROGRAM.search(rows.events.names[meta]) for meta in metas.tolist()]
     named = [-1 if ending is None or int(ending[1]) >= 2**64 else int(ending[1]) for ending in endings]
     ids: list[dict[int, None]] = [{} for _ in range(count)]

@@ -109,18 +109,18 @@ def _count_bounds(counts: Int64s) -> Int64s:
 
 def reduce_least(values: Int64s, at: AnyInts, count: int) -> Int64s:
     """The least of the values at each place; NONE where there is none. Values that are NONE do not count."""
-    found = np.full(count, np.iinfo(np.int64).max, np.int64)
+    least = np.full(count, np.iinfo(np.int64).max, np.int64)
     known = values != NONE
-    np.minimum.at(found, at[known], values[known])
-    found[found == np.iinfo(np.int64).max] = NONE
-    return found
+    np.minimum.at(least, at[known], values[known])
+    least[least == np.iinfo(np.int64).max] = NONE
+    return least
 
 
 def reduce_greatest(values: Int64s, at: AnyInts, count: int) -> Int64s:
     """The greatest of the values at each place; NONE where there is none."""
-    found = np.full(count, NONE, np.int64)
-    np.maximum.at(found, at, values)
-    return found
+    greatest = np.full(count, NONE, np.int64)
+    np.maximum.at(greatest, at, values)
+    return greatest
 
 
 PADDING = ("ConcatInputTensors", "OrbaxServing::ConcatInputBuffers", "MergeInputTensors", "BrainSessionRun")
@@ -211,8 +211,8 @@ def _find_user_roots(rows: HostRows) -> Int64s:
     distinct, place = number_values(meta)
     of_server = np.array([rows.events.names[m].startswith(SERVER_REQUEST) for m in distinct.tolist()], bool)
     chosen[served[of_server[place]] if len(served) else served] = True
-    found: Int64s = root_rows[chosen]
-    return found
+    roots: Int64s = root_rows[chosen]
+    return roots
 
 
 def _find_group_models(rows: HostRows, roots: Int64s, count: int) -> tuple[Int64s, list[str]]:
@@ -308,11 +308,11 @@ def _find_group_spans(rows: HostRows, group: Int64s, count: int) -> tuple[Int64s
 
 def _find_last_of_group(rows: HostRows, names: tuple[str, ...], stat: str, count: int) -> Int64s:
     """An integer stat of events of these types by group: the last one's; 0 where none has it."""
-    found = rows.grouped(*names)
+    named = rows.grouped(*names)
     stat_rows, values = rows.events.ints(stat)
-    has, value = join_stat(found, stat_rows, values)
+    has, value = join_stat(named, stat_rows, values)
     of_group = np.zeros(count, np.int64)
-    of_group[rows.group[found[has]]] = value[has]
+    of_group[rows.group[named[has]]] = value[has]
     return of_group
 
 
@@ -334,14 +334,14 @@ def _read_batches(rows: HostRows, batch_rows: Int64s, requests: Int64s, links: G
 
 def _read_padding(rows: HostRows, count: int) -> tuple[Int64s, Int64s]:
     """Padding and size of each batch, of the last event that has both."""
-    found = rows.grouped(*PADDING)
+    paddings = rows.grouped(*PADDING)
     amounts, sizes = rows.events.ints("padding_amount"), rows.events.ints("batch_size_after_padding")
-    has_amount, amount = join_stat(found, *amounts)
-    has_size, size = join_stat(found, *sizes)
+    has_amount, amount = join_stat(paddings, *amounts)
+    has_size, size = join_stat(paddings, *sizes)
     both = has_amount & has_size
     padding, padded_size = np.zeros((2, count), np.int64)
-    padding[rows.group[found[both]]] = amount[both]
-    padded_size[rows.group[found[both]]] = size[both]
+    padding[rows.group[paddings[both]]] = amount[both]
+    padded_size[rows.group[paddings[both]]] = size[both]
     return padding, padded_size
 
 
@@ -379,13 +379,13 @@ def find_tensors(rows: HostRows, requests: Requests, batches: Batches, group_cou
     owner_of_group = np.full(group_count, -1, np.int64)
     owner_of_group[batches.group] = len(requests) + np.arange(len(batches))
     owner_of_group[requests.group] = np.arange(len(requests))
-    found = rows.grouped(*MOVES)
-    owner = owner_of_group[rows.group[found]]
-    found, owner = found[owner >= 0], owner[owner >= 0]
-    known, rank, texts = _describe_moves(rows, found)
+    moves = rows.grouped(*MOVES)
+    owner = owner_of_group[rows.group[moves]]
+    moves, owner = moves[owner >= 0], owner[owner >= 0]
+    known, rank, texts = _describe_moves(rows, moves)
     count = len(requests) + len(batches)
     time_ps, incomplete = np.zeros(count, np.int64), np.zeros(count, bool)
-    np.add.at(time_ps, owner, np.maximum(rows.events.duration_ps[found], 0))
+    np.add.at(time_ps, owner, np.maximum(rows.events.duration_ps[moves], 0))
     incomplete[owner[~known]] = True
     keep = ~incomplete[owner]
     owner, rank = owner[keep], rank[keep]
@@ -399,13 +399,13 @@ def find_tensors(rows: HostRows, requests: Requests, batches: Batches, group_cou
     return TensorMoves(owners, np.array(pattern, np.int64), time_ps[owners], patterns)
 
 
-def _describe_moves(rows: HostRows, found: Int64s) -> tuple[npt.NDArray[np.bool_], Int64s, list[str]]:
+def _describe_moves(rows: HostRows, moves: Int64s) -> tuple[npt.NDArray[np.bool_], Int64s, list[str]]:
     """Whether shape and layout of each move are known, the rank of its description, and the descriptions, sorted."""
-    columns = [rows.events.meta[found].astype(np.int64)]
-    known = np.ones(len(found), bool)
+    columns = [rows.events.meta[moves].astype(np.int64)]
+    known = np.ones(len(moves), bool)
     for stat in DESCRIPTION:
         stat_rows, numbers = rows.events.texts(stat)
-        has, number = join_stat(found, stat_rows, numbers)
+        has, number = join_stat(moves, stat_rows, numbers)
         known &= has
         columns.append(number)
     distinct, place = np.unique(np.stack(columns, axis=1)[known], axis=0, return_inverse=True)
@@ -415,6 +415,6 @@ def _describe_moves(rows: HostRows, found: Int64s) -> tuple[npt.NDArray[np.bool_
     ]
     ordered = sorted(set(texts))
     ranks = {text: i for i, text in enumerate(ordered)}
-    rank = np.zeros(len(found), np.int64)
+    rank = np.zeros(len(moves), np.int64)
     rank[known] = np.array([ranks[text] for text in texts], np.int64)[place.ravel()]
     return known, rank, ordered

@@ -63,9 +63,9 @@ def group_by_model(session: SessionServing) -> list[OfModel]:
         mine = (np.maximum(rows.model, -1) == number for rows in (requests, batches, moves))
         return OfModel(session, name, requests[next(mine)], batches[next(mine)], moves[next(mine)])
 
-    found = [of(name, number) for name, number in sorted((name, number) for number, name in enumerate(session.models))]
+    models = [of(name, number) for name, number in sorted((name, number) for number, name in enumerate(session.models))]
     rest = of(None, -1)
-    return [*found, rest] if len(rest.requests) or len(rest.batches) else found
+    return [*models, rest] if len(rest.requests) or len(rest.batches) else models
 
 
 def sum_exactly(values: Int64s) -> int:
@@ -90,13 +90,13 @@ def measure_rate(begin: Int64s, end: Int64s) -> float | None:
 
 def make_figures(session: SessionServing) -> dict[str, Any]:
     """Of all models together; None where there are no requests, or took no time."""
-    found, times = session.requests, session.requests.latency
+    requests, times = session.requests, session.requests.latency
     at = {f"{percentile_name(p)}_latency_ps": find_percentile(times, p) if len(times) else None for p in PERCENTILES}
     return {
         "request_count": len(times),
         "batch_count": len(session.batches),
         "model_count": len(session.models),
-        "requests_per_second": measure_rate(found.begin, found.end),
+        "requests_per_second": measure_rate(requests.begin, requests.end),
         "mean_latency_ps": average_times(times),
         "max_latency_ps": int(times[-1]) if len(times) else None,
         **at,
@@ -143,10 +143,10 @@ class _Part(NamedTuple):
 def _list_model_parts(of: Sequence[OfModel]) -> list[_Part]:
     names = [*(name for name, _ in PARTS), "other"]
     return [
-        _Part(one.model, name, np.sort(times), sum_exactly(one.requests.latency))
-        for one in of
-        if len(one.requests)
-        for name, times in zip(names, (*one.requests.parts.T, get_other_time(one.requests)), strict=True)
+        _Part(model.model, name, np.sort(times), sum_exactly(model.requests.latency))
+        for model in of
+        if len(model.requests)
+        for name, times in zip(names, (*model.requests.parts.T, get_other_time(model.requests)), strict=True)
     ]
 
 
@@ -172,22 +172,22 @@ def _list_latencies(requests: RequestColumns) -> list[_Latency]:
 
 def _list_sizes(of: Sequence[OfModel]) -> list[OfModel]:
     """The batches of one size of a model, and the requests that had one of them."""
-    found = []
-    for one in of:
-        request, batch = pair_requests_batches(one.requests, one.batches)
-        for size in np.unique(one.batches.padded_size).tolist():
-            same = one.batches.padded_size == size
+    rows = []
+    for model in of:
+        request, batch = pair_requests_batches(model.requests, model.batches)
+        for size in np.unique(model.batches.padded_size).tolist():
+            same = model.batches.padded_size == size
             mine = np.unique(request[same[batch]])
-            found.append(replace(one, requests=one.requests[mine], batches=one.batches[same]))
-    return found
+            rows.append(replace(model, requests=model.requests[mine], batches=model.batches[same]))
+    return rows
 
 
 def _list_moves(of: Sequence[OfModel]) -> list[OfModel]:
     """The moves of one pattern of a model."""
     return [
-        replace(one, moves=one.moves[one.moves.pattern == number])
-        for one in of
-        for number in np.unique(one.moves.pattern).tolist()
+        replace(model, moves=model.moves[model.moves.pattern == number])
+        for model in of
+        for number in np.unique(model.moves.pattern).tolist()
     ]
 
 
@@ -230,9 +230,9 @@ def _make_percentile_columns(
 
 
 def _make_published_column(name: str) -> Formula:
-    def of(one: OfModel) -> Any:
-        found = one.session.parameters.get(one.model or "")
-        return None if found is None else getattr(found, name)
+    def of(model: OfModel) -> Any:
+        parameters = model.session.parameters.get(model.model or "")
+        return None if parameters is None else getattr(parameters, name)
 
     return _make_each_column(of)
 
@@ -292,26 +292,26 @@ _NUMBERS: Final = pa.list_(pa.int64())
 _TABLES: Final = (
     TableSchema("models", "a model, by name", (
         _MODEL,
-        Count("request_count", "number of requests", _make_each_column(lambda one: len(one.requests))),
+        Count("request_count", "number of requests", _make_each_column(lambda model: len(model.requests))),
         Column("requests_per_second", pa.float64(), "requests / time from the first start to the last end in seconds; "
                "null: this time is 0, or there are no requests", True,
-               of=_make_each_column(lambda one: _make_rate(one.requests))),
+               of=_make_each_column(lambda model: _make_rate(model.requests))),
         Picoseconds("mean_ps", "mean latency of a request, rounded down; null: there are no requests",
-                    _make_each_column(lambda one: average_times(one.requests.latency))),
-        *_make_percentile_columns(PERCENTILES, "request latency", lambda one: one.requests.latency),
+                    _make_each_column(lambda model: average_times(model.requests.latency))),
+        *_make_percentile_columns(PERCENTILES, "request latency", lambda model: model.requests.latency),
         Picoseconds("max_ps", "longest latency of a request; null: there are no requests",
-                    _make_each_column(lambda one: int(one.requests.latency[-1]) if len(one.requests) else None)),
-        Count("batch_count", "number of batches", _make_each_column(lambda one: len(one.batches))),
+                    _make_each_column(lambda model: int(model.requests.latency[-1]) if len(model.requests) else None)),
+        Count("batch_count", "number of batches", _make_each_column(lambda model: len(model.batches))),
         Column("batches_per_second", pa.float64(), "batches / time from the first start to the last end in seconds; "
                "null: this time is 0, or there are no batches", True,
-               of=_make_each_column(lambda one: _make_rate(one.batches))),
+               of=_make_each_column(lambda model: _make_rate(model.batches))),
         Picoseconds("batch_mean_ps", "mean duration of a batch, rounded down; null: there are no batches",
-                    _make_each_column(lambda one: average_times(one.batches.latency))),
+                    _make_each_column(lambda model: average_times(model.batches.latency))),
         Column("batch_padded_size", pa.float64(), "mean size of a batch after padding; null: there are no batches",
-               True, of=_make_each_column(lambda one: _average_number(one.batches.padded_size))),
+               True, of=_make_each_column(lambda model: _average_number(model.batches.padded_size))),
         Share("batch_efficiency_share", "part of the sizes of all batches that is not padding; null: sizes are not "
-              "recorded", _make_each_column(lambda one: measure_efficiency(sum_exactly(one.batches.padded_size),
-                                                                     sum_exactly(one.batches.padding)))),
+              "recorded", _make_each_column(lambda model: measure_efficiency(sum_exactly(model.batches.padded_size),
+                                                                     sum_exactly(model.batches.padding)))),
         Count("num_batch_threads", "configured number of threads that process batches; null: not recorded",
               _make_published_column("num_batch_threads")),
         Column("batch_timeout_us", pa.int64(), "configured time that a request may wait for its batch; null: not "

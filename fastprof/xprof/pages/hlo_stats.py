@@ -118,4 +118,4 @@ def _make_cells(table: OpTable, peaks: Peaks | None) -> Cells:
 
 
 def _say_yes_or_no(marked: Bools) -> list[str]:
-    return ["Yes" if one else "No" for one in marked.tolist()]
+    return ["Yes" if mark else "No" for mark in marked.tolist()]

@@ -128,8 +128,8 @@ def _make_requests_table(model: ModelRequests, has_batching: bool, order: str) -
     keys = (columns.latency, columns.delay, columns.size, *columns.parts.T)
     request, ids = columns.others.of_each(np.arange(len(columns)))
     # batches of equal id on several hosts are one to XProf: the longest of them
-    row_of_batch = {one: row for row, one in enumerate(batches.id.tolist())}
-    batch = np.array([row_of_batch.get(one, -1) for one in ids.tolist()], np.int64)
+    row_of_batch = {id_: row for row, id_ in enumerate(batches.id.tolist())}
+    batch = np.array([row_of_batch.get(id_, -1) for id_ in ids.tolist()], np.int64)
     size_of_batch = np.append(batches.padded_size, -1)[batch]
     of_size = {size: request[(batch >= 0) & (size_of_batch == size)] for size in sizes}
 

@@ -126,7 +126,10 @@ def make_generic_table(
     rows = zip(labels, times.tolist(), spans.tolist(), strict=True)
     columns: list[tuple[Col, Values]] = [
         (text("stepnum", "Step number"), labels),
-        *((number(id, one.label), time) for (id, _), one, time in zip(_GENERIC, CATEGORIES, times.T, strict=True)),
+        *(
+            (number(id, category.label), time)
+            for (id, _), category, time in zip(_GENERIC, CATEGORIES, times.T, strict=True)
+        ),
         (text("tooltip", role="tooltip"), [_format_generic_tooltip(*row) for row in rows]),
         (number("stepTimeMs", "Step time"), spans),
     ]
@@ -146,8 +149,8 @@ def make_generic_table(
 
 def _format_generic_tooltip(label: str, times: Sequence[float], span: float) -> str:
     lines = [f"Step {label}, duration: {two_digits(span)} ms"]
-    for one, time in reversed(list(zip(CATEGORIES, times, strict=True))):
-        lines.append(f"-{one.label.replace('collective communication', 'collectives')}: {two_digits(time)} ms")
+    for category, time in reversed(list(zip(CATEGORIES, times, strict=True))):
+        lines.append(f"-{category.label.replace('collective communication', 'collectives')}: {two_digits(time)} ms")
     return "\n".join(lines)
 
 

@@ -54,11 +54,11 @@ def list_shown(report: AnalysisReport) -> list[KernelRow]:
 
 def sum_by_op(report: AnalysisReport) -> dict[str, OpKernels]:
     """What the pages overview_page and framework_op_stats take from this one, by op name."""
-    found: dict[str, OpKernels] = {}
+    ops: dict[str, OpKernels] = {}
     for row in list_shown(report):
-        before = found.get(row.kernel.op, OpKernels(row.kernel.could, 0, 0))
+        before = ops.get(row.kernel.op, OpKernels(row.kernel.could, 0, 0))
         tensor = row.ns[1] if row.kernel.uses else 0
-        found[row.kernel.op] = OpKernels(
+        ops[row.kernel.op] = OpKernels(
             before.could or row.kernel.could, before.total_ns + row.ns[1], before.tensor_core_ns + tensor
         )
-    return found
+    return ops

@@ -204,12 +204,12 @@ class _Active:
         )
         is_allocation, size = snapshots.is_allocation[chosen], snapshots.size[chosen]
         bounds = np.searchsorted(chosen, snapshots.bounds)
-        found = match_frees(is_allocation, snapshots.address[chosen], bounds)
+        matched = match_frees(is_allocation, snapshots.address[chosen], bounds)
         # A free gives back what it frees, and takes it again if its allocation is unknown.
-        taken = np.where(is_allocation, size, np.where(found.partner < 0, 0, -size))
+        taken = np.where(is_allocation, size, np.where(matched.partner < 0, 0, -size))
         self.unmapped = np.where(known, snapshots.heap[peaks.place], 0) - _sum_between(taken, bounds)
 
-        alive = chosen[is_allocation & (found.fate == HELD_AT_END)]
+        alive = chosen[is_allocation & (matched.fate == HELD_AT_END)]
         sizes = (-snapshots.size[alive], -snapshots.requested[alive])
         keys = np.stack([snapshots.allocator[alive], *sizes, rank[snapshots.site[alive]]])
         order = sort_rows(*keys, alive)
@@ -276,8 +276,8 @@ class _Pages:
         special = [_make_special(*part, step) for part in (rest, (stack, "stack", "stack")) if part[0] > 0]
         first, last = active.bounds[number : number + 2].tolist()
         counts = active.count[first:last].tolist()
-        rows = [(_get_sort_key(one["activityMetadata"]), i, -1, counts[i]) for i, one in enumerate(alive)]
-        rows += [(_get_sort_key(one), -i - 1, i, 1) for i, one in enumerate(special)]
+        rows = [(_get_sort_key(row["activityMetadata"]), i, -1, counts[i]) for i, row in enumerate(alive)]
+        rows += [(_get_sort_key(row), -i - 1, i, 1) for i, row in enumerate(special)]
         rows.sort()
         return [
             {"snapshotIndex": str(index), "specialIndex": str(other), "numOccurrences": str(count)}

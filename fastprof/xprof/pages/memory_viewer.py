@@ -75,7 +75,7 @@ class _Page:
 
     def all(self) -> Json:
         at_peak = self._at_peak()
-        order = _sort_largest_first([one["logicalBufferSizeMib"] for one in at_peak])
+        order = _sort_largest_first([buffer["logicalBufferSizeMib"] for buffer in at_peak])
         ranks = {place: rank for rank, place in enumerate(order)}
         heap, throughout = self.heap, self.throughout_bytes / _MIB
         page = {
@@ -252,7 +252,7 @@ class _Page:
             "reusable": every["thread_local"] == 0 and every["tuple"] == 0,
         }
         first, count = every[["first_assigned", "assigned_count"]].item()
-        buffers = [self._assigned(one) for one in range(first, first + count)]
+        buffers = [self._assigned(place) for place in range(first, first + count)]
         shapes = {buffer["shape"] for buffer in buffers}
         return {
             "id": _format_id(int(every["index"])),
@@ -263,12 +263,12 @@ class _Page:
         }
 
     def _assigned(self, row: int) -> Json:
-        one = self.plan.assigned[row]
-        buffer = int(one["buffer"])
+        assigned = self.plan.assigned[row]
+        buffer = int(assigned["buffer"])
         known = buffer >= 0
         return {
-            "id": _format_id(int(one["buffer_id"])),
-            "sizeMib": int(one["size"]) / _MIB,
+            "id": _format_id(int(assigned["buffer_id"])),
+            "sizeMib": int(assigned["size"]) / _MIB,
             "hloName": self.texts["instruction"][buffer] if known else "",
             "shapeIndex": [str(place) for place in self.program.index(buffer)] if known else [],
             "shape": self._shape_text(buffer) if known else "",
@@ -364,5 +364,5 @@ _HEX = (
     "f44336 795548 cddc39 ff9e80 7986cb dd2c00 0288d1 ff9800 263238 00796b 42a5f5 8c9eff 1b5e20 ffab40 536dfe 00bcd4 "
     "f06292"
 )
-PALETTE: Final = tuple(f"#{one}" for one in _HEX.split())
+PALETTE: Final = tuple(f"#{color}" for color in _HEX.split())
 """As CSS has them."""

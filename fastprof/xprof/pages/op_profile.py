@@ -45,13 +45,13 @@ _COLUMNS: Final = ("time", "self", "normalized", "occurrences", "flops", "model_
 
 
 def answer(report: AnalysisReport) -> object:
-    found = report.detail_as(OpProfile)
+    profile = report.detail_as(OpProfile)
     ops = counted_ops.get_device_ops(report)
-    name = f"by{found.group_by.capitalize()}"
+    name = f"by{profile.group_by.capitalize()}"
     return {
-        name: _Page(found, ops, with_idle=True).root(),
-        f"{name}ExcludeIdle": _Page(found, ops, with_idle=False).root(),
-        "deviceType": found.session.hardware,
+        name: _Page(profile, ops, with_idle=True).root(),
+        f"{name}ExcludeIdle": _Page(profile, ops, with_idle=False).root(),
+        "deviceType": profile.session.hardware,
         "aggDvfsTimeScaleMultiplier": _write_number(_divide(ops.normalized_op_ps, ops.op_ps)),
     }
 
@@ -76,13 +76,13 @@ def _write_number(value: float) -> float | int:
 class _Page:
     """One of the two trees."""
 
-    def __init__(self, found: OpProfile, ops: Ops, *, with_idle: bool) -> None:
-        self.session = found.session
-        self.peaks = counted_ops.combine_peaks(found.session)
+    def __init__(self, profile: OpProfile, ops: Ops, *, with_idle: bool) -> None:
+        self.session = profile.session
+        self.peaks = counted_ops.combine_peaks(profile.session)
         self.ops = ops
-        self.group_by = found.group_by
-        self.fused: FusedInstructions = found.fused if found.session.hardware == TPU else FusedInstructions()
-        self.growth = GrowingTree(f"by_{found.group_by}")
+        self.group_by = profile.group_by
+        self.fused: FusedInstructions = profile.fused if profile.session.hardware == TPU else FusedInstructions()
+        self.growth = GrowingTree(f"by_{profile.group_by}")
         self.total_ps = self.ops.total_ps if with_idle else self.ops.op_ps
         self.leaf: dict[int, int] = {}
         self._known: dict[tuple[Any, ...], Node] = {}
@@ -196,7 +196,7 @@ class _Page:
         times = self.figures["time"].tolist()
         kept = [0]
         for node in kept:  # it grows meanwhile
-            below = sorted(children[node], key=lambda one: -times[one])
+            below = sorted(children[node], key=lambda child: -times[child])
             children[node] = below[: self._most(growth.depth[node])]
             kept += children[node]
         made: dict[int, Node] = {}
@@ -256,15 +256,15 @@ class _Page:
         """The instructions of a fusion, which is so deep, each with those of fusions within it."""
         fused, table = self.fused, self.ops.table
         first, last = fused.of.get((int(table.program_id[row]), table.name[row]), (0, 0))
-        nodes = {one: self._instruction(one) for one in range(first, last)}
+        nodes = {number: self._instruction(number) for number in range(first, last)}
         below: dict[int, list[Node]] = {}
-        for one, node in nodes.items():
-            below.setdefault(fused.above[one], []).append(node)
+        for number, node in nodes.items():
+            below.setdefault(fused.above[number], []).append(node)
         depths: dict[int, int] = {}
-        for one in nodes:
-            depths[one] = depths.get(fused.above[one], depth) + 1
-        for one in reversed(nodes):
-            _add_children(nodes[one], below.get(one, []), self._most(depths[one]))
+        for number in nodes:
+            depths[number] = depths.get(fused.above[number], depth) + 1
+        for number in reversed(nodes):
+            _add_children(nodes[number], below.get(number, []), self._most(depths[number]))
         return below.get(-1, [])
 
     def _instruction(self, row: int) -> Node:
@@ -278,7 +278,9 @@ class _Page:
         """What a SparseCore ran on behalf of an op."""
         children = self.ops.children
         rows = self._sparse_rows.get(row, ())
-        return [self._leaf(children, one, _take_figures(self._of_sparse, one)) for one in rows if children is not None]
+        return [
+            self._leaf(children, child, _take_figures(self._of_sparse, child)) for child in rows if children is not None
+        ]
 
 
 def _take_figures(figures: Mapping[str, npt.NDArray[Any]], place: int) -> dict[str, Any]:
@@ -287,11 +289,11 @@ def _take_figures(figures: Mapping[str, npt.NDArray[Any]], place: int) -> dict[s
 
 def _find_children(ops: Ops) -> dict[int, list[int]]:
     """Of each op that a SparseCore ran others for, the rows of these."""
-    found: dict[int, list[int]] = {}
+    rows: dict[int, list[int]] = {}
     if ops.parent is not None:
         for row, parent in enumerate(ops.parent.tolist()):
-            found.setdefault(parent, []).append(row)
-    return found
+            rows.setdefault(parent, []).append(row)
+    return rows
 
 
 def _list_figures(table: OpTable) -> dict[str, npt.NDArray[Any]]:
@@ -319,7 +321,7 @@ def _list_figures(table: OpTable) -> dict[str, npt.NDArray[Any]]:
 def _add_children(node: Node, children: Sequence[Node], most: int | None) -> Node:
     """The node with its children, at most ``most``: those of a fusion by flops, others by time, largest first."""
     key = "rawFlops" if node["xla"]["category"].endswith(_FUSIONS) else "rawTime"
-    node["children"] = sorted(children, key=lambda one: -one["metrics"][key])[:most]
+    node["children"] = sorted(children, key=lambda child: -child["metrics"][key])[:most]
     node["numChildren"] = len(children)
     return node
 

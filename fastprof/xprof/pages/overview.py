@@ -68,8 +68,8 @@ _DUTY_KEEPS: Final = {_DUTY_CYCLE: Keeper(_DUTY_READS, _get_duty_cycle)}
 
 def sum_sure_times(report: AnalysisReport) -> tuple[int, int]:
     """Picoseconds in which chips of all hosts were surely active, and in which they were not."""
-    found = sum(report.kept[_DUTY_CYCLE], DutyCycle())
-    return found.sure_busy_ps, found.sure_idle_ps
+    cycle = sum(report.kept[_DUTY_CYCLE], DutyCycle())
+    return cycle.sure_busy_ps, cycle.sure_idle_ps
 
 
 KEEPS: Final = counted_ops.DEVICE_OPS_KEEPS | input_pipeline.KEEPS | _DUTY_KEEPS
@@ -132,7 +132,7 @@ def _make_analysis(overview: analysis.Overview, pipeline: InputPipeline, report:
     kernels = [by_op.get(name, kernel_stats.OpKernels(False, 0, 0)) for name in top.name]
     columns += [
         (boolean("tcEligibility", "TensorCore eligibility"), [kernel.could for kernel in kernels]),
-        (boolean("tcUtilization", "Op is using TensorCore"), [one.tensor_core_ns != 0 for one in kernels]),
+        (boolean("tcUtilization", "Op is using TensorCore"), [kernel.tensor_core_ns != 0 for kernel in kernels]),
     ]
     return join_columns(columns, properties | _list_gpu_properties(pipeline))
 

@@ -42,13 +42,13 @@ _STEP_OPS_KEEPS: Final = {_STEP_OPS: Keeper(unite_needs([Host.GROUPING, device_o
 
 def sum_session(ops: Ops, *, with_feeds: bool) -> RooflineTotals:
     """All that ran."""
-    found = rows_of.sum_session_work(ops, with_feeds=with_feeds)
+    work = rows_of.sum_session_work(ops, with_feeds=with_feeds)
     if with_feeds:
-        return found
+        return work
     feeds = is_feed(ops.table)
     observed = ops.total_ps - sum_exactly(ops.table.time_ps[feeds])
     busy = ops.busy_ps - sum_exactly(ops.table.self_ps[feeds])
-    return replace(found, table=replace(found.table, time_ps=np.array([observed]), self_ps=np.array([busy])))
+    return replace(work, table=replace(work.table, time_ps=np.array([observed]), self_ps=np.array([busy])))
 
 
 def sum_steps(report: AnalysisReport, *, with_feeds: bool) -> RooflineTotals:
@@ -57,11 +57,11 @@ def sum_steps(report: AnalysisReport, *, with_feeds: bool) -> RooflineTotals:
     kept: list[StepOps] = list(report.kept[_STEP_OPS])
     steps = get_shown_steps(report, complete=True)
     counts = detail.planes
-    found = rows_of.sum_step_work(steps, kept, counts, with_feeds=with_feeds)
+    work = rows_of.sum_step_work(steps, kept, counts, with_feeds=with_feeds)
     if with_feeds:
-        return found
-    fed = rows_of.sum_times_of_steps(steps, [(one.group, one.feeds.time_ps) for one in kept])
-    return replace(found, table=replace(found.table, time_ps=rows_of.measure_observed_time(steps, counts) - fed))
+        return work
+    fed = rows_of.sum_times_of_steps(steps, [(host.group, host.feeds.time_ps) for host in kept])
+    return replace(work, table=replace(work.table, time_ps=rows_of.measure_observed_time(steps, counts) - fed))
 
 
 def keep_recorded_memory(table: OpTable) -> OpTable:
@@ -98,10 +98,10 @@ _COLUMNS = (
     number("measured_flop_rate", "Normalized FLOP Rate (GFLOP/s)"),
     number("model_flop_rate", "Model FLOP Rate (GFLOP/s)"),
     number("measured_memory_bw", "Memory BW (GiB/s)"),
-    *(number(f"{one.column}_bw", f"{one.name} BW (GiB/s)") for one in MEMORIES),
+    *(number(f"{memory.column}_bw", f"{memory.name} BW (GiB/s)") for memory in MEMORIES),
     number("operational_intensity", "Operational Intensity (FLOP/Byte)"),
-    *(number(f"{one.column}_operational_intensity", f"{one.name} Operational Intensity (FLOP/Byte)")
-      for one in MEMORIES),
+    *(number(f"{memory.column}_operational_intensity", f"{memory.name} Operational Intensity (FLOP/Byte)")
+      for memory in MEMORIES),
     number("bottleneck_operational_intensity", "Bottleneck Operational Intensity (FLOP/Byte)"),
     text("bound_by", "Bound by"),
     number("total_time_per_core", "Total Time per core (us)"),
@@ -262,11 +262,11 @@ def _list_properties(peaks: Peaks | None, ops: Ops, *, on_gpu: bool) -> dict[str
     given = peaks or Peaks(TPU, "", 0.0, (0.0,) * 7)
     gflops = given.teraflops_per_s * 1000
     bandwidths = {"hbm": _get_gibi(given, 0), **_list_shown_peaks(given)}
-    found: dict[str, float] = {"peak_flop_rate": gflops}
+    limits: dict[str, float] = {"peak_flop_rate": gflops}
     for name, peak in bandwidths.items():
-        found[f"peak_{name}_bw"] = peak
-        found[f"{name}_ridge_point"] = _divide(gflops, peak * GIBI)
-    found |= {
+        limits[f"peak_{name}_bw"] = peak
+        limits[f"{name}_ridge_point"] = _divide(gflops, peak * GIBI)
+    limits |= {
         "megacore": given.has_megacore,
         "has_cmem": given.has_cmem,
         "has_merged_vmem": given.has_merged_vmem,
@@ -274,6 +274,6 @@ def _list_properties(peaks: Peaks | None, ops: Ops, *, on_gpu: bool) -> dict[str
     }
     if on_gpu:
         kept = ("peak_flop_rate", "peak_hbm_bw", "peak_vmem_write_bw", "hbm_ridge_point", "vmem_write_ridge_point")
-        found = {name: found[name] for name in kept}
+        limits = {name: limits[name] for name in kept}
     name = "" if given.name == UNNAMED_TPU else given.name
-    return {"device_type": name, **{name: f"{value:.6g}" for name, value in found.items()}}
+    return {"device_type": name, **{name: f"{value:.6g}" for name, value in limits.items()}}

@@ -92,15 +92,15 @@ class TfHost:
         readings = [capture.reading for capture in captures]
         ids = [reading.iterators.iterator_id for reading in readings]
         self._ids, self._row_of_id = np.unique(np.concatenate(ids), return_index=True)
-        self._first_iterator = _sum_counts([len(one) for one in ids])
-        self._first_pipeline = _sum_counts([len(one.pipelines) for one in readings])
-        roots = [of[one.pipelines.root] for of, one in zip(ids, readings, strict=True)]
+        self._first_iterator = _sum_counts([len(own) for own in ids])
+        self._first_pipeline = _sum_counts([len(host.pipelines) for host in readings])
+        roots = [of[host.pipelines.root] for of, host in zip(ids, readings, strict=True)]
         number, self._count = number_keys([np.concatenate(roots)])
         self._parts = np.argsort(number, kind="stable")  # pipelines of captures, by pipeline of the host
         self._first_part = find_group_bounds(number[self._parts], self._count)
         first, last = self._parts[self._first_part[:-1]], self._parts[self._first_part[1:] - 1]
-        self.is_device = np.concatenate([one.pipelines.is_device for one in readings])[first]
-        self.longest_ps = np.concatenate([_find_longest_calls(one) for one in readings])[last]
+        self.is_device = np.concatenate([host.pipelines.is_device for host in readings])[first]
+        self.longest_ps = np.concatenate([_find_longest_calls(host) for host in readings])[last]
         self.iterator = lru_cache(_SOME_ITERATORS)(self._iterator)
 
     def __len__(self) -> int:
@@ -154,7 +154,7 @@ def join_pipelines(hosts: Sequence[TfHost]) -> Pipelines:
     counts = [len(host) for host in hosts]
     host = np.repeat(np.arange(len(hosts)), counts)
     row = np.arange(len(host)) - np.repeat(_sum_counts(counts)[:-1], counts)
-    return Pipelines(hosts, host, row, np.concatenate([np.zeros(0, np.int64), *(one.longest_ps for one in hosts)]))
+    return Pipelines(hosts, host, row, np.concatenate([np.zeros(0, np.int64), *(own.longest_ps for own in hosts)]))
 
 
 def _sum_counts(counts: Sequence[int]) -> Int64s:
@@ -226,26 +226,26 @@ def answer(report: AnalysisReport) -> object:
 
 def _list_hosts(kept: Sequence[RecordedPipelines]) -> list[TfHost]:
     hosts: dict[str, list[CaptureReading]] = {}
-    for one in kept:
-        hosts.setdefault(one.recorded_host or one.host, []).append(_read_capture(read_as_xprof(one)))
+    for host in kept:
+        hosts.setdefault(host.recorded_host or host.host, []).append(_read_capture(read_as_xprof(host)))
     return [TfHost(name, captures) for name, captures in hosts.items()]
 
 
 def _read_capture(reading: XprofReading) -> CaptureReading:
-    found, longest = np.zeros((2, len(reading.roots)), np.int64)
+    bottleneck, longest = np.zeros((2, len(reading.roots)), np.int64)
     for records in reading.records():
-        _add_bottlenecks(records, reading.iterators.iterator_id, found, longest)
-    return CaptureReading(reading, found, longest)
+        _add_bottlenecks(records, reading.iterators.iterator_id, bottleneck, longest)
+    return CaptureReading(reading, bottleneck, longest)
 
 
-def _add_bottlenecks(records: IteratorRecords, iterator_id: Int64s, found: Int64s, longest: Int64s) -> None:
+def _add_bottlenecks(records: IteratorRecords, iterator_id: Int64s, bottleneck: Int64s, longest: Int64s) -> None:
     """Of equal iterators the first that the call meets is its bottleneck."""
     waits = np.flatnonzero(records.is_blocking & (records.self_ps > 0))
     order = waits[sort_rows(records.call[waits], -records.self_ps[waits])]
     first = np.ones(len(order), bool)
     first[1:] = records.call[order[1:]] != records.call[order[:-1]]
     order = order[first]
-    found[records.call[order]] = iterator_id[records.iterator[order]]
+    bottleneck[records.call[order]] = iterator_id[records.iterator[order]]
     longest[records.call[order]] = records.self_ps[order]
 
 
@@ -299,7 +299,7 @@ def _pick_records(
 def _cut_all_to_us(ps: Int64s) -> list[int]:
     """As ``_cut_to_us``: NumPy divides as Python does where the times are whole as doubles."""
     if len(ps) and (ps.min() < -_WHOLE or ps.max() > _WHOLE):
-        return [_cut_to_us(one) for one in ps.tolist()]
+        return [_cut_to_us(time) for time in ps.tolist()]
     us: list[int] = (ps / 1e6).astype(np.int64).tolist()
     return us
 
@@ -374,18 +374,18 @@ _ADVICE = {name: words for names, words in _BY_NAMES for name in names.split()}
 # ---- columns
 
 Formula = tuple[Col, Callable[[Pipeline], str | int]]
-_NAMES: tuple[Formula, ...] = ((_GRAPH[0], lambda one: one.host.name), (_GRAPH[1], lambda one: one.name))
+_NAMES: tuple[Formula, ...] = ((_GRAPH[0], lambda row: row.host.name), (_GRAPH[1], lambda row: row.name))
 _SUMMARY: tuple[Formula, ...] = (
     *_NAMES,
-    (number("min", "Min (us)"), lambda one: _cut_to_us(min(one.latencies_ps))),
-    (number("mean", "Avg (us)"), lambda one: _cut_to_us(sum(one.latencies_ps) // len(one.latencies_ps))),
-    (number("max", "Max (us)"), lambda one: _cut_to_us(max(one.latencies_ps))),
-    (number("num_calls", "# calls"), lambda one: sum(part.last - part.first for part in one.parts)),
-    (number("num_slow_calls", "# slow calls"), lambda one: sum(ps > SLOW_PS for ps in one.latencies_ps)),
+    (number("min", "Min (us)"), lambda row: _cut_to_us(min(row.latencies_ps))),
+    (number("mean", "Avg (us)"), lambda row: _cut_to_us(sum(row.latencies_ps) // len(row.latencies_ps))),
+    (number("max", "Max (us)"), lambda row: _cut_to_us(max(row.latencies_ps))),
+    (number("num_calls", "# calls"), lambda row: sum(part.last - part.first for part in row.parts)),
+    (number("num_slow_calls", "# slow calls"), lambda row: sum(ps > SLOW_PS for ps in row.latencies_ps)),
 )
 _BOTTLENECK: tuple[Formula, ...] = (
     *_NAMES,
-    (number("max_latency", "Max Latency (us)"), lambda one: _cut_to_us(max(one.latencies_ps))),
+    (number("max_latency", "Max Latency (us)"), lambda row: _cut_to_us(max(row.latencies_ps))),
     (text("bottleneck", "Bottleneck"), _describe_bottleneck),
-    (text("suggestion", "Suggestion"), lambda one: _ADVICE.get(one.bottleneck[0].name, _OTHER)),
+    (text("suggestion", "Suggestion"), lambda row: _ADVICE.get(row.bottleneck[0].name, _OTHER)),
 )

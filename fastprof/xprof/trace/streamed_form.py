@@ -97,15 +97,15 @@ class CounterPoints:
         having = np.flatnonzero(np.isin(owner, metas[metas >= 0]))
         having = having[np.argsort(owner[having], kind="stable")]
         first, last = (np.searchsorted(owner[having], metas, side) for side in ("left", "right"))
-        at, one = _expand_ranges((last - first)[which], first[which])
-        one = having[one]
-        used, number = number_values(stats.stat[one])
+        at, span = _expand_ranges((last - first)[which], first[which])
+        span = having[span]
+        used, number = number_values(stats.stat[span])
         pool = trace.tables.session.index.names.stats.array()
         stat = np.where(used >= 0, len(self._names) + np.arange(len(used)), -1)[number]
         self._names += [pool[name].as_py() if name >= 0 else "" for name in used.tolist()]
         value = np.where(stats.kind == records.DOUBLE, stats.double_value.view(np.int64), stats.int_value)
-        text = self._add_texts(pool) + stats.text[one]
-        return self._long_names(metas, which), (at, stat, stats.kind[one], value[one], text)
+        text = self._add_texts(pool) + stats.text[span]
+        return self._long_names(metas, which), (at, stat, stats.kind[span], value[span], text)
 
     def _long_names(self, metas: Int32s, which: npt.NDArray[np.intp]) -> _Columns:
         raw, shown = self._trace.raw, self._trace.display_names
@@ -131,7 +131,9 @@ class CounterPoints:
         self._stat, self._kind, self._value = stat[keep], kind[keep].astype(np.uint8), value[keep].astype(np.int64)
         self._text: Int32s = text[keep].astype(np.int32)
         rounded = [name.endswith(_PERCENT_AND_RATES) for name in self._names]
-        self._decimals = np.array([*(_TWO_DECIMALS if one else _AS_IT_IS for one in rounded), _AS_IT_IS], np.int32)
+        self._decimals = np.array(
+            [*(_TWO_DECIMALS if is_rounded else _AS_IT_IS for is_rounded in rounded), _AS_IT_IS], np.int32
+        )
 
     def of_rows(self, rows: Int64s) -> tuple[str, NamedValues]:
         """The name of the first stat of the first of these rows of counters, and the values of each."""
@@ -237,38 +239,38 @@ class _Building:
         self._async &= trace.flow != 0
 
     def processes(self) -> list[ShownProcess]:
-        found: dict[int, ShownProcess] = {}
+        processes: dict[int, ShownProcess] = {}
         line_track: dict[int, int] = {}
         for process in list_processes(self.trace.raw):
             lines = keep_lines(self.trace, process.plane) if process.shown else []
             if lines:
-                one = found.setdefault(process.pid, ShownProcess(process.pid, "", {}, False))
-                one.name, one.is_tpu = process.name, one.is_tpu or process.plane.kind in ("TPU", "SPARSECORE")
-                self._add_lines(one, process, lines, line_track)
+                shown = processes.setdefault(process.pid, ShownProcess(process.pid, "", {}, False))
+                shown.name, shown.is_tpu = process.name, shown.is_tpu or process.plane.kind in ("TPU", "SPARSECORE")
+                self._add_lines(shown, process, lines, line_track)
         self._add_regions(line_track)
         for track in self.trace.derived.tracks:
-            if track.process.pid in found:
-                found[track.process.pid].titles[track.tid] = track.name
+            if track.process.pid in processes:
+                processes[track.process.pid].titles[track.tid] = track.name
                 first = self.trace.first_derived
                 number = self._number(TrackKey(track.process.pid, SLICES, track.tid, ""))
                 self.track[first + track.first : first + track.last] = number
-        return [found[pid] for pid in sorted(found)]
+        return [processes[pid] for pid in sorted(processes)]
 
-    def _add_lines(self, one: ShownProcess, process: Process, lines: list[Line], line_track: dict[int, int]) -> None:
+    def _add_lines(self, shown: ShownProcess, process: Process, lines: list[Line], line_track: dict[int, int]) -> None:
         tids = number_lines(self.trace, process.plane)
         for line in lines:
             if line.first == line.last:
                 continue
             if line.name == COUNTER_LINE:
-                self._add_counters(one.pid, np.arange(line.first, line.last))
+                self._add_counters(shown.pid, np.arange(line.first, line.last))
                 continue
             tid = tids[line.number]
-            one.titles[tid] = get_title(line)
-            number = line_track[line.number] = self._number(TrackKey(one.pid, SLICES, tid, ""))
+            shown.titles[tid] = get_title(line)
+            number = line_track[line.number] = self._number(TrackKey(shown.pid, SLICES, tid, ""))
             self.track[line.first : line.last] = number
             flights = np.flatnonzero(self._async[line.first : line.last])
             if len(flights):
-                self._add_flights(one.pid, line.first + flights)
+                self._add_flights(shown.pid, line.first + flights)
 
     def _add_flights(self, pid: int, rows: Int64s) -> None:
         names, which = number_values(self.trace.name[rows])
@@ -314,8 +316,8 @@ def _sort_by_time(trace: TraceHost, rows: Int64s, track: npt.NDArray[Any]) -> In
     if not backwards.any():
         return rows
     order = np.arange(len(rows))
-    for one in np.unique(track[1:][backwards]).tolist():
-        first, last = np.searchsorted(track, [one, one + 1]).tolist()
+    for number in np.unique(track[1:][backwards]).tolist():
+        first, last = np.searchsorted(track, [number, number + 1]).tolist()
         order[first:last] = first + np.argsort(start[first:last], kind="stable")
     start, duration = start[order], duration[order]
     again = np.append(False, same & (start[1:] == start[:-1]))
@@ -331,17 +333,17 @@ def _keep_derived_order(trace: TraceHost, rows: Int64s, track: npt.NDArray[Any])
     """What is derived of GPUs stays in the order in which it was derived, which is not always that of length: only what
     it derives of TPUs XProf sorts once more."""
     derived = np.zeros(len(trace), np.bool_)
-    for one in trace.derived.tracks:
-        if one.process.plane.kind == "GPU":
-            derived[trace.first_derived + one.first : trace.first_derived + one.last] = True
+    for number in trace.derived.tracks:
+        if number.process.plane.kind == "GPU":
+            derived[trace.first_derived + number.first : trace.first_derived + number.last] = True
     part = np.flatnonzero(derived[rows])
     if not len(part):
         return rows
     mine = rows[part]
     order = sort_rows(track[part], trace.start[mine], trace.derived.made[mine - trace.first_derived])
-    found = rows.copy()
-    found[part] = mine[order]
-    return found
+    drawn = rows.copy()
+    drawn[part] = mine[order]
+    return drawn
 
 
 def _is_in_order(start: UInt64s, duration: UInt64s) -> Bools:
@@ -561,12 +563,12 @@ class _Host:
         return visible
 
     def _flow_numbers(self) -> tuple[npt.NDArray[np.int32], int]:
-        found = np.full(len(self.flow), -1, np.int32)
+        flows = np.full(len(self.flow), -1, np.int32)
         having = np.flatnonzero(self.flow)
         ids = (self.flow[having] >> np.uint64(2)) & np.uint64(2**56 - 1)
         known, number = number_values(ids)
-        found[having] = number
-        return found, len(known)
+        flows[having] = number
+        return flows, len(known)
 
     def _hidden(self) -> UInt8s:
         """What XProf has lost, and on TPUs parts in the middle of a flow."""

@@ -81,7 +81,7 @@ class _Writing:
         decoder = self.tables.decoder(Request(("event_id", "start_ps"), STATS), of_host)
         own_names = decoder.stat_names.to_pylist()
         added = self._added()
-        names = [*own_names, *metadata.names.values(), *(one.name for one in (*added, *self.trace.derived.args))]
+        names = [*own_names, *metadata.names.values(), *(arg.name for arg in (*added, *self.trace.derived.args))]
         self.keys = StatKeys([*(name for name in names if name is not None), "long_name", "group_id"])
         self.of_meta = metadata.values(self.trace.long_names(), self.keys)
         yield from self._raw_events(decoder, self.keys.numbers(own_names), AddedColumns(added, self.keys))
@@ -147,14 +147,14 @@ class _Writing:
         group = np.flatnonzero(trace.group[:count] >= 0)
         eager = np.flatnonzero(ready.is_eager >= 0)
         flow = np.flatnonzero(trace.flow[:count])
-        found = [
+        columns = [
             Arg("group_id", group, trace.group[:count][group].astype(np.int64)),
             Arg("is_eager", eager, ready.is_eager[eager].astype(np.int64)),
             Arg("flow", flow, trace.flow[:count][flow]),
             Arg("step_name", ready.step_rows, ready.step_names),
             Arg("run_id", ready.run_rows, ready.run_ids),
         ]
-        return found + [Arg(name, rows, values) for name, (rows, values) in ready.steps.args.items()]
+        return columns + [Arg(name, rows, values) for name, (rows, values) in ready.steps.args.items()]
 
     def _raw_events(self, decoder: Any, key_of_stat: npt.NDArray[np.int32], added: AddedColumns) -> Iterator[bytes]:
         raw, row = self.trace.raw, 0
@@ -189,26 +189,26 @@ class _Writing:
         group = np.flatnonzero(trace.group[first:last] >= 0)
         flow = np.flatnonzero(trace.flow[first:last])
         long = np.flatnonzero(derived.long_name >= 0)
-        long_texts = [derived.names[one] for one in derived.long_name[long].tolist()]
+        long_texts = [derived.names[number] for number in derived.long_name[long].tolist()]
         columns = [
             Arg("long_name", row[long], long_texts),
             Arg("group_id", group, trace.group[first:last][group].astype(np.int64)),
             Arg("flow", flow, trace.flow[first:last][flow]),
             *(replace(arg, rows=arg.rows + trace.region_count) for arg in derived.args),
         ]
-        found = AddedColumns(columns, self.keys).of_rows(0, last - first)
-        yield from self._written(drawn, first, last, meta, make_no_values(last - first), found)
+        added = AddedColumns(columns, self.keys).of_rows(0, last - first)
+        yield from self._written(drawn, first, last, meta, make_no_values(last - first), added)
 
     def _drawn(self, first: int, last: int, tracks: Any, pid: Any, tid: Any) -> Drawn:
         trace = self.trace
         here = slice(first, last)
         return Drawn(trace.start[here], trace.duration[here], trace.name[here], self.names, tracks, pid, tid)
 
-    def _written(self, drawn: Drawn, first: int, last: int, meta: Any, own: Any, found: Any) -> Iterator[bytes]:
+    def _written(self, drawn: Drawn, first: int, last: int, meta: Any, own: Any, added: Any) -> Iterator[bytes]:
         place: Place = (0, 0)
         kept = self.kept[first:last]
         while True:
-            values = (self.of_meta, own, found)
+            values = (self.of_meta, own, added)
             piece, place = self.writer.complete(drawn, kept, self.keys.texts, meta, *values, place, _PIECE)
             if not piece:
                 return
@@ -217,12 +217,12 @@ class _Writing:
 
 def _number_planes(events: HostEvents) -> dict[Plane, int]:
     """The numbers of the host's threads and of its devices: GPUs, else TPUs, else custom planes."""
-    found: dict[Plane, int] = {}
+    pids: dict[Plane, int] = {}
     for names in (GPU_PLANES, TPUS, CUSTOM):
         if devices := [plane for plane in events.planes if re.match(names, plane.name)]:
-            found = {plane: get_own_pid(events, plane, _DEVICES) for plane in devices}
+            pids = {plane: get_own_pid(events, plane, _DEVICES) for plane in devices}
             break
-    return found | {plane: _THREADS for plane in events.planes if plane.name == HOST_THREADS}
+    return pids | {plane: _THREADS for plane in events.planes if plane.name == HOST_THREADS}
 
 
 FORMS: Final = ("xprof", "xprof-streaming")

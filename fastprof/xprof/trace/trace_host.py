@@ -106,13 +106,13 @@ def preprocess(host: Host) -> Preprocessed:
 def _list_flow_ends(host: Host) -> FlowEnds:
     """To XProf ids that are not recorded as uint64 are 0, and processes are one."""
     keys = []
-    for one in read_flow_keys(host):
-        if one.space == LAUNCHES:
+    for key in read_flow_keys(host):
+        if key.space == LAUNCHES:
             stat = host.raw.stat("correlation_id")
-            one = find_correlated(host.raw, stat.rows, np.where(stat.kind == records.UINT64, stat.value, 0))
-        elif one.space == CONTEXTS:
-            one = replace(one, parts=(one.parts[0], np.zeros_like(one.parts[1])))
-        keys.append(one)
+            key = find_correlated(host.raw, stat.rows, np.where(stat.kind == records.UINT64, stat.value, 0))
+        elif key.space == CONTEXTS:
+            key = replace(key, parts=(key.parts[0], np.zeros_like(key.parts[1])))
+        keys.append(key)
     return make_flow_ends(keys)
 
 
@@ -231,10 +231,10 @@ def get_texts(texts: Any) -> Texts:
     array = texts if isinstance(texts, pa.Array) else pa.array(texts, pa.large_string())
     offsets = array.buffers()[1]
     narrow = pa.types.is_string(array.type)
-    found: npt.NDArray[Any] = np.zeros(1, np.int64)
+    offset: npt.NDArray[Any] = np.zeros(1, np.int64)
     if offsets:
-        found = np.frombuffer(offsets, np.int32 if narrow else np.int64)
-    return found[array.offset : array.offset + len(array) + 1].astype(np.int64), array.buffers()[2] or b""
+        offset = np.frombuffer(offsets, np.int32 if narrow else np.int64)
+    return offset[array.offset : array.offset + len(array) + 1].astype(np.int64), array.buffers()[2] or b""
 
 
 class TraceHost:
@@ -406,17 +406,17 @@ class AddedColumns:
         self._columns = [self._column(column, keys) for column in columns if len(column.rows)]
         self.texts = get_texts(list(self._texts))
 
-    def _column(self, one: Arg, keys: StatKeys) -> _COLUMN:
-        nothing = np.zeros(len(one.rows), np.int32)
-        key = np.full(len(one.rows), keys.number(one.name), np.int32)
-        if isinstance(one.values, list):
-            texts = np.array([self._texts.setdefault(text, len(self._texts)) for text in one.values], np.int32)
-            return one.rows, key, records.STR, nothing.astype(np.int64), texts
-        kind = {"f": records.DOUBLE, "u": records.UINT64}.get(one.values.dtype.kind, records.INT64)
-        values = one.values.astype(np.int64) if kind == records.INT64 else one.values.view(np.int64)
-        if one.kinds is not None:
-            values = np.where(one.kinds == records.INT64, values, 0)
-        return one.rows, key, kind, values, nothing
+    def _column(self, arg: Arg, keys: StatKeys) -> _COLUMN:
+        nothing = np.zeros(len(arg.rows), np.int32)
+        key = np.full(len(arg.rows), keys.number(arg.name), np.int32)
+        if isinstance(arg.values, list):
+            texts = np.array([self._texts.setdefault(text, len(self._texts)) for text in arg.values], np.int32)
+            return arg.rows, key, records.STR, nothing.astype(np.int64), texts
+        kind = {"f": records.DOUBLE, "u": records.UINT64}.get(arg.values.dtype.kind, records.INT64)
+        values = arg.values.astype(np.int64) if kind == records.INT64 else arg.values.view(np.int64)
+        if arg.kinds is not None:
+            values = np.where(arg.kinds == records.INT64, values, 0)
+        return arg.rows, key, kind, values, nothing
 
     def of_rows(self, first: int, last: int) -> NamedValues:
         """The values of rows ``first`` to ``last``, which are numbered from 0 then."""
@@ -443,7 +443,7 @@ def sort_by_row(
     """Values in the order of their rows, those of one row as they come."""
     order = np.argsort(row, kind="stable")
     first = find_group_bounds(row[order], count)
-    columns = (np.ascontiguousarray(one[order]) for one in (key, kind, value))
+    columns = (np.ascontiguousarray(column[order]) for column in (key, kind, value))
     key, kind, value = columns
     return NamedValues(first, key, kind, value, None, text[order].astype(np.int32), texts)
 
@@ -487,7 +487,9 @@ class MetadataValues:
         self._owner, self._stats = session.metadata_stats(trace.number)
         self._texts = session.index.names.stats.array()
         used = np.unique(self._stats.stat)
-        self.names: Mapping[int, str] = {int(one): self._texts[int(one)].as_py() for one in used.tolist() if one >= 0}
+        self.names: Mapping[int, str] = {
+            int(number): self._texts[int(number)].as_py() for number in used.tolist() if number >= 0
+        }
 
     def values(self, long_names: Sequence[str], keys: StatKeys) -> NamedValues:
         """By row of metadata: its name if another is displayed, then its stats."""
