@@ -13,7 +13,7 @@ Rows without a group have the number -1. The kernels beneath are in csrc/kernels
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import fields
 from typing import Any, Self, TypeVar
 
@@ -189,6 +189,11 @@ def find_group_bounds(number: Numbers, count: int) -> Int64s:
 def count_bounds(counts: npt.ArrayLike) -> Int64s:
     """Return where each group of these sizes begins if groups follow each other, and then where the last one ends."""
     return np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
+
+
+def join_parts(parts: Iterable[npt.NDArray[Any]], kind: type[np.generic] = np.int64) -> npt.NDArray[Any]:
+    """Concatenate arrays, of which there may be none. ``kind``: type of the result if all parts fit into it."""
+    return np.concatenate([np.zeros(0, kind), *parts])
 
 
 def number_owners(counts: Numbers | Sequence[int]) -> Int64s:

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from fastprof.derive.communication.communication_sums import narrow_column
 from fastprof.derive.communication.flights import NO_BYTES, Flights
-from fastprof.schema.columns import Bools, Int32s, Int64s, number_values, sort_rows
+from fastprof.schema.columns import Bools, Int32s, Int64s, join_parts, number_owners, number_values, sort_rows
 from fastprof.schema.value_classes import dataclass
 
 MOST_BYTES = 600 << 20
@@ -115,8 +115,8 @@ def join_arrivals(parts: Sequence[DeviceArrivals], teams: Sequence[Int64s], *, s
     op, group, begin, end, duration, blocks, size, waited = (
         np.concatenate(column) for column in zip(*each, strict=True)
     )
-    device = np.repeat(np.arange(len(parts)), [len(part.op) for part in parts])
-    team = np.concatenate([np.zeros(0, np.int64), *teams])
+    device = number_owners([len(part.op) for part in parts])
+    team = join_parts(teams)
     groups, group = number_values(group)
     op, group, device, team = (narrow_column(column) for column in (op, group.reshape(-1), device, team))
     rows = sort_rows(op, group, device, begin)

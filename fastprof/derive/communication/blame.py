@@ -28,20 +28,21 @@ from fastprof.schema.value_classes import dataclass
 LEAST_SHARE: Final = 0.01
 AHEAD: Final = 3
 FEWEST_STEPS: Final = 2
-"""A host is named if its excess takes this share of the path, is this many times that of the next host, and is in this
-many steps."""
+"""Conditions to name a host: its excess is at least this share of the path, this many times that of the next host, and
+in at least this many steps."""
 CLEAR: Final = 4
-"""The excess in a step has to be this many times what clocks may be off, so that it is the host that is late."""
+"""Smallest ratio of the excess in a step to the clock error, so that it is the host that is late."""
 NET: Final = 0.5
-"""The share of the excess that has to be left if the times in which the host was quicker than the median count, too. A
-host that the path cannot avoid, as its links are slow, is slower and quicker by chance."""
+"""Smallest share of the excess that is left if times in which the host was quicker than the median count, too. A host
+that the path cannot avoid, because its links are slow, is slower and quicker by chance."""
 
 
 @dataclass(frozen=True, slots=True)
 class MeetingPath:
-    """The critical path of a part. ``time_ps = work_ps + transfer_ps``; ``named``: the host that delays the others, -1:
-    no single one; ``next_ps``: the largest excess of any other; ``before_ps``: what is saved beside saved_ps if that
-    host delays others before the first meeting as usual; ``hosts``, ``meetings``: of the path, in order."""
+    """The critical path of a part. ``time_ps = work_ps + transfer_ps``; ``named``: the host that delays the others, or
+    -1 if there is no single one; ``next_ps``: the largest excess of any other; ``before_ps``: time that is saved beside
+    saved_ps if that host's usual delay also occurs before the first meeting; ``hosts``, ``meetings``: the path, in
+    order."""
 
     part: int
     time_ps: int
@@ -56,11 +57,11 @@ class MeetingPath:
 
 @dataclass(frozen=True, slots=True)
 class Blame:
-    """By host. ``waited_ps``: for the last hosts of its meetings; ``caused_alone_ps``: what others would wait less, had
-    it come with the next to last host; ``on_path_ps``: its work on the path; ``excess_ps``: of that, what is beyond the
-    median of the other hosts; ``saved_ps``: at most that is saved if it works like the median; ``steps``: in which it
-    has an excess. ``work``: a row per meeting of a host, in the order of ``rows``: its work before, -1:
-    unknown; ``wait``: for the last one."""
+    """Blame of each host. ``waited_ps``: wait for the last hosts of its meetings; ``caused_alone_ps``: time that others
+    would wait less, had it come with the next to last host; ``on_path_ps``: its work on the path; ``excess_ps``: part
+    of that beyond the median of the other hosts; ``saved_ps``: upper bound of the time saved if it works like the
+    median; ``steps``: number of steps with an excess. ``work`` and ``wait`` have an element for each of the ``rows``,
+    which are hosts at meetings: the work before, or -1 if unknown, and the wait for the last host."""
 
     meetings: Int64s
     last_count: Int64s
@@ -77,7 +78,7 @@ class Blame:
 
 
 def assign_blame(clocks: Clocks, step: Int64s) -> Blame:
-    """``step``: of each meeting, -1: none."""
+    """Find the critical paths of all parts, and what each host contributes. ``step``: step of each meeting, or -1."""
     rows, count = clocks.rows, len(clocks.known)
     seen = _MeetingLinks(rows)
     sums = {name: np.zeros(count, np.int64) for name in ("on_path", "excess", "net", "saved", "steps")}
@@ -100,9 +101,9 @@ def assign_blame(clocks: Clocks, step: Int64s) -> Blame:
 
 
 class _MeetingLinks:
-    """What rows show. ``previous``: the row of the host's last meeting that had ended, -1: none; ``work``: from that
-    end to the begin, -1: unknown. By meeting: ``last``, the row that came last; ``ahead``: by how much it came after
-    the next to last; ``many``: hosts; by row ``usual``: the median work of the others."""
+    """Links between the rows of meetings. By row: ``previous``, the row of the host's last meeting that had ended, or
+    -1; ``work``, the time from that end to the begin, or -1; ``usual``, the median work of the others. By meeting:
+    ``last``, the row that came last; ``ahead``, its distance to the next to last; ``many``, the number of hosts."""
 
     def __init__(self, rows: MeetingRows) -> None:
         count = int(rows.meeting.max()) + 1 if len(rows) else 0
@@ -131,7 +132,7 @@ def _find_previous(rows: MeetingRows) -> Int64s:
 
 
 def _walk_path(part: int, seen: _MeetingLinks, step: Int64s, clocks: Clocks, sums: dict[str, Int64s]) -> MeetingPath:
-    """Walks the critical path of a part, and adds to the sums of its hosts."""
+    """Walk the critical path of a part, and add to the sums of its hosts."""
     rows = seen.rows
     top = _find_last_end(rows, (clocks.fit.part == part)[rows.host])
     left, arrived = _walk_back(seen, top)
@@ -151,25 +152,23 @@ def _walk_path(part: int, seen: _MeetingLinks, step: Int64s, clocks: Clocks, sum
     time = int(rows.end_ps[top] - rows.begin_ps[arrived[-1]])
     error = int(clocks.fit.error_ps[hosts].max())
     named, following = _choose_host(np.where(hosts, sums["excess"], -1), sums["net"], sums["steps"], time, error)
-    begins = named == rows.host[arrived[-1]]
-    before = min(_get_median(saved[host == named]), int(seen.ahead[rows.meeting[arrived[-1]]])) if begins else 0
+    before = 0
+    if named == rows.host[arrived[-1]]:
+        own = np.sort(saved[host == named])
+        before = min(int(own[len(own) // 2]), int(seen.ahead[rows.meeting[arrived[-1]]]))
     order = (rows.host[arrived[::-1]].tolist(), rows.meeting[arrived[::-1]].tolist())
     return MeetingPath(part, time, int(work.sum()), transfer, named, following, before, *order)
 
 
-def _get_median(values: Int64s) -> int:
-    """The median, the upper one of two."""
-    return int(np.sort(values)[len(values) // 2])
-
-
 def _find_last_end(rows: MeetingRows, mine: Bools) -> int:
-    """The row that ends last of some, of several the one of the first host."""
+    """Return which of the chosen rows ends last, the one of the first host if there are several."""
     at = np.flatnonzero(mine & (rows.end_ps == rows.end_ps[mine].max()))
     return int(at[np.argmin(rows.host[at])])
 
 
 def _walk_back(seen: _MeetingLinks, top: int) -> tuple[Int64s, Int64s]:
-    """From the last end back: the row by which the path leaves each meeting, and the row that came last to it."""
+    """Walk from the last end back. Return the rows by which the path leaves each meeting, and those that came last to
+    it."""
     left, arrived, visited, row = [], [], set[int](), top
     while row >= 0:
         meeting = int(seen.rows.meeting[row])
@@ -183,14 +182,14 @@ def _walk_back(seen: _MeetingLinks, top: int) -> tuple[Int64s, Int64s]:
 
 
 def _count_steps(host: Int64s, meeting: Int64s, step: Int64s, count: int) -> Int64s:
-    """How many steps each host is in; meetings outside of steps count by themselves."""
+    """Count the steps of each host; a meeting outside of steps counts as a step."""
     of = np.where(step[meeting] >= 0, step[meeting], -1 - meeting)
     pairs = np.unique(np.column_stack([host, of]), axis=0)
     return np.bincount(pairs[:, 0], minlength=count)
 
 
 def _choose_host(excess: Int64s, net: Int64s, steps: Int64s, time_ps: int, error_ps: int) -> tuple[int, int]:
-    """The host to name, -1: none; and the next largest excess."""
+    """Return the host to name, or -1, and the next largest excess."""
     order = np.argsort(-excess, kind="stable")
     first, most = int(order[0]), int(excess[order[0]])
     following = max(int(excess[order[1]]), 0) if len(order) > 1 else 0

@@ -22,24 +22,25 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from fastprof.schema.columns import Bools, Float64s, Int64s, number_values, sort_rows
+from fastprof.schema.columns import Bools, Float64s, Int64s, find_equal, number_values, sort_rows
 from fastprof.schema.value_classes import dataclass
 
 MOST_DRIFT: Final = 50e-6
-"""Of clocks of computers against each other. A drift that the ends show no better is not fitted."""
+"""Largest usual drift between computer clocks. A drift that the ends do not show more precisely is not fitted."""
 _WILD: Final = 0.5
-"""Larger drifts are of stamps that are damaged."""
+"""Bound of drifts: larger ones come from damaged stamps."""
 FEWEST: Final = 8
-"""Meetings of a host from which on the spread of its ends shows an error."""
+"""Fewest meetings of a host from which the spread of its ends shows an error."""
 MOST_FITTED: Final = 512
-"""Meetings of a host that are fitted, about; all of them bound it."""
+"""Approximate number of meetings of a host that are fitted; all of them bound its clock."""
 _MOST_ROWS: Final = 1 << 20
-"""Of all hosts together: of more than 2,048 hosts, fewer meetings of each are fitted."""
+"""Bound over all hosts together: with more than 2,048 hosts, fewer meetings of each are fitted."""
 _NORMAL: Final = 1.4826
 """The standard deviation of normal errors, by their median size; the error of a median is 1.25 times that of a mean."""
 _OF_MEDIAN: Final = 1.25
 _OF_FEW: Final = 1.35
-"""The variance of the median of n normal values is about this / n; of one or two, it is 1 / n."""
+"""Factor of the variance of the median of n normal values, which is about this / n; for one or two values it is 1 /
+n."""
 _HUBER: Final = 1.5
 _ROUNDS, _ENOUGH_PS = 100, 1000.0
 _FAR: Final = 2**62
@@ -67,10 +68,11 @@ class MeetingRows:
 
 @dataclass(frozen=True, slots=True)
 class ClockFit:
-    """By host. ``part``: hosts that met, directly or through others, -1: it met none; ``reference``: the host whose
-    clock counts in the part. ``offset_ps`` is added to what the clock shows at ``at_ps``, to have the time of the
-    reference; the clock gains ``drift`` on it. ``error_ps``: standard error at the worst of the meetings;
-    ``bound_ps``: no more is possible, -1: unknown; ``residual_ps``: the standard deviation of its ends."""
+    """Clock fit of each host. ``part``: number of the group of hosts that met, directly or through others, or -1 if the
+    host met none; ``reference``: the host whose clock counts in the part. ``offset_ps`` is added to what the clock
+    shows at ``at_ps``, to have the time of the reference; the clock gains ``drift`` on it. ``error_ps``: standard error
+    at the worst of the meetings; ``bound_ps``: largest possible error, or -1 if unknown; ``residual_ps``: standard
+    deviation of the host's ends."""
 
     part: Int64s
     reference: Int64s
@@ -82,15 +84,16 @@ class ClockFit:
     residual_ps: Int64s
 
     def corrected(self, host: Int64s, time_ps: Int64s) -> Int64s:
-        """Times of hosts by the clock of their reference."""
+        """Convert times of hosts to the clock of their reference."""
         drift = self.drift[host]
         gained = np.rint((time_ps - self.at_ps[host]) * (drift / (1 + drift))).astype(np.int64)
         return np.asarray(time_ps + self.offset_ps[host] - gained)
 
 
 def fit_clocks(rows: MeetingRows, count: int, every: MeetingRows | None = None) -> ClockFit:
-    """The clocks of ``count`` hosts; the reference of each part is its first host. Rows in any order. ``every``: these,
-    and rows with ends that may be late, which only bound the clocks; None: there are no such rows."""
+    """Fit the clocks of ``count`` hosts; the reference of each part is its first host. Rows are in any order.
+    ``every``: these rows and others whose ends may be late, which only bound the clocks, or None if there are no such
+    rows."""
     rows = sort_meeting_rows(rows)
     meetings = int(rows.meeting.max()) + 1 if len(rows) else 0
     reference = _find_references(rows, count, meetings)
@@ -103,7 +106,7 @@ def fit_clocks(rows: MeetingRows, count: int, every: MeetingRows | None = None) 
 
 
 def _select_in_parts(every: MeetingRows, rows: MeetingRows, reference: Int64s) -> MeetingRows:
-    """The rows of meetings whose hosts are all of one part."""
+    """Return the rows of meetings whose hosts are all of one part."""
     part = np.where(np.bincount(rows.host, minlength=len(reference)) > 0, reference, -1)[every.host]
     count = int(every.meeting.max(initial=-1)) + 1
     least, most = _find_least(every.meeting, part, count), _find_most(every.meeting, part, count)
@@ -111,11 +114,11 @@ def _select_in_parts(every: MeetingRows, rows: MeetingRows, reference: Int64s) -
 
 
 def sort_meeting_rows(rows: MeetingRows) -> MeetingRows:
-    """By host, begin and end."""
+    """Sort by host, begin and end."""
     ordered = True
-    for first in range(0, len(rows), _STRETCH):  # there are many
+    for first in range(0, len(rows), _CHUNK_ROWS):  # there are many
         host, begin, end = (
-            getattr(rows, name)[first : first + _STRETCH + 1] for name in ("host", "begin_ps", "end_ps")
+            getattr(rows, name)[first : first + _CHUNK_ROWS + 1] for name in ("host", "begin_ps", "end_ps")
         )
         same = host[1:] == host[:-1]
         later = (begin[1:] > begin[:-1]) | ((begin[1:] == begin[:-1]) & (end[1:] >= end[:-1]))
@@ -123,14 +126,14 @@ def sort_meeting_rows(rows: MeetingRows) -> MeetingRows:
     return rows if ordered else rows.take(sort_rows(rows.host, rows.begin_ps, rows.end_ps))
 
 
-_STRETCH: Final = 1 << 16
+_CHUNK_ROWS: Final = 1 << 16
 
 
 # ---- who meets whom
 
 
 def _find_references(rows: MeetingRows, count: int, meetings: int) -> Int64s:
-    """By host the first host of its part."""
+    """Return the first host of each host's part."""
     label = np.arange(count)
     while True:
         least = _find_least(rows.meeting, label[rows.host], meetings)
@@ -142,8 +145,8 @@ def _find_references(rows: MeetingRows, count: int, meetings: int) -> Int64s:
 
 
 def _sample_rows(rows: MeetingRows, meetings: int, most: int) -> MeetingRows:
-    """Rows of enough meetings, about ``most`` of each host: those that one of the hosts has chosen, at even intervals
-    that no pattern repeats."""
+    """Select rows of enough meetings, about ``most`` of each host: those that one of the hosts has chosen, at even
+    intervals that no pattern repeats."""
     if meetings <= most:
         return rows
     first = np.searchsorted(rows.host, rows.host)
@@ -157,15 +160,15 @@ def _sample_rows(rows: MeetingRows, meetings: int, most: int) -> MeetingRows:
 
 @dataclass(frozen=True, slots=True)
 class _ReferencePath:
-    """How hosts are compared with their references: by host one that is nearer to it, itself: it is the reference; and
-    the number of meetings with such hosts."""
+    """How hosts are compared with their references: for each host the next host on the way to the reference (the
+    reference itself has itself), and the number of meetings with such hosts."""
 
     parent: Int64s
     shared: Int64s
 
     def errors(self, own: Float64s, many: Int64s) -> Float64s:
-        """Errors against the reference: those of all hosts between are independent. ``own``: of a host that attended
-        ``many`` meetings."""
+        """Return errors against the reference; those of the hosts on the way are independent. ``own``: error of a host
+        that attended ``many`` meetings."""
         square = own**2 * many
         of_pair = (square + square[self.parent]) / np.maximum(self.shared, 1)
         total, at = np.zeros(len(own)), np.arange(len(own))
@@ -176,8 +179,8 @@ class _ReferencePath:
 
 
 def _estimate_start(rows: MeetingRows, reference: Int64s, meetings: int) -> tuple[Int64s, Int64s, Int64s]:
-    """What the clock of each host shows beyond its reference, about: the median over meetings with hosts that are
-    nearer to it; and the way there: see _ReferencePath."""
+    """Estimate how far each clock is ahead of its reference: the median over meetings with hosts that are nearer to it.
+    Return it with the parent and the number of shared meetings of each host: see _ReferencePath."""
     count = len(reference)
     offset, parent, shared = np.zeros(count, np.int64), np.arange(count), np.zeros(count, np.int64)
     known = reference == parent
@@ -197,11 +200,6 @@ def _estimate_start(rows: MeetingRows, reference: Int64s, meetings: int) -> tupl
         known[host] = True
 
 
-def estimate_start(rows: MeetingRows, reference: Int64s, meetings: int) -> Int64s:
-    """The same, without the way."""
-    return _estimate_start(rows, reference, meetings)[0]
-
-
 def _find_least(place: Int64s, values: Int64s, count: int) -> Int64s:
     least = np.full(count, _FAR)
     np.minimum.at(least, place, values)
@@ -213,7 +211,7 @@ def _find_most(place: Int64s, values: Int64s, count: int) -> Int64s:
 
 
 def find_medians(place: Int64s, values: Int64s, count: int) -> Int64s:
-    """The lower of the two in the middle."""
+    """Return the median of each place's values, the lower of two; 0 without values."""
     order = sort_rows(place, values)
     many = np.bincount(place, minlength=count)
     first = np.cumsum(many) - many
@@ -222,15 +220,17 @@ def find_medians(place: Int64s, values: Int64s, count: int) -> Int64s:
 
 
 def measure_others(meeting: Int64s, values: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], Int64s]:
-    """The median of the other hosts of each row's meeting, itself if there are none; and how many hosts attended."""
+    """Return the median of the other hosts of each row's meeting, or the row's own value if there are none; and how
+    many hosts attended."""
     return find_median_of_others(meeting, values), np.bincount(meeting)[meeting]
 
 
 def find_median_of_others(meeting: Int64s, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """In a meeting, it is one value for the low hosts, one for the high ones, and one for the host in the middle:
+    """Return the median of the other hosts of each row's meeting. It is one value for the low hosts, one for the high
+    ones, and one for the host in the middle:
 
-    values    1   2   4   8   9          place of the middle: 2
-    others    6   6   5   3   3          of 2, 4, 8, 9: (4 + 8) / 2; of 1, 2, 8, 9: (2 + 8) / 2
+        values    1   2   4   8   9          place of the middle: 2
+        others    6   6   5   3   3          of 2, 4, 8, 9: (4 + 8) / 2; of 1, 2, 8, 9: (2 + 8) / 2
     """
     order = sort_rows(meeting, values)
     ordered = values[order]
@@ -253,7 +253,7 @@ def _find_midpoint(low: npt.NDArray[Any], high: npt.NDArray[Any]) -> npt.NDArray
 
 
 class _PlaceMedians:
-    """Medians of floats by place, which stays."""
+    """Medians of floats by place; the places stay the same."""
 
     def __init__(self, place: Int64s, count: int) -> None:
         self.place, self.many = place, np.bincount(place, minlength=count)
@@ -271,12 +271,11 @@ class _PlaceMedians:
 
 
 class _RobustLines:
-    """Robust lines through the ends of each host: ``offset`` beyond where it started, and ``drift``."""
+    """Robust lines through the ends of each host: ``offset`` to the first estimate, and ``drift``."""
 
     def __init__(self, rows: MeetingRows, start: Int64s, reference: Int64s) -> None:
         self.host, self.reference, self.count = rows.host, reference, len(reference)
-        met, meeting = number_values(rows.meeting)
-        self.meeting = meeting.reshape(-1)
+        met, self.meeting = number_values(rows.meeting)
         about = rows.end_ps - start[rows.host]
         base = _find_least(self.meeting, about, len(met))
         of_meeting = np.zeros(len(met), np.int64)
@@ -305,7 +304,8 @@ class _RobustLines:
             self.sigma = self._deviation()
 
     def _repeat(self) -> None:
-        """Until lines stay as they are: where hosts meet in groups, what one shows spreads from group to group."""
+        """Repeat rounds until the lines stay as they are: where hosts meet in groups, a change spreads from group to
+        group."""
         for _ in range(_ROUNDS):
             before, before_drift = self.offset, self.drift
             self._round()
@@ -338,8 +338,8 @@ class _RobustLines:
         self.away = away
 
     def _deviation(self) -> Float64s:
-        """The standard deviation of ends of each host, by their distance to the median of the other hosts, which has an
-        error itself. To the median of all hosts, one in three is none if three meet."""
+        """Return the standard deviation of each host's ends, from their distance to the median of the other hosts,
+        which has an error itself. (If three hosts meet, the median of all has no distance to one of them.)"""
         others, joined = measure_others(self.meeting, self._left)
         mine = np.maximum(joined - 1, 1)
         variance = 1 + np.where(mine < 3, 1, _OF_FEW) / mine
@@ -349,7 +349,7 @@ class _RobustLines:
         return np.bincount(self.host, values, self.count).astype(np.float64)
 
     def error(self) -> Float64s:
-        """Of each line by itself, at the meeting that is furthest from the middle."""
+        """Return the error of each line by itself, at the meeting that is furthest from the middle."""
         most = np.zeros(self.count)
         if len(self.host):
             np.maximum.at(most, self.host, np.abs(self.away))
@@ -369,9 +369,8 @@ def _fit_lines(
     hosts = np.arange(len(reference))
     shown = np.rint(line.offset).astype(np.int64)
     met = np.bincount(rows.host, minlength=len(hosts)) > 0
-    _, part = number_values(reference[met])
     parts = np.full(len(hosts), -1, np.int64)
-    parts[met] = part.reshape(-1)
+    _, parts[met] = number_values(reference[met])
     at = start + line.middle_ps[reference] + shown if len(rows) else start
     raw = ClockFit(parts, reference, -(start + shown), at, line.drift, shown, shown, shown)
     bound = _find_bounds(bounding, raw, int(bounding.meeting.max(initial=-1)) + 1)
@@ -384,8 +383,8 @@ def _fit_lines(
 
 
 def _find_bounds(rows: MeetingRows, raw: ClockFit, meetings: int) -> Int64s:
-    """How far the clock of each host may be from where it is put, if nobody is done before the last has begun: at most
-    what it takes from the begin of one host to the end of another, in both directions, over hosts between."""
+    """Return how far the clock of each host may be from its fit, if nobody is done before the last has begun: at most
+    the time from the begin of one host to the end of another, in both directions, over hosts between."""
     begin, end = raw.corrected(rows.host, rows.begin_ps), raw.corrected(rows.host, rows.end_ps)
     last, first = _find_most(rows.meeting, begin, meetings), _find_least(rows.meeting, end, meetings)
     agrees = (last <= first)[rows.meeting]
@@ -403,7 +402,7 @@ def _find_bounds(rows: MeetingRows, raw: ClockFit, meetings: int) -> Int64s:
 
 
 def _spread_bounds(bound: Int64s, rows: MeetingRows, limits: Callable[[Int64s], Int64s]) -> Int64s:
-    """Bounds that hosts pass on to those that they meet, until none becomes lower."""
+    """Pass bounds on to hosts that meet, until none becomes lower."""
     for _ in range(_ROUNDS):
         new, limit = bound.copy(), limits(bound)
         np.minimum.at(new, rows.host, np.where(limit < _FAR // 2, limit, _FAR))
@@ -414,23 +413,23 @@ def _spread_bounds(bound: Int64s, rows: MeetingRows, limits: Callable[[Int64s], 
 
 
 MOST_VIOLATED: Final = 0.01
-"""If a larger share of the meetings of a part is impossible, its hosts do not count their collectives alike."""
+"""Largest share of impossible meetings of a part; with more, its hosts number their collectives differently."""
 _SHIFTS: Final = (1, -1, 2, -2, 3, -3)
 _SCATTER: Final = 4
-"""Residuals of a host that are this many times those of the median host show no noise, but other meetings."""
+"""Residuals of a host that are this many times those of the median host come from other meetings, not from noise."""
 _BETTER: Final = 4
 """A shift has to divide the scatter of ends by this."""
 _MOST_PS: Final = 2**60
-"""Larger times are damage."""
+"""Bound of times: larger ones are damaged."""
 _PS_IN_NS: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class HostMeetings:
-    """Meetings of several hosts: who attended and waited until the end; and of each meeting its step, -1: none, and its
-    series: equal for the same collective of a step, among the same devices. ``every``: also who may have seen the end
-    late, because something else went on, None: nobody; ``blocks``: of each meeting, whether nothing else did, None:
-    nothing in any."""
+    """Meetings of several hosts. ``rows``: hosts that waited until the end. ``step`` and ``series`` of each meeting:
+    its step, or -1 if there is none, and a number that is equal for the same collective of a step among the same
+    devices. ``every``: also hosts that may have seen the end late, because something else was running, or None if there
+    are none; ``blocks``: whether nothing else was running in each meeting, or None if that holds for all."""
 
     rows: MeetingRows
     step: Int64s
@@ -441,11 +440,11 @@ class HostMeetings:
 
 @dataclass(frozen=True, slots=True)
 class Clocks:
-    """By host. ``known``: whether its clock is: it met another host, and its part agrees on what came first;
-    ``doubtful``: whether the part agrees only within errors, which are large if steps are not those of others;
-    ``meetings``, ``violated``: how many it attended, and those whose last begin is after its end; ``shift``: added to
-    the numbers of its steps; ``rows``: of those whose clock is known, by the clocks of their references, at meetings
-    that nothing else hides."""
+    """Clocks of hosts. ``known``: whether the clock is known: the host met another one, and its part agrees on what
+    came first; ``doubtful``: whether the part agrees only within errors, which are large if step numbers are shifted;
+    ``meetings``, ``violated``: number of meetings, and of those whose last begin is after the host's end; ``shift``:
+    number to add to the host's steps; ``rows``: meetings of hosts whose clock is known, by the clocks of their
+    references, if nothing else hides them."""
 
     fit: ClockFit
     known: Bools
@@ -457,11 +456,12 @@ class Clocks:
 
     @property
     def parts(self) -> int:
-        """Groups of hosts that met."""
+        """Number of groups of hosts that met."""
         return int(self.fit.part.max(initial=-1)) + 1
 
     def ntp_error_ps(self, starts_unix_ns: Sequence[int | None]) -> list[int | None]:
-        """By host, how far it is off if it is put where it recorded to have started; None: unknown, or of no use."""
+        """Return the error of each host's recorded start against its fitted clock, or None if that is unknown or of no
+        use."""
         errors: list[int | None] = []
         for host, (start, reference) in enumerate(zip(starts_unix_ns, self.fit.reference.tolist(), strict=True)):
             other = starts_unix_ns[reference]
@@ -473,7 +473,8 @@ class Clocks:
 
 
 def compare_clocks(met: HostMeetings, names: Sequence[str], shift: Int64s | None = None) -> Clocks:
-    """``names``: of hosts; the first of a part in their order is its reference. ``shift``: see Clocks."""
+    """Compare the clocks of hosts. The first name of a part, in alphabetical order, is its reference. ``shift``: see
+    Clocks."""
     count = len(names)
     order = np.array(sorted(range(count), key=names.__getitem__), np.int64)
     rank = np.argsort(order, kind="stable")
@@ -496,12 +497,10 @@ def compare_clocks(met: HostMeetings, names: Sequence[str], shift: Int64s | None
         meetings=attended,
         violated=np.bincount(by_reference.host[violated], minlength=count),
         shift=np.zeros(count, np.int64) if shift is None else shift,
-        rows=by_reference.take(known[by_reference.host] & _select_blocking(met, by_reference)),
+        rows=by_reference.take(
+            known[by_reference.host] & (True if met.blocks is None else met.blocks[by_reference.meeting])
+        ),
     )
-
-
-def _select_blocking(met: HostMeetings, rows: MeetingRows) -> Bools:
-    return np.ones(len(rows), np.bool_) if met.blocks is None else met.blocks[rows.meeting]
 
 
 def _drop_bad_rows(rows: MeetingRows) -> MeetingRows:
@@ -510,19 +509,20 @@ def _drop_bad_rows(rows: MeetingRows) -> MeetingRows:
 
 
 def _rank_rows(rows: MeetingRows, rank: Int64s) -> MeetingRows:
-    """Rows that make sense, by host in the order of their names."""
+    """Drop damaged rows, number hosts in the order of their names, and sort by host."""
     rows = _drop_bad_rows(rows)
     return sort_meeting_rows(MeetingRows(rows.meeting, rank[rows.host], rows.begin_ps, rows.end_ps))
 
 
 def _find_usual_residual(fit: ClockFit) -> Int64s:
-    """By host, what residuals of its part may be: a host that does not fit at all has no larger ones to hide behind."""
+    """Return the usual residual of each host's part, so that a host that does not fit at all cannot hide behind its
+    own."""
     usual = find_medians(np.maximum(fit.part, 0), fit.residual_ps, int(fit.part.max(initial=0)) + 1)
     return np.asarray(_SCATTER * usual[fit.part])
 
 
 def _find_violations(rows: MeetingRows, slack_ps: Int64s) -> Bools:
-    """The rows that end before the last host of their meeting begins, by more than the slack of both hosts."""
+    """Return which rows end before the last host of their meeting begins, by more than the slack of both hosts."""
     if not len(rows):
         return np.zeros(0, np.bool_)
     last = find_last_rows(rows, int(rows.meeting.max()) + 1)[rows.meeting]
@@ -531,7 +531,8 @@ def _find_violations(rows: MeetingRows, slack_ps: Int64s) -> Bools:
 
 
 def find_last_rows(rows: MeetingRows, count: int) -> Int64s:
-    """The row of the host that came last to each of ``count`` meetings, the first such host; -1: none came."""
+    """Return the row of the host that came last to each of ``count`` meetings (the first of several), or -1 without
+    hosts."""
     latest = np.full(count, np.iinfo(np.int64).min)
     np.maximum.at(latest, rows.meeting, rows.begin_ps)
     last = np.full(count, -1, np.int64)
@@ -542,7 +543,7 @@ def find_last_rows(rows: MeetingRows, count: int) -> Int64s:
 
 
 def measure_gaps(rows: MeetingRows, last: Int64s) -> Int64s:
-    """How much later than all others the last host came to each meeting; 0: there are no others."""
+    """Return how much later than all others the last host came to each meeting, or 0 without others."""
     gap = np.full(len(last), _MOST_PS)
     others = np.flatnonzero(np.arange(len(rows)) != last[rows.meeting])
     at = rows.meeting[others]
@@ -552,7 +553,8 @@ def measure_gaps(rows: MeetingRows, last: Int64s) -> Int64s:
 
 
 def _find_contradictory(rows: MeetingRows, violated: Bools, fit: ClockFit) -> Bools:
-    """Of each part, whether too many of its meetings are impossible; and of no part, which comes last: they are not."""
+    """Return whether too many meetings of each part are impossible. A last entry, for hosts without a part, is
+    False."""
     parts = int(fit.part.max(initial=-1)) + 1
     meetings, first = np.unique(rows.meeting, return_index=True)
     of_meeting = fit.part[rows.host[first]]
@@ -566,7 +568,7 @@ def _find_contradictory(rows: MeetingRows, violated: Bools, fit: ClockFit) -> Bo
 
 
 def find_step_shifts(met: HostMeetings, clocks: Clocks) -> Int64s:
-    """By host, what to add to the numbers of its steps, so that its ends scatter least; mostly 0."""
+    """Return what to add to the step numbers of each host so that its ends scatter least; mostly 0."""
     count = len(clocks.known)
     if not clocks.doubtful.any():
         return np.zeros(count, np.int64)
@@ -576,7 +578,7 @@ def find_step_shifts(met: HostMeetings, clocks: Clocks) -> Int64s:
         return np.zeros(count, np.int64)
     rows = sort_meeting_rows(rows)
     meetings = len(met.step)
-    about = rows.end_ps - estimate_start(rows, clocks.fit.reference, meetings)[rows.host]
+    about = rows.end_ps - _estimate_start(rows, clocks.fit.reference, meetings)[0][rows.host]
     others, joined = measure_others(rows.meeting, about)
     key = _StepKey(met, rows, count)
     best, scatter = np.zeros(count, np.int64), _measure_scatter(rows.host, about - others, count)
@@ -592,7 +594,7 @@ def find_step_shifts(met: HostMeetings, clocks: Clocks) -> Int64s:
 
 
 class _StepKey:
-    """Finds the rows of a host at the same collective of other steps."""
+    """Index that pairs the rows of a host with those of the same collective in other steps."""
 
     def __init__(self, met: HostMeetings, rows: MeetingRows, count: int) -> None:
         step, most = met.step[rows.meeting], max(_SHIFTS)
@@ -601,13 +603,12 @@ class _StepKey:
         self._order = np.argsort(self._keys, kind="stable")
 
     def pairs(self, shift: int) -> tuple[Int64s, Int64s]:
-        """Rows, and those that are that number of steps later."""
-        ordered = self._keys[self._order]
-        at = np.minimum(np.searchsorted(ordered, self._keys + shift), len(ordered) - 1)
-        mine = np.flatnonzero(ordered[at] == self._keys + shift)
+        """Return rows, and the rows of the same collective that many steps later."""
+        there, at = find_equal(self._keys[self._order], self._keys + shift)
+        mine = np.flatnonzero(there)
         return mine, self._order[at[mine]]
 
 
 def _measure_scatter(host: Int64s, values: Int64s, count: int) -> Int64s:
-    """The median distance to the median, by host."""
+    """Return the median distance to the median of each host's values."""
     return find_medians(host, np.abs(values - find_medians(host, values, count)[host]), count)

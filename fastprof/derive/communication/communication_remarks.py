@@ -1,5 +1,4 @@
-"""Communication in words: what it costs and what may help, who is late, which clocks are not known, and why there may
-be nothing."""
+"""Remarks on communication: cost and advice, late hosts and devices, unknown clocks, and why there may be nothing."""
 
 from __future__ import annotations
 
@@ -26,13 +25,13 @@ CONTRADICTORY = "hosts do not count their collectives alike, so that their clock
 
 
 def find_main_path(blame: Blame | None) -> MeetingPath | None:
-    """The path of the part that a host delays, or the longest."""
+    """Return the path of the part that a host delays, or else the longest."""
     every = [] if blame is None else blame.paths
     return max(every, key=lambda path: (path.named >= 0, path.time_ps), default=None)
 
 
 def explain_nobody(seen: Clocks | None, path: MeetingPath | None, blame: pa.Table) -> str:
-    """Why no host is named."""
+    """Explain why no host is named."""
     if seen is None:
         return ALONE
     if path is None:
@@ -44,9 +43,10 @@ def explain_nobody(seen: Clocks | None, path: MeetingPath | None, blame: pa.Tabl
 
 
 def describe_delay(blame: pa.Table, host: str, before_ps: int) -> str:
-    """What a host delays: its excess, what others have, and what is saved at most. ``before_ps``: see blame.Path."""
+    """Describe what a host delays: its excess, that of others, and the upper bound of what is saved. ``before_ps``: see
+    MeetingPath."""
     rows = blame.to_pylist()
-    row = next(row_of_host for row_of_host in rows if row_of_host["host"] == host)
+    row = next(row for row in rows if row["host"] == host)
     others = [other["excess_ps"] for other in rows if other["part"] == row["part"] and other["host"] != host]
     most = max(others, default=0)
     beside = f"{row['excess_ps'] / most:.1f} times that of the next host" if most else "as no other host does"
@@ -59,10 +59,10 @@ def describe_delay(blame: pa.Table, host: str, before_ps: int) -> str:
 
 
 def measure_saving(blame: pa.Table, host: str) -> tuple[int, bool]:
-    """What is saved if a host works no longer than the median; and whether that is only a bound, because some meetings
-    are not attended by all hosts. Each meeting has one last host."""
+    """Return what is saved if a host works no longer than the median; and whether that is only a bound, because not all
+    hosts attend all meetings. Each meeting has one last host."""
     rows = blame.to_pylist()
-    row = next(row_of_host for row_of_host in rows if row_of_host["host"] == host)
+    row = next(row for row in rows if row["host"] == host)
     part = [other for other in rows if other["part"] == row["part"]]
     meetings = sum(other["last_count"] for other in part)
     return int(row["saved_ps"]), any(other["meetings"] < meetings for other in part)
@@ -77,7 +77,7 @@ def _get_excess(row: dict[str, object]) -> str:
 def list_clock_remarks(
     names: Sequence[str], seen: Clocks | None, delays: Blame | None, blame: pa.Table, missing: str
 ) -> Iterator[tuple[str, str]]:
-    """Severity and text. ``missing``: see describe_missing_ranks."""
+    """Yield severity and text of each remark on clocks and delays. ``missing``: see describe_missing_ranks."""
     if seen is None:
         return
     yield from _describe_unknown(seen)
@@ -100,19 +100,19 @@ def _describe_unknown(seen: Clocks) -> Iterator[tuple[str, str]]:
     count = int(np.count_nonzero(there & ~seen.known))
     if count:
         text = (
-            f"The clocks of {count_noun(count, 'host', 'hosts')} that met in collectives are not known: in "
-            "more than 1 % "
-            "of their meetings, one was done before another began, so that they do not count their collectives alike."
+            f"The clocks of {count_noun(count, 'host', 'hosts')} that met in collectives are not known: in more than "
+            "1 % of their meetings, one was done before another began, so that they do not count their collectives "
+            "alike."
         )
         yield "warning", text
 
 
 COSTLY_SHARE: Final = 0.05
-"""Share of what devices recorded from which on exposed communication is worth a recommendation."""
+"""Share of exposed communication in recorded device time from which on it is worth a recommendation."""
 MOSTLY: Final = 0.5
-"""If this part of exposed communication is waiting for the last device, who that is comes before how to hide it."""
+"""Share of waiting for the last device in exposed communication from which on who that is comes first."""
 LAST_SHARE, FEWEST_MEETINGS = 0.5, 4
-"""A device is a straggler if it comes last to more than this share of at least this many meetings."""
+"""Conditions for a straggler: a device comes last to more than this share of at least this many meetings."""
 
 Remark = tuple[str, str]
 """Severity and text."""
@@ -144,7 +144,7 @@ _WITHIN: Final = "start it earlier, or move less between the memories of the dev
 
 
 def explain_nothing(hosts: Sequence[HostCommunication]) -> str | None:
-    """Why there is nothing to report of any device; None: there is something."""
+    """Explain why there is nothing to report of any device, or return None if there is something."""
     if any(host.devices for host in hosts):
         return None
     if any(host.uncounted_collectives for host in hosts):
@@ -160,8 +160,8 @@ def list_remarks(
     *,
     who: Sequence[Remark],
 ) -> Iterator[Remark]:
-    """``who``: what the clocks of hosts show of who is late, which comes first if that costs most; empty: the devices
-    that come last show it."""
+    """Yield remarks. ``who``: remarks on late hosts, from their clocks, which come first if waiting costs most; if
+    empty, the devices that come last are described."""
     uncounted = sum(host.uncounted_collectives for host in hosts)
     if uncounted:
         yield "info", _UNCOUNTED.format(_format_collectives(uncounted))
@@ -183,7 +183,7 @@ def list_remarks(
 
 
 def describe_left_out(hosts: Sequence[HostCommunication], steps: Int64s | None) -> Iterator[Remark]:
-    """``steps``: those that are compared; None: all are."""
+    """Describe which steps were compared. ``steps``: their numbers, or None if all are."""
     if steps is None:
         return
     every = max(host.arrivals.of_steps or 0 for host in hosts)
@@ -196,8 +196,8 @@ def describe_left_out(hosts: Sequence[HostCommunication], steps: Int64s | None) 
 
 
 def measure_waiting_share(kinds: pa.Table, costs: StepCosts | None, meetings: Meetings) -> float:
-    """The part of what is exchanged between devices and not hidden that is waiting for the last device of meetings. Of
-    some compared steps, if the others are like them."""
+    """Return the share of waiting for the last device in exposed communication between devices. If only some steps are
+    compared, the others are taken to be like them."""
     rows = zip(kinds["scope"].to_pylist(), kinds["exposed_ps"].to_pylist(), strict=True)
     exposed = sum(time for scope, time in rows if scope == BETWEEN_DEVICES)
     waited = sum(np.maximum(meetings.wait_ps, 0).tolist())
@@ -209,7 +209,8 @@ def measure_waiting_share(kinds: pa.Table, costs: StepCosts | None, meetings: Me
 def _describe_costs(
     tables: Mapping[str, pa.Table], costs: StepCosts | None, overlap: str, waiting: float
 ) -> Iterator[Remark]:
-    """``overlap``: how to hide what is exchanged between devices; ``waiting``: see measure_waiting_share."""
+    """Describe what communication costs, and advise. ``overlap``: how to hide what is exchanged between devices;
+    ``waiting``: see measure_waiting_share."""
     devices, kinds, ops = tables["devices"], tables["kinds"], tables["operations"]
     recorded, exposed = (sum_column(devices, name) for name in ("duration_ps", "exposed_ps"))
     if not recorded or exposed < COSTLY_SHARE * recorded:
@@ -229,9 +230,8 @@ def _describe_costs(
     hide = f"To hide it, {advice}."
     if scope == BETWEEN_DEVICES and waiting >= MOSTLY:
         hide = (
-            f"{format_measure(min(waiting, 1.0), 'share')} of what collectives take is waiting for the last "
-            "device, and "
-            f"stays if they are hidden. To hide the rest, {advice}."
+            f"{format_measure(min(waiting, 1.0), 'share')} of what collectives take is waiting for the last device, "
+            f"and stays if they are hidden. To hide the rest, {advice}."
         )
     if kind in _COPIES and is_filled_by_copies(devices, kinds):
         in_flight, compute = (sum_column(devices, name) / recorded for name in ("communication_ps", "compute_ps"))
@@ -249,9 +249,9 @@ def _describe_costs(
 
 
 def is_filled_by_copies(devices: pa.Table, kinds: pa.Table) -> bool:
-    """Whether copies between host and device are in flight nearly all of the time, or far longer than devices compute:
-    no compute can hide them then. Copies of several kinds may be hidden at once, so that the least time counts in which
-    any is in flight."""
+    """Return whether copies between host and device are in flight nearly all of the time, or far longer than devices
+    compute: no compute can hide them then. Copies of several kinds may be hidden at once, so the least time counts in
+    which any is in flight."""
     rows = [row for row in kinds.to_pylist() if row["kind"] in _COPIES]
     in_flight = sum(row["exposed_ps"] for row in rows) + max((row["hidden_ps"] for row in rows), default=0)
     duration, compute = (sum_column(devices, name) for name in ("duration_ps", "compute_ps"))
@@ -263,13 +263,13 @@ _FAR_LONGER: Final = 10
 
 
 def describe_missing_ranks(hosts: Sequence[HostCommunication]) -> str:
-    """How many of the program's ranks are recorded, in words; "": all, or it is not known."""
+    """Describe how many of the program's ranks are recorded; "" if all are, or it is unknown."""
     count = max((host.rank_count or 0 for host in hosts), default=0)
     return f"{len(hosts)} of {count:,} ranks are recorded" if len(hosts) < count else ""
 
 
 def _describe_stragglers(waits: pa.Table, missing: str) -> Iterator[Remark]:
-    """``missing``: see describe_missing_ranks."""
+    """Describe the device that comes last most often. ``missing``: see describe_missing_ranks."""
     if len(waits) < 2 or missing:
         return
     joined, last = int(waits["meetings"][0].as_py()), int(waits["last_count"][0].as_py())
@@ -281,9 +281,8 @@ def _describe_stragglers(waits: pa.Table, missing: str) -> Iterator[Remark]:
         cost = f"{format_moment(late // joined)} after the first on average"
     text = (
         f"{waits['device'][0].as_py()} of {waits['host'][0].as_py()} comes last to {last:,} of its "
-        f"{_format_collectives(joined)} with other devices, {cost}: see whether it has more work than they, "
-        "or waits for "
-        "input."
+        f"{_format_collectives(joined)} with other devices, {cost}: see whether it has more work than they, or waits "
+        "for input."
     )
     yield "recommendation", text
 
@@ -291,17 +290,15 @@ def _describe_stragglers(waits: pa.Table, missing: str) -> Iterator[Remark]:
 def _describe_unmatched(meetings: Meetings) -> Iterator[Remark]:
     if meetings.grouped:
         text = (
-            f"Of {_format_collectives(meetings.grouped)} among several groups of devices it is not known which "
-            "devices belong "
-            "together, so that meetings leave them out: the capture has no device assignment of their program, or does "
-            "not number its devices as that does."
+            f"Of {_format_collectives(meetings.grouped)} among several groups of devices it is not known which devices "
+            "belong together, so that meetings leave them out: the capture has no device assignment of their program, "
+            "or does not number its devices as that does."
         )
         yield "info", text
     if meetings.apart:
         text = (
-            f"{_format_collectives(meetings.apart)} that would belong together by their order or kind did not "
-            "run at the same "
-            "time, so that meetings leave them out."
+            f"{_format_collectives(meetings.apart)} that would belong together by their order or kind did not run at "
+            "the same time, so that meetings leave them out."
         )
         yield "info", text
     unknown = next(

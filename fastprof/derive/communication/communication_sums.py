@@ -17,7 +17,16 @@ import pyarrow as pa
 
 from fastprof.derive.communication.flights import NO_BYTES, Flights, Operation, Operations, SpanSums
 from fastprof.derive.devices.communication_kinds import KINDS
-from fastprof.schema.columns import Bools, Int64s, find_last_started, number_values, sum_by, summarize_by
+from fastprof.schema.columns import (
+    Bools,
+    Int64s,
+    find_last_started,
+    join_parts,
+    number_owners,
+    number_values,
+    sum_by,
+    summarize_by,
+)
 from fastprof.schema.value_classes import dataclass
 
 Column = npt.NDArray[Any]
@@ -179,7 +188,7 @@ class OperationSums:
     @classmethod
     def joined(cls, devices: Sequence[OperationSums]) -> OperationSums:
         """Of all devices, or hosts, together."""
-        columns = {name: np.concatenate([np.zeros(0, np.int64), *(getattr(device, name) for device in devices)])
+        columns = {name: join_parts(getattr(device, name) for device in devices)
                    for name in cls.__slots__}  # fmt: skip
         op, row = number_values(columns.pop("op"))
         count, row = len(op), row.reshape(-1)
@@ -247,9 +256,9 @@ def compress_spans(devices: Sequence[DeviceStepSums], names: Mapping[int, str]) 
     """Spans, in little memory. ``names``: of steps, by group."""
     sums = join_sums([device.sums for device in devices])
     columns = {name: getattr(sums, name) for name in SpanSums.__slots__}
-    columns["device"] = np.repeat(np.arange(len(devices)), [len(device.group) for device in devices])
-    columns["group"] = np.concatenate([np.zeros(0, np.int64), *(device.group for device in devices)])
-    columns["complete"] = np.concatenate([np.zeros(0, np.bool_), *(device.complete for device in devices)])
+    columns["device"] = number_owners([len(device.group) for device in devices])
+    columns["group"] = join_parts(device.group for device in devices)
+    columns["complete"] = join_parts((device.complete for device in devices), np.bool_)
     groups = [group for group in np.unique(columns["group"]).tolist() if group in names]
     columns["named"] = np.array(groups, np.int64)
     return CompressedColumns.of(columns, [names[group] for group in groups])
@@ -265,7 +274,7 @@ def unpack_spans(kept: CompressedColumns) -> HostStepSums:
 
 def join_sums(each: Sequence[SpanSums]) -> SpanSums:
     """The spans of all; their kinds are those of any."""
-    kinds = np.unique(np.concatenate([np.zeros(0, np.int64), *(sums.kinds for sums in each)]))
+    kinds = np.unique(join_parts(sums.kinds for sums in each))
     columns: dict[str, Int64s] = {}
     for name in SpanSums.__slots__[1:]:
         parts = [getattr(part, name) for part in each]
@@ -275,7 +284,7 @@ def join_sums(each: Sequence[SpanSums]) -> SpanSums:
                 into[:, np.searchsorted(kinds, part.kinds)] = values
             columns[name] = np.concatenate([np.zeros((0, len(kinds)), np.int64), *wide])
         else:
-            columns[name] = np.concatenate([np.zeros(0, np.int64), *parts])
+            columns[name] = join_parts(parts)
     return SpanSums(kinds, **columns)
 
 
@@ -298,7 +307,7 @@ class HostStepCosts:
     @classmethod
     def of(cls, devices: Sequence[DeviceStepSums]) -> HostStepCosts:
         sums = join_sums([device.sums for device in devices])
-        every = np.concatenate([np.zeros(0, np.int64), *(device.group for device in devices)])
+        every = join_parts(device.group for device in devices)
         group, row = number_values(every[every >= 0])
         row, count = row.reshape(-1), len(group)
         exposed = sums.exposed_ps[every >= 0]

@@ -1,9 +1,9 @@
-"""The tables of communication: each column, and how it follows from what was kept of all hosts. Also those of hosts
-that meet: how their clocks differ, and who makes whom wait; and that of links between devices."""
+"""The tables of communication: each column, and how it is computed from the host states. Also the tables of hosts that
+meet (their clocks, and who makes whom wait) and of links between devices."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from operator import attrgetter
 from types import SimpleNamespace
@@ -28,7 +28,16 @@ from fastprof.derive.communication.flights import NO_BYTES, WHAT, Operation, Spa
 from fastprof.derive.communication.host_communication import CommunicatingDevice, HostCommunication
 from fastprof.derive.communication.meetings import Meetings
 from fastprof.derive.devices.communication_kinds import BETWEEN_DEVICES, KINDS, SCOPES, WITH_HOST, WITHIN_DEVICE
-from fastprof.schema.columns import Float64s, Int64s, number_keys, sort_rows, sum_by, sum_exactly
+from fastprof.schema.columns import (
+    Float64s,
+    Int64s,
+    find_first_rows,
+    join_parts,
+    number_keys,
+    sort_rows,
+    sum_by,
+    sum_exactly,
+)
 from fastprof.schema.tables import (
     Bytes,
     Column,
@@ -54,7 +63,7 @@ _PART: Final = Count("part", "number of the part: hosts that met in collectives,
 
 
 def _make_clock_column(kind: Kind, name: str, description: str) -> Column:
-    """A column of clocks, null: it is not known."""
+    """Make a column of clocks, null if the clock is not known."""
     return kind(name, f"{description}; null: the clock is not known", lambda rows: getattr(rows, name),
                 lambda rows: ~rows.known)  # fmt: skip
 
@@ -140,7 +149,7 @@ CLOCK_TABLES: Final = {table.name: table for table in (_CLOCKS, _BLAME, _HOST_ST
 
 
 def make_clocks(names: Sequence[str], seen: Clocks | None, starts_unix_ns: Sequence[int | None]) -> pa.Table:
-    """A row per host that met another."""
+    """Make a row for each host that met another one."""
     if seen is None:
         return _CLOCKS.empty()
     host = np.flatnonzero(seen.fit.part >= 0)
@@ -180,13 +189,13 @@ def make_blame(names: Sequence[str], seen: Clocks | None, blame: Blame | None) -
 def make_host_steps(
     names: Sequence[str], blame: Blame | None, step: Int64s, numbers: Callable[[Int64s], Int64s]
 ) -> pa.Table:
-    """``step``: of each meeting; ``numbers``: those of steps."""
+    """Make the table. ``step``: step of each meeting; ``numbers``: maps steps to the numbers that users see."""
     if blame is None or not len(blame.rows):
         return _HOST_STEPS.empty()
     rows = blame.rows
     cell, count = number_keys([step[rows.meeting], rows.host])
-    host, of = np.zeros(count, np.int64), np.zeros(count, np.int64)
-    host[cell], of[cell] = rows.host, step[rows.meeting]
+    first = find_first_rows(cell, count)
+    host, of = rows.host[first], step[rows.meeting[first]]
     work = sum_by(cell, np.maximum(blame.work, 0), count)
     order = sort_rows(of, work)
     many = np.unique(of[order], return_index=True, return_counts=True)
@@ -214,7 +223,7 @@ def _make_end_column(name: str, description: str, of_end: Formula) -> Column:
 
 
 def _make_known_column(kind: Kind, name: str, description: str) -> Column:
-    """A column that is null if it is negative, or NaN."""
+    """Make a column that is null if the value is negative or NaN."""
     return kind(name, description, lambda rows: getattr(rows, name), lambda rows: ~(getattr(rows, name) >= 0))
 
 
@@ -264,7 +273,7 @@ def make_links(kept: Sequence[HostCommunication]) -> pa.Table:
 
 
 def list_link_remarks(kept: Sequence[HostCommunication]) -> Iterator[tuple[str, str]]:
-    """Severity and text: between which devices bytes moved may not be known."""
+    """Yield severity and text of remarks on transfers whose devices are unknown, and on links that were left out."""
     unknown, left_out = sum(host.links.unknown for host in kept), sum(host.links.left_out for host in kept)
     if unknown:
         many = count_noun(unknown, "permute, send, recv or copy", "permutes, sends, recvs and copies")
@@ -279,13 +288,13 @@ def list_link_remarks(kept: Sequence[HostCommunication]) -> Iterator[tuple[str, 
 
 
 def sum_column(table: pa.Table, column: str) -> int:
-    """The sum of integers without nulls; that of several devices may exceed 64 bits."""
+    """Return the sum of integers without nulls; that of several devices may exceed 64 bits."""
     return sum(np.asarray(table[column]).tolist())
 
 
 def _make_schema(name: str, row: str, *columns: Column) -> TableSchema:
-    """A column without a formula is the field of the rows that has its name; if it may be null, negative numbers and
-    NaN are."""
+    """Make a table schema. A column without a formula is the field of the rows that has its name; if it may be null,
+    negative numbers and NaN are null."""
     return TableSchema(
         name, row, tuple(column if column.of else _fill_formula(column) for column in columns), derived=True
     )
@@ -300,7 +309,7 @@ def _fill_formula(column: Column) -> Column:
 
 
 Devices = Sequence[tuple[str, CommunicatingDevice]]
-"""Of all hosts, each with the name of its host, in the order of their numbers."""
+"""Devices of all hosts, each with the name of its host, in the order of their numbers."""
 
 
 def list_devices(kept: Sequence[HostCommunication]) -> Devices:
@@ -330,7 +339,7 @@ _STEP = Count("step", "number of the step, as in the analysis steps; null: not i
 
 
 def _make_split_columns(span: str) -> tuple[Column, ...]:
-    """Time of a device over ``span``, and what it was spent on."""
+    """Make columns for the time of a device over ``span``, and what it was spent on."""
     return (
         Picoseconds("duration_ps", f"time of {span} = compute_ps + exposed_ps + idle_ps"),
         Picoseconds("compute_ps", "time in which the device computes: on TPUs the innermost op of the op line does not "
@@ -380,7 +389,7 @@ _DEVICES = _make_schema(
 
 
 class LateStepSums:
-    """The steps of the devices of all hosts, taken out of what hosts kept when a table is made of them."""
+    """Step sums of all devices, which are unpacked from the host states each time a table is made of them."""
 
     def __init__(self, kept: Sequence[HostCommunication], numbers: Sequence[StepNumbers], devices: Devices) -> None:
         self.devices = devices
@@ -391,7 +400,7 @@ class LateStepSums:
         ]
 
     def taken_out(self) -> Iterator[tuple[HostStepSums, Int64s, Int64s]]:
-        """Of each host the spans, the numbers of their devices, and of their steps."""
+        """Yield the spans of each host, the numbers of their devices, and those of their steps."""
         first = 0
         for kept, numbers, count in self._hosts:
             spans = unpack_spans(kept)
@@ -403,9 +412,9 @@ def make_steps(every: LateStepSums) -> pa.Table:
     parts = list(every.taken_out())
     return _STEPS.of(_join_rows(
         every.devices,
-        _concatenate_parts(device for _, device, _ in parts),
+        join_parts(device for _, device, _ in parts),
         [spans.sums for spans, _, _ in parts],
-        step=_concatenate_parts(step for _, _, step in parts),
+        step=join_parts(step for _, _, step in parts),
         names=[name for spans, _, _ in parts for name in spans.names],
         complete=np.concatenate([np.zeros(0, np.bool_), *(spans.complete for spans, _, _ in parts)]),
     ))  # fmt: skip
@@ -416,14 +425,12 @@ def make_devices(kept: Sequence[HostCommunication], each: Devices) -> pa.Table:
 
 
 def _join_rows(devices: Devices, device: Int64s, sums: Sequence[SpanSums], **rest: Any) -> Any:
-    """Spans of all hosts together: tables are built once, not once a host."""
+    """Join the spans of all hosts, so that tables are built once, not once a host."""
     return SimpleNamespace(
         devices=devices,
         device=device,
-        exposed_in={
-            scope: _concatenate_parts(_sum_exposed_in(scope, host_sums) for host_sums in sums) for scope in SCOPES
-        },
-        **{name: _concatenate_parts(getattr(host_sums, name) for host_sums in sums) for name in _FIGURES},
+        exposed_in={scope: join_parts(_sum_exposed_in(scope, host_sums) for host_sums in sums) for scope in SCOPES},
+        **{name: join_parts(getattr(host_sums, name) for host_sums in sums) for name in _FIGURES},
         **rest,
     )
 
@@ -471,32 +478,30 @@ _STEP_KINDS = _make_schema(
 
 
 def make_step_kinds(every: LateStepSums) -> pa.Table:
-    """The kinds of communication in each span."""
+    """Make a row for each kind of communication in each span."""
     of: dict[str, list[Int64s]] = {name: [] for name in _OF_KIND}
     for spans, device, step in every.taken_out():
         sums = spans.sums
         row, kind = at = np.nonzero(sums.kind_ps)
-        columns = (step[row], device[row], sums.kinds[kind], sums.kind_ps[at], sums.kind_hidden_ps[at],
-                   sums.kind_exposed_ps[at])  # fmt: skip
-        for parts, column in zip(of.values(), columns, strict=True):
+        values = (step[row], device[row], sums.kinds[kind], sums.kind_ps[at], sums.kind_hidden_ps[at],
+                  sums.kind_exposed_ps[at])  # fmt: skip
+        for parts, column in zip(of.values(), values, strict=True):
             parts.append(column)
-    found = {name: _concatenate_parts(parts) for name, parts in of.items()}
-    return _STEP_KINDS.of(SimpleNamespace(devices=every.devices, **found))
+    columns = {name: join_parts(parts) for name, parts in of.items()}
+    return _STEP_KINDS.of(SimpleNamespace(devices=every.devices, **columns))
 
 
 _OF_KIND: Final = ("step", "device", "kind", "time_ps", "hidden_ps", "exposed_ps")
 
 
 def make_kinds(kept: Sequence[HostCommunication], operations: pa.Table) -> pa.Table:
-    """By kind, the most exposed first."""
+    """Make a row for each kind, the most exposed first."""
     count = len(KINDS)
     wholes = [host.whole for host in kept]
-    seen = np.bincount(
-        _concatenate_parts(host.whole.kinds[np.nonzero(host.has_kind)[1]] for host in kept), minlength=count
-    )
-    of_device = _concatenate_parts(np.tile(whole.kinds, len(whole.begin_ps)) for whole in wholes)
+    seen = np.bincount(join_parts(host.whole.kinds[np.nonzero(host.has_kind)[1]] for host in kept), minlength=count)
+    of_device = join_parts(np.tile(whole.kinds, len(whole.begin_ps)) for whole in wholes)
     time, hidden, exposed = (
-        sum_by(of_device, _concatenate_parts(getattr(whole, name).ravel() for whole in wholes), count, WHAT)
+        sum_by(of_device, join_parts(getattr(whole, name).ravel() for whole in wholes), count, WHAT)
         for name in ("kind_ps", "kind_hidden_ps", "kind_exposed_ps")
     )
     recorded = sum(duration for whole in wholes for duration in whole.duration_ps.tolist())  # maybe more than 64 bits
@@ -524,7 +529,7 @@ def make_kinds(kept: Sequence[HostCommunication], operations: pa.Table) -> pa.Ta
 
 
 def _make_text_formula(of: Formula) -> Formula:
-    """A text of each operation; "" is unknown."""
+    """Make the formula of a text of each operation; "" is unknown."""
     return lambda rows: encode_texts([of(operation) or None for operation in rows.each], rows.place)
 
 
@@ -566,12 +571,13 @@ _OPERATIONS = _make_schema(
           "1 for others; null: bytes or n are unknown"),
     _Rate("best_bus_bytes_per_s", "bus bandwidth of the shortest execution, which waited least; null: bytes or n are "
           "unknown, or executions differ in size"),
-    Text("text", "full text of the instruction; null: unknown", _make_text_formula(lambda operation: operation[0].text)),
+    Text("text", "full text of the instruction; null: unknown", _make_text_formula(lambda op: op[0].text)),
 )  # fmt: skip
 
 
 def make_operations(ran: OperationSums, every: MergedOperations) -> pa.Table:
-    """Over all devices, the most exposed first. ``ran``: of those of all hosts, which are ``every``."""
+    """Make a row for each operation, summed over all devices, the most exposed first. ``ran``: sums over all hosts, by
+    places in ``every``."""
     if not len(ran.op):
         return _OPERATIONS.empty()
     ops = [every.every[number] for number in ran.op.tolist()]
@@ -597,8 +603,8 @@ _MOST_BYTES = 2**62
 
 
 def _measure_sizes(payloads: Sequence[Payload], recorded: Int64s, count: Int64s) -> tuple[Int64s, Int64s]:
-    """Bytes of an occurrence, and of all: as ``recorded`` by events, maybe of several sizes, else by instructions.
-    NO_BYTES: unknown."""
+    """Return bytes of an occurrence, and of all: as ``recorded`` by events, maybe of several sizes, else by
+    instructions, or NO_BYTES if unknown."""
     unknown = recorded == NO_BYTES
     each = np.array(
         [NO_BYTES if payload.bytes is None else min(payload.bytes, _MOST_BYTES) for payload in payloads], np.int64
@@ -610,13 +616,13 @@ def _measure_sizes(payloads: Sequence[Payload], recorded: Int64s, count: Int64s)
 def _measure_rates(
     ops: Sequence[Operation], payloads: Sequence[Payload], size: Int64s, moved: Int64s, time: Int64s, least: Int64s
 ) -> dict[str, Float64s]:
-    """Bytes per second; NaN: unknown."""
+    """Return columns of bytes per second, with NaN if unknown."""
     factors = [payload.bus_factor(op.kind) for payload, op in zip(payloads, ops, strict=True)]
     factor = np.array([np.nan if known_factor is None else known_factor for known_factor in factors])
     known = np.array([payload.bytes is not None for payload in payloads], np.bool_)
     with np.errstate(divide="ignore", invalid="ignore"):
-        rate = np.where((moved < 0) | (time <= 0), np.nan, moved / time * 1e12)
         best = np.where((size < 0) | (least <= 0) | ~known, np.nan, size / least * 1e12)
+    rate = measure_rates(moved, time)
     return {
         "algorithm_bytes_per_s": rate,
         "bus_bytes_per_s": rate * factor,
@@ -672,13 +678,13 @@ TABLES: Final = {
 
 
 def make_meetings(devices: Devices, meetings: Meetings, step: Int64s) -> pa.Table:
-    """``step``: the number of the step of each meeting, -1: none."""
+    """Make a row for each meeting. ``step``: the number of the step of each meeting, or -1."""
     names = [*(f"{host}: {device.plane}" for host, device in devices), None]
     return _MEETINGS.of(SimpleNamespace(names=names, **vars(meetings) | {"step": step}))
 
 
 def make_stragglers(devices: Devices, meetings: Meetings) -> pa.Table:
-    """The devices that took part, those that others wait for most first."""
+    """Make a row for each device that took part, those that others wait for most first."""
     attended, count = meetings.attendance, len(devices)
     came_last = meetings.last >= 0
     caused = sum_by(meetings.last[came_last], np.maximum(meetings.wait_ps[came_last], 0), count)
@@ -694,7 +700,3 @@ def make_stragglers(devices: Devices, meetings: Meetings) -> pa.Table:
         waited_ps=attended.waited_ps[rows],
         caused_ps=caused[rows],
     ))  # fmt: skip
-
-
-def _concatenate_parts(parts: Iterable[Int64s]) -> Int64s:
-    return np.concatenate([np.zeros(0, np.int64), *parts])

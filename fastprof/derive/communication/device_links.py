@@ -24,7 +24,17 @@ from fastprof.derive.communication.communication_sums import Column, OperationSu
 from fastprof.derive.communication.flights import NO_BYTES, Direct, Flights, Operation
 from fastprof.derive.devices.communication_kinds import CommunicationKind
 from fastprof.hlo.shapes import read_expression
-from fastprof.schema.columns import Bools, Int64s, number_distinct_rows, sort_rows, sum_by
+from fastprof.schema.columns import (
+    Bools,
+    Int64s,
+    find_group_bounds,
+    find_runs,
+    join_parts,
+    number_distinct_rows,
+    number_owners,
+    sort_rows,
+    sum_by,
+)
 from fastprof.schema.value_classes import dataclass
 from fastprof.wording.patterns import compile_late
 
@@ -33,19 +43,19 @@ OF_LINKS: Final = (CommunicationKind.COLLECTIVE_PERMUTE, CommunicationKind.SEND_
 SYSTEM, HERE, RANK = range(3)
 """How the other device is numbered: among the cores of the system, the GPUs of the host, or the program's ranks."""
 MOST_LINKS: Final = 1 << 20
-"""Of all hosts together; each keeps its share of them, the slowest, but at least as many as FEWEST_LINKS."""
+"""Bound for all hosts together. Each keeps its share of the links, the slowest, but at least FEWEST_LINKS."""
 FEWEST_LINKS: Final = 32
 
 _PAIRS: Final = compile_late(r'source_target_pairs="?(\{\s*(?:\{\s*\d{1,9}\s*,\s*\d{1,9}\s*\}\s*(?:,\s*)?)*\})')
-"""A space matches in one way only, so that a text that ends otherwise fails at once."""
+"""Pattern in which a space matches in one way only, so that a text that ends otherwise fails at once."""
 _NUMBER: Final = compile_late(r"\d+")
 _CHANNEL: Final = compile_late(r"\bchannel_id=(\d+)")
 _MOST_BYTES: Final = 2**62
 
 
 class DeviceLinks(NamedTuple):
-    """What a device exchanged with others, a row per other device, direction, kind, and maybe op. ``best_bytes``,
-    ``best_ps``: of the execution that moved its bytes fastest. Bytes: NO_BYTES: unknown."""
+    """Links of a device, a row per other device, direction, kind, and maybe op. ``best_bytes``, ``best_ps``: of the
+    execution that moved its bytes fastest. Unknown bytes are NO_BYTES."""
 
     peer: Int64s
     numbering: Int64s
@@ -60,9 +70,10 @@ class DeviceLinks(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class HostLinks:
-    """A row per device of a host, other device, direction and kind. ``device``: place among the host's, -1: it has
-    several, and recorded its rank. ``ids``: by device its number in the system, -1: unknown; ``rank``: of the host, -1:
-    unknown. ``unknown``: how often the other device is not known; ``left_out``: rows that are too many to keep."""
+    """Links of a host, a row per device, other device, direction and kind. ``device``: place among the host's devices,
+    or -1 if there are several and only the host's rank is recorded. ``ids``: number of each device in the system, or
+    -1; ``rank``: rank of the host, or -1. ``unknown``: number of transfers whose other device is unknown; ``left_out``:
+    number of rows beyond the limit."""
 
     device: Column
     peer: Column
@@ -84,7 +95,7 @@ class HostLinks:
 
 
 def list_direct_links(flights: Flights, direct: Direct, kind_of_op: Column) -> DeviceLinks:
-    """Of flights that record their other end, a row each: they are of different sizes."""
+    """List links of flights that record their other end, a row for each flight, because their sizes differ."""
     at = direct.flight
     kind = kind_of_op[flights.op[at]].astype(np.int64) if len(at) else np.zeros(0, np.int64)
     linked = np.isin(kind, [link_kind.number for link_kind in OF_LINKS])
@@ -106,7 +117,7 @@ def list_host_links(
     rank: int | None,
     session_hosts: int,
 ) -> HostLinks:
-    """``direct``, ``of_devices``: of each device; ``operations``: by number."""
+    """List the links of a host. ``direct``, ``of_devices``: of each device; ``operations``: by number."""
     parts: list[tuple[int, DeviceLinks]] = [(place, links) for place, links in enumerate(direct) if len(links.peer)]
     unknown = -sum(int(links.occurrences.sum()) for _, links in parts)
     for number, operation in enumerate(operations):
@@ -146,7 +157,7 @@ def list_host_links(
 def _list_operation_links(
     operation: Operation, ran: OperationSums, row: int, others: Sequence[tuple[int, bool]], numbering: int
 ) -> DeviceLinks:
-    """What a device exchanged in the executions of an instruction."""
+    """Return what a device exchanged in the executions of an instruction."""
     count, time, least = (int(column[row]) for column in (ran.count, ran.time_ps, ran.min_ps))
     size = parse_payload(operation.kind, operation.text).bytes
     known = size is not None and size * count <= _MOST_BYTES
@@ -158,7 +169,7 @@ def _list_operation_links(
 
 
 def _group_links(every: DeviceLinks, keys: Sequence[Int64s], *more: Int64s) -> list[Int64s]:
-    """A row per key; ``more``: columns before those of ``every``, which keys have."""
+    """Join the rows of each key. ``more``: columns to put before those of ``every``, which are parts of the keys."""
     if not len(every.peer):
         return [*more, *every]
     first, number = number_distinct_rows(keys)
@@ -166,7 +177,7 @@ def _group_links(every: DeviceLinks, keys: Sequence[Int64s], *more: Int64s) -> l
     with np.errstate(divide="ignore", invalid="ignore"):
         rate = np.where((every.best_bytes >= 0) & (every.best_ps > 0), every.best_bytes / every.best_ps, -1.0)
     order = sort_rows(number, -rate)
-    best = order[np.searchsorted(number[order], np.arange(count))]
+    best = order[find_group_bounds(number[order], count)[:-1]]
     lacks = np.bincount(number[every.bytes < 0], minlength=count) > 0
     lacks |= np.bincount(number, np.maximum(every.bytes, 0), count) > _MOST_BYTES
     size = np.where(lacks[number], 0, every.bytes)
@@ -180,19 +191,19 @@ def _group_links(every: DeviceLinks, keys: Sequence[Int64s], *more: Int64s) -> l
 
 
 def measure_rates(moved: Int64s, time_ps: Int64s) -> Column:
-    """Bytes per second; NaN: bytes are unknown, or there is no time."""
+    """Return bytes per second, or NaN if bytes are unknown or there is no time."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where((moved < 0) | (time_ps <= 0), np.nan, moved / time_ps * 1e12)
 
 
 def sort_by_rate(moved: Int64s, time_ps: Int64s) -> Int64s:
-    """The order of links: by bandwidth, those whose bandwidth is unknown last, by time."""
+    """Return the order of links by bandwidth, then by time; those whose bandwidth is unknown are last."""
     rate = measure_rates(moved, time_ps)
     return sort_rows(np.where(np.isnan(rate), np.inf, rate), -time_ps)
 
 
 def _select_slowest(every: DeviceLinks, most: int) -> Int64s:
-    """Rows in their order."""
+    """Return the rows of the slowest links, in their order."""
     if len(every.peer) <= most:
         return np.arange(len(every.peer))
     return np.sort(sort_by_rate(every.bytes, every.time_ps)[:most])
@@ -204,7 +215,8 @@ def _select_slowest(every: DeviceLinks, most: int) -> Int64s:
 def _find_others(
     read: _InstructionPairs | None, layout: Int64s | None, own: int | None
 ) -> list[tuple[int, bool]] | None:
-    """Ids of the devices at the other ends of a device's links, and whether these receive; None: unknown."""
+    """Return the ids of the devices at the other ends of a device's links, and whether these receive, or None if
+    unknown."""
     if read is None or layout is None or own is None:
         return None
     at = np.argwhere(layout == own)
@@ -220,7 +232,8 @@ def _find_others(
 
 
 class _InstructionPairs(NamedTuple):
-    """``sends``, ``receives``: which end of a pair runs the instruction; of a permute, both do."""
+    """Pairs of an instruction. ``sends``, ``receives``: which end of a pair runs the instruction; of a permute, both
+    do."""
 
     source: Int64s
     target: Int64s
@@ -231,7 +244,7 @@ class _InstructionPairs(NamedTuple):
 
 @lru_cache(64)
 def _parse_pairs(text: str) -> _InstructionPairs | None:
-    """None: the instruction records none."""
+    """Parse the pairs of an instruction, or return None if it has none."""
     read = read_expression(text)
     listed = _PAIRS.search(read.attributes) if read is not None else None
     if read is None or listed is None:
@@ -248,8 +261,8 @@ def _parse_pairs(text: str) -> _InstructionPairs | None:
 
 
 class SessionLinks(NamedTuple):
-    """Of all hosts, slowest first, a row per pair of devices and kind. ``source``, ``target``: places among ``ends``;
-    ``by_target``: the device that receives recorded it."""
+    """Links of all hosts, slowest first, a row per pair of devices and kind. ``source``, ``target``: places among
+    ``ends``; ``by_target``: whether the device that receives recorded it."""
 
     ends: list[tuple[int, str]]
     source: Int64s
@@ -272,20 +285,15 @@ class HostDeviceNames(NamedTuple):
 
 def list_links(hosts: Sequence[HostDeviceNames], kept: Sequence[HostLinks]) -> SessionLinks:
     ends = _LinkEnds(hosts, kept)
-    host = np.repeat(np.arange(len(kept)), [len(host_links) for host_links in kept])
-    of = {name: np.concatenate([np.zeros(0, np.int64), *(getattr(host_links, name) for host_links in kept)]).astype(np.int64)
+    host = number_owners([len(host_links) for host_links in kept])
+    of = {name: join_parts(getattr(host_links, name) for host_links in kept).astype(np.int64)
           for name in ("device", *DeviceLinks._fields)}  # fmt: skip
     own = ends.own(host, of["device"], of["numbering"])
     other = ends.others(host, of["peer"], of["numbering"])
     sends = of["sends"] > 0
     source, target = np.where(sends, own, other), np.where(sends, other, own)
     order = sort_rows(source, target, of["kind"], sends)
-    fresh = np.zeros(len(order), np.bool_)
-    fresh[:1] = True
-    for column in (source, target, of["kind"]):
-        ordered = column[order]
-        fresh[1:] |= ordered[1:] != ordered[:-1]
-    rows = order[fresh]
+    rows = order[find_runs(source[order], target[order], of["kind"][order])]
     rows = rows[sort_by_rate(of["bytes"][rows], of["time_ps"][rows])]
     columns = (of[name][rows] for name in ("occurrences", "time_ps", "bytes", "best_bytes", "best_ps"))
     return SessionLinks(
@@ -295,7 +303,7 @@ def list_links(hosts: Sequence[HostDeviceNames], kept: Sequence[HostLinks]) -> S
 
 class _LinkEnds:
     """Devices at the ends of links, numbered as they are met: a captured device, or a number that is all that is known.
-    ``known``: host, -1: it is not captured, and name."""
+    ``known``: number of the host, or -1 if it is not captured, and name."""
 
     def __init__(self, hosts: Sequence[HostDeviceNames], kept: Sequence[HostLinks]) -> None:
         self._hosts, self._rank = hosts, [host_links.rank for host_links in kept]
@@ -340,7 +348,7 @@ class _LinkEnds:
         return self._device(*device) if device is not None else self._place((SYSTEM, 0, peer), -1, f"core {peer}")
 
     def _of_rank(self, rank: int) -> int:
-        """Its device, if its host has one only."""
+        """Return the place of a rank: of its device, if its host has only one."""
         host = self._ranks.get(rank)
         if host is not None and len(self._hosts[host].planes) == 1:
             return self._device(host, 0)

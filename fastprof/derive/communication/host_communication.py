@@ -65,7 +65,7 @@ from fastprof.derive.steps.device_steps import is_derived
 from fastprof.derive.steps.grouping import find_step_markers
 from fastprof.derive.steps.step_database import SPARSE_CORE_IDS, StepDatabase, select_longest_markers
 from fastprof.derive.steps.step_events import find_host_collectives, find_only_gpu_collectives
-from fastprof.schema.columns import Bools, Int32s, Int64s, add_durations, find_last_started
+from fastprof.schema.columns import Bools, Int32s, Int64s, add_durations, find_last_started, join_parts
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents, Plane, compute_once
 
@@ -129,9 +129,7 @@ def list_device_spans(
 
 def _find_gpu_rows(plane: Plane) -> Int32s:
     lines = [line for line in plane.lines if not is_derived(line)]
-    return np.concatenate(
-        [np.zeros(0, np.int32), *(np.arange(line.first, line.last, dtype=np.int32) for line in lines)]
-    )
+    return join_parts((np.arange(line.first, line.last, dtype=np.int32) for line in lines), np.int32)
 
 
 def _get_core_spans(events: HostEvents, plane: Plane) -> DeviceEvents:
@@ -336,8 +334,8 @@ def _measure_device(
 
 def _find_complete_groups(devices: Sequence[DeviceStepSums]) -> Int64s:
     """The groups of the steps that are complete on all devices that have them."""
-    group = np.concatenate([np.zeros(0, np.int64), *(device.group for device in devices)])
-    complete = np.concatenate([np.zeros(0, np.bool_), *(device.complete for device in devices)])
+    group = join_parts(device.group for device in devices)
+    complete = join_parts((device.complete for device in devices), np.bool_)
     return np.setdiff1d(group, group[~complete])
 
 
@@ -345,7 +343,7 @@ def _find_teams(ran_on: Sequence[Int64s], assignments: Assignments, operations: 
     """Of each device, beside the operations that it ran, the group of devices in which it takes part, 0 if there is
     only one; -1: unknown. Only devices that ran an operation are looked up in its groups."""
     ends = np.cumsum([len(ran) for ran in ran_on], dtype=np.int64)
-    op = np.concatenate([np.zeros(0, np.int64), *ran_on])
+    op = join_parts(ran_on)
     device = np.searchsorted(ends, np.arange(len(op)), side="right")
     team = np.zeros(len(op), np.int64)
     order = np.argsort(op, kind="stable")

@@ -43,8 +43,12 @@ from fastprof.schema.columns import (
     Bools,
     Int32s,
     Int64s,
+    expand_ranges,
     find_last_started,
+    find_least_by,
+    find_most_by,
     number_keys,
+    number_owners,
     reduce_runs,
     sort_rows,
     sum_by,
@@ -55,9 +59,9 @@ from fastprof.tables.host_spill import Stored
 
 @dataclass(frozen=True, slots=True)
 class Occurrences:
-    """Rows of one device, op and step follow each other, by begin. ``device``: number among those of all hosts;
-    ``op``: among the operations of all; ``step``: -1: none; ``size``: only of ranks of PyTorch, else empty;
-    ``waited``: empty if none is."""
+    """Occurrences of collectives; rows of one device, op and step follow each other, by begin. ``device``: number among
+    those of all hosts; ``op``: place among the operations of all; ``step``: -1 if there is none; ``size``: empty unless
+    the hosts are ranks of PyTorch; ``waited``: empty if no device waited."""
 
     host: Int32s
     device: Int32s
@@ -81,9 +85,9 @@ class Occurrences:
 
 @dataclass(frozen=True, slots=True)
 class MatchedRows:
-    """``rows``: the occurrences that met, by meeting, host and device. ``first``, ``number``: of each meeting its first
-    row, and the number of its occurrences. ``first_of_pair``: the first row of each pair of a meeting and a host.
-    ``apart``: how many have the number of others, but were not at the same time."""
+    """Occurrences that met. ``rows``: by meeting, host and device; ``first``, ``number``: first row of each meeting,
+    and the number of its occurrences; ``first_of_pair``: first row of each pair of a meeting and a host; ``apart``: how
+    many have the number of others, but were not at the same time."""
 
     rows: Occurrences
     first: Int64s
@@ -93,8 +97,8 @@ class MatchedRows:
 
 
 def match_occurrences(rows: Occurrences) -> MatchedRows:
-    """Numbers count from the first occurrence, or, if more belong together then, from the last, which is -1: some
-    devices may be captured later."""
+    """Match occurrences with the same number. Numbers count from the first occurrence, or, if more belong together
+    then, from the last, which is -1: some devices may be captured later."""
     # without steps, occurrences on one host cannot be paired with those on another
     host = np.where(rows.step < 0, rows.host, -1)
     series, many = join_keys([rows.op, rows.team, rows.step, host])
@@ -107,18 +111,18 @@ def match_occurrences(rows: Occurrences) -> MatchedRows:
             number = np.where(late[series], from_last, number)
             grouped = _Grouped(rows, *join_keys([series, number]))
     several = grouped.many > 1
-    return grouped.met(rows, number, several & grouped.together, several & ~grouped.together)
+    return grouped.join(rows, number, several & grouped.together, several & ~grouped.together)
 
 
 def group_meetings(rows: Occurrences, meeting: Int64s) -> MatchedRows:
-    """The same, if it is known what belongs together. ``meeting``: the number of each occurrence's, from 0."""
+    """Group occurrences by their ``meeting``, a known number from 0."""
     grouped = _Grouped(rows, meeting, int(meeting.max(initial=-1)) + 1)
-    return grouped.met(rows, _number_occurrences(rows)[0], grouped.many > 1, grouped.many == 1)
+    return grouped.join(rows, _number_occurrences(rows)[0], grouped.many > 1, grouped.many == 1)
 
 
 class _Grouped:
-    """Occurrences by meeting, host and device. ``order``: their rows; ``first``, ``many``: of each meeting the first of
-    these, and how many there are; ``together``: whether, on each host, all devices have begun before any is done."""
+    """Occurrences by meeting, host and device. ``order``: their rows; ``first``, ``many``: the first row of each
+    meeting, and its number of rows; ``together``: whether, on each host, all devices have begun before any is done."""
 
     def __init__(self, rows: Occurrences, meeting: Int64s, count: int) -> None:
         self.order = np.argsort(meeting.astype(np.uint16) if count <= FEW else meeting, kind="stable")
@@ -131,13 +135,14 @@ class _Grouped:
         self.together[find_last_started(self.first, pairs[apart])] = False
 
     def agreed(self, series: Int64s, count: int) -> Int64s:
-        """How many occurrences of each series meet others."""
+        """Return how many occurrences of each series meet others."""
         met = np.where(self.together & (self.many > 1), self.many, 0)
         return sum_by(series[self.order[self.first]], met, count)
 
-    def met(self, found: Occurrences, number: Int64s, chosen: Bools, apart: Bools) -> MatchedRows:
+    def join(self, every: Occurrences, number: Int64s, chosen: Bools, apart: Bools) -> MatchedRows:
+        """Return the rows of the chosen meetings. ``apart``: meetings whose occurrences are only counted."""
         many = self.many[chosen]
-        rows = found.take(self.order if chosen.all() else self.order[np.repeat(chosen, self.many)])
+        rows = every.take(self.order if chosen.all() else self.order[np.repeat(chosen, self.many)])
         first = np.cumsum(many) - many
         fresh = _find_changes(rows.host)
         fresh[first] = True
@@ -146,11 +151,11 @@ class _Grouped:
 
 
 FEW: Final = 1 << 16
-"""Up to this limit, numbers are sorted digit by digit."""
+"""Limit up to which numbers are sorted digit by digit."""
 
 
 def _number_occurrences(rows: Occurrences) -> tuple[Int64s, Int64s]:
-    """The number of each occurrence of its op on its device, in its step, counted from the first and from the last."""
+    """Number the occurrences of each op on each device in each step, from the first and from the last."""
     first = np.flatnonzero(_find_changes(rows.device) | _find_changes(rows.op) | _find_changes(rows.step))
     many = np.diff(np.append(first, len(rows)))
     from_first = np.arange(len(rows)) - np.repeat(first, many)
@@ -158,14 +163,14 @@ def _number_occurrences(rows: Occurrences) -> tuple[Int64s, Int64s]:
 
 
 def _find_changes(values: npt.NDArray[Any]) -> Bools:
-    """Where each stretch of equal values begins."""
+    """Return where each run of equal values begins."""
     fresh = np.ones(len(values), np.bool_)
     np.not_equal(values[1:], values[:-1], out=fresh[1:])
     return fresh
 
 
 def join_keys(columns: Sequence[Int64s | Int32s]) -> tuple[Int64s, int]:
-    """A number for each row, equal for equal values; some may be unused. And a bound of the numbers."""
+    """Return a number for each row, equal for equal values, and a bound of the numbers; some may be unused."""
     place, count = _encode_column(columns[0])
     for column in columns[1:]:
         number, many = _encode_column(column)
@@ -175,7 +180,7 @@ def join_keys(columns: Sequence[Int64s | Int32s]) -> tuple[Int64s, int]:
 
 
 def _encode_column(values: Int64s | Int32s) -> tuple[Int64s, int]:
-    """A number for each value, equal for equal ones, and a bound of the numbers, of the order of their count."""
+    """Return a number for each value, equal for equal ones, and a bound of the numbers, of the order of their count."""
     if not len(values):
         return values.astype(np.int64), 0
     least, most = int(values.min()), int(values.max())
@@ -190,8 +195,8 @@ def _encode_column(values: Int64s | Int32s) -> tuple[Int64s, int]:
 
 class MeetingBlock:
     """Meetings of a block. By meeting: ``op``, ``team``, ``step``, ``number``, ``host_count``, ``device_count``,
-    ``begin_ps``, when the first device came; ``first``, ``last``: numbers of devices, -1: unknown; ``skew_ps``,
-    ``wait_ps``: -1: unknown. ``blocks``: nothing else hides it. ``of_hosts``: of meetings of several hosts."""
+    ``begin_ps``, when the first device came; ``first``, ``last``, numbers of devices; ``skew_ps``, ``wait_ps``; unknown
+    values are -1. ``blocks``: whether nothing else hides it. ``of_hosts``: meetings of several hosts."""
 
     def __init__(self, met: MatchedRows) -> None:
         rows, first = met.rows, met.first
@@ -204,7 +209,7 @@ class MeetingBlock:
         self.blocks = np.ones(len(first), np.bool_)
         self.blocks[hidden] = False
         alone = self.host_count == 1
-        meeting = np.repeat(np.arange(len(first)), self.device_count)
+        meeting = number_owners(self.device_count)
         waited = rows.duration_ps - self.shortest_ps[meeting]
         shortest = rows.device[_find_first_where(waited == 0, first)]
         self.first = np.where(alone, rows.device[_find_first_where(rows.begin_ps == self.begin_ps[meeting], first)], -1)
@@ -219,9 +224,9 @@ class MeetingBlock:
 
 
 class MeetingHosts:
-    """A row per host at a meeting of several, by meeting and host. ``begin_ps``: when the last of its devices began;
-    ``end_ps``: when the first was done; ``first``, ``last``: devices; ``first_begin_ps``: when the first began;
-    ``shows``: the device that was done first waited until then."""
+    """Hosts at meetings of several, by meeting and host. ``begin_ps``: when the last of its devices began; ``end_ps``:
+    when the first was done; ``first``, ``last``: devices; ``first_begin_ps``: when the first began; ``shows``: whether
+    the device that was done first waited until then."""
 
     def __init__(self, met: MatchedRows, meeting: Int64s, several: Bools) -> None:
         rows, pairs = met.rows, met.first_of_pair
@@ -245,7 +250,6 @@ class MeetingHosts:
 
 
 def _find_least(values: Int64s, first: Int64s) -> Int64s:
-    """Of each stretch; ``first``: where they begin."""
     return reduce_runs(np.minimum, values, first)
 
 
@@ -254,26 +258,27 @@ def _find_most(values: Int64s, first: Int64s) -> Int64s:
 
 
 def _find_first_where(wanted: Bools, first: Int64s) -> Int64s:
-    """The first row of each stretch for which a condition holds, as it does for one."""
+    """Return the first row of each run, from its begin, for which a condition holds, as it does for at least one
+    row."""
     rows = np.flatnonzero(wanted)
     return rows[np.searchsorted(rows, first)]
 
 
 MOST_ROWS: Final = 1 << 19
-"""Of a batch or a block, unless a single host or a single step of one op has more."""
+"""Bound of rows of a batch or a block, unless a single host or a single step of one op has more."""
 _PIECE_ROWS: Final = 1 << 15
 _Rows = dict[str, npt.NDArray[Any]]
 
 
 class _ArrivalPiece(NamedTuple):
-    """``ops``, ``steps``: the first and the last of its ``rows``."""
+    """Piece of the arrivals of a batch. ``ops``, ``steps``: the first and the last of its ``rows``."""
 
     ops: tuple[int, int]
     steps: tuple[int, int]
     rows: _Rows | Stored[_Rows]
 
     def has(self, ops: slice, steps: tuple[int, int]) -> bool:
-        """Whether there may be rows of these ops and steps."""
+        """Return whether there may be rows of these ops and steps."""
         return (
             self.ops[0] < ops.stop
             and self.ops[1] >= ops.start
@@ -286,7 +291,7 @@ class _ArrivalPiece(NamedTuple):
 
 
 class SessionArrivals:
-    """Those of hosts, one after the other."""
+    """Arrivals of all hosts, which are added one after the other."""
 
     def __init__(self) -> None:
         self._batch: list[_Rows] = []
@@ -297,8 +302,8 @@ class SessionArrivals:
         self._sized = self._any_waited = False
 
     def add(self, host: HostCommunication, arrivals: HostArrivals, places: Int64s, numbers: StepNumbers) -> None:
-        """``places``: of the operations of the host among those of all. Raises UnreadableError if the disk has no room
-        for the arrivals."""
+        """Add a host. ``places``: of its operations among those of all. Raise UnreadableError if the disk has no
+        room."""
         step = numbers.of(arrivals.groups)
         op = places[arrivals.op] if len(arrivals) else np.zeros(0, np.int64)
         rows = {
@@ -317,7 +322,9 @@ class SessionArrivals:
         self._sized |= len(arrivals.bytes) > 0
         self._any_waited |= len(arrivals.waited) > 0
         self._kept_steps.append(KeptSteps(arrivals.of_steps, narrow_column(np.unique(rows["step"]))))
-        self._many = _add_counts(self._many, op)
+        own = np.bincount(op, minlength=len(self._many))
+        own[: len(self._many)] += self._many
+        self._many = own
         self._hosts += 1
         self._devices += len(host.devices)
         self._batch.append(rows)
@@ -326,12 +333,12 @@ class SessionArrivals:
             self._put_aside()
 
     def compared(self, shift: Int64s | None = None) -> Int64s | None:
-        """The steps that are compared; None: all. ``shift``: by host, what its numbers of steps are moved by."""
+        """Return the steps that are compared, or None for all. ``shift``: number to add to the steps of each host."""
         return choose_compared_steps(self._kept_steps, shift)
 
     def blocks(self, shift: Int64s | None = None) -> Iterator[Occurrences]:
-        """All of some ops, or of some steps of an op. Of an op and a step, rows are by host, device and begin; those of
-        no step are last."""
+        """Yield blocks: all arrivals of some ops, or of some steps of an op. Rows of an op and a step are by host,
+        device and begin; those without a step are last."""
         compared = self.compared(shift)
         for ops in _cut_blocks(self._many):
             for steps in self._parts(ops, shift, compared):
@@ -340,7 +347,7 @@ class SessionArrivals:
                     yield block
 
     def all_at_once(self) -> Occurrences:
-        """By device, op, step and begin, with sizes: of all-to-all none, because ranks differ."""
+        """Return all rows by device, op, step and begin, with sizes; all-to-all has none, because ranks differ."""
         rows = self._read(slice(0, len(self._many)), _ALL, None, self.compared())
         return rows.take(sort_rows(rows.device, rows.op, rows.step, rows.begin_ps))
 
@@ -348,11 +355,14 @@ class SessionArrivals:
         self._pieces += [piece._replace(rows=Stored(piece.read())) for piece in self._cut_batch()]
 
     def _cut_batch(self) -> Iterator[_ArrivalPiece]:
-        """The pieces of the hosts since the last batch."""
+        """Cut the hosts since the last batch into pieces."""
         batch, self._batch, self._in_batch = self._batch, [], 0
         if not batch:
             return
-        rows = {name: _narrow_piece(np.concatenate([host_rows[name] for host_rows in batch])) for name in batch[0]}
+        rows: _Rows = {}
+        for name in batch[0]:
+            column = np.concatenate([host_rows[name] for host_rows in batch])
+            rows[name] = column if column.dtype == np.bool_ else narrow_column(column)
         key, count = join_keys([rows["op"], rows["step"]])
         order = np.argsort(key.astype(np.uint16) if count <= FEW else key, kind="stable")
         ends = np.flatnonzero(np.diff(key[order], append=-1)) + 1
@@ -364,7 +374,7 @@ class SessionArrivals:
                 first = end
 
     def _every(self) -> list[_ArrivalPiece]:
-        """All pieces. The only batch of a session stays in memory."""
+        """Return all pieces. If a session has only one batch, it stays in memory."""
         if self._pieces:
             self._put_aside()
         else:
@@ -372,7 +382,7 @@ class SessionArrivals:
         return self._pieces
 
     def _parts(self, ops: slice, shift: Int64s | None, compared: Int64s | None) -> list[tuple[int, int]]:
-        """The first and the last step of each block of these ops: all, unless they are too many."""
+        """Return the first and the last step of each block of these ops: a single block, unless rows are too many."""
         if int(self._many[ops].sum()) <= MOST_ROWS:
             return [_ALL]
         known, many = np.zeros(0, np.int64), np.zeros(0, np.int64)
@@ -420,7 +430,7 @@ class SessionArrivals:
     def _chosen(
         self, rows: _Rows, ops: slice, steps: tuple[int, int], shift: Int64s | None, compared: Int64s | None
     ) -> _Rows:
-        """Those of a piece that are compared, of these ops and steps, with steps by their numbers after the shift."""
+        """Select the compared rows of these ops and steps from a piece, with step numbers after the shift."""
         step = rows["step"].astype(np.int64)
         if shift is not None:
             step += np.where(step >= 0, shift[rows["host"]], 0)
@@ -441,21 +451,11 @@ _TYPES: Final = {
 
 
 def _choose_sizes(host: HostCommunication, arrivals: HostArrivals) -> Int64s:
-    """NO_BYTES: not known, or different on each rank."""
+    """Return the size of each arrival, or NO_BYTES if it is unknown, or different on each rank."""
     if not len(arrivals.bytes):
         return np.full(len(arrivals), NO_BYTES, np.int64)
     even = host.operations.kind != CommunicationKind.ALL_TO_ALL.number
     return np.where(even[arrivals.op], arrivals.bytes, NO_BYTES)
-
-
-def _add_counts(many: Int64s, op: Int64s) -> Int64s:
-    own = np.bincount(op, minlength=len(many))
-    own[: len(many)] += many
-    return own
-
-
-def _narrow_piece(column: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    return column if column.dtype == np.bool_ else narrow_column(column)
 
 
 def _find_bounds(values: npt.NDArray[Any]) -> tuple[int, int]:
@@ -463,7 +463,7 @@ def _find_bounds(values: npt.NDArray[Any]) -> tuple[int, int]:
 
 
 def _cut_blocks(many: Int64s) -> Iterator[slice]:
-    """Stretches with at most MOST_ROWS together, or of one."""
+    """Yield ranges that have at most MOST_ROWS together, or a single element."""
     first, total = 0, 0
     for place, op in enumerate(many.tolist()):
         if total and total + op > MOST_ROWS:
@@ -475,8 +475,8 @@ def _cut_blocks(many: Int64s) -> Iterator[slice]:
 
 
 class Attendance:
-    """By device: the meetings that it took part in, how late it came after the first device, -1: some are of several
-    hosts, and how long it waited."""
+    """Attendance of each device: the number of its meetings, how late it came after the first device, or -1 if some are
+    of several hosts, and how long it waited."""
 
     def __init__(self, devices: int) -> None:
         self.meetings, self.late_ps, self.waited_ps = np.zeros((3, devices), np.int64)
@@ -495,7 +495,7 @@ class Attendance:
 
 
 def _add_sums(sums: Int64s, device: Int32s, values: Int64s) -> Int64s:
-    """The sums with these; values are not negative, so that sums that do not fit into 64 bits are an error."""
+    """Add values to sums. They are not negative, so a sum beyond 64 bits is an error."""
     places = np.arange(len(sums), dtype=np.int32)
     return sum_by(np.concatenate([places, device]), np.concatenate([sums, values]), len(sums))
 
@@ -512,15 +512,15 @@ _OF_HOSTS: Final = {
 
 
 class Meetings:
-    """A row per meeting, by step and then by the arrival of the first device. ``op``: place in ``operations``;
-    ``first``, ``last``: numbers of devices, -1: unknown; ``skew_ps``, ``wait_ps``: -1: unknown. ``apart``: occurrences
-    with the same number that were not at the same time; ``grouped``: occurrences of ops of several groups of devices
-    whose members are not known; ``compared``: the steps that they are of, None: all."""
+    """Meetings, by step and then by the arrival of the first device. ``op``: place in ``operations``; ``first``,
+    ``last``: numbers of devices; ``skew_ps``, ``wait_ps``; unknown values are -1. ``apart``: number of occurrences with
+    the same number that were not at the same time; ``grouped``: number of occurrences of ops with several groups of
+    devices whose members are unknown; ``compared``: the compared steps, or None for all."""
 
     def __init__(
         self,
         operations: list[Operation],
-        found: Iterable[MatchedRows],
+        matched: Iterable[MatchedRows],
         devices: int,
         grouped: int,
         compared: Int64s | None,
@@ -530,7 +530,7 @@ class Meetings:
         columns: dict[str, list[npt.NDArray[Any]]] = {name: [np.zeros(0, kind)] for name, kind in _COLUMNS.items()}
         of_hosts: dict[str, list[npt.NDArray[Any]]] = {name: [np.zeros(0, kind)] for name, kind in _OF_HOSTS.items()}
         many = 0
-        for met in found:
+        for met in matched:
             self.apart += met.apart
             block = MeetingBlock(met)
             self.attendance.add(block)
@@ -563,21 +563,21 @@ class Meetings:
         return len(self.op)
 
     def compare(self, seen: Clocks) -> None:
-        """Find who was first and last of several hosts, if the gap to the next host is four times what their clocks may
-        be off. Nobody is, of hosts that do not count their collectives alike: what seems to be one collective is none.
-        What is known of hosts is forgotten then, because there is much of it."""
+        """Find the first and the last of several hosts, if the gap to the next host is four times the clock error.
+        Hosts that do not count their collectives alike have neither: what seems to be one collective is several. The
+        host columns are dropped afterwards, because they are large."""
         each = self._hosts
         begin = seen.fit.corrected(each.attended.host, each.attended.begin_ps)
         begin_of_first = seen.fit.corrected(each.attended.host, each.first_begin_ps)
         error = np.where(seen.known & (seen.fit.error_ps >= 0), seen.fit.error_ps, _UNSURE)[each.attended.host]
-        error = _reduce_most(each.attended.meeting, error, len(self))
+        error = find_most_by(each.attended.meeting, error, len(self))
         last, sure = each.ahead(begin, error)
         self.last[sure] = each.last[last]
-        self.skew_ps[sure] = begin[last] - _reduce_least(each.attended.meeting, begin_of_first, len(self))[sure]
+        self.skew_ps[sure] = begin[last] - find_least_by(each.attended.meeting, begin_of_first, len(self))[sure]
         first, sure = each.ahead(-begin_of_first, error)
         self.first[sure] = each.first[first]
         apart = (seen.fit.part >= 0) & (seen.fit.error_ps >= 0) & ~seen.known
-        apart_in = _reduce_most(each.attended.meeting, apart[each.attended.host].astype(np.int64), len(self)) > 0
+        apart_in = find_most_by(each.attended.meeting, apart[each.attended.host].astype(np.int64), len(self)) > 0
         self.first[apart_in], self.last[apart_in] = -1, -1
         del self._hosts, self.encounters
 
@@ -587,15 +587,13 @@ _UNSURE: Final = 2**59
 
 
 class _SharedMeetings:
-    """The hosts of meetings of several. ``first``, ``last``, ``first_begin_ps``, ``shows``: as in OfHosts."""
+    """Hosts of the meetings of several. ``first``, ``last``, ``first_begin_ps``, ``shows``: as in MeetingHosts."""
 
     def __init__(self, of: dict[str, npt.NDArray[Any]], order: Int64s) -> None:
-        """``of``: by columns of OfHosts, by meeting; ``order``: of these meetings."""
+        """Sort the columns of MeetingHosts, which ``of`` loses, by ``order``, an order of their meetings."""
         many = np.bincount(of["meeting"], minlength=len(order))
-        first, own = (np.cumsum(many) - many)[order], many[order]
-        rows = np.repeat(first - (np.cumsum(own) - own), own)
-        rows += np.arange(len(rows))
-        meeting = np.repeat(np.arange(len(order)), own)
+        first = (np.cumsum(many) - many)[order]
+        meeting, rows = expand_ranges(first, many[order])
         del of["meeting"]
         taken = {name: of.pop(name)[rows] for name in [*of]}  # one by one, because there are many
         self.first, self.last, self.first_begin_ps = taken["first"], taken["last"], taken["first_begin_ps"]
@@ -603,7 +601,8 @@ class _SharedMeetings:
         self.attended = MeetingRows(meeting, taken["host"].astype(np.int64), taken["begin_ps"], taken["end_ps"])
 
     def ahead(self, time_ps: Int64s, error_ps: Int64s) -> tuple[Int64s, Int64s]:
-        """The rows that are later than all others of their meetings by more than four errors, and these meetings."""
+        """Return the rows that are later than all others of their meetings by more than four errors, and these
+        meetings."""
         rows = MeetingRows(self.attended.meeting, self.attended.host, time_ps, time_ps)
         last = find_last_rows(rows, len(error_ps))
         gap = measure_gaps(rows, last)
@@ -627,8 +626,8 @@ def find_meetings(
 def compare_hosts(
     kept: Sequence[HostCommunication], operations: MergedOperations, arrivals: SessionArrivals
 ) -> tuple[Meetings, Clocks | None]:
-    """The meetings, and the clocks of the hosts; None: no host met another. The hosts in ``kept`` need not have their
-    arrivals."""
+    """Find the meetings, and the clocks of the hosts, or None if no host met another one. ``kept``: host states, which
+    need not have their arrivals."""
     meetings, names = find_meetings(kept, operations, arrivals), [host.host for host in kept]
     seen = compare_clocks(meetings.encounters, names) if len(meetings.encounters.rows) else None
     shift = find_step_shifts(meetings.encounters, seen) if seen is not None else np.zeros(0, np.int64)
@@ -643,8 +642,8 @@ def compare_hosts(
 
 
 def _match_ranks(arrivals: SessionArrivals, kept: Sequence[HostCommunication]) -> MatchedRows | None:
-    """Of ranks that count from one moment. None: they do not, or their clocks disagree, as less than half of the
-    collectives have others at once."""
+    """Match the collectives of ranks that count from one time. None: they do not, or their clocks disagree, because
+    less than half of the collectives have others at the same time."""
     offsets = find_offsets_ps([host.zero_ns for host in kept])
     if offsets is None or not all(host.of_torch for host in kept):
         return None
@@ -657,15 +656,3 @@ def _match_ranks(arrivals: SessionArrivals, kept: Sequence[HostCommunication]) -
     if 2 * np.count_nonzero((np.bincount(met) > 1)[met]) < len(occurrences):
         return None
     return group_meetings(occurrences, met)
-
-
-def _reduce_least(place: Int64s, values: Int64s, count: int) -> Int64s:
-    least = np.full(count, 2**63 - 1)
-    np.minimum.at(least, place, values)
-    return least
-
-
-def _reduce_most(place: Int64s, values: Int64s, count: int) -> Int64s:
-    most = np.full(count, -(2**63))
-    np.maximum.at(most, place, values)
-    return most

@@ -41,7 +41,7 @@ from fastprof.derive.memory.memory_events import (
     find_snapshots_at,
 )
 from fastprof.derive.steps.step_database import StepDatabase
-from fastprof.schema.columns import Bools, Int32s, Int64s, add_exactly, number_values, sort_rows, sum_by
+from fastprof.schema.columns import Bools, Int32s, Int64s, add_exactly, join_parts, number_values, sort_rows, sum_by
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents
 
@@ -86,7 +86,7 @@ def list_module_runs(events: HostEvents) -> ModuleRuns:
     planes = [plane for plane in events.planes if plane.name.startswith(f"{_DEVICE}TPU:")]
     lines = [(i, line) for i, plane in enumerate(planes) for line in plane.lines if line.name == _MODULE_LINE]
     counts = [line.last - line.first for _, line in lines]
-    rows = np.concatenate([np.zeros(0, np.int64), *(np.arange(line.first, line.last) for _, line in lines)])
+    rows = join_parts(np.arange(line.first, line.last) for _, line in lines)
     base = np.repeat(np.array([line.base_ps for _, line in lines], np.int64), counts)
     metas, name = number_values(events.meta[rows])
     return ModuleRuns(

@@ -30,7 +30,7 @@ from fastprof.derive.serving.requests import (
 )
 from fastprof.derive.steps.device_steps import is_derived
 from fastprof.derive.steps.step_database import EventType
-from fastprof.schema.columns import ArrayRows, Int32s, Int64s, number_values
+from fastprof.schema.columns import ArrayRows, Int32s, Int64s, join_parts, number_values
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import Line, join_stat
 from fastprof.wording.patterns import compile_late
@@ -135,7 +135,7 @@ def list_programs(rows: HostRows) -> Int64s:
 def _find_line_rows(rows: HostRows, kind: str, wanted: Callable[[Line], bool]) -> Int64s:
     """The rows of lines of devices, of those in a group."""
     lines = [line for plane in rows.events.planes_of(kind) for line in plane.lines if wanted(line)]
-    own = np.concatenate([np.zeros(0, np.int64), *(np.arange(line.first, line.last) for line in lines)])
+    own = join_parts(np.arange(line.first, line.last) for line in lines)
     grouped: Int64s = own[rows.group[own] >= 0]
     return grouped
 

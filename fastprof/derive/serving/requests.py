@@ -14,7 +14,7 @@ from fastprof._native import records
 from fastprof.derive.serving import BATCHES, REQUESTS, SERVER_REQUEST, SERVER_ROOT, USER_ROOT
 from fastprof.derive.steps.event_graph import CODES
 from fastprof.derive.steps.grouping import Groups
-from fastprof.schema.columns import ArrayRows, Int64s, count_bounds, number_values, sort_rows
+from fastprof.schema.columns import ArrayRows, Int64s, count_bounds, join_parts, number_values, sort_rows
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HOST_THREADS, HostEvents, join_stat
 
@@ -41,7 +41,7 @@ class HostRows:
             if name not in self._rows:
                 here = np.flatnonzero(self._types == CODES[name]) if name in self._present else np.zeros(0, np.int64)
                 self._rows[name] = here + self.first
-        return np.concatenate([np.zeros(0, np.int64), *(self._rows[name] for name in names)])
+        return join_parts(self._rows[name] for name in names)
 
     def grouped(self, *names: str) -> Int64s:
         """Those of them that are in a group."""

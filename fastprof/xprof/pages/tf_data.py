@@ -17,7 +17,7 @@ import numpy as np
 
 from fastprof.analyses.contract import AnalysisReport
 from fastprof.derive.pipelines.recorded_pipelines import IteratorRecords
-from fastprof.schema.columns import Int64s, find_group_bounds, number_keys, sort_rows
+from fastprof.schema.columns import Int64s, find_group_bounds, join_parts, number_keys, sort_rows
 from fastprof.schema.value_classes import dataclass
 from fastprof.xprof.pages.data_table import Col, LazyRows, anchor, number, text
 from fastprof.xprof.pipelines_as_xprof import KEEPS as KEEPS
@@ -144,7 +144,7 @@ class Pipelines:
 
     def slowest(self) -> Pipelines:
         """Those that no device calls, slowest first."""
-        on_device = np.concatenate([np.zeros(0, np.bool_), *(host.is_device for host in self.hosts)])
+        on_device = join_parts((host.is_device for host in self.hosts), np.bool_)
         rows = np.flatnonzero(~on_device)
         rows = rows[np.argsort(~self.longest_ps[rows], kind="stable")]
         return Pipelines(self.hosts, self.host[rows], self.row[rows], self.longest_ps[rows])
@@ -154,7 +154,7 @@ def join_pipelines(hosts: Sequence[TfHost]) -> Pipelines:
     counts = [len(host) for host in hosts]
     host = np.repeat(np.arange(len(hosts)), counts)
     row = np.arange(len(host)) - np.repeat(_sum_counts(counts)[:-1], counts)
-    return Pipelines(hosts, host, row, np.concatenate([np.zeros(0, np.int64), *(own.longest_ps for own in hosts)]))
+    return Pipelines(hosts, host, row, join_parts(own.longest_ps for own in hosts))
 
 
 def _sum_counts(counts: Sequence[int]) -> Int64s:
