@@ -77,12 +77,12 @@ _COPIES: Final = {
     "copy (P2P)": CommunicationKind.PEER_COPY,
     "copy": CommunicationKind.LOCAL_COPY,
 }
-"""By category of device ops; copies that do not record their direction are within the device."""
+"""Kinds by category of device ops; copies that do not record their direction are within the device."""
 
 
 def classify_kernel(name: str, category: str) -> CommunicationKind | None:
-    """What a kernel or copy of a GPU is; None: it computes. ``category``: of its op, "" without one: if the name of a
-    copy does not have its direction, that of its launch may."""
+    """Return the kind of a kernel or copy of a GPU, or None if it computes. ``category``: of its op, or "" without one:
+    if the name of a copy does not have its direction, the category may."""
     base = split_opcode(category)[0]
     known = OF_CATEGORY.get(base)
     if known is None and (collective := find_collective_kind(name)) is not None:
@@ -92,7 +92,7 @@ def classify_kernel(name: str, category: str) -> CommunicationKind | None:
 
 
 def classify_call(name: str) -> CommunicationKind:
-    """What a call of a library of collectives runs: ``nccl:all_reduce``, ``c10d::allgather_``."""
+    """Return the kind of a call of a collective library: ``nccl:all_reduce``, ``c10d::allgather_``."""
     lowered = name.lower().rpartition(":")[2]
     return CommunicationKind.SEND_RECV if lowered.startswith(("send", "recv")) else parse_kind(lowered)
 
@@ -110,43 +110,43 @@ COLLECTIVE_STATS: Final = (
     "Dst Rank",
     "Group size",
 )
-"""What process groups record of a collective; the ranks, of a send or a recv only, are numbers in the program."""
+"""Stats that process groups record of a collective. The ranks, of a send or a recv only, are numbers in the program."""
 _NAMED, _SENT, _RECEIVED, _TYPE, _SOURCE, _TARGET, _GROUP_SIZE = COLLECTIVE_STATS
 _SIZES: Final = {
     "complexdouble": 16, "double": 8, "long": 8, "uint64": 8, "complexfloat": 8, "float": 4, "int": 4, "uint32": 4,
     "complexhalf": 4, "qint32": 4, "half": 2, "bfloat16": 2, "short": 2, "uint16": 2, "byte": 1, "char": 1, "bool": 1,
     "qint8": 1, "quint8": 1,
 }  # fmt: skip
-"""Bytes of an element, by its type."""
+"""Bytes of an element, by type."""
 _MOST_ELEMENTS: Final = 1 << 59
 
 
 def is_collective(events: HostEvents) -> Bools:
-    """By row of event metadata, whether kernels of this name are collectives."""
+    """Return, by row of event metadata, whether kernels of this name are collectives."""
     return np.array([classify_gpu_name(name) == EventType.DEVICE_COLLECTIVES for name in events.names], bool)
 
 
 @compute_once
 def _is_call(events: HostEvents) -> Bools:
-    """Return by row of event metadata whether it is the call of a collective."""
+    """Return, by row of event metadata, whether it is the call of a collective."""
     return np.array([_CALL.fullmatch(name) is not None for name in events.names], bool)
 
 
 @compute_once
 def _is_record(events: HostEvents) -> Bools:
-    """Return by row of event metadata whether it holds the arguments of a collective."""
+    """Return, by row of event metadata, whether it holds the arguments of a collective."""
     return np.array([name == RECORD for name in events.names], bool)
 
 
 def find_collective_calls(events: HostEvents, rows: Int64s) -> Int64s:
-    """By row the event metadata of the call of a collective around its launch, NOT_NAMED for all that is none."""
+    """Return the event metadata of the collective call around each row's launch, or NOT_NAMED."""
     above = _find_above(events, rows, _is_call(events))
     return np.where(above < 0, NOT_NAMED, events.meta[above])
 
 
 def find_collective_arguments(events: HostEvents, rows: Int64s) -> Int64s:
-    """By row the event with the arguments of a collective: the kernel itself, or the record around its launch; -1:
-    there is none."""
+    """Return the event with the arguments of each collective: the kernel itself, or the record around its launch, or
+    -1."""
     if _TYPE not in events.stats or not len(events.texts(_TYPE)[0]):
         return np.full(len(rows), -1, np.int64)
     record = _find_above(events, rows, _is_record(events))
@@ -155,35 +155,35 @@ def find_collective_arguments(events: HostEvents, rows: Int64s) -> Int64s:
 
 
 def read_collective_names(events: HostEvents, arguments: Int64s) -> Int64s:
-    """Beside rows of arguments the number of the text of the collective's name; -1: not recorded."""
+    """Return the number of the text of each collective's name, or -1 if it is not recorded."""
     if _NAMED not in events.stats:
         return np.full(len(arguments), -1, np.int64)
     return np.where(arguments < 0, -1, join_values(*events.texts(_NAMED), np.maximum(arguments, 0)))
 
 
 def read_payload_bytes(events: HostEvents, arguments: Int64s) -> Int64s:
-    """Beside rows of arguments the bytes of a collective; NO_BYTES: not recorded. Of an all-gather they are what each
-    device receives, of all others what it sends."""
-    found = np.full(len(arguments), NO_BYTES, np.int64)
+    """Return the bytes of each collective, or NO_BYTES if they are not recorded: what each device receives in an
+    all-gather, and what it sends in all others."""
+    payload = np.full(len(arguments), NO_BYTES, np.int64)
     at = np.flatnonzero(arguments >= 0)
     if not len(at):
-        return found
+        return payload
     rows = arguments[at]
     sent, received = (join_values(*events.ints(name), rows) for name in (_SENT, _RECEIVED))
     types, named = join_values(*events.texts(_TYPE), rows), read_collective_names(events, rows)
     sizes = {number: _get_type_size(events.text(number)) for number in np.unique(types[types >= 0]).tolist()} | {-1: 0}
-    gathers = {number: _is_gathering(events.text(number)) for number in np.unique(named[named >= 0]).tolist()} | {
-        -1: False
-    }
+    gathers = {-1: False}
+    for number in np.unique(named[named >= 0]).tolist():
+        gathers[number] = "allgather" in events.text(number).lower().replace("_", "")
     elements = np.where([gathers[number] for number in named.tolist()], received, sent)
     size = np.array([sizes[number] for number in types.tolist()], np.int64)
     known = (elements >= 0) & (elements < _MOST_ELEMENTS) & (size > 0)
-    found[at] = np.where(known, np.where(known, elements, 0) * size, NO_BYTES)
-    return found
+    payload[at] = np.where(known, np.where(known, elements, 0) * size, NO_BYTES)
+    return payload
 
 
 def read_group_sizes(events: HostEvents, arguments: Int64s) -> Int64s:
-    """Beside rows of arguments how many devices take part in a collective; 0: not recorded."""
+    """Return how many devices take part in each collective, or 0 if that is not recorded."""
     if _GROUP_SIZE not in events.stats:
         return np.zeros(len(arguments), np.int64)
     size = np.where(arguments < 0, 0, join_values(*events.ints(_GROUP_SIZE), np.maximum(arguments, 0)))
@@ -191,7 +191,7 @@ def read_group_sizes(events: HostEvents, arguments: Int64s) -> Int64s:
 
 
 def read_other_ranks(events: HostEvents, arguments: Int64s) -> tuple[Int64s, Bools]:
-    """Beside rows of arguments the rank that a send or a recv names, -1: none, and whether it receives."""
+    """Return the rank that each send or recv names, or -1, and whether it receives."""
     rows = np.maximum(arguments, 0)
     source, target = (
         np.where(arguments < 0, -1, join_values(*events.ints(name), rows)) if name in events.stats else rows * 0 - 1
@@ -201,18 +201,14 @@ def read_other_ranks(events: HostEvents, arguments: Int64s) -> tuple[Int64s, Boo
 
 
 def _get_type_size(type_name: str) -> int:
-    """0: unknown."""
+    """Return the size of an element, or 0 if the type is unknown."""
     lowered = type_name.lower()
     return 1 if lowered.startswith(("float8", "float4_")) else _SIZES.get(lowered, 0)
 
 
-def _is_gathering(collective: str) -> bool:
-    return "allgather" in collective.lower().replace("_", "")
-
-
 @compute_once
 def _find_parents(events: HostEvents) -> Int32s:
-    """Return by row the enclosing event of its thread; -1: none."""
+    """Return the enclosing event of each event in its thread, or -1."""
     plane, parent = events.plane_named(HOST_THREADS), np.full(len(events), -1, np.int32)
     lines = plane.lines if plane is not None else ()
     bounds = np.array([(line.first, line.last) for line in lines], np.int64).reshape(-1, 2)
@@ -221,7 +217,7 @@ def _find_parents(events: HostEvents) -> Int32s:
 
 
 def _find_above(events: HostEvents, rows: Int64s, wanted: Bools) -> Int64s:
-    """By row of a collective the nearest event around its launch that is wanted, by metadata; -1: none."""
+    """Return the nearest event around the launch of each collective whose metadata is wanted, or -1."""
     nearest = np.full(len(rows), -1, np.int64)
     if events.plane_named(HOST_THREADS) is None or not wanted.any() or not is_kineto(events):
         return nearest
@@ -243,7 +239,7 @@ _KEEPS_SIZE: Final = (
     CommunicationKind.REDUCE,
     CommunicationKind.SEND_RECV,
 )
-"""Kinds whose payload is what the call is given."""
+"""Kinds whose payload is the argument of the call."""
 
 
 def add_host_collectives(
@@ -266,8 +262,8 @@ def add_host_collectives(
 
 
 def _measure_bytes(events: HostEvents, rows: Int64s) -> Int64s:
-    """Return the bytes of each collective by the shapes of its arguments; NO_BYTES if these are not recorded."""
-    columns = [join_values(*events.texts(name), rows) for name in ARGUMENTS[:3]]
+    """Return the bytes of each collective by the shapes of its arguments, or NO_BYTES if these are not recorded."""
+    columns = [join_stat_values(*events.texts(name), rows) for name in ARGUMENTS[:3]]
     first, place = number_distinct_rows([*columns, events.meta[rows].astype(np.int64)])
     sizes = []
     for at in first.tolist():
@@ -288,17 +284,15 @@ _DESTINATION: Final = compile_late(r"(?:^|\s)dest:(\d{1,9})(?!\d)", re.ASCII)
 def find_gpu_flights(
     events: HostEvents, planes: Sequence[Plane], modules: Modules, operations: Operations
 ) -> list[CoreActivity | None]:
-    """What each GPU did; None: nothing."""
+    """Find the activity of each GPU, or None if it has none."""
     from fastprof.derive.ops import gpu_attribution  # it takes long to import
 
     ops = gpu_attribution.find_op_events(events, modules)
     each = [_find_flights(events, plane, ops, operations) for plane in planes]
     rows = find_only_gpu_collectives(events)
-    return (
-        [activity and add_host_collectives(events, activity, rows, operations) for activity in each]
-        if len(rows)
-        else each
-    )
+    if not len(rows):
+        return each
+    return [activity and add_host_collectives(events, activity, rows, operations) for activity in each]
 
 
 def _find_flights(events: HostEvents, plane: Plane, ops: GpuOpEvents, operations: Operations) -> CoreActivity | None:
@@ -326,8 +320,8 @@ def _find_flights(events: HostEvents, plane: Plane, ops: GpuOpEvents, operations
 def _find_operations(
     events: HostEvents, plane: Plane, rows: Int64s, ops: GpuOpEvents, operations: Operations
 ) -> tuple[Int32s, Int64s, Direct]:
-    """The operation of each event, -1: it computes; the bytes that it records, and the device at its other end. Looks
-    once at each kernel with its op and the call of a collective that launched it."""
+    """Return the operation of each event, or -1 if it computes; the bytes that it records; and the device at its other
+    end. Each kernel is looked up once with its op and the collective call that launched it."""
     called = find_collective_calls(events, rows)
     arguments = find_collective_arguments(events, rows)
     named = read_collective_names(events, arguments)
@@ -368,19 +362,19 @@ _WAYS: Final = (
     ("", CommunicationKind.LOCAL_COPY), ("kind:HtoD", CommunicationKind.HOST_TO_DEVICE_COPY),
     ("kind:DtoH", CommunicationKind.DEVICE_TO_HOST_COPY)
 )  # fmt: skip
-"""How details of copies begin that leave or reach the device."""
+"""Prefixes of the details of copies that leave or reach the device."""
 
 
 def _read_copies(events: HostEvents, plane: Plane, rows: Int64s) -> tuple[Int64s, Bools, Int64s, Int64s]:
-    """Return for copies their bytes, NO_BYTES if not recorded, whether they go to another device, its number
-    among those of the host, -1: unknown, and the place of their direction in _WAYS."""
+    """Return the bytes of copies, or NO_BYTES; whether they go to another device; its number among those of the host,
+    or -1; and the place of their direction in _WAYS."""
     moved, elsewhere = np.full(len(rows), NO_BYTES, np.int64), np.zeros(len(rows), np.bool_)
     target, way = np.full(len(rows), -1, np.int64), np.zeros(len(rows), np.int64)
     details = events.stat("memcpy_details").at(rows)
     has = np.flatnonzero((details.kind == records.STR) | (details.kind == records.REF))
     if len(has):
         distinct, inverse = number_values(details.value[has])
-        texts, inverse = events.all_texts(distinct), inverse.reshape(-1)
+        texts = events.all_texts(distinct)
         targets = [_parse_target(text, plane) for text in texts]
         moved[has] = np.array([parse_copy_bytes(text) or NO_BYTES for text in texts], np.int64)[inverse]
         elsewhere[has] = np.array([target >= 0 for target in targets], np.bool_)[inverse]
@@ -392,11 +386,11 @@ def _read_copies(events: HostEvents, plane: Plane, rows: Int64s) -> tuple[Int64s
 
 
 _OTHER_NUMBERS: Final = "kind:Unknown"
-"""Details of copies that count devices of ROCm, processors among them, not as planes do."""
+"""Marker of details that count devices of ROCm, processors among them, differently from planes."""
 
 
 def _parse_target(details: str, plane: Plane) -> int:
-    """The device that a copy goes to; -1: it does not leave this one."""
+    """Return the device that a copy goes to, or -1 if it stays on this one."""
     destination = _DESTINATION.search(details)
     away = destination is not None and plane.ordinal is not None and int(destination[1]) != plane.ordinal
     return int(destination[1]) if destination is not None and away else -1

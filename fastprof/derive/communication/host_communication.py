@@ -1,5 +1,5 @@
-"""The communication of one host's devices: what is kept of it when its events are gone. And what the devices of a host
-ran, as spans of time by kind: TensorCores, GPUs, or the host's threads.
+"""The communication of one host's devices: the host state that stays when its events are gone. Also what the devices of
+a host ran, as spans of time by kind: TensorCores, GPUs, or the host's threads.
 
 A copy or a collective that is in flight while a core does nothing counts like an op that waits for it, so that sums are
 those of the analysis communication. The threads of a host without devices that run what XLA compiled, or ops of
@@ -65,7 +65,7 @@ from fastprof.derive.steps.device_steps import is_derived
 from fastprof.derive.steps.grouping import find_step_markers
 from fastprof.derive.steps.step_database import SPARSE_CORE_IDS, StepDatabase, select_longest_markers
 from fastprof.derive.steps.step_events import find_host_collectives, find_only_gpu_collectives
-from fastprof.schema.columns import Bools, Int32s, Int64s, add_durations, find_last_started, join_parts
+from fastprof.schema.columns import Bools, Int32s, Int64s, add_durations, find_equal, find_last_started, join_parts
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents, Plane, compute_once
 
@@ -76,11 +76,11 @@ if TYPE_CHECKING:
 
 
 Activities = tuple[Operations, list[CoreActivity | None]]
-"""The operations of the devices, which nobody adds to; and beside the devices what each did, None: it has no ops."""
+"""The operations of the devices, which nobody adds to, and the activity of each device, or None if it has no ops."""
 
 
 def get_core_activities(events: HostEvents, planes: Sequence[Plane], workers: Workers) -> Activities:
-    """Of TensorCores and SparseCores, the latter last."""
+    """Return activities of TensorCores and SparseCores, the latter last."""
     count = sum(plane.kind == "TPU" for plane in planes)
     known, activities = _get_tensor_core_activities(events, workers)
     cores = [activities[plane.number] for plane in planes[:count]]
@@ -94,7 +94,7 @@ def get_core_activities(events: HostEvents, planes: Sequence[Plane], workers: Wo
 def _get_tensor_core_activities(
     events: HostEvents, workers: Workers
 ) -> tuple[Operations, dict[int, CoreActivity | None]]:
-    """By number of their planes."""
+    """Return activities of TensorCores by the numbers of their planes."""
     planes = sorted(events.planes_of("TPU"), key=lambda plane: plane.xplane_id)
     operations = Operations()
     activities = tpu_flights.find_tpu_flights(events, planes, operations, workers)
@@ -103,7 +103,7 @@ def _get_tensor_core_activities(
 
 @compute_once
 def get_gpu_activities(events: HostEvents, modules: Modules) -> Activities:
-    """Of GPUs, in the order of their planes."""
+    """Return activities of GPUs, in the order of their planes."""
     operations = Operations()
     return operations, gpu_flights.find_gpu_flights(events, events.planes_of("GPU"), modules, operations)
 
@@ -111,14 +111,17 @@ def get_gpu_activities(events: HostEvents, modules: Modules) -> Activities:
 def list_device_spans(
     events: HostEvents, modules: Modules, forest: EventForest, workers: Workers, computes: Callable[[str], bool]
 ) -> list[DeviceSpans]:
-    """What the devices of a host ran; those that ran nothing are left out. ``computes``: of the name of an op of
-    TensorFlow, whether it computes, where the threads are the device."""
+    """List what the devices of a host ran, without devices that ran nothing. ``computes``: whether a TensorFlow op of
+    this name computes, if the host's threads are the device."""
     gpus, cores = events.planes_of("GPU"), events.planes_of("TPU")
     if not gpus and not cores:
         return find_thread_spans(events, forest, computes)
     if cores:
         operations, activities = get_core_activities(events, cores, workers)
-        own = [_get_core_spans(events, plane) for plane in cores]
+        own = []
+        for plane in cores:
+            ops = list_op_events(events, plane)
+            own.append(DeviceEvents(ops.rows, ops.start_ps, add_durations(ops.start_ps, ops.duration_ps)))
     else:
         operations, activities = get_gpu_activities(events, modules)
         own = [read_row_times(events, _find_gpu_rows(plane)) for plane in gpus]
@@ -132,15 +135,10 @@ def _find_gpu_rows(plane: Plane) -> Int32s:
     return join_parts((np.arange(line.first, line.last, dtype=np.int32) for line in lines), np.int32)
 
 
-def _get_core_spans(events: HostEvents, plane: Plane) -> DeviceEvents:
-    ops = list_op_events(events, plane)
-    return DeviceEvents(ops.rows, ops.start_ps, add_durations(ops.start_ps, ops.duration_ps))
-
-
 def _get_activity_spans(
     plane: Plane, did: CoreActivity, transfers: Sequence[Transfer], own: DeviceEvents
 ) -> DeviceSpans:
-    """A device waits first for the transfer at which it stands, then for those in flight."""
+    """Return the spans of a device, which waits first for the transfer at which it stands, then for those in flight."""
     flights = did.flights
     aloft = np.flatnonzero(flights.aloft & (flights.end_ps > flights.begin_ps))
     stood = flights.op[did.stood["row"]] if len(did.stood) else np.zeros(0, np.int32)
@@ -167,12 +165,12 @@ METADATA_STATS: Final = tuple(
 """Stats that are read, beside the plane stat core_details."""
 
 _MOST_ID: Final = 2**31 - 1
-"""Ids of cores that are larger are not those of steps; see steps/tpu_steps.py."""
+"""Largest core id of steps; see steps/tpu_steps.py."""
 
 
 @dataclass(frozen=True, slots=True)
 class CommunicatingDevice:
-    """A TensorCore, a SparseCore or a GPU. ``plane``, ``name``: of its plane, and as in the analysis steps."""
+    """A TensorCore, a SparseCore or a GPU. ``plane``: name of its plane; ``name``: as in the analysis steps."""
 
     plane: str
     name: str
@@ -182,9 +180,9 @@ class CommunicatingDevice:
 
 @dataclass(frozen=True, slots=True)
 class HostCommunication:
-    """``hardware``: TPU, GPU or CPU_ONLY. ``present``: the devices of the capture. ``whole``: a row per device, from
-    its first to its last op; ``has_kind``: [devices, kinds of ``whole``], whether anything of the kind ran on the
-    device. ``steps``: of each device; None: they are not kept."""
+    """Host state. ``hardware``: TPU, GPU or CPU_ONLY; ``present``: the devices of the capture; ``whole``: a row per
+    device, from its first to its last op; ``has_kind``: [devices, kinds of ``whole``], whether anything of the kind ran
+    on the device; ``steps``: steps of each device, or None if they are not needed."""
 
     host: str
     hardware: str
@@ -199,17 +197,18 @@ class HostCommunication:
     arrivals: HostArrivals
     links: HostLinks
     of_torch: bool = False
-    """PyTorch's profiler recorded it."""
+    """Whether PyTorch's profiler recorded it."""
     zero_ns: int | None = None
     rank_count: int | None = None
-    """What times count from, and of how many ranks the program is; see ranks."""
+    """The origin of times, and the number of ranks of the program; see collectives.py."""
     start_unix_ns: int | None = None
-    """When the host's own clock had it that profiling began."""
+    """Start of profiling by the host's own clock."""
     uncounted_collectives: int = 0
-    """Collectives of threads, if the host has no device or several: nothing shows which one waits for them."""
+    """Number of collectives of threads, if the host has no device or several: nothing shows which one waits for
+    them."""
 
     def without_sums(self) -> HostCommunication:
-        """Without arrivals, and without what is added up over hosts."""
+        """Drop arrivals, and what is added up over hosts."""
         return replace(self, arrivals=self.arrivals.without_rows(), costs=_NO_COSTS, of_operations=_NO_OPERATIONS)
 
 
@@ -218,7 +217,7 @@ _NO_OPERATIONS: Final = OperationSums.none()
 
 
 class _StepWindows(NamedTuple):
-    """The steps of one device."""
+    """Steps of one device."""
 
     name: str
     group: Int64s = np.zeros(0, np.int64)
@@ -228,7 +227,7 @@ class _StepWindows(NamedTuple):
 
 
 class _DeviceMeasures(NamedTuple):
-    """What is kept of one device, before those of a host are put together."""
+    """State of one device, before those of a host are joined."""
 
     device: CommunicatingDevice
     steps: DeviceStepSums
@@ -248,15 +247,15 @@ def measure_host_communication(
     names: Mapping[int, str] | None,
     session_hosts: int,
 ) -> HostCommunication:
-    """``names``: of steps, by group; None: sums of steps are not kept. ``session_hosts``: if there are
-    many, arrivals of the middle steps are kept only."""
+    """Measure the communication of a host. ``names``: of steps, by group, or None if sums of steps are not needed.
+    ``session_hosts``: with many, only arrivals of the middle steps stay."""
     planes = list_device_planes(events, hardware)
     is_gpu = hardware == "GPU"
     operations, activities = (
         get_gpu_activities(events, modules) if is_gpu else get_core_activities(events, planes, workers)
     )
-    kind_of_op = np.array([operation.kind.number for operation in operations.known], np.int32)
-    meets = np.array([operation.kind.meets for operation in operations.known], np.bool_)
+    kind_of_op = np.array([op.kind.number for op in operations.known], np.int32)
+    meets = np.array([op.kind.meets for op in operations.known], np.bool_)
     active = [(place, plane, did) for place, (plane, did) in enumerate(zip(planes, activities, strict=True)) if did]
     on_host = find_only_gpu_collectives(events)
     windows = partial(_extend_windows, events, groups, on_host)
@@ -333,15 +332,15 @@ def _measure_device(
 
 
 def _find_complete_groups(devices: Sequence[DeviceStepSums]) -> Int64s:
-    """The groups of the steps that are complete on all devices that have them."""
+    """Return the groups of the steps that are complete on all devices that have them."""
     group = join_parts(device.group for device in devices)
     complete = join_parts((device.complete for device in devices), np.bool_)
     return np.setdiff1d(group, group[~complete])
 
 
 def _find_teams(ran_on: Sequence[Int64s], assignments: Assignments, operations: Sequence[Operation]) -> list[Int64s]:
-    """Of each device, beside the operations that it ran, the group of devices in which it takes part, 0 if there is
-    only one; -1: unknown. Only devices that ran an operation are looked up in its groups."""
+    """Return, for each device and each operation that it ran, the group of devices in which it takes part: 0 if there
+    is only one, -1 if unknown. Only devices that ran an operation are looked up in its groups."""
     ends = np.cumsum([len(ran) for ran in ran_on], dtype=np.int64)
     op = join_parts(ran_on)
     device = np.searchsorted(ends, np.arange(len(op)), side="right")
@@ -357,7 +356,7 @@ def _find_teams(ran_on: Sequence[Int64s], assignments: Assignments, operations: 
 
 
 def list_device_planes(events: HostEvents, hardware: str) -> list[Plane]:
-    """GPUs; cores of TPUs in the order of the cores of steps: by id, SparseCores last."""
+    """List GPUs, or TPU cores in the order of the cores of steps: by id, SparseCores last."""
     if hardware == "GPU":
         return events.planes_of("GPU")
     if hardware != "TPU":
@@ -374,14 +373,13 @@ def _get_core_id(plane: Plane) -> int:
 
 
 def _find_windows(steps: StepDatabase, groups: Groups, place: int, plane: Plane) -> _StepWindows:
-    """The steps that a device took part in: of a GPU the longest run of each step's events on it."""
+    """Find the steps that a device took part in; on a GPU, the longest run of each step's events."""
     if plane.kind == "GPU":
         own = groups.device_steps.get(plane.number)
         if own is None:
             return _StepWindows(plane.name)
         spans = select_longest_markers(own.markers)
-        rows = np.minimum(np.searchsorted(steps.step, spans.group), max(len(steps) - 1, 0))
-        known = steps.step[rows] == spans.group if len(steps) else np.zeros(len(spans), np.bool_)
+        known, rows = find_equal(steps.step, spans.group)
         group, complete, spans = spans.group[known].astype(np.int64), steps.complete[rows[known]], spans[known]
         return _StepWindows(plane.name, group, complete, spans.start_ps, spans.duration_ps)
     if len(steps.cores) <= place:
@@ -398,9 +396,8 @@ def _extend_windows(events: HostEvents, groups: Groups, rows: Int64s, windows: _
     begin, duration, group = windows.begin_ps, windows.duration_ps.copy(), windows.group
     order = np.argsort(begin, kind="stable")
     last = order[-1]
-    marker_end = int(
-        find_step_markers(events, groups, np.unique(group))[1][np.searchsorted(np.unique(group), group[last])]
-    )
+    marked = np.unique(group)
+    marker_end = int(find_step_markers(events, groups, marked)[1][np.searchsorted(marked, group[last])])
     until = np.append(begin[order[1:]], max(int(begin[last] + duration[last]), marker_end))
     start = events.start_ps[rows]
     step = find_last_started(begin[order], start)
@@ -412,7 +409,7 @@ def _extend_windows(events: HostEvents, groups: Groups, rows: Int64s, windows: _
 
 
 def _find_groups_at(times: Int64s, windows: _StepWindows) -> Int64s:
-    """The group of the step in which each time lies: the one that began last; -1: none."""
+    """Return the group of the step in which each time lies, the one that began last, or -1."""
     if not len(windows.group):
         return np.full(len(times), -1, np.int64)
     order = np.argsort(windows.begin_ps, kind="stable")

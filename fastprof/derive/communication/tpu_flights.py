@@ -23,7 +23,7 @@ from fastprof.decode.nesting import number_lines
 from fastprof.decode.workers import Workers
 from fastprof.derive.communication.flights import NO_BYTES, CoreActivity, Flights, Operation, Operations, merge_work
 from fastprof.derive.devices.communication_kinds import DONE, START, Part, find_communication
-from fastprof.derive.devices.device_events import OP_LINES, OpEvents, join_arrays, list_op_events, sort_op_events
+from fastprof.derive.devices.device_events import OP_LINES, OpEvents, list_op_events, sort_op_events
 from fastprof.derive.ops.launches import ASYNC_LINE, find_latest_begin, find_part_before
 from fastprof.derive.ops.op_table import compute_span
 from fastprof.derive.steps.spans import STRETCH
@@ -33,7 +33,9 @@ from fastprof.schema.columns import (
     Int64s,
     Records,
     UInt8s,
+    find_equal,
     find_last_started,
+    join_parts,
     number_owners,
     number_values,
     sort_rows,
@@ -55,7 +57,7 @@ _TEXTS = (records.STR, records.REF)
 def find_tpu_flights(
     events: HostEvents, planes: Sequence[Plane], operations: Operations, workers: Workers
 ) -> list[CoreActivity | None]:
-    """What each core did; None: it has no ops."""
+    """Find the activity of each core, or None if it has no ops."""
     ops = workers.run(None, [partial(list_op_events, events, plane) for plane in planes])
     recorded = CoreMetadata(events)
     known = [  # one after the other, so that operations are numbered alike each time
@@ -80,19 +82,14 @@ def _find_flights(events: HostEvents, plane: Plane, ops: OpEvents, known: Instru
     stood = others.copy()
     stood["row"] = flight_of_op[np.searchsorted(chosen, others["row"])]
     wait = sum_by(stood["row"], stood["end"] - stood["begin"], len(flights), "times of waiting")
-    begin, end = _find_extent(start, duration)
+    span = extent(start, duration)
+    begin, end = span if span is not None else (int(start.min()), 2**63 - 1)
     compute_span(events.host, plane.name, begin, end)
     return CoreActivity(merge_work(work), stood, replace(flights, wait_ps=wait), begin, end)
 
 
-def _find_extent(start: Int64s, duration: Int64s) -> tuple[int, int]:
-    """The last end is at most the last picosecond that 64 bits can hold."""
-    span = extent(start, duration)
-    return span if span is not None else (int(start.min()), 2**63 - 1)
-
-
 def _sort_by_time(events: HostEvents, plane: Plane, ops: OpEvents) -> tuple[Int64s, Records]:
-    """The op events of each line by start, longer first, and where the lines are."""
+    """Sort the op events of each line by start, longer first. Return the order, and where the lines are."""
     counts = [line.last - line.first for line in plane.lines if line.name in OP_LINES and line.last > line.first]
     lines = number_lines(np.array(counts, np.int64), np.zeros(len(counts), np.int64))
     line = number_owners(counts)
@@ -112,15 +109,15 @@ def _sort_by_time(events: HostEvents, plane: Plane, ops: OpEvents) -> tuple[Int6
 
 
 def _find_async_records(events: HostEvents, plane: Plane) -> tuple[Int64s, Int32s]:
-    """Rows and metadata of the plane's records of asynchronous ops."""
+    """Return rows and metadata of the plane's records of asynchronous ops."""
     lines = [line for line in plane.lines if line.name == ASYNC_LINE and line.last > line.first]
-    rows = join_arrays([np.zeros(0, np.int64), *(np.arange(line.first, line.last) for line in lines)])
+    rows = join_parts(np.arange(line.first, line.last) for line in lines)
     return rows, events.meta[rows]
 
 
 @dataclass(frozen=True, slots=True)
 class _CommunicationOps:
-    """Ops that communicate: their instructions and their events, on the core's clock and on the host's."""
+    """Communicating ops: their instructions and their events, on the core's clock and on the host's."""
 
     instruction: Int64s
     role: npt.NDArray[np.int8]
@@ -132,8 +129,8 @@ class _CommunicationOps:
 
 @dataclass(frozen=True, slots=True)
 class _AsyncRecords:
-    """The records of the line of asynchronous ops, on the host's clock and on the core's; and the places of the ops
-    that start and end them, -1: unknown."""
+    """Records of the line of asynchronous ops, on the host's clock and on the core's, and the places of the ops that
+    start and end them, or -1."""
 
     instruction: Int64s
     clock_begin: Int64s
@@ -156,7 +153,7 @@ def _find_ops(
 def _pair_flights(
     events: HostEvents, plane: Plane, core_ops: OpEvents, ops: _CommunicationOps, known: Instructions
 ) -> tuple[Flights, Int64s]:
-    """The flights of a core, and the number of that of each of its ``ops`` that communicate."""
+    """Return the flights of a core, and the number of the flight of each of its ``ops``."""
     count = len(ops.instruction)
     start = _pair_ops(ops, known)
     aloft = _read_aloft(events, plane, core_ops, ops, known)
@@ -180,14 +177,15 @@ def _pair_flights(
 
 
 def _make_flights(op: Int32s, times: Sequence[Int64s], aloft: Bools) -> Flights:
-    """``times``: begin and end, on the core's clock and on the host's."""
+    """Make flights. ``times``: begin and end, on the core's clock and on the host's."""
     begin, end, clock_begin, clock_end = times
     wait, moved = np.zeros(len(op), np.int64), np.full(len(op), NO_BYTES, np.int64)
     return Flights(op, begin, end, clock_begin, clock_end, wait, aloft, moved, wait.copy())
 
 
 def _pair_ops(ops: _CommunicationOps, known: Instructions) -> Int64s:
-    """For each op the place of the one that starts what it ends; -1: it ends nothing, or its start is unknown."""
+    """Return, for each op, the place of the op that starts what it ends, or -1 if it ends nothing or its start is
+    unknown."""
     start = np.full(len(ops.instruction), -1, np.int64)
     both = np.flatnonzero((ops.role == START) | (ops.role == DONE))
     before = find_latest_begin(known.start_key[ops.instruction[both]], ops.begin[both], ops.role[both] == START)
@@ -214,28 +212,27 @@ def _read_aloft(
 
 
 def _find_named(events: HostEvents, rows: Int64s, instruction: Int64s, known: Instructions) -> Int64s:
-    """The key of the op that ends each, by its stat hlo_op; -1: not recorded."""
+    """Return the key of the op that ends each record, by its stat hlo_op, or -1 if it is not recorded."""
     at, numbers = events.texts("hlo_op")
-    place = np.minimum(np.searchsorted(at, rows), max(len(at) - 1, 0))
-    has = at[place] == rows if len(at) else np.zeros(len(rows), np.bool_)
+    has, place = find_equal(at, rows)
     key = np.full(len(rows), -1, np.int64)
     if has.any():
         number, program = numbers[place[has]], known.program[instruction[has]]
         texts, text = number_values(number)
         programs, of = number_values(program)
-        distinct, inverse = number_values(text.reshape(-1) * len(programs) + of.reshape(-1))
+        distinct, inverse = number_values(text * len(programs) + of)
         names = events.all_texts(texts)
         keys = [
             known.key_of(int(programs[pair % len(programs)]), names[pair // len(programs)])
             for pair in distinct.tolist()
         ]
-        key[has] = np.array(keys, np.int64)[inverse.reshape(-1)]
+        key[has] = np.array(keys, np.int64)[inverse]
     return key
 
 
 def _convert_to_core_clock(events: HostEvents, core_ops: OpEvents, time: Int64s) -> Int64s:
-    """Times of the host on the core's own clock: each as far behind the last begin or end of an op as on the host's,
-    but not beyond the next one."""
+    """Convert times of the host to the core's own clock. Each is as far behind the last begin or end of an op as on the
+    host's clock, but not beyond the next one."""
     if not len(time):
         return time
     start = take_rows(events.start_ps, core_ops.rows)
@@ -252,8 +249,8 @@ def _convert_to_core_clock(events: HostEvents, core_ops: OpEvents, time: Int64s)
 
 
 def _add_aloft(flights: Flights, number: Int64s, aloft: _AsyncRecords, known: Instructions) -> Flights:
-    """Adds what the line of asynchronous ops records of flights that lack their start or their end, and flights of no
-    op."""
+    """Complete flights that lack their start or their end by the line of asynchronous ops, and add flights without
+    ops."""
     open_ = ~flights.aloft
     started = np.flatnonzero(_select_open(aloft.start, number, open_))
     open_[number[aloft.start[started]]] = False
@@ -278,14 +275,14 @@ def _add_aloft(flights: Flights, number: Int64s, aloft: _AsyncRecords, known: In
 
 
 def _select_open(places: Int64s, number: Int64s, open_: Bools) -> Bools:
-    """Which places are of flights that are not known to be aloft yet."""
+    """Return which places are of transfers that are not known to be in flight yet."""
     known = places >= 0
     known[known] = open_[number[places[known]]]
     return known
 
 
 def find_places(known: tuple[Int64s, Int64s], wanted: tuple[Int64s, Int64s]) -> Int64s:
-    """For each wanted pair of numbers its first row among the known ones; -1: none."""
+    """Return the first row of each wanted pair of numbers among the known ones, or -1."""
     if not len(known[0]) or not len(wanted[0]):
         return np.full(len(wanted[0]), -1, np.int64)
     first, second = (np.concatenate(pair) for pair in zip(known, wanted, strict=True))
@@ -293,16 +290,16 @@ def find_places(known: tuple[Int64s, Int64s], wanted: tuple[Int64s, Int64s]) -> 
     fresh = np.ones(len(order), np.bool_)
     fresh[1:] = (first[order[1:]] != first[order[:-1]]) | (second[order[1:]] != second[order[:-1]])
     heads = order[np.flatnonzero(fresh)][np.cumsum(fresh) - 1]
-    found = np.empty(len(order), np.int64)
-    found[order] = np.where(heads < len(known[0]), heads, -1)
-    return found[len(known[0]) :]
+    place = np.empty(len(order), np.int64)
+    place[order] = np.where(heads < len(known[0]), heads, -1)
+    return place[len(known[0]) :]
 
 
 # ---- instructions
 
 
 class CoreMetadata:
-    """Stats of event metadata, by row of metadata. ``is_op``: as op statistics have it."""
+    """Stats of event metadata, by row of metadata. ``is_op``: whether op statistics count it."""
 
     def __init__(self, events: HostEvents) -> None:
         self.events = events
@@ -322,9 +319,9 @@ class CoreMetadata:
 
 @dataclass(slots=True)
 class Instructions:
-    """What the instructions of a core are to communication, in the order of ``rows``, their rows of metadata. One more
-    at the end is for events without metadata. -1: it does not communicate. ``key``: numbers (program, name);
-    ``start_key``: that of the op which starts what this one starts or ends."""
+    """Roles of a core's instructions, in the order of ``rows``, their rows of metadata; a last one is for events
+    without metadata. Values are -1 for instructions that do not communicate. ``key``: numbers (program, name);
+    ``start_key``: key of the op which starts what this one starts or ends."""
 
     rows: Int64s
     program: Int64s
@@ -339,7 +336,7 @@ class Instructions:
         return self._keys.setdefault((program, name), len(self._keys))
 
     def place(self, meta: Int32s) -> Int64s:
-        """The place of each of its rows of metadata here."""
+        """Return the place of each row of metadata."""
         places = np.searchsorted(self.rows, np.arange(-1, int(meta.max(initial=-1)) + 1))
         places[0] = len(self.rows)  # of -1
         return np.asarray(places[meta + 1], np.int64)
@@ -353,8 +350,8 @@ def _find_distinct(meta: Int32s) -> Int32s:
 
 
 def read_instructions(recorded: CoreMetadata, met: Int32s, aside: Int32s, operations: Operations) -> Instructions:
-    """``met``: rows of metadata on the op lines of a core; ``aside``: those of its asynchronous ops, which count only
-    if they communicate; -1: none."""
+    """Read the instructions of a core. ``met``: rows of metadata on its op lines; ``aside``: rows of its asynchronous
+    ops, which count only if they communicate; rows of -1 are left out."""
     rows = np.union1d(met[met >= 0], aside[aside >= 0]).astype(np.int64)
     count = len(rows) + 1
     instructions = Instructions(
@@ -384,15 +381,10 @@ def read_instructions(recorded: CoreMetadata, met: Int32s, aside: Int32s, operat
             continue
         program = int(instructions.program[place])
         operation = Operation(program, name, part.kind, text, _read_text(events, framework_op))
-        instructions.mark[place], instructions.role[place], instructions.op[place] = (
-            COMMUNICATES,
-            part.role,
-            operations.number(operation),
-        )
-        instructions.key[place], instructions.start_key[place] = (
-            instructions.key_of(program, name),
-            instructions.key_of(program, starts),
-        )
+        instructions.mark[place], instructions.role[place] = COMMUNICATES, part.role
+        instructions.op[place] = operations.number(operation)
+        instructions.key[place] = instructions.key_of(program, name)
+        instructions.start_key[place] = instructions.key_of(program, starts)
     return instructions
 
 
@@ -402,7 +394,7 @@ def _read_text(events: HostEvents, number: int) -> str:
 
 @lru_cache(1 << 15)
 def _classify_op(category: str, text: str, name: str) -> tuple[Part | None, str]:
-    """What an op is, and the name of the op that starts what this one starts or ends."""
+    """Return the role of an op, and the name of the op that starts what this one starts or ends."""
     part = find_communication(category, text, name)
     if part is None or part.role != DONE:
         return part, name
