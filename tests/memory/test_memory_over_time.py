@@ -10,7 +10,7 @@ import pytest
 from allocator_calls import Call, alloc, capture, free, made_up
 
 import fastprof
-from fastprof.derive.memory.allocation_history import STRETCHES
+from fastprof.derive.memory.allocation_history import MOST_INTERVALS
 
 COLUMNS = ("least_in_use_bytes", "most_in_use_bytes", "last_in_use_bytes")
 
@@ -28,9 +28,9 @@ def test_few_snapshots_are_a_stretch_each() -> None:
 
 
 def test_many_snapshots_share_stretches_of_equal_time_and_keep_the_peak() -> None:
-    calls = [alloc(place * 7, place + 1, 1, heap=5 if place == 3210 else 1) for place in range(5 * STRETCHES)]
+    calls = [alloc(place * 7, place + 1, 1, heap=5 if place == 3210 else 1) for place in range(5 * MOST_INTERVALS)]
     rows = report_of(calls).tables["timeline"].to_pylist()
-    assert len(rows) == STRETCHES
+    assert len(rows) == MOST_INTERVALS
     assert sum(row["snapshot_count"] for row in rows) == len(calls)
     assert {row["snapshot_count"] for row in rows} == {4, 5, 6} or {row["snapshot_count"] for row in rows} == {5}
     assert [row["most_ps"] for row in rows if row["most_in_use_bytes"] == 5] == [3210 * 7]
@@ -40,7 +40,7 @@ def test_many_snapshots_share_stretches_of_equal_time_and_keep_the_peak() -> Non
 @pytest.mark.parametrize("seed", range(8))
 def test_stretches_are_those_of_the_snapshots(seed: int) -> None:
     chance = random.Random(seed)
-    report = report_of(made_up(chance, 3 * STRETCHES if seed % 2 else 200))
+    report = report_of(made_up(chance, 3 * MOST_INTERVALS if seed % 2 else 200))
     snapshots, timeline = report.tables["snapshots"].to_pylist(), report.tables["timeline"].to_pylist()
     seen = 0
     for row in timeline:
@@ -60,7 +60,7 @@ def test_stretches_are_those_of_the_snapshots(seed: int) -> None:
 
 
 def test_times_of_all_64_bits_are_parted() -> None:
-    times = np.linspace(0, 2**62, 3 * STRETCHES).astype(np.int64).tolist()
+    times = np.linspace(0, 2**62, 3 * MOST_INTERVALS).astype(np.int64).tolist()
     rows = report_of([alloc(time, number + 1, 1, heap=1) for number, time in enumerate(times)]).tables["timeline"]
     assert sum(rows["snapshot_count"].to_pylist()) == len(times)
-    assert rows.num_rows <= STRETCHES
+    assert rows.num_rows <= MOST_INTERVALS

@@ -108,13 +108,10 @@ class HostOperations:
 
     @classmethod
     def of(cls, known: Sequence[Operation]) -> HostOperations:
-        texts = (tuple(getattr(operation, name) for operation in known) for name in ("name", "text", "framework_op"))
-        ids, kinds, sizes = (
-            np.array(column, np.int64)
-            for column in ([operation.program_id for operation in known], [operation.kind.number for operation in known],
-                           [operation.group_size for operation in known])
-        )  # fmt: skip
-        return cls(ids, narrow_column(kinds), narrow_column(sizes), *texts)
+        texts = (tuple(getattr(op, name) for op in known) for name in ("name", "text", "framework_op"))
+        kinds = narrow_column(np.array([op.kind.number for op in known], np.int64))
+        sizes = narrow_column(np.array([op.group_size for op in known], np.int64))
+        return cls(np.array([op.program_id for op in known], np.int64), kinds, sizes, *texts)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _unpickle_columns, (

@@ -1,16 +1,15 @@
-"""Communication of a GPU: kernels of collectives and copies, each aloft while kernels on other streams compute; and
-collectives that host threads run, on the device that waits for them.
+"""Communication of a GPU: kernels of collectives and copies, which are in flight while kernels on other
+streams compute; and collectives that host threads run, on the device that waits for them.
 
-Which collective a kernel runs does not follow from its name alone. Many builds of NCCL run everything in one
-kernel: all of ten kernels may be called ``ncclKernel_SendRecv``, though four of them are all_to_all. What calls the
-library says it::
+Kernel names do not always show the collective. Many builds of NCCL run everything in one kernel: all of ten kernels may
+be called ``ncclKernel_SendRecv``, though four of them are all_to_all. The library call shows it::
 
     nccl:all_to_all        |------------------|    an annotation; gloo:…, c10d::allgather_ likewise
       record_param_comms     |------------|
         cudaLaunchKernel        |--|
     GPU                              |---- ncclKernel_SendRecv… ----|
 
-Arguments of ``record_param_comms`` say it too, and what is sent; newer versions copy them to the kernel.
+The arguments of ``record_param_comms`` show it too, and what is sent; newer versions copy them to the kernel.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Allocations over time: which free ends which, by address; how long those of an op live, and which ops hold more from
-step to step; and what is in use in each step and in a few intervals of time."""
+"""Allocations over time: matching frees by address, lifetimes and growth of each op's memory, and memory in use in each
+step and in intervals of time."""
 
 from __future__ import annotations
 
@@ -31,6 +31,7 @@ from fastprof.schema.columns import (
     Int64s,
     Records,
     find_last_started,
+    find_runs,
     number_values,
     reduce_runs,
     sort_rows,
@@ -41,15 +42,15 @@ from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import compute_once
 
 FATES = ("address unknown", "freed", "held at the end", "free not recorded", "held before", "allocation not recorded")
-"""By the number of a fate."""
+"""Names of fates, by number."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Matches:
-    """``partner``: the free of an allocation, the allocation of a free, -1: none. ``fate``: UNKNOWN: the address is not
-    recorded; FREED: both sides are; HELD_AT_END: an allocation that nothing frees; REPLACED: an allocation at whose
-    address there is another before any free; HELD_BEFORE: a free that is the first at its address; ALLOCATION_LOST: a
-    free of what is free already."""
+    """Matches of allocations and frees. ``partner``: the free of an allocation, the allocation of a free, or -1.
+    ``fate``: UNKNOWN: the address is not recorded; FREED: both sides are recorded; HELD_AT_END: an allocation that
+    nothing frees; REPLACED: an allocation at whose address there is another before any free; HELD_BEFORE: a free that
+    is the first at its address; ALLOCATION_LOST: a free of what is free already."""
 
     partner: Int32s
     fate: npt.NDArray[np.uint8]
@@ -62,9 +63,9 @@ def match_frees(
     known: npt.NDArray[np.bool_] | None = None,
     keep_first: bool = False,
 ) -> Matches:
-    """Matches events of several allocators, each's from one of ``bounds`` to the next, in the order of time. ``known``:
-    where the address is recorded. ``keep_first``: of two allocations of an address, one after the other, the second is
-    passed over and is the one that is REPLACED, as XProf does it; else it ends the first."""
+    """Match events of several allocators, in the order of time. ``bounds``: where the events of each allocator begin,
+    and the end; ``known``: whether the address is recorded. ``keep_first``: of two allocations of an address, one after
+    the other, the second is passed over and is the one that is REPLACED, as in XProf; else it ends the first."""
     partner = np.empty(len(address), np.int32)
     fate = np.empty(len(address), np.uint8)
     known_bits = None if known is None or known.all() else np.ascontiguousarray(known)
@@ -82,13 +83,13 @@ def match_frees(
 
 @compute_once
 def get_matches(events: MemoryEvents) -> Matches:
-    """Those of all events."""
+    """Match all events."""
     return match_frees(events.is_allocation, events.address, events.bounds, events.has(ADDRESS))
 
 
 def find_allocating_sites(events: MemoryEvents) -> Int32s:
-    """What the memory of each event is for: of a free, the site of its allocation, -1 where that is not there. A free
-    itself says who frees."""
+    """Return the site that the memory of each event is for: for a free, the site of its allocation, or -1 if that is
+    missing. The site of a free itself is what frees."""
     partner = get_matches(events).partner
     site: Int32s = np.where(events.is_allocation, events.site, np.where(partner >= 0, events.site[partner], -1))
     return site.astype(np.int32)
@@ -96,9 +97,9 @@ def find_allocating_sites(events: MemoryEvents) -> Int32s:
 
 @compute_once
 def get_moved_bytes(events: MemoryEvents) -> Int64s:
-    """How much memory each event takes or gives back: its allocation_bytes, of a free else those of its allocation,
-    else how much less the heap holds than at the event before, where all other events of the allocator agree with the
-    heap; -1: not known."""
+    """Return how many bytes each event takes or gives back, or -1: its allocation_bytes, or those of a free's
+    allocation. Otherwise the fall of the heap since the event before counts, if all other events of the allocator agree
+    with the heap."""
     recorded = events.has(ALLOCATION)
     moved: Int64s = np.where(recorded, events.allocation_bytes, -1)
     if recorded.all():
@@ -118,7 +119,7 @@ def get_moved_bytes(events: MemoryEvents) -> Int64s:
 
 
 def measure_heap_change(events: MemoryEvents) -> tuple[Int64s, npt.NDArray[np.bool_]]:
-    """How much more the heap holds after each event than after the one before, and whether both record it."""
+    """Return the change of the heap since the event before, and whether both events record it."""
     heap, recorded = events.heap_bytes, events.has(HEAP)
     change = np.zeros(len(events), np.int64)
     known = np.zeros(len(events), np.bool_)
@@ -130,8 +131,8 @@ def measure_heap_change(events: MemoryEvents) -> tuple[Int64s, npt.NDArray[np.bo
 
 @compute_once
 def find_breaks(events: MemoryEvents) -> npt.NDArray[np.bool_]:
-    """Where the heap is not what the event makes of the heap before: events in between are missing, or were written in
-    another order than they happened."""
+    """Return where the heap differs from the heap before plus the event: events in between are missing, or were written
+    in another order than they happened."""
     change, known = measure_heap_change(events)
     moved = get_moved_bytes(events)
     expected = np.where(events.is_allocation, moved, -moved)
@@ -144,7 +145,8 @@ _SIZES = "the sizes of allocations"
 
 @compute_once
 def measure_lifetimes(events: MemoryEvents) -> Int64s:
-    """From each allocation to its free; -1: it has none, and for frees. CaptureError: it exceeds 64 bits."""
+    """Return the time from each allocation to its free, or -1 without one, and for frees. CaptureError: it exceeds 64
+    bits."""
     partner = get_matches(events).partner
     freed = events.is_allocation & (partner >= 0)
     since = events.start_ps[partner] - events.start_ps
@@ -154,12 +156,12 @@ def measure_lifetimes(events: MemoryEvents) -> Int64s:
 
 
 class OpLifetimes:
-    """A row for each op of each allocator. ``op``: place in sites.op_names; times are -1 if nothing was freed.
-    ``lifetime_p50_ps``: the shorter of two in the middle."""
+    """Lifetimes of the allocations of each op of each allocator. ``op``: place in sites.op_names; times are -1 if
+    nothing was freed. ``lifetime_p50_ps``: the shorter of two in the middle."""
 
     def __init__(self, events: MemoryEvents, short_lived_ps: int, shown: Bools | None = None) -> None:
-        """``short_lived_ps``: allocations that are freed within it, or just then, count as short-lived. ``shown``: the
-        events that count, None: all."""
+        """Measure lifetimes. ``short_lived_ps``: allocations that are freed within it count as short-lived; ``shown``:
+        the events that count, or None for all."""
         rows = np.flatnonzero(events.is_allocation if shown is None else events.is_allocation & shown)
         ops = len(events.sites.op_names)
         key = events.allocator[rows].astype(np.int64) * ops + events.sites.op_number[events.site[rows]]
@@ -181,7 +183,7 @@ class OpLifetimes:
 
 
 def _find_distinct(key: Int64s, limit: int) -> tuple[Int64s, Int32s]:
-    """The distinct keys, ascending, and the place of each among them."""
+    """Return the distinct keys, ascending, and the place of each among them."""
     if limit > 4 * len(key) + 1024:
         distinct, row = number_values(key)
         return distinct, row.astype(np.int32)
@@ -191,7 +193,7 @@ def _find_distinct(key: Int64s, limit: int) -> tuple[Int64s, Int32s]:
 
 
 def _measure_spread(row: Int32s, lifetime: Int64s, count: int) -> tuple[Int64s, Int64s, Int64s]:
-    """The shortest, middle and longest lifetime of each row; -1: there is none."""
+    """Return the shortest, middle and longest lifetime of each row, or -1 without any."""
     freed = lifetime >= 0
     row, lifetime = row[freed], lifetime[freed]
     order = np.argsort(lifetime)
@@ -208,53 +210,43 @@ def _measure_spread(row: Int32s, lifetime: Int64s, count: int) -> tuple[Int64s, 
 
 
 def check_sum(sizes: Int64s) -> None:
-    """CaptureError: sizes do not add up in 64 bits."""
+    """Check that sizes add up in 64 bits. CaptureError: they do not."""
     if float(sizes.sum(dtype=np.float64)) >= 2.0**62:
         sum_exactly(sizes, _SIZES)
 
 
 class OpGrowth:
-    """A row for each op of each allocator that holds memory at the end of some step. ``op``: place in sites.op_names,
-    -1: unknown. ``steps_grown``: ends at which it holds more than at the end before; ``step_count``: all ends.
+    """Growth of each op of each allocator that holds memory at the end of some step. ``op``: place in sites.op_names,
+    or -1 if unknown. ``steps_grown``: ends at which it holds more than at the end before; ``step_count``: all ends.
     ``grows_steadily``: it never holds less, and holds more at more than half of the ends after the first."""
 
     def __init__(self, events: MemoryEvents, end_ps: Int64s) -> None:
-        """``end_ps``: the ends of steps, ascending. Memory is held at an end if it is allocated before it and not freed
-        before it. Memory from before the first event is known if it is freed later; its op is unknown."""
+        """Measure growth. ``end_ps``: the ends of steps, ascending. Memory is held at an end if it is allocated before
+        it and not freed before it. Memory from before the first event is known if it is freed later; its op is
+        unknown."""
         ends, ops = len(end_ps), len(events.sites.op_names) + 1
         key, step, change = _list_held_changes(events, end_ps)
         order = sort_rows(key, step)
         key, step, change = key[order], step[order], change[order]
-        places = _find_firsts(key, step)
-        key, step, change = key[places], step[places], _sum_runs(change, places)
-        begins = _find_firsts(key)
+        places = find_runs(key, step)
+        key, step, change = key[places], step[places], reduce_runs(np.add, change, places)
+        begins = find_runs(key)
         key = key[begins]
         self.allocator, self.op = (key // ops).astype(np.int32), (key % ops - 1).astype(np.int32)
-        self.first_end_bytes = _sum_runs(np.where(step == 0, change, 0), begins)
-        self.last_end_bytes = _sum_runs(change, begins)
+        self.first_end_bytes = reduce_runs(np.add, np.where(step == 0, change, 0), begins)
+        self.last_end_bytes = reduce_runs(np.add, change, begins)
         self.growth_bytes = self.last_end_bytes - self.first_end_bytes
         self.growth_per_step_bytes = self.growth_bytes / max(ends - 1, 1)
         self.step_count = np.full(len(begins), ends, np.int64)
-        self.steps_grown = rises = _sum_runs(((step > 0) & (change > 0)).astype(np.int64), begins)
-        falls = _sum_runs(((step > 0) & (change < 0)).astype(np.int64), begins)
+        self.steps_grown = rises = reduce_runs(np.add, ((step > 0) & (change > 0)).astype(np.int64), begins)
+        falls = reduce_runs(np.add, ((step > 0) & (change < 0)).astype(np.int64), begins)
         self.grows_steadily = (falls == 0) & (2 * rises > ends - 1) & (rises > 0)
 
 
-def _find_firsts(*columns: Int64s) -> Int64s:
-    """The first row of each run of equal rows."""
-    differs = np.ones(len(columns[0]), np.bool_)
-    differs[1:] = np.logical_or.reduce([column[1:] != column[:-1] for column in columns])
-    return np.flatnonzero(differs)
-
-
-def _sum_runs(values: Int64s, first: Int64s) -> Int64s:
-    """The sum of each run of values."""
-    return reduce_runs(np.add, values, first)
-
-
 def _list_held_changes(events: MemoryEvents, end_ps: Int64s) -> tuple[Int64s, Int64s, Int64s]:
-    """For each piece of memory that is held at an end: its allocator and op as one number, the first end at which it is
-    held and its size; and again with the first end at which it is no longer held, and its size as a loss."""
+    """List changes of held memory. Each piece that is held at an end has a row with its allocator and op as one number,
+    the first end at which it is held, and its size; and one with the first end at which it is no longer held, and its
+    size as a loss."""
     matched, size = get_matches(events), get_moved_bytes(events)
     held = events.is_allocation & ((matched.fate == FREED) | (matched.fate == HELD_AT_END))
     rows = np.flatnonzero((held | (matched.fate == HELD_BEFORE)) & (size > 0))
@@ -278,21 +270,22 @@ def _list_held_changes(events: MemoryEvents, end_ps: Int64s) -> tuple[Int64s, In
 
 
 MOST_CELLS = 1 << 23
-"""Windows times allocators: each is looked at."""
+"""Bound of windows times allocators: each is looked at."""
 _CELLS = 1 << 17
-"""Cells that are looked at together."""
-STRETCHES: Final = 1_000
-"""Each snapshot of an allocator with no more of them is a stretch; else its time is divided into this many."""
+"""Number of cells that are looked at together."""
+MOST_INTERVALS: Final = 1_000
+"""Number of intervals into which an allocator's time is divided if it has more snapshots; else each snapshot has its
+own."""
 
 # ---- steps
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MemoryWindows:
-    """Arrays of one shape, [allocators, windows] or some of these. ``first_snapshot``, ``last_snapshot``: the last
-    event before a window begins, and before it ends, -1: none. ``peak``: the event with the most in use after it,
-    within the window or as it begins, -1: none. The others are about events within the window: from its begin, before
-    its end; memory of unknown size counts 0."""
+    """Memory in windows of time, as arrays of one shape, [allocators, windows] or some of these. ``first_snapshot``,
+    ``last_snapshot``: the last event before a window begins, and before it ends; ``peak``: the event with the most in
+    use after it, within the window or as it begins; -1 if there is none. The others are about events within the window,
+    from its begin to before its end; memory of unknown size counts 0."""
 
     first_snapshot: Int64s
     last_snapshot: Int64s
@@ -306,9 +299,9 @@ class MemoryWindows:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StepRows:
-    """``rows``: the windows within which an allocator has events, by ``allocator`` and ``window``. By allocator:
-    ``highest``: the event of the highest peak of all windows, also of those without events, the first of equal ones;
-    ``highest_window``: its window; ``last_peak``: the peak of the last window; -1: none."""
+    """Windows with events. ``rows``: the windows within which an allocator has events, by ``allocator`` and ``window``.
+    By allocator: ``highest``: the event of the highest peak of all windows, also of those without events, the first of
+    equal ones; ``highest_window``: its window; ``last_peak``: the peak of the last window; -1 if there is none."""
 
     allocator: Int32s
     window: Int64s
@@ -319,9 +312,9 @@ class StepRows:
 
 
 def list_step_rows(events: MemoryEvents, start_ps: Int64s, end_ps: Int64s, short_lived_ps: int) -> StepRows:
-    """Of all allocators: few at a time, as there may be many, each with events in few windows. ``start_ps``:
-    ascending; ``short_lived_ps``: allocations that are freed within it count as short-lived. Raises MemoryLimitError:
-    there are too many steps and allocators."""
+    """List the windows of all allocators, few allocators at a time, as there may be many, each with events in few
+    windows. ``start_ps``: ascending; ``short_lived_ps``: allocations that are freed within it count as short-lived.
+    Raise MemoryLimitError if there are too many steps and allocators."""
     count, few = len(events.allocators), max(_CELLS // max(len(start_ps), 1), 1)
     if count * len(start_ps) > MOST_CELLS:
         raise MemoryLimitError(
@@ -339,7 +332,7 @@ def list_step_rows(events: MemoryEvents, start_ps: Int64s, end_ps: Int64s, short
 
 
 def _find_highest(events: MemoryEvents, peak: Int64s) -> tuple[Int64s, Int64s, Int64s]:
-    """[allocators] the highest peak of all windows, its window, and the peak of the last window."""
+    """Return for each allocator the highest peak of all windows, its window, and the peak of the last window."""
     if not peak.size:
         none = np.full(len(peak), -1, np.int64)
         return none, none, none
@@ -354,7 +347,7 @@ def _find_highest(events: MemoryEvents, peak: Int64s) -> tuple[Int64s, Int64s, I
 def measure_windows(
     events: MemoryEvents, start_ps: Int64s, end_ps: Int64s, short_lived_ps: int, which: slice = slice(None)
 ) -> MemoryWindows:
-    """Of some of the allocators, which follow one another. ``short_lived_ps``: as in list_step_rows."""
+    """Measure windows of some allocators, which follow one another. ``short_lived_ps``: as in list_step_rows."""
     begin = count_before(events, start_ps, at=False, which=which)
     end = np.maximum(count_before(events, end_ps, at=False, which=which), begin)
     base = events.bounds[:-1][which, None]
@@ -386,8 +379,8 @@ def measure_windows(
 
 
 def find_steps(start_ps: Int64s, end_ps: Int64s, time_ps: Int64s) -> Int32s:
-    """The window that holds each time, from its begin to before its end; of several the one that began last; -1: none.
-    Windows are in order of their begin."""
+    """Return the window that holds each time, from its begin to before its end: the one that began last, or -1. Windows
+    are in order of their begin."""
     if not len(start_ps):
         return np.full(len(time_ps), -1, np.int32)
     if (end_ps[:-1] <= start_ps[1:]).all():
@@ -398,7 +391,8 @@ def find_steps(start_ps: Int64s, end_ps: Int64s, time_ps: Int64s) -> Int32s:
 
 
 def _list_window_changes(start_ps: Int64s, end_ps: Int64s) -> tuple[Int64s, Int32s]:
-    """Times at which another window begins to count, and the window that counts before the first and after each."""
+    """Return the times at which another window begins to count, and the window that counts before the first and after
+    each."""
     times = np.unique(np.concatenate([start_ps, end_ps]))
     ends, begun = end_ps.tolist(), np.searchsorted(start_ps, times, side="right").tolist()
     open_windows: list[int] = []  # the last to begin first; those that have ended are dropped when they come up
@@ -413,16 +407,16 @@ def _list_window_changes(start_ps: Int64s, end_ps: Int64s) -> tuple[Int64s, Int3
     return times, np.array(counting, np.int32)
 
 
-# ---- stretches
+# ---- intervals
 
 
-class TimeStretches:
-    """[m] by allocator, then by time; stretches without snapshots are left out. ``first`` and ``end``: numbers of
+class TimeIntervals:
+    """Intervals by allocator, then by time; those without snapshots are left out. ``first`` and ``end``: numbers of
     reported snapshots; ``rows``: the event of each of these; ``most``: the event after which most is in use, the first
     of equals; ``least_bytes``: least in use, if ``is_known`` of any event."""
 
     def __init__(self, events: MemoryEvents, shown: Bools | None = None) -> None:
-        """``shown``: the snapshots to report, None: all."""
+        """Divide the time of allocators. ``shown``: the snapshots to report, or None for all."""
         self.rows = np.arange(len(events)) if shown is None else np.flatnonzero(shown)
         allocator, ranked = events.allocator[self.rows], events.ranked_in_use[self.rows]
         self.first = first = np.flatnonzero(_find_begins(allocator, events.start_ps[self.rows]))
@@ -437,12 +431,12 @@ class TimeStretches:
 
 
 def _find_begins(allocator: Int32s, start_ps: Int64s) -> Bools:
-    """[n] whether a snapshot is the first of a stretch."""
+    """Return whether each snapshot is the first of an interval."""
     fresh = np.append(True, allocator[1:] != allocator[:-1])[: len(allocator)]
     at = np.flatnonzero(fresh)
     count = np.diff(np.append(at, len(allocator)))
     begin, last = start_ps[at].view(np.uint64), start_ps[at + count - 1].view(np.uint64)
-    width = (last - begin) // np.uint64(STRETCHES) + np.uint64(1)  # unsigned: spans of more than 63 bits are right
+    width = (last - begin) // np.uint64(MOST_INTERVALS) + np.uint64(1)  # unsigned: spans of more than 63 bits are right
     place = (start_ps.view(np.uint64) - np.repeat(begin, count)) // np.repeat(width, count)
-    few: Bools = np.repeat(count <= STRETCHES, count)
+    few: Bools = np.repeat(count <= MOST_INTERVALS, count)
     return np.asarray(fresh | few | np.append(True, place[1:] != place[:-1])[: len(place)])

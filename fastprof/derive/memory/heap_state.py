@@ -46,6 +46,7 @@ from fastprof.decode.workers import Workers, group_sizes
 from fastprof.derive.memory.allocation_history import find_breaks, get_matches, get_moved_bytes
 from fastprof.derive.memory.memory_events import ADDRESS, FREE, HEAP, REQUESTED, MemoryEvents, Sites
 from fastprof.schema.columns import (
+    ArrayRows,
     Bools,
     Float64s,
     Int32s,
@@ -72,9 +73,9 @@ _SIZES: Final = "the sizes of allocations"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class LiveRows:
-    """What is alive and alike, ordered by allocator, largest total first. ``site``: -1: not known.
-    ``allocation_bytes``, ``requested_bytes``, ``total_bytes``: -1: not known. ``count``: 0: not known. ``source``:
+class LiveRows(ArrayRows):
+    """Live memory, a row for equal allocations, ordered by allocator, largest total first. ``site``,
+    ``allocation_bytes``, ``requested_bytes``, ``total_bytes``: -1 if unknown. ``count``: 0 if unknown. ``source``:
     place in SOURCES."""
 
     allocator: Int32s
@@ -87,7 +88,7 @@ class LiveRows:
 
     @property
     def wasted_bytes(self) -> Int64s:
-        """What each row takes beyond the requested size; -1: one of the two is unknown, or more was requested."""
+        """Return what each row takes beyond the requested size, or -1 if a size is unknown, or more was requested."""
         known = (self.count > 0) & (self.requested_bytes >= 0) & (self.total_bytes >= 0)
         known &= self.requested_bytes <= self.allocation_bytes
         wasted = self.total_bytes - np.where(known, self.requested_bytes, 0) * self.count
@@ -95,9 +96,9 @@ class LiveRows:
 
 
 class LiveGroups:
-    """Live rows grouped by op, region, data type and how they are known; ordered by allocator, largest total first.
-    ``site``: one of the group's. ``op_count``: ops of the group, ``count``: its allocations, 0: not distinguished.
-    ``total_bytes``, ``requested_bytes``, ``wasted_bytes``: -1: unknown."""
+    """Live rows grouped by op, region, data type and source; ordered by allocator, largest total first. ``site``: any
+    of the group's. ``op_count``: number of ops; ``count``: number of allocations, or 0 if they are not distinguished;
+    ``total_bytes``, ``requested_bytes``, ``wasted_bytes``: -1 if unknown."""
 
     def __init__(self, rows: LiveRows, sites: Sites) -> None:
         op = np.append(sites.op_number, np.int32(-1))[rows.site]
@@ -127,8 +128,8 @@ class LiveGroups:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LiveSets:
-    """Arrays by allocator: ``in_use_bytes``: as the allocator records it, 0 without an event. ``reason``: place in
-    REASONS: why the totals of its rows are not in_use_bytes; 0: they are."""
+    """Live memory of allocators. By allocator: ``in_use_bytes``: as the allocator records it, 0 without an event;
+    ``reason``: place in REASONS, why the totals of its rows are not in_use_bytes, or 0 if they are."""
 
     rows: LiveRows
     in_use_bytes: Int64s
@@ -136,7 +137,7 @@ class LiveSets:
 
 
 def find_live_sets(events: MemoryEvents, after: Int64s) -> LiveSets:
-    """What is alive right after one event of each allocator; -1: of none."""
+    """Find what is alive right after an event of each allocator; -1 if it has none."""
     allocator = events.allocator
     some = after >= 0
     live, source = _find_alive(events, allocator, after)
@@ -152,38 +153,38 @@ def find_live_sets(events: MemoryEvents, after: Int64s) -> LiveSets:
     reason = np.where(some & ~events.has(HEAP)[after], _NO_HEAP, reason) * some
     rests = _make_rest_rows(rest * (reason != _NO_HEAP), HELD_THROUGHOUT), _make_rest_rows(stack, STACK)
     return LiveSets(
-        rows=_sort_rows(_merge_alike(events, allocator, rows, size, source), *rests),
+        rows=_join_rows(_merge_alike(events, allocator, rows, size, source), *rests),
         in_use_bytes=events.in_use_bytes[after] * some,
         reason=reason.astype(np.uint8),
     )
 
 
 def _find_alive(events: MemoryEvents, allocator: Int32s, after: Int64s) -> tuple[Bools, UInt8s]:
-    """Which events stand for memory that is alive, an allocation or a free without one, and how each is known."""
+    """Return which events stand for live memory (an allocation, or a free without one), and the source of each."""
     matched = get_matches(events)
-    moment, place = after[allocator], np.arange(len(events))
-    begun = (place <= moment) & events.is_allocation
-    to_come = (place > moment) & (moment >= 0) & ~events.is_allocation
+    time, place = after[allocator], np.arange(len(events))
+    begun = (place <= time) & events.is_allocation
+    to_come = (place > time) & (time >= 0) & ~events.is_allocation
     live = begun & (matched.fate == HELD_AT_END)
-    live |= begun & (matched.fate == FREED) & (matched.partner > moment)
+    live |= begun & (matched.fate == FREED) & (matched.partner > time)
     live |= to_come & (matched.fate == HELD_BEFORE)
     source = np.where(events.is_allocation, RECORDED, HELD_BEFORE_FREED_LATER).astype(np.uint8)
     broken = np.flatnonzero(find_breaks(events))
     replaced = np.flatnonzero(begun & (matched.fate == REPLACED))
     if len(replaced):  # alive for as long as the heap follows from event to event: until then no free is missing
         end = _find_next_allocation(events, allocator)[replaced]
-        upto = np.minimum(end, _find_first_from(broken, replaced + 1, len(events)))
-        live[replaced] = upto > moment[replaced]
+        first_break = np.append(broken, len(events))[np.searchsorted(broken, replaced + 1)]
+        live[replaced] = np.minimum(end, first_break) > time[replaced]
     lost = np.flatnonzero(to_come & (matched.fate == ALLOCATION_LOST))
     if len(lost):
-        begin = _find_last_upto(broken, lost)
-        live[lost] = (begin >= events.bounds[allocator[lost]]) & (begin <= moment[lost])
+        last_break = np.insert(broken, 0, -1)[np.searchsorted(broken, lost, side="right")]
+        live[lost] = (last_break >= events.bounds[allocator[lost]]) & (last_break <= time[lost])
         source[lost] = NOT_SEEN
     return live, source
 
 
 def _find_next_allocation(events: MemoryEvents, allocator: Int32s) -> Int64s:
-    """The next allocation of the same address by the same allocator; after the last one the number of events."""
+    """Return the next allocation of the same address by the same allocator, or the number of events."""
     rows = np.flatnonzero(events.is_allocation)
     rows = rows[sort_rows(allocator[rows], events.address[rows], rows)]
     following = np.full(len(events), len(events), np.int64)
@@ -192,16 +193,8 @@ def _find_next_allocation(events: MemoryEvents, allocator: Int32s) -> Int64s:
     return following
 
 
-def _find_first_from(marked: Int64s, places: Int64s, none: int) -> Int64s:
-    return np.append(marked, none)[np.searchsorted(marked, places)]
-
-
-def _find_last_upto(marked: Int64s, places: Int64s) -> Int64s:
-    return np.insert(marked, 0, -1)[np.searchsorted(marked, places, side="right")]
-
-
 def _merge_alike(events: MemoryEvents, allocator: Int32s, rows: Int64s, size: Int64s, source: UInt8s) -> LiveRows:
-    """One row for what is alike in all but address and time. Of frees, who allocated is not known."""
+    """Merge events that differ only in address and time. For frees, the allocating site is unknown."""
     allocated = events.is_allocation[rows]
     site = np.where(allocated, events.site[rows], -1).astype(np.int64)
     requested = np.where(events.has(REQUESTED)[rows], events.requested_bytes[rows], -1)
@@ -222,7 +215,7 @@ def _merge_alike(events: MemoryEvents, allocator: Int32s, rows: Int64s, size: In
 
 
 def _make_rest_rows(total: Int64s, source: int) -> LiveRows:
-    """A row for each allocator that has a total."""
+    """Make a row for each allocator that has a total."""
     rows = np.flatnonzero(total > 0)
     unknown = np.full(len(rows), -1, np.int64)
     return LiveRows(
@@ -236,21 +229,20 @@ def _make_rest_rows(total: Int64s, source: int) -> LiveRows:
     )
 
 
-def _sort_rows(*parts: LiveRows) -> LiveRows:
-    columns = {name: np.concatenate([getattr(part, name) for part in parts]) for name in LiveRows.__slots__}
-    keys = ("requested_bytes", "allocation_bytes", "site", "source")
-    order = np.lexsort((*(columns[name] for name in keys), -columns["total_bytes"], columns["allocator"]))
-    return LiveRows(**{name: column[order] for name, column in columns.items()})
+def _join_rows(*parts: LiveRows) -> LiveRows:
+    rows = LiveRows.joined(parts)
+    sizes = (rows.allocation_bytes, rows.requested_bytes)
+    return rows[sort_rows(rows.allocator, -rows.total_bytes, rows.source, rows.site, *sizes)]
 
 
 def _number_texts(texts: Sequence[str | None]) -> Int64s:
-    """Equal texts have equal numbers, None has -1; one more at the end, for place -1."""
+    """Number texts: equal ones have equal numbers, None has -1. One more at the end is for place -1."""
     place: dict[str, int] = {}
     return np.array([-1 if text is None else place.setdefault(text, len(place)) for text in (*texts, None)], np.int64)
 
 
 def measure_wasted(rows: LiveRows, count: int) -> tuple[Int64s, Bools]:
-    """What its rows take beyond the requested size, and whether any of them records it."""
+    """Sum what the rows of each allocator take beyond the requested size; return also whether any row records it."""
     wasted = rows.wasted_bytes
     known = rows.allocator[wasted >= 0]
     return sum_by(known, wasted[wasted >= 0], count, _SIZES), np.bincount(known, minlength=count) > 0
@@ -262,16 +254,16 @@ NO, YES, OPEN, FROM_DEVICE = range(4)
 
 
 class FreeChunks:
-    """Columns by event, about the moment right after it; bytes are -1 if unknown.
+    """Free chunks right after each event; bytes are -1 if unknown.
 
     ``largest_free_low``, ``largest_free_high``: bounds of the largest free chunk. ``next_largest``: the allocation
-    after the event that requests most, -1: none; ``next_largest_bytes``: its request. ``too_small_least``,
+    after the event that requests most, or -1; ``next_largest_bytes``: its request. ``too_small_least``,
     ``too_small_most``: bounds of the free memory in smaller chunks than that. ``taken_low``, ``taken_high``: bounds of
     what the allocator has taken from the device, in use and free. ``known_free_bytes``, ``known_free_chunks``: free
-    memory that is known by its addresses. ``grows``: by allocator: it takes more from time to time."""
+    memory that is known by its addresses. ``grows``: by allocator, whether it takes more from time to time."""
 
     def __init__(self, events: MemoryEvents, workers: Workers | None = None) -> None:
-        """Computed allocator by allocator, side by side."""
+        """Compute the chunks allocator by allocator, side by side."""
         self.next_largest, self.next_largest_bytes = _find_largest_requests(events)
         known, chunks, most, least, low, high, taken, taken_most = (np.empty(len(events), np.int64) for _ in range(8))
         self.known_free_bytes, self.known_free_chunks = known, chunks
@@ -285,12 +277,7 @@ class FreeChunks:
 
         def of_allocators(first: int, last: int) -> None:
             which = (self.next_largest_bytes, events.bounds, first, last)
-            sums = (
-                known,
-                chunks,
-                most,
-                least,
-            )  # bytes that fit and that do not, as far as known; then their bounds
+            sums = (known, chunks, most, least)  # the last two: bytes that fit and that do not; then their bounds
             recorded = (events.fragmentation, events.free_bytes, events.heap_bytes, events.stack_bytes, events.recorded)
             known_chunks(is_allocation, before, events.address, size, *which, *sums)
             bounds = (low, high, least, most, taken, taken_most)
@@ -302,15 +289,10 @@ class FreeChunks:
 
 
 def _find_largest_requests(events: MemoryEvents) -> tuple[Int32s, Int64s]:
-    """The allocation after each event that requests most, the first of equal ones, and how much: its requested_bytes,
-    else its allocation_bytes."""
+    """Return the allocation after each event that requests most, the first of equal ones, and its requested_bytes, or
+    its allocation_bytes if these are not recorded."""
     recorded = events.has(REQUESTED)
-    requested = (
-        events.requested_bytes
-        if recorded.all()
-        else np.where(recorded, events.requested_bytes, events.allocation_bytes)
-    )
-    requested = requested * events.is_allocation
+    requested = np.where(recorded, events.requested_bytes, events.allocation_bytes) * events.is_allocation
     following = np.empty(len(events), np.int32)
     following_peaks(requested, events.bounds, following)
     request: Int64s = np.where(following >= 0, requested[following], 0) if len(events) else requested
@@ -321,10 +303,10 @@ def _find_largest_requests(events: MemoryEvents) -> tuple[Int32s, Int64s]:
 
 
 class RequestFits:
-    """Stretches of events after which the answer is the same, by allocator in order of time. ``answer``: by event,
-    place in ANSWERS. ``first``: the first event of the stretch, at ``start_ps``; ``snapshot_count``: its events;
-    ``end_ps``: time of the event after it, of the last stretch of its last event. Bytes: over the stretch, -1:
-    unknown."""
+    """Intervals of events after which the answer is the same, by allocator in order of time. ``answer``: by event,
+    place in ANSWERS. ``first``: the first event of the interval, at ``start_ps``; ``snapshot_count``: number of its
+    events; ``end_ps``: time of the event after it, or of its last event if it is the last interval. Bytes are over the
+    interval, -1 if unknown."""
 
     def __init__(
         self,
@@ -334,8 +316,8 @@ class RequestFits:
         left: tuple[Bools, Int64s],
         shown: Bools | None = None,
     ) -> None:
-        """``left``: by event, whether it is known what the allocator may still use, and that; ``shown``: the events
-        that count, None: all."""
+        """Find the answers. ``left``: by event, whether it is known what the allocator may still use, and that;
+        ``shown``: the events that count, or None for all."""
         self.size, self.answer = size, _find_answers(events, chunk, size, left)
         begins = np.ones(len(events), np.bool_)
         begins[1:] = self.answer[1:] != self.answer[:-1]
@@ -349,10 +331,10 @@ class RequestFits:
         chosen = slice(None) if shown is None else shown[first]
         self.allocator, self.first, self.start_ps = allocator[chosen], first[chosen], events.start_ps[first][chosen]
         self.snapshot_count, self.end_ps = (last - first + 1)[chosen], events.start_ps[following][chosen]
-        self.least_free_bytes = _accumulate_parts(np.minimum, free_bytes, first)[chosen]
-        self.most_free_bytes = _accumulate_parts(np.maximum, free_bytes, first)[chosen]
-        self.largest_free_least_bytes = _accumulate_parts(np.minimum, chunk.largest_free_low, first)[chosen]
-        self.largest_free_most_bytes = _accumulate_parts(np.maximum, chunk.largest_free_high, first)[chosen]
+        self.least_free_bytes = reduce_runs(np.minimum, free_bytes, first)[chosen]
+        self.most_free_bytes = reduce_runs(np.maximum, free_bytes, first)[chosen]
+        self.largest_free_least_bytes = reduce_runs(np.minimum, chunk.largest_free_low, first)[chosen]
+        self.largest_free_most_bytes = reduce_runs(np.maximum, chunk.largest_free_high, first)[chosen]
 
 
 def _find_answers(events: MemoryEvents, chunk: FreeChunks, size: int, left: tuple[Bools, Int64s]) -> UInt8s:
@@ -365,11 +347,7 @@ def _find_answers(events: MemoryEvents, chunk: FreeChunks, size: int, left: tupl
 
 
 def measure_not_taken(events: MemoryEvents, chunk: FreeChunks) -> Float64s:
-    """By event, what the allocator's limit leaves to take from the device, at the least; -1: unknown."""
+    """Return, by event, the least that the allocator's limit leaves to take from the device, or -1 if unknown."""
     limit = events.in_use_bytes.astype(np.float64) + events.free_bytes
     known = np.repeat(chunk.grows, np.diff(events.bounds)) & events.has(FREE) & (chunk.taken_high >= 0)
     return np.where(known, limit - chunk.taken_high, -1.0)
-
-
-def _accumulate_parts(ufunc: np.ufunc, values: Int64s, first: Int64s) -> Int64s:
-    return reduce_runs(ufunc, values, first)

@@ -1,4 +1,4 @@
-"""What is recorded of one host's memory, and what is computed from it: tables and remarks are made from these."""
+"""The recorded memory of one host, and the figures computed from it, of which tables and remarks are made."""
 
 from __future__ import annotations
 
@@ -53,9 +53,9 @@ _AMOUNTS = "times or sizes of memory"
 
 @dataclass(frozen=True, slots=True)
 class ModuleRuns:
-    """Runs of programs on TPUs, by plane, line and time. ``name``, ``plane``: numbers of ``names`` and ``planes``;
-    ``offset_ps``: start within the line, as recorded; ``start_ps``: since the start of the capture; ``planes``: without
-    /device:."""
+    """Program runs on TPUs, by plane, line and time. ``name``, ``plane``: numbers of ``names`` and ``planes``;
+    ``offset_ps``: start within the line, as recorded; ``start_ps``: since the start of the capture; ``planes``: names
+    without /device:."""
 
     name: Int32s
     plane: Int32s
@@ -69,8 +69,8 @@ class ModuleRuns:
         return len(self.name)
 
     def at(self, plane: str, time_ps: int) -> tuple[str, int] | None:
-        """The program that ran on a plane at a time, the last to begin; else the next one; and its start. None:
-        neither."""
+        """Return the program that ran on a plane at a time, the last to begin, or else the next one; and its start.
+        None: there is neither."""
         mine = self.plane == (self.planes.index(plane) if plane in self.planes else -1)
         running = np.flatnonzero(mine & (self.start_ps <= time_ps) & (time_ps < self.start_ps + self.duration_ps))
         to_come = np.flatnonzero(mine & (self.start_ps > time_ps))
@@ -82,7 +82,7 @@ class ModuleRuns:
 
 
 def list_module_runs(events: HostEvents) -> ModuleRuns:
-    """All events of the lines of modules of a host's TPUs, SparseCores among them."""
+    """List all events of the module lines of a host's TPUs, SparseCores among them."""
     planes = [plane for plane in events.planes if plane.name.startswith(f"{_DEVICE}TPU:")]
     lines = [(i, line) for i, plane in enumerate(planes) for line in plane.lines if line.name == _MODULE_LINE]
     counts = [line.last - line.first for _, line in lines]
@@ -102,7 +102,7 @@ def list_module_runs(events: HostEvents) -> ModuleRuns:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MemorySteps:
-    """The steps of a host, in order of their begin: their numbers and times."""
+    """Steps of a host, in order of their begin: their numbers and times."""
 
     number: Int64s
     start_ps: Int64s
@@ -114,7 +114,7 @@ class MemorySteps:
 
     @classmethod
     def of(cls, database: StepDatabase) -> MemorySteps:
-        """On each step's first core that took part."""
+        """Take the times of each step on the first core that took part."""
         rows = np.flatnonzero(database.present.any(axis=1))
         if not len(rows):
             return cls.none()
@@ -128,7 +128,7 @@ class MemorySteps:
         return len(self.number)
 
     def at(self, time_ps: Int64s) -> tuple[Int64s, Bools]:
-        """The step at each time, and whether there is one."""
+        """Return the step at each time, and whether there is one."""
         place = find_steps(self.start_ps, self.end_ps, time_ps)
         known = place >= 0
         number: Int64s = np.append(self.number, 0).take(place, mode="wrap")
@@ -137,10 +137,10 @@ class MemorySteps:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HostOutline:
-    """What is small of a host. ``hardware``: GPU, TPU or CPU_ONLY; ``begin_ps``, ``end_ps``: of the capture;
-    ``threads``: how many may compute; ``chosen``: only what happened within ``steps`` is reported, though events are
-    kept of all times; ``of_torch``: PyTorch's profiler recorded it; ``of_runs``: TensorFlow 1 did; ``device_bytes``:
-    memory of the devices of its allocators, by name."""
+    """The small part of a host's state. ``hardware``: GPU, TPU or CPU_ONLY; ``begin_ps``, ``end_ps``: of the capture;
+    ``threads``: how many may compute; ``chosen``: only events within ``steps`` are reported, though all are there;
+    ``of_torch``: PyTorch's profiler recorded it; ``of_runs``: TensorFlow 1 did; ``device_bytes``: memory of the devices
+    of its allocators, by name."""
 
     host: str
     hardware: str
@@ -157,15 +157,15 @@ class HostOutline:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HostMemory:
-    """What is recorded of one host. ``modules``: runs of programs."""
+    """The recorded memory of a host. ``modules``: runs of programs."""
 
     about: HostOutline
     events: MemoryEvents
     modules: ModuleRuns
 
     def limits(self) -> tuple[Bools, Int64s]:
-        """[n] what the allocator of each event may use, and whether that is known. Free memory of PyTorch's allocators
-        is only what they keep of the device."""
+        """Return whether the limit of each event's allocator is known, and what it may use. Free memory of PyTorch's
+        allocators is only what they have reserved of the device."""
         events = self.events
         if not self.about.of_torch:
             return events.has(FREE), events.in_use_bytes + events.free_bytes
@@ -175,38 +175,38 @@ class HostMemory:
 
     @property
     def names(self) -> list[str]:
-        """Names of allocators as people see them: numbers are of devices."""
+        """Names of allocators for display: numbers are those of devices."""
         kind = "device" if self.about.hardware == "CPU_ONLY" else self.about.hardware
         return [f"{kind} {name}" if name.isdigit() else name for name in self.events.allocators]
 
     def step_of_events(self) -> tuple[Int64s, Bools]:
-        """[n] the step at the time of each event, and whether there is one."""
+        """Return the step at the time of each event, and whether there is one."""
         return self.about.steps.at(self.events.start_ps)
 
     def chosen_events(self) -> MemoryEvents:
-        """Those within the chosen steps."""
+        """Return the events within the chosen steps."""
         return self.events.only(self.step_of_events()[1]) if self.about.chosen else self.events
 
 
 class MemoryFigures:
-    """What is computed of one host. Arrays [k] are by allocator, [n] by event; events are -1 if there is none.
+    """Figures of one host. Arrays [k] are by allocator, [n] by event; events are -1 if there is none.
 
-    ``allocator``: [n]. ``in_use_bytes``, ``in_use_known``: [n]. ``site``: [n] what the memory is for, -1: unknown.
-    ``step``: [n] the step at the time of the event, and whether there is one. ``shown``: [n] events within the chosen
-    steps, None: all. ``peak``: [k] event of the first peak, at ``peak_ps``. ``active``: what is alive then, ``groups``:
-    in groups. ``at``: [k] the events after which --at reports memory, ``active_at``: what is alive then. ``fits``: of
-    --request. ``limit_known``, ``limit_bytes``: see HostMemory.limits."""
+    ``allocator``: [n]. ``in_use_bytes``, ``in_use_known``: [n]. ``site``: [n] what the memory is for, or -1. ``step``:
+    [n] the step at the time of the event, and whether there is one. ``shown``: [n] events within the chosen steps, or
+    None for all. ``peak``: [k] event of the first peak, at ``peak_ps``. ``active``: what is alive then, ``groups``: in
+    groups. ``at``: [k] the events after which --at reports memory, ``active_at``: what is alive then. ``fits``: answers
+    to --request. ``limit_known``, ``limit_bytes``: see HostMemory.limits."""
 
     def __init__(self, memory: HostMemory, at_ps: int | None, short_lived_us: int, request_bytes: int | None) -> None:
-        """``at_ps``: a further time at which to report what is alive, None: only at peaks. ``request_bytes``: the size
-        of a request that might have fitted; None: of none."""
+        """Compute the figures. ``at_ps``: a further time at which to report live memory, or None; ``request_bytes``:
+        the size of a request that might have fitted, or None."""
         events, steps, workers = memory.events, memory.about.steps, Workers(memory.about.threads)
         self.memory = memory
         self.at = None if at_ps is None else find_snapshots_at(events, at_ps)
         short_ps = min(short_lived_us * US, 2**63 - 1)
         self.matches = get_matches(events)
-        for needed in (get_moved_bytes, find_breaks, measure_lifetimes):  # several tasks need them
-            needed(events)
+        for compute in (get_moved_bytes, find_breaks, measure_lifetimes):  # several tasks need them
+            compute(events)
         first: list[Callable[[], Any]] = [
             lambda: list_step_rows(events, steps.start_ps, steps.end_ps, short_ps),
             memory.step_of_events,
@@ -252,26 +252,26 @@ class MemoryFigures:
         return self.memory.names[allocator] or "an allocator without a name"
 
     def op_name(self, number: int) -> str:
-        """``number``: in op_names, -1: none."""
+        """Return the name of an op. ``number``: in op_names, or -1."""
         name = self.events.sites.op_names[number] if number >= 0 else None
         return "an op that is not recorded" if name is None else name
 
     def within(self, which: Bools) -> Bools:
-        """[n] marked events within the chosen steps."""
+        """Return which marked events [n] are within the chosen steps."""
         return which if self.shown is None else which & self.shown
 
     def counts(self, which: Bools) -> Int64s:
-        """[k] how many events are marked, within the chosen steps."""
+        """Count the marked events of each allocator within the chosen steps."""
         return np.asarray(np.add.reduceat(self.within(which), self.events.bounds[:-1], dtype=np.int64))
 
     def at_peak(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """[k] the values of the peaks, 0 without one. ``values``: by event."""
+        """Return the values at each allocator's peak, 0 without one. ``values``: by event."""
         return np.asarray(values[self.peak] * (self.peak >= 0))
 
 
 def _find_peaks(memory: HostMemory, windows: StepRows) -> tuple[Int64s, Int64s]:
-    """[k] the event of each allocator's first peak, and its time. In chosen steps, memory in use as they began counts
-    too."""
+    """Return the event of each allocator's first peak, and its time. In chosen steps, memory in use as they began
+    counts too."""
     events, steps = memory.events, memory.about.steps
     if not memory.about.chosen:
         peak = find_peaks(events)
@@ -282,8 +282,8 @@ def _find_peaks(memory: HostMemory, windows: StepRows) -> tuple[Int64s, Int64s]:
 
 
 def find_tightest(host: MemoryFigures) -> Int64s:
-    """[k] the event after which most free memory is in chunks too small for the largest allocation that follows, -1:
-    none is, as far as known."""
+    """Return, by allocator, the event after which most free memory is in chunks too small for the largest allocation
+    that follows, or -1 if none is known."""
     chunk, bounds = host.fragmentation, host.events.bounds
     most, least = (
         column if host.shown is None else np.where(host.shown, column, -1)
@@ -296,8 +296,8 @@ def find_tightest(host: MemoryFigures) -> Int64s:
 
 
 def find_kept_out(host: MemoryFigures) -> Bools:
-    """[n] moments when enough was free for the largest allocation that follows, and no chunk was large enough; not of
-    allocators that take more from the device instead."""
+    """Return the events after which enough was free for the largest allocation that follows, but no chunk was large
+    enough. Allocators that take more from the device instead do not count."""
     chunk = host.fragmentation
     free, known = host.events.free_bytes, host.events.has(FREE) & (chunk.largest_free_high >= 0)
     wanted = chunk.next_largest_bytes
@@ -306,7 +306,7 @@ def find_kept_out(host: MemoryFigures) -> Bools:
 
 
 def measure_held_before(host: MemoryFigures) -> Int64s:
-    """[k] what was in use at the peak and already before the capture."""
+    """Return, by allocator, what was in use at the peak and already before the capture."""
     rows = host.active.rows
     before = (rows.source == HELD_BEFORE_FREED_LATER) | (rows.source == HELD_THROUGHOUT)
     before &= rows.total_bytes >= 0

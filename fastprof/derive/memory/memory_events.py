@@ -22,23 +22,33 @@ import numpy as np
 import numpy.typing as npt
 
 from fastprof._native import records
-from fastprof._native.grouping import key_numbers, parents
+from fastprof._native.grouping import parents
 from fastprof._native.memory_kernels import stat_beside
 from fastprof.decode.workers import Workers
 from fastprof.derive.devices import op_names
 from fastprof.errors import CaptureError
-from fastprof.schema.columns import Bools, Int32s, Int64s, add_exactly, count_bounds, number_values, sort_rows
+from fastprof.schema.columns import (
+    Bools,
+    Int32s,
+    Int64s,
+    add_exactly,
+    count_bounds,
+    find_first_rows,
+    number_keys,
+    number_values,
+    sort_rows,
+)
 from fastprof.tables.host_events import HOST_THREADS, HostEvents, KeptValues, Stat, join_stat
 from fastprof.wording.patterns import compile_late
 
 _NO_NAME = ("", "(null)")
-"""What profilers write for a missing text."""
+"""Texts that profilers write for a missing text."""
 _NUMBER = compile_late(r"(?<![A-Z0-9])[0-9]+(?![0-9A-Za-z])", re.ASCII)
-"""A number at the end of a word, as in layer_12 and layer12; not those in Conv2D and ConcatV2."""
+"""Pattern of a number at the end of a word, as in layer_12 and layer12; not those in Conv2D and ConcatV2."""
 
 
 class SiteNames(NamedTuple):
-    """By site, as users see them; None: not known."""
+    """Names for display, by site; None if unknown."""
 
     op_name: list[str | None]
     region_type: list[str | None]
@@ -48,7 +58,7 @@ class SiteNames(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Sites:
-    """Distinct sites, by number: texts and numbers of data types as they are recorded, None where they are not."""
+    """Distinct sites, by number: texts and numbers of data types as recorded, or None."""
 
     op: list[str | None]
     region: list[str | None]
@@ -72,17 +82,17 @@ class Sites:
 
     @property
     def op_names(self) -> list[str | None]:
-        """The distinct names of ops; None, if it is among them, for ops that are unknown."""
+        """Distinct names of ops; None, if it is among them, stands for unknown ops."""
         return self._ops[0]
 
     @cached_property
     def like_names(self) -> list[str | None]:
-        """``op_names``, numbers at the ends of words replaced by *."""
+        """Names of ``op_names``, with numbers at the ends of words replaced by *."""
         return [None if name is None else _NUMBER.sub("*", name) for name in self.op_names]
 
     @property
     def op_number(self) -> Int32s:
-        """The place of each site's op in ``op_names``."""
+        """Place of each site's op in ``op_names``."""
         return self._ops[1]
 
 
@@ -125,11 +135,11 @@ _NAMES = {
     30: "uint4",
 }
 _REFERENCE = 100
-"""Larger numbers are references: to the type of the number less this."""
+"""Offset of references: a larger number is a reference to the type of the number minus this."""
 
 
 def format_data_type(number: int | None) -> str:
-    """TensorFlow's name of the type; empty: none is recorded. Only 32 bits of the number count."""
+    """Return TensorFlow's name of the type, or "" if none is recorded. Only 32 bits of the number count."""
     if number is None:
         return ""
     number = (number + 2**31) % 2**32 - 2**31
@@ -143,16 +153,16 @@ def _format_plain_type(number: int) -> str:
 TORCH_EVENT: Final = "[memory]"
 TORCH_STATS: Final = ("Bytes", "Addr", "Device Type", "Device Id", "Total Allocated", "Total Reserved", "Ev Idx")
 _CPU: Final = 0
-"""The Device Type of the host's memory."""
+"""Device Type of the host's memory."""
 
 
 def has_torch_memory(events: HostEvents) -> bool:
-    """Whether the host has such instants."""
+    """Return whether the host has allocations of PyTorch."""
     return TORCH_EVENT in events.names and op_names.is_kineto(events)
 
 
 def find_torch_rows(events: HostEvents) -> tuple[Int32s, Bools]:
-    """The rows of allocations and frees on the host's threads, and which of them are allocations."""
+    """Return the rows of allocations and frees on the host's threads, and which of them are allocations."""
     plane = events.plane_named(HOST_THREADS)
     if plane is None or not has_torch_memory(events):
         return np.zeros(0, np.int32), np.zeros(0, np.bool_)
@@ -164,18 +174,23 @@ def find_torch_rows(events: HostEvents) -> tuple[Int32s, Bools]:
 
 
 def read_torch_allocators(events: HostEvents, rows: Int32s) -> tuple[list[str], Int32s]:
-    """The names of allocators, CPU and GPU_0, sorted, and the number of each row's."""
+    """Return the names of allocators, CPU and GPU_0, sorted, and the number of each row's allocator."""
     _, kind = join_stat(rows, *events.ints("Device Type"))
     _, device = join_stat(rows, *events.ints("Device Id"))
     keys, number = np.unique(np.stack([kind, np.maximum(device, 0)], axis=1), axis=0, return_inverse=True)
-    found = ["CPU" if kind == _CPU else f"GPU_{device}" for kind, device in keys.tolist()]
-    names = sorted(set(found))
+    keyed = ["CPU" if kind == _CPU else f"GPU_{device}" for kind, device in keys.tolist()]
+    return _sort_names(keyed, number.reshape(-1))
+
+
+def _sort_names(keyed: list[str], number: npt.NDArray[np.integer[Any]]) -> tuple[list[str], Int32s]:
+    """Return the distinct names, sorted, and the place of each row's. ``number``: place of each row in ``keyed``."""
+    names = sorted(set(keyed))
     place = {name: i for i, name in enumerate(names)}
-    return names, np.array([place[name] for name in found], np.int32)[number.reshape(-1)]
+    return names, np.array([place[name] for name in keyed], np.int32)[number]
 
 
 def read_device_sizes(events: HostEvents) -> dict[str, int]:
-    """Return by allocator the memory of its GPU, if recorded. PyTorch counts the devices that it sees, ROCm's events
+    """Return the memory of each allocator's GPU, if recorded. PyTorch counts the devices that it sees, ROCm's events
     all of the machine: if no plane has the number of an allocator, the place among planes counts."""
     recorded = [(plane.ordinal, plane.stats.get("memory_size")) for plane in events.planes_of("GPU")]
     sizes = {f"GPU_{number}": size for number, size in recorded}
@@ -184,14 +199,14 @@ def read_device_sizes(events: HostEvents) -> dict[str, int]:
 
 
 def sort_torch_rows(events: HostEvents, rows: Int32s, allocator: Int32s) -> Int64s:
-    """By allocator, then time, then the number that the profiler gave: threads write instants of one moment."""
+    """Sort by allocator, then time, then the profiler's number, because threads write instants with equal times."""
     _, place = join_stat(rows, *events.ints("Ev Idx"))
     order: Int64s = sort_rows(allocator, events.start_ps[rows], place)
     return order
 
 
 def read_torch_amounts(events: HostEvents, rows: Int32s) -> dict[str, tuple[Bools, Int64s]]:
-    """Columns of MemoryEvents: whether each row has the value, and the value."""
+    """Read columns of MemoryEvents: whether each row has the value, and the value."""
     has_size, size = join_stat(rows, *events.ints("Bytes"))
     has_total, total = join_stat(rows, *events.ints("Total Allocated"))
     has_reserved, reserved = join_stat(rows, *events.ints("Total Reserved"))
@@ -205,7 +220,7 @@ def read_torch_amounts(events: HostEvents, rows: Int32s) -> dict[str, tuple[Bool
 
 
 def read_torch_sites(events: HostEvents, rows: Int32s) -> tuple[Int32s, Sites]:
-    """The number of each row's site, the op around it on its thread; and the distinct ones."""
+    """Return the number of each row's site, the op around it on its thread, and the distinct sites."""
     ops = op_names.is_op(events)
     parent = np.full(len(events), -1, np.int32)
     plane = events.plane_named(HOST_THREADS)
@@ -238,28 +253,27 @@ NUMBERS = {
     "free_bytes": ("bytes_available", FREE),
     "lifetime_peak_bytes": ("peak_bytes_in_use", LIFETIME_PEAK),
 }
-"""The stat of each column, and its bit."""
+"""Stat and bit of each column."""
 _ALLOCATOR = ("allocator_name", "device_ordinal", "index_on_host")
-"""What names the allocator: the first of these that the event has."""
+"""Stats with the name of the allocator; the first that the event has counts."""
 _SITE = ("tf_op", "region_type", "shape", "data_type")
 STATS = (*_ALLOCATOR, *(name for name, _ in NUMBERS.values()), "fragmentation", *_SITE, *TORCH_STATS)
-"""What is read of events; group_id comes from the groups of the host."""
+"""Stats of events that are read; group_id comes from the groups of the host."""
 
 
 _BY_EVENT = ("row", "line", "start_ps", "is_allocation", *NUMBERS, "fragmentation", "group", "recorded", "site")
-"""Columns of MemoryEvents; ``unsigned`` may be none."""
+"""Columns of MemoryEvents. The column ``unsigned`` may be None."""
 
 
 @dataclass(frozen=True, eq=False)
 class MemoryEvents:
-    """Columns by event: those of allocator a, ``allocators[a]``, are ``bounds[a]`` to ``bounds[a + 1]``, ordered by
-    time, those of one moment as in the capture. Bytes are 0 where ``recorded`` says that they are not recorded.
+    """Allocations and frees. Those of allocator a, ``allocators[a]``, are ``bounds[a]`` to ``bounds[a + 1]``, ordered
+    by time, those of equal times as in the capture. Bytes are 0 where ``recorded`` says that they are not recorded.
 
-    ``allocators``: names, sorted. ``lines``: names of the threads; ``line_base_ps``: when each line starts. ``row``: of
-    the HostEvents they were taken from. ``address``: the bits of an unsigned number. ``fragmentation``: NaN where it is
-    not recorded. ``group``: -1: none. ``unsigned``: as ``recorded``, for values other than 0 that were not written as
-    what XProf reads them as, an int64 or, fragmentation, a double; None: there are none. ``site``: number in
-    ``sites``."""
+    ``allocators``: names, sorted. ``lines``: names of the threads; ``line_base_ps``: start of each line. ``row``: row
+    in the HostEvents. ``address``: the bits of an unsigned number. ``fragmentation``: NaN if it is not recorded.
+    ``group``: -1 if there is none. ``unsigned``: bits of values other than 0 that were not written as what XProf reads
+    them as, an int64 or, fragmentation, a double; None if there are none. ``site``: number in ``sites``."""
 
     host: str
     allocators: list[str]
@@ -292,7 +306,7 @@ class MemoryEvents:
         return {**self.__dict__, "kept": {}}
 
     def has(self, bit: int) -> npt.NDArray[np.bool_]:
-        """Whether each event has the stat of a bit."""
+        """Return whether each event has the stat of a bit."""
         has: npt.NDArray[np.bool_] = (self.recorded & bit) != 0
         return has
 
@@ -300,11 +314,11 @@ class MemoryEvents:
         return slice(int(self.bounds[number]), int(self.bounds[number + 1]))
 
     def in_groups(self, group_id: Int32s) -> MemoryEvents:
-        """The same events with the group of each row of the HostEvents."""
+        """Set the groups of events. ``group_id``: group of each row of the HostEvents."""
         return replace(self, group=group_id[self.row])
 
     def only(self, chosen: npt.NDArray[np.bool_]) -> MemoryEvents:
-        """Some of the events; allocators that have none of them go."""
+        """Select events, and drop allocators that have none of them."""
         counts = np.add.reduceat(chosen, self.bounds[:-1], dtype=np.int64) if len(self) else np.zeros(0, np.int64)
         columns = {name: getattr(self, name)[chosen] for name in _BY_EVENT}
         return replace(
@@ -318,13 +332,13 @@ class MemoryEvents:
 
     @property
     def offset_ps(self) -> Int64s:
-        """Since the start of the event's line."""
+        """Times since the start of each event's line."""
         offset: Int64s = self.start_ps - self.line_base_ps[self.line]
         return offset
 
     @property
     def allocator(self) -> Int32s:
-        """The number of each event's allocator."""
+        """Number of each event's allocator."""
         return np.repeat(np.arange(len(self.allocators), dtype=np.int32), np.diff(self.bounds))
 
     @cached_property
@@ -336,7 +350,7 @@ class MemoryEvents:
 
     @cached_property
     def ranked_in_use(self) -> Int64s:
-        """in_use_bytes to find the most by: less than any where neither stack nor heap is recorded."""
+        """Column in_use_bytes to find maxima by: less than any other value if neither stack nor heap is recorded."""
         known = self.has(STACK | HEAP)
         return self.in_use_bytes if known.all() else np.where(known, self.in_use_bytes, np.iinfo(np.int64).min)
 
@@ -344,8 +358,8 @@ class MemoryEvents:
 def read_memory_events(
     events: HostEvents, group_id: Int32s | None = None, workers: Workers | None = None
 ) -> MemoryEvents:
-    """Those of the plane of the host's threads. ``group_id``: the group of each row of ``events``, -1: none; it may be
-    given later, by ``in_groups``."""
+    """Read the events of the plane of the host's threads. ``group_id``: group of each row of ``events``, or -1; it may
+    be given later, by ``in_groups``."""
     if has_torch_memory(events):
         return _read_torch_events(events, group_id)
     rows, is_allocation = _find_rows(events)
@@ -421,7 +435,7 @@ def _read_torch_events(events: HostEvents, group_id: Int32s | None) -> MemoryEve
 
 
 def _find_rows(events: HostEvents) -> tuple[Int32s, npt.NDArray[np.bool_]]:
-    """The rows of the events, ascending, and which of them are allocations."""
+    """Return the rows of the events, ascending, and which of them are allocations."""
     plane = events.plane_named(HOST_THREADS)
     if plane is None or plane.first == plane.last:
         return np.zeros(0, np.int32), np.zeros(0, np.bool_)
@@ -434,8 +448,7 @@ def _find_rows(events: HostEvents) -> tuple[Int32s, npt.NDArray[np.bool_]]:
 
 
 def _sort_rows(start: Int64s, allocator: Int32s, count: int) -> Int64s:
-    """By allocator, then time; what is equal stays in order. Each line is in order already, which sorting makes use
-    of."""
+    """Sort by allocator, then time, keeping the order of equal ones. Sorting is quick because each line is in order."""
     order: Int64s = np.argsort(start, kind="stable")
     if count > 1:
         narrow = allocator.astype(np.uint16) if count <= 1 << 16 else allocator
@@ -444,7 +457,7 @@ def _sort_rows(start: Int64s, allocator: Int32s, count: int) -> Int64s:
 
 
 def _find_lines(events: HostEvents, rows: Int32s) -> tuple[list[str], Int64s, Int32s]:
-    """Names and starts of the lines that hold any of the rows, which ascend, and the line of each row."""
+    """Return names and starts of the lines that hold any of the rows, which ascend, and the line of each row."""
     every = sorted((line for line in events.lines if line.first < line.last), key=lambda line: line.first)
     counts = np.diff(np.searchsorted(rows, [line.first for line in every]), append=len(rows))
     used = [(line, count) for line, count in zip(every, counts.tolist(), strict=True) if count]
@@ -453,28 +466,27 @@ def _find_lines(events: HostEvents, rows: Int32s) -> tuple[list[str], Int64s, In
 
 
 def _read_allocators(events: HostEvents, rows: Int32s, workers: Workers) -> tuple[list[str], Int32s]:
-    """The names of allocators, sorted, and the number of each event's."""
+    """Return the names of allocators, sorted, and the number of each event's allocator."""
     reader = StatReader(events, rows, np.arange(len(rows), dtype=np.int32), workers)
     there = [name for name in _ALLOCATOR if len(events.stat(name))]
     if not there:
         return [""] * bool(len(rows)), np.zeros(len(rows), np.int32)
     columns = [reader.texts(name) if name == _ALLOCATOR[0] else reader.integers(name, 0, NOT_THERE) for name in there]
     reader.run()
-    number, first = _number_rows(columns)
-    found = []
+    number, count = number_keys(columns)
+    first, keyed = find_first_rows(number, count), []
     for recorded in zip(*(column[first].tolist() for column in columns), strict=True):
         name, value = next(((name, at) for name, at in zip(there, recorded, strict=True) if at != NOT_THERE), (None, 0))
-        found.append("" if name is None else events.text(value) if name == _ALLOCATOR[0] else str(value))
-    names = sorted(set(found))
-    place = {name: i for i, name in enumerate(names)}
-    return names, np.array([place[name] for name in found], np.int32)[number]
+        keyed.append("" if name is None else events.text(value) if name == _ALLOCATOR[0] else str(value))
+    return _sort_names(keyed, number)
 
 
 def _read_sites(events: HostEvents, reader: StatReader) -> tuple[Int32s, Sites]:
-    """The site of each event, and the distinct ones."""
+    """Return the site of each event, and the distinct sites."""
     columns = [reader.texts(name) for name in _SITE[:3]] + [reader.integers(_SITE[3], DATA_TYPE, NOT_THERE)]
     reader.run()
-    number, first = _number_rows(columns)
+    number, count = number_keys(columns)
+    first = find_first_rows(number, count)
     op, region, shape = (_read_texts(events, column[first]) for column in columns[:3])
     types = [None if value == NOT_THERE else value for value in columns[3][first].tolist()]
     return number, Sites(op, region, shape, types)
@@ -488,22 +500,14 @@ def _read_texts(events: HostEvents, numbers: Int64s) -> list[str | None]:
     return texts
 
 
-def _number_rows(columns: list[Int64s]) -> tuple[Int32s, Int64s]:
-    """The number of each row among the distinct ones, in the order in which they are met, and where each is first."""
-    number = np.empty(len(columns[0]), np.int32)
-    count = key_numbers(columns, number)
-    first: Int64s = np.searchsorted(np.maximum.accumulate(number), np.arange(count, dtype=np.int32))
-    return number, first
-
-
 def find_peaks(events: MemoryEvents) -> Int64s:
-    """[allocators] the first event after which most is in use, as far as known."""
+    """Return, by allocator, the first event after which most is in use, as far as known."""
     return find_first_largest(events.ranked_in_use, events.bounds)
 
 
 def find_highest_fragmentation(events: MemoryEvents, shown: npt.NDArray[np.bool_] | None = None) -> Int64s:
-    """[allocators] the first event after which memory is most fragmented; -1: the allocator records none.
-    ``shown``: those that count, None: all."""
+    """Return, by allocator, the first event after which memory is most fragmented, or -1 if none is recorded.
+    ``shown``: the events that count, or None for all."""
     if not len(events):
         return np.zeros(0, np.int64)
     recorded = events.has(FRAGMENTATION) if shown is None else events.has(FRAGMENTATION) & shown
@@ -512,7 +516,7 @@ def find_highest_fragmentation(events: MemoryEvents, shown: npt.NDArray[np.bool_
 
 
 def find_first_largest(values: npt.NDArray[np.generic], bounds: Int64s) -> Int64s:
-    """[allocators] the first place of the largest of each one's values."""
+    """Return the first place of the largest value in each part."""
     if len(bounds) < 2:
         return np.zeros(0, np.int64)
     largest = np.maximum.reduceat(values, bounds[:-1])
@@ -521,8 +525,8 @@ def find_first_largest(values: npt.NDArray[np.generic], bounds: Int64s) -> Int64
 
 
 def count_before(events: MemoryEvents, time_ps: Int64s, *, at: bool, which: slice = slice(None)) -> Int64s:
-    """[allocators, times] where the events before each time end, with ``at`` also those of that very time: from the
-    first event of the allocator up to there, which is no part of it. ``which``: of some allocators."""
+    """Return, for [allocators, times], where the events before each time end; with ``at``, also those of that very
+    time. ``which``: the allocators to count for."""
     low = np.repeat(events.bounds[:-1][which, None], len(time_ps), axis=1)
     high = np.repeat(events.bounds[1:][which, None], len(time_ps), axis=1)
     if not low.size:
@@ -537,7 +541,7 @@ def count_before(events: MemoryEvents, time_ps: Int64s, *, at: bool, which: slic
 
 
 def find_snapshots_at(events: MemoryEvents, time_ps: int) -> Int64s:
-    """[allocators] the last event at or before a time, -1: there is none."""
+    """Return, by allocator, the last event at or before a time, or -1."""
     ends = count_before(events, np.array([time_ps], np.int64), at=True)[:, 0]
     return np.where(ends > events.bounds[:-1], ends - 1, -1)
 
@@ -545,17 +549,18 @@ def find_snapshots_at(events: MemoryEvents, time_ps: int) -> Int64s:
 # ---- stats of chosen events as columns
 
 _DOUBLES = (records.DOUBLE, records.INT64, records.UINT64)
-"""Kinds of a column of doubles, which integers become."""
+"""Kinds of a column of doubles, to which integers are converted."""
 NOT_THERE: Final = np.iinfo(np.int64).min
 _SHARE = 1 << 17
-"""Rows of a task."""
+"""Number of rows of a task."""
 
 
 class StatReader:
-    """Columns are asked for one by one and filled by ``run``. Row ``rows[i]``, ascending, is at ``place[i]`` of them.
+    """Reader of columns, which are requested first and then filled by ``run``. Row ``rows[i]``, ascending, is at
+    ``place[i]`` of them.
 
-    ``recorded``: the bits of the stats that each event has, in a kind that is read. ``odd``: those of values other than
-    0 that are not an int64, of doubles: no double; and of stats in a kind that is not read."""
+    ``recorded``: bits of the stats that each event has, in a kind that is read. ``odd``: bits of values other than 0
+    that are not an int64 (for doubles, not a double), and of stats in a kind that is not read."""
 
     def __init__(self, events: HostEvents, rows: Int32s, place: Int32s, workers: Workers) -> None:
         self._events = events
@@ -570,21 +575,21 @@ class StatReader:
         self.any_odd = False
 
     def texts(self, name: str) -> Int64s:
-        """The numbers of texts, NOT_THERE where there is none; without a bit."""
+        """Return the numbers of texts, NOT_THERE if missing; they have no bit."""
         return self._column(self._events.stat(name), (records.STR, records.REF), NOT_THERE, 0)
 
     def integers(self, name: str, bit: int, default: int = 0) -> Int64s:
-        """Integers; those beyond 63 bits are negative."""
+        """Return integers; those beyond 63 bits are negative."""
         return self._column(self._events.stat(name), (records.INT64, records.UINT64), default, bit)
 
     def sizes(self, name: str, bit: int) -> Int64s:
-        """Integers, 0 where there is none; ``run`` raises CaptureError where one is beyond 63 bits."""
+        """Return integers, 0 if missing; ``run`` raises CaptureError if a value is beyond 63 bits."""
         column = self.integers(name, bit)
         self._sizes.append((name, column, bit))
         return column
 
     def doubles(self, name: str, bit: int) -> npt.NDArray[np.float64]:
-        """Numbers of any kind; NaN where there is none, or one that is not finite."""
+        """Return numbers of any kind, or NaN if missing or not finite."""
         default = int(np.array(np.nan).view(np.int64))
         column: npt.NDArray[np.float64] = self._column(self._events.stat(name), _DOUBLES, default, bit).view(np.float64)
         self._doubles.append((column, bit))
@@ -598,7 +603,7 @@ class StatReader:
         return column
 
     def run(self) -> None:
-        """Fills the columns. Raises CaptureError: see ``sizes``."""
+        """Fill the columns. Raise CaptureError: see ``sizes``."""
         shares = range(0, len(self._rows), _SHARE)
         tasks = [lambda first=first: self._fill(slice(first, first + _SHARE)) for first in shares]
         self.any_odd |= any(self._workers.run(None, tasks))
@@ -615,7 +620,7 @@ class StatReader:
                 self.recorded[none] &= np.uint16(0xFFFF ^ bit)
 
     def _fill(self, share: slice) -> bool:
-        """Whether there is anything odd. Shares have places of their own."""
+        """Return whether there is anything odd. Shares have places of their own."""
         rows, place = self._rows[share], self._place[share]
         odd = False
         for stat, kinds, column, bit in self._wanted:

@@ -1,5 +1,5 @@
-"""The memory profile in words: leaks, fragmentation, churn, exhaustion, requests, and why there may be nothing.
-Sentences about the allocators of one host have weights, so that the heaviest of all hosts can be said."""
+"""Remarks on memory: leaks, fragmentation, churn, exhaustion, requests, and why there may be nothing. Remarks on the
+allocators of a host have weights, so that the heaviest of all hosts can be shown."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ from fastprof.derive.memory.heap_state import (
 )
 from fastprof.derive.memory.host_memory import HostOutline, MemoryFigures, find_kept_out, measure_held_before
 from fastprof.derive.memory.memory_events import FREE, LIFETIME_PEAK, find_first_largest
-from fastprof.schema.columns import Int64s
+from fastprof.schema.columns import Int64s, sum_by
 from fastprof.wording.quantities import count_noun, format_moment, format_size
 
 LEAK_STEPS: Final = 4
 """Fewest steps of growth that look like a leak."""
 LEAK_SHARE: Final = 0.001
-"""Least growth over all steps, as a share of the allocator's peak, that is reported."""
+"""Smallest growth over all steps, as a share of the allocator's peak, that is reported."""
 FAR_STEPS: Final = 100_000
-"""An allocator that is full only after more steps than this is not reported."""
+"""Largest number of steps until an allocator is full that is reported."""
 WASTED_SHARE, BEFORE_SHARE, STACK_SHARE = 0.1, 0.5, 0.5
-"""Least shares of a peak that are reported as never asked for, held before the capture, or stack."""
+"""Smallest shares of a peak that are reported as never requested, held before the capture, or stack."""
 CHURN_COUNT, CHURN_SHARE = 1_000, 0.5
-"""Fewest short-lived allocations, and their least share of all of an allocator, that are reported."""
+"""Fewest short-lived allocations, and their smallest share of all of an allocator, that are reported."""
 FULL_SHARE: Final = 0.95
 """Share of its limit at which an allocator is nearly exhausted."""
 MANY: Final = 1_000
-"""Cases of a host that are counted."""
+"""Largest number of cases of a host that are counted."""
 MOST_ALLOCATORS: Final = 4
-"""Allocators with a remark on --request: those with the largest peaks."""
+"""Largest number of allocators with a remark on --request: those with the largest peaks."""
 
 _NEVER_ASKED_FOR: Final = (
     "was never asked for: chunks are larger than requests, which are rounded up, and large chunks not always split. "
@@ -54,8 +54,8 @@ _BEFORE: Final = (
 
 
 class Case(NamedTuple):
-    """A sentence: what stands before the name of the allocator and after it. ``weight``: importance; ``peak_bytes``: in
-    use at the allocator's peak, 0: unknown; ``op``: that it is about; ``until_full``: see _describe_until_full."""
+    """Sentence with the name of an allocator between ``before`` and ``after``. ``weight``: importance; ``peak_bytes``:
+    in use at the allocator's peak, 0 if unknown; ``op``: its subject; ``until_full``: see _describe_until_full."""
 
     weight: float
     allocator: str
@@ -66,22 +66,23 @@ class Case(NamedTuple):
     until_full: str = ""
 
     def text(self, host: str | None) -> str:
-        """``host``: named beside the allocator; None: there is only one."""
+        """Return the sentence. ``host``: host to name beside the allocator, or None if there is only one."""
         return f"{self.before}{self.allocator}{'' if host is None else f' of {host}'}{self.after}"
 
 
 class Worst(NamedTuple):
-    """The heaviest case of a kind, None: there is none. ``weights``: of all, heaviest first."""
+    """The heaviest case of a kind, or None. ``weights``: of all cases, heaviest first."""
 
     case: Case | None
     weights: list[float]
 
 
 class HostCases:
-    """``peak_bytes``: the largest of all allocators. ``leaks``: heaviest first. ``of_peaks``: parts of peaks that were
-    never asked for, held before the capture, or stack. ``lost``: events without a counterpart. ``reasons``: allocators
-    by place in REASONS. ``requests``: of the allocators with the largest peaks, ``request_count``: of all.
-    ``growing``: allocators that take more from the device; its case is about the heaviest, "" if nothing is known."""
+    """Cases of a host. ``peak_bytes``: the largest of all allocators. ``leaks``: heaviest first. ``of_peaks``: parts of
+    peaks that were never requested, held before the capture, or stack. ``lost``: number of events without a
+    counterpart. ``reasons``: numbers of allocators by place in REASONS. ``requests``: of the allocators with the
+    largest peaks, ``request_count``: number of all. ``growing``: allocators that take more from the device; the case is
+    about the heaviest, and "" if nothing is known."""
 
     def __init__(self, host: MemoryFigures) -> None:
         self.peak_bytes = int(_get_peaks(host).max(initial=0))
@@ -100,12 +101,12 @@ class HostCases:
 
 
 def _get_peaks(host: MemoryFigures) -> Int64s:
-    """[k] in use at the peak, 0 without one."""
+    """Return memory in use at each allocator's peak, 0 without one."""
     return host.at_peak(host.in_use_bytes)
 
 
 def _sort_heaviest(weights: npt.NDArray[Any], places: npt.NDArray[Any]) -> list[int]:
-    """Of some places those with a weight above 0, heaviest first."""
+    """Return the places with a weight above 0, heaviest first."""
     places = places[weights[places] > 0]
     heaviest: list[int] = places[np.argsort(-weights[places], kind="stable")][:MANY].tolist()
     return heaviest
@@ -117,7 +118,7 @@ def _find_worst(
     sentence: Callable[[MemoryFigures, int, float], tuple[str, str]],
     places: npt.NDArray[Any] | None = None,
 ) -> Worst:
-    """``weights``: by allocator; ``places``: the allocators that count, None: all."""
+    """Find the heaviest case. ``weights``: by allocator; ``places``: the allocators that count, or None for all."""
     heaviest = _sort_heaviest(weights, np.arange(len(weights)) if places is None else places)
     if not heaviest:
         return Worst(None, [])
@@ -157,8 +158,8 @@ def _describe_leak(host: MemoryFigures, row: int, weight: float) -> Case:
 
 
 def _describe_until_full(host: MemoryFigures, row: int) -> str:
-    """After how many more steps the peak of a step reaches the allocator's limit, at this pace; and what runs outside
-    of steps, if that needs more."""
+    """Describe after how many more steps the peak of a step reaches the allocator's limit, at this pace; and work
+    outside steps, if that needs more."""
     allocator = int(host.growth.allocator[row])
     pace, last = float(host.growth.growth_per_step_bytes[row]), int(host.windows.last_peak[allocator])
     left_bytes = host.limit_bytes - host.in_use_bytes
@@ -185,7 +186,7 @@ def _describe_until_full(host: MemoryFigures, row: int) -> str:
 
 
 def _measure_exhausted(host: MemoryFigures) -> npt.NDArray[Any]:
-    """[k] the share of its limit that an allocator has in use at its peak, 0 if it is not nearly exhausted."""
+    """Return the share of its limit that each allocator has in use at its peak, or 0 if it is not nearly exhausted."""
     in_use, limit = host.in_use_bytes[host.peak], host.limit_bytes[host.peak]
     known = (host.peak >= 0) & host.in_use_known[host.peak] & host.limit_known[host.peak]
     known &= (in_use > 0) & (limit >= in_use)
@@ -204,7 +205,7 @@ def _describe_exhausted(host: MemoryFigures, allocator: int, share: float) -> tu
 
 
 def _find_kept_out(host: MemoryFigures) -> Worst:
-    """The worst moment of each allocator at which no chunk was large enough."""
+    """Find the worst time of each allocator at which no chunk was large enough."""
     amounts = np.where(find_kept_out(host), host.events.free_bytes, 0)
     heaviest = _sort_heaviest(amounts, find_first_largest(amounts, host.events.bounds))
     if not heaviest:
@@ -247,16 +248,8 @@ def _find_part(
     return _find_worst(host, in_use, sentence, np.flatnonzero((amounts > 0) & (amounts >= least * in_use)))
 
 
-def _measure_wasted(host: MemoryFigures) -> Int64s:
-    return measure_wasted(host.active.rows, len(host.peak))[0]
-
-
-def _measure_stack(host: MemoryFigures) -> Int64s:
-    return host.at_peak(host.events.stack_bytes)
-
-
 def _describe_stack(host: MemoryFigures, allocator: int) -> str:
-    """What the stack is, which program ran, and that the lifetime peak may lack it."""
+    """Describe the stack: its purpose, the program that ran, and that the lifetime peak may lack it."""
     number, at = host.events.allocators[allocator], int(host.peak_ps[allocator])
     sentence = "is the stack: what the runtime reserves for compiled programs, whose ops this profile does not record."
     run = host.memory.modules.at(f"{host.about.hardware}:{number}", at)
@@ -273,19 +266,18 @@ def _describe_stack(host: MemoryFigures, allocator: int) -> str:
 
 
 _PARTS: Final = (
-    (_measure_wasted, WASTED_SHARE, lambda *_: _NEVER_ASKED_FOR),
+    (lambda host: measure_wasted(host.active.rows, len(host.peak))[0], WASTED_SHARE, lambda *_: _NEVER_ASKED_FOR),
     (measure_held_before, BEFORE_SHARE, lambda *_: _BEFORE),
-    (_measure_stack, STACK_SHARE, _describe_stack),
+    (lambda host: host.at_peak(host.events.stack_bytes), STACK_SHARE, _describe_stack),
 )
-"""The bytes of a part by allocator, their least share that is reported, and why."""
+"""Bytes of a part by allocator, their smallest share that is reported, and the cause."""
 
 
 # ---- churn, growth
 
 
 def _find_churning(host: MemoryFigures) -> Worst:
-    short = np.zeros(len(host.events.allocators), np.int64)
-    np.add.at(short, host.ops.allocator, host.ops.short_lived_count)
+    short = sum_by(host.ops.allocator, host.ops.short_lived_count, len(host.events.allocators))
     every = host.counts(host.events.is_allocation)
     return _find_worst(
         host, short, _describe_churn, np.flatnonzero((short >= CHURN_COUNT) & (short >= CHURN_SHARE * every))
@@ -312,7 +304,7 @@ def _find_growing(host: MemoryFigures) -> Worst:
 
 
 def _measure_taken(host: MemoryFigures, i: int) -> tuple[str, str]:
-    """What an allocator has taken at its last event."""
+    """Describe what an allocator has taken at its last event."""
     low, high = int(host.fragmentation.taken_low[i]), int(host.fragmentation.taken_high[i])
     if low < 0 or not host.events.has(FREE)[i]:
         return "", ""
@@ -336,8 +328,8 @@ _FITS = ((YES, "it fits"), (FROM_DEVICE, "it fits if the device has it"), (NO, "
 
 
 def _describe_requests(host: MemoryFigures) -> tuple[list[Case], int]:
-    """Whether a request of the size of --request would have fitted in the allocators with the largest peaks, and how
-    many have one."""
+    """Describe whether a request of the size of --request would have fitted in the allocators with the largest peaks.
+    Return also the number of allocators with a peak."""
     fits = host.fits
     if fits is None:
         return [], 0
@@ -370,7 +362,7 @@ def _describe_when_asked(host: MemoryFigures, fits: RequestFits, allocator: int)
 
 
 def _describe_chunks(host: MemoryFigures, i: int) -> str:
-    """What was free after an event, and the sizes of its chunks."""
+    """Describe what was free after an event, and the sizes of its chunks."""
     chunk = host.fragmentation
     if not host.events.has(FREE)[i]:
         return ", as far as known: the allocator does not record what is free"
@@ -389,7 +381,7 @@ def _describe_chunks(host: MemoryFigures, i: int) -> str:
 
 
 def _describe_over_time(fits: RequestFits, allocator: int) -> str:
-    """For how much of the time between the snapshots, and from when never again."""
+    """Describe the share of time for each answer between the snapshots, and from when on the request no longer fits."""
     mine = np.flatnonzero(fits.allocator == allocator)
     answer, start = fits.answer[fits.first[mine]], fits.start_ps[mine]
     lengths = (fits.end_ps[mine] - start).astype(np.float64)
@@ -408,16 +400,16 @@ def _describe_over_time(fits: RequestFits, allocator: int) -> str:
 
 
 def _format_percent(share: float) -> str:
-    """Only 0 and 1 are written as 0.0 % and 100.0 %."""
+    """Format a share; only 0 and 1 are written as 0.0 % and 100.0 %."""
     if 0 < share < 0.0005:
         return "less than 0.1 %"
     return "more than 99.9 %" if 0.9995 < share < 1 else f"{100 * share:.1f} %"
 
 
 SMALL_SHARE: Final = 0.01
-"""Peaks below this share of the largest peak of all hosts are not reported."""
+"""Share of the largest peak of all hosts below which peaks are not reported."""
 MOST_OPS: Final = 3
-"""Leaking ops in remarks; the table has the others."""
+"""Largest number of leaking ops in remarks; the table has the others."""
 _ANY: Final = 2**63 - 1
 
 NOT_RECORDED: Final = "the capture has no events MemoryAllocation or MemoryDeallocation"
@@ -448,11 +440,11 @@ _OF_RUNS: Final = (
 
 
 Remark = tuple[str, str]
-"""Severity, as notices have it, and a sentence."""
+"""Severity and a sentence."""
 
 
 class EventlessHost(NamedTuple):
-    """What says why a host has no events of allocators; as of HostOutline."""
+    """Properties of a host without allocator events that show why; see HostOutline."""
 
     of_torch: bool
     of_runs: bool
@@ -461,7 +453,7 @@ class EventlessHost(NamedTuple):
 
 
 def explain_none(hosts: Collection[EventlessHost]) -> Remark:
-    """Why there is nothing, and what to switch on."""
+    """Explain why there is nothing, and what to switch on."""
     if any(host.of_torch for host in hosts):
         return "info", f"No memory profile: {_OF_TORCH}"
     if any(host.of_runs for host in hosts):
@@ -475,8 +467,8 @@ def explain_none(hosts: Collection[EventlessHost]) -> Remark:
 
 
 class MemoryRemarks:
-    """What is worth saying of hosts that are added one after the other. Of each are kept numbers; sentences only of
-    those that may be said."""
+    """Remarks on hosts that are added one after the other. Only numbers of each host stay, and sentences that may be
+    shown."""
 
     def __init__(self, at_ps: int | None) -> None:
         self._at_ps = at_ps
@@ -512,7 +504,8 @@ class MemoryRemarks:
         self._hosts += 1
 
     def all(self, leaks_of: Callable[[int], tuple[str, list[Case]]]) -> Iterator[Remark]:
-        """What to do about first. ``leaks_of``: the name and the leaks of a host, by its place among those added."""
+        """Yield remarks, most urgent first. ``leaks_of``: returns the name and the leaks of a host, by its place among
+        those added."""
         several, least = self._hosts > 1, SMALL_SHARE * self._peak_bytes
         yield from self._of_leaks(leaks_of, least)
         yield from self._exhausted.remark("recommendation", several)
@@ -527,7 +520,8 @@ class MemoryRemarks:
         yield from _describe_growing(self._growing, several)
 
     def _of_leaks(self, leaks_of: Callable[[int], tuple[str, list[Case]]], least: float) -> Iterator[Remark]:
-        """An op that leaks on several allocators is reported once; on small allocators only if it fills them."""
+        """Yield leaks. An op that leaks on several allocators is reported once, and on small allocators only if it
+        fills them."""
         by_op = sorted(leak for leaks in self._leaks.values() if (leak := leaks.heaviest(least)) is not None)
         for _, host, number, count in by_op[:MOST_OPS]:
             name, cases = leaks_of(host)
@@ -535,7 +529,8 @@ class MemoryRemarks:
             yield "recommendation", f"{text}{_format_others(count - 1)} See the table growth."
 
     def _of_requests(self, several: bool) -> Iterator[Remark]:
-        """Whether a request of the size of --request would have fitted, in the allocators with the largest peaks."""
+        """Yield whether a request of the size of --request would have fitted, in the allocators with the largest
+        peaks."""
         for name, case in self._requests:
             yield "info", case.text(name if several else None)
         if self._request_count > MOST_ALLOCATORS:
@@ -556,7 +551,7 @@ class _HeaviestCase:
         self.weights.extend(worst.weights)
 
     def remark(self, severity: str, several: bool, least: float = 0) -> Iterator[Remark]:
-        """And how many others there are. ``least``: the weight of a case that counts."""
+        """Yield the heaviest case, and how many others there are. ``least``: smallest weight of a case that counts."""
         if self.first is not None and self.first[1].weight >= least:
             name, case = self.first
             count = sum(weight >= least for weight in self.weights)
@@ -564,8 +559,8 @@ class _HeaviestCase:
 
 
 class _OpLeaks:
-    """Of an op, in the order of the hosts. ``_peak_bytes``: in use at the peak of the allocator, above any if the op
-    fills it."""
+    """Leaks of an op, in the order of the hosts. ``_peak_bytes``: in use at the allocator's peak, or above any if the
+    op fills it."""
 
     def __init__(self) -> None:
         self._weight, self._peak_bytes, self._host, self._number = array("d"), array("q"), array("q"), array("q")
@@ -577,7 +572,8 @@ class _OpLeaks:
         self._number.append(number)
 
     def heaviest(self, least: float) -> tuple[float, int, int, int] | None:
-        """The least is the first to be reported: its weight below 0, its host, its place there, and how many count."""
+        """Return a key that sorts the heaviest first: negative weight, host, place there, and the number of leaks that
+        count."""
         some = [at for at, peak in enumerate(self._peak_bytes) if peak >= least]
         if not some:
             return None
@@ -610,7 +606,7 @@ def _describe_lost(lost: int) -> Iterator[Remark]:
 
 
 def _describe_inexact(reasons: Sequence[int]) -> Iterator[Remark]:
-    """Peaks that are known only in part."""
+    """Describe peaks that are known only in part."""
     for reason, count in zip(REASONS, reasons, strict=True):
         if reason is not None and count:
             which = count_noun(count, "allocator", "allocators")

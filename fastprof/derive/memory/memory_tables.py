@@ -1,5 +1,5 @@
-"""The tables of the memory profile: each column, and how it follows from what is computed of each host and from the
-events of its allocators."""
+"""The tables of the memory profile: each column, and how it is computed from the figures of each host and the events of
+its allocators."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from fastprof.derive.memory import allocation_history, heap_state
-from fastprof.derive.memory.allocation_history import TimeStretches, measure_lifetimes
+from fastprof.derive.memory.allocation_history import TimeIntervals, measure_lifetimes
 from fastprof.derive.memory.heap_state import ANSWERS
 from fastprof.derive.memory.host_memory import MemoryFigures, find_tightest, measure_held_before
 from fastprof.derive.memory.memory_events import (
@@ -60,12 +60,12 @@ _BOUND = "null: not recorded, or records contradict each other"
 
 
 def _make_chunk_formula(name: str) -> Formula:
-    """What is known of free chunks after each row's event."""
+    """Make the formula of a figure of free chunks after each row's event."""
     return lambda rows: mask_negative(getattr(rows.host.fragmentation, name)[rows.at])
 
 
 def _get_requested(rows: HostMemoryRows) -> Numbers:
-    """The requested size; of a free that does not record it, that of its allocation."""
+    """Return the requested sizes; a free that does not record its size has that of its allocation."""
     events, partner = rows.events, rows.host.matches.partner
     sizes, has = events.requested_bytes, events.has(REQUESTED)
     lacking = np.flatnonzero(~has & ~events.is_allocation & (partner >= 0))
@@ -109,7 +109,7 @@ _TOO_SMALL = resting_on(
 
 
 def _get_next(rows: HostMemoryRows) -> Any:
-    """The largest allocation that follows each moment, -1: none."""
+    """Return the largest allocation that follows each row's event, or -1."""
     return rows.host.fragmentation.next_largest[rows.at]
 
 
@@ -127,9 +127,9 @@ FRAGMENTED = (
     *WHOSE,
     Text("moment", "peak: most memory in use; most fragmented: highest fragmentation; tightest: most free memory in "
          "chunks too small for the largest allocation that follows; at: the time given by --at",
-         lambda rows: TextCells(MOMENTS, rows.found)),
+         lambda rows: TextCells(MOMENTS, rows.values)),
     Picoseconds("start_ps", f"time of the snapshot, {MOMENT}", lambda rows: np.where(
-        rows.found == 0, rows.host.peak_ps[rows.allocator], rows.events.start_ps[rows.at])),
+        rows.values == 0, rows.host.peak_ps[rows.allocator], rows.events.start_ps[rows.at])),
     *_CHUNKS,
     Text("request_fits", "whether a request of the size given by --request fits at this moment, with the values of the "
          "column fits of the table request; null: --request is not given", _get_request_fits),
@@ -150,12 +150,12 @@ FRAGMENTED = (
 
 
 def list_moments(host: MemoryFigures) -> HostMemoryRows:
-    """The moments of each allocator, as far as it has them. ``found``: which moment each is."""
+    """List the notable times of each allocator, as far as it has them. ``values``: the place of each in MOMENTS."""
     events, none = host.events, np.full(len(host.peak), -1, np.int64)
     at = none if host.at is None else host.at
     each = np.stack([host.peak, find_highest_fragmentation(events, host.shown), find_tightest(host), at], axis=1)
     allocator, moment = np.nonzero((each >= 0) & events.has(FREE)[each])
-    return HostMemoryRows(host, allocator.astype(np.int32), each[allocator, moment], found=moment)
+    return HostMemoryRows(host, allocator.astype(np.int32), each[allocator, moment], values=moment)
 
 
 REQUEST = (
@@ -163,10 +163,10 @@ REQUEST = (
     Text("fits", "yes: a free chunk is large enough; no: no free chunk is large enough, or all free memory is less; if "
          "the device has it: the allocator can take enough memory from the device; not known: the size is between the "
          "bounds of the largest chunk, or of the memory that the allocator may take",
-         lambda rows: TextCells(ANSWERS, rows.found.answer[rows.found.first])),
+         lambda rows: TextCells(ANSWERS, rows.values.answer[rows.values.first])),
     Picoseconds("start_ps", f"time of the first snapshot with this answer, {MOMENT}"),
     Picoseconds("duration_ps", "time up to the next snapshot with another answer or outside the selected steps, else "
-                "up to the last snapshot", lambda rows: rows.found.end_ps - rows.found.start_ps),
+                "up to the last snapshot", lambda rows: rows.values.end_ps - rows.values.start_ps),
     Count("snapshot_count", "snapshots in the stretch"),
     Bytes("least_free_bytes", f"least free memory during the stretch; {NONE}"),
     Bytes("most_free_bytes", f"most free memory during the stretch; {NONE}"),
@@ -179,12 +179,12 @@ REQUEST = (
 
 
 def _get_start_ps(rows: HostMemoryRows) -> Any:
-    return rows.events.start_ps[rows.found.rows[rows.found.first]]
+    return rows.events.start_ps[rows.values.rows[rows.values.first]]
 
 
 def _get_last(rows: HostMemoryRows) -> Any:
-    """The last snapshot of each stretch."""
-    return rows.found.rows[rows.found.end - 1]
+    """Return the last snapshot of each interval."""
+    return rows.values.rows[rows.values.end - 1]
 
 
 _MOST = "in the snapshot with the most memory in use"
@@ -193,13 +193,13 @@ TIMELINE = (
     Picoseconds("start_ps", f"time of the first snapshot, {MOMENT}", _get_start_ps),
     Picoseconds("duration_ps", "time from the first snapshot of the stretch to the last",
                 lambda rows: rows.events.start_ps[_get_last(rows)] - _get_start_ps(rows)),
-    Count("snapshot_count", "snapshots in the stretch", lambda rows: rows.found.end - rows.found.first),
+    Count("snapshot_count", "snapshots in the stretch", lambda rows: rows.values.end - rows.values.first),
     Count(FIRST_SNAPSHOT, "row of the first snapshot in the table snapshots, from 0",
-          lambda rows: rows.found.first + rows.before),
+          lambda rows: rows.values.first + rows.before),
     Bytes("least_in_use_bytes", f"least memory in use during the stretch, stack and heap; {NONE}",
-          lambda rows: mask_unknown(rows.found.least_bytes, rows.found.is_known)),
+          lambda rows: mask_unknown(rows.values.least_bytes, rows.values.is_known)),
     Bytes("most_in_use_bytes", f"most memory in use during the stretch, stack and heap; {NONE}",
-          lambda rows: mask_unknown(rows.host.in_use_bytes[rows.at], rows.found.is_known)),
+          lambda rows: mask_unknown(rows.host.in_use_bytes[rows.at], rows.values.is_known)),
     Bytes("last_in_use_bytes", f"memory in use after the last snapshot; {NONE}",
           lambda rows: rows.in_use(_get_last(rows))),
     Picoseconds("most_ps", f"first time of most_in_use_bytes, {MOMENT}", lambda rows: rows.events.start_ps[rows.at]),
@@ -211,8 +211,8 @@ TIMELINE = (
 
 
 def list_timeline(host: MemoryFigures) -> HostMemoryRows:
-    each = TimeStretches(host.events, host.shown)
-    return HostMemoryRows(host, each.allocator, each.most, found=each)
+    each = TimeIntervals(host.events, host.shown)
+    return HostMemoryRows(host, each.allocator, each.most, values=each)
 
 
 # ---- every event
@@ -258,12 +258,12 @@ ALLOCATED = (
     Picoseconds("allocated_ps", f"time of the allocation, {MOMENT}; null: before the capture",
                 lambda rows: mask_unknown(rows.events.start_ps[rows.at], _is_allocation(rows))),
     Picoseconds("freed_ps", f"time of the free, {MOMENT}; null: not freed within the capture",
-                lambda rows: mask_unknown(rows.events.start_ps[rows.found], rows.found >= 0)),
+                lambda rows: mask_unknown(rows.events.start_ps[rows.values], rows.values >= 0)),
     Picoseconds("lifetime_ps", "time from allocation to free; null: one of the two is not in the capture",
                 lambda rows: mask_negative(measure_lifetimes(rows.events)[rows.at])),
     Count("allocated_step", f"step at the time of the allocation; {STEP}",
           lambda rows: rows.step(rows.at, _is_allocation(rows))),
-    Count("freed_step", f"step at the time of the free; {STEP}", lambda rows: rows.step(rows.found, rows.found >= 0)),
+    Count("freed_step", f"step at the time of the free; {STEP}", lambda rows: rows.step(rows.values, rows.values >= 0)),
     Text("fate", "freed; held at the end: not freed within the capture; free not recorded: the address was allocated "
          "again before any free; held before: allocated before the capture, known from its free; allocation not "
          "recorded: a free of memory that was already free; address unknown",
@@ -272,14 +272,14 @@ ALLOCATED = (
 
 
 def list_allocations(host: MemoryFigures) -> HostMemoryRows:
-    """Allocations, and frees without one, where each begins or is met first; of chosen steps those that begin or end
-    within them. ``found``: the free of each, -1: none."""
+    """List allocations, and frees without one, where each begins or is first seen; of chosen steps, those that begin or
+    end within them. ``values``: the free of each, or -1."""
     events, partner = host.events, host.matches.partner
     at = np.flatnonzero(events.is_allocation | (partner < 0))
     if host.shown is not None:
         at = at[host.shown[at] | (host.shown[partner[at]] & (partner[at] >= 0))]
     freed_by = np.where(events.is_allocation[at], partner[at], at)
-    return HostMemoryRows(host, host.allocator[at], at, host.site[at], found=freed_by)
+    return HostMemoryRows(host, host.allocator[at], at, host.site[at], values=freed_by)
 
 
 # ---- allocators
@@ -290,7 +290,7 @@ class _AllocatorRows(HostMemoryRows):
 
     @cached_property
     def held(self) -> Any:
-        """[n] allocations that the capture does not free."""
+        """Allocations [n] that the capture does not free."""
         return (self.host.matches.fate == allocation_history.HELD_AT_END) & self.events.is_allocation
 
     def held_bytes(self) -> Numbers:
@@ -304,7 +304,7 @@ class _AllocatorRows(HostMemoryRows):
         return self.in_use(self.at)
 
     def at_peak(self, values: Numbers, which: Any = True) -> Numbers:
-        """Values by allocator, null if its peak is unknown."""
+        """Return values by allocator, null if its peak is unknown."""
         return mask_unknown(values, ~np.ma.getmaskarray(self.peak) & which)
 
     def peak_step(self) -> Numbers:
@@ -314,18 +314,18 @@ class _AllocatorRows(HostMemoryRows):
         return self.at_peak(*heap_state.measure_wasted(self.host.active.rows, len(self.allocator)))
 
     def capacity(self) -> Numbers:
-        """What it may use at its peak."""
+        """Return what each allocator may use at its peak."""
         return self.at_peak(self.host.limit_bytes[self.at], self.host.limit_known[self.at])
 
     def reserved(self) -> Numbers:
-        """What PyTorch's allocator keeps of the device at its peak."""
+        """Return what PyTorch's allocator has reserved of the device at its peak."""
         free = make_recorded_formula("free_bytes")(self)
-        kept = add_exactly(self.peak, free, "peak and free memory of an allocator")
-        return mask_unknown(kept, np.full(len(self.at), self.host.about.of_torch) & ~np.ma.getmaskarray(kept))
+        reserved = add_exactly(self.peak, free, "peak and free memory of an allocator")
+        return mask_unknown(reserved, np.full(len(self.at), self.host.about.of_torch) & ~np.ma.getmaskarray(reserved))
 
     @property
     def longest(self) -> Int64s:
-        """The events with the largest lifetime peaks."""
+        """Events with the largest lifetime peaks."""
         return find_first_largest(self.events.lifetime_peak_bytes, self.events.bounds)
 
     @cached_property
@@ -386,12 +386,12 @@ _ALLOCATORS = (
 
 @dataclass(frozen=True, eq=False)
 class _ActiveRows(HostMemoryRows):
-    """``in_use_bytes``: by allocator."""
+    """Rows of live memory. ``in_use_bytes``: by allocator."""
 
     in_use_bytes: Any = None
 
     def share(self) -> Numbers:
-        total = self.found.total_bytes
+        total = self.values.total_bytes
         in_use = self.in_use_bytes[self.allocator]
         with np.errstate(divide="ignore", invalid="ignore"):
             share = total / in_use.astype(np.float64)
@@ -399,7 +399,7 @@ class _ActiveRows(HostMemoryRows):
 
 
 def _make_count_formula(name: str) -> Formula:
-    return lambda rows: mask_unknown(getattr(rows.found, name), getattr(rows.found, name) > 0)
+    return lambda rows: mask_unknown(getattr(rows.values, name), getattr(rows.values, name) > 0)
 
 
 _WASTED = Bytes("wasted_bytes", "part of total_bytes beyond the requested sizes: allocators round requests up and do "
@@ -410,7 +410,7 @@ _USE = (
     Text("source", "recorded: allocated in the capture; held before: allocated before the capture and freed in it; "
          "held throughout: the rest of the memory in use; stack: reserved for the stack; not recorded: known only from "
          "its free, and not allocated before the capture",
-         lambda rows: TextCells(heap_state.SOURCES, rows.found.source)),
+         lambda rows: TextCells(heap_state.SOURCES, rows.values.source)),
 )  # fmt: skip
 _ACTIVE = (
     *WHOSE,
@@ -441,8 +441,8 @@ _ACTIVE_GROUPS = (
 
 
 def _list_active(host: MemoryFigures, rows: Any, in_use_bytes: Int64s) -> HostMemoryRows:
-    """``rows``: LiveRows or LiveGroups."""
-    return _ActiveRows(host, rows.allocator, site=rows.site, found=rows, in_use_bytes=in_use_bytes)
+    """Make rows from LiveRows or LiveGroups."""
+    return _ActiveRows(host, rows.allocator, site=rows.site, values=rows, in_use_bytes=in_use_bytes)
 
 
 def _list_at_peak(host: MemoryFigures, rows: Any) -> HostMemoryRows:
@@ -457,13 +457,13 @@ def _list_at_moment(host: MemoryFigures) -> HostMemoryRows | None:
 
 
 class _StepRows(HostMemoryRows):
-    """``at``: the peak of each; ``found``: the windows."""
+    """Rows of steps. ``at``: the peak of each; ``values``: the windows."""
 
     def of_step(self, name: str) -> Any:
         return getattr(self.host.about.steps, name)[self.host.windows.window]
 
     def growth(self) -> Numbers:
-        return self.in_use(self.found.last_snapshot) - self.in_use(self.found.first_snapshot)
+        return self.in_use(self.values.last_snapshot) - self.in_use(self.values.first_snapshot)
 
 
 _STEPS = (
@@ -478,9 +478,9 @@ _STEPS = (
                 lambda rows: mask_unknown(
         np.maximum(rows.events.start_ps[rows.at], rows.of_step("start_ps")), rows.at >= 0)),
     Bytes("begin_bytes", "memory in use at the start of the step; null: no snapshot before the start",
-          lambda rows: rows.in_use(rows.found.first_snapshot)),
+          lambda rows: rows.in_use(rows.values.first_snapshot)),
     Bytes("end_bytes", "memory in use at the end of the step; null: no snapshot before the end",
-          lambda rows: rows.in_use(rows.found.last_snapshot)),
+          lambda rows: rows.in_use(rows.values.last_snapshot)),
     Bytes("growth_bytes", "end_bytes - begin_bytes; null: one of the two is unknown", lambda rows: rows.growth()),
     Count("allocation_count", "allocations in the step"),
     Count("free_count", "frees in the step"),
@@ -494,10 +494,10 @@ _STEPS = (
 
 
 def _list_steps(host: MemoryFigures) -> HostMemoryRows:
-    return _StepRows(host, host.windows.allocator, host.windows.rows.peak, found=host.windows.rows)
+    return _StepRows(host, host.windows.allocator, host.windows.rows.peak, values=host.windows.rows)
 
 
-_OP = Text("op_name", WHAT[0].description, lambda rows: TextCells(rows.events.sites.op_names, rows.found.op))
+_OP = Text("op_name", WHAT[0].description, lambda rows: TextCells(rows.events.sites.op_names, rows.values.op))
 _OPS = (
     *WHOSE,
     _OP,
@@ -528,9 +528,9 @@ _GROWTH = (
     Count("steps_grown", "steps at whose end the op holds more memory than at the end of the step before"),
     Count("step_count", "steps that are compared"),
     Bytes("first_step_end_bytes", "memory that the op allocated within the capture and holds at the end of the first "
-          "step", lambda rows: rows.found.first_end_bytes),
+          "step", lambda rows: rows.values.first_end_bytes),
     Bytes("last_step_end_bytes", "memory that the op allocated within the capture and holds at the end of the last "
-          "step", lambda rows: rows.found.last_end_bytes),
+          "step", lambda rows: rows.values.last_end_bytes),
     Flag("grows_steadily", "whether memory never falls between steps and rises in over half of them, as in a leak"),
 )  # fmt: skip
 
@@ -538,7 +538,7 @@ _GROWTH = (
 def _list_growth(host: MemoryFigures) -> HostMemoryRows:
     some = host.growth.growth_bytes > 0
     grown = SimpleNamespace(**{name: column[some] for name, column in vars(host.growth).items()})
-    return HostMemoryRows(host, grown.allocator, found=grown)
+    return HostMemoryRows(host, grown.allocator, values=grown)
 
 
 # ---- all tables
@@ -546,8 +546,9 @@ def _list_growth(host: MemoryFigures) -> HostMemoryRows:
 
 @dataclass(frozen=True, slots=True)
 class HostTable:
-    """``rows``: those of a host, None: it has no such table; ``by``: the column whose largest values come first;
-    ``in_time``: rows stay by host, allocator and time; ``is_large``: it may have a row for each event."""
+    """Table of hosts. ``rows``: makes the rows of a host, or None if it has no such table; ``by``: the column whose
+    largest values come first; ``in_time``: rows stay by host, allocator and time; ``is_large``: it may have a row for
+    each event."""
 
     schema: TableSchema
     rows: Callable[[MemoryFigures], HostMemoryRows | None]
@@ -557,7 +558,7 @@ class HostTable:
 
 
 def _list_fits(host: MemoryFigures) -> HostMemoryRows | None:
-    return None if host.fits is None else HostMemoryRows(host, host.fits.allocator, found=host.fits)
+    return None if host.fits is None else HostMemoryRows(host, host.fits.allocator, values=host.fits)
 
 
 _TABLES = (
@@ -573,7 +574,7 @@ _TABLES = (
     HostTable(TableSchema("steps", "a step in which an allocator of its host allocated or freed", _STEPS, True),
               _list_steps),
     HostTable(TableSchema("ops", "an op with the memory that it requested, most memory first", _OPS, True),
-              lambda host: HostMemoryRows(host, host.ops.allocator, found=host.ops), "allocated_bytes"),
+              lambda host: HostMemoryRows(host, host.ops.allocator, values=host.ops), "allocated_bytes"),
     HostTable(TableSchema("growth", "an op that holds more memory at the end of the last step than at the end of the "
                           "first, largest growth first", _GROWTH, True), _list_growth, "growth_bytes"),
     HostTable(TableSchema("fragmentation", "a moment of an allocator, such as its peak", FRAGMENTED,

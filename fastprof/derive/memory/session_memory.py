@@ -1,6 +1,6 @@
-"""The memory of a session's hosts: what is kept of each when its events are set aside, the numbers and remarks of all
-after one look at each, and their tables. Those with a row for each event are made host by host; of many events they are
-in a temporary file."""
+"""The memory of a session's hosts: the state of each host when its events are spilled, the numbers and remarks of all
+after one look at each, and their tables. Tables with a row for each event are made host by host, and of many events in
+a temporary file."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from fastprof.tables.host_spill import MadeTogether, SetAside, Stored, StoredByN
 
 
 class MemoryOptions(NamedTuple):
-    """As MemoryFigures takes them."""
+    """Options, as MemoryFigures takes them."""
 
     at_ps: int | None
     short_lived_us: int
@@ -30,8 +30,9 @@ class MemoryOptions(NamedTuple):
 
 
 class MemoryTotals(NamedTuple):
-    """``peaks``: by allocator, to rank them: less than any if it has none. ``snapshots``: rows of that table.
-    ``counts``: sums of columns of the table of allocators, and of what is short-lived. ``cases``: for remarks."""
+    """Totals of a host. ``peaks``: by allocator, to rank them, less than any if it has none; ``snapshots``: rows of
+    that table; ``counts``: sums of columns of the table of allocators, and of short-lived allocations; ``cases``: for
+    remarks."""
 
     peaks: Int64s
     snapshots: int
@@ -44,7 +45,7 @@ SHORT_LIVED: Final = ("short_lived_count", "short_lived_bytes")
 
 
 class HostMemoryState(SetAside[HostMemory]):
-    """``event_count``, ``module_count``: of the capture, whatever is chosen."""
+    """Memory of a host, which may be spilled. ``event_count``, ``module_count``: of the capture, whatever is chosen."""
 
     def __init__(self, memory: HostMemory, options: MemoryOptions) -> None:
         self._options = options
@@ -58,7 +59,7 @@ class HostMemoryState(SetAside[HostMemory]):
         super().__init__(memory, is_large=self.event_count + self.module_count > 0)
 
     def figures(self) -> MemoryFigures:
-        """Computed once for as long as the events are in memory."""
+        """Compute the figures, once for as long as the events are in memory."""
         with self._guard:
             if self._figures is not None:
                 return self._figures
@@ -90,7 +91,7 @@ class HostMemoryState(SetAside[HostMemory]):
         return self._about
 
     def rows(self, table: HostTable) -> HostMemoryRows | StoredMemoryRows | None:
-        """The rows of a table that is not large, None: the host has none."""
+        """Return the rows of a table that is not large, or None if the host has none."""
         with self._guard:
             if self._rows is not None:
                 return self._rows.value(table.schema.name)
@@ -126,10 +127,10 @@ def _sum_totals(host: MemoryFigures, allocators: StoredMemoryRows) -> MemoryTota
 
 
 class SessionMemory:
-    """``places``: of the hosts with events among all. Of these: ``snapshots``: rows of that table; ``bounds``: where
-    the allocators of each begin among those of all, and the end; ``rank``: by allocator, its place, largest peak first;
-    ``event_count``: of all; ``counts``: sums of columns of the table of allocators, and of what is short-lived.
-    ``any_chosen``: whether only some steps of any host are reported."""
+    """Totals of a session. ``places``: places of the hosts with events. Of these: ``snapshots``: rows of that table;
+    ``bounds``: where the allocators of each host begin among all, and the end; ``rank``: place of each allocator,
+    largest peak first; ``event_count``: of all; ``counts``: sums of columns of the table of allocators, and of
+    short-lived allocations. ``any_chosen``: whether only some steps of any host are reported."""
 
     def __init__(self, kept: Iterable[HostMemoryState], at_ps: int | None) -> None:
         places, snapshots, allocators, peaks = (array("q") for _ in range(4))
@@ -156,14 +157,13 @@ class SessionMemory:
         self.rank = _rank_peaks(np.array(peaks, np.int64))
 
     def remarks(self, hosts: Sequence[HostMemoryState]) -> list[Remark]:
-        """``hosts``: those with events."""
+        """List the remarks. ``hosts``: those with events."""
         if not len(hosts):
             return [explain_none(self._lacking)]
         return list(self._remarks.all(lambda place: (hosts[place].about.host, hosts[place].totals.cases.leaks)))
 
     def largest(self, hosts: Sequence[HostMemoryState]) -> tuple[HostMemoryState, pa.Table] | None:
-        """The allocator with the largest peak: its host, and its row in the table of allocators. None: there is
-        none."""
+        """Return the host of the allocator with the largest peak, and its row in the table of allocators, or None."""
         first = np.flatnonzero(self.rank == 0)
         if not len(first):
             return None
@@ -181,11 +181,11 @@ def _rank_peaks(peaks: Int64s) -> Int64s:
 
 
 _MANY: Final = 1 << 18
-"""Events of several hosts with whose figures large tables are made in memory."""
+"""Bound of events of several hosts from whose figures large tables are made in memory."""
 
 
 def make_tables(hosts: Sequence[HostMemoryState], every: SessionMemory) -> dict[str, Callable[[], pa.Table]]:
-    """What makes every table, in the order of TABLES. ``hosts``: those with events; ``every``: of these."""
+    """Return a function for every table, in the order of TABLES. ``hosts``: those with events; ``every``: of these."""
     large = _SpilledTables(hosts, every.event_count)
     return {
         name: partial(large.table, table) if table.is_large else partial(_make_table, table, hosts, every)
@@ -194,7 +194,7 @@ def make_tables(hosts: Sequence[HostMemoryState], every: SessionMemory) -> dict[
 
 
 def _make_table(host_table: HostTable, hosts: Sequence[HostMemoryState], every: SessionMemory) -> pa.Table:
-    """Rows by allocator, largest peak first, those of an allocator as they are; or largest first, equal ones by
+    """Make a table. Rows are by allocator, largest peak first, in their order; or largest first, equal ones by
     allocator."""
     rows = [some for host in hosts if (some := host.rows(host_table)) is not None]
     if not rows:
@@ -212,7 +212,7 @@ def _make_table(host_table: HostTable, hosts: Sequence[HostMemoryState], every: 
 
 
 class _SpilledTables:
-    """All of them are made at the first use of one, because each host's figures take longer than its rows."""
+    """Large tables. All are made at the first use of one, because each host's figures take longer than its rows."""
 
     def __init__(self, hosts: Sequence[HostMemoryState], event_count: int) -> None:
         self._hosts, self._event_count = hosts, event_count
@@ -237,13 +237,14 @@ def _spill_tables(hosts: Sequence[HostMemoryState], wanted: Sequence[HostTable])
     made = {table.schema.name: StoredTable() for table in wanted}
     for host in hosts:
         figures = host.figures()
-        for one in wanted:
-            made[one.schema.name].append(build_table(one.schema, [_make_rows(one, figures)], texts=texts))
+        for table in wanted:
+            schema = table.schema
+            made[schema.name].append(build_table(schema, [_make_rows(table, figures)], texts=texts))
     return {name: stored.table() for name, stored in made.items()}
 
 
 def _list_texts(hosts: Sequence[HostMemoryState]) -> dict[str, list[list[str | None]]]:
-    """By column, the texts of all hosts, which the table of what is alive has too."""
+    """List the texts of all hosts by column, from the table of live memory, which has all of them."""
     active = HOST_TABLES["active"]
     texts = [column for column in active.schema.columns if pa.types.is_dictionary(column.type)]
     distinct: dict[str, dict[str | None, None]] = {column.name: {} for column in texts}

@@ -1,5 +1,5 @@
-"""Rows of the memory profile's tables: what each is made from, the columns that tables share, and how the rows of
-several hosts become one table."""
+"""Rows of the memory profile's tables: their sources, the columns that tables share, and how the rows of several hosts
+become one table."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from fastprof.schema.columns import Int64s
 from fastprof.schema.tables import Column, Formula, Need, TableSchema, Text
 
 Numbers = npt.NDArray[Any]
-"""Masked arrays among them: masked values are null."""
+"""Arrays, masked ones among them; masked values are null."""
 
 
 SIZED: Final = Need("peak_bytes", "no size of an allocation is recorded")
 
 
 class TextCells(NamedTuple):
-    """``values[at[i]]`` in row i; null if the value is None, or ``at`` is -1."""
+    """Texts of rows: ``values[at[i]]`` in row i, null if the value is None, or ``at`` is -1."""
 
     values: Sequence[str | None]
     at: Numbers
 
 
 def mask_unknown(values: Numbers, which: Numbers) -> Numbers:
-    """The values, null unless marked."""
+    """Return the values, null unless marked."""
     return values if which.all() else np.ma.masked_array(values, ~which)
 
 
@@ -43,15 +43,15 @@ def mask_negative(sizes: Numbers) -> Numbers:
 
 @dataclass(frozen=True, eq=False)
 class HostMemoryRows:
-    """Rows of one host. ``allocator``: number of each row's allocator; ``at``: the event that each is about, -1: none;
-    ``site``: what its memory is for, -1: unknown; ``found``: what else the rows are made from; ``before``: snapshots of
-    the hosts before this one."""
+    """Rows of one host. ``allocator``: number of each row's allocator; ``at``: its event, or -1; ``site``: what its
+    memory is for, or -1; ``values``: object with the other columns; ``before``: number of snapshots of the hosts before
+    this one."""
 
     host: MemoryFigures
     allocator: Numbers
     at: Any = None
     site: Any = None
-    found: Any = None
+    values: Any = None
     before: int = 0
 
     @property
@@ -59,28 +59,27 @@ class HostMemoryRows:
         return self.host.events
 
     def in_use(self, at: Any) -> Numbers:
-        """Memory in use after some events, -1: none."""
+        """Return memory in use after some events, null for -1."""
         return mask_unknown(self.host.in_use_bytes[at], self.host.in_use_known[at] & _is_some(at))
 
     def step(self, at: Any, which: Any = True) -> Numbers:
-        """The step at the time of some events."""
+        """Return the step at the time of some events."""
         step, in_step = self.host.step
         return mask_unknown(step[at], in_step[at] & which)
 
     def following(self, before: int) -> HostMemoryRows:
-        """The same rows, after ``before`` snapshots of other hosts."""
+        """Move the rows behind ``before`` snapshots of other hosts."""
         return replace(self, before=before)
 
     def amounts(self, name: str) -> Int64s:
-        """The field of ``found`` with this name."""
-        column: Int64s = getattr(self.found, name)
+        """Return the field of ``values`` with this name."""
+        column: Int64s = getattr(self.values, name)
         return column
 
     def column(self, column: Column) -> Any:
-        return column.of(self) if column.of else self._field(column)
-
-    def _field(self, column: Column) -> Numbers:
-        values: Numbers = getattr(self.found, column.name)
+        if column.of:
+            return column.of(self)
+        values: Numbers = getattr(self.values, column.name)
         return mask_negative(values) if column.nullable else values
 
 
@@ -106,7 +105,7 @@ class StoredMemoryRows(NamedTuple):
 
 
 def make_recorded_formula(column: str, at: Formula = attrgetter("at")) -> Formula:
-    """A figure of each row's event, null if the event does not record it. ``at``: the events."""
+    """Make the formula of a figure of each row's event, null if the event does not record it. ``at``: the events."""
     bit = NUMBERS[column][1]
 
     def of(rows: HostMemoryRows) -> Numbers:
@@ -118,19 +117,19 @@ def make_recorded_formula(column: str, at: Formula = attrgetter("at")) -> Formul
 
 
 def _is_some(at: Any) -> Any:
-    """Which of some events exist; -1: none."""
+    """Return which events exist; -1 stands for none."""
     return isinstance(at, slice) or at >= 0
 
 
 def get_fragmentation(rows: HostMemoryRows, at: Any = None) -> Numbers:
-    """After the event of each row, or after other events ``at``."""
+    """Return the fragmentation after the event of each row, or after other events ``at``."""
     at = rows.at if at is None else at
     numbers = rows.events.fragmentation[at]
     return mask_unknown(numbers, np.isfinite(numbers) & _is_some(at))
 
 
 FIRST_SNAPSHOT: Final = "first_snapshot"
-"""The column that counts snapshots of the hosts before."""
+"""Name of the column that counts snapshots of the hosts before."""
 MOMENT: Final = "from the start of the host's capture"
 NONE: Final = "null: not recorded"
 STEP: Final = "null: no step at that time"
@@ -157,8 +156,8 @@ def build_table(
     order: Numbers | None = None,
     texts: Mapping[str, Iterable[Sequence[str | None]]] = MappingProxyType({}),
 ) -> pa.Table:
-    """The rows of all parts, one after the other, then in this order. A column without a formula is the field of
-    ``rows.found`` that has its name; if it may be null, negative values are. ``texts``: by column, texts that are
+    """Join the rows of all parts, one after the other, then in this order. A column without a formula is the field of
+    ``rows.values`` that has its name; if it may be null, negative values are null. ``texts``: by column, texts that are
     numbered before those of the rows, so that tables with the same ones can follow one another."""
     if not parts:
         return schema.empty()
@@ -183,7 +182,7 @@ def _build_column(
 def _join_texts(
     pieces: Sequence[TextCells], order: Numbers | None, before: Iterable[Sequence[str | None]]
 ) -> pa.DictionaryArray:
-    """Numbers of texts are as narrow as possible: there are few texts, and any number of rows."""
+    """Number texts in the narrowest type: there are few texts, and any number of rows."""
     place: dict[str, int] = {}
     numbers = [
         [-1 if value is None else place.setdefault(value, len(place)) for value in (*values, None)]

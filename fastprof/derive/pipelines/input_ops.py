@@ -1,4 +1,4 @@
-"""Host ops that bring data in: which they are, what each does, and how the time for input divides over them."""
+"""Input ops of hosts: their categories, and how input time divides over them."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ _STAGES: Final = {
 """Categories that an input pipeline gives its own stages (stat _ipl_stage_cat)."""
 
 _READERS: Final = ("::TFRecord", "::TextLine", "::FixedLengthRecord", "::SSTable", "::RecordIO", "::ArrayRecord")
-"""How names of tf.data iterators end that read files."""
+"""Last parts of the names of tf.data iterators that read files."""
 
 _AHEAD: Final = ("::MemoryReader", "::MemoryWriter", "::Interleave", "::Prefetch", "::ParallelMap")
 """Stages that, further out, make a reader read ahead of requests; XProf's list."""
 
 
 def find_input_category(op_category: str, name: str) -> str | None:
-    """What an input op does; None: it is no input op."""
+    """Return the category of an input op, or None for other ops."""
     if op_category.startswith(INFEED_ENQUEUE) or op_category == COPY_TO_DEVICE:
         return ENQUEUE
     if op_category == DATASET:
@@ -60,17 +60,17 @@ class InputOps:
         return len(self.name)
 
     def self_of(self, *categories: str) -> int:
-        """Self time of the ops that do any of these, in ps."""
+        """Return the self time of the ops of these categories, in ps."""
         return sum(ps for ps, what in zip(self.self_ps.tolist(), self.category, strict=True) if what in categories)
 
     @property
     def uses_tf_data(self) -> bool:
-        """Whether the pipeline records what it does: any time reads or preprocesses."""
+        """Whether the pipeline records its stages: any time reads or preprocesses."""
         return self.self_of(DEMANDED_READ, ADVANCED_READ, PREPROCESSING) > 0
 
 
 def list_input_ops(host: Ops) -> InputOps:
-    """The input ops among the ops of hosts."""
+    """List the input ops among the ops of hosts."""
     table = host.table
     categories = [
         find_input_category(category, name) for category, name in zip(table.category, table.name, strict=True)
@@ -90,7 +90,7 @@ def list_input_ops(host: Ops) -> InputOps:
 
 @dataclass(frozen=True, slots=True)
 class InputTime:
-    """Time for input by what it was spent on, in ps; what no op accounts for is other."""
+    """Input time by category, in ps; ``other_ps`` is what no op accounts for."""
 
     enqueue_ps: float = 0.0
     demanded_read_ps: float = 0.0
@@ -106,11 +106,10 @@ class InputTime:
 
 
 def divide_input_time(ops: InputOps, enqueue_share: float) -> InputTime:
-    """How input time divides. ``enqueue_share``: the part of the time that the host spends on enqueuing, 0 to 1.
+    """Divide input time. ``enqueue_share``: the part of the time that the host spends on enqueuing, 0 to 1.
 
-    Enqueuing takes the time of its ops, so that all other work for input takes ``(1 - share) / share`` of that; it is
-    divided as the self times of the ops that read and preprocess. Without ops that enqueue, these stand as they are.
-    """
+    Enqueuing takes the time of its ops, so that all other input work takes ``(1 - share) / share`` of that. It divides
+    like the self times of the ops that read and preprocess. Without ops that enqueue, these self times stand."""
     enqueue = ops.self_of(ENQUEUE)
     parts = [ops.self_of(what) for what in (DEMANDED_READ, ADVANCED_READ, PREPROCESSING)]
     total = sum(parts)
@@ -121,6 +120,6 @@ def divide_input_time(ops: InputOps, enqueue_share: float) -> InputTime:
 
 
 def measure_enqueue_share(host: Ops) -> float | None:
-    """The part of the time between infeed enqueues that enqueuing takes; None: no two were seen in a row."""
+    """Return the share of enqueuing in the time between infeed enqueues, or None if no two were seen in a row."""
     between = host.infeed_enqueue_start_diff_ps
     return host.infeed_enqueue_ps / between if between > 0 else None

@@ -15,7 +15,7 @@ from fastprof.decode.workers import Workers, group_sizes
 from fastprof.derive.devices.op_names import Framework, parse_op_name
 from fastprof.derive.pipelines.recorded_pipelines import Value
 from fastprof.derive.steps.event_graph import CODES, TF_OP, LinkEnds, find_contexts, get_type_code
-from fastprof.schema.columns import Bools, Int32s, Int64s, UInt8s, find_first_rows, number_keys, sort_rows
+from fastprof.schema.columns import Bools, Int32s, Int64s, UInt8s, find_equal, find_first_rows, number_keys, sort_rows
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HOST_THREADS, HostEvents, Stat
 
@@ -28,7 +28,7 @@ KEPT = ITERATOR | GENERATOR | PRODUCE | CONSUME | FUNCTION | READ
 _BUFFERS = (
     "Prefetch", "ParallelInterleave", "ParallelMap", "MapAndBatch", "ParseExample", "ParallelBatch", "ParallelFilter",
 )  # fmt: skip
-"""Iterators that fill a buffer on threads of their own, as their events are called."""
+"""Iterators that fill a buffer on threads of their own, by the names of their events."""
 _FUNCTIONS = tuple(
     CODES[f"InstantiatedCapturedFunction::{what}"]
     for what in ("Run", "RunWithBorrowedArgs", "RunInstantiated", "RunAsync")
@@ -36,13 +36,13 @@ _FUNCTIONS = tuple(
 _READING_OPS = {
     "ReadFile", "MatchingFiles", "ReaderRead", "ReaderReadV2", "ReaderReadUpTo", "ReaderReadUpToV2", "RestoreV2",
 }  # fmt: skip
-"""Ops of TensorFlow that read files."""
+"""TensorFlow ops that read files."""
 _TASK_EVENTS = 1 << 18
 
 
 @lru_cache(maxsize=1 << 16)
 def find_role(name: str) -> int:
-    """The bits of a name."""
+    """Return the roles of a name."""
     code = get_type_code(name)
     if code == CODES["Iterator"]:
         return ITERATOR | (NAMED if parse_op_name(name).framework is Framework.TF_DATA else 0)
@@ -61,23 +61,24 @@ def find_role(name: str) -> int:
 
 
 def is_root(name: str) -> bool:
-    """Whether an event of this name is a call of a pipeline: of an iterator that takes its elements for nobody else."""
+    """Return whether an event of this name is a call of a pipeline: of an iterator whose elements no other iterator
+    takes."""
     return find_role(name) == ITERATOR | NAMED and name.count("::") == 1
 
 
 class HostLines:
-    """The rows of plane /host:CPU that have a role of KEPT: they are numbered from 0.
+    """Rows of plane /host:CPU that have a role of KEPT, numbered from 0. Values are -1 if there is none.
 
     ``rows``    row in the plane, ascending
-    ``parent``  the nearest of these rows around each, on its line; -1: none
-    ``around``  the one right around each; -1: there is no event around it, -2: one that is not among these
+    ``parent``  the nearest of these rows around each, on its line
+    ``around``  the one right around each; -2 if it is not among these
 
     Of all rows of the plane:
 
     ``first``        row in ``events`` of the first
-    ``all_roles``    the bits of each
-    ``all_parents``  the row around each; -1: none
-    ``all_numbers``  the number of the nearest kept row at or above each; -1: none
+    ``all_roles``    the roles of each
+    ``all_parents``  the row around each
+    ``all_numbers``  the number of the nearest kept row at or above each
     """
 
     def __init__(self, events: HostEvents, workers: Workers) -> None:
@@ -112,7 +113,7 @@ class HostLines:
         return np.asarray(of_meta[self._all_metas])
 
     def _parents(self, workers: Workers) -> Int32s:
-        """Asynchronous events neither enclose others nor are enclosed."""
+        """Find the parents. Asynchronous events neither enclose others nor are enclosed."""
         apart: Roles | None = None
         beside = self.all_stat("_a")
         if len(beside):
@@ -138,7 +139,7 @@ class HostLines:
     # ---- of all rows
 
     def all_stat(self, name: str) -> Stat:
-        """The stats of a name, of all kinds, by row of the plane."""
+        """Return the stats of a name, of all kinds, by row of the plane."""
         own_stat = self._own.get(name)
         if own_stat is None:
             stat = self.events.stat(name)
@@ -148,20 +149,20 @@ class HostLines:
         return own_stat
 
     def all_having(self, role: int, stat: str) -> Stat:
-        """The stats of all rows of a role."""
+        """Return the stats of all rows of a role."""
         every = self.all_stat(stat)
         keep = (self.all_roles[every.rows] & np.uint8(role)) != 0
         return Stat(every.rows[keep], every.kind[keep], every.value[keep])
 
     def all_nearest(self, rows: Int32s) -> Int32s:
-        """The nearest of these rows of the plane at or above each row of it; -1: none."""
+        """Return the nearest of these rows of the plane at or above each of its rows, or -1."""
         marked, numbers = np.zeros(len(self.all_roles), np.uint8), np.empty(len(self.all_roles), np.int32)
         marked[rows] = 1
         nearest_marked(self.all_parents, marked, 1, numbers)
         return numbers
 
     def kept(self, rows: Int32s) -> Int32s:
-        """The numbers of rows of the plane; -1: it is not kept."""
+        """Return the numbers of rows of the plane, or -1 if a row is not kept."""
         is_kept = (self.all_roles[rows] & np.uint8(KEPT)) != 0
         return np.where(is_kept, self.all_numbers[rows], -1).astype(np.int32)
 
@@ -169,32 +170,32 @@ class HostLines:
 
     @cached_property
     def bounds(self) -> Int64s:
-        """[lines, 2]: the first row of each line and the row after its last."""
+        """Bounds [lines, 2]: the first row of each line and the row after its last."""
         ends = np.array([(line.first, line.last) for line in self._lines], np.int64).reshape(-1, 2)
         return np.searchsorted(self.rows, ends - self.first)
 
     def having(self, roles: int) -> Int32s:
-        """The rows of some roles, whose bits are given together."""
+        """Return the rows with any of these roles."""
         return np.flatnonzero(self.roles & np.uint8(roles)).astype(np.int32)
 
     @cached_property
     def iterator_rows(self) -> Int32s:
-        """The rows of iterator events."""
+        """Rows of iterator events."""
         return self.having(ITERATES)
 
     @cached_property
     def number(self) -> Int32s:
-        """The iterator event of each row, -1: none; one more at the end, for row -1."""
+        """Iterator event of each row, or -1; one more at the end is for row -1."""
         number = np.full(len(self) + 1, -1, np.int32)
         number[self.iterator_rows] = np.arange(len(self.iterator_rows), dtype=np.int32)
         return number
 
     def nearest(self, marked: npt.NDArray[np.bool_]) -> Int32s:
-        """The nearest marked row at or above each row, on its line; -1: none."""
+        """Return the nearest marked row at or above each row, on its line, or -1."""
         return self._nearest(marked.view(np.uint8), 1)
 
     def nearest_of(self, role: int) -> Int32s:
-        """The same of a role."""
+        """Return the nearest row of a role at or above each row, on its line, or -1."""
         return self._nearest(self.roles, role)
 
     def _nearest(self, marks: Roles, bits: int) -> Int32s:
@@ -203,7 +204,7 @@ class HostLines:
         return numbers
 
     def stat(self, name: str) -> Stat:
-        """The stats of a name that these rows have, of all kinds."""
+        """Return the stats of a name that these rows have, of all kinds."""
         joined = self._stats.get(name)
         if joined is None:
             own = self.all_having(KEPT, name)
@@ -211,7 +212,7 @@ class HostLines:
         return joined
 
     def beside(self, name: str, rows: Int32s) -> tuple[npt.NDArray[np.uint8], Int64s]:
-        """Kind and value of a stat beside some rows; kind NONE where there is none."""
+        """Return kind and value of a stat beside some rows; the kind is NONE if there is none."""
         stat = self.stat(name)
         if not len(stat):
             return np.full(len(rows), records.NONE, np.uint8), np.zeros(len(rows), np.int64)
@@ -231,15 +232,15 @@ ATTRIBUTES = ("parallelism", "buffer_limit", "buffer_size", "autotune", "batch_s
 
 
 def is_integer(kind: UInt8s) -> Bools:
-    """Whether stats of these kinds are integers."""
+    """Return whether stats of these kinds are integers."""
     return np.asarray((kind == records.INT64) | (kind == records.UINT64))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Origins:
-    """What iterator events record of their iterator: a row for each that differs, in order of first event, or for each
-    event. ``*_kind``: how the id was recorded, NONE: not at all; ``name``: place in ``names``; ``is_named``: the name
-    begins like those of iterators; ``is_root``: the name is that of a single iterator, which a program calls."""
+    """Origins of iterator events, a row for each distinct one, in order of first event, or for each event. ``*_kind``:
+    kind of the id as recorded, or NONE; ``name``: place in ``names``; ``is_named``: whether the name begins like those
+    of iterators; ``is_root``: whether the name is that of a single iterator, which a program calls."""
 
     iterator_id: Int64s
     id_kind: UInt8s
@@ -256,14 +257,14 @@ class Origins:
 
     @property
     def is_identified(self) -> Bools:
-        """Whether it has the id of its iterator."""
+        """Whether each origin has the id of its iterator."""
         return is_integer(self.id_kind) & self.is_named
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class IteratorEvents:
-    """Events of iterators, by line and start. ``parent``: the event right around each, if that is one of these; -1:
-    none."""
+    """Events of iterators, by line and start. ``parent``: the event right around each, if that is one of these, or
+    -1."""
 
     start_ps: Int64s
     duration_ps: Int64s
@@ -276,8 +277,8 @@ class IteratorEvents:
 
 
 def read_iterator_events(lines: HostLines, *, kept: bool) -> IteratorEvents:
-    """The iterator events of a host, as ``lines.number`` numbers them. ``kept``: their origins are, and so have a row
-    for each that differs only, which takes longer to find."""
+    """Read the iterator events of a host, as ``lines.number`` numbers them. ``kept``: whether origins are distinct,
+    which takes longer to find, because they are kept."""
     rows = lines.iterator_rows
     origin, origins = _read_origins(lines, rows, kept)
     parent = lines.number[np.maximum(lines.around[rows], -1)]
@@ -303,15 +304,15 @@ def _read_origins(lines: HostLines, rows: Int32s, kept: bool) -> tuple[Int32s, O
 
 
 def _number_distinct(meta: Int32s, count: int) -> tuple[Int64s, Int32s]:
-    """Which of ``count`` numbers there are, ascending, and the place of each in these."""
+    """Return which of ``count`` numbers occur, ascending, and the place of each value in these."""
     there = np.zeros(count, np.bool_)
     there[meta] = True
     return np.flatnonzero(there), (np.cumsum(there, dtype=np.int32) - np.int32(1))[meta]
 
 
 def read_attributes(lines: HostLines, iterator: Int32s, count: int) -> dict[str, list[Value]]:
-    """By attribute that the capture has, its last value for each iterator, in the order of events. ``iterator``: by
-    iterator event, -1: unknown."""
+    """Return the last value of each attribute for each iterator, in the order of events. ``iterator``: by iterator
+    event, or -1 if unknown."""
     attributes: dict[str, list[Value]] = {}
     for name in ATTRIBUTES:
         stat = lines.stat(name)
@@ -347,9 +348,9 @@ def _convert_value(lines: HostLines, kind: int, value: int) -> Value:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Askers:
-    """``parent``: by iterator event, the one that asked for its element; -1: none, or unknown. ``produce_rows``:
-    ascending rows of Produce events in which something was made, with the iterator event that took it, -1: none, and
-    the first iterator event that was made, which has its parent."""
+    """Iterators that request elements. ``parent``: for each iterator event, the one that asked for its element, or -1;
+    ``produce_rows``: ascending rows of Produce events in which something was made, with the iterator event that took
+    it, or -1, and the first iterator event that was made, which has its parent."""
 
     parent: Int32s
     produce_rows: Int32s
@@ -358,10 +359,11 @@ class Askers:
 
 
 def find_askers(lines: HostLines, events: IteratorEvents, owner: Int32s) -> Askers:
-    """``owner``: the nearest identified iterator event at or above each row; one more at the end, for row -1.
+    """Find who asked for each element. ``owner``: the nearest identified iterator event at or above each row; one more
+    at the end is for row -1.
 
     Each event has one asker: the iterator that its own lies in, else the one that took the element, else the one that
-    made the context in which it ran. Who calls a pipeline is no iterator."""
+    made the context in which it ran. The caller of a pipeline is no iterator."""
     asks = (events.origins.is_identified & ~events.origins.is_root)[events.origin]
     outer = lines.parent[lines.iterator_rows]
     parent = np.where(asks, owner[outer], -1).astype(np.int32)
@@ -378,7 +380,7 @@ def find_askers(lines: HostLines, events: IteratorEvents, owner: Int32s) -> Aske
 
 
 def _find_takers(lines: HostLines, events: IteratorEvents, owner: Int32s, made: Int32s, under: Int32s) -> Int32s:
-    """For events made below Produce events, by their numbers: the iterator event that took the element, -1: none."""
+    """Return the iterator event that took the element of each event made below a Produce event, or -1."""
     taker = np.full(len(made), -1, np.int32)
     takes = lines.having(CONSUME)
     taken_kind, taken = lines.beside("element_id", takes)
@@ -403,7 +405,7 @@ def _find_takers(lines: HostLines, events: IteratorEvents, owner: Int32s, made: 
 def _find_next_of_key(
     keys: tuple[Int64s, Int64s], times: Int64s, wanted: tuple[Int64s, Int64s], since: Int64s
 ) -> Int64s:
-    """For each wanted key the place of the first of that key at or after a time, else of its last; -1: none."""
+    """Return the place of the first row of each wanted key at or after a time, else of its last row, or -1."""
     both, _ = number_keys([np.concatenate(pair) for pair in zip(keys, wanted, strict=True)])
     own, asked = both[: len(times)], both[len(times) :]
     order = sort_rows(own, times)
@@ -421,11 +423,11 @@ def _find_next_of_key(
 
 
 def _link_by_context(lines: HostLines, owner: Int32s, lost: Int64s, parent: Int32s) -> None:
-    """Sets the parents of lost events within consumers of a context that an iterator made: of several iterators the
-    last one that began before, else the first."""
+    """Set the parents of lost events within consumers of a context that an iterator made: of several iterators the last
+    that began before, else the first."""
     rows = lines.rows[lines.iterator_rows[lost]]
     may_take = lines.all_stat("_c").rows
-    if not len(may_take) or not (_is_among(rows, may_take) | (lines.all_parents[rows] >= 0)).any():
+    if not len(may_take) or not (find_equal(may_take, rows)[0] | (lines.all_parents[rows] >= 0)).any():
         return
     takes = _select_plane(lines, find_contexts(lines.events, "_ct", "_c"))
     nearest = lines.all_nearest(takes.rows)[rows]
@@ -444,19 +446,14 @@ def _link_by_context(lines: HostLines, owner: Int32s, lost: Int64s, parent: Int3
     parent[lost] = np.where(giver == lost, -1, giver)
 
 
-def _is_among(rows: Int32s, known: Int32s) -> Bools:
-    """Which of the rows are among others, which ascend."""
-    return np.asarray(known[np.minimum(np.searchsorted(known, rows), len(known) - 1)] == rows)
-
-
 def _select_plane(lines: HostLines, ends: LinkEnds) -> LinkEnds:
-    """Those of the plane, by its rows."""
+    """Select the ends on the plane, by its rows."""
     here = (ends.rows >= lines.first) & (ends.rows < lines.first + len(lines.all_roles))
     ends = ends.where(here)
     return LinkEnds(ends.rows - np.int32(lines.first), ends.keys)
 
 
 def _find_last_before(key: Int32s, time: Int64s, asked: Int32s, before: Int64s) -> Int64s:
-    """For each wanted key the place of its last at or before a time, else of its first; -1: none."""
+    """Return the place of the last row of each wanted key at or before a time, else of its first row, or -1."""
     none, nothing = np.zeros_like(time), np.zeros_like(before)
     return _find_next_of_key((key.astype(np.int64), none), ~time, (asked.astype(np.int64), nothing), ~before)
