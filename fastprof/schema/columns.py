@@ -235,6 +235,12 @@ def sum_exactly(values: npt.NDArray[Any] | Sequence[int], what: str = DURATIONS)
     return int(total)
 
 
+def sum_unbounded(values: Numbers) -> int:
+    """Return the sum of integers of at most 64 bits, which may exceed 64 bits."""
+    wide = values.astype(np.int64, copy=False)
+    return (int((wide >> 32).sum()) << 32) + int((wide & 0xFFFFFFFF).sum())
+
+
 def summarize_by(row: npt.NDArray[Any], values: npt.NDArray[Any], count: int, what: str = DURATIONS) -> Records:
     """Return count, sum, minimum and maximum of the integers of each of ``count`` rows, as records.GROUP_SUM.
 

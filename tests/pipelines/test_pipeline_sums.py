@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fastprof.derive.pipelines.recorded_pipelines import Calls, InputPipelines
-from fastprof.derive.pipelines.stages import CallSums, find_largest, measure_between_calls
+from fastprof.derive.pipelines.stages import CallSums, find_largest_rows, measure_between_calls
 from fastprof.derive.steps.step_database import locate_percentile
 from fastprof.errors import CaptureError
 
@@ -62,4 +62,4 @@ def test_calls_beyond_64_bits_are_reported() -> None:
 
 def test_the_largest_of_a_group_is_the_first_of_equal_ones_and_above_nothing() -> None:
     group, values = np.array([0, 0, 0, 1, 1, 3], np.int32), np.array([4, 9, 9, 0, 0, 1], np.int64)
-    assert find_largest(group, values, 5).tolist() == [1, -1, -1, 5, -1]
+    assert find_largest_rows(group, values, 5).tolist() == [1, -1, -1, 5, -1]

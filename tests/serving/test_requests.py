@@ -10,7 +10,7 @@ from serving_builder import US, Server
 from trace_builder import event, line, plane, xspace
 
 import fastprof
-from fastprof.derive.serving.requests import NONE, NumberLinks, reduce_greatest, reduce_least
+from fastprof.derive.serving.requests import NONE, NumberLinks, find_earliest, find_latest
 from fastprof.tables.host_events import join_stat
 
 
@@ -186,5 +186,5 @@ def test_values_beside_rows() -> None:
 
 def test_the_least_and_the_greatest_at_each_place() -> None:
     values, at = np.array([4, NONE, 2, NONE]), np.array([0, 0, 0, 1])
-    assert reduce_least(values, at, 3).tolist() == [2, NONE, NONE]
-    assert reduce_greatest(values, at, 3).tolist() == [4, NONE, NONE]
+    assert find_earliest(values, at, 3).tolist() == [2, NONE, NONE]
+    assert find_latest(values, at, 3).tolist() == [4, NONE, NONE]

@@ -21,10 +21,12 @@ from fastprof.schema.columns import (
     Bools,
     Int64s,
     find_last_started,
+    find_most_by,
     join_parts,
     number_owners,
     number_values,
     sum_by,
+    sum_unbounded,
     summarize_by,
 )
 from fastprof.schema.value_classes import dataclass
@@ -311,8 +313,8 @@ class HostStepCosts:
         columns = (
             group,
             np.bincount(row, minlength=count),
-            find_largest(sums.duration_ps[every >= 0], row, count),
-            find_largest(measure_if_hidden(sums)[every >= 0], row, count),
+            find_most_by(row, np.maximum(sums.duration_ps[every >= 0], 0), count),
+            find_most_by(row, np.maximum(measure_if_hidden(sums)[every >= 0], 0), count),
             sum_by(row, exposed >> _HALF, count),
             sum_by(row, exposed & ((1 << _HALF) - 1), count),
         )
@@ -324,13 +326,6 @@ class HostStepCosts:
 
 
 _HALF: Final = 32
-
-
-def find_largest(values: Int64s, place: Int64s, count: int) -> Int64s:
-    """The largest of each place; 0: there is none."""
-    largest = np.zeros(count, np.int64)
-    np.maximum.at(largest, place, values)
-    return largest
 
 
 @dataclass(frozen=True, slots=True)
@@ -362,11 +357,13 @@ class SessionStepCosts:
         before, now = np.searchsorted(every, self._step), np.searchsorted(every, own)[place.reshape(-1)]
         self._step = every
         for name in ("_time_ps", "_if_hidden_ps"):
-            largest = find_largest(getattr(costs, name[1:])[known], now, len(every))
-            np.maximum.at(largest, before, getattr(self, name))
+            largest = find_most_by(now, getattr(costs, name[1:])[known].astype(np.int64), len(every))
+            largest[before] = np.maximum(largest[before], getattr(self, name))
             setattr(self, name, largest)
-        self._exposed_ps += (_sum_exactly(costs.exposed_high[known]) << _HALF) + _sum_exactly(costs.exposed_low[known])
-        self._spans += _sum_exactly(costs.spans[known])
+        self._exposed_ps += (sum_unbounded(costs.exposed_high[known]) << _HALF) + sum_unbounded(
+            costs.exposed_low[known]
+        )
+        self._spans += sum_unbounded(costs.spans[known])
 
     def means(self) -> StepCosts | None:
         """None: there are no steps."""
@@ -375,9 +372,5 @@ class SessionStepCosts:
             return None
         exposed_ps = self._exposed_ps // self._spans
         return StepCosts(
-            count, _sum_exactly(self._time_ps) // count, exposed_ps, _sum_exactly(self._if_hidden_ps) // count
+            count, sum_unbounded(self._time_ps) // count, exposed_ps, sum_unbounded(self._if_hidden_ps) // count
         )
-
-
-def _sum_exactly(values: Int64s) -> int:
-    return int(sum(values.tolist()))

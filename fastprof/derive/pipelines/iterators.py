@@ -1,5 +1,5 @@
-"""The input pipelines of a host, from its events: the exact reading, the iterators of each pipeline as a tree, and what
-is saved of both."""
+"""The input pipelines of a host, from its events: the exact reading, the iterators of each pipeline as a tree, and the
+host state of both."""
 
 from __future__ import annotations
 
@@ -55,6 +55,7 @@ from fastprof.schema.columns import (
     Int32s,
     Int64s,
     Records,
+    find_equal,
     find_first_rows,
     find_rows_within,
     number_keys,
@@ -66,7 +67,7 @@ from fastprof.tables.host_events import HOST_THREADS, HostEvents
 
 
 def find_numbers(ids: Int64s, wanted: Int64s) -> Int32s:
-    """The place of each wanted id among distinct ids, -1: none."""
+    """Return the place of each wanted id among distinct ids, or -1."""
     number, count = number_keys([np.concatenate([ids, wanted])])
     place = np.full(count, -1, np.int32)
     place[number[: len(ids)]] = np.arange(len(ids), dtype=np.int32)
@@ -74,7 +75,8 @@ def find_numbers(ids: Int64s, wanted: Int64s) -> Int32s:
 
 
 def find_parents_by_id(iterator_id: Int64s, parent_id: Int64s, has_parent: Bools) -> Int32s:
-    """The number of the iterator that each one names as its parent; -1: none, or it has no events."""
+    """Return the number of the iterator that each one names as its parent, or -1 if it has none or that has no
+    events."""
     parent = np.where(has_parent, find_numbers(iterator_id, parent_id), -1).astype(np.int32)
     parent[parent == np.arange(len(parent))] = -1
     return parent
@@ -83,7 +85,8 @@ def find_parents_by_id(iterator_id: Int64s, parent_id: Int64s, has_parent: Bools
 def build_tree(
     parent: Int32s, pipelines: InputPipelines, call_pipeline: Int32s, records: IteratorRecords
 ) -> IteratorTree:
-    """``parent``: by iterator. Iterators that a call reached are below its root if no way leads up to it."""
+    """Build the tree. ``parent``: by iterator. Iterators that a call reached are below its root if no parents lead up
+    to it."""
     up = parent.copy()
     up[pipelines.root] = -1
     order, depth = np.empty(len(up), np.int32), np.empty(len(up), np.int32)
@@ -93,64 +96,57 @@ def build_tree(
     begins = np.flatnonzero(depth == 0)
     pipeline[order] = np.repeat(np.arange(len(begins), dtype=np.int32), np.diff(np.append(begins, count)))
     of_record = call_pipeline[records.call]
-    strays = _find_strays(pipeline, of_record, records.iterator)
+    # pairs of a pipeline and an iterator that its calls reached outside of its tree
+    apart = pipeline[records.iterator] != of_record
+    pairs = np.unique(of_record[apart].astype(np.int64) << 32 | records.iterator[apart])
+    stray_pipeline, stray = (pairs >> 32).astype(np.int32), (pairs & 0xFFFFFFFF).astype(np.int32)
     columns = [
-        np.concatenate([pipeline[order], strays[0]]),
-        np.concatenate([order, strays[1]]),
-        np.concatenate([up[order], pipelines.root[strays[0]]]),
-        np.concatenate([depth, np.ones(len(strays[0]), np.int32)]),
+        np.concatenate([pipeline[order], stray_pipeline]),
+        np.concatenate([order, stray]),
+        np.concatenate([up[order], pipelines.root[stray_pipeline]]),
+        np.concatenate([depth, np.ones(len(stray), np.int32)]),
     ]
     rows = np.argsort(columns[0], kind="stable")
     return IteratorTree(*(column[rows].astype(np.int32) for column in columns))
 
 
-def _find_strays(pipeline: Int32s, of_record: Int32s, iterator: Int32s) -> tuple[Int32s, Int32s]:
-    """Pairs of a pipeline and an iterator that its calls reached outside of its tree."""
-    apart = pipeline[iterator] != of_record
-    pairs = np.unique(of_record[apart].astype(np.int64) << 32 | iterator[apart])
-    return (pairs >> 32).astype(np.int32), (pairs & 0xFFFFFFFF).astype(np.int32)
-
-
 def find_tree_rows(tree: IteratorTree, pipeline: Int32s, iterator: Int32s) -> Int64s:
-    """The row of the tree of each iterator of a pipeline; -1: none."""
-    if not len(tree.iterator):
-        return np.full(len(iterator), -1, np.int64)
-    count = int(max(tree.iterator.max(), iterator.max(initial=0))) + 1
+    """Return the row of the tree of each iterator of a pipeline, or -1."""
+    count = int(max(tree.iterator.max(initial=0), iterator.max(initial=0))) + 1
     keys, wanted = (
         at.astype(np.int64) * count + of for at, of in ((tree.pipeline, tree.iterator), (pipeline, iterator))
     )
     order = np.argsort(keys, kind="stable")
-    keys = keys[order]
-    place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-    return np.where((keys[place] == wanted) & (iterator >= 0), order[place], -1)
+    there, place = find_equal(keys[order], wanted)
+    return np.where(there & (iterator >= 0), np.append(order, -1)[place], -1)
 
 
 class Subtrees:
-    """``up``: the row of the parent, -1: none. ``end``: the row after the last one below. ``stage``: the row of the
-    nearest asynchronous iterator above, not itself; -1: none. All by row of the tree."""
+    """Subtrees by row of the tree. ``up``: the row of the parent; ``end``: the row after the last one below; ``stage``:
+    the row of the nearest asynchronous iterator above, not itself; -1 if there is none."""
 
     def __init__(self, tree: IteratorTree, asynchronous: Bools) -> None:
-        """``asynchronous``: by row of the tree."""
+        """Find the subtrees. ``asynchronous``: by row of the tree."""
         self.up = find_tree_rows(tree, tree.pipeline, tree.parent)
         self.end = _find_subtree_ends(tree.depth.astype(np.int64), self.up)
         self.stage = _number_stages(self.up, asynchronous)
 
     def sums(self, values: Float64s) -> Float64s:
-        """For each row the sum over itself and all rows below in the same stage."""
+        """Sum values of each row and all rows below in the same stage."""
         order = sort_rows(self.stage, np.arange(len(values)))
         before = np.concatenate([[0.0], np.cumsum(values[order])])
         place = np.empty(len(values), np.int64)
         place[order] = np.arange(len(values))
-        size = (
-            len(values) + 1
-        )  # in the order of stage, then row: the first row of each stage that is not before its end
+        # in the order of stage, then row: the first row of each stage that is not before its end
+        size = len(values) + 1
         keys = (self.stage[order] + 1) * size + order
         ends = np.searchsorted(keys, (self.stage + 1) * size + self.end)
         return np.asarray(before[ends] - before[place])
 
 
 def _find_subtree_ends(depth: Int64s, up: Int64s) -> Int64s:
-    """A subtree ends where the next row of its depth begins, if that has the same parent, else with its parent's."""
+    """Return the end of each subtree: where the next row of its depth begins, if that has the same parent, else its
+    parent's."""
     count = len(depth)
     order = sort_rows(depth, np.arange(count))
     following = np.full(count + 1, count, np.int64)
@@ -172,7 +168,7 @@ def _number_stages(up: Int64s, asynchronous: Bools) -> Int64s:
 
 
 def _follow_pointers(pointer: Int64s) -> Int64s:
-    """Where each pointer leads in the end: a place that points to itself."""
+    """Follow pointers to the end: a place that points to itself."""
     for _ in range(len(pointer).bit_length()):
         further = pointer[pointer]
         if (further == pointer).all():
@@ -182,17 +178,17 @@ def _follow_pointers(pointer: Int64s) -> Int64s:
 
 
 STATS = ("id", "parent_id", "element_id", "_a", "_pt", "_p", "_ct", "_c", "_pid", *ATTRIBUTES)
-"""The stats of events that pipelines are read from."""
+"""Stats of events that pipelines are read from."""
 PLANES = (r"^/host:CPU$",)
 _TIMES = "the durations of iterators"
 ACTIVITY = np.dtype([("start", "i8"), ("end", "i8"), ("event", "i4"), ("part", "i4")])
-"""fp_activity of csrc/kernels/pipeline_calls.h. ``event``: number of the iterator event during which it went on."""
+"""Struct fp_activity of csrc/kernels/pipeline_calls.h. ``event``: number of the iterator event during which it ran."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RecordedPipelines:
-    """What is kept of a host. ``recorded_host``: its name in the capture; ``unidentified``: iterator events without an
-    id of their iterator; ``call_rows``: rows of the HostEvents, of the calls of ``exact``."""
+    """Host state. ``recorded_host``: name in the capture; ``unidentified``: number of iterator events without an id of
+    their iterator; ``call_rows``: rows of the HostEvents, of the calls of ``exact``."""
 
     host: str
     recorded_host: str | None
@@ -202,22 +198,22 @@ class RecordedPipelines:
     call_rows: Int32s
 
     def in_groups(self, group_id: Int32s) -> RecordedPipelines:
-        """The same with the groups of the calls; ``group_id``: by row of the HostEvents, -1: none."""
+        """Set the groups of the calls. ``group_id``: by row of the HostEvents, or -1."""
         calls = replace(self.exact.calls, group_id=group_id[self.call_rows])
         return replace(self, exact=replace(self.exact, calls=calls))
 
 
 def find_calls(lines: HostLines, events: IteratorEvents, wanted: Bools | None) -> tuple[Int64s, Int32s]:
-    """The iterator events with names of roots, which programs call, in the order of the capture: their numbers, and
-    their rows in the HostEvents. ``wanted``: as in ``read_pipelines``."""
+    """Return the iterator events with names of roots, which programs call, in the order of the capture: their numbers,
+    and their rows in the HostEvents. ``wanted``: as in ``read_pipelines``."""
     roots = np.flatnonzero(events.origins.is_root[events.origin])
     rows: Int32s = lines.rows[lines.iterator_rows[roots]] + np.int32(lines.first)
     return (roots, rows) if wanted is None else (roots[wanted[rows]], rows[wanted[rows]])
 
 
 def read_pipelines(events: HostEvents, workers: Workers, wanted: Bools | None = None) -> RecordedPipelines:
-    """The pipelines of a host. ``wanted``: by row of the events, which of them may be calls; None: all. The groups of
-    calls are set later, by ``in_groups``. Raises CaptureError: durations do not add up in 64 bits."""
+    """Read the pipelines of a host. ``wanted``: which rows of the events may be calls, or None for all. The groups of
+    calls are set later, by ``in_groups``. CaptureError: durations do not add up in 64 bits."""
     recorded_host = events.capture.hostnames[0] if events.capture.hostnames else None
     if not any(map(is_root, events.names)):
         count, unidentified = _count_uncalled(events)
@@ -225,26 +221,27 @@ def read_pipelines(events: HostEvents, workers: Workers, wanted: Bools | None = 
             events.host, recorded_host, make_empty_reading(), count, unidentified, np.zeros(0, np.int32)
         )
     lines = HostLines(events, workers)
-    found = read_iterator_events(lines, kept=False)
-    identified = found.origins.is_identified[found.origin]
+    iterator_events = read_iterator_events(lines, kept=False)
+    identified = iterator_events.origins.is_identified[iterator_events.origin]
     is_iterator = np.zeros(len(lines), np.bool_)
     is_iterator[lines.iterator_rows[identified]] = True
     nearest = np.append(lines.nearest(is_iterator), np.int32(-1))
     owner: Int32s = lines.number[nearest]
-    asked = find_askers(lines, found, owner)
+    asked = find_askers(lines, iterator_events, owner)
     owners = Owners(lines, owner, asked)
     ran = find_functions(lines, owners)
-    iterators, iterator = _read_iterators(lines, found, identified, ran)
-    roots, root_rows = find_calls(lines, found, wanted)
+    iterators, iterator = _read_iterators(lines, iterator_events, identified, ran)
+    roots, root_rows = find_calls(lines, iterator_events, wanted)
     known = np.flatnonzero(identified[roots])
-    went_on = list_iterator_activities(lines, owners, ran)
-    exact, order = _make_reading(found, asked.parent, iterator, iterators, went_on, roots[known])
+    activities = list_iterator_activities(lines, owners, ran)
+    exact, order = _make_reading(iterator_events, asked.parent, iterator, iterators, activities, roots[known])
     unidentified = int((~identified).sum())
-    return RecordedPipelines(events.host, recorded_host, exact, len(found), unidentified, root_rows[known[order]])
+    rows = root_rows[known[order]]
+    return RecordedPipelines(events.host, recorded_host, exact, len(iterator_events), unidentified, rows)
 
 
 def _count_uncalled(events: HostEvents) -> tuple[int, int]:
-    """How many iterator events a host has that calls no pipeline, and how many of them have no id of their iterator."""
+    """Count the iterator events of a host that calls no pipeline, and those without an id of their iterator."""
     role = np.array([find_role(name) for name in events.names], np.uint8)
     plane = events.plane_named(HOST_THREADS)
     if plane is None or not (role & ITERATES).any():
@@ -259,7 +256,7 @@ def _count_uncalled(events: HostEvents) -> tuple[int, int]:
 def _read_iterators(
     lines: HostLines, events: IteratorEvents, identified: Bools, ran: Functions
 ) -> tuple[Iterators, Int32s]:
-    """The iterators, and the iterator of each event, -1: unknown."""
+    """Return the iterators, and the iterator of each event, or -1."""
     origins = events.origins
     known = np.flatnonzero(origins.is_identified)
     of_origin = np.full(len(origins), -1, np.int32)
@@ -289,7 +286,7 @@ def _read_iterators(
 
 
 def _measure_self_times(lines: HostLines, rows: Int32s) -> Int64s:
-    """By event: its duration less the time of the iterator events inside it on its line."""
+    """Return the duration of each event minus the iterator events inside it on its line."""
     own = np.zeros(len(lines.bounds), records.LINE_ROWS)
     own["first"], own["last"] = np.searchsorted(rows, lines.bounds[:, 0]), np.searchsorted(rows, lines.bounds[:, 1])
     kind, asynchronous = lines.beside("_a", rows)
@@ -303,8 +300,8 @@ def _measure_self_times(lines: HostLines, rows: Int32s) -> Int64s:
 def _measure_function_times(
     lines: HostLines, events: IteratorEvents, iterator: Int32s, ran: Functions, ids: Int64s
 ) -> Int64s:
-    """By iterator: how long its user functions ran, each by itself. A function whose element nobody took belongs to the
-    parent of an iterator event that was made along with it."""
+    """Return, by iterator, how long its user functions ran, each by itself. A function whose element nobody took
+    belongs to the parent of an iterator event that was made along with it."""
     time = ran.end_ps - lines.start_ps[ran.rows]
     own = np.full(len(time), -1, np.int32)
     waited = ran.event >= 0
@@ -318,10 +315,10 @@ def _measure_function_times(
 
 
 def _make_reading(
-    events: IteratorEvents, parent: Int32s, iterator: Int32s, iterators: Iterators, went_on: Records, roots: Int64s
+    events: IteratorEvents, parent: Int32s, iterator: Int32s, iterators: Iterators, activities: Records, roots: Int64s
 ) -> tuple[PipelineReading, Int64s]:
-    """``parent``: the event that asked for each, ``iterator``: of each; ``roots``: the events of calls, in the order of
-    the capture. Also which of them each call is."""
+    """Make the reading; return also which of the ``roots`` each call is. ``parent``: the event that asked for each;
+    ``iterator``: of each; ``roots``: the events of calls, in the order of the capture."""
     is_device = np.zeros(len(iterators), np.bool_)
     asking = find_parents_by_id(iterators.iterator_id, iterators.parent_id, iterators.has_parent)
     generators = asking[iterators.kind == GENERATOR]
@@ -337,7 +334,7 @@ def _make_reading(
     pipeline = pipeline[order]
     columns = (events.start_ps, events.duration_ps, parent, iterator)
     ran, segments, parts = walk_calls(
-        columns, find_own_parts(iterators.name, iterators.is_async), went_on, called, pipeline
+        columns, find_own_parts(iterators.name, iterators.is_async), activities, called, pipeline
     )
     calls = make_calls(pipeline, start[order], duration[order], np.full(len(called), -1, np.int32), ran)
     tree = build_tree(_find_askers_by_iterator(asking, parent, iterator), pipelines, pipeline, ran)
@@ -345,8 +342,8 @@ def _make_reading(
 
 
 def _find_askers_by_iterator(asking: Int32s, parent: Int32s, iterator: Int32s) -> Int32s:
-    """The iterator that takes elements from each: the one that it names, else that of the event which asked for its
-    first event."""
+    """Return the iterator that takes elements from each: the one that it names, else that of the event which asked for
+    its first event."""
     lost = np.append(asking < 0, False)  # the last for -1
     asked = np.flatnonzero(lost[iterator] & (parent >= 0))
     seen = asking.copy()
@@ -354,15 +351,15 @@ def _find_askers_by_iterator(asking: Int32s, parent: Int32s, iterator: Int32s) -
     return np.where(seen == np.arange(len(seen)), -1, seen).astype(np.int32)
 
 
-# ---- what goes on while an iterator runs its own code
+# ---- activities while an iterator runs its own code
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Functions:
-    """Calls of user functions, by row: ``event``: the iterator event that waits for it, -1: none; ``made``: an iterator
-    event that its caller made, -1: none; ``end_ps``: of asynchronous ones, when their last executor was done;
-    ``is_outer``: it is not part of another one of the same iterator event. ``executors``: rows of the plane of those
-    that worked for functions, ascending; ``of_function``: the place of the function of each."""
+    """Calls of user functions, by row. ``event``: the iterator event that waits for it, or -1; ``made``: an iterator
+    event that its caller made, or -1; ``end_ps``: end, for asynchronous ones of their last executor; ``is_outer``:
+    whether it is not part of another one of the same iterator event. ``executors``: rows of the plane of those that
+    worked for functions, ascending; ``of_function``: the place of the function of each."""
 
     rows: Int32s
     event: Int32s
@@ -374,23 +371,23 @@ class Functions:
 
 
 class Owners:
-    """The iterator events that rows belong to. ``owner``: the nearest identified iterator event at or above each row;
-    one more at the end, for row -1."""
+    """Iterator events that rows belong to. ``owner``: the nearest identified iterator event at or above each row; one
+    more at the end is for row -1."""
 
     def __init__(self, lines: HostLines, owner: Int32s, asked: Askers) -> None:
         self.lines = lines
         self.owner = owner
         self.asked = asked
         self._under: Int32s | None = None
-        """The nearest Produce event at or above each row that is known to have made something."""
+        """Nearest Produce event at or above each row that is known to have made something."""
         if len(asked.produce_rows):
             is_produce = np.zeros(len(lines), np.bool_)
             is_produce[asked.produce_rows] = True
             self._under = lines.nearest(is_produce)
 
     def of(self, rows: Int32s) -> tuple[Int32s, Int32s]:
-        """The iterator event around each row, else the one that took the element for which it was done; -1: none. And
-        an event that was made with it, if it lies in none."""
+        """Return the iterator event around each row, else the one that took the element for which it was done, or -1;
+        and an event that was made with it, if it lies in none."""
         around = self.lines.parent[rows]
         event = self.owner[around]
         made = np.full(len(rows), -1, np.int32)
@@ -404,7 +401,7 @@ class Owners:
 
 
 def find_functions(lines: HostLines, owners: Owners) -> Functions:
-    """The user functions that ran, and for how long."""
+    """Find the user functions that ran, and for how long."""
     rows = lines.having(FUNCTION)
     event, made = owners.of(rows)
     end = lines.start_ps[rows] + np.maximum(lines.duration_ps[rows], 0)
@@ -421,7 +418,7 @@ def find_functions(lines: HostLines, owners: Owners) -> Functions:
 
 
 def _find_executors(lines: HostLines, functions_at: Int32s) -> tuple[Int32s, Int64s]:
-    """The executors that worked for functions, and the function of each, by the id of its run."""
+    """Return the executors that worked for functions, and the function of each, by the id of its run."""
     runs = lines.all_having(EXECUTOR, "id").of_kinds(INTEGERS)
     if not len(runs) or not len(functions_at):
         return runs.rows[:0], np.zeros(0, np.int64)
@@ -435,7 +432,7 @@ def _find_executors(lines: HostLines, functions_at: Int32s) -> tuple[Int32s, Int
 
 
 def list_iterator_activities(lines: HostLines, owners: Owners, ran: Functions) -> Records:
-    """What went on during iterator events, by event, then start."""
+    """List the activities during iterator events, by event, then start."""
     takes = lines.having(CONSUME)
     reads = lines.having(READ)
     end = [lines.start_ps[rows] + np.maximum(lines.duration_ps[rows], 0) for rows in (reads, takes)]
@@ -455,7 +452,7 @@ def _pack_activities(start: Int64s, end: Int64s, event: Int32s, part: int) -> Re
 
 
 def _find_reads(lines: HostLines, owners: Owners, ran: Functions, reads: Int32s) -> Int32s:
-    """The iterator event of ops that read files: by their line, else by the function that they are part of."""
+    """Return the iterator event of each op that reads files: by its line, else by the function that it is part of."""
     event, _ = owners.of(reads)
     lost = np.flatnonzero(event < 0)
     if not len(lost) or not len(ran.executors):

@@ -1,5 +1,5 @@
-"""The tables of the analysis tf_data: each column, how it follows from a host's pipelines, and the part of each step
-that its pipelines take."""
+"""The tables of the analysis tf_data: each column, how it is computed from a host's pipelines, and the part of each
+step that its pipelines take."""
 
 from __future__ import annotations
 
@@ -34,13 +34,14 @@ from fastprof.derive.pipelines.stages import (
     IteratorSums,
     WhatIf,
     describe_predictions,
-    find_alike,
+    number_similar,
     predict_changes,
     read_numbers,
 )
 from fastprof.schema.columns import (
     Int64s,
     count_bounds,
+    find_equal,
     measure_covered_time,
     merge_spans,
     number_values,
@@ -67,14 +68,14 @@ if TYPE_CHECKING:
 
 
 MOST_PAIRS: Final = 1 << 19
-"""Pipelines times steps beyond which calls that run ahead are not looked for in each step."""
+"""Bound of pipelines times steps up to which calls that run ahead are looked for in each step."""
 _LEAST: Final = 64  # steps that a pipeline counts for: each takes its own look
 
 
 @dataclass(frozen=True, slots=True)
 class StepSpans:
-    """The steps of a host: the group of events of each, ascending, its number, time and name. ``of_devices``: they come
-    from the events of devices."""
+    """Steps of a host: the group of events of each, ascending, its number, time and name. ``of_devices``: whether they
+    come from the events of devices."""
 
     group: Int64s
     number: Int64s
@@ -86,8 +87,8 @@ class StepSpans:
 
 @dataclass(frozen=True, slots=True)
 class StepWaits:
-    """By step, then pipeline, if a call is of the step or runs in it. ``step``: row of Steps. ``ahead_ps``: -1
-    throughout unless ``ahead_known``: there are too many steps and pipelines."""
+    """Waits by step, then pipeline, if a call is of the step or runs in it. ``step``: row of StepSpans. ``ahead_ps``:
+    -1 throughout unless ``ahead_known``, because there are too many steps and pipelines."""
 
     step: Int64s
     pipeline: Int64s
@@ -103,7 +104,7 @@ def make_no_steps(*, of_devices: bool = False) -> StepSpans:
 
 
 def find_step_spans(database: StepDatabase) -> StepSpans:
-    """When each step ran on the first core that took part in it."""
+    """Return when each step ran on the first core that took part in it."""
     rows = np.arange(len(database))
     if not len(rows) or not database.present.shape[1]:
         return make_no_steps()
@@ -131,7 +132,7 @@ def measure_step_waits(calls: Calls, steps: StepSpans) -> StepWaits:
 
 
 def measure_waits(calls: Calls, steps: StepSpans) -> Int64s:
-    """The time of each step in which it waits for a call of any pipeline."""
+    """Return the time of each step in which it waits for a call of any pipeline."""
     step = _find_step(calls, steps)
     waits = np.zeros(len(steps.group), np.int64)
     some, of_step = number_values(step[step >= 0])
@@ -140,22 +141,20 @@ def measure_waits(calls: Calls, steps: StepSpans) -> Int64s:
 
 
 def is_outside_steps(calls: Calls, steps: StepSpans) -> npt.NDArray[np.bool_]:
-    """Whether each call overlaps no step at all."""
-    stretches = merge_spans(steps.begin_ps, steps.duration_ps)
-    return np.asarray(measure_covered_time(stretches, calls.start_ps, calls.duration_ps) == 0)
+    """Return whether each call overlaps no step at all."""
+    spans = merge_spans(steps.begin_ps, steps.duration_ps)
+    return np.asarray(measure_covered_time(spans, calls.start_ps, calls.duration_ps) == 0)
 
 
 def _find_step(calls: Calls, steps: StepSpans) -> Int64s:
-    """The step whose group each call is of; -1: none."""
-    if not len(steps.group):
-        return np.full(len(calls.group_id), -1, np.int64)
-    place = np.minimum(np.searchsorted(steps.group, calls.group_id), len(steps.group) - 1)
-    return np.where(steps.group[place] == calls.group_id, place, -1)
+    """Return the step whose group each call is of, or -1."""
+    there, place = find_equal(steps.group, calls.group_id)
+    return np.where(there, place, -1)
 
 
 def _measure_covered(calls: Calls, steps: StepSpans, step: Int64s, of_set: Int64s, step_of_set: Int64s) -> Int64s:
-    """How much of its step each set of calls covers: on a clock that runs through the sets' steps one after another.
-    ``of_set``: the set of each call that has a ``step``."""
+    """Return how much of its step each set of calls covers. Measured on a clock that runs through the sets' steps one
+    after another. ``of_set``: the set of each call that has a ``step``."""
     rows = np.flatnonzero(step >= 0)
     at = step[rows]
     duration = np.maximum(steps.duration_ps[step_of_set], 0)
@@ -168,8 +167,8 @@ def _measure_covered(calls: Calls, steps: StepSpans, step: Int64s, of_set: Int64
 
 
 def _find_calls_ahead(calls: Calls, steps: StepSpans, pipelines: int) -> tuple[Int64s, Int64s] | None:
-    """Pairs of a step and a pipeline as step * pipelines + pipeline, ascending, and the time in which calls of no group
-    run during it; None: too many pairs."""
+    """Return pairs of a step and a pipeline as step * pipelines + pipeline, ascending, and the time in which calls
+    without a group run during it, or None if there are too many pairs."""
     rows = np.flatnonzero(calls.group_id < 0)
     keys, times = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     if not len(steps.group):
@@ -180,8 +179,8 @@ def _find_calls_ahead(calls: Calls, steps: StepSpans, pipelines: int) -> tuple[I
     bounds = np.searchsorted(calls.pipeline[rows], np.append(of_none, pipelines))
     for pipeline, first, last in zip(of_none.tolist(), bounds[:-1], bounds[1:], strict=True):
         here = rows[first:last]
-        stretches = merge_spans(calls.start_ps[here], calls.duration_ps[here])
-        time = measure_covered_time(stretches, steps.begin_ps, np.maximum(steps.duration_ps, 0))
+        spans = merge_spans(calls.start_ps[here], calls.duration_ps[here])
+        time = measure_covered_time(spans, steps.begin_ps, np.maximum(steps.duration_ps, 0))
         some = np.flatnonzero(time)
         keys.append(some * pipelines + pipeline)
         times.append(time[some])
@@ -236,7 +235,7 @@ class HostPipelines:
 
     @cached_property
     def suggestions(self) -> list[str | None]:
-        """What to do about the bottleneck of each pipeline; None: it has none."""
+        """Advice on the bottleneck of each pipeline, or None if it has none."""
         reading, tree, iterators = self.reading, self.reading.tree, self.reading.iterators
         parts, known, helps = reading.parts, iterators.attributes, _Helps(self)
         read = parts.part == FILE_READ
@@ -263,7 +262,7 @@ class HostPipelines:
         return {name: value for name, value in vars(self).items() if name != "sums"}
 
     def without_calls(self) -> HostPipelines:
-        """The same without rows of calls, records and steps."""
+        """Drop the rows of calls, records and steps."""
         nothing, steps = make_empty_reading(), make_no_steps(of_devices=self.steps.of_devices)
         reading = replace(self.reading, calls=nothing.calls, records=nothing.records)
         pipelines = HostPipelines(self.host, reading, steps, self.slow_us, self.parallel)
@@ -274,10 +273,10 @@ class HostPipelines:
 
 
 class InSteps(NamedTuple):
-    """``step_count``, ``step_ps``: steps of the host, and their durations; ``waited_ps``: of that, in which calls ran;
-    ``has_calls``, ``waits``: whether any call belongs to a step, and takes time; ``outside``: by pipeline, calls
-    outside of all steps; ``shares``: by pipeline, the share of the time of steps in which calls ran that belong to
-    them, None: there are no steps, or no call belongs to one; ``ahead_known``: see StepWaits."""
+    """Sums over steps. ``step_count``, ``step_ps``: number of steps of the host, and their durations; ``waited_ps``:
+    part of these in which calls ran; ``has_calls``, ``waits``: whether any call belongs to a step, and takes time;
+    ``outside``: by pipeline, number of calls outside of all steps; ``shares``: by pipeline, the share of step time in
+    which calls ran that belong to the steps, or None without steps or such calls; ``ahead_known``: see StepWaits."""
 
     step_count: int
     step_ps: int
@@ -312,11 +311,11 @@ def _measure_in_steps(reading: PipelineReading, steps: StepSpans, waits: StepWai
 
 
 class _Helps:
-    """Whether changes make batches faster: of iterators, those like each of them together, and of pipelines."""
+    """Predictions whether changes make batches faster: changes of similar iterators together, and of pipelines."""
 
     def __init__(self, host: HostPipelines) -> None:
         what_if, tree = host.what_if, host.reading.tree
-        self._like, self._pipeline = find_alike(host.reading), tree.pipeline
+        self._like, self._pipeline = number_similar(host.reading), tree.pipeline
         known, several = what_if.then_ps >= 0, what_if.change == PARALLEL
         row = self._like[what_if.tree_row]
         self._of = {
@@ -344,7 +343,7 @@ class _Helps:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Rows:
-    """Rows of a table about one host. ``pipeline``, ``iterator``: of each row, -1: none; ``columns``: an object with
+    """Rows of a table about one host. ``pipeline``, ``iterator``: of each row, or -1; ``columns``: an object with
     further columns of the table, each by its name."""
 
     host: HostPipelines
@@ -369,7 +368,7 @@ class _Rows:
         return self.reading.pipelines.root
 
     def recorded(self, name: str, convert: Callable[[Value], int | None]) -> list[int | None]:
-        """An attribute of the iterators; a prefetch calls the size of its buffer its limit."""
+        """Return an attribute of the iterators; a prefetch calls the size of its buffer its limit."""
         attributes = self.reading.iterators.attributes
         values = attributes.get(name, [None] * len(self.reading.iterators))
         if name == "buffer_size" and (limits := attributes.get("buffer_limit")) is not None:
@@ -378,12 +377,12 @@ class _Rows:
         return [numbers[number] for number in self.iterator.tolist()]
 
     def of_iterator(self) -> Int64s:
-        """The critical time of the iterator of each row, over all calls."""
+        """Return the critical time of the iterator of each row, over all calls."""
         return np.append(self.host.sums.critical_ps, 0)[find_tree_rows(self.reading.tree, self.pipeline, self.iterator)]
 
 
 def list_rows(host: HostPipelines) -> dict[str, _Rows]:
-    """The rows of each table."""
+    """List the rows of each table."""
     reading, tree, records, calls = host.reading, host.reading.tree, host.reading.records, host.reading.calls
     of_pipeline, of_call = host.bottlenecks.of_pipeline, host.bottlenecks.of_call
     parts, segments, changed = reading.parts, reading.segments, host.what_if.tree_row
@@ -410,7 +409,7 @@ def list_rows(host: HostPipelines) -> dict[str, _Rows]:
 
 
 def _mark_places(count: int, places: Int64s) -> npt.NDArray[np.bool_]:
-    """Which of ``count`` rows are at these places; -1: none."""
+    """Mark which of ``count`` rows are at these places; -1 is none."""
     marks = np.zeros(count, np.bool_)
     marks[places[places >= 0]] = True
     return marks
@@ -430,7 +429,7 @@ def _make_root_column(name: str, description: str) -> Column:
 
 
 def _get_call_step(rows: _Rows) -> pa.Array:
-    """Null: the call belongs to no step."""
+    """Return the step of each call, or null if it belongs to no step."""
     steps, group = rows.host.steps.group, rows.reading.calls.group_id
     at = np.searchsorted(steps, group)
     of_step = np.append(steps, -1)[at] == group
@@ -657,4 +656,4 @@ _TABLES: Final = (
 )  # fmt: skip
 TABLES: Final = {table.name: table for table in _TABLES}
 LARGE: Final = ("calls", "call_iterators")
-"""Those with rows by call."""
+"""Tables with a row for each call."""

@@ -1,5 +1,5 @@
-"""The pipelines of many hosts after one look at each, and the report on them in sentences: which are slow, why, and
-what to do about it."""
+"""The pipelines of many hosts after one look at each, and the sentences of the report: which are slow, why, and what to
+do about it."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from fastprof.derive.pipelines.stages import AHEAD, PARALLEL, TWICE, describe_co
 from fastprof.tables.host_spill import MadeTogether, SetAside, Stored, StoredByName, StoredTable
 
 WORTH_SAYING: Final = 1.05
-"""The least speedup of a batch for a change to be named, or drawn."""
+"""Smallest speedup of a batch for a change to be named, or drawn."""
 PACE: Final = 1.02
-"""The program sets the pace of a batch that takes no longer than this times its own time between calls."""
+"""Bound of batch time / the program's own time between calls up to which the program sets the pace."""
 HARDLY: Final = 0.01
 """Share of step time below which waiting for input is not worth a recommendation."""
 MAINLY: Final = 0.5
-"""Least share of an iterator's time that is reported as its main activity."""
+"""Smallest share of an iterator's time that is reported as its main activity."""
 
 NO_ITERATORS: Final = (
     "no events of tf.data iterators. TensorFlow records them on the host from host_tracer_level=2 on, which is its "
@@ -42,9 +42,10 @@ _PARTS: Final = {
 
 
 class Change(NamedTuple):
-    """The change worth trying first, in words: a prefetch or calls in parallel, if they save at least half as much as
-    the best change; else faster code. Then the time per batch before and after; ``least_ps``: after it, if threads wait
-    rather than compute; ``cores``: of the host, 0: not recorded; ``between_ps``: that the program takes itself."""
+    """The change worth trying first: a prefetch or calls in parallel, if they save at least half as much as the best
+    change; else faster code. ``now_ps``, ``then_ps``: time per batch before and after; ``least_ps``: after it, if
+    threads wait rather than compute; ``cores``: of the host, or 0 if not recorded; ``between_ps``: time that the
+    program takes itself."""
 
     words: str
     now_ps: int
@@ -54,7 +55,7 @@ class Change(NamedTuple):
     between_ps: int
 
     def text(self) -> str:
-        """What it would make of a batch."""
+        """Describe a batch after the change."""
         faster = f" ({self.now_ps / self.then_ps:,.2g} times as fast)" if self.then_ps else ""
         sentence = (
             f"A batch takes {format_three_digits(self.now_ps)}; with {self.words}, "
@@ -69,16 +70,16 @@ class Change(NamedTuple):
 
 
 def format_three_digits(ps: int) -> str:
-    """A time in a unit that suits, to three digits."""
+    """Format a time in a suitable unit, with three digits."""
     size, unit = next((pair for pair in _UNITS if ps >= pair[0]), _UNITS[-1])
     value = ps / size
     return f"{value:,.{max(0, 3 - len(str(int(value)))) if size > 1 else 0}f} {unit}"
 
 
 def find_best_change(host: HostPipelines, pipeline: int) -> Change | None:
-    """The change of a pipeline worth trying first; None: it makes no batch a twentieth faster. Of changes that save
-    about as much, the one goes first that takes least: a prefetch, then calls in parallel. Faster code takes most: it
-    goes first where it saves more than twice as much as these."""
+    """Return the change of a pipeline worth trying first, or None if no change makes a batch a twentieth faster. Of
+    changes that save about as much, the simplest goes first: a prefetch, then calls in parallel. Faster code goes first
+    if it saves more than twice as much as these."""
     what_if = host.what_if
     rows = np.flatnonzero((host.reading.tree.pipeline[what_if.tree_row] == pipeline) & what_if.helps)
     rows = rows[what_if.now_ps[rows] >= WORTH_SAYING * what_if.then_ps[rows]]
@@ -104,7 +105,7 @@ def find_best_change(host: HostPipelines, pipeline: int) -> Change | None:
 
 
 def describe_pipeline(host: HostPipelines, pipeline: int, *, several_hosts: bool) -> str:
-    """What is slow about a pipeline, and what to do about it."""
+    """Describe what is slow about a pipeline, and what to do about it."""
     calls, names = host.calls, host.reading.pipelines.name
     count, slow, total = (int(column[pipeline]) for column in (calls.count, calls.slow, calls.total_ps))
     of = f" of {host.host}" if several_hosts else ""
@@ -130,7 +131,7 @@ def describe_pipeline(host: HostPipelines, pipeline: int, *, several_hosts: bool
 
 
 def _describe_bottleneck(host: HostPipelines, pipeline: int) -> str:
-    """What takes most of a call, with a space before; "": it takes no time."""
+    """Describe what takes most of a call, after a space, or return "" if it takes no time."""
     row, total = int(host.bottlenecks.of_pipeline[pipeline]), int(host.calls.total_ps[pipeline])
     if row < 0 or not total:
         return ""
@@ -141,18 +142,18 @@ def _describe_bottleneck(host: HostPipelines, pipeline: int) -> str:
 
 
 def is_outside(host: HostPipelines, pipeline: int) -> bool:
-    """Whether all calls of a pipeline run outside of the steps that there are."""
+    """Return whether all calls of a pipeline run outside of the existing steps."""
     return host.in_steps.step_count > 0 and host.in_steps.outside[pipeline] == int(host.calls.count[pipeline])
 
 
 def measure_step_share(host: HostPipelines, pipeline: int) -> float | None:
-    """The share of the time of the host's steps in which calls of the pipeline ran that belong to them; None: there are
-    no steps, or no call belongs to one."""
+    """Return the share of step time in which calls of the pipeline ran that belong to the steps, or None without steps
+    or such calls."""
     return host.in_steps.shares[pipeline]
 
 
 def _find_main_work(host: HostPipelines, pipeline: int, iterator: int) -> str:
-    """What the iterator spends at least half of its time on, if it is one of the things that have a name."""
+    """Describe what the iterator spends at least half of its time on, if that has a name."""
     parts = host.reading.parts
     rows = np.flatnonzero((parts.pipeline == pipeline) & (parts.iterator == iterator))
     if not len(rows):
@@ -164,17 +165,17 @@ def _find_main_work(host: HostPipelines, pipeline: int, iterator: int) -> str:
 
 
 _MANY: Final = 1 << 16
-"""Records of calls of several hosts whose large tables are in memory."""
+"""Bound of call records of several hosts whose large tables are in memory."""
 
 
 _NO_CALLS: Final = InSteps(0, 0, 0, has_calls=False, waits=False, outside=[], shares=[], ahead_known=True)
 
 
 class PipelineTotals(NamedTuple):
-    """Numbers of a host. ``pipelines``, ``iterators``, ``calls``, ``slow_calls``: how many; ``most_ps``: of a call;
+    """Totals of a host. ``pipelines``, ``iterators``, ``calls``, ``slow_calls``: numbers; ``most_ps``: of a call;
     ``in_steps``: see InSteps; ``of_devices``: whether steps come from events of devices; ``predicted``, ``helps``:
     whether anything is predicted of a change, and any change helps; ``cores``: that predictions rest on; ``slow``: the
-    pipelines with slow calls: whether all calls are outside of steps, the time of calls below 0, the number of the
+    pipelines with slow calls: whether all calls are outside of steps, the negative time of calls, the number of the
     pipeline and of its calls."""
 
     pipelines: int
@@ -213,8 +214,8 @@ class PipelineTotals(NamedTuple):
 
 
 class KeptPipelinesOfHost(SetAside[HostPipelines]):
-    """``event_count``: events of iterators; ``unidentified``: those without an id; ``chosen``: only some steps are
-    selected."""
+    """Pipelines of a host, which may be spilled. ``event_count``: number of iterator events; ``unidentified``: number
+    of those without an id; ``chosen``: whether only some steps are selected."""
 
     def __init__(self, host: HostPipelines, event_count: int, unidentified: int, *, chosen: bool) -> None:
         self.event_count, self.unidentified, self.chosen = event_count, unidentified, chosen
@@ -232,12 +233,12 @@ class KeptPipelinesOfHost(SetAside[HostPipelines]):
             return self._totals
 
     def pipelines(self) -> HostPipelines:
-        """Those of the host, without its calls if they are set aside."""
+        """Return the pipelines of the host, without its calls if they are spilled."""
         with self._guard:
             return self.value() if self._summary is None else self._summary.value()
 
     def table(self, name: str) -> pa.Table:
-        """The host's rows of a table that is not large."""
+        """Return the host's rows of a table that is not large."""
         with self._guard:
             stored = self._tables
         return _make_host_table(self.value(), name) if stored is None else stored.value(name)
@@ -259,8 +260,8 @@ def _make_host_table(host: HostPipelines, name: str) -> pa.Table:
 def make_pipeline_tables(
     hosts: Sequence[KeptPipelinesOfHost], record_count: int, *, several: bool
 ) -> dict[str, Callable[[], pa.Table]]:
-    """What makes each of TABLES. ``hosts``: those with pipelines; ``record_count``: of all; ``several``: whether there
-    are other hosts, with pipelines or without."""
+    """Return a function for each of TABLES. ``hosts``: those with pipelines; ``record_count``: of all; ``several``:
+    whether there are other hosts, with pipelines or without."""
     large = _LargeTables(hosts, record_count)
     made: dict[str, Callable[[str], pa.Table]] = dict.fromkeys(LARGE, large.table)
     made["bottlenecks"] = partial(_sort_largest_first, hosts, "total_ps")
@@ -287,7 +288,8 @@ def _join_parts(name: str, parts: Sequence[pa.Table]) -> pa.Table:
 
 
 class _LargeTables:
-    """Of many records, all of them are made at the first use of one, host by host, and are in a temporary file."""
+    """Large tables. With many records, all of them are made at the first use of one, host by host, and are in a
+    temporary file."""
 
     def __init__(self, hosts: Sequence[KeptPipelinesOfHost], record_count: int) -> None:
         self._hosts, self._record_count = hosts, record_count
@@ -310,16 +312,16 @@ def _list_spilled(hosts: Sequence[KeptPipelinesOfHost]) -> dict[str, pa.Table]:
 
 
 MOST: Final = 5
-"""Slow pipelines that are known by their hosts."""
+"""Number of slow pipelines that are known by their hosts."""
 
 
 class PipelinesOfHosts:
-    """``hosts``: how many there are; ``places``: of those with pipelines; ``record_count``: of these. ``slowest``: the
-    place of the host, and the number, of the first of ``slow_count`` pipelines with slow calls: those of steps first,
-    then those that calls take longest of. ``slow_outside``: calls of those outside of steps; ``slow_in_steps``: whether
-    one is not. ``away``: calls outside of all steps, of ``of_steps`` of hosts with steps. The rest are sums of what
-    PipelineTotals and InSteps have, and whether that is of any host; ``step_ps``, ``waited_ps``, ``has_calls``: of
-    hosts with calls; ``ahead_known``: of all."""
+    """Totals of hosts. ``hosts``: their number; ``places``: places of those with pipelines; ``record_count``: of these.
+    ``slowest``: place of the host, and number, of the first of ``slow_count`` pipelines with slow calls: those of steps
+    first, then those with the longest calls. ``slow_outside``: number of their calls outside of steps;
+    ``slow_in_steps``: whether one is not. ``away``: number of calls outside of all steps, among ``of_steps`` calls of
+    hosts with steps. The rest are sums of PipelineTotals and InSteps, or whether that holds for any host; ``step_ps``,
+    ``waited_ps``, ``has_calls``: of hosts with calls; ``ahead_known``: of all."""
 
     def __init__(self, kept: Iterable[KeptPipelinesOfHost]) -> None:
         self.hosts, self.places = 0, list[int]()
@@ -335,10 +337,8 @@ class PipelinesOfHosts:
         for place, host in enumerate(kept):
             totals = host.totals
             self.hosts += 1
-            self.event_count, self.unidentified = (
-                self.event_count + host.event_count,
-                self.unidentified + host.unidentified,
-            )
+            self.event_count += host.event_count
+            self.unidentified += host.unidentified
             self.any_chosen |= host.chosen
             if totals.pipelines:
                 self.places.append(place)

@@ -1,4 +1,4 @@
-"""Pipelines as iterator events record them: iterators and what each does, pipelines, calls, and what ran in a call."""
+"""Recorded pipelines: iterators and their work, pipelines, calls, and what ran in a call."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from fastprof.schema.columns import (
     Int32s,
     Int64s,
     UInt8s,
+    count_bounds,
     find_first_rows,
     find_group_bounds,
     number_keys,
@@ -33,23 +34,23 @@ _RECORD = np.dtype([
 ])  # fmt: skip
 _SEGMENT = np.dtype([("start_ps", "i8"), ("duration_ps", "i8"), ("call", "i4"), ("iterator", "i4")])
 _PARTS = np.dtype([("time", "i8", (SELF_PARTS,)), ("pipeline", "i4"), ("iterator", "i4")])
-"""The structs of csrc/kernels/pipeline_calls.h."""
+"""Structs of csrc/kernels/pipeline_calls.h."""
 
 FILE_READ, USER_FUNCTION, TAKING, WAITING, OTHER = range(5)
 PARTS = ("file read", "user function", "taking from the buffer", "waiting for a buffer", "other")
-"""What an iterator does in its own time. If it does several at once, the first of these has the time."""
+"""Work of an iterator in its own time. If it does several at once, the first of these has the time."""
 ITERATOR, GENERATOR = 0, 1
 """Kinds of iterators: all others, and the source of a device's prefetch (``Iterator::Prefetch::Generator``)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Iterators:
-    """Ids are 64 bits; ``is_unsigned``: recorded as uint64. ``long_name``: of the iterator's first event, after the
-    names of all iterators that take its elements; ``name``: the last part of that.
+    """Iterators. Ids are 64 bits; ``is_unsigned``: recorded as uint64. ``long_name``: of the iterator's first event,
+    after the names of all iterators that take its elements; ``name``: the last part of that.
 
-    ``event_*``: over all events of the host, whether or not a call reached them: how many, their durations, those less
-    the time of iterators inside them, and the time of the user functions that the iterator ran, each by itself.
-    ``attributes``: the last value that TensorFlow records of the iterator; None: none."""
+    ``event_*``: over all events of the host, whether or not a call reached them: their number, their durations, those
+    minus the time of iterators inside them, and the time of the user functions that the iterator ran, each by itself.
+    ``attributes``: the last value that TensorFlow records of the iterator, or None."""
 
     iterator_id: Int64s
     is_unsigned: Bools
@@ -69,15 +70,15 @@ class Iterators:
         return len(self.iterator_id)
 
     def shown_id(self, iterator: int) -> str:
-        """The id in decimal, as it was recorded."""
+        """Format the id in decimal, as it was recorded."""
         value = int(self.iterator_id[iterator])
         return str(value % 2**64 if self.is_unsigned[iterator] else value)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class InputPipelines:
-    """In the order of their first call. ``root``: number of the iterator that is called; ``first``: [n + 1], calls
-    first[p] to first[p + 1] are those of pipeline p."""
+    """Pipelines in the order of their first call. ``root``: number of the iterator that is called; ``first``: [n + 1],
+    calls first[p] to first[p + 1] are those of pipeline p."""
 
     name: list[str]
     is_device: Bools
@@ -90,7 +91,8 @@ class InputPipelines:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Calls:
-    """By pipeline, slowest first. ``group_id``: -1: none. ``first``: [n + 1], where the records of each begin."""
+    """Calls by pipeline, slowest first. ``group_id``: -1 if there is none. ``first``: [n + 1], where the records of
+    each begin."""
 
     pipeline: Int32s
     start_ps: Int64s
@@ -104,9 +106,9 @@ class Calls:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class IteratorRecords:
-    """An iterator in a call; those of a call in the order in which they are reached from its root. ``total_ps``: of its
-    events; ``self_ps``: that less the time in which their children run; ``critical_ps``: its share of the call's
-    duration; these add up to it; ``count``: of its events."""
+    """Iterators in calls; those of a call are in the order in which they are reached from its root. ``total_ps``: of
+    its events; ``self_ps``: that minus the time in which their children run; ``critical_ps``: its share of the call's
+    duration, to which these add up; ``count``: number of its events."""
 
     call: Int32s
     iterator: Int32s
@@ -123,7 +125,7 @@ class IteratorRecords:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class IteratorTree:
-    """The iterators of each pipeline, each before its inputs. ``parent``: number of an iterator, -1: none."""
+    """The iterators of each pipeline, each before its inputs. ``parent``: number of an iterator, or -1."""
 
     pipeline: Int32s
     iterator: Int32s
@@ -143,7 +145,7 @@ class Segments:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SelfParts:
-    """What the critical time of an iterator is made of, over all calls of a pipeline; ``part``: place in PARTS."""
+    """Parts of the critical time of an iterator, over all calls of a pipeline; ``part``: place in PARTS."""
 
     pipeline: Int32s
     iterator: Int32s
@@ -180,7 +182,7 @@ def make_empty_reading() -> PipelineReading:
 
 
 def list_pipelines(iterator: Int32s, is_device: Bools) -> tuple[InputPipelines, Int32s]:
-    """The pipelines that programs call, numbered in the order of the calls, and the pipeline of each call.
+    """List the pipelines that programs call, numbered in the order of the calls, and the pipeline of each call.
     ``iterator``: of each call; ``is_device``: by iterator."""
     of_call, count = number_keys([iterator.astype(np.int64)])
     root = iterator[find_first_rows(of_call, count)]
@@ -188,14 +190,14 @@ def list_pipelines(iterator: Int32s, is_device: Bools) -> tuple[InputPipelines, 
     place = np.where(on_device, np.cumsum(on_device), np.cumsum(~on_device)) - 1
     kinds = np.where(on_device, "Device", "Host").tolist()
     names = [f"{kind}:{i}" for kind, i in zip(kinds, place.tolist(), strict=True)]
-    first = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.bincount(of_call, minlength=count))])
+    first = count_bounds(np.bincount(of_call, minlength=count))
     return InputPipelines(names, on_device, root, first), of_call
 
 
 def make_calls(
     pipeline: Int32s, start_ps: Int64s, duration_ps: Int64s, group_id: Int32s, records: IteratorRecords
 ) -> Calls:
-    """Calls that are in order, with the place of their records."""
+    """Make calls, which are in order, with the place of their records."""
     first = find_group_bounds(records.call, len(pipeline))
     return Calls(pipeline, start_ps, duration_ps, group_id, first.astype(np.int64))
 
@@ -203,8 +205,8 @@ def make_calls(
 def walk_calls(
     events: tuple[Int64s, Int64s, Int32s, Int32s], own_part: UInt8s, activities: Structs, root: Int32s, pipeline: Int32s
 ) -> tuple[IteratorRecords, Segments, SelfParts]:
-    """What the calls ran. ``events``: start, duration, parent and iterator of each; ``root``: the event of each call,
-    ``pipeline``: of each call, ascending, slowest first."""
+    """Find what the calls ran. ``events``: start, duration, parent and iterator of each; ``root``: the event of each
+    call; ``pipeline``: of each call, ascending, slowest first."""
     traced = np.zeros(len(root), np.uint8)
     traced[:1] = 1
     traced[1:] = pipeline[1:] != pipeline[:-1]
@@ -213,7 +215,7 @@ def walk_calls(
 
 
 def unpack_records(packed: bytes) -> IteratorRecords:
-    """The columns of packed records."""
+    """Return the columns of packed records."""
     rows = np.frombuffer(packed, _RECORD)
     names = ("call", "iterator", "start_ps", "total_ps", "self_ps", "critical_ps", "count")
     call, iterator, start, total, own, critical, count = (np.ascontiguousarray(rows[name]) for name in names)
@@ -235,7 +237,7 @@ def _unpack_parts(packed: bytes) -> SelfParts:
 
 
 class IteratorKind(IntEnum):
-    """What an iterator does, as far as it decides how it can be made faster."""
+    """Work of an iterator, as far as it decides how it can be made faster."""
 
     OTHER = 0
     WRAPPER = 1  # put around a pipeline by tf.data itself
@@ -253,9 +255,8 @@ class IteratorKind(IntEnum):
 _NAMES: Final = {
     IteratorKind.WRAPPER: "Root Model",
     IteratorKind.SOURCE: "TFRecord SSTable RecordIO Spanner TFColumn SleepwalkRemoteDataset TextLine "
-    "StitchedTimelineDataset "
-    "DateKeyDataset CapacitorProto LMDB ExternalDataset PearModel FixedLengthRecord FromTensor TensorSlice Generator "
-    "SyntheticDatasetOp Range ArrayRecord CSV Sql MatchingFiles",
+    "StitchedTimelineDataset DateKeyDataset CapacitorProto LMDB ExternalDataset PearModel FixedLengthRecord FromTensor "
+    "TensorSlice Generator SyntheticDatasetOp Range ArrayRecord CSV Sql MatchingFiles",
     IteratorKind.SERVICE: "DataService",
     IteratorKind.REMOTE: "GuzzlerDataGuzzlerRemoteDataset ReverbDataset DatasetSampleGame Courier ReverbEpisodeDataset",
     IteratorKind.FUNCTION: "Map Batch PaddedBatch",
@@ -268,7 +269,7 @@ _NAMES: Final = {
 }
 _KINDS: Final = {name: kind for kind, names in _NAMES.items() for name in names.split()}
 _SUFFIX: Final = compile_late(r"(V\d+)?(\[\d+\])?$", re.ASCII)
-"""The version of the implementation, and the place among several inputs."""
+"""Pattern of the version of the implementation, and the place among several inputs."""
 _ASYNCHRONOUS: Final = (
     IteratorKind.SERVICE,
     IteratorKind.BUFFER,
@@ -283,23 +284,23 @@ _READERS: Final = {
 
 
 def shorten_iterator_name(long_name: str) -> str:
-    """The iterator's own name: the last part of the name of its events."""
+    """Return the iterator's own name: the last part of the name of its events."""
     return long_name.split("::")[-1]
 
 
 @lru_cache(maxsize=1 << 12)
 def find_iterator_kind(name: str) -> IteratorKind:
-    """What an iterator of this short name does, in whatever version and as whatever input."""
+    """Return the kind of iterators of this short name, in whatever version and as whatever input."""
     return _KINDS.get(_SUFFIX.sub("", name), IteratorKind.OTHER)
 
 
 def is_asynchronous(name: str) -> bool:
-    """Whether the iterator of a short name works ahead on threads of its own."""
+    """Return whether the iterator of a short name works ahead on threads of its own."""
     return find_iterator_kind(name) in _ASYNCHRONOUS
 
 
 def find_own_parts(names: list[str], asynchronous: Bools) -> UInt8s:
-    """What iterators of these short names do in time in which nothing else is known to go on in them."""
+    """Return the part that iterators of these short names work on if nothing else is known to run in them."""
     reads = {name: FILE_READ if _SUFFIX.sub("", name) in _READERS else OTHER for name in set(names)}
     return np.where(asynchronous, WAITING, np.array([reads[name] for name in names], np.int64)).astype(np.uint8)
 
@@ -308,30 +309,23 @@ def find_own_parts(names: list[str], asynchronous: Bools) -> UInt8s:
 
 _PREFETCH = "end the pipeline with prefetch(tf.data.AUTOTUNE)"
 _ADVICE: Final = {
-    IteratorKind.SOURCE: "Reading is slow: read several files at a time with interleave(..., "
-    "num_parallel_calls=tf.data."
-    "AUTOTUNE), keep the data close to the host, in few large files, and cache() it if it fits into memory.",
+    IteratorKind.SOURCE: "Reading is slow: read several files at a time with interleave(..., num_parallel_calls="
+    "tf.data.AUTOTUNE), keep the data close to the host, in few large files, and cache() it if it fits into memory.",
     IteratorKind.SERVICE: "The workers of the tf.data service are slow: profile one of them, or add workers.",
     IteratorKind.REMOTE: "The remote source is slow: profile its host.",
-    IteratorKind.FUNCTION: "Run it in parallel: num_parallel_calls=tf.data.AUTOTUNE. If its results fit "
-    "into memory and are "
-    "the same every time, put cache() after it.",
-    IteratorKind.INTERLEAVING: "Read several inputs at a time: interleave(..., "
-    "num_parallel_calls=tf.data.AUTOTUNE), also "
-    "in place of flat_map.",
-    IteratorKind.SEQUENTIAL: "It takes its elements one after another: give it less to do (filter or map "
-    "earlier, batch "
-    "before it), cache() after it, or run several copies of the pipeline over shards and interleave them.",
-    IteratorKind.BUFFER: "Its buffer was empty: what fills it is slower than what takes from it. Make that "
-    "faster; a larger "
-    "buffer helps only if single elements are slow.",
+    IteratorKind.FUNCTION: "Run it in parallel: num_parallel_calls=tf.data.AUTOTUNE. If its results fit into memory "
+    "and are the same every time, put cache() after it.",
+    IteratorKind.INTERLEAVING: "Read several inputs at a time: interleave(..., num_parallel_calls=tf.data.AUTOTUNE), "
+    "also in place of flat_map.",
+    IteratorKind.SEQUENTIAL: "It takes its elements one after another: give it less to do (filter or map earlier, "
+    "batch before it), cache() after it, or run several copies of the pipeline over shards and interleave them.",
+    IteratorKind.BUFFER: "Its buffer was empty: what fills it is slower than what takes from it. Make that faster; a "
+    "larger buffer helps only if single elements are slow.",
     IteratorKind.PARALLEL: "Its function is slow. Make it cheaper, or look whether all cores are busy.",
-    IteratorKind.PARALLEL_INTERLEAVING: "Reading is slow although several inputs are read at a time: read "
-    "more at a time "
-    "(cycle_length, num_parallel_calls), or look at the storage.",
-    IteratorKind.WRAPPER: "tf.data puts it around a pipeline to tune it: what calls waited for inside it "
-    "left no events. If "
-    f"the pipeline does not do so yet, {_PREFETCH}.",
+    IteratorKind.PARALLEL_INTERLEAVING: "Reading is slow although several inputs are read at a time: read more at a "
+    "time (cycle_length, num_parallel_calls), or look at the storage.",
+    IteratorKind.WRAPPER: "tf.data puts it around a pipeline to tune it: what calls waited for inside it left no "
+    f"events. If the pipeline does not do so yet, {_PREFETCH}.",
     IteratorKind.OTHER: f"Do less in it or do it less often (batch before it), cache() after it, and {_PREFETCH}.",
 }
 _GENERATOR: Final = (
@@ -360,9 +354,9 @@ _CHEAPER: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Helps:
-    """Whether a change of an iterator makes batches faster; None: not predicted. ``faster``: less work in it,
-    ``several``: several of its calls at a time; ``any_change``: of any iterator of the pipeline; ``cores``: of the
-    host, if they keep several calls from helping, else 0."""
+    """Predictions whether a change of an iterator makes batches faster; None if not predicted. ``faster``: less work in
+    it; ``several``: several of its calls at a time; ``any_change``: of any iterator of the pipeline; ``cores``: cores
+    of the host, if they keep several calls from helping, else 0."""
 
     faster: bool | None = None
     several: bool | None = None
@@ -382,9 +376,9 @@ def suggest_change(
     reading: float = 0.0,
     helps: Helps = _UNPREDICTED,
 ) -> str:
-    """What to do about an iterator that takes the time. ``recorded``: its attributes; ``to_device``: it brings elements
-    to a device; ``reading``: share of its time that is reading files; ``helps``: predictions: no change is proposed
-    that saves nothing."""
+    """Suggest what to do about an iterator that takes the time. ``recorded``: its attributes; ``to_device``: whether it
+    brings elements to a device; ``reading``: share of reading files in its time; ``helps``: predictions, so that no
+    change is proposed that saves nothing."""
     kind = find_iterator_kind(name)
     if kind is not IteratorKind.WRAPPER and helps.any_change is False:
         ahead = kind in (IteratorKind.BUFFER, IteratorKind.PARALLEL, IteratorKind.PARALLEL_INTERLEAVING)
@@ -415,7 +409,7 @@ def suggest_change(
 
 
 def _suggest_parallelism(recorded: Mapping[str, Value]) -> str | None:
-    """To raise the parallelism, if it is recorded and fixed."""
+    """Suggest to raise the parallelism, if it is recorded and fixed."""
     count, autotune = recorded.get("parallelism"), recorded.get("autotune")
     if not isinstance(count, int) or count < 1 or is_true(autotune):
         return None
@@ -424,7 +418,7 @@ def _suggest_parallelism(recorded: Mapping[str, Value]) -> str | None:
 
 
 def is_true(value: Value) -> bool | None:
-    """A truth as TensorFlow writes it; None: unknown."""
+    """Parse a truth value as TensorFlow writes it; None if unknown."""
     if isinstance(value, str):
         return {"true": True, "false": False, "1": True, "0": False}.get(value.lower())
     return None if value is None else bool(value)

@@ -14,7 +14,17 @@ import numpy.typing as npt
 from fastprof.derive.pipelines.iterators import Subtrees, find_tree_rows
 from fastprof.derive.pipelines.recorded_pipelines import GENERATOR, IteratorKind, find_iterator_kind
 from fastprof.derive.steps.step_database import PERCENTILES
-from fastprof.schema.columns import Bools, Float64s, Int64s, find_group_bounds, number_values, sort_rows, sum_by
+from fastprof.schema.columns import (
+    Bools,
+    Float64s,
+    Int64s,
+    find_group_bounds,
+    find_most_by,
+    number_owners,
+    number_values,
+    sort_rows,
+    sum_by,
+)
 from fastprof.schema.value_classes import dataclass
 from fastprof.wording.patterns import compile_late
 
@@ -27,10 +37,11 @@ _WHAT = "the times of the calls of a pipeline"
 
 
 class CallSums:
-    """By pipeline. ``between_ps``: from its first call to the end of its last, time in which none of them ran."""
+    """Sums of calls by pipeline. ``between_ps``: time from its first call to the end of its last in which none of them
+    ran."""
 
     def __init__(self, pipelines: InputPipelines, calls: Calls, slow_ps: int) -> None:
-        """``slow_ps``: calls that take longer are slow."""
+        """Sum calls. ``slow_ps``: calls that take longer are slow."""
         first, self.count = pipelines.first[:-1], np.diff(pipelines.first)
         size, last = len(first), np.maximum(pipelines.first[1:] - 1, 0)
         self.slow = np.bincount(calls.pipeline[calls.duration_ps > slow_ps], minlength=size)
@@ -42,12 +53,13 @@ class CallSums:
             percent: calls.duration_ps[last - np.maximum((10 * percent * self.count + 999) // 1000 - 1, 0)]
             for percent in PERCENTILES
         }
-        """By nearest rank, as everywhere (time_spread.rank); calls are slowest first, so it counts from the end."""
+        """Percentiles by nearest rank, as everywhere (time_spread.rank); calls are slowest first, so it counts from the
+        end."""
 
 
 class IteratorSums:
-    """By row of the tree: over all calls of its pipeline. ``calls``: in how many of them it ran; ``tree_row``: of each
-    record."""
+    """Sums over all calls of the pipeline, by row of the tree. ``calls``: number of calls in which it ran;
+    ``tree_row``: of each record."""
 
     def __init__(self, reading: PipelineReading) -> None:
         records, size = reading.records, len(reading.tree.iterator)
@@ -62,19 +74,20 @@ class IteratorSums:
 
 
 class Bottlenecks:
-    """``of_call``: by call, the record of the largest critical time. ``of_pipeline``: by pipeline, the row of the tree
-    of the largest over all calls, where iterators that are alike count together: the largest of them. -1: there is no
-    critical time. Of equal ones the one nearest to the program. ``critical_ps``: by pipeline, of that one and those
-    like it; ``calls``: how many of its calls have one of them for bottleneck."""
+    """Bottlenecks of calls and pipelines. ``of_call``: by call, the record of the largest critical time.
+    ``of_pipeline``: by pipeline, the row of the tree of the largest over all calls, where similar iterators count
+    together: the largest of them. Values are -1 without critical time; of equal ones the nearest to the program counts.
+    ``critical_ps``: by pipeline, of the bottleneck and similar iterators; ``calls``: number of calls with one of them
+    as bottleneck."""
 
     def __init__(self, reading: PipelineReading, sums: IteratorSums) -> None:
         calls, records, tree, count = reading.calls, reading.records, reading.tree, len(reading.pipelines)
-        self.of_call = find_largest(records.call, records.critical_ps, len(calls.pipeline))
-        like = find_alike(reading)
+        self.of_call = find_largest_rows(records.call, records.critical_ps, len(calls.pipeline))
+        like = number_similar(reading)
         together = sum_by(like, sums.critical_ps, len(like), _WHAT)
-        most = find_largest(tree.pipeline, together, count)
+        most = find_largest_rows(tree.pipeline, together, count)
         of_it = (like == most[tree.pipeline]) & (most[tree.pipeline] >= 0)
-        self.of_pipeline = find_largest(tree.pipeline, np.where(of_it, sums.critical_ps, 0), count)
+        self.of_pipeline = find_largest_rows(tree.pipeline, np.where(of_it, sums.critical_ps, 0), count)
         row = np.append(sums.tree_row, -1)[self.of_call]
         same = (row >= 0) & (np.append(like, -2)[row] == most[calls.pipeline])
         self.critical_ps = np.append(together, 0)[most]
@@ -87,7 +100,7 @@ class Bottlenecks:
 
 
 def measure_between_calls(calls: Calls, size: int) -> Int64s:
-    """For each of ``size`` pipelines, the time from its first call to its last in which none of them ran."""
+    """Return, for each of ``size`` pipelines, the time from its first call to its last in which none of them ran."""
     order = sort_rows(calls.pipeline, calls.start_ps)
     pipeline, start = calls.pipeline[order], calls.start_ps[order]
     end = start + calls.duration_ps[order]
@@ -100,9 +113,9 @@ def measure_between_calls(calls: Calls, size: int) -> Int64s:
     return sum_by(pipeline[1:], np.maximum(gap, 0), size, _WHAT)
 
 
-def find_alike(reading: PipelineReading) -> Int64s:
-    """By row of the tree, the first row of its pipeline that differs from it only in which of several inputs it is
-    (``Interleave[1]::TFRecord``, ``Interleave[2]::TFRecord``): what a program sets up in one place."""
+def number_similar(reading: PipelineReading) -> Int64s:
+    """Return, by row of the tree, the first row of its pipeline that differs only in the number of an input
+    (``Interleave[1]::TFRecord``, ``Interleave[2]::TFRecord``), which a program sets up in one place."""
     tree = reading.tree
     numbers: dict[str, int] = {}
     longs = reading.iterators.long_name
@@ -113,10 +126,9 @@ def find_alike(reading: PipelineReading) -> Int64s:
     return np.asarray(first[of_key])
 
 
-def find_largest(group: npt.NDArray[np.int32], values: Int64s, groups: int) -> Int64s:
-    """The row of the largest value above 0 of each group, the first of equal ones; -1: none. ``group`` ascends."""
-    most = np.zeros(groups, np.int64)
-    np.maximum.at(most, group, values)
+def find_largest_rows(group: npt.NDArray[np.int32], values: Int64s, groups: int) -> Int64s:
+    """Return the row of the largest value above 0 of each group, the first of equal ones, or -1."""
+    most = find_most_by(group, values, groups)
     rows = np.flatnonzero((values == most[group]) & (values > 0))
     row = np.full(groups, -1, np.int64)
     row[group[rows[::-1]]] = rows[::-1]
@@ -124,8 +136,8 @@ def find_largest(group: npt.NDArray[np.int32], values: Int64s, groups: int) -> I
 
 
 WAITED: Final = 0.05
-"""An asynchronous iterator whose own time is unknown sets the pace if the program waits for it for at least this share
-of the time per batch."""
+"""Share of the time per batch from which on an asynchronous iterator that the program waits for sets the pace, if its
+own time is unknown."""
 
 
 class Stages:
@@ -183,7 +195,7 @@ class Stages:
 
     @property
     def unseen(self) -> Bools:
-        """By row: it runs a function on threads of its own for an unknown time."""
+        """Whether each row runs a function on threads of its own for an unknown time."""
         silent = (self.kind == IteratorKind.PARALLEL) & (self.function[: self.rows] == 0)
         return np.asarray(silent | (self.kind == IteratorKind.SERVICE))
 
@@ -191,8 +203,8 @@ class Stages:
         return self.now[self.pipeline[rows]]
 
     def on_cores(self, rows: Int64s, then: Float64s, less: Float64s) -> Float64s:
-        """The time per batch of the pipeline of each row if its stages would take ``then``, and what threads do,
-        ``less`` than now, takes cores. No more cores are busy now than there are: the rest of it is waiting."""
+        """Limit the time per batch of each row's pipeline by cores, if its stages would take ``then``, and threads did
+        ``less`` work than now. No more cores are busy now than there are: the rest of the work is waiting."""
         pipeline = self.pipeline[rows]
         cores = self.cores[pipeline]
         work = np.bincount(self.pipeline, self.base + self.function, len(self.now))[pipeline]
@@ -201,8 +213,8 @@ class Stages:
         return np.where(cores > 0, np.maximum(then, busy_now * still), then)
 
     def crowding(self, rows: Int64s, work: Float64s, now: Int64s, then: Int64s) -> Float64s:
-        """How much longer the program takes if ``then`` threads do this work beside it, and not ``now``: they have
-        equal shares of the cores while they work. 0: cores are not recorded."""
+        """Return how much longer the program takes if ``then`` threads do this work beside it, and not ``now``: they
+        have equal shares of the cores while they work. 0 if cores are not recorded."""
         recorded = self.cores[self.pipeline[rows]]
         cores = np.maximum(recorded, 1)
 
@@ -224,9 +236,9 @@ class Stages:
         *added: Float64s,
         ready: Int64s | None = None,
     ) -> Float64s:
-        """The time per batch of the pipeline of each row if the stage ``changed`` had these figures, and there were the
-        stages ``added``: what is measured now, less what the longest stage gets shorter. ``ready``: elements that it
-        has ready at most; None: as many as it makes at a time."""
+        """Predict the time per batch of each row's pipeline if the stage ``changed`` had these figures, and there were
+        the stages ``added``: the time now, minus what the longest stage gets shorter. ``ready``: elements that it has
+        ready at most, or None for as many as it makes at a time."""
         is_program = changed >= self.rows
         row = np.where(is_program, 0, changed)
         kind = np.where(is_program, IteratorKind.OTHER, self.kind[row])
@@ -244,7 +256,7 @@ class Stages:
         return predicted
 
     def _others(self, rows: Int64s, *left_out: Int64s) -> Float64s:
-        """The longest stage of the pipeline of each row, some of its stages left out."""
+        """Return the longest stage of the pipeline of each row, some of its stages left out."""
         order = sort_rows(self.pipeline, -self.time)
         first = find_group_bounds(self.pipeline[order], len(self.now))
         pipeline = self.pipeline[rows]
@@ -262,8 +274,8 @@ class Stages:
 def measure_stage_time(
     kind: Int64s, base: Float64s, function: Float64s, at_a_time: Int64s, ready: Int64s | None = None
 ) -> Float64s:
-    """How long a stage works: its thread, and its functions, which replace the thread while their input is read.
-    ``ready``: how many have a place, where that is more than run ``at_a_time``."""
+    """Return how long a stage works: its thread, and its functions, which replace the thread while their input is read.
+    ``ready``: how many have a place, if that is more than run ``at_a_time``."""
     several = np.maximum(at_a_time, 1)
     places = several if ready is None else np.maximum(ready, 1)
     functions = np.maximum((base + function) / places, function / several)
@@ -279,9 +291,9 @@ def measure_burst_wait(
     each: Float64s,
     ready: Int64s | None = None,
 ) -> Float64s:
-    """How long whoever takes ``each`` elements of a batch in a burst waits, where ``ready`` of them are ready (None: as
-    many as are made ``at_a_time``): for inputs that come one after another and the last function, or for functions in
-    rounds."""
+    """Return how long a consumer of ``each`` elements of a batch in a burst waits, where ``ready`` of them are ready
+    (None: as many as are made ``at_a_time``): for inputs that come one after another and the last function, or for
+    functions in rounds."""
     several, count = np.maximum(at_a_time, 1), np.maximum(each, 1.0)
     one_input, one_function = base / count, function / count
     places = several if ready is None else np.maximum(ready, 1)
@@ -295,7 +307,7 @@ def measure_burst_wait(
 def _sum_work(
     reading: PipelineReading, calls: CallSums, sums: IteratorSums, trees: Subtrees, stage: Int64s
 ) -> tuple[Float64s, Float64s, Float64s]:
-    """By row, for a batch, over all events of the host: self time, time of functions, and how often it runs."""
+    """Return, by row, for a batch, over all events of the host: self time, time of functions, and how often it runs."""
     tree, iterators = reading.tree, reading.iterators
     events = iterators.event_count[tree.iterator].astype(np.float64)
     # How many batches the events below an asynchronous iterator are for: as many as its first input has events for
@@ -310,14 +322,14 @@ def _sum_work(
 
 
 def _has_unseen_work(reading: PipelineReading, trees: Subtrees, kind: Int64s, function: Float64s) -> Bools:
-    """Whether the work of each row on threads of its own, or its input, left no events."""
+    """Return whether the work of each row on threads of its own, or its input, left no events."""
     feeds = np.zeros(len(kind) + 1, np.bool_)
     feeds[trees.up[reading.iterators.event_count[reading.tree.iterator] > 0]] = True
     return np.asarray((kind == IteratorKind.SERVICE) | (kind == IteratorKind.PARALLEL) & (function == 0) | ~feeds[:-1])
 
 
 def read_numbers(reading: PipelineReading, attribute: str) -> Int64s:
-    """An attribute by iterator, if it is a number above 0; 0: not recorded."""
+    """Return an attribute by iterator, if it is a number above 0, or 0 if it is not recorded."""
     values = reading.iterators.attributes.get(attribute)
     if values is None:
         return np.zeros(len(reading.iterators), np.int64)
@@ -325,9 +337,9 @@ def read_numbers(reading: PipelineReading, attribute: str) -> Int64s:
 
 
 TWICE, AHEAD, PARALLEL = range(3)
-"""The changes."""
+"""Kinds of changes."""
 WORTH: Final = 0.01
-"""Part of a batch that a change must save to be proposed, or shown to people."""
+"""Part of a batch that a change must save to be proposed, or shown."""
 
 ASSUMPTIONS: Final = (
     "exact: nothing runs ahead in this pipeline, so its times add up",
@@ -350,16 +362,16 @@ ASSUMPTIONS: Final = (
     SERIAL, STAGES, OWN_THREAD, FUNCTIONS, POOL, BATCHES, INPUTS, MORE, IS_AHEAD, NO_WORK, ENOUGH, UNRECORDED, OF_HOST,
     UNSEEN, SINGLE,
 ) = range(len(ASSUMPTIONS))  # fmt: skip
-"""The basis of a prediction, or why there is none: numbers of ASSUMPTIONS."""
+"""Numbers of ASSUMPTIONS: the basis of a prediction, or why there is none."""
 
 
 @dataclass(frozen=True, slots=True)
 class WhatIf:
-    """A row for each change of each iterator that works, or whose inputs work, or that is waited for; the one that
-    saves most first. ``tree_row``: of the iterator; ``now_ps``: -1: unknown, of a single call; ``then_ps``: on the
-    cores of the host, ``least_ps``: if threads wait rather than compute, -1: the change does not apply; ``at_a_time``:
-    calls that it runs now, 0: not recorded; ``cores``, ``threads``: of its pipeline, 0: not recorded; ``alike``:
-    iterators that change together. Times are per batch."""
+    """Predictions of changes of each iterator that works, or whose inputs work, or that is waited for; the change that
+    saves most is first. ``tree_row``: of the iterator; ``now_ps``: -1 for a single call; ``then_ps``: on the cores of
+    the host, ``least_ps``: if threads wait rather than compute, or -1 if the change does not apply; ``at_a_time``:
+    calls that it runs now; ``cores``, ``threads``: of its pipeline; 0 if not recorded; ``alike``: number of iterators
+    that change together. Times are per batch."""
 
     tree_row: Int64s
     change: Int64s
@@ -374,12 +386,12 @@ class WhatIf:
 
     @property
     def saved_ps(self) -> Int64s:
-        """What each saves of a batch; 0 where it does not apply."""
+        """Time that each change saves of a batch, 0 if it does not apply."""
         return np.where(self.then_ps < 0, 0, self.now_ps - self.then_ps)
 
     @property
     def helps(self) -> Bools:
-        """Whether it saves enough to be proposed."""
+        """Whether each change saves enough to be proposed."""
         return np.asarray(self.saved_ps >= np.maximum(self.now_ps * WORTH, 1.0))
 
 
@@ -387,15 +399,16 @@ _IN_PARALLEL: Final = (IteratorKind.FUNCTION, IteratorKind.SOURCE, IteratorKind.
 """Kinds of iterators that tf.data can run in parallel, or read in parallel."""
 
 Leaves = tuple[Float64s, Float64s]
-"""By row, of an iterator and its inputs as far as they are of one stage: time a batch, and waiting for what is late."""
+"""Figures by row, of an iterator and its inputs as far as they are of one stage: time a batch, and waiting for what is
+late."""
 
 Prediction = tuple[Float64s, Int64s, Float64s]
-"""Time per batch, NaN where the change does not apply; the number of the assumption; and time per batch of the program
-alone where other threads that compute leave it a share of the cores, 0 where that is as it was."""
+"""Time per batch, NaN if the change does not apply; the number of the assumption; and time per batch of the program
+alone where other threads that compute leave it a share of the cores, or 0 if that is as it was."""
 
 
 def describe_predictions(what_if: WhatIf, parallel: int) -> tuple[list[str], Int64s]:
-    """The basis of each row, or why there is no prediction, in words: the texts, and the text of each row."""
+    """Describe the basis of each row, or why there is no prediction: the texts, and the text of each row."""
     is_known = what_if.then_ps >= 0
     bound = is_known & (what_if.then_ps > what_if.least_ps)
     state = np.select([~is_known | (what_if.assumption == SERIAL), what_if.cores == 0, bound], [0, 1, 2], 3)
@@ -417,16 +430,16 @@ _CORES: Final = (
 
 
 def describe_cores(count: int) -> str:
-    """As a sentence begins on them."""
+    """Describe cores as the begin of a sentence."""
     return "1 core is" if count == 1 else f"{count:,} cores are"
 
 
 def predict_changes(reading: PipelineReading, calls: CallSums, sums: IteratorSums, parallel: int) -> WhatIf:
-    """``parallel``: at how many a time iterators run in the last change."""
+    """Predict all changes. ``parallel``: how many at a time iterators run in the last change."""
     if not len(reading.tree.iterator):
         return WhatIf(*(np.zeros(0, np.int64) for _ in range(10)))
     stages = Stages(reading, calls, sums)
-    like, together = _find_alike_rows(reading, stages)
+    like, together = _number_similar_rows(reading, stages)
     leaves = together(stages.trees.sums(stages.work)), together(stages.trees.sums(stages.late))
     stages.work, stages.each = together(stages.work), together(stages.each)
     fetches = reading.iterators.kind[reading.tree.iterator] == GENERATOR
@@ -437,39 +450,41 @@ def predict_changes(reading: PipelineReading, calls: CallSums, sums: IteratorSum
     rows = (stages.kind != IteratorKind.WRAPPER) & (like == np.arange(len(like)))
     of_change = [np.flatnonzero(rows & some) for some in (works, any_works, gains)]
     twice, ahead, several = of_change
-    found = [
+    predictions = [
         _predict_twice_as_fast(stages, twice),
         _predict_ahead(stages, ahead, leaves),
         _predict_parallel(stages, several, leaves, parallel, fetches[several]),
     ]
-    least, assumption, program = (np.concatenate(part) for part in zip(*found, strict=True))
-    change, row = np.repeat(np.arange(3), [len(rows) for rows in of_change]), np.concatenate(of_change)
+    least, assumption, program = (np.concatenate(part) for part in zip(*predictions, strict=True))
+    change, row = number_owners([len(rows) for rows in of_change]), np.concatenate(of_change)
     now, pipeline = stages.now_of(row), stages.pipeline[row]
     single = calls.count[pipeline] < 2
     least = np.where(single, np.nan, least)
     less = np.where(stages.asynchronous[row], stages.function[row], stages.work[row]) / 2
     then = stages.on_cores(row, np.maximum(least, program), np.where(change == TWICE, less, 0.0))
-    found_ps = [_round_ps(np.minimum(time, now)) for time in (then, least)]
+    predicted_ps = [_round_ps(np.minimum(time, now)) for time in (then, least)]
     now_ps = np.where(single, -1, _round_ps(now))
-    saved = np.where(found_ps[0] < 0, -1, now_ps - found_ps[0])
+    saved = np.where(predicted_ps[0] < 0, -1, now_ps - predicted_ps[0])
     order = sort_rows(-saved, row, change)
-    columns = (row, change, now_ps, *found_ps, np.where(single, SINGLE, assumption))
+    columns = (row, change, now_ps, *predicted_ps, np.where(single, SINGLE, assumption))
     alike = np.bincount(like, minlength=len(like))
     of_row = (stages.at_a_time[row], stages.cores[pipeline], stages.threads[pipeline], alike[row])
     return WhatIf(*(column[order] for column in (*columns, *of_row)))
 
 
 def _round_ps(times: Float64s) -> Int64s:
-    """Whole picoseconds, as far as 64 bits hold them; -1: NaN."""
+    """Round to whole picoseconds, as far as 64 bits hold them; NaN becomes -1."""
     most = 2.0**63 - 1024  # the last double below
     return np.where(np.isnan(times), -1.0, np.rint(np.minimum(times, most))).astype(np.int64)
 
 
-def _find_alike_rows(reading: PipelineReading, stages: Stages) -> tuple[Int64s, Callable[[Float64s], Float64s]]:
-    """By row, the first of those of one stage that are alike, which change together; and how to add up over them.
-    Asynchronous ones are stages themselves."""
+def _number_similar_rows(reading: PipelineReading, stages: Stages) -> tuple[Int64s, Callable[[Float64s], Float64s]]:
+    """Return, by row, the first of the similar rows of its stage, which change together; and a function that sums over
+    them. Asynchronous ones are stages themselves."""
     key = np.where(
-        stages.asynchronous, -1 - np.arange(stages.rows), find_alike(reading) * (stages.stage.max() + 1) + stages.stage
+        stages.asynchronous,
+        -1 - np.arange(stages.rows),
+        number_similar(reading) * (stages.stage.max() + 1) + stages.stage,
     )
     _, first, of_key = np.unique(key, return_index=True, return_inverse=True)
     like = first[of_key]
@@ -499,8 +514,8 @@ def _predict_ahead(stages: Stages, rows: Int64s, leaves: Leaves) -> Prediction:
 
 
 def _predict_without(stages: Stages, rows: Int64s, leaves: Leaves, time: Float64s, waits: Float64s) -> Float64s:
-    """The time per batch if what ``leaves`` the stage of each row became one of this ``time``, which its consumer
-    ``waits`` for where it is late."""
+    """Predict the time per batch if what ``leaves`` the stage of each row became a stage of this ``time``, which its
+    consumer ``waits`` for where it is late."""
     stage = stages.stage[rows]
     base = np.maximum(stages.base[stage] - leaves[0][rows], 0.0)
     bursts = np.maximum(stages.bursts[stage] - leaves[1][rows], 0.0) + waits
@@ -508,7 +523,7 @@ def _predict_without(stages: Stages, rows: Int64s, leaves: Leaves, time: Float64
 
 
 def _predict_parallel(stages: Stages, rows: Int64s, leaves: Leaves, parallel: int, fetches: Bools) -> Prediction:
-    """``fetches``: what brings elements from the host's pipeline."""
+    """Predict parallel work. ``fetches``: whether a row brings elements from the host's pipeline."""
     kind, each = stages.kind[rows], stages.each[rows]
     whole = leaves[0][rows] + leaves[1][rows]
     function = kind == IteratorKind.FUNCTION
@@ -535,7 +550,7 @@ def _predict_parallel(stages: Stages, rows: Int64s, leaves: Leaves, parallel: in
 
 
 def _predict_more_at_a_time(stages: Stages, rows: Int64s, parallel: int) -> Prediction:
-    """Of asynchronous iterators: ``parallel`` at a time, not as many as now."""
+    """Predict that asynchronous iterators run ``parallel`` at a time, not as many as now."""
     known = stages.at_a_time[rows]
     ready = np.full(len(rows), parallel, np.int64)
     many, pooled = _fit_in_pool(stages, rows, ready)
@@ -557,7 +572,8 @@ def _predict_more_at_a_time(stages: Stages, rows: Int64s, parallel: int) -> Pred
 
 
 def _fit_in_pool(stages: Stages, rows: Int64s, wanted: Int64s) -> tuple[Int64s, Bools]:
-    """How many of the functions ``wanted`` at a time the pipeline's pool of threads runs, and whether that is fewer."""
+    """Return how many of the functions ``wanted`` at a time the pipeline's pool of threads runs, and whether that is
+    fewer."""
     threads = stages.threads[stages.pipeline[rows]]
     fewer = (threads > 0) & (threads < wanted)
     return np.where(fewer, threads, wanted), fewer

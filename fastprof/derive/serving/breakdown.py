@@ -25,8 +25,8 @@ from fastprof.derive.serving.requests import (
     HostRows,
     NumberLinks,
     Requests,
-    reduce_greatest,
-    reduce_least,
+    find_earliest,
+    find_latest,
 )
 from fastprof.derive.steps.device_steps import is_derived
 from fastprof.derive.steps.step_database import EventType
@@ -61,12 +61,12 @@ PARTS = (
     EventType.HOST_POSTPROCESS,
     EventType.UNKNOWN_TIME,
 )
-"""The parts of a request, about in the order of what happens, and last the idle time."""
+"""Parts of a request, about in the order in which they happen, and last the idle time."""
 
 
 @dataclass(frozen=True, slots=True)
 class OwnedSpans(ArrayRows):
-    """Pieces of time, each of an owner: a group, or the place of a request. ``type``: as in steps/step_database.py."""
+    """Spans of time, each of an owner: a group, or the place of a request. ``type``: as in steps/step_database.py."""
 
     owner: Int64s
     type: npt.NDArray[np.uint8]
@@ -81,16 +81,16 @@ class OwnedSpans(ArrayRows):
 STAGES = {
     "schedule": SCHEDULE, "concat": PADDING, "execute": EXECUTES, "launch": LAUNCHES, "callback": CALLBACKS,
 }  # fmt: skip
-"""Events that mark how far a request is."""
+"""Events that mark the progress of a request."""
 
 StageMarks = dict[str, tuple[Int64s, Int64s]]
-"""By stage, the group of each event that marks it, and its start."""
+"""Groups and starts of the events that mark each stage."""
 Stamps = dict[str, Int64s]
-"""By stage, when it was reached in each group; NONE: it was not."""
+"""Times when each stage was reached in each group, or NONE."""
 
 
 class TimedRequests(NamedTuple):
-    """Requests with their times. ``delay``: until its first batch began, 0 without batches; ``parts``:
+    """Requests with their times. ``delay``: time until its first batch began, 0 without batches; ``parts``:
     int64[requests, 8] in ps, in the order of PARTS."""
 
     requests: Requests
@@ -99,7 +99,7 @@ class TimedRequests(NamedTuple):
 
 
 def list_tpu_spans(rows: HostRows) -> OwnedSpans:
-    """Transfers to and from TPUs, and programs on them, owned by their groups."""
+    """List transfers to and from TPUs, and programs on them, owned by their groups."""
     every = (
         (EventType.DEVICE_TO_HOST, rows.grouped(*READS)),
         (EventType.HOST_TO_DEVICE, rows.grouped(*WRITES)),
@@ -113,7 +113,7 @@ def list_tpu_spans(rows: HostRows) -> OwnedSpans:
 
 
 def list_gpu_spans(rows: HostRows) -> OwnedSpans:
-    """Kernels and copies of GPUs, owned by their groups. Copies within a device count as what it computes."""
+    """List kernels and copies of GPUs, owned by their groups. Copies within a device count as compute."""
     events = rows.events
     own = _find_line_rows(rows, "GPU", lambda line: not is_derived(line))
     metas, place = number_values(events.meta[own])
@@ -128,12 +128,12 @@ def _get_gpu_event_type(name: str) -> int:
 
 
 def list_programs(rows: HostRows) -> Int64s:
-    """Rows of the programs that ran on TPUs, of those in a group."""
+    """Return the rows of grouped programs that ran on TPUs."""
     return _find_line_rows(rows, "TPU", lambda line: line.name == MODULES_LINE)
 
 
 def _find_line_rows(rows: HostRows, kind: str, wanted: Callable[[Line], bool]) -> Int64s:
-    """The rows of lines of devices, of those in a group."""
+    """Return the grouped rows of device lines."""
     lines = [line for plane in rows.events.planes_of(kind) for line in plane.lines if wanted(line)]
     own = join_parts(np.arange(line.first, line.last) for line in lines)
     grouped: Int64s = own[rows.group[own] >= 0]
@@ -141,7 +141,7 @@ def _find_line_rows(rows: HostRows, kind: str, wanted: Callable[[Line], bool]) -
 
 
 def _list_transfers(rows: HostRows, issue: str, kind: int) -> OwnedSpans:
-    """From an issue event to the last event of the same ``_c`` that marks the end and began later."""
+    """List transfers from an issue event to the last event of the same ``_c`` that marks the end and began later."""
     issued, done = rows.grouped(issue), rows.grouped(f"{issue}=>Done")
     contexts = rows.events.ints("_c")
     has_issue, issue_id = join_stat(issued, *contexts)
@@ -162,44 +162,44 @@ def _find_last_of_each(rows: Int64s, ids: Int64s) -> tuple[Int64s, Int64s]:
 
 
 def list_stage_marks(rows: HostRows) -> StageMarks:
-    """The events that mark a stage, of those in a group: name by name, then in the order of the capture."""
+    """List the grouped events that mark a stage: name by name, then in the order of the capture."""
     named = {stage: rows.grouped(*names) for stage, names in STAGES.items()}
     return {stage: (rows.group[at].astype(np.int64), rows.start(at)) for stage, at in named.items()}
 
 
 def find_stamps(marks: StageMarks, count: int) -> Stamps:
-    """The earliest of each in a group, of callbacks the latest."""
-    extreme = {"callback": reduce_greatest}
-    return {stage: extreme.get(stage, reduce_least)(start, group, count) for stage, (group, start) in marks.items()}
+    """Return the earliest of each stage in a group; of callbacks, the latest."""
+    extreme = {"callback": find_latest}
+    return {stage: extreme.get(stage, find_earliest)(start, group, count) for stage, (group, start) in marks.items()}
 
 
 def time_requests(
     requests: Requests, batches: Batches, device: OwnedSpans, when: Stamps, links: GroupLinks
 ) -> TimedRequests:
-    """The parts of each request; it lasts until its last batch does, where that is later."""
+    """Find the parts of each request, which lasts at least until its last batch ends."""
     place, batch = requests.batches.of_each(np.arange(len(requests)))
-    first = reduce_least(batches.begin[batch], place, len(requests))
-    last = reduce_greatest(batches.end[batch], place, len(requests))
-    requests, delay = stretch_requests(requests, first, last)
+    first = find_earliest(batches.begin[batch], place, len(requests))
+    last = find_latest(batches.end[batch], place, len(requests))
+    requests, delay = extend_requests(requests, first, last)
     spans = list_parts(requests, device, when, links)
     return TimedRequests(requests, delay, sum_parts(spans[spans.end > spans.begin], len(requests)))
 
 
-def stretch_requests(requests: Requests, begin: Int64s, end: Int64s) -> tuple[Requests, Int64s]:
-    """The requests, which last at least until their batches end, and how long each waits for them to begin. ``begin``,
-    ``end``: of the batches of each request, NONE where it has none."""
+def extend_requests(requests: Requests, begin: Int64s, end: Int64s) -> tuple[Requests, Int64s]:
+    """Extend requests until their batches end, and return how long each waits for them to begin. ``begin``, ``end``: of
+    the batches of each request, or NONE."""
     delay = np.where(begin != NONE, begin - requests.begin, 0)
     return replace(requests, end=np.maximum(requests.end, end)), delay
 
 
 def sum_parts(spans: OwnedSpans, count: int) -> Int64s:
-    """int64[requests, 8] in ps, in the order of PARTS."""
+    """Return int64[requests, 8] in ps, in the order of PARTS."""
     times: Int64s = flatten_spans(spans, count)[:, list(PARTS)]
     return times
 
 
 def list_parts(requests: Requests, device: OwnedSpans, when: Stamps, links: GroupLinks) -> OwnedSpans:
-    """The pieces of time that requests are made of, owned by the requests; some have no length."""
+    """List the spans that requests are made of, owned by the requests; some have no length."""
     sources, request = _find_sources(requests, links)
     owners = NumberLinks.of(sources, request, links.count)
     place, owner = owners.of_each(device.owner)
@@ -207,12 +207,12 @@ def list_parts(requests: Requests, device: OwnedSpans, when: Stamps, links: Grou
     count = len(requests)
     execute, launch = when["execute"][sources], when["launch"][sources]
     ran = (execute != NONE) & (launch != NONE)
-    first_execute = reduce_least(execute, request, count)
-    callback = reduce_greatest(when["callback"][sources], request, count)
+    first_execute = find_earliest(execute, request, count)
+    callback = find_latest(when["callback"][sources], request, count)
     compute = spans.type == COMPUTE
-    callback = np.where(callback != NONE, callback, reduce_greatest(spans.end[compute], spans.owner[compute], count))
-    schedule = reduce_least(when["schedule"][sources], request, count)
-    concat = reduce_least(when["concat"][sources], request, count)
+    callback = np.where(callback != NONE, callback, find_latest(spans.end[compute], spans.owner[compute], count))
+    schedule = find_earliest(when["schedule"][sources], request, count)
+    concat = find_earliest(when["concat"][sources], request, count)
     all_of = np.arange(count)
     return OwnedSpans.joined([
         spans,
@@ -224,21 +224,21 @@ def list_parts(requests: Requests, device: OwnedSpans, when: Stamps, links: Grou
 
 
 def _find_sources(requests: Requests, links: GroupLinks) -> tuple[Int64s, Int64s]:
-    """The groups of each request, its own and those it led to, and the request's place."""
+    """Return the groups of each request, its own and those it led to, and the request's place."""
     request, led = links.children.of_each(requests.group)
     own = np.arange(len(requests))
     return np.concatenate([requests.group, led]), np.concatenate([own, request])
 
 
 def _make_spans(kind: int, owner: Int64s, begin: Int64s, end: Int64s) -> OwnedSpans:
-    """Where both ends are known; of no length where they are the wrong way round."""
+    """Make spans of which both ends are known; they have no length if the ends are the wrong way round."""
     known = (begin != NONE) & (end != NONE)
     begin, end = begin[known], end[known]
     return OwnedSpans.of(kind, owner[known], begin, np.maximum(begin, end))
 
 
 def flatten_spans(spans: OwnedSpans, count: int) -> Int64s:
-    """Time by type of each owner, int64[count, 18], no piece of it counted twice."""
+    """Return the time of each owner by type, int64[count, 18]; no time counts twice."""
     totals = np.zeros((count, EVENT_TYPES), np.int64)
     seen = np.zeros((count, EVENT_TYPES), np.uint8)
     if count:

@@ -24,7 +24,7 @@ from fastprof.derive.serving.requests import (
     Pattern,
     Requests,
     TensorMoves,
-    reduce_least,
+    find_earliest,
 )
 from fastprof.derive.steps.grouping import Groups
 from fastprof.errors import CaptureError
@@ -38,7 +38,7 @@ PLANE = "/host:tfstreamz"
 
 @dataclass(frozen=True, slots=True)
 class BatchingParameters:
-    """None: not published."""
+    """Batching parameters, None if not published."""
 
     num_batch_threads: int | None = None
     batch_timeout_micros: int | None = None
@@ -51,7 +51,7 @@ _FIELDS = {field.name for field in fields(BatchingParameters)}
 
 
 def find_batching_parameters(events: HostEvents, models: Sequence[str]) -> dict[str, BatchingParameters]:
-    """The parameters of each of the models that has any; ``resnet:3`` has those of ``resnet``."""
+    """Find the parameters of each of the models that has any; ``resnet:3`` has those of ``resnet``."""
     row = _find_last_snapshot(events)
     if row is None:
         return {}
@@ -70,7 +70,7 @@ def find_batching_parameters(events: HostEvents, models: Sequence[str]) -> dict[
 
 
 def _find_last_snapshot(events: HostEvents) -> int | None:
-    """The second of the two snapshots: the first may come before the parameters are set."""
+    """Return the second of the two snapshots, because the first may come before the parameters are set."""
     plane = events.plane_named(PLANE)
     if plane is None or not plane.lines or plane.lines[0].last - plane.lines[0].first != 2:
         return None
@@ -78,7 +78,7 @@ def _find_last_snapshot(events: HostEvents) -> int | None:
 
 
 def _parse_model(label: str) -> str | None:
-    """The model of ``model_name=resnet, op_name=…}``; None: it names none."""
+    """Return the model of ``model_name=resnet, op_name=…}``, or None."""
     if "}" not in label:
         return None
     for pair in label[: label.rindex("}")].split(", "):
@@ -108,8 +108,8 @@ _PROGRAM = compile_late(r"\((\d{1,20})\)$", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class BatchTimes(ArrayRows):
-    """Beside the batches. ``delay``: since the earliest of its requests began, 0 without requests; ``compute``: time on
-    devices, ``on_tpus`` of it; ``programs``: ids of the programs that it ran, in order of time."""
+    """Times of batches. ``delay``: since the earliest of its requests began, 0 without requests; ``compute``: time on
+    devices; ``on_tpus``: part of it on TPUs; ``programs``: ids of its programs, in order of time."""
 
     delay: Int64s
     compute: Int64s
@@ -119,8 +119,9 @@ class BatchTimes(ArrayRows):
 
 @dataclass(frozen=True, slots=True)
 class HostServing:
-    """``requests``: as recorded; ``timed``: until their last batch ends. ``tpu``, ``marks`` and ``links``: what their
-    parts were found from, by group: time on TPUs, stages that were reached, and groups that led to others."""
+    """Serving side of a host. ``requests``: as recorded; ``timed``: until their last batch ends. Sources of their
+    parts, by group: ``tpu``: time on TPUs; ``marks``: stages that were reached; ``links``: groups that led to
+    others."""
 
     host: str
     models: list[str]
@@ -136,11 +137,11 @@ class HostServing:
 
 
 def read_host_serving(host: str, events: HostEvents, groups: Groups) -> HostServing:
-    """The serving side of a host; without requests where its threads recorded none. CaptureError: times that 64 bits
-    cannot count."""
+    """Read the serving side of a host, which has no requests if its threads recorded none. CaptureError: times do not
+    fit 64 bits."""
     rows, links = HostRows(events, groups), GroupLinks.of(groups)
-    found, batches, models = requests.find_requests(rows, links)
-    for what, begin, end in (("requests", found.begin, found.end), ("batches", batches.begin, batches.end)):
+    recorded, batches, models = requests.find_requests(rows, links)
+    for what, begin, end in (("requests", recorded.begin, recorded.end), ("batches", batches.begin, batches.end)):
         if ((end > begin) & (end - begin < 0)).any():
             raise CaptureError(f"{what} span more than 64 bits of picoseconds can count")
     tpu = breakdown.list_tpu_spans(rows)
@@ -149,14 +150,14 @@ def read_host_serving(host: str, events: HostEvents, groups: Groups) -> HostServ
     return HostServing(
         host,
         models,
-        found,
-        breakdown.time_requests(found, batches, device, breakdown.find_stamps(marks, links.count), links),
+        recorded,
+        breakdown.time_requests(recorded, batches, device, breakdown.find_stamps(marks, links.count), links),
         tpu,
         marks,
         links,
         batches,
-        _time_batches(rows, found, batches, (device, tpu), links),
-        requests.find_tensors(rows, found, batches, links.count),
+        _time_batches(rows, recorded, batches, (device, tpu), links),
+        requests.find_tensors(rows, recorded, batches, links.count),
         find_batching_parameters(events, models),
     )
 
@@ -166,7 +167,7 @@ def _time_batches(
 ) -> BatchTimes:
     count = len(batches)
     place, request = batches.requests.of_each(np.arange(count))
-    earliest = reduce_least(requests.begin[request], place, count)
+    earliest = find_earliest(requests.begin[request], place, count)
     delay = np.where(earliest != NONE, batches.begin - earliest, 0)
     batch_of_group = np.full(links.count, -1, np.int64)
     batch_of_group[batches.group] = np.arange(count)
@@ -182,7 +183,7 @@ def _sum_compute(spans: OwnedSpans, batch_of_group: Int64s, count: int) -> Int64
 
 
 def _list_program_ids(rows: HostRows, batch_of_group: Int64s, count: int) -> Objects:
-    """Ids of programs: the stat program_id, else the number that ends the name, as in ``jit_f(7)``."""
+    """Return ids of programs: the stat program_id, else the number that ends the name, as in ``jit_f(7)``."""
     programs = breakdown.list_programs(rows)
     batch = batch_of_group[rows.group[programs]]
     programs, batch = programs[batch >= 0], batch[batch >= 0]
@@ -219,7 +220,7 @@ class Served(ArrayRows):
 
 @dataclass(frozen=True, slots=True)
 class RequestColumns(Served):
-    """``parts``: int64[n, 8], as breakdown.PARTS."""
+    """Requests. ``parts``: int64[n, 8], as breakdown.PARTS."""
 
     size: Int64s
     parts: Int64s = field(metadata={"none": np.zeros((0, len(PARTS)), np.int64)})
@@ -255,7 +256,7 @@ class SessionServing:
 
 
 def combine_hosts_serving(kept: Sequence[HostServing]) -> SessionServing:
-    """All hosts together. What two hosts publish of the batching of one model is that of the first."""
+    """Combine all hosts. If two hosts publish batching parameters of one model, those of the first count."""
     models, places = number_models(kept)
     patterns: dict[Pattern, int] = {}
     parameters: dict[str, BatchingParameters] = {}
@@ -279,8 +280,8 @@ def combine_hosts_serving(kept: Sequence[HostServing]) -> SessionServing:
 
 
 def number_models(kept: Sequence[HostServing]) -> tuple[list[str], list[Int64s]]:
-    """The models of a session, and by host the place of each of its own among them; the last two are for UNKNOWN and
-    NO_MODEL."""
+    """Return the models of a session, and by host the place of each of its own among them; the last two are for UNKNOWN
+    and NO_MODEL."""
     models: dict[str, int] = {}
     places = []
     for host in kept:
@@ -292,7 +293,7 @@ def number_models(kept: Sequence[HostServing]) -> tuple[list[str], list[Int64s]]
 def join_requests(
     timed: Sequence[TimedRequests], kept: Sequence[HostServing], places: Sequence[Int64s]
 ) -> RequestColumns:
-    """The requests of all hosts. ``timed``: their times, by host; ``places``: of their models."""
+    """Join the requests of all hosts. ``timed``: their times, by host; ``places``: of their models."""
     parts = []
     for number, (host, place, (rows, delay, times)) in enumerate(zip(kept, places, timed, strict=True)):
         batches = NumberLinks(rows.batches.bounds, host.batches.group[rows.batches.others])
@@ -327,7 +328,8 @@ def _sort_shortest_first(rows: _AnyServed) -> _AnyServed:
 
 
 def _find_batch_models(host: HostServing) -> Int64s:
-    """The model of the first request of each batch; UNKNOWN: the first group that led to it is not a request."""
+    """Return the model of the first request of each batch, or UNKNOWN if the first group that led to it is not a
+    request."""
     requests, first = host.timed.requests, host.batches.first_request
     order = np.argsort(requests.group)
     is_request, model = join_stat(first, requests.group[order], requests.model[order])

@@ -14,17 +14,28 @@ from fastprof._native import records
 from fastprof.derive.serving import BATCHES, REQUESTS, SERVER_REQUEST, SERVER_ROOT, USER_ROOT
 from fastprof.derive.steps.event_graph import CODES
 from fastprof.derive.steps.grouping import Groups
-from fastprof.schema.columns import ArrayRows, Int64s, count_bounds, join_parts, number_values, sort_rows
+from fastprof.schema.columns import (
+    ArrayRows,
+    Int64s,
+    count_bounds,
+    expand_ranges,
+    find_least_by,
+    find_most_by,
+    find_runs,
+    join_parts,
+    number_values,
+    sort_rows,
+)
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HOST_THREADS, HostEvents, join_stat
 
 AnyInts = npt.NDArray[Any]
 NONE = int(np.iinfo(np.int64).min)
-"""No time, no number."""
+"""Missing time or number."""
 
 
 class HostRows:
-    """The events of the threads of a host. Rows are those of ``events``."""
+    """Events of the threads of a host. Rows are those of ``events``."""
 
     def __init__(self, events: HostEvents, groups: Groups) -> None:
         plane = events.plane_named(HOST_THREADS)
@@ -36,7 +47,7 @@ class HostRows:
         self._rows: dict[str, Int64s] = {}
 
     def all(self, *names: str) -> Int64s:
-        """Rows of these types, type by type."""
+        """Return the rows of these types, type by type."""
         for name in names:
             if name not in self._rows:
                 here = np.flatnonzero(self._types == CODES[name]) if name in self._present else np.zeros(0, np.int64)
@@ -44,7 +55,7 @@ class HostRows:
         return join_parts(self._rows[name] for name in names)
 
     def grouped(self, *names: str) -> Int64s:
-        """Those of them that are in a group."""
+        """Return the rows of these types that are in a group."""
         rows = self.all(*names)
         return rows[self.group[rows] >= 0]
 
@@ -52,75 +63,62 @@ class HostRows:
         return self.events.start_ps[rows]
 
     def end(self, rows: Int64s) -> Int64s:
-        """Not before the start, and not later than 64 bits go."""
+        """Return the ends, which are not before the start, and not beyond 64 bits."""
         start, duration = self.events.start_ps[rows], np.maximum(self.events.duration_ps[rows], 0)
-        latest = np.iinfo(np.int64).max
-        end: Int64s = start + np.minimum(duration, latest - np.maximum(start, 0))
+        end: Int64s = start + np.minimum(duration, np.iinfo(np.int64).max - np.maximum(start, 0))
         return end
 
 
 @dataclass(frozen=True, slots=True)
 class NumberLinks(ArrayRows):
-    """Pairs of numbers, a row a number: those that go with number i are ``others[bounds[i]:bounds[i + 1]]``."""
+    """Pairs of numbers: those that go with number i are ``others[bounds[i]:bounds[i + 1]]``."""
 
     bounds: Int64s = field(metadata={"none": np.zeros(1, np.int64)})
     others: Int64s
 
     @classmethod
     def of(cls, numbers: AnyInts, others: AnyInts, count: int) -> NumberLinks:
-        """Of numbers below ``count``; others ascend, and a pair that comes twice is one."""
+        """Link numbers below ``count``. Others ascend, and equal pairs count once."""
         order = sort_rows(numbers, others)
         numbers, others = numbers[order].astype(np.int64), others[order].astype(np.int64)
-        if len(numbers):
-            fresh = np.append(True, (numbers[1:] != numbers[:-1]) | (others[1:] != others[:-1]))
-            numbers, others = numbers[fresh], others[fresh]
-        return cls(_count_bounds(np.bincount(numbers, minlength=count)), others)
+        first = find_runs(numbers, others)
+        return cls(count_bounds(np.bincount(numbers[first], minlength=count)), others[first])
 
     @classmethod
     def joined(cls, parts: Sequence[NumberLinks]) -> NumberLinks:
         counts = [np.diff(part.bounds) for part in parts]
-        return cls(_count_bounds(np.concatenate(counts)), np.concatenate([part.others for part in parts]))
+        return cls(count_bounds(np.concatenate(counts)), np.concatenate([part.others for part in parts]))
 
     def __len__(self) -> int:
         return len(self.bounds) - 1
 
     def __getitem__(self, numbers: Any) -> NumberLinks:
         count = np.diff(self.bounds)[numbers]
-        return NumberLinks(_count_bounds(count), self.of_each(np.arange(len(self))[numbers])[1])
+        return NumberLinks(count_bounds(count), self.of_each(np.arange(len(self))[numbers])[1])
 
     def of_each(self, numbers: Int64s) -> tuple[Int64s, Int64s]:
-        """What goes with each of the numbers: the place in ``numbers``, and the other."""
-        count = self.bounds[numbers + 1] - self.bounds[numbers]
-        place = np.repeat(np.arange(len(numbers)), count)
-        within = np.arange(len(place)) - np.repeat(np.cumsum(count) - count, count)
-        return place, self.others[self.bounds[numbers][place] + within]
+        """Return the place in ``numbers`` and the other number of each pair of these numbers."""
+        first = self.bounds[numbers]
+        place, rows = expand_ranges(first, self.bounds[numbers + 1] - first)
+        return place, self.others[rows]
 
     def first(self, numbers: Int64s) -> Int64s:
-        """The least that goes with each of the numbers; -1: none does."""
+        """Return the least other number of each of the numbers, or -1."""
         begin = self.bounds[numbers]
         has = self.bounds[numbers + 1] > begin
         padded = np.append(self.others, -1)
         return np.where(has, padded[np.where(has, begin, len(self.others))], -1)
 
 
-def _count_bounds(counts: Int64s) -> Int64s:
-    return count_bounds(counts)
+def find_earliest(times: Int64s, at: AnyInts, count: int) -> Int64s:
+    """Return the earliest of the times at each place, or NONE. Times that are NONE do not count."""
+    known = times != NONE
+    return find_least_by(at[known], times[known], count, NONE)
 
 
-def reduce_least(values: Int64s, at: AnyInts, count: int) -> Int64s:
-    """The least of the values at each place; NONE where there is none. Values that are NONE do not count."""
-    least = np.full(count, np.iinfo(np.int64).max, np.int64)
-    known = values != NONE
-    np.minimum.at(least, at[known], values[known])
-    least[least == np.iinfo(np.int64).max] = NONE
-    return least
-
-
-def reduce_greatest(values: Int64s, at: AnyInts, count: int) -> Int64s:
-    """The greatest of the values at each place; NONE where there is none."""
-    greatest = np.full(count, NONE, np.int64)
-    np.maximum.at(greatest, at, values)
-    return greatest
+def find_latest(times: Int64s, at: AnyInts, count: int) -> Int64s:
+    """Return the latest of the times at each place, or NONE."""
+    return find_most_by(at, times, count, NONE)
 
 
 PADDING = ("ConcatInputTensors", "OrbaxServing::ConcatInputBuffers", "MergeInputTensors", "BrainSessionRun")
@@ -128,7 +126,8 @@ SCHEDULE = ("ScheduleWithSplit", "ScheduleWithoutSplit", "ScheduleWithEagerSplit
 MODEL_RUNS = ("SessionRun", "TfrtModelRun", "ServingModelRun")
 
 NO_MODEL, UNKNOWN = -1, -2
-"""A request of no model; one whose model is not known, as it led to no other group."""
+"""Place of the model of a request without a model; and of a request whose model is unknown, because it led to no other
+group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,8 +145,8 @@ class Requests(ArrayRows):
 
 @dataclass(frozen=True, slots=True)
 class Batches(ArrayRows):
-    """Batches of a host. ``requests``: of each batch, requests by their place; ``first_request``: the least group that
-    led to the batch, -1: none did; ``padded_size``: tasks with padding."""
+    """Batches of a host. ``requests``: requests of each batch, by their place; ``first_request``: the least group that
+    led to the batch, or -1; ``padded_size``: tasks with padding."""
 
     group: Int64s
     begin: Int64s
@@ -161,7 +160,7 @@ class Batches(ArrayRows):
 
 @dataclass(frozen=True, slots=True)
 class GroupLinks:
-    """Groups by the groups that led to them. ``count``: of groups."""
+    """Groups by the groups that led to them. ``count``: number of groups."""
 
     children: NumberLinks
     parents: NumberLinks
@@ -174,7 +173,7 @@ class GroupLinks:
 
 
 def find_requests(rows: HostRows, links: GroupLinks) -> tuple[Requests, Batches, list[str]]:
-    """The requests and batches of a host, and its models."""
+    """Find the requests and batches of a host, and its models."""
     batch_rows = rows.grouped(*BATCHES)
     is_batch = np.zeros(links.count, bool)
     is_batch[rows.group[batch_rows]] = True
@@ -201,7 +200,7 @@ def find_requests(rows: HostRows, links: GroupLinks) -> tuple[Requests, Batches,
 
 
 def _find_user_roots(rows: HostRows) -> Int64s:
-    """Roots of groups that are requests because their server marks them."""
+    """Return roots of groups that are requests because their server marks them."""
     root_rows, level = rows.events.ints("_r")
     mine = (root_rows >= rows.first) & (root_rows < rows.last) & (rows.group[root_rows] >= 0)
     root_rows, level = root_rows[mine].astype(np.int64), level[mine]
@@ -216,7 +215,7 @@ def _find_user_roots(rows: HostRows) -> Int64s:
 
 
 def _find_group_models(rows: HostRows, roots: Int64s, count: int) -> tuple[Int64s, list[str]]:
-    """The model of each group: a place in the list, NO_MODEL where no event of the group names one."""
+    """Return the model of each group as a place in the list, or NO_MODEL if no event of the group names a model."""
     stat = rows.events.stat("model_id")
     numbers, names = _list_model_names(rows.events, stat.kind, stat.value)
     runs = np.concatenate([rows.grouped(*MODEL_RUNS), roots])
@@ -227,7 +226,7 @@ def _find_group_models(rows: HostRows, roots: Int64s, count: int) -> tuple[Int64
 
 
 def _list_model_names(events: HostEvents, kinds: npt.NDArray[np.uint8], values: Int64s) -> tuple[Int64s, list[str]]:
-    """The names of models, and the place of each value among them; the empty name is none."""
+    """Return the names of models, and the place of each value among them; the empty name is none."""
     names: dict[str, int] = {}
     numbers = np.full(len(values), NO_MODEL, np.int64)
     for kind in np.unique(kinds).tolist():
@@ -255,13 +254,12 @@ def _find_standard_models(group: Int64s, model_of_group: Int64s, links: GroupLin
 
 
 def _find_root_models(group: Int64s, model_of_group: Int64s, links: GroupLinks) -> Int64s:
-    """The group's own model, else the one that all groups it led to have, as far as they have one."""
+    """Return the group's own model, else the one that all groups it led to have, as far as they have one."""
     place, child = links.children.of_each(group)
     model = model_of_group[child]
     known = model >= 0
-    low, high = np.full(len(group), np.iinfo(np.int64).max), np.full(len(group), NO_MODEL)
-    np.minimum.at(low, place[known], model[known])
-    np.maximum.at(high, place[known], model[known])
+    low = find_least_by(place[known], model[known], len(group), NO_MODEL)
+    high = find_most_by(place[known], model[known], len(group), NO_MODEL)
     common = np.where(low == high, high, NO_MODEL)
     common[np.bincount(place, minlength=len(group)) == 0] = UNKNOWN
     own = model_of_group[group]
@@ -276,7 +274,7 @@ def _number_root_models(
     links: GroupLinks,
     names: list[str],
 ) -> tuple[Int64s, list[str]]:
-    """Models in the order of the requests that record them, including those of groups that a root led to."""
+    """Number models in the order of the requests that record them, including those of groups that a root led to."""
     own = np.where(rooted, model_of_group[group], model)
     searched = np.flatnonzero(rooted & (own < 0))
     place, led = links.children.of_each(group[searched])
@@ -291,23 +289,17 @@ def _number_root_models(
 
 
 def _find_group_spans(rows: HostRows, group: Int64s, count: int) -> tuple[Int64s, Int64s]:
-    """From the first to the last event of each group on the host's threads."""
-    if not len(group):
-        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    """Return the span from the first to the last event of each group on the host's threads."""
     place = np.full(count + 1, -1, np.int64)
     place[group] = np.arange(len(group))
     request = place[rows.group[rows.first : rows.last]]
     inside = np.flatnonzero(request >= 0) + rows.first
     request = request[request >= 0]
-    begin = np.full(len(group), np.iinfo(np.int64).max, np.int64)
-    end = np.full(len(group), np.iinfo(np.int64).min, np.int64)
-    np.minimum.at(begin, request, rows.start(inside))
-    np.maximum.at(end, request, rows.end(inside))
-    return begin, end
+    return find_least_by(request, rows.start(inside), len(group)), find_most_by(request, rows.end(inside), len(group))
 
 
 def _find_last_of_group(rows: HostRows, names: tuple[str, ...], stat: str, count: int) -> Int64s:
-    """An integer stat of events of these types by group: the last one's; 0 where none has it."""
+    """Return an integer stat of the last event of these types in each group, or 0."""
     named = rows.grouped(*names)
     stat_rows, values = rows.events.ints(stat)
     has, value = join_stat(named, stat_rows, values)
@@ -333,7 +325,7 @@ def _read_batches(rows: HostRows, batch_rows: Int64s, requests: Int64s, links: G
 
 
 def _read_padding(rows: HostRows, count: int) -> tuple[Int64s, Int64s]:
-    """Padding and size of each batch, of the last event that has both."""
+    """Return padding and size of each batch, from the last event that has both."""
     paddings = rows.grouped(*PADDING)
     amounts, sizes = rows.events.ints("padding_amount"), rows.events.ints("batch_size_after_padding")
     has_amount, amount = join_stat(paddings, *amounts)
@@ -346,7 +338,7 @@ def _read_padding(rows: HostRows, count: int) -> tuple[Int64s, Int64s]:
 
 
 def _find_related(links: NumberLinks, group: Int64s, others: Int64s, count: int) -> NumberLinks:
-    """What each of the groups is linked with, of the groups ``others``, by their place there; by ascending group."""
+    """Return the linked groups of each group that are among ``others``, by their place there; by ascending group."""
     place = np.full(count + 1, -1, np.int64)
     place[others] = np.arange(len(others))
     mine, other = links.of_each(group)
@@ -360,13 +352,13 @@ MOVES = ("Linearize", "Delinearize", "TransferBufferFromDevice-FastPath")
 DESCRIPTION = ("shape", "layout")
 
 Pattern = tuple[str, ...]
-"""What a request or batch moves: ``name shape layout`` of each event, sorted."""
+"""Moves of a request or batch: ``name shape layout`` of each event, sorted."""
 
 
 @dataclass(frozen=True, slots=True)
 class TensorMoves:
-    """A pattern of each request or batch that moves tensors. ``owner``: place among the requests, or of a batch, behind
-    them; ``time_ps``: of all its moves; ``pattern``: place in ``patterns``."""
+    """Tensor patterns of the requests and batches that move tensors. ``owner``: place among the requests, or of a
+    batch, behind them; ``time_ps``: of all its moves; ``pattern``: place in ``patterns``."""
 
     owner: Int64s
     pattern: Int64s
@@ -375,7 +367,7 @@ class TensorMoves:
 
 
 def find_tensors(rows: HostRows, requests: Requests, batches: Batches, group_count: int) -> TensorMoves:
-    """The moves of a host. An owner is left out where the shape or layout of one of its moves is not recorded."""
+    """Find the moves of a host. An owner is left out if the shape or layout of one of its moves is not recorded."""
     owner_of_group = np.full(group_count, -1, np.int64)
     owner_of_group[batches.group] = len(requests) + np.arange(len(batches))
     owner_of_group[requests.group] = np.arange(len(requests))
@@ -400,7 +392,8 @@ def find_tensors(rows: HostRows, requests: Requests, batches: Batches, group_cou
 
 
 def _describe_moves(rows: HostRows, moves: Int64s) -> tuple[npt.NDArray[np.bool_], Int64s, list[str]]:
-    """Whether shape and layout of each move are known, the rank of its description, and the descriptions, sorted."""
+    """Return whether shape and layout of each move are known, the rank of its description, and the descriptions,
+    sorted."""
     columns = [rows.events.meta[moves].astype(np.int64)]
     known = np.ones(len(moves), bool)
     for stat in DESCRIPTION:

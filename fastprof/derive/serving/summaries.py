@@ -1,4 +1,4 @@
-"""What requests and batches add up to, model by model: the tables of the analysis inference."""
+"""Sums over requests and batches of each model: the tables of the analysis inference."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from fastprof.derive.serving import PERCENTILES, TENSOR_PERCENTILES, percentile_name
 from fastprof.derive.steps.step_database import locate_percentile
-from fastprof.schema.columns import Int64s
+from fastprof.schema.columns import Int64s, sum_unbounded
 from fastprof.schema.tables import Column, Count, Formula, Picoseconds, Share, TableSchema, Text
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import join_stat
@@ -30,12 +30,12 @@ PARTS = (
     ("host_postprocess", "time from the end of work on the device to the end of the request"),
     ("idle", "time between the first and the last of the other parts in which none of them happens"),
 )
-"""The parts of breakdown.PARTS, and what they are."""
+"""Names and descriptions of breakdown.PARTS."""
 
 
 @dataclass(frozen=True, slots=True)
-class OfModel:
-    """A model, None: none is named, with its requests, batches and tensor moves, shortest first."""
+class ServedModel:
+    """A model (None if no model is named) with its requests, batches and tensor moves, shortest first."""
 
     session: SessionServing
     model: str | None
@@ -44,52 +44,47 @@ class OfModel:
     moves: MoveColumns
 
     def delays(self) -> Int64s:
-        """Of the batches whose requests are known."""
+        """Return the delays of batches whose requests are known."""
         return self.batches.delay[np.diff(self.batches.others.bounds) > 0]
 
     def pattern(self) -> str:
-        """The tensors of the first move."""
+        """Return the tensors of the first move."""
         return "; ".join(self.session.patterns[self.moves.pattern[0]])
 
     def move_times(self) -> Int64s:
         return np.sort(self.moves.time_ps)
 
 
-def group_by_model(session: SessionServing) -> list[OfModel]:
-    """The models by name; last, if there are any, the requests and batches that name none."""
+def group_by_model(session: SessionServing) -> list[ServedModel]:
+    """List the models by name; last, if there are any, the requests and batches without a model."""
 
-    def of(name: str | None, number: int) -> OfModel:
+    def of(name: str | None, number: int) -> ServedModel:
         requests, batches, moves = session.requests, session.batches, session.moves
         mine = (np.maximum(rows.model, -1) == number for rows in (requests, batches, moves))
-        return OfModel(session, name, requests[next(mine)], batches[next(mine)], moves[next(mine)])
+        return ServedModel(session, name, requests[next(mine)], batches[next(mine)], moves[next(mine)])
 
     models = [of(name, number) for name, number in sorted((name, number) for number, name in enumerate(session.models))]
     rest = of(None, -1)
     return [*models, rest] if len(rest.requests) or len(rest.batches) else models
 
 
-def sum_exactly(values: Int64s) -> int:
-    """The sum, also where it passes 64 bits."""
-    return (int((values >> 32).sum()) << 32) + int((values & 0xFFFFFFFF).sum())
-
-
 def average_times(values: Int64s) -> int | None:
-    return sum_exactly(values) // len(values) if len(values) else None
+    return sum_unbounded(values) // len(values) if len(values) else None
 
 
 def find_percentile(ascending: Int64s, percent: float) -> int:
-    """The least value that ``percent`` % of the values do not exceed."""
+    """Return the least value that ``percent`` % of the values do not exceed."""
     return int(ascending[locate_percentile(percent, len(ascending))])
 
 
 def measure_rate(begin: Int64s, end: Int64s) -> float | None:
-    """How many there were in each second between the first begin and the last end; None: no time passed."""
+    """Return how many there were per second between the first begin and the last end, or None if no time passed."""
     span = int(end.max()) - int(begin.min()) if len(begin) else 0
     return len(begin) / (span / 1e12) if span > 0 else None
 
 
 def make_figures(session: SessionServing) -> dict[str, Any]:
-    """Of all models together; None where there are no requests, or took no time."""
+    """Make the figures of all models together. None: there are no requests, or they took no time."""
     requests, times = session.requests, session.requests.latency
     at = {f"{percentile_name(p)}_latency_ps": find_percentile(times, p) if len(times) else None for p in PERCENTILES}
     return {
@@ -104,22 +99,22 @@ def make_figures(session: SessionServing) -> dict[str, Any]:
 
 
 def measure_efficiency(padded_size: int, padding: int) -> float | None:
-    """The share of a batch that is not padding; None where sizes are not recorded, or make no sense."""
+    """Return the share of a batch that is not padding, or None if sizes are not recorded, or inconsistent."""
     return (padded_size - padding) / padded_size if 0 <= padding <= padded_size and padded_size else None
 
 
 def _average_number(values: Int64s) -> float | None:
-    return sum_exactly(values) / len(values) if len(values) else None
+    return sum_unbounded(values) / len(values) if len(values) else None
 
 
 def get_other_time(requests: RequestColumns) -> Int64s:
-    """What is left of the latency without the parts."""
+    """Return the latency minus the parts."""
     left: Int64s = requests.latency - requests.parts.sum(axis=1)
     return left
 
 
 def pair_requests_batches(requests: RequestColumns, batches: BatchColumns) -> tuple[Int64s, Int64s]:
-    """Each request with each of its batches: their rows."""
+    """Pair each request with each of its batches; return their rows."""
     request, ids = requests.others.of_each(np.arange(len(requests)))
     key = batches.host << 32 | batches.id
     order = np.argsort(key)
@@ -136,14 +131,14 @@ class _Part(NamedTuple):
     latency_ps: int
 
     def share(self) -> float | None:
-        spent = sum_exactly(self.times)
+        spent = sum_unbounded(self.times)
         return spent / self.latency_ps if 0 <= spent <= self.latency_ps and self.latency_ps else None
 
 
-def _list_model_parts(of: Sequence[OfModel]) -> list[_Part]:
+def _list_model_parts(of: Sequence[ServedModel]) -> list[_Part]:
     names = [*(name for name, _ in PARTS), "other"]
     return [
-        _Part(model.model, name, np.sort(times), sum_exactly(model.requests.latency))
+        _Part(model.model, name, np.sort(times), sum_unbounded(model.requests.latency))
         for model in of
         if len(model.requests)
         for name, times in zip(names, (*model.requests.parts.T, get_other_time(model.requests)), strict=True)
@@ -158,7 +153,7 @@ class _Latency(NamedTuple):
 
 
 def _list_latencies(requests: RequestColumns) -> list[_Latency]:
-    """The mean, and the requests at each percentile."""
+    """List the mean, and the requests at each percentile."""
     names = [name for name, _ in PARTS]
     device = requests.parts[:, names.index("device_compute")]
     copies = [names.index("write_to_device"), names.index("read_from_device")]
@@ -170,8 +165,8 @@ def _list_latencies(requests: RequestColumns) -> list[_Latency]:
     return [means, *(_Latency(title, *(int(values[row]) for values in columns)) for title, row in at)]
 
 
-def _list_sizes(of: Sequence[OfModel]) -> list[OfModel]:
-    """The batches of one size of a model, and the requests that had one of them."""
+def _list_sizes(of: Sequence[ServedModel]) -> list[ServedModel]:
+    """List the batches of each size of a model, and the requests that had one of them."""
     rows = []
     for model in of:
         request, batch = pair_requests_batches(model.requests, model.batches)
@@ -182,8 +177,8 @@ def _list_sizes(of: Sequence[OfModel]) -> list[OfModel]:
     return rows
 
 
-def _list_moves(of: Sequence[OfModel]) -> list[OfModel]:
-    """The moves of one pattern of a model."""
+def _list_moves(of: Sequence[ServedModel]) -> list[ServedModel]:
+    """List the moves of each pattern of a model."""
     return [
         replace(model, moves=model.moves[model.moves.pattern == number])
         for model in of
@@ -192,7 +187,7 @@ def _list_moves(of: Sequence[OfModel]) -> list[OfModel]:
 
 
 def make_serving_tables(session: SessionServing) -> dict[str, pa.Table]:
-    """All of TABLES; requests and batches longest first."""
+    """Make all of TABLES; requests and batches are longest first."""
     of = group_by_model(session)
     longest_first = replace(session, requests=session.requests[::-1], batches=session.batches[::-1])
     rows: dict[str, Any] = {
@@ -217,7 +212,7 @@ def _make_each_column(of: Callable[[Any], Any]) -> Formula:
 def _make_percentile_columns(
     percentiles: Sequence[float], what: str, times: Callable[[Any], Int64s]
 ) -> tuple[Column, ...]:
-    """``times``: of a row, ascending."""
+    """Make columns. ``times``: of a row, ascending."""
 
     def at(percent: float) -> Formula:
         return _make_each_column(lambda row: find_percentile(times(row), percent) if len(times(row)) else None)
@@ -230,7 +225,7 @@ def _make_percentile_columns(
 
 
 def _make_published_column(name: str) -> Formula:
-    def of(model: OfModel) -> Any:
+    def of(model: ServedModel) -> Any:
         parameters = model.session.parameters.get(model.model or "")
         return None if parameters is None else getattr(parameters, name)
 
@@ -247,7 +242,7 @@ def _measure_efficiencies(session: SessionServing) -> list[float | None]:
 
 
 def _drop_shorter(session: SessionServing) -> Any:
-    """Of requests, longest first."""
+    """Return the share of shorter requests of the model, for requests longest first."""
     model = np.maximum(session.requests.model, -1)
     shorter = np.zeros(len(model))
     for number in np.unique(model).tolist():
@@ -265,14 +260,14 @@ def _list_linked(links: NumberLinks) -> pa.Array:
 
 
 def _name_numbers(numbers: Int64s, names: Sequence[str]) -> pa.Array:
-    """Numbers of names as text; below 0: none."""
+    """Encode numbers of names as text; numbers below 0 are null."""
     return pa.DictionaryArray.from_arrays(
         pa.array(numbers.astype(np.int32), mask=numbers < 0), pa.array(names, pa.string())
     )
 
 
 def _make_served_columns(kind: str) -> tuple[Column, ...]:
-    """Host and model of requests or batches."""
+    """Make columns for host and model of requests or batches."""
     return (
         Text(
             "host", "host that processed it", lambda session: _name_numbers(getattr(session, kind).host, session.hosts)
@@ -310,8 +305,8 @@ _TABLES: Final = (
         Column("batch_padded_size", pa.float64(), "mean size of a batch after padding; null: there are no batches",
                True, of=_make_each_column(lambda model: _average_number(model.batches.padded_size))),
         Share("batch_efficiency_share", "part of the sizes of all batches that is not padding; null: sizes are not "
-              "recorded", _make_each_column(lambda model: measure_efficiency(sum_exactly(model.batches.padded_size),
-                                                                     sum_exactly(model.batches.padding)))),
+              "recorded", _make_each_column(lambda model: measure_efficiency(sum_unbounded(model.batches.padded_size),
+                                                                     sum_unbounded(model.batches.padding)))),
         Count("num_batch_threads", "configured number of threads that process batches; null: not recorded",
               _make_published_column("num_batch_threads")),
         Column("batch_timeout_us", pa.int64(), "configured time that a request may wait for its batch; null: not "
@@ -406,10 +401,10 @@ _TABLES: Final = (
     TableSchema("tensor_patterns", "a pattern of tensors whose layout a model's requests or batches change", (
         _MODEL,
         Column("pattern", pa.string(), "event, shape and layout of each tensor, sorted, separated by semicolons",
-               of=_make_each_column(OfModel.pattern)),
+               of=_make_each_column(ServedModel.pattern)),
         Count("count", "number of requests and batches that change these layouts",
               _make_each_column(lambda row: len(row.moves))),
-        *_make_percentile_columns(TENSOR_PERCENTILES, "the time to change layouts", OfModel.move_times),
+        *_make_percentile_columns(TENSOR_PERCENTILES, "the time to change layouts", ServedModel.move_times),
     ), derived=True),
 )  # fmt: skip
 TABLES: Final = {table.name: table for table in _TABLES}

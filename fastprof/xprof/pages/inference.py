@@ -313,7 +313,7 @@ def find_first_models(hosts: Sequence[HostServing]) -> Int64s:
 def _measure_times(host: HostServing) -> TimedRequests:
     batch = host.requests.batches.first(np.arange(len(host.requests)))
     begin, end = np.append(host.batches.begin, NONE)[batch], np.append(host.batches.end, NONE)[batch]
-    requests, delay = breakdown.stretch_requests(host.requests, begin, end)
+    requests, delay = breakdown.extend_requests(host.requests, begin, end)
     spans = breakdown.list_parts(requests, host.tpu, _get_stamps(host), host.links)
     return TimedRequests(requests, delay, breakdown.sum_parts(spans, len(requests)))
 
