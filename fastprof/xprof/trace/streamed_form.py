@@ -1,10 +1,9 @@
-"""``trace_viewer@``: what XProf's streaming trace viewer shows of a window, host after host.
+"""``trace_viewer@``: the window that XProf's streaming trace viewer shows, host after host.
 
-A track is what XProf keeps apart: the slices of one tid, the points of one counter, asynchronous events of one name.
-Names of more than 32 letters are stored elsewhere: if names distinguish events, these have none. Long names of what is
-shown under a shorter one are stack frames, numbered as XProf does, by a hash of the text. Values of counters are what
-the stats of events of counter lines, and of their metadata, say.
-"""
+XProf's tracks are the slices of one tid, the points of one counter, and asynchronous events of one name. Names of more
+than 32 letters are stored elsewhere: if names distinguish events, these have none. Long names of events that are shown
+under a shorter one are stack frames, numbered as in XProf, by a hash of the text. Values of counters are the stats of
+events of counter lines, and of their metadata."""
 
 from __future__ import annotations
 
@@ -30,8 +29,9 @@ from fastprof.schema.columns import (
     Int64s,
     UInt8s,
     UInt64s,
+    count_bounds,
+    expand_ranges,
     find_group_bounds,
-    number_owners,
     number_values,
     sort_rows,
 )
@@ -56,17 +56,18 @@ from fastprof.xprof.trace.trace_host import (
 )
 
 _PERCENT_AND_RATES: Final = ("(util %)", " (MB/sec)")
-"""Ends of names of stats that XProf shows with two decimals."""
+"""Ends of stat names whose values XProf shows with two decimals."""
 _AS_IT_IS, _TWO_DECIMALS = 0, 1
 _SHOWN: Final = (records.INT64, records.UINT64, records.DOUBLE, records.STR, records.REF)
 _HIDDEN: Final = HIDDEN_STATS | {"group_id", "flow", "_a"}
 _LONG_NAME: Final = "long_name"
 _Columns = tuple[npt.NDArray[Any], ...]
-"""By value: the number of its event, that of the name of its stat, kind, bits of the number, number of the text."""
+"""Columns by value: the number of its event, the number of its stat's name, kind, bits of the number, number of the
+text."""
 
 
 class CounterPoints:
-    """The values of all counters of a host; read when the first is asked for."""
+    """Values of all counters of a host, which are read when the first is needed."""
 
     def __init__(self, trace: TraceHost) -> None:
         self._trace = trace
@@ -76,7 +77,8 @@ class CounterPoints:
         self._read([line.line_id for line in lines])
 
     def _read(self, line_ids: list[int]) -> None:
-        """Of an event come its full name if another is displayed, the stats of its metadata, then its own."""
+        """Read values. Each event has its full name if another is displayed, the stats of its metadata, then its
+        own."""
         tables = self._trace.tables
         selection = tables.selection.narrowed([self._trace.raw.host], lines=f"^{COUNTER_LINE}$")
         decoder = tables.decoder(Request(("event_id", "line_id", "start_ps"), STATS), selection)
@@ -90,14 +92,14 @@ class CounterPoints:
         self._texts: Texts = get_texts(pa.concat_arrays([pool.cast(pa.large_string()) for pool in self._pools]))
 
     def _of_metadata(self) -> tuple[_Columns, _Columns]:
-        """Full names, and the stats of metadata."""
+        """Return full names, and the stats of metadata."""
         trace = self._trace
         metas, which = number_values(trace.raw.meta[self._rows])
         owner, stats = trace.tables.session.metadata_stats(trace.number)
         having = np.flatnonzero(np.isin(owner, metas[metas >= 0]))
         having = having[np.argsort(owner[having], kind="stable")]
         first, last = (np.searchsorted(owner[having], metas, side) for side in ("left", "right"))
-        at, span = _expand_ranges((last - first)[which], first[which])
+        at, span = expand_ranges(first[which], (last - first)[which])
         span = having[span]
         used, number = number_values(stats.stat[span])
         pool = trace.tables.session.index.names.stats.array()
@@ -117,12 +119,12 @@ class CounterPoints:
         return at, stat, np.full(len(at), records.STR, np.uint8), nothing, text
 
     def _add_texts(self, texts: Any) -> int:
-        """The number that the first of these texts gets."""
+        """Add texts, and return the number of the first of them."""
         self._pools.append(texts)
         return sum(map(len, self._pools[:-1]))
 
     def _take(self, parts: list[_Columns]) -> None:
-        """The values by event, in the order of the parts, without those of stats that are not shown."""
+        """Keep the values by event, in the order of the parts, without those of hidden stats."""
         row, stat, kind, value, text = (np.concatenate(columns) for columns in zip(*parts, strict=True))
         shown = np.array([*(name not in _HIDDEN for name in self._names), True], np.bool_)[stat]
         keep = np.flatnonzero(shown & np.isin(kind, _SHOWN))
@@ -130,30 +132,20 @@ class CounterPoints:
         self._bounds: Int64s = find_group_bounds(row[keep], len(self._rows)).astype(np.int64)
         self._stat, self._kind, self._value = stat[keep], kind[keep].astype(np.uint8), value[keep].astype(np.int64)
         self._text: Int32s = text[keep].astype(np.int32)
-        rounded = [name.endswith(_PERCENT_AND_RATES) for name in self._names]
-        self._decimals = np.array(
-            [*(_TWO_DECIMALS if is_rounded else _AS_IT_IS for is_rounded in rounded), _AS_IT_IS], np.int32
-        )
+        rounded = (name.endswith(_PERCENT_AND_RATES) for name in self._names)
+        decimals = (_TWO_DECIMALS if is_rounded else _AS_IT_IS for is_rounded in rounded)
+        self._decimals = np.array([*decimals, _AS_IT_IS], np.int32)
 
     def of_rows(self, rows: Int64s) -> tuple[str, NamedValues]:
-        """The name of the first stat of the first of these rows of counters, and the values of each."""
+        """Return the name of the first stat of the first of these rows of counters, and the values of each."""
         place = np.searchsorted(self._rows, rows)
         first, count = self._bounds[place], self._bounds[place + 1] - self._bounds[place]
-        bounds = np.append(0, np.cumsum(count))
-        _, at = _expand_ranges(count, first)
-        name = self._name(int(self._stat[first[0]])) if len(rows) and count[0] else ""
+        bounds = count_bounds(count)
+        _, at = expand_ranges(first, count)
+        stat = int(self._stat[first[0]]) if len(rows) and count[0] else -1
+        name = self._names[stat] if stat >= 0 else ""
         key = self._decimals[self._stat[at]]
         return name, NamedValues(bounds, key, self._kind[at], self._value[at], None, self._text[at], self._texts)
-
-    def _name(self, stat: int) -> str:
-        return self._names[stat] if stat >= 0 else ""
-
-
-def _expand_ranges(count: npt.NDArray[Any], first: npt.NDArray[Any]) -> tuple[Int64s, Int64s]:
-    """The rows of ranges that begin at ``first``, one after the other, and the number of the range of each."""
-    of_range = number_owners(count)
-    begins = np.cumsum(count) - count
-    return of_range, np.arange(len(of_range)) + (first - begins)[of_range]
 
 
 def _read_points(decoded: Decoded, mine: npt.NDArray[np.intp]) -> _Columns:
@@ -173,7 +165,7 @@ SLICES, FLIGHTS, COUNTERS = range(3)
 
 @dataclass(slots=True)
 class ShownProcess:
-    """``titles``: what its tracks of slices are called, by tid."""
+    """Process in the viewer. ``titles``: names of its tracks of slices, by tid."""
 
     pid: int
     name: str
@@ -183,8 +175,8 @@ class ShownProcess:
 
 @dataclass(frozen=True, slots=True)
 class TrackKey:
-    """In the order that decides between events of several tracks that start and end together: slices by tid, then
-    counters and asynchronous events by name."""
+    """Key of a track. Keys order events of several tracks that start and end together: slices by tid, then counters and
+    asynchronous events by name."""
 
     pid: int
     kind: int
@@ -198,8 +190,8 @@ class TrackKey:
 
 @dataclass(slots=True)
 class StreamedTracks:
-    """``rows``: of the trace, int64, by track, then start, longer first. ``bounds``: int64, one more than there are
-    tracks."""
+    """Tracks of a host. ``rows``: of the trace, by track, then start, longer first; ``bounds``: where each track
+    begins, and the end."""
 
     processes: list[ShownProcess]
     keys: list[TrackKey]
@@ -226,7 +218,7 @@ def find_tracks(trace: TraceHost) -> StreamedTracks:
 
 
 class _Building:
-    """``track``: int32, the number of each row's track in ``keys``, -1: it is not shown."""
+    """Builder of tracks. ``track``: number of each row's track in ``keys``, or -1 if it is not shown."""
 
     def __init__(self, trace: TraceHost) -> None:
         self.trace = trace
@@ -278,13 +270,13 @@ class _Building:
         self._add_named(pid, FLIGHTS, rows, [text if is_kept_name(text) else "" for text in texts], which)
 
     def _add_counters(self, pid: int, rows: Int64s) -> None:
-        """A counter has the name of its metadata, whatever name is displayed."""
+        """Add counters, which have the names of their metadata, whatever name is displayed."""
         names = self.trace.raw.names
         metas, which = number_values(self.trace.raw.meta[rows])
         self._add_named(pid, COUNTERS, rows, [names[meta] if meta >= 0 else "" for meta in metas.tolist()], which)
 
     def _add_named(self, pid: int, kind: int, rows: Int64s, texts: Sequence[str], which: npt.NDArray[np.intp]) -> None:
-        """``which``: the number of each row's name in ``texts``."""
+        """Add rows to tracks of these names. ``which``: the number of each row's name in ``texts``."""
         numbers = [self._number(TrackKey(pid, kind, 0, text)) for text in texts]
         self.track[rows] = np.array(numbers, np.int32)[which]
 
@@ -300,7 +292,7 @@ class _Building:
 
 
 def is_kept_name(name: str) -> bool:
-    """Whether XProf keeps the name with the event."""
+    """Return whether XProf stores the name with the event."""
     return len(name.encode()) <= _NAME_BYTES
 
 
@@ -308,8 +300,8 @@ def is_kept_name(name: str) -> bool:
 
 
 def _sort_by_time(trace: TraceHost, rows: Int64s, track: npt.NDArray[Any]) -> Int64s:
-    """The rows of each track by start, longer first, equal ones as they come. Tracks are in order as a rule, or have
-    few rows that are not: it takes about as long as merging the runs that they are made of."""
+    """Sort the rows of each track by start, longer first, equal ones as they come. Tracks are usually in order, or have
+    few rows that are not: sorting takes about as long as merging the runs that they consist of."""
     start, duration = trace.start[rows], trace.duration[rows]
     same = track[1:] == track[:-1]
     backwards = same & ~_is_in_order(start, duration)
@@ -330,8 +322,8 @@ def _sort_by_time(trace: TraceHost, rows: Int64s, track: npt.NDArray[Any]) -> In
 
 
 def _keep_derived_order(trace: TraceHost, rows: Int64s, track: npt.NDArray[Any]) -> Int64s:
-    """What is derived of GPUs stays in the order in which it was derived, which is not always that of length: only what
-    it derives of TPUs XProf sorts once more."""
+    """Keep derived rows of GPUs in the order in which they were derived, which is not always by length. XProf sorts
+    only derived rows of TPUs once more."""
     derived = np.zeros(len(trace), np.bool_)
     for number in trace.derived.tracks:
         if number.process.plane.kind == "GPU":
@@ -353,7 +345,7 @@ def _is_in_order(start: UInt64s, duration: UInt64s) -> Bools:
 
 
 _LEAST_BYTES: Final = 17
-"""Shorter texts stay with their events."""
+"""Size below which texts stay with their events."""
 _MOST_BYTES: Final = 10_000
 _CUT: Final = b"...<truncated>"
 _MARK: Final = b"@@"
@@ -361,18 +353,16 @@ _PIECE_FRAMES: Final = 1000
 
 
 class FrameTexts:
-    """Frames of all hosts."""
+    """Stack frames of all hosts."""
 
     def __init__(self) -> None:
         self._texts: dict[int, bytes] = {}
 
     def add(self, trace: TraceHost, tracks: StreamedTracks) -> None:
-        """What any event has that is drawn, be it visible or not."""
+        """Add the frames of all drawn events, visible or not."""
         drawn = np.zeros(len(trace), np.bool_)
-        bounds = tracks.bounds.tolist()
-        for number, key in enumerate(tracks.keys):
-            if key.kind != COUNTERS:
-                drawn[tracks.rows[bounds[number] : bounds[number + 1]]] = True
+        kinds = np.array([key.kind for key in tracks.keys], np.uint8)
+        drawn[tracks.rows[np.repeat(kinds != COUNTERS, np.diff(tracks.bounds))]] = True
         metas = trace.raw.meta[drawn[: len(trace.raw)]]
         used = np.zeros(len(trace.raw.names), np.bool_)
         used[metas] = True
@@ -414,9 +404,9 @@ class FrameTexts:
 
 
 _FEW_EVENTS: Final = 500_000
-"""Hosts with fewer are shown whole."""
+"""Number of events below which a host is shown whole."""
 _MOST_SERIALS: Final = 256
-"""XProf distinguishes this many events that start together; more are lost."""
+"""Number of events that start together that XProf distinguishes; more are lost."""
 _PS_IN_MS: Final = 1_000_000_000
 _LAST: Final = 2**63 - 1
 _PIECE: Final = 1 << 20
@@ -427,7 +417,7 @@ _HEAD: Final = (
 
 @dataclass(frozen=True, slots=True)
 class StreamedView:
-    """See trace_forms.write_trace. UsageError: a number makes no sense."""
+    """View of a window; see trace_forms.write_trace. UsageError: a number makes no sense."""
 
     resolution: float
     start_ms: float
@@ -443,7 +433,7 @@ class StreamedView:
             raise UsageError("the window ends before it starts")
 
     def span(self, first: int, last: int) -> tuple[int, int]:
-        """In ps, of a trace that goes from ``first`` to ``last``."""
+        """Return the window in ps, for a trace that goes from ``first`` to ``last``."""
         begin = max(round(self.start_ms * _PS_IN_MS), first)
         end = min(round(self.end_ms * _PS_IN_MS), last) if self.end_ms else last
         return begin, max(begin, end)
@@ -454,7 +444,7 @@ class StreamedView:
 
 @dataclass(slots=True)
 class _Session:
-    """What is known when all hosts are written."""
+    """State that is known when all hosts are written."""
 
     shown: int = 0
     counters: int = 0
@@ -477,7 +467,7 @@ def write_streamed_form(tables: TableSet, view: StreamedView, max_text: int) -> 
 
 
 def _write_tail(session: _Session, view: StreamedView) -> Iterator[bytes]:
-    """What XProf writes first: it is known last."""
+    """Write what XProf writes first, which is known last."""
     details = b'{"name":"mpmd_pipeline_view","value":false}'
     if session.has_tpus:
         details += b',{"name":"full_dma","value":%s}' % str(view.full_dma).lower().encode()
@@ -535,14 +525,11 @@ class _Host:
             for process in self.tracks.processes
         )
 
-    def _text(self, text: str) -> bytes:
-        return self.writer.text(text.encode())
-
     # ---- what is visible
 
     def _visible(self) -> UInt8s:
-        """And the serials, which distinguish events that start together. Points of counters are put in order with their
-        durations, and then have none."""
+        """Return which events are visible, and find the serials, which distinguish events that start together. Points
+        of counters are sorted with their durations, and then have none."""
         count = len(self.start)
         flow, flow_count = self._flow_numbers()
         flow_end = (self.flow & np.uint64(3) == 1).astype(np.uint8)
@@ -571,7 +558,7 @@ class _Host:
         return flows, len(known)
 
     def _hidden(self) -> UInt8s:
-        """What XProf has lost, and on TPUs parts in the middle of a flow."""
+        """Mark events that XProf has lost, and on TPUs parts in the middle of a flow."""
         hidden = self.serial >= _MOST_SERIALS
         tpus = {process.pid for process in self.tracks.processes if process.is_tpu}
         if tpus and not self.view.full_dma:
@@ -580,7 +567,7 @@ class _Host:
         return hidden.view(np.uint8)
 
     def _bounds(self) -> tuple[int, int]:
-        """The first start and the last end, without those before 0, which count as far off."""
+        """Return the first start and the last end, without those before 0, which count as far off."""
         end = self.start + self.duration
         starts, ends = self.start[self.start <= _LAST], end[end <= _LAST]
         first = int(starts.min()) if len(starts) else 0
@@ -603,7 +590,7 @@ class _Host:
             yield piece
 
     def _points(self, visible: UInt8s, group: npt.NDArray[np.int32]) -> Iterator[bytes]:
-        """Counters and asynchronous events."""
+        """Write counters and asynchronous events."""
         bounds = self.tracks.bounds.tolist()
         marks = Marks(visible, group, self.serial, self.flow)
         for number, key in enumerate(self.tracks.keys):
@@ -620,7 +607,8 @@ class _Host:
         shown = first + np.flatnonzero(visible[first:last])
         self.counters = self.counters or CounterPoints(self.trace)
         stat, values = self.counters.of_rows(self.tracks.rows[shown])
-        stats = b',"event_stats":%s' % self._text(stat) if stat else b""
-        head = b'{"pid":%d,"name":%s,"ph":"C"%s,"entries":[' % (key.pid, self._text(key.name), stats)
+        stats = b',"event_stats":%s' % self.writer.text(stat.encode()) if stat else b""
+        name = self.writer.text(key.name.encode())
+        head = b'{"pid":%d,"name":%s,"ph":"C"%s,"entries":[' % (key.pid, name, stats)
         points = self.writer.points(self.start[shown], values, len(shown))
         return head + points + b"]},\n"

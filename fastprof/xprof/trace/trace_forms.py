@@ -1,5 +1,5 @@
-"""A session in the JSON that XProf's trace viewers read, piece by piece: ``trace_viewer``, all events of a host with
-all of their stats, as texts; or ``trace_viewer@``, see streamed_form."""
+"""A session in the JSON of XProf's trace viewers, in pieces: ``trace_viewer``, all events of a host with all of their
+stats, as texts; or ``trace_viewer@``, see streamed_form."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _MOST_NAMES: Final = 8
 
 
 def write_whole_form(tables: TableSet, max_events: int, max_text: int) -> Iterator[bytes]:
-    """UsageError: several hosts are selected, or none."""
+    """Write the form with all events. UsageError: several hosts are selected, or none."""
     known, hosts = tables.session.hosts, list_hosts(tables)
     if len(hosts) != 1:
         problem = f"the form of XProf's trace_viewer takes one host, not {len(hosts)}"
@@ -92,7 +92,7 @@ class _Writing:
     # ---- processes and tracks
 
     def _name_tracks(self) -> None:
-        """The pid and tid of each line, by its number, 0: it is not shown; and the names of tracks."""
+        """Find the pid and tid of each line, by its number, or 0 if it is not shown; and the names of tracks."""
         trace = self.trace
         lines = trace.raw.lines
         numbered = {line.line_id: place for place, line in enumerate(lines)}
@@ -121,7 +121,7 @@ class _Writing:
     # ---- which events
 
     def _kept(self) -> npt.NDArray[np.bool_]:
-        """The earliest events, of those that are drawn on lines that are shown."""
+        """Return the earliest events, of those that are drawn on shown lines."""
         trace = self.trace
         kept = trace.drawn.copy()
         for place, line in enumerate(trace.raw.lines):
@@ -141,7 +141,7 @@ class _Writing:
     # ---- events
 
     def _added(self) -> list[Arg]:
-        """What XProf adds to the events of the capture."""
+        """Return the stats that XProf adds to the events of the capture."""
         trace = self.trace
         ready, count = trace.ready, len(trace.raw)
         group = np.flatnonzero(trace.group[:count] >= 0)
@@ -174,7 +174,7 @@ class _Writing:
             row = last
 
     def _found_events(self) -> Iterator[bytes]:
-        """The regions of thread pools, then what is derived."""
+        """Write the regions of thread pools, then the derived events."""
         trace = self.trace
         first, last = trace.first_region, len(trace)
         if first == last:
@@ -216,7 +216,7 @@ class _Writing:
 
 
 def _number_planes(events: HostEvents) -> dict[Plane, int]:
-    """The numbers of the host's threads and of its devices: GPUs, else TPUs, else custom planes."""
+    """Return the pids of the host's threads and of its devices: GPUs, else TPUs, else custom planes."""
     pids: dict[Plane, int] = {}
     for names in (GPU_PLANES, TPUS, CUSTOM):
         if devices := [plane for plane in events.planes if re.match(names, plane.name)]:
@@ -227,12 +227,12 @@ def _number_planes(events: HostEvents) -> dict[Plane, int]:
 
 FORMS: Final = ("xprof", "xprof-streaming")
 DEFAULT_RESOLUTION: Final = 8000
-"""What the page of XProf requests: this many events in a row, at about a pixel each."""
+"""Number of events in a row, at about a pixel each, that XProf's page requests."""
 MOST_TEXT: Final = 10_000
-"""Bytes of a text that events repeat, beyond which it is cut, as XProf cuts long names. The forms have no other way to
-share a text, so that a name of megabytes would take gigabytes."""
+"""Bytes beyond which a text that events repeat is cut, as XProf cuts long names. The forms have no other way to share a
+text, so that a name of megabytes would take gigabytes."""
 MOST_EVENTS: Final = 5_000_000
-"""In the form with all events XProf shows at most this many of a host, the earliest."""
+"""Number of events of a host, the earliest, that XProf shows at most in the form with all events."""
 
 
 def write_trace(
@@ -246,16 +246,16 @@ def write_trace(
     max_events: int = MOST_EVENTS,
     max_text: int = MOST_TEXT,
 ) -> Iterator[bytes]:
-    """The bytes of one JSON document.
+    """Yield the bytes of one JSON document.
 
-    ``form``: "xprof", all events of one host with their stats as texts; "xprof-streaming", what XProf's streaming
-    viewer shows of a window. ``resolution``: events that fit in a row of the window; 0: all are shown, as they are of a
-    host with fewer than 500,000 events. ``start_ms``, ``end_ms``: the window; an end of 0 is that of the capture.
-    ``full_dma``: parts in the middle of a flow on TPUs too. ``max_events``: of "xprof", the earliest ones are shown.
-    ``max_text``: bytes of a text that several events may repeat, 0: no limit; a row of import_log counts what is cut.
+    ``form``: "xprof", all events of one host with their stats as texts; "xprof-streaming", a window of XProf's
+    streaming viewer. ``resolution``: events that fit in a row of the window; 0 shows all, as for a host with fewer than
+    500,000 events. ``start_ms``, ``end_ms``: the window; an end of 0 is that of the capture. ``full_dma``: show parts
+    in the middle of a flow on TPUs too. ``max_events``: number of events in "xprof", the earliest. ``max_text``: bytes
+    of a text that several events may repeat, or 0 for no limit; a row of import_log counts what is cut.
 
-    Raises UsageError, before the first byte, if an argument makes no sense, or several hosts are selected for "xprof".
-    """
+    Raise UsageError, before the first byte, if an argument makes no sense, or several hosts are selected for
+    "xprof"."""
     if form not in FORMS:
         raise UsageError(f"form is one of {', '.join(FORMS)}, not {form!r}")
     if not isinstance(max_text, int) or max_text < 0:

@@ -1,10 +1,8 @@
-"""One host as XProf's trace viewers take it: its events, their stats, what XProf adds to them, and the lines that it
-derives.
+"""One host as XProf's trace viewers take it: its events, their stats, XProf's additions to them, and the derived lines.
 
-XProf adds groups, names of steps, flows, and regions of threads; nothing if it takes the capture for grouped already.
-To it the ends of a flow in several processes are one, and ids of launches that were not recorded as unsigned integers
-are 0. Stats are lists of values with a key each, as the C writer takes them.
-"""
+XProf adds groups, names of steps, flows, and regions of threads, or nothing if it takes the capture for grouped
+already. It joins the ends of a flow in several processes, and ids of launches that were not recorded as unsigned
+integers are 0. Stats are lists of values with a key each, as the C writer takes them."""
 
 from __future__ import annotations
 
@@ -57,8 +55,8 @@ _MASKED: Final = tuple(CODES[n] for n in ("DoEnqueueProgram", "CompleteCallbacks
 
 @dataclass(frozen=True, slots=True)
 class Regions:
-    """Events that XProf adds, called ``REGION``: they have no stats. ``line``: the number of the line of each in
-    ``lines`` of the host's events. ``group``: int32, -1: none."""
+    """Events that XProf adds, called ``REGION``, without stats. ``line``: number of each one's line in ``lines`` of the
+    host's events; ``group``: -1 if there is none."""
 
     line: Int64s
     start_ps: Int64s
@@ -84,7 +82,7 @@ class Preprocessed(EventGroups):
 
 
 def preprocess(host: Host) -> Preprocessed:
-    """Of a host that was read with ``derived_lines.NEEDS``."""
+    """Preprocess a host that was read with ``derived_lines.NEEDS``."""
     groups = read_event_groups(host)
     own = {field.name: getattr(groups, field.name) for field in fields(groups)}
     if is_grouped(host.raw):
@@ -104,7 +102,7 @@ def preprocess(host: Host) -> Preprocessed:
 
 
 def _list_flow_ends(host: Host) -> FlowEnds:
-    """To XProf ids that are not recorded as uint64 are 0, and processes are one."""
+    """List flow ends as XProf reads them: ids that are not recorded as uint64 are 0, and processes are one."""
     keys = []
     for key in read_flow_keys(host):
         if key.space == LAUNCHES:
@@ -117,14 +115,15 @@ def _list_flow_ends(host: Host) -> FlowEnds:
 
 
 def _pick_shown(ends: FlowEnds) -> FlowEnds:
-    """Of several flows of an event XProf shows the last: the one that it consumes, else the one that it produces."""
+    """Return the flow of each event that XProf shows, the last: the one that it consumes, else the one that it
+    produces."""
     order = np.argsort(ends.rows, kind="stable")
     rows = ends.rows[order]
     return ends.take(order[np.append(rows[1:] != rows[:-1], True)] if len(rows) else order)
 
 
 def _list_regions(host: Host) -> Regions:
-    """A region has the group of the event that includes it."""
+    """List regions, which have the group of the event that includes them."""
     events = host.raw
     begun, begins, duration = find_region_marks(events)
     lines = [line for line in events.lines if line.last > line.first]
@@ -137,7 +136,7 @@ def _list_regions(host: Host) -> Regions:
 
 
 def _find_enclosing(host: Host, begun: Int64s, places: Int64s, lines: list[Line]) -> Int64s:
-    """The event that includes each region, -1: none: the one that includes its mark, since regions let through."""
+    """Return the event that includes each region, or -1: the one that includes its mark, since regions let through."""
     events = host.raw
     parent = np.full(len(events), -1, np.int32)
     apart = np.zeros(len(events), np.uint8)
@@ -152,7 +151,7 @@ Texts = tuple[npt.NDArray[np.int64], pa.Buffer | bytes]
 """Texts as C takes them: offsets and bytes."""
 
 FRAME_STATS: Final = ("long_name", "hlo_text")
-"""Stats whose texts become frames of a stack in the streaming form."""
+"""Stats whose texts become stack frames in the streaming form."""
 _INTERNAL: Final = frozenset({
     "MemoryAllocation", "MemoryDeallocation", "PrefetchProduce", "PrefetchConsume", "ParallelInterleaveProduce",
     "ParallelInterleaveConsume", "ParallelInterleaveInitializeInput", "ParallelMapProduce", "ParallelMapConsume",
@@ -168,19 +167,19 @@ _DERIVED_FROM: Final = ("GPU", "TPU")
 
 
 def list_hosts(tables: TableSet) -> list[int]:
-    """The numbers of the selected hosts."""
+    """Return the numbers of the selected hosts."""
     chosen = tables.selection.hosts
     return [number for number, host in enumerate(tables.session.hosts) if chosen is None or host in chosen]
 
 
 def keep_lines(trace: TraceHost, plane: Plane) -> list[Line]:
-    """The lines of a plane; if XProf derives others from them, it drops those without events."""
+    """Return the lines of a plane; if XProf derives others from them, it drops those without events."""
     derives = plane.kind in _DERIVED_FROM and not trace.ready.grouped
     return [line for line in plane.lines if line.last > line.first or not derives]
 
 
 def number_lines(trace: TraceHost, plane: Plane) -> dict[int, int]:
-    """The tid of each line, by its number. Streams of GPUs are renumbered if lines are derived from them."""
+    """Return the tid of each line, by its number. Streams of GPUs are renumbered if lines are derived from them."""
     renumbered = is_gpu_plane(plane.name) and not trace.ready.grouped
     tids = number_stream_tids(plane) if renumbered else {}
     return {line.number: tids.get(line.number, get_tid(line)) for line in plane.lines}
@@ -189,8 +188,8 @@ def number_lines(trace: TraceHost, plane: Plane) -> dict[int, int]:
 def write_names(
     text: Callable[[bytes], bytes], pid: int, process: str, titles: Mapping[int, str], *, streamed: bool
 ) -> bytes:
-    """The names of a process and of its tracks, in the order of tids. ``text``: a text as JSON. The streaming form also
-    has the number of tracks, and names that are empty."""
+    """Write the names of a process and of its tracks, in the order of tids. ``text``: encodes a text as JSON. The
+    streaming form also has the number of tracks, and empty names."""
     more = b',"thread_count":%d' % len(titles) if streamed else b""
     written = [
         b'{"args":{"name":%s},"name":"process_name","ph":"M","pid":%d%s},\n' % (text(process.encode()), pid, more),
@@ -205,7 +204,7 @@ def write_names(
 
 
 def note_cut(trace: TraceHost, count: int, max_text: int) -> None:
-    """A row of import_log, if texts were cut."""
+    """Add a row to import_log if texts were cut."""
     if count:
         text = (
             f"texts of more than {max_text:,} bytes, which events repeat, are cut in the trace, and metadata with more "
@@ -219,7 +218,7 @@ def get_title(line: Line) -> str:
 
 
 def _select_whole_lines(tables: TableSet) -> TableSet:
-    """All lines and names; the same hosts, planes and times."""
+    """Select all lines and names of the same hosts, planes and times."""
     selection = tables.selection
     if not (selection.names or selection.lines):
         return tables
@@ -227,7 +226,7 @@ def _select_whole_lines(tables: TableSet) -> TableSet:
 
 
 def get_texts(texts: Any) -> Texts:
-    """Texts, an Arrow array or a list of them, as C takes them."""
+    """Return texts, an Arrow array or a list, as C takes them."""
     array = texts if isinstance(texts, pa.Array) else pa.array(texts, pa.large_string())
     offsets = array.buffers()[1]
     narrow = pa.types.is_string(array.type)
@@ -238,13 +237,12 @@ def get_texts(texts: Any) -> Texts:
 
 
 class TraceHost:
-    """The rows of ``raw``, then the regions of thread pools that XProf adds to its lines, then the derived rows.
+    """Rows of ``raw``, then the regions of thread pools that XProf adds to its lines, then the derived rows.
 
-    ``start``, ``duration``: uint64, as XProf counts. ``name``: int32 into ``names``. ``group``: int32, -1: none.
-    ``flow``: uint64 as the stat of that name is packed, 0: none. ``drawn``: which rows are events that XProf draws, of
-    those that are selected. Names and lines are selected last, so that what is derived is that of whole lines;
-    ``tables`` has all of them.
-    """
+    ``start``, ``duration``: uint64, as XProf counts. ``name``: int32 into ``names``. ``group``: -1 if there is none.
+    ``flow``: uint64 as the stat of that name is packed, or 0. ``drawn``: whether XProf draws the row, if it is
+    selected. Names and lines are selected last, so that derived rows come from whole lines; ``tables`` has all of
+    them."""
 
     def __init__(self, tables: TableSet, number: int) -> None:
         stats = (*NEEDS.stats, *FRAME_STATS)
@@ -293,7 +291,7 @@ class TraceHost:
         self.names = list(pool)
 
     def step_names(self) -> tuple[Int64s, list[str]]:
-        """Rows of ``raw`` that are shown under the name of their step, and that name."""
+        """Return the rows of ``raw`` that are shown under the name of their step, and that name."""
         own, numbers = self.raw.texts("step_name")
         texts = self.raw.all_texts(numbers)
         rows = np.concatenate([own.astype(np.int64), self.ready.step_rows.astype(np.int64)])
@@ -323,15 +321,15 @@ class TraceHost:
         return np.concatenate([group, self.ready.regions.group, self.derived.group]).astype(np.int32, copy=False)
 
     def _flows(self) -> UInt64s:
-        """Numbered from 1 on each host: XProf numbers them at random."""
-        found = np.zeros(len(self), np.uint64)
+        """Return flows, numbered from 1 on each host; XProf numbers them at random."""
+        packed = np.zeros(len(self), np.uint64)
         rows, values = self.raw.ints("flow")
-        found[rows] = values.view(np.uint64)
+        packed[rows] = values.view(np.uint64)
         flows = self.ready.flow
         number = (flows.number + 1 + ((self.number + 1) << 32)).astype(np.uint64) << np.uint64(_DIRECTION_BITS)
         category = flows.kind.astype(np.uint64) << np.uint64(_DIRECTION_BITS + _NUMBER_BITS)
-        found[flows.rows] = number | category | flows.direction.astype(np.uint64)
-        return found
+        packed[flows.rows] = number | category | flows.direction.astype(np.uint64)
+        return packed
 
     # ---- what is drawn
 
@@ -348,7 +346,7 @@ class TraceHost:
         return drawn
 
     def _named(self) -> Bools:
-        """Which rows are selected by name: those of the capture by that of their metadata."""
+        """Return which rows are selected by name; rows of the capture count by the name of their metadata."""
         patterns = self.chosen.selection.names
         by_meta = np.array([*match_texts(self.raw.names, patterns), *match_texts([""], patterns)], np.bool_)
         added = np.array([*match_texts(self.names, patterns), False], np.bool_)
@@ -364,18 +362,18 @@ class TraceHost:
         return np.concatenate([raw, of_line[self.ready.regions.line], derived])
 
     def long_names(self) -> list[str]:
-        """The full name beside the displayed one, by row of metadata; "": there is only one."""
+        """Return the full name beside the displayed one, by row of metadata, or "" if there is only one."""
         pairs = zip(self.raw.names, self.display_names, strict=True)
         return [name if shown else "" for name, shown in pairs]
 
     def metadata_texts(self, numbers: Int64s) -> list[str]:
-        """Texts of stats of metadata."""
+        """Return texts of stats of metadata."""
         texts = self.tables.session.index.names.stats.array()
         return [texts[number].as_py() for number in np.unique(numbers).tolist() if number >= 0]
 
 
 STATS: Final = ("event_id", "stat", "kind", "int_value", "double_value", "str_value")
-"""The columns of stats that values are made of."""
+"""Columns of stats from which values are made."""
 HIDDEN_STATS: Final = frozenset({"_pt", "_p", "_ct", "_c", "_r", "flops", "program_id", "symbol_id"})
 _NO_TEXTS: Final[Texts] = (np.zeros(1, np.int64), b"")
 _COLUMN = tuple[npt.NDArray[Any], npt.NDArray[Any], int, npt.NDArray[Any], npt.NDArray[Any]]
@@ -390,16 +388,16 @@ class StatKeys:
         self.texts = get_texts(shown)
 
     def number(self, name: str) -> int:
-        """-1: it is not shown."""
+        """Return the number of a name, or -1 if it is not shown."""
         return self._number.get(name, -1)
 
     def numbers(self, names: Sequence[str]) -> npt.NDArray[np.int32]:
-        """The same of several; one more at the end, for stats without a name."""
+        """Return the numbers of names; one more at the end is for stats without a name."""
         return np.array([*(self.number(name) for name in names), -1], np.int32)
 
 
 class AddedColumns:
-    """Columns of added values, to take ranges of rows from. Of numbers with kinds XProf reads all but int64 as 0."""
+    """Columns of added values, to take ranges of rows from. XProf reads numbers of other kinds than int64 as 0."""
 
     def __init__(self, columns: Sequence[Arg], keys: StatKeys) -> None:
         self._texts: dict[str, int] = {}
@@ -419,7 +417,7 @@ class AddedColumns:
         return arg.rows, key, kind, values, nothing
 
     def of_rows(self, first: int, last: int) -> NamedValues:
-        """The values of rows ``first`` to ``last``, which are numbered from 0 then."""
+        """Return the values of rows ``first`` to ``last``, numbered from 0."""
         parts: list[tuple[npt.NDArray[Any], ...]] = []
         for rows, key, kind, value, text in self._columns:
             here = find_rows_within(rows, first, last)
@@ -440,7 +438,7 @@ def sort_by_row(
     text: npt.NDArray[Any],
     texts: Texts,
 ) -> NamedValues:
-    """Values in the order of their rows, those of one row as they come."""
+    """Sort values by row, keeping the order of those of one row."""
     order = np.argsort(row, kind="stable")
     first = find_group_bounds(row[order], count)
     columns = (np.ascontiguousarray(column[order]) for column in (key, kind, value))
@@ -457,7 +455,7 @@ def make_no_values(count: int) -> NamedValues:
 
 
 def read_stats(decoded: Decoded, key_of_stat: npt.NDArray[np.int32], rows: npt.NDArray[np.intp]) -> NamedValues:
-    """The recorded stats of these rows of a share."""
+    """Read the recorded stats of these rows of a share."""
     stats = decoded.stats
     event_id = view_int64(stats["event_id"])
     events = view_int64(decoded.events["event_id"])
@@ -474,13 +472,13 @@ def view_int64(array: pa.Array) -> npt.NDArray[np.int64]:
 
 
 def get_indices(array: pa.Array) -> npt.NDArray[Any]:
-    """The numbers of a dictionary array, arbitrary for nulls."""
+    """Return the numbers of a dictionary array, arbitrary for nulls."""
     kind = array.type.index_type.to_pandas_dtype()
     return np.frombuffer(array.buffers()[1] or b"", kind)[array.offset : array.offset + len(array)]
 
 
 class MetadataValues:
-    """The stats of event metadata."""
+    """Stats of event metadata."""
 
     def __init__(self, trace: TraceHost) -> None:
         session = trace.tables.session
@@ -492,7 +490,7 @@ class MetadataValues:
         }
 
     def values(self, long_names: Sequence[str], keys: StatKeys) -> NamedValues:
-        """By row of metadata: its name if another is displayed, then its stats."""
+        """Return values by row of metadata: its name if another is displayed, then its stats."""
         stats = self._stats
         number = np.full(max(self.names, default=-1) + 2, -1, np.int32)
         for stat, name in self.names.items():
