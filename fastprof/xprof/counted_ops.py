@@ -1,13 +1,12 @@
-"""Ops as XProf counts them, of TPU cores and threads of hosts, sums of them over cores, devices, hosts and by
-framework op, and cells of its pages of ops.
+"""Ops as XProf counts them: of TPU cores and host threads, sums over cores, devices, hosts and framework ops, and cells
+of its pages of ops.
 
-TPU: self time is the duration less the sum of what is directly nested. The span of a core is that of its ops, of its
+TPU: self time is the duration minus the sum of the directly nested ops. The span of a core is that of its ops, of its
 steps, and of the line of framework ops that it derives, by the host's clock. Steps without a group do not count, unless
-none has a group. Of SparseCores it counts the ops that ran for the first occurrence of an op, and the time between.
+none has a group. Of SparseCores, XProf counts the ops that ran for the first occurrence of an op, and the time between.
 
 Host: instructions of compiled programs do not count, nor ops that cross another one of their thread, or end together
-with it.
-"""
+with it."""
 
 from __future__ import annotations
 
@@ -39,7 +38,7 @@ from fastprof.derive.ops.tpu_cores import (
     list_step_lines,
     sum_core_totals,
 )
-from fastprof.schema.columns import sum_by
+from fastprof.schema.columns import find_most_by, sum_by
 from fastprof.tables.host_events import HOST_THREADS, compute_once
 from fastprof.tables.needs import Needs, unite_needs
 
@@ -52,11 +51,12 @@ if TYPE_CHECKING:
 
 
 Cells = dict[str, Any]
-"""By id of a column the cells of all rows: an array or a list."""
+"""Cells of all rows, an array or a list, by the id of the column."""
 
 
 def make_op_cells(table: OpTable, peaks: Peaks | None) -> Cells:
-    """Times in microseconds, rates in 10**9 flops and GiB a second; 0 where the divisor is 0."""
+    """Make the cells of ops. Times are in microseconds, rates in 10**9 flops and GiB per second; 0 if the divisor is
+    0."""
     rate = compute_rates(table, peaks)
     total_us, self_us = table.time_ps / 1e6, table.self_ps / 1e6
     return {
@@ -84,7 +84,7 @@ def format_program_ids(table: OpTable) -> list[str]:
 
 
 def format_source_infos(table: OpTable) -> list[str]:
-    """Where in the source each op comes from, with the calls that lead there."""
+    """Format the source of each op, with the calls that lead there."""
     places = zip(table.source_file, table.source_line.tolist(), table.source_stack, strict=True)
     return [
         f"<div class='source-info-cell' title='{_escape_words(stack)}'>{_escape_words(file)}:{line}</div>"
@@ -120,13 +120,13 @@ HOST_OPS_KEEPS: Final = {
 
 
 def get_host_ops(report: AnalysisReport) -> Ops:
-    """The ops of all hosts."""
+    """Return the ops of all hosts."""
     host_ops: Sequence[Ops] = report.kept[_HOST_OPS]
     return merge_ops(host_ops, add_cores=False)
 
 
 def list_tpu_ops(host: Host) -> list[Ops]:
-    """The ops of each TensorCore. Takes groups, which take long, only where steps may be of the host's groups."""
+    """List the ops of each TensorCore. Groups, which take long, are only read if steps may be of the host's groups."""
     regrouped = _has_host_groups(host.raw) and not host.forest.recorded
     group_id = host.groups.group_id if regrouped else None
     events = host.events if regrouped else host.raw
@@ -136,19 +136,19 @@ def list_tpu_ops(host: Host) -> list[Ops]:
 
 
 def count_core_ops(events: HostEvents, plane: Plane, group_id: Int32s | None = None) -> Ops:
-    """The ops of one core. ``group_id``: by row; None: all steps count."""
+    """Count the ops of a core. ``group_id``: by row, or None if all steps count."""
     table, op = build_plane_table(events, plane)
     ops, steps = list_op_spans(events, plane), _list_step_spans(events, plane, group_id)
     shown = [*ops, *steps, *_list_framework_spans(events, plane)]
     span = measure_span(events, plane, shown) if ops or steps else 1
-    found = list_op_events(events, plane)
-    if found.overlaps:
-        table = replace(table, self_ps=sum_by(op, found.self_less_sums(), len(table)))
+    core_ops = list_op_events(events, plane)
+    if core_ops.overlaps:
+        table = replace(table, self_ps=sum_by(op, core_ops.self_less_sums(), len(table)))
     return sum_core_totals(table, span)
 
 
 def _has_host_groups(events: HostEvents) -> bool:
-    """Whether steps of a TPU may belong to groups of the host's: something on a TPU says what it runs for."""
+    """Return whether TPU steps may belong to groups of the host's: something on a TPU records what it runs for."""
     planes = [plane for plane in events.planes if plane.kind in ("TPU", "SPARSECORE")]
     if not any(list_step_lines(plane) for plane in planes):
         return False
@@ -160,7 +160,7 @@ def _has_host_groups(events: HostEvents) -> bool:
 
 
 def _list_step_spans(events: HostEvents, plane: Plane, group_id: Int32s | None) -> list[Spans]:
-    """Starts and durations of the steps of a core; of those with a group where any has one."""
+    """List starts and durations of the steps of a core; if any has a group, only of those with a group."""
     spans = []
     for line in list_step_lines(plane):
         start, duration = get_device_spans(events, line.first, line.last)
@@ -170,7 +170,7 @@ def _list_step_spans(events: HostEvents, plane: Plane, group_id: Int32s | None) 
 
 
 def _list_framework_spans(events: HostEvents, plane: Plane) -> list[Spans]:
-    """Those of the events of a core that record their framework op, by the host's clock."""
+    """List the spans of a core's events that record their framework op, by the host's clock."""
     if len(events.stat("group_id")):
         return []
     named, spans = _has_framework_op(events), []
@@ -184,7 +184,7 @@ def _list_framework_spans(events: HostEvents, plane: Plane) -> list[Spans]:
 
 @compute_once
 def _has_framework_op(events: HostEvents) -> Bools:
-    """By row of event metadata: whether it records a framework op."""
+    """Return, by row of event metadata, whether it records a framework op."""
     named = np.zeros(len(events.names), np.bool_)
     stat = events.meta_stat("tf_op").of_kinds(TEXT_KINDS)
     named[stat.rows] = [bool(text) for text in events.all_texts(stat.value)]
@@ -195,11 +195,11 @@ def _has_framework_op(events: HostEvents) -> Bools:
 
 
 class XprofSparseCores(SparseCores):
-    """What SparseCores ran on behalf of TensorCores, by XProf's rules."""
+    """Ops that SparseCores ran on behalf of TensorCores, by XProf's rules."""
 
     def module_of(self, ops: OpEvents, begin: Int64s, end: Int64s) -> Int64s:
-        """XProf looks only at the first module that ends no sooner than the event begins: what begins when one ends and
-        the next begins is in none."""
+        """Return the module of each op. XProf looks only at the first module that ends no sooner than the event begins:
+        an event that begins when one module ends and the next begins is in none."""
         order = np.argsort(begin, kind="stable")
         place = np.searchsorted(np.maximum.accumulate(end[order]), ops.start_ps, side="left")
         place[place == len(order)] = -1
@@ -209,7 +209,7 @@ class XprofSparseCores(SparseCores):
         return ops.self_less_sums()
 
     def counted(self, op: Int32s) -> Int32s:
-        """The first event of each op."""
+        """Return the first event of each op."""
         known = np.flatnonzero(op >= 0)
         _, first = np.unique(op[known], return_index=True)
         firsts = np.full(len(op), -1, op.dtype)
@@ -217,7 +217,8 @@ class XprofSparseCores(SparseCores):
         return firsts
 
     def more_children(self, part: OffloadedOps, parent_of_key: Int64s) -> list[tuple[OpTable, Int64s]]:
-        """The time of modules in which none of their ops ran: a row for each parent, and its parent."""
+        """Return a table of the time of modules in which none of their ops ran, a row for each parent, and the
+        parents."""
         ran = sum_by(part.key, part.self_ps, len(parent_of_key)).tolist()
         idle: Counter[int] = Counter()
         for key, time in part.module_ps.items():
@@ -248,13 +249,14 @@ DEVICE_OPS_KEEPS: Final = {_DEVICE_OPS: Keeper(unite_needs([Host.GROUPING, devic
 
 
 def get_device_ops(report: AnalysisReport) -> Ops:
-    """The ops of all devices."""
+    """Return the ops of all devices."""
     device_ops: Sequence[Ops] = report.kept[_DEVICE_OPS]
     return combine_ops(device_ops)
 
 
 def combine_peaks(session: SessionOps) -> Peaks | None:
-    """Arithmetic of the last host that records it, bandwidths of the first host that has devices, known or not."""
+    """Combine peaks: arithmetic of the last host that records it, bandwidths of the first host with devices, known or
+    not."""
     recorded = [host.peaks for host in session.hosts if host.peaks is not None]
     computing = [device for device in recorded if device.teraflops_per_s > 0] or recorded
     return replace(computing[-1], bandwidths_gb_per_s=recorded[0].bandwidths_gb_per_s) if recorded else None
@@ -264,8 +266,8 @@ def combine_peaks(session: SessionOps) -> Peaks | None:
 
 
 def combine_ops(parts: Sequence[Ops]) -> Ops:
-    """The ops of all parts. What some parts record of where an op's bytes went is all that is known of it, and of its
-    children those count that the first part with any has."""
+    """Combine the ops of all parts. Where some parts record where an op's bytes went, that is all that is known of it.
+    Children of an op are those of the first part that has any."""
     parts = [part for part in parts if part.parts]
     if len(parts) == 1 and is_distinct(parts[0].table):
         return parts[0]
@@ -289,22 +291,21 @@ def _pick_first_children(parts: Sequence[Ops]) -> list[Ops]:
 
 
 def merge_framework_ops(table: OpTable) -> OpTable:
-    """A row for each framework op, which ran as often as the most frequent of its device ops. Without a type, it is
-    Unknown."""
+    """Merge ops by framework op. A framework op ran as often as the most frequent of its device ops; without a type, it
+    is Unknown."""
     grouped = framework.group_by_framework_op(table, [framework.UNKNOWN] * len(table))
     place = {name: row for row, name in enumerate(grouped.name)}
-    most = np.zeros(len(grouped), np.int64)
-    np.maximum.at(most, [place[name] for name in _list_framework_ops(table)], table.occurrences)
-    return replace(grouped, occurrences=most)
+    rows = np.array([place[name] for name in _list_framework_ops(table)], np.int64)
+    return replace(grouped, occurrences=find_most_by(rows, table.occurrences, len(grouped)))
 
 
 def find_eager(table: OpTable) -> dict[str, bool]:
-    """By framework op: whether the last of its device ops is eager."""
+    """Return, by framework op, whether the last of its device ops is eager."""
     return dict(zip(_list_framework_ops(table), table.is_eager.tolist(), strict=True))
 
 
 def _list_framework_ops(table: OpTable) -> list[str]:
-    """The framework op of each device op; one without provenance stands for itself."""
+    """List the framework op of each device op; an op without provenance stands for itself."""
     return [
         parse_op_name(provenance).name if provenance else name
         for name, provenance in zip(table.name, table.provenance, strict=True)

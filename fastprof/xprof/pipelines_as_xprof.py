@@ -1,9 +1,8 @@
 """The pipelines of a host as XProf's tool read them, which was last in TensorFlow 2.14.
 
-It reads ids that were not recorded as int64 as 0, so that iterators whose ids are uint64 are one. It follows every path
-from a call to the events right below it, to the takers of its contexts and to what was made for it: what several paths
-lead to counts several times. It goes no deeper than 100 levels.
-"""
+The tool reads ids that were not recorded as int64 as 0, so that iterators whose ids are uint64 are one. It follows
+every path from a call to the events right below it, to the takers of its contexts and to events that were made for it.
+Events that several paths lead to count several times. It goes no deeper than 100 levels."""
 
 from __future__ import annotations
 
@@ -50,6 +49,7 @@ from fastprof.schema.columns import (
     Int64s,
     UInt8s,
     UInt32s,
+    count_bounds,
     find_first_rows,
     find_group_bounds,
     number_keys,
@@ -60,10 +60,10 @@ from fastprof.tables.host_events import HostEvents
 
 MOST_VISITS = 50_000_000
 SOME_RECORDS = 1 << 17
-"""Records of calls that are in memory at once, but for a last call that has more."""
+"""Number of call records that are in memory at once, unless the last call has more."""
 
 _BUFFERS = ("Prefetch", "ParallelInterleave", "ParallelMap", "MapAndBatch", "ParseExample", "ParallelBatch")
-"""The buffers whose events XProf knows, in the order in which it goes through them."""
+"""Buffers whose events XProf knows, in the order in which it goes through them."""
 _ASYNCHRONOUS = {
     "Prefetch", "ParallelInterleave", "ParallelMap", "ParseExample", "MapAndBatch", "DataService",
     "LegacyParallelInterleave", "ParallelBatch",
@@ -74,7 +74,7 @@ _ASYNCHRONOUS = {
 @dataclass(frozen=True, slots=True, eq=False)
 class _Ends:
     """Events that make contexts, or run in them, and the number of the context of each. ``node``: number of the
-    iterator event, or that of the buffer event plus the number of iterator events, -1: another event."""
+    iterator event, or that of the buffer event plus the number of iterator events, or -1 for another event."""
 
     node: Int32s
     context: Int32s
@@ -84,14 +84,14 @@ class _Ends:
         return _Ends(self.node[keep], self.context[keep])
 
     def of_buffers(self, links: ThreadLinks, count: int) -> Int32s:
-        """The context of each buffer event, -1: none."""
+        """Return the context of each buffer event, or -1."""
         numbers = np.full(len(links.name), -1, np.int32)
         buffers = self.node >= count
         numbers[self.node[buffers] - count] = self.context[buffers]
         return numbers
 
     def first_nodes(self, context_count: int, count: int) -> Int32s:
-        """By context, its first node where that is an iterator event, else -1; one more for context -1."""
+        """Return the first node of each context if that is an iterator event, else -1; one more is for context -1."""
         events = np.full(context_count + 1, -1, np.int32)
         events[self.context[::-1]] = np.where(self.node < count, self.node, -1)[::-1]  # the last assignment stays
         events[-1] = -1
@@ -104,10 +104,9 @@ class ThreadLinks:
     puts one in or takes one out, and through contexts.
 
     ``name``: place in ``names``; ``kind``, ``element``: how the element's id was recorded, and its value; ``around``:
-    the iterator event right around, -1: there is no event around, -2: another event; ``inside``: the first iterator
-    event right inside, -1: none. ``makes`` and ``takes``: the ends of contexts that some event makes and some event
-    takes, but for crowds on both sides; none if no iterator or buffer event runs in a context.
-    """
+    the iterator event right around, or -1 if there is no event around, -2 if it is another event; ``inside``: the first
+    iterator event right inside, or -1. ``makes`` and ``takes``: the ends of contexts that some event makes and some
+    event takes, except for crowds on both sides; empty if no iterator or buffer event runs in a context."""
 
     is_produce: Bools
     name: Int32s
@@ -122,9 +121,9 @@ class ThreadLinks:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class RecordedPipelines:
-    """What XProf's reading of a host is made of. ``recorded_host``: its name in the capture; ``roots``: the events that
-    are calls, in the order of the capture; ``root_groups``: the group of each, -1: none."""
+class IteratorLinks:
+    """Source of XProf's reading of a host. ``recorded_host``: its name in the capture; ``roots``: the events that are
+    calls, in the order of the capture; ``root_groups``: the group of each, or -1."""
 
     host: str
     recorded_host: str | None
@@ -134,16 +133,17 @@ class RecordedPipelines:
     root_groups: Int32s
 
 
-def record_pipelines(
+def record_links(
     events: HostEvents, workers: Workers, group_id: Int32s | None = None, wanted: Bools | None = None
-) -> RecordedPipelines:
-    """``group_id``: by row of the events, None: none has a group; ``wanted``: which of them may be calls, None: all."""
+) -> IteratorLinks:
+    """Read the links. ``group_id``: by row of the events, or None if none has a group; ``wanted``: which rows may be
+    calls, or None for all."""
     lines = HostLines(events, workers)
-    found = read_iterator_events(lines, kept=True)
-    roots, rows = find_calls(lines, found, wanted)
+    iterator_events = read_iterator_events(lines, kept=True)
+    roots, rows = find_calls(lines, iterator_events, wanted)
     groups = np.full(len(rows), -1, np.int32) if group_id is None else group_id[rows]
     name = events.capture.hostnames[0] if events.capture.hostnames else None
-    return RecordedPipelines(events.host, name, found, find_thread_links(lines), roots, groups)
+    return IteratorLinks(events.host, name, iterator_events, find_thread_links(lines), roots, groups)
 
 
 def find_thread_links(lines: HostLines) -> ThreadLinks:
@@ -169,8 +169,8 @@ def find_thread_links(lines: HostLines) -> ThreadLinks:
 def _list_context_ends(
     lines: HostLines, node: Int32s, type_: str, number: str, wanted: bool
 ) -> tuple[Int32s, Int64s, Int64s]:
-    """The events of the plane that have both stats: their nodes, and types and ids of contexts as XProf reads them.
-    ``node``: by kept row, and one more for -1."""
+    """List the events of the plane that have both stats: their nodes, and types and ids of contexts as XProf reads
+    them. ``node``: by kept row, and one more for -1."""
     ids, types = lines.all_stat(number), lines.all_stat(type_)
     _, at, beside = np.intersect1d(ids.rows, types.rows, assume_unique=True, return_indices=True)
     at, beside = (at, beside) if wanted else (at[:0], beside[:0])
@@ -182,7 +182,7 @@ def _list_context_ends(
 def _match_contexts(
     made: tuple[Int32s, Int64s, Int64s], taken: tuple[Int32s, Int64s, Int64s]
 ) -> tuple[_Ends, _Ends, int]:
-    """The ends of contexts, see ThreadLinks, and the number of these contexts."""
+    """Return the ends of contexts, see ThreadLinks, and the number of these contexts."""
     count = len(made[0])
     link, contexts = number_keys([np.concatenate(pair) for pair in zip(made[1:], taken[1:], strict=True)])
     makes, takes = (np.bincount(part, minlength=contexts) for part in (link[:count], link[count:]))
@@ -195,27 +195,27 @@ def _match_contexts(
     return making, taking, int(wanted.sum())
 
 
-def _get_pipelines(host: Host, _params: Mapping[str, Any]) -> RecordedPipelines:
+def _get_links(host: Host, _params: Mapping[str, Any]) -> IteratorLinks:
     if not tf_data.has_iterators(host.raw):
-        return record_pipelines(host.raw, host.workers)
-    return record_pipelines(host.entire.raw, host.workers, host.entire.groups.group_id, tf_data.find_chosen_calls(host))
+        return record_links(host.raw, host.workers)
+    return record_links(host.entire.raw, host.workers, host.entire.groups.group_id, tf_data.find_chosen_calls(host))
 
 
 _NAME: Final = "iterator events"
-KEEPS: Final = {_NAME: Keeper(tf_data.READS, _get_pipelines)}
+KEEPS: Final = {_NAME: Keeper(tf_data.READS, _get_links)}
 
 
-def get_recorded(report: AnalysisReport) -> Sequence[RecordedPipelines]:
-    """Of the report tf_data, with what its page needs."""
-    recorded: Sequence[RecordedPipelines] = report.kept[_NAME]
+def get_recorded(report: AnalysisReport) -> Sequence[IteratorLinks]:
+    """Return the links of the hosts of the report tf_data, which its page needs."""
+    recorded: Sequence[IteratorLinks] = report.kept[_NAME]
     return recorded
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class XprofReading:
-    """What XProf's tool reads of a host. Calls are in the order of ranks; iterators in the order of their first event,
-    generators after all others. ``roots``: the event of each call. ``events``, ``links``: what the walk of the calls
-    follows, as csrc/kernels/pipeline_paths.h has it."""
+    """XProf's reading of a host. Calls are in the order of ranks; iterators in the order of their first event,
+    generators after all others. ``roots``: the event of each call. ``events``, ``links``: graph that the walk of the
+    calls follows, as in csrc/kernels/pipeline_paths.h."""
 
     host: str
     iterators: Iterators
@@ -227,9 +227,9 @@ class XprofReading:
     links: tuple[UInt32s, UInt32s, Int32s, Int32s]
 
     def records(self, first: int = 0, last: int | None = None, some: int = SOME_RECORDS) -> Iterator[IteratorRecords]:
-        """What calls ``first`` to ``last`` reach, call by call: all of some calls at a time, about ``some`` records,
-        because a chain of thousands of iterators has a hundred for each. Raises CaptureError where the paths have more
-        than MOST_VISITS steps."""
+        """Yield what calls ``first`` to ``last`` reach, call by call: whole calls, about ``some`` records at a time,
+        because a chain of thousands of iterators has a hundred for each. CaptureError: the paths have more than
+        MOST_VISITS steps."""
         last, left, count = len(self.roots) if last is None else last, MOST_VISITS, len(self.iterators)
         while first < last:
             walked = pipeline_paths(self.events, count, self.links, self.roots[first:last], left, some)
@@ -244,7 +244,7 @@ class XprofReading:
             first += calls
 
 
-def read_as_xprof(kept: RecordedPipelines) -> XprofReading:
+def read_as_xprof(kept: IteratorLinks) -> XprofReading:
     events, origins = kept.events, kept.events.origins
     iterators, of_origin, is_device = _list_iterators(origins)
     known = of_origin[events.origin[kept.roots]] >= 0
@@ -262,7 +262,8 @@ def read_as_xprof(kept: RecordedPipelines) -> XprofReading:
 
 
 def _list_iterators(origins: Origins) -> tuple[Iterators, Int32s, Bools]:
-    """The iterators, the number of that of each origin, -1: it has no id, and which of them devices call."""
+    """List the iterators; return also the number of each origin's iterator, or -1 if it has no id, and which iterators
+    devices call."""
     ids, parents = (
         _cut_ids(kind, value)
         for kind, value in ((origins.id_kind, origins.iterator_id), (origins.parent_kind, origins.parent_id))
@@ -287,7 +288,7 @@ def _list_iterators(origins: Origins) -> tuple[Iterators, Int32s, Bools]:
 
 
 def _rank_calls(duration_ps: Int64s, pipeline: Int32s, count: int) -> Int64s:
-    """Calls by pipeline, then as the tool ranks them: its sort is not stable, so equal ones are not in order."""
+    """Sort calls by pipeline, then as the tool ranks them. Its sort is not stable, so equal ones are not in order."""
     order = np.argsort(pipeline, kind="stable").astype(np.int32)
     bounds = find_group_bounds(pipeline[order], count).tolist()
     for first, last in pairwise(bounds):
@@ -300,7 +301,8 @@ def _cut_ids(kind: UInt8s, value: Int64s) -> Int64s:
 
 
 def _join_links(links: ThreadLinks, events: IteratorEvents, is_named: Bools) -> tuple[UInt32s, UInt32s, Int32s, Int32s]:
-    """Where each event leads beyond its line, as csrc/kernels/pipeline_paths.h has it: contexts before elements."""
+    """Join the links that lead each event beyond its line, as in csrc/kernels/pipeline_paths.h: contexts before
+    elements."""
     makes, takes, context_count = links.makes, links.takes, links.context_count
     product, produced = _find_products(links, makes, takes, context_count, len(events))
     consumer, consumed = _find_consumers(links, makes, takes, context_count, len(events))
@@ -326,7 +328,7 @@ def _join_links(links: ThreadLinks, events: IteratorEvents, is_named: Bools) -> 
 
 
 def _find_products(links: ThreadLinks, makes: _Ends, takes: _Ends, contexts: int, count: int) -> tuple[Int32s, Int64s]:
-    """The first iterator event that each element put into a buffer leads to, and the element's id."""
+    """Return the first iterator event that each element put into a buffer leads to, and the element's id."""
     rows = _list_known_buffers(links, produce=True)
     taker = takes.of_iterators(count).first_nodes(contexts, count)[makes.of_buffers(links, count)[rows]]
     first = np.where(links.inside[rows] < 0, taker, links.inside[rows])
@@ -335,7 +337,8 @@ def _find_products(links: ThreadLinks, makes: _Ends, takes: _Ends, contexts: int
 
 
 def _find_consumers(links: ThreadLinks, makes: _Ends, takes: _Ends, contexts: int, count: int) -> tuple[Int32s, Int64s]:
-    """The iterator event around each event that takes an element, or that made its context, and the element's id."""
+    """Return the iterator event around each event that takes an element, or that made its context, and the element's
+    id."""
     rows = _list_known_buffers(links, produce=False)
     maker = makes.first_nodes(contexts, count)[takes.of_buffers(links, count)[rows]]
     by = np.where(links.around[rows] == -1, maker, links.around[rows])
@@ -344,7 +347,7 @@ def _find_consumers(links: ThreadLinks, makes: _Ends, takes: _Ends, contexts: in
 
 
 def _list_known_buffers(links: ThreadLinks, *, produce: bool) -> Int32s:
-    """Buffer events whose names XProf knows, in the order in which it goes through them: buffer by buffer."""
+    """List buffer events whose names XProf knows, in the order in which it goes through them: buffer by buffer."""
     buffers = [name.removesuffix("Produce").removesuffix("Consume") for name in links.names]
     places = [_BUFFERS.index(buffer) if buffer in _BUFFERS else -1 for buffer in buffers]
     place = np.array(places, np.int64)[links.name]
@@ -353,7 +356,7 @@ def _list_known_buffers(links: ThreadLinks, *, produce: bool) -> Int32s:
 
 
 def _sort_by_number(number: Int32s, value: Int32s, count: int) -> tuple[UInt32s, Int32s]:
-    """Values by number, in their order, and where those of each number begin."""
+    """Sort values by number, keeping their order, and return where those of each number begin."""
     order = np.argsort(number, kind="stable")
-    first = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.bincount(number, minlength=count))])
+    first = count_bounds(np.bincount(number, minlength=count))
     return first.astype(np.uint32), np.ascontiguousarray(value[order], np.int32)

@@ -34,7 +34,7 @@ NO_PAGE = {
 
 
 def list_keepers(names: Iterable[str]) -> dict[str, Keeper]:
-    """What the pages of these analyses need of each host beside what the reports keep."""
+    """List what the pages of these analyses need of each host beyond the reports."""
     keepers: dict[str, Keeper] = {}
     for name in names:
         if name not in NO_PAGE and importlib.util.find_spec(f"{_PAGES}.{name}"):
@@ -43,7 +43,8 @@ def list_keepers(names: Iterable[str]) -> dict[str, Keeper]:
 
 
 def get_text(report: AnalysisReport) -> str:
-    """The page's JSON, keys sorted. UsageError: XProf has no such page. MemoryLimitError: it does not fit memory."""
+    """Return the page's JSON, keys sorted. UsageError: XProf has no such page. MemoryLimitError: it does not fit
+    memory."""
     try:
         return "".join(write_report(report))
     except MemoryError as error:
@@ -53,12 +54,12 @@ def get_text(report: AnalysisReport) -> str:
 
 
 def write_report(report: AnalysisReport) -> Iterator[str]:
-    """The same in pieces: of tables whose rows are ``LazyRows``, only some rows are in memory."""
+    """Yield the page's JSON in pieces; of tables with ``LazyRows``, only some rows are in memory."""
     return _write_pieces(_get_answer(report))
 
 
 def write_reports(reports: Mapping[str, AnalysisReport]) -> Iterator[str]:
-    """One object of the answers of all reports that XProf has pages of, by name, in pieces."""
+    """Yield, in pieces, an object with the answers of all reports that XProf has pages of, by name."""
     lead = "{"
     for name, report in sorted(reports.items()):
         if name not in NO_PAGE:
@@ -102,8 +103,8 @@ def _write_rows(rows: LazyRows) -> Iterator[str]:
 
 
 def _dump(answer: Any) -> str:
-    """Few pages have numbers without a JSON form, and to look for them in a large one takes longer than writing it.
-    MemoryLimitError: there is not enough memory, which json raises as a SystemError."""
+    """Encode a value. Few pages have numbers without a JSON form, and looking for them in a large page takes longer
+    than writing it. MemoryLimitError: there is not enough memory, for which json raises a SystemError."""
     try:
         return json.dumps(answer, sort_keys=True, allow_nan=False)
     except ValueError:
@@ -113,7 +114,7 @@ def _dump(answer: Any) -> str:
 
 
 def _drop_infinite(value: Any) -> Any:
-    """The value with None for NaN and the infinities, wherever they are in it."""
+    """Replace NaN and the infinities by None, recursively."""
     if isinstance(value, float):
         return value if isfinite(value) else None
     if isinstance(value, dict):

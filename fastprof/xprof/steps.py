@@ -1,9 +1,8 @@
 """The steps of a session as XProf sees them.
 
-XProf pairs steps of hosts by when they ran, numbers them from 0, and drops each host's incomplete steps before that. On
-GPUs it knows fewer names of copies and collectives, takes the others for kernels, and leaves unexplained the time in
-which GPUs stand still while the host waits for input.
-"""
+XProf pairs steps of hosts by time, numbers them from 0, and first drops each host's incomplete steps. On GPUs it knows
+fewer names of copies and collectives, takes the others for kernels, and does not explain the time in which GPUs idle
+while the host waits for input."""
 
 from __future__ import annotations
 
@@ -39,7 +38,7 @@ _COPIES = (Framework.MEMCPY_H2D, Framework.MEMCPY_D2H, Framework.MEMCPY_D2D)
 
 
 def _get_gpu_events(host: Host, params: Mapping[str, Any]) -> GpuStepEvents | None:
-    """What the steps of GPUs are made from, where copies or collectives are among it."""
+    """Return the events of GPU steps, if copies or collectives are among them."""
     if host.raw.planes_of("TPU") or not host.raw.planes_of("GPU"):
         return None
     groups = host.groups_from(choose_source(params))
@@ -48,7 +47,7 @@ def _get_gpu_events(host: Host, params: Mapping[str, Any]) -> GpuStepEvents | No
 
 
 def choose_source(params: Mapping[str, Any]) -> str:
-    """What steps are made from: markers, as XProf knows nothing else, unless another source was requested."""
+    """Return the source of steps: markers, as XProf knows nothing else, unless another source was requested."""
     source = str(params.get("steps_from", AUTO))
     return MARKERS if source == AUTO else source
 
@@ -58,7 +57,7 @@ KEEPS: Final = {_NAME: Keeper(steps.READS, _get_gpu_events)}
 
 
 def get_shown_steps(report: AnalysisReport, *, complete: bool = False) -> StepDatabase:
-    """All steps, or the ``complete`` ones. ``report``: of an analysis that comes after steps."""
+    """Return all steps, or the ``complete`` ones. ``report``: of an analysis that comes after steps."""
     session = report.after["steps"].detail_as(SessionSteps)
     hosts = [host.as_xprof for host in session.hosts]
     if not hosts:
@@ -71,14 +70,14 @@ def get_shown_steps(report: AnalysisReport, *, complete: bool = False) -> StepDa
 
 
 def list_step_warnings(steps: int, *, empty_intersection: bool) -> list[str]:
-    """A sentence where a session has no steps, on a host or on all of them."""
+    """Return a sentence if a session has no steps, on a host or on all of them."""
     if steps:
         return []
     return [_EMPTY_INTERSECTION if empty_intersection else _NO_MARKER]
 
 
 def is_known_name(name: str) -> bool:
-    """Whether XProf takes a GPU's event of this name for a copy or a collective."""
+    """Return whether XProf takes a GPU event of this name for a copy or a collective."""
     return name[:4].lower() == "nccl" or op_names.parse_op_name(name).framework in _COPIES
 
 
@@ -95,5 +94,5 @@ def _build_database(host: HostSteps, kernels: GpuStepEvents | None) -> StepDatab
 
 
 def _drop_names(groups: Int32s) -> tuple[list[str], Bools]:
-    """Pages show only the numbers of a GPU's steps."""
+    """Return empty names: pages show only the numbers of a GPU's steps."""
     return [""] * len(groups), np.zeros(len(groups), np.bool_)

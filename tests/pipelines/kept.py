@@ -10,7 +10,7 @@ from fastprof.derive.pipelines.iterators import STATS, RecordedPipelines, read_p
 from fastprof.derive.pipelines.recorded_pipelines import IteratorRecords
 from fastprof.tables.host_events import HostEvents
 from fastprof.tables.host_reader import read_host
-from fastprof.xprof.pipelines_as_xprof import read_as_xprof, record_pipelines
+from fastprof.xprof.pipelines_as_xprof import read_as_xprof, record_links
 
 
 def events_of(capture: bytes | Path) -> HostEvents:
@@ -22,4 +22,4 @@ def kept_of(capture: bytes | Path) -> RecordedPipelines:
 
 
 def read_by_xprof(capture: bytes | Path) -> list[IteratorRecords]:
-    return list(read_as_xprof(record_pipelines(events_of(capture), Workers(1))).records())
+    return list(read_as_xprof(record_links(events_of(capture), Workers(1))).records())

@@ -19,7 +19,7 @@ from fastprof.derive.pipelines.iterators import STATS, read_pipelines
 from fastprof.derive.pipelines.recorded_pipelines import PARTS, PipelineReading
 from fastprof.errors import CaptureError
 from fastprof.tables.host_reader import read_host
-from fastprof.xprof.pipelines_as_xprof import read_as_xprof, record_pipelines
+from fastprof.xprof.pipelines_as_xprof import read_as_xprof, record_links
 
 HUGE = (1 << 63) + 9
 
@@ -354,7 +354,7 @@ def test_calls_know_their_groups() -> None:
     kept = read_pipelines(events, Workers(1))
     assert kept.exact.calls.group_id.tolist() == [-1, -1, -1]
     assert kept.in_groups(groups).exact.calls.group_id.tolist() == [-1, 6, 4]
-    assert read_as_xprof(record_pipelines(events, Workers(1), groups)).group_id.tolist() == [-1, 6, 4]
+    assert read_as_xprof(record_links(events, Workers(1), groups)).group_id.tolist() == [-1, 6, 4]
 
 
 # ---- captures of TensorFlow --------------------------------------------------------------------------

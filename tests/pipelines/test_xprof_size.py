@@ -60,7 +60,7 @@ def test_json_that_runs_out_of_memory_is_an_error_of_ours(monkeypatch: pytest.Mo
 
 def read(count: int) -> pipelines_as_xprof.XprofReading:
     return pipelines_as_xprof.read_as_xprof(
-        pipelines_as_xprof.record_pipelines(events_of(calls_in_calls(count)), Workers(1))
+        pipelines_as_xprof.record_links(events_of(calls_in_calls(count)), Workers(1))
     )
 
 

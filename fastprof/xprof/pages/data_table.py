@@ -20,13 +20,13 @@ import numpy.typing as npt
 from fastprof.schema.value_classes import dataclass
 
 Cell = str | float | bool | None
-"""What a cell holds; whole numbers are written as doubles."""
+"""Value of a cell; whole numbers are written as doubles."""
 Values = Iterable[Cell] | npt.NDArray[Any]
 Row = TypeVar("Row")
 
 
 class LazyRows:
-    """The rows of a table that are made while they are written, because there may be millions of them."""
+    """Rows of a table that are made while they are written, because there may be millions of them."""
 
     def __init__(self, make: Callable[[], Iterator[object]]) -> None:
         self._make = make
@@ -37,7 +37,7 @@ class LazyRows:
 
 @dataclass(frozen=True, slots=True)
 class Col:
-    """A column: its id, how it is headed (its id where no label is given), and the role that it plays in a chart."""
+    """A column: its id, its heading (its id if no label is given), and its role in a chart."""
 
     id: str
     type: str
@@ -67,7 +67,7 @@ def boolean(name: str, label: str | None = None) -> Col:
 def make_data_table(
     columns: Sequence[Col], rows: Iterable[Sequence[Cell]] = (), p: Mapping[str, str] | None = None
 ) -> dict[str, object]:
-    """A DataTable; ``rows`` hold a cell a column, in the order of the columns."""
+    """Make a DataTable; ``rows`` have a cell per column, in the order of the columns."""
     table: dict[str, object] = {"cols": [column.head() for column in columns]}
     if p:
         table["p"] = dict(sorted(p.items()))
@@ -78,7 +78,7 @@ def make_data_table(
 
 
 def join_columns(columns: Iterable[tuple[Col, Values]], p: Mapping[str, str] | None = None) -> dict[str, object]:
-    """A DataTable of columns with their cells, one a row."""
+    """Make a DataTable of columns with their cells, one per row."""
     heads, values = zip(*columns, strict=True)
     cells = (value.tolist() if isinstance(value, np.ndarray) else value for value in values)
     return make_data_table(heads, zip(*cells, strict=True), p)
@@ -87,7 +87,7 @@ def join_columns(columns: Iterable[tuple[Col, Values]], p: Mapping[str, str] | N
 def join_rows(
     columns: Iterable[tuple[Col, Callable[[Row], Cell]]], rows: Sequence[Row], p: Mapping[str, str] | None = None
 ) -> dict[str, object]:
-    """A DataTable of columns with their formulas, which make a cell of each of the rows."""
+    """Make a DataTable of columns with their formulas, which make a cell of each of the rows."""
     return join_columns([(column, map(formula, rows)) for column, formula in columns], p)
 
 
@@ -99,7 +99,7 @@ def _make_cell(kind: str, value: Cell) -> dict[str, object]:
 
 
 def _format_fixed(value: float, digits: int) -> str:
-    """As C prints it: 0/0, the one way to a NaN here, is ``-nan`` on the processors that XProf runs on."""
+    """Format as C prints it: 0/0, the only source of NaN here, is ``-nan`` on the processors that XProf runs on."""
     return "-nan" if math.isnan(value) else f"{value:.{digits}f}"
 
 
@@ -107,10 +107,10 @@ one_digit, two_digits, three_digits = (partial(_format_fixed, digits=digits) for
 
 
 def format_percent(value: float) -> str:
-    """A share in percent, as ``12.3%``; XProf says that a negative one is unknown."""
+    """Format a share in percent, as ``12.3%``; XProf writes a negative one as unknown."""
     return "unknown" if value < 0 else f"{one_digit(value)}%"
 
 
 def anchor(url: str, words: str) -> str:
-    """A link as XProf writes it; both parts are constants of ours, never text of a capture."""
+    """Make a link as XProf writes it; both parts are constants of ours, never text of a capture."""
     return f'<a href="{url}" target="_blank">{words}</a>'

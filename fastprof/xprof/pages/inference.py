@@ -1,7 +1,6 @@
-"""XProf's page inference_profile: models, and of each a sample of its requests and batches, and its tensors.
+"""XProf's page inference_profile: models, a sample of the requests and batches of each, and its tensors.
 
-Averages are whole picoseconds, rounded down, and of parts of the latency as XProf has them.
-"""
+Averages are whole picoseconds, rounded down; parts of the latency are those of XProf."""
 
 from __future__ import annotations
 
@@ -37,7 +36,7 @@ NOT_AVAILABLE = "N/A"
 SHOW_ALL = 60
 MOST_OF_PERCENTILE = 10
 SAMPLES = ((50.0, 1.0), (75.0, 1.0), (90.0, 1.0), (99.0, 0.5), (99.9, 0.05), (99.99, 0.005))
-"""Percentiles that are shown, and how wide each is."""
+"""Percentiles that are shown, and the width of each."""
 
 PREPROCESS, FORMATION, RUNTIME, WRITE, COMPUTE, READ, POSTPROCESS, IDLE = range(8)
 """Places in RequestColumns.parts."""
@@ -60,7 +59,7 @@ _TENSORS = (
 
 
 class Group(NamedTuple):
-    """Requests or batches, which may be one, that a row of a table has the means of. ``size``: batches of this size."""
+    """Requests or batches, maybe a single one, whose means are in a row of a table. ``size``: batches of this size."""
 
     title: str
     id: str
@@ -101,8 +100,8 @@ def answer(report: AnalysisReport) -> object:
 
 
 def _assign_models(inference: Inference, session: SessionServing, requests: RequestColumns) -> Int64s:
-    """The model that each request counts for, below 0: none. If no request names a model, all count for one. Requests
-    that led to nothing count for the first model of their host."""
+    """Return the model that each request counts for, or a negative number. If no request names a model, all count for
+    one. Requests that led to nothing count for the first model of their host."""
     if not session.models:
         return np.zeros(len(requests), np.int64)
     by_host = find_first_models(inference.hosts)
@@ -110,7 +109,7 @@ def _assign_models(inference: Inference, session: SessionServing, requests: Requ
 
 
 def _list_models(session: SessionServing, requests: RequestColumns, counted: Int64s) -> list[ModelRequests]:
-    """By name; one of all requests if none names a model."""
+    """List the models by name, or a single one of all requests if none names a model."""
     batches, moves = session.batches, session.moves
     if not session.models:
         return [ModelRequests(ALL_MODELS, requests, batches, moves)]
@@ -134,9 +133,9 @@ def _make_requests_table(model: ModelRequests, has_batching: bool, order: str) -
     of_size = {size: request[(batch >= 0) & (size_of_batch == size)] for size in sizes}
 
     def compute_ms(group: Group) -> float:
-        """The device compute of the batches of a size counts for their requests too."""
-        of_one = columns.parts[group.rows, COMPUTE] if group.size is None else batches.compute[sizes[group.size]]
-        return _measure_mean(of_one) / 1e9
+        """Return the device compute of a group. That of the batches of a size counts for their requests too."""
+        times = columns.parts[group.rows, COMPUTE] if group.size is None else batches.compute[sizes[group.size]]
+        return _measure_mean(times) / 1e9
 
     batching: list[tuple[Col, Formula]] = [
         (number("batching_request_size", "Request size"), _make_mean(columns.size)),
@@ -189,7 +188,7 @@ def _make_batches_table(session: SessionServing, model: ModelRequests, order: st
 
 
 def _group_by_size(model: ModelRequests) -> dict[int, Int64s]:
-    """Rows of the model's batches by their size, smallest first."""
+    """Group rows of the model's batches by size, smallest first."""
     sizes = model.batches.padded_size
     return {size: np.flatnonzero(sizes == size) for size in np.unique(sizes).tolist()}
 
@@ -197,7 +196,7 @@ def _group_by_size(model: ModelRequests) -> dict[int, Int64s]:
 def _make_groups(
     columns: RequestColumns | BatchColumns, key: npt.NDArray[Any], sizes: dict[int, Int64s], title: str
 ) -> list[Group]:
-    """A sample of the rows in the order of the key, then those of each batch size, last all of them."""
+    """Make a sample of the rows in the order of the key, then the rows of each batch size, and last all of them."""
     rate = measure_rate(columns.begin, columns.end)
     if rate is None:
         rate = math.inf if len(columns) else 0.0
@@ -245,8 +244,8 @@ def _list_tensor_rows(session: SessionServing, model: ModelRequests) -> list[lis
 
 
 def sample_rows(rows: Int64s) -> list[tuple[int, float]]:
-    """Of rows in ascending order the ones shown, with their percentiles: all where they are few, else the first ten
-    from each percentile on."""
+    """Return the shown rows and their percentiles: all rows if they are few, else the first ten from each percentile
+    on. Rows are in ascending order."""
     percentile = 100.0 * np.arange(len(rows)) / max(len(rows), 1)
     if len(rows) <= SHOW_ALL:
         chosen = np.arange(len(rows))
@@ -257,7 +256,7 @@ def sample_rows(rows: Int64s) -> list[tuple[int, float]]:
 
 
 def _measure_mean(values: Int64s) -> int:
-    """Rounded down; 0 of nothing."""
+    """Return the mean, rounded down, or 0 without values."""
     return int(values.sum()) // len(values) if len(values) else 0
 
 
@@ -270,12 +269,14 @@ def _make_ms(ps: Int64s) -> Formula:
 
 
 def _find_percentile(percent: float, count: int) -> int:
-    """The index of a percentile among ascending values: XProf takes the one with this share of values before it."""
+    """Return the index of a percentile among ascending values: XProf takes the one with this share of values before
+    it."""
     return int(percent / 100.0 * count)
 
 
 def list_latency_rows(report: AnalysisReport) -> list[list[Cell]]:
-    """The rows of the overview's table of latencies: percentile, and host, device, communication and total in ms."""
+    """List the rows of the overview's table of latencies: percentile, and host, device, communication and total in
+    ms."""
     inference = report.detail_as(Inference)
     if inference.session is None:
         return []
@@ -295,17 +296,16 @@ def list_latency_rows(report: AnalysisReport) -> list[list[Cell]]:
 
 
 def list_shown_requests(hosts: Sequence[HostServing]) -> RequestColumns:
-    """The requests of a session, in the order of their latency.
+    """List the requests of a session, in the order of their latency.
 
-    XProf takes the batch of the least group for the first and the last of a request, of several events that mark a
-    stage the last one it comes by, but for launches of programs, and counts time on TPUs alone. A part of no length
-    takes the time up to the next.
-    """
+    XProf takes the batch of the least group for the first and the last of a request. Of several events that mark a
+    stage it takes the last one it comes by, except for launches of programs. Only time on TPUs counts. A part of no
+    length takes the time up to the next."""
     return join_requests([_measure_times(host) for host in hosts], hosts, number_models(hosts)[1])
 
 
 def find_first_models(hosts: Sequence[HostServing]) -> Int64s:
-    """By number of host, its first model: requests whose model is not recorded count for it."""
+    """Return the first model of each host, which requests whose model is not recorded count for."""
     _, places = number_models(hosts)
     return np.array([place[0] if len(place) > 2 else NO_MODEL for place in places], np.int64)
 

@@ -1,8 +1,7 @@
 """XProf's input pipeline analyzer: core of the longest infeed, steps, input ops, advice, diagnostics.
 
 The overview page shows its table of steps, too: the complete steps only. Off TPUs its rows are the steps of the first
-host, whatever other hosts did, while the summary of step times is over all of them.
-"""
+host, whatever other hosts did, while the summary of step times is over all of them."""
 
 from __future__ import annotations
 
@@ -48,7 +47,7 @@ if TYPE_CHECKING:
 
 
 SMALLEST: Final = 2.2250738585072014e-308
-"""What XProf takes for the largest of values before it has seen any: the largest of zeros alone is this."""
+"""Initial value of XProf's maxima: the largest of zeros alone is this."""
 
 _GENERIC: Final = (
     ("deviceComputeTimeMs", "device_compute"),
@@ -61,17 +60,17 @@ _GENERIC: Final = (
     ("compileTimeMs", "compile"),
     ("otherTimeMs", "other"),
 )
-"""Columns of the generic table, one a category of step time: their ids, and the names of their properties."""
+"""Columns of the generic table, one per category of step time: their ids, and the names of their properties."""
 
 _TF_DATA_GUIDE: Final = anchor("https://www.tensorflow.org/guide/data", "the tf.data API")
 
 
 class StepStat(NamedTuple):
-    """XProf's statistics, with the rounding and the quirks of its formulas; 0 of no values."""
+    """XProf's statistics, with the rounding and the quirks of its formulas; 0 without values."""
 
     average: float = 0.0
     standard_deviation: float = 0.0
-    """Of a sample; NaN for a single 0, since the largest value is then not the smallest one."""
+    """Standard deviation of a sample; NaN for a single 0, since the largest value is then not the smallest one."""
     minimum: float = 0.0
     maximum: float = 0.0
 
@@ -90,12 +89,12 @@ class StepStat(NamedTuple):
 
 
 def put_summary(name: str, values: Float64s, write: Callable[[float], str] = one_digit) -> dict[str, str]:
-    """The four properties of a summary."""
+    """Make the four properties of a summary."""
     return {f"{name}_{part}": write(value) for part, value in StepStat.of(values)._asdict().items()}
 
 
 def advise_next_step(classification: str, uses_tf_data: bool) -> str:
-    """What XProf advises to do next, by its verdict on input."""
+    """Return XProf's advice on what to do next, by its verdict on input."""
     if classification not in (step_advice.HOST, step_advice.BOTH):
         return "You may skip the rest of this page."
     if uses_tf_data:
@@ -107,7 +106,7 @@ def advise_next_step(classification: str, uses_tf_data: bool) -> str:
 
 
 def format_html(finding: step_advice.Verdict) -> str:
-    """A statement with its link as XProf writes it."""
+    """Format a statement with its link as XProf writes it."""
     if finding.link is None:
         return finding.statement
     return finding.statement.replace(finding.link.words, anchor(finding.link.url, finding.link.words))
@@ -119,7 +118,7 @@ def format_html(finding: step_advice.Verdict) -> str:
 def make_generic_table(
     db: StepDatabase, steps: GenericSteps, verdict: step_advice.Bottleneck, uses_tf_data: bool
 ) -> dict[str, object]:
-    """``db``: the complete steps; ``steps``: those of them that are shown, with their verdict."""
+    """Make the table of steps. ``db``: the complete steps; ``steps``: the shown ones among them, with their verdict."""
     times = steps.categories(PS_PER_MS)  # XProf adds up milliseconds
     spans = steps.step_ps / PS_PER_MS
     labels = [db.name[row] or str(int(db.step[row])) for row in steps.row.tolist()]
@@ -165,13 +164,13 @@ _TPU: Final = (
     ("tcIdleTimeMs", "TensorCore idle (in ms)", "tc_idle_ms"),
     ("hostTransferTimeMs", "Host transfer (in ms)", "host_transfer_ms"),
 )
-"""Columns of the table of TPUs: id, label, and field of TpuStepValues."""
+"""Columns of the TPU table: id, label, and field of TpuStepValues."""
 
 
 def make_tpu_table(
     db: StepDatabase, steps: TpuStepValues, verdict: step_advice.Bottleneck, uses_tf_data: bool
 ) -> dict[str, object]:
-    """``db``: the steps, whose values across cores ``steps`` has."""
+    """Make the table of TPU steps. ``db``: the steps, whose values across cores ``steps`` has."""
     # a session with SparseCores, described or in a step, has none of the first kind
     sparse = has_sparse_cores(db)
     any_sparse = sparse or bool((db.cores.sparse & db.cores.has_details).any())
@@ -237,7 +236,7 @@ _ADVICE: Final = (
 
 
 def answer(report: AnalysisReport) -> list[object]:
-    """The five tables of the page."""
+    """Make the five tables of the page."""
     pipeline = read_pipeline(report, counted_ops.get_host_ops(report))
     return [
         _make_infeed_table(pipeline),
@@ -249,7 +248,8 @@ def answer(report: AnalysisReport) -> list[object]:
 
 
 def read_pipeline(report: AnalysisReport, ops: Ops) -> InputPipeline:
-    """The input pipeline as XProf sees it: off TPUs, the steps of the first host; on hosts, the ops that it counts."""
+    """Read the input pipeline as XProf sees it: off TPUs, the steps of the first host; on hosts, the ops that it
+    counts."""
     pipeline = examine(session_steps.get_shown_steps(report, complete=True), ops, GENERIC_CORE)
     steps = pipeline.steps
     if not isinstance(steps, TpuStepValues):
@@ -260,7 +260,7 @@ def read_pipeline(report: AnalysisReport, ops: Ops) -> InputPipeline:
 
 
 def make_steps_table(pipeline: InputPipeline) -> dict[str, object]:
-    """The table of steps, of this page and of the overview page."""
+    """Make the table of steps, of this page and of the overview page."""
     tf_data = pipeline.ops.uses_tf_data
     if isinstance(pipeline.steps, TpuStepValues):
         return make_tpu_table(pipeline.db, pipeline.steps, pipeline.verdict, tf_data)
@@ -272,7 +272,7 @@ def list_pipeline_warnings(pipeline: InputPipeline) -> list[str]:
 
 
 def make_diagnostics(warnings: list[str], errors: list[str] | None = None) -> dict[str, object]:
-    """The table of what went wrong while profiling."""
+    """Make the table of problems while profiling."""
     rows = [["WARNING", warning] for warning in warnings] + [["ERROR", error] for error in errors or []]
     return make_data_table([text("severity", "Severity"), text("message", "Message")], rows)
 

@@ -21,7 +21,7 @@ from fastprof.schema.columns import Int64s, find_group_bounds, join_parts, numbe
 from fastprof.schema.value_classes import dataclass
 from fastprof.xprof.pages.data_table import Col, LazyRows, anchor, number, text
 from fastprof.xprof.pipelines_as_xprof import KEEPS as KEEPS
-from fastprof.xprof.pipelines_as_xprof import RecordedPipelines, XprofReading, get_recorded, read_as_xprof
+from fastprof.xprof.pipelines_as_xprof import IteratorLinks, XprofReading, get_recorded, read_as_xprof
 
 _SOME_ITERATORS = 1 << 12
 """Iterators that are objects at once: neighbouring calls meet the same ones."""
@@ -224,7 +224,7 @@ def answer(report: AnalysisReport) -> object:
     ]
 
 
-def _list_hosts(kept: Sequence[RecordedPipelines]) -> list[TfHost]:
+def _list_hosts(kept: Sequence[IteratorLinks]) -> list[TfHost]:
     hosts: dict[str, list[CaptureReading]] = {}
     for host in kept:
         hosts.setdefault(host.recorded_host or host.host, []).append(_read_capture(read_as_xprof(host)))
