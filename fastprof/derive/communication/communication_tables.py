@@ -584,9 +584,8 @@ def make_operations(ran: OperationSums, every: MergedOperations) -> pa.Table:
     sums = {name: getattr(ran, name).astype(np.int64) for name in OperationSums.__slots__}
     order = sort_rows(-sums["exposed_ps"], -sums["time_ps"])
     payloads = [parse_payload(op.kind, op.text) if op.text else NO_PAYLOAD for op in ops]
-    payloads = [
-        replace(shape, size=op.group_size) if op.group_size else shape for shape, op in zip(payloads, ops, strict=True)
-    ]
+    recorded = zip(payloads, ops, strict=True)
+    payloads = [replace(shape, size=op.group_size) if op.group_size else shape for shape, op in recorded]
     size, moved = _measure_sizes(payloads, sums.pop("bytes"), sums["count"])
     columns = sums | _measure_rates(ops, payloads, size, moved, sums["time_ps"], sums["min_ps"]) | {
         "program_id": np.array([op.program_id for op in ops], np.int64),
@@ -606,9 +605,8 @@ def _measure_sizes(payloads: Sequence[Payload], recorded: Int64s, count: Int64s)
     """Return bytes of an occurrence, and of all: as ``recorded`` by events, maybe of several sizes, else by
     instructions, or NO_BYTES if unknown."""
     unknown = recorded == NO_BYTES
-    each = np.array(
-        [NO_BYTES if payload.bytes is None else min(payload.bytes, _MOST_BYTES) for payload in payloads], np.int64
-    )
+    sizes = (payload.bytes for payload in payloads)
+    each = np.array([NO_BYTES if size is None else min(size, _MOST_BYTES) for size in sizes], np.int64)
     most = np.where((each >= 0) & (each <= _MOST_BYTES // np.maximum(count, 1)), each * count, NO_BYTES)
     return np.where(unknown, each, recorded // np.maximum(count, 1)), np.where(unknown, most, recorded)
 
@@ -623,11 +621,7 @@ def _measure_rates(
     with np.errstate(divide="ignore", invalid="ignore"):
         best = np.where((size < 0) | (least <= 0) | ~known, np.nan, size / least * 1e12)
     rate = measure_rates(moved, time)
-    return {
-        "algorithm_bytes_per_s": rate,
-        "bus_bytes_per_s": rate * factor,
-        "best_bus_bytes_per_s": best * factor,
-    }
+    return {"algorithm_bytes_per_s": rate, "bus_bytes_per_s": rate * factor, "best_bus_bytes_per_s": best * factor}
 
 
 # ---- meetings

@@ -262,7 +262,7 @@ def add_host_collectives(
 
 def _measure_bytes(events: HostEvents, rows: Int64s) -> Int64s:
     """Return the bytes of each collective by the shapes of its arguments, or NO_BYTES if these are not recorded."""
-    columns = [join_stat_values(*events.texts(name), rows) for name in ARGUMENTS[:3]]
+    columns = [join_values(*events.texts(name), rows) for name in ARGUMENTS[:3]]
     first, place = number_distinct_rows([*columns, events.meta[rows].astype(np.int64)])
     sizes = []
     for at in first.tolist():
