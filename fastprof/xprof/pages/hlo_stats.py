@@ -1,4 +1,5 @@
-"""XProf's page hlo_stats: every op of devices, the largest self time first, each with what SparseCores ran for it."""
+"""XProf's page hlo_stats: every op of devices, the largest self time first, each with the ops that SparseCores ran for
+it."""
 
 from __future__ import annotations
 
@@ -83,8 +84,8 @@ def _find_ran(ranking: RankedOps) -> Int64s:
 def _make_child_cells(
     children: OpTable, parent: Int32s, parents: OpTable, place: Int64s, peaks: Peaks | None
 ) -> tuple[Cells, Int32s]:
-    """What SparseCores ran for ops that have a place on the page, the most expensive first, and the rows of these
-    ops."""
+    """Make the cells of ops that SparseCores ran for ops with a place on the page, the most expensive first, and return
+    the rows of these ops."""
     ranking = rank_by_cost(Ops(children))
     ran = _find_ran(ranking)
     ran = ran[place[parent[ranking.rows[ran]]] >= 0]
@@ -94,7 +95,7 @@ def _make_child_cells(
 
 
 def _make_cells(table: OpTable, peaks: Peaks | None) -> Cells:
-    """Those of these ops; ranks and shares are 0."""
+    """Make the cells of these ops; ranks and shares are 0."""
     count = len(table)
     cells = make_op_cells(table, peaks)
     expressions = [long or name for long, name in zip(table.long_name, table.name, strict=True)]

@@ -33,7 +33,7 @@ _COLUMNS: tuple[tuple[Col, Callable[[KernelRow], Cell]], ...] = (
 
 
 class OpKernels(NamedTuple):
-    """The kernels of an op among those of the page, in ns. ``could``: some of them could use tensor cores."""
+    """Kernels of an op among those of the page, in ns. ``could``: whether some of them could use tensor cores."""
 
     could: bool
     total_ns: int
@@ -47,13 +47,13 @@ def answer(report: AnalysisReport) -> object:
 
 
 def list_shown(report: AnalysisReport) -> list[KernelRow]:
-    """Rows of the page: by time in whole nanoseconds, longest first."""
+    """List the rows of the page: by time in whole nanoseconds, longest first."""
     rows: list[KernelRow] = [row for row in report.detail_as(list) if row.detailed and row.ns[0]]
     return sorted(rows, key=lambda row: (-row.ns[1], row.kernel))[:MOST_KERNELS]
 
 
 def sum_by_op(report: AnalysisReport) -> dict[str, OpKernels]:
-    """What the pages overview_page and framework_op_stats take from this one, by op name."""
+    """Return the sums that the pages overview_page and framework_op_stats take from this one, by op name."""
     ops: dict[str, OpKernels] = {}
     for row in list_shown(report):
         before = ops.get(row.kernel.op, OpKernels(row.kernel.could, 0, 0))

@@ -1,8 +1,7 @@
-"""XProf's page memory_profile: at most 1,000 snapshots of each allocator, and what is alive at the peak.
+"""XProf's page memory_profile: at most 1,000 snapshots of each allocator, and live memory at the peak.
 
-XProf's own order rules here: snapshots are sorted by their offset within their line, whatever the line began with, and
-the summary is made in the order in which they are in the capture.
-"""
+XProf's own order holds here: snapshots are sorted by their offset within their line, whatever the line began with, and
+the summary is made in the order of the capture."""
 
 from __future__ import annotations
 
@@ -22,18 +21,18 @@ from fastprof.derive.memory.allocation_history import match_frees
 from fastprof.derive.memory.host_memory import HostMemory, ModuleRuns
 from fastprof.derive.memory.memory_events import INVALID, MemoryEvents, Sites, format_data_type
 from fastprof.derive.memory.session_memory import HostMemoryState
-from fastprof.schema.columns import Int32s, Int64s, number_owners, sort_rows
+from fastprof.schema.columns import Int32s, Int64s, count_bounds, find_group_bounds, number_owners, sort_rows
 
 MOST_SNAPSHOTS = 1000
 _KEPT_IN_ORDER = 16
-"""XProf's sort keeps the order of equal snapshots among no more than these."""
+"""Number of equal snapshots up to which XProf's sort keeps their order."""
 VERSION = 1
 ACTIVITY = ("DEALLOCATION", "ALLOCATION")
 Json = dict[str, Any]
 
 
 def answer(report: AnalysisReport) -> object:
-    """Of one host its page; of several an object of their pages, by host."""
+    """Make the page of a single host, or an object of pages by host."""
     hosts: LazyHostValues[HostMemoryState] = report.detail_as(LazyHostValues)
     if len(hosts) == 1:
         return _make_page(hosts[0].value())
@@ -41,7 +40,7 @@ def answer(report: AnalysisReport) -> object:
 
 
 def _make_page(host: HostMemory) -> Json:
-    """Nothing at all where the host has no plane of threads."""
+    """Make a page, which is empty if the host has no plane of threads."""
     if not host.about.has_host_plane:
         return {}
     events = host.chosen_events()
@@ -68,8 +67,8 @@ class _Snapshots:
     """The snapshots of a host as XProf reads them, by allocator and offset.
 
     ``bounds``: int64[k + 1], where those of each of k allocators begin. All other arrays are beside the n snapshots:
-    ``step``: the group, else one more than that of the last snapshot with a group; ``used``: bytes of stack and heap.
-    """
+    ``step``: the group, else one more than that of the last snapshot with a group; ``used``: bytes of stack and
+    heap."""
 
     def __init__(self, events: MemoryEvents) -> None:
         self.events = events
@@ -97,7 +96,7 @@ class _Snapshots:
         return len(self.offset)
 
     def _in_order(self) -> npt.NDArray[np.intp] | None:
-        """None: they are in that order already, as they are where all lines begin at the same moment."""
+        """Return the order, or None if rows are in order already, as they are if all lines begin at the same time."""
         events, offset = self.events, self.events.offset_ps
         same = self.allocator[1:] == self.allocator[:-1]
         falls = (offset[1:] < offset[:-1]) | ((offset[1:] == offset[:-1]) & (events.row[1:] < events.row[:-1]))
@@ -108,7 +107,7 @@ class _Snapshots:
         return self._unstable(np.arange(len(offset)) if order is None else order, ties) if len(ties) else order
 
     def _unstable(self, order: npt.NDArray[np.intp], allocators: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
-        """As XProf's sort, which is not stable, leaves the snapshots of some allocators."""
+        """Sort snapshots of some allocators as XProf's sort does, which is not stable."""
         row, offset = self.events.row, self.events.offset_ps
         for first, last in zip(self.bounds[allocators].tolist(), self.bounds[allocators + 1].tolist(), strict=True):
             in_capture = first + np.argsort(row[first:last])
@@ -118,7 +117,8 @@ class _Snapshots:
         return order
 
     def _sites(self) -> Int32s:
-        """Numbers of sites; those of data types that XProf can't read come after all others, in the same order."""
+        """Return numbers of sites; those of data types that XProf can't read come after all others, in the same
+        order."""
         events = self.events
         if events.unsigned is None:
             return events.site
@@ -129,7 +129,7 @@ class _Snapshots:
         return column if self._order is None else column[self._order]
 
     def _read(self, column: npt.NDArray[Any], bit: int) -> npt.NDArray[Any]:
-        """0 where the stat is of a kind that XProf does not read."""
+        """Return a column, with 0 for stats of a kind that XProf does not read."""
         odd = self.events.unsigned
         return self._sorted(column if odd is None else np.where(odd & bit, 0, column))
 
@@ -141,7 +141,7 @@ class _Snapshots:
 
     @cached_property
     def shown_site(self) -> Int32s:
-        """What they say of op and tensor: a free has those of the first of the allocations of its address that came
+        """Site that snapshots show: a free has that of the first of the allocations of its address that came
         since the free before."""
         partner = match_frees(self.is_allocation, self.address, self.bounds, keep_first=True).partner
         copies = ~self.is_allocation & (partner >= 0)
@@ -149,9 +149,9 @@ class _Snapshots:
 
 
 class _Peaks:
-    """By allocator. ``place``: of the snapshot in the summary, -1: the memory in use is always negative; ``last``: of
-    the last snapshot in the capture; ``step``: that of the peak, 0 without. Of several equal peaks the last: in the
-    capture for the summary, in time for the step."""
+    """Peaks by allocator. ``place``: of the snapshot in the summary, or -1 if the memory in use is always negative;
+    ``last``: of the last snapshot in the capture; ``step``: that of the peak, or 0. Of several equal peaks the last
+    counts: in the capture for the summary, in time for the step."""
 
     def __init__(self, snapshots: _Snapshots) -> None:
         most = np.maximum.reduceat(snapshots.used, snapshots.bounds[:-1])
@@ -162,7 +162,7 @@ class _Peaks:
 
 
 def _find_last(snapshots: _Snapshots, chosen: npt.NDArray[np.bool_]) -> Int64s:
-    """By allocator, the place of the last in the capture of some snapshots; -1: it has none of them."""
+    """Return, by allocator, the place of the last of the chosen snapshots in the capture, or -1."""
     row = np.where(chosen, snapshots.row, -1)
     latest = np.maximum.reduceat(row, snapshots.bounds[:-1])
     places = np.flatnonzero(chosen & (row == latest[snapshots.allocator]))
@@ -172,8 +172,8 @@ def _find_last(snapshots: _Snapshots, chosen: npt.NDArray[np.bool_]) -> Int64s:
 
 
 def _sample_snapshots(snapshots: _Snapshots) -> Int64s:
-    """The places of at most 1,000 snapshots per allocator: of each of 1,000 stretches, of equal length or the later
-    ones longer by one, the first with the most memory in use."""
+    """Return the places of at most 1,000 snapshots per allocator: the first with the most memory in use of each of
+    1,000 intervals, of equal length or the later ones longer by one."""
     sampled = []
     for first, count in zip(snapshots.bounds[:-1].tolist(), snapshots.count.tolist(), strict=True):
         if count <= MOST_SNAPSHOTS:
@@ -191,12 +191,12 @@ def _sample_snapshots(snapshots: _Snapshots) -> Int64s:
 
 
 class _Active:
-    """What is alive at the peaks; equal ones are one. ``bounds``: [k + 1], those of each allocator; ``place``: of the
-    first snapshot; ``count``: how many are equal; ``unmapped``: [k], bytes of the heap that no allocation of the peak's
+    """Live memory at the peaks, merged if equal. ``bounds``: [k + 1], those of each allocator; ``place``: of the first
+    snapshot; ``count``: number of equal ones; ``unmapped``: [k], bytes of the heap that no allocation of the peak's
     step accounts for."""
 
     def __init__(self, snapshots: _Snapshots, peaks: _Peaks, rank: Int32s) -> None:
-        """``rank``: of each site, by its texts."""
+        """Find live memory. ``rank``: of each site, by its texts."""
         known = peaks.place >= 0
         until = np.where(known, snapshots.offset[peaks.place], 0)
         chosen = np.flatnonzero(
@@ -207,7 +207,8 @@ class _Active:
         matched = match_frees(is_allocation, snapshots.address[chosen], bounds)
         # A free gives back what it frees, and takes it again if its allocation is unknown.
         taken = np.where(is_allocation, size, np.where(matched.partner < 0, 0, -size))
-        self.unmapped = np.where(known, snapshots.heap[peaks.place], 0) - _sum_between(taken, bounds)
+        freed = np.diff(count_bounds(taken)[bounds])
+        self.unmapped = np.where(known, snapshots.heap[peaks.place], 0) - freed
 
         alive = chosen[is_allocation & (matched.fate == HELD_AT_END)]
         sizes = (-snapshots.size[alive], -snapshots.requested[alive])
@@ -216,17 +217,11 @@ class _Active:
         alive, keys = alive[order], keys[:, order]
         firsts = np.flatnonzero(np.append(True, (keys[:, 1:] != keys[:, :-1]).any(axis=0))[: len(alive)])
         self.place, self.count = alive[firsts], np.diff(firsts, append=len(alive))
-        self.bounds = np.searchsorted(snapshots.allocator[self.place], np.arange(len(bounds)))
-
-
-def _sum_between(values: Int64s, bounds: Int64s) -> Int64s:
-    """The sum of the values from each bound to the next."""
-    until: Int64s = np.concatenate([np.zeros(1, np.int64), np.cumsum(values)])[bounds]
-    return np.diff(until)
+        self.bounds = find_group_bounds(snapshots.allocator[self.place], len(bounds) - 1)
 
 
 class _Pages:
-    """What the page shows of each allocator."""
+    """The page's objects of each allocator."""
 
     def __init__(self, snapshots: _Snapshots) -> None:
         self.snapshots = snapshots
@@ -268,7 +263,7 @@ class _Pages:
         }
 
     def _rows(self, number: int, active: _Active, alive: list[Json]) -> tuple[list[Json], list[Json]]:
-        """The rows of what is active, largest first, and what rows without an allocation show: the rest of the
+        """Return the rows of live memory, largest first, and what rows without an allocation show: the rest of the
         heap, and the stack."""
         place, step = int(self.peaks.place[number]), int(self.peaks.step[number])
         stack = int(self.snapshots.stack[place]) if place >= 0 else 0
@@ -285,7 +280,7 @@ class _Pages:
         ], special
 
     def _written(self, places: Int64s) -> list[Json]:
-        """The snapshots at some places, as JSON has them."""
+        """Return the snapshots at some places, as JSON has them."""
         at = self.snapshots
         columns = (
             (at.offset,), (at.stack, at.heap, at.free, at.fragmentation, at.lifetime_peak), (at.is_allocation,),
@@ -313,14 +308,14 @@ def _make_stats(stack: int, heap: int, free: int, fragmentation: float, peak: in
 
 
 def _make_activity(activity: str, numbers: Sequence[int], texts: Sequence[str]) -> Json:
-    """``numbers``, ``texts``: in the order of the names below."""
+    """Make the activity. ``numbers``, ``texts``: in the order of the names below."""
     numbered = zip(("requestedBytes", "allocationBytes", "address", "stepId"), map(str, numbers), strict=True)
     named = zip(("tfOpName", "regionType", "dataType", "tensorShape"), texts, strict=True)
     return {"memoryActivity": activity, **dict(numbered), **dict(named)}
 
 
 def _list_texts(sites: Sites) -> list[tuple[str, ...]]:
-    """Op, region, data type and shape by site, and once more with a data type that XProf can't read."""
+    """List op, region, data type and shape by site, and once more with a data type that XProf can't read."""
     types = [format_data_type(number) for number in sites.data_type]
     return [
         (op or "", region or "", data_type, shape or "")
@@ -330,11 +325,11 @@ def _list_texts(sites: Sites) -> list[tuple[str, ...]]:
 
 
 def _make_special(size: int, op: str, region: str, step: int) -> Json:
-    """Memory at the peak that is no allocation."""
+    """Make memory at the peak that is no allocation."""
     return _make_activity("ALLOCATION", (size, size, 0, step), (op, region, format_data_type(INVALID), "unknown"))
 
 
 def _get_sort_key(text: Json) -> tuple[Any, ...]:
-    """What rows are sorted by."""
+    """Return the sort key of rows."""
     sizes = (-int(text["allocationBytes"]), -int(text["requestedBytes"]))
     return (*sizes, text["tfOpName"], text["regionType"], text["dataType"], text["tensorShape"])

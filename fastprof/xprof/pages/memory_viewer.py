@@ -1,7 +1,6 @@
 """XProf's memory viewer: sizes in MiB as doubles, one memory space of one program, protobuf's JSON.
 
-Defaults (0 or empty) are left out. Formulas: XProf's hlo_proto_to_memory_visualization_utils.
-"""
+Defaults (0 or empty) are left out. Formulas: XProf's hlo_proto_to_memory_visualization_utils."""
 
 from __future__ import annotations
 
@@ -26,20 +25,20 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 SMALL = 16384
-"""Buffers of fewer bytes are one entry."""
+"""Bound below which buffers are merged into one entry."""
 _MIB = float(1 << 20)
 _CANVAS = 4096
 """Width and height of the drawing: thinner blocks are not drawn, and take no colour."""
 
 
 def answer(report: AnalysisReport) -> Any:
-    """An empty page without a program, where XProf has no answer, and for sizes beyond 64 bits."""
+    """Make the page. It is empty without a program, if XProf has no answer, and for sizes beyond 64 bits."""
     shown = None if report.detail is None else report.detail_as(ShownProgram)
     return {} if shown is None or shown.memory.unknown == TOO_LARGE else _drop_defaults(_Page(shown.space).all())
 
 
 def _drop_defaults(value: Any) -> Any:
-    """Without defaults, except numbers in a oneof and entries of a map, which are always written."""
+    """Drop defaults, except numbers in a oneof and entries of a map, which are always written."""
     if isinstance(value, dict):
         items = {name: _drop_defaults(item) for name, item in value.items()}
         return {name: item for name, item in items.items() if item not in (0, "", []) or name == "numbered"}
@@ -49,7 +48,7 @@ def _drop_defaults(value: Any) -> Any:
 
 
 def _sort_largest_first(mebibytes: Sequence[float]) -> list[int]:
-    """The places of sizes in the order of std::sort: many are equal, such as those of equal layers."""
+    """Return the places of sizes in the order of std::sort: many are equal, such as those of equal layers."""
     order = np.arange(len(mebibytes), dtype=np.int32)
     rank_order(np.array([int(size * _MIB) for size in mebibytes], np.int64), order)
     places: list[int] = order.tolist()
@@ -70,7 +69,7 @@ class _Page:
         self.throughout = [row for row in self.lasting if self.plan.largest(row) >= 0]
         self.throughout_bytes = int(self.plan.allocations["size"][self.throughout].sum())
         self.place: dict[int, int] = {}
-        """By buffer, its place among those at the peak."""
+        """Place of each buffer among those at the peak."""
         self._sources: dict[tuple[int, int, int], Json] = {}
 
     def all(self) -> Json:
@@ -102,7 +101,8 @@ class _Page:
         return None if trace is None else Heap(self.plan, trace, self.unpadded)
 
     def _trace(self) -> int | None:
-        """The trace of the first temporaries that have one, else the one with most events of the memory space."""
+        """Return the trace of the first temporaries that have one, else the one with most events of the memory
+        space."""
         if self.traced:
             return self.program.trace_of[self.traced[0]]
         events = self.plan.events
@@ -128,7 +128,8 @@ class _Page:
 
     @cached_property
     def shapes(self) -> list[Shape]:
-        """For nested tuples XProf looks up only the last index, so the shape is that of the outer tuple's element."""
+        """Shapes of buffers. For nested tuples XProf looks up only the last index, so the shape is that of the outer
+        tuple's element."""
         module = self.program.module
         rows = np.append(module.instructions["shape"], np.int32(-1))[self.program.instruction].tolist()
         shapes = [module.shape(row) for row in rows]
@@ -152,7 +153,8 @@ class _Page:
         return self.program.shape_text(self.shapes[buffer])
 
     def _source(self, buffer: int) -> Json:
-        """Equal ones are built once: stacks may be long, and many instructions share them."""
+        """Return the source of a buffer. Equal ones are built once: stacks may be long, and many instructions share
+        them."""
         row = int(self.program.instruction[buffer])
         if row < 0:
             return {}
@@ -169,7 +171,7 @@ class _Page:
 
     @cached_property
     def _places(self) -> list[tuple[int, int, int]]:
-        """By instruction, what its source depends on."""
+        """Fields that determine the source of each instruction."""
         places: list[tuple[int, int, int]] = self.program.module.instructions[
             ["source_file", "source_line", "stack_frame_id"]
         ].tolist()
@@ -177,7 +179,7 @@ class _Page:
 
     @cached_property
     def texts(self) -> dict[str, list[str]]:
-        """By buffer."""
+        """Texts by buffer."""
         every = Buffers(self.program, np.arange(len(self.plan.buffers)))
         columns = {
             "instruction": every.instruction_names(),
@@ -277,7 +279,7 @@ class _Page:
     # ---- the timeline
 
     def _blocks(self) -> list[Json]:
-        """A block per allocation of temporaries with a trace, stacked, each followed by those of its buffers."""
+        """List a block per allocation of temporaries with a trace, stacked, each followed by those of its buffers."""
         every, heap = self.plan.allocations["size"], self.heap
         counts = [int(self.plan.traces["event_count"][self.program.trace_of[row]]) for row in self.traced]
         height, width = int(every[self.traced].sum()), max(counts, default=0)
@@ -304,8 +306,8 @@ class _Page:
         return blocks
 
     def _inner_blocks(self, heap: Heap, rows: Int64s, base: int, category: str, drawn: Int64s) -> list[Json]:
-        """``drawn``: for each row, the number of rectangles before it, which is its colour unless it is among those at
-        the peak."""
+        """List the blocks of buffers. ``drawn``: for each row, the number of rectangles before it, which is its colour
+        unless it is among those at the peak."""
         numbers = (
             self.plan.buffers["id"][rows], (base + self.plan.offset_of[rows]).astype(float),
             self.plan.buffers["size"][rows].astype(float), *heap.spans(rows),
@@ -332,12 +334,12 @@ class _Page:
 
 
 def _format_id(number: int) -> str:
-    """A 64-bit number, which protobuf's JSON has as text; "" for 0, which is left out."""
+    """Format a 64-bit number as text, as protobuf's JSON does; 0 becomes "", which is left out."""
     return str(number) if number else ""
 
 
 def _count_bytes(shape: Shape) -> int:
-    """A type of less than a byte takes one, unless the layout says how many bits."""
+    """Return the bytes of a shape. A type of less than a byte takes one, unless the layout says how many bits."""
     if shape is NO_SHAPE:
         return 0
     if shape.is_tuple:
@@ -365,4 +367,4 @@ _HEX = (
     "f06292"
 )
 PALETTE: Final = tuple(f"#{color}" for color in _HEX.split())
-"""As CSS has them."""
+"""Colours in the form of CSS."""

@@ -1,8 +1,7 @@
 """XProf's page op_profile: a tree of ops with idle time and one without.
 
-Nodes show at most 100 children below the levels that ops are grouped by. An op that others are nested in is no node;
-its self time counts for its program. What fusions are made of is shown of TPUs alone, without figures.
-"""
+Nodes show at most 100 children below the levels that ops are grouped by. An op with nested ops is no node; its self
+time counts for its program. The instructions of fusions are shown for TPUs alone, without figures."""
 
 from __future__ import annotations
 
@@ -30,17 +29,17 @@ Node = dict[str, Any]
 
 MOST_CHILDREN: Final = 100
 _WHOLE_LEVELS: Final = {"program": 2, "category": 1, "provenance": 100}
-"""Levels, the root among them, whose nodes keep all children."""
+"""Number of levels, the root among them, whose nodes have all children."""
 _VERTICAL: Final = (ROOT, PROGRAM, SCOPE)
 """Kinds of nodes whose time is that of ops by themselves."""
 _REGION: Final = "region"
-"""Ops whose names begin with this are left out."""
+"""Prefix of the names of ops that are left out."""
 _IDLE_NAME: Final = "IDLE"
 _NO_PROGRAM: Final = "main"
 _FUSIONS: Final = " fusion"
-"""What the categories of fusions end with."""
+"""Suffix of the categories of fusions."""
 _LEAST: Final = 1e-10
-"""Divisors nearer to 0 count as 0."""
+"""Bound below which a divisor counts as 0."""
 _COLUMNS: Final = ("time", "self", "normalized", "occurrences", "flops", "model_flops", "hbm", "read", "written")
 
 
@@ -57,7 +56,7 @@ def answer(report: AnalysisReport) -> object:
 
 
 def split_page_scopes(provenance: str) -> list[str]:
-    """The parts of ``a/b/c:Type`` without the type; the last one is a part even if nothing is before its colon."""
+    """Split ``a/b/c:Type`` without the type; the last part is a part even if nothing is before its colon."""
     parts = [part for part in provenance.split("/") if part]
     if parts:
         parts[-1] = parts[-1].partition(":")[0]
@@ -69,7 +68,7 @@ def _divide(a: float, b: float) -> float:
 
 
 def _write_number(value: float) -> float | int:
-    """Whole doubles are written without a fraction."""
+    """Convert a number to write: whole doubles have no fraction."""
     return int(value) if value.is_integer() and abs(value) < 1e15 else value
 
 
@@ -95,7 +94,7 @@ class _Page:
     # ---- the tree as it grows
 
     def _grow(self) -> list[tuple[int, int]]:
-        """Adds a node for each op. Returns (node, op) of those that others are nested in, which have none."""
+        """Add a node for each op. Return (node, op) of those with nested ops, which have none."""
         table = self.ops.table
         nested = []
         held = (table.time_ps > table.self_ps).tolist()
@@ -118,7 +117,7 @@ class _Page:
     # ---- figures
 
     def _summed(self, nested: Sequence[tuple[int, int]], idle: int) -> dict[str, npt.NDArray[Any]]:
-        """Of each node as the tree grew, by the names of _COLUMNS."""
+        """Return the figures of each node as the tree grew, by the names of _COLUMNS."""
         own = _list_figures(self.ops.table)
         levels = self.growth.levels()
         rows, nodes = np.array(list(self.leaf), np.int64), np.array(list(self.leaf.values()), np.int64)
@@ -142,7 +141,7 @@ class _Page:
         return whole
 
     def _held(self, own: dict[str, Any], rows: Any, nodes: Any, levels: Any) -> dict[str, Any]:
-        """Work of ops with others in them, which does not count for the groups above."""
+        """Return the work of ops with nested ops, which does not count for the groups above."""
         table = self.ops.table
         with_more = (table.time_ps > table.self_ps)[rows]
         sums = {}
@@ -153,8 +152,8 @@ class _Page:
         return sums
 
     def _metrics(self, figures: Mapping[str, Any]) -> Node:
-        """``figures``: by the names of _COLUMNS. Nodes of equal figures have one object together: in a chain of scopes
-        all nodes are alike."""
+        """Make metrics. ``figures``: by the names of _COLUMNS. Nodes of equal figures share an object: in a chain of
+        scopes all nodes are equal."""
         key = tuple([figures[name] for name in _COLUMNS])
         if key not in self._known:
             self._known[key] = self._made(figures)
@@ -205,33 +204,33 @@ class _Page:
         return made[0]
 
     def _node(self, node: int, children: list[Node], count: int) -> Node:
-        """Ops that are no duplicates of others stand in place of the node above them, as idle time does that is
+        """Make a node. Ops that are no duplicates of others replace the node above them, as idle time does that is
         alone."""
         kind, row = self.growth.kind[node], self.growth.row[node]
         if kind == OP:
             return self._op(node, row)
         if len(children) == 1 and (kind == DUPLICATES or (kind == ROOT and children[0]["name"] == _IDLE_NAME)):
             return children[0]
-        found: Node = {
+        shown: Node = {
             "name": self.growth.name[node],
             "numChildren": count,
             "children": children,
             "metrics": self._metrics(_take_figures(self.figures, node)),
         }
         if kind == IDLE:
-            found["xla"] = _make_xla(category=_IDLE_NAME)
+            shown["xla"] = _make_xla(category=_IDLE_NAME)
         elif kind == DUPLICATES:
-            found["name"] = f"{children[0]['name']} and its duplicate(s)"
-            found["xla"] = _describe_duplicates(children[0]["xla"])
-        return found
+            shown["name"] = f"{children[0]['name']} and its duplicate(s)"
+            shown["xla"] = _describe_duplicates(children[0]["xla"])
+        return shown
 
     def _op(self, node: int, row: int) -> Node:
         depth = self.growth.depth[node]
-        found = self._leaf(self.ops.table, row, _take_figures(self.figures, node))
-        return _add_children(found, [*self._fused(row, depth), *self._sparse(row)], self._most(depth))
+        leaf = self._leaf(self.ops.table, row, _take_figures(self.figures, node))
+        return _add_children(leaf, [*self._fused(row, depth), *self._sparse(row)], self._most(depth))
 
     def _most(self, depth: int) -> int | None:
-        """Children that a node so deep shows; None: all."""
+        """Return how many children a node of this depth shows, or None for all."""
         return None if depth < _WHOLE_LEVELS[self.group_by] else MOST_CHILDREN
 
     def _leaf(self, table: OpTable, row: int, figures: Mapping[str, Any]) -> Node:
@@ -253,7 +252,7 @@ class _Page:
         }
 
     def _fused(self, row: int, depth: int) -> list[Node]:
-        """The instructions of a fusion, which is so deep, each with those of fusions within it."""
+        """Return the instructions of a fusion at a depth, each with those of fusions within it."""
         fused, table = self.fused, self.ops.table
         first, last = fused.of.get((int(table.program_id[row]), table.name[row]), (0, 0))
         nodes = {number: self._instruction(number) for number in range(first, last)}
@@ -275,7 +274,7 @@ class _Page:
         return {"name": fused.name[row], "numChildren": 0, "children": [], "metrics": metrics, "xla": xla}
 
     def _sparse(self, row: int) -> list[Node]:
-        """What a SparseCore ran on behalf of an op."""
+        """Return what a SparseCore ran on behalf of an op."""
         children = self.ops.children
         rows = self._sparse_rows.get(row, ())
         return [
@@ -288,7 +287,7 @@ def _take_figures(figures: Mapping[str, npt.NDArray[Any]], place: int) -> dict[s
 
 
 def _find_children(ops: Ops) -> dict[int, list[int]]:
-    """Of each op that a SparseCore ran others for, the rows of these."""
+    """Return the rows of the ops that a SparseCore ran for each op."""
     rows: dict[int, list[int]] = {}
     if ops.parent is not None:
         for row, parent in enumerate(ops.parent.tolist()):
@@ -297,7 +296,7 @@ def _find_children(ops: Ops) -> dict[int, list[int]]:
 
 
 def _list_figures(table: OpTable) -> dict[str, npt.NDArray[Any]]:
-    """Of each op, by the names of _COLUMNS."""
+    """List the figures of each op, by the names of _COLUMNS."""
     memory = table.memory
 
     def moved(chosen: npt.NDArray[np.bool_]) -> Float64s:
@@ -319,7 +318,7 @@ def _list_figures(table: OpTable) -> dict[str, npt.NDArray[Any]]:
 
 
 def _add_children(node: Node, children: Sequence[Node], most: int | None) -> Node:
-    """The node with its children, at most ``most``: those of a fusion by flops, others by time, largest first."""
+    """Add children, at most ``most``: those of a fusion by flops, others by time, largest first."""
     key = "rawFlops" if node["xla"]["category"].endswith(_FUSIONS) else "rawTime"
     node["children"] = sorted(children, key=lambda child: -child["metrics"][key])[:most]
     node["numChildren"] = len(children)
@@ -327,7 +326,7 @@ def _add_children(node: Node, children: Sequence[Node], most: int | None) -> Nod
 
 
 def _describe_duplicates(first: Node) -> Node:
-    """Duplicates are described as the first of them, fusions without their framework op."""
+    """Describe duplicates as the first of them, fusions without their framework op."""
     changed: Node = {"provenance": ""} if first["category"].endswith(_FUSIONS) else {"layout": {}}
     return first | changed
 
@@ -356,7 +355,7 @@ def _make_xla(
 
 
 def _find_kernel_metadata(expression: str) -> str:
-    """What the author of a kernel wrote for XProf: JSON as text, within the JSON of a frontend attribute."""
+    """Return what the author of a kernel wrote for XProf: JSON as text, within the JSON of a frontend attribute."""
     _, _, rest = expression.partition("kernel_metadata=")
     if "xprof_metadata" not in rest:
         return ""

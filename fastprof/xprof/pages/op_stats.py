@@ -20,7 +20,7 @@ from fastprof.xprof.pages.kernel_stats import sum_by_op
 
 KEEPS = counted_ops.DEVICE_OPS_KEEPS | counted_ops.HOST_OPS_KEEPS
 MOST_OPS = 500
-"""Of devices, and of hosts; idle time is one of them, even if it is then left out."""
+"""Number of ops of devices, and of hosts; idle time is one of them, even if it is then left out."""
 
 _COLUMNS = (
     number("rank", "Rank"),
@@ -49,7 +49,7 @@ _SHARES = {
     DEVICE: ("device_total_self_time_percent", "device_cumulative_total_self_time_percent"),
     HOST: ("host_total_self_time_percent", "Host_cumulative_total_self_time_percent"),
 }
-"""Columns of the share of an op and of those up to it, by side."""
+"""Columns of the share of an op and of the cumulative share, by side."""
 
 
 def answer(report: AnalysisReport) -> object:
@@ -67,7 +67,7 @@ def answer(report: AnalysisReport) -> object:
 
 
 def _rank_framework_ops(device: Ops) -> RankedOps:
-    """Framework ops, each eager if the last of its instructions is. All bytes count as those of HBM."""
+    """Rank framework ops; each is eager if the last of its instructions is. All bytes count as those of HBM."""
     table = merge_framework_ops(device.table)
     eager = find_eager(device.table)
     is_eager = np.array([eager[name] for name in table.name], bool)
@@ -90,7 +90,7 @@ def _make_table(
 
 
 def _make_cells(side: str, ops: RankedOps, peaks: Peaks | None, *, with_idle: bool) -> Cells:
-    """Those of one side; tensor cores and shares of the other side are 0."""
+    """Make the cells of one side; tensor cores and shares of the other side are 0."""
     rows = np.arange(min(len(ops), MOST_OPS))
     if not with_idle:
         rows = rows[~ops.is_idle[rows]]

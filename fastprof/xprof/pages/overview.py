@@ -1,7 +1,6 @@
 """XProf's overview page: device ops, steps, run environment, recommendation, latency, diagnostics.
 
-The duty cycle of chips is as XProf is sure of it: it takes the work of ops for integers of 32 bits.
-"""
+The duty cycle of chips is that of which XProf is sure: it takes the work of ops for 32-bit integers."""
 
 from __future__ import annotations
 
@@ -53,7 +52,8 @@ _DUTY_CYCLE: Final = "duty cycle"
 
 
 def is_32_bit_work(stat: Stat, _name: str) -> Bools:
-    """Doubles are no work, nor is what is 0 or less once it is cut to 32 bits."""
+    """Return whether XProf takes the stats for work: doubles are not, nor are values of 0 or less after cutting to 32
+    bits."""
     is_integer = (stat.kind == records.INT64) | (stat.kind == records.UINT64)
     return np.asarray(is_integer & (stat.value.astype(np.int32) > 0))
 
@@ -67,7 +67,7 @@ _DUTY_KEEPS: Final = {_DUTY_CYCLE: Keeper(_DUTY_READS, _get_duty_cycle)}
 
 
 def sum_sure_times(report: AnalysisReport) -> tuple[int, int]:
-    """Picoseconds in which chips of all hosts were surely active, and in which they were not."""
+    """Return the picoseconds in which chips of all hosts were surely active, and in which they were not."""
     cycle = sum(report.kept[_DUTY_CYCLE], DutyCycle())
     return cycle.sure_busy_ps, cycle.sure_idle_ps
 
@@ -89,7 +89,7 @@ _GUIDE: Final = "https://www.tensorflow.org/guide/data_performance"
 
 
 def answer(report: AnalysisReport) -> list[object]:
-    """The seven parts of the page; the sixth is always empty."""
+    """Make the seven parts of the page; the sixth is always empty."""
     overview = report.detail_as(analysis.Overview)
     pipeline = input_pipeline.read_pipeline(report, counted_ops.get_host_ops(report))
     is_training = bool(report.after["op_stats"].detail_as(OpDatabase).is_training)
@@ -165,7 +165,7 @@ def _divide_part(part: int, rest: int) -> float:
 
 
 def _measure_eager(report: AnalysisReport) -> float:
-    """A framework op is eager for XProf where the last of its device ops is."""
+    """Measure eager time. For XProf a framework op is eager if the last of its device ops is."""
     table = _group_framework_ops(report)
     last = find_eager(counted_ops.get_device_ops(report).table)
     eager = np.array([last.get(name, False) for name in table.name], bool)
@@ -173,7 +173,7 @@ def _measure_eager(report: AnalysisReport) -> float:
 
 
 def _sum_precisions(pipeline: InputPipeline) -> tuple[int, int]:
-    """Time of 16-bit and of 32-bit kernels, to which some copies count."""
+    """Return the time of 16-bit and of 32-bit kernels, to which some copies count."""
     return pipeline.db.compute_16bit_ps, pipeline.db.compute_32bit_ps
 
 
@@ -187,7 +187,7 @@ def _list_gpu_properties(pipeline: InputPipeline) -> dict[str, str]:
 def _list_tpu_properties(
     overview: analysis.Overview, pipeline: InputPipeline, report: AnalysisReport
 ) -> dict[str, str]:
-    """Utilisation of the roofline needs limits that XProf is not given; off TPUs it leaves all of these at 0."""
+    """List properties of TPUs. Roofline utilization needs limits that XProf is not given; off TPUs all are 0."""
     idle = ("device_idle_time", "host_idle_time", "device_duty_cycle", "device_duty_cycle_high_confidence")
     unknown = ("flop_rate_utilization_relative_to_roofline", "memory_bw_utilization_relative_to_hw_limit")
     properties = dict.fromkeys(unknown, format_percent(0.0)) | _format_percents(dict.fromkeys(idle, 0.0))
@@ -204,7 +204,7 @@ def _list_tpu_properties(
 
 
 def _measure_idle(ops: Ops) -> float:
-    """Of nothing, all is idle."""
+    """Return the idle percentage; without any time, all is idle."""
     return 100.0 if not ops.total_ps else 100.0 * (1.0 - ops.op_ps / ops.total_ps)
 
 
@@ -271,7 +271,7 @@ def _make_recommendation(overview: analysis.Overview, pipeline: InputPipeline) -
 
 
 def _list_verdicts(pipeline: InputPipeline) -> dict[str, str]:
-    """XProf draws its verdict from steps of GPUs and CPUs, never from steps of TPUs."""
+    """List verdicts, which XProf draws from steps of GPUs and CPUs, never from steps of TPUs."""
     verdict = pipeline.verdict
     silent = Verdict("") if pipeline.db.is_tpu and len(pipeline.db) else None
     bound = silent or verdict.input

@@ -1,9 +1,8 @@
 """XProf's page pod_viewer: the steps of each core as a PodViewerDatabase in the JSON of protobuf.
 
-All steps are shown, those that other pages drop too. SparseCores and cores that the capture does not describe are left
-out. Of equal categories the bottleneck is the one whose label comes last in the alphabet. Where a TPU core records both
-its infeed from a SparseCore and its waiting for it, the waiting counts as compute.
-"""
+All steps are shown, also those that other pages drop. SparseCores and cores that the capture does not describe are left
+out. Of equal categories the bottleneck is the one whose label comes last in the alphabet. If a TPU core records both
+its infeed from a SparseCore and its waiting for it, the waiting counts as compute."""
 
 from __future__ import annotations
 
@@ -33,7 +32,7 @@ from fastprof.xprof.steps import KEEPS as KEEPS
 from fastprof.xprof.steps import get_shown_steps, list_step_warnings
 
 UNNAMED_TPU = "TPU"
-"""The name here of a TPU whose model is not recorded; XProf gives it none."""
+"""Name of a TPU whose model is not recorded; XProf gives it none."""
 
 _OP_CATEGORIES: Final = {
     INPUT: (
@@ -45,7 +44,7 @@ _OP_CATEGORIES: Final = {
     OTHER: (IDLE,),
 }  # fmt: skip
 _PLACE: Final = {op: place for place, ops in _OP_CATEGORIES.items() for op in ops}
-"""The category of step time of the categories of TPU ops; all others compute, copies and other collectives too."""
+"""Category of step time for each category of TPU ops; all others compute, copies and other collectives too."""
 
 _LABELS = [category.label for category in CATEGORIES]
 _BY_LABEL = sorted(range(len(_LABELS)), key=_LABELS.__getitem__, reverse=True)

@@ -1,8 +1,7 @@
 """XProf's page roofline_model: ops, steps and all of them beneath the roofline, with infeed and outfeed and without.
 
-By step it counts the work that the capture itself records. Where infeed and outfeed are left out, those that are nested
-in other ops are left out twice: their time, and the self time of what they are in.
-"""
+By step it counts the work that the capture itself records. If infeed and outfeed are left out, those that are nested in
+other ops are left out twice: their time, and the self time of the ops around them."""
 
 from __future__ import annotations
 
@@ -41,7 +40,7 @@ _STEP_OPS_KEEPS: Final = {_STEP_OPS: Keeper(unite_needs([Host.GROUPING, device_o
 
 
 def sum_session(ops: Ops, *, with_feeds: bool) -> RooflineTotals:
-    """All that ran."""
+    """Sum everything that ran."""
     work = rows_of.sum_session_work(ops, with_feeds=with_feeds)
     if with_feeds:
         return work
@@ -52,7 +51,7 @@ def sum_session(ops: Ops, *, with_feeds: bool) -> RooflineTotals:
 
 
 def sum_steps(report: AnalysisReport, *, with_feeds: bool) -> RooflineTotals:
-    """Each complete step on all hosts, as XProf numbers and aligns them."""
+    """Sum each complete step on all hosts, as XProf numbers and aligns them."""
     detail = report.detail_as(Roofline)
     kept: list[StepOps] = list(report.kept[_STEP_OPS])
     steps = get_shown_steps(report, complete=True)
@@ -65,7 +64,7 @@ def sum_steps(report: AnalysisReport, *, with_feeds: bool) -> RooflineTotals:
 
 
 def keep_recorded_memory(table: OpTable) -> OpTable:
-    """Without the bytes of ops that do not say where these go, in rows in which any op does."""
+    """Drop the bytes of ops that do not record where these go, in rows in which any op does."""
     memory = table.memory
     silent = memory.operation == SILENT
     recorded = np.zeros(len(table), bool)
@@ -76,7 +75,7 @@ def keep_recorded_memory(table: OpTable) -> OpTable:
 
 KEEPS: Final = counted_ops.DEVICE_OPS_KEEPS | _STEP_OPS_KEEPS | session_steps.KEEPS
 MOST_OPS: Final = 1000
-"""Of the most expensive; idle time is one of them, and those that are then left out."""
+"""Number of ops, the most expensive; idle time is one of them, and so are those that are then left out."""
 
 _TPU_ONLY = frozenset((
     "dma_stall_percent", "cmem_read_bw", "cmem_write_bw", "vmem_read_bw", "cmem_read_operational_intensity",
@@ -145,7 +144,7 @@ def _make_diagnostics(report: AnalysisReport) -> dict[str, object]:
 
 
 def _list_parts(report: AnalysisReport, ops: Ops, peaks: Peaks) -> Iterator[Cells]:
-    """The rows of the page: all that ran, its ops, the average step and each step, with feeds, then without."""
+    """Yield the rows of the page: all that ran, its ops, the average step and each step, with feeds, then without."""
     detail = report.detail_as(Roofline)
     cores, several = detail.devices.ops.parts, len(detail.planes) > 1
     for with_feeds in (True, False):
@@ -164,7 +163,7 @@ def _list_parts(report: AnalysisReport, ops: Ops, peaks: Peaks) -> Iterator[Cell
 
 
 def _make_sum_cells(totals: rows_of.RooflineTotals, steps: list[str], peaks: Peaks, cores: int) -> Cells:
-    """Rows that stand for all ops: to the page they are one op, without self time, that ran once."""
+    """Make rows that stand for all ops: for the page they are a single op, without self time, that ran once."""
     count = len(totals)
     table = replace(
         keep_recorded_memory(totals.table),
@@ -193,7 +192,7 @@ def _make_op_cells(ops: Ops, total_ps: int, peaks: Peaks, cores: int, *, with_fe
 
 
 def _make_cells(table: OpTable, steps: list[str], peaks: Peaks, cores: int, *, with_feeds: bool) -> Cells:
-    """The cells of each op, or of what stands for all of a step; rank and shares of self time are 0."""
+    """Make the cells of each op, or of all of a step; rank and shares of self time are 0."""
     cells, zeros = make_op_cells(table, peaks), np.zeros(len(table))
     gflops = cells["measured_flop_rate"]
     compute = _divide_all(gflops, peaks.teraflops_per_s * 1000)
@@ -217,7 +216,7 @@ def _make_cells(table: OpTable, steps: list[str], peaks: Peaks, cores: int, *, w
 
 
 def _list_supported(peaks: Peaks) -> Iterator[tuple[str, float]]:
-    """The memories that the page takes for supported, and their peaks in GiB/s."""
+    """Yield the memories that the page takes for supported, and their peaks in GiB/s."""
     shown = _list_shown_peaks(peaks)
     yield "hbm", _get_gibi(peaks, 0)
     if peaks.has_cmem:
@@ -227,7 +226,7 @@ def _list_supported(peaks: Peaks) -> Iterator[tuple[str, float]]:
 
 
 _LEAST: Final = 1e-10
-"""Divisors below this are 0."""
+"""Bound below which a divisor counts as 0."""
 
 
 def _divide_all(values: Float64s, by: float) -> Float64s:
@@ -242,12 +241,12 @@ def _divide(a: float, b: float) -> float:
 
 
 def _get_gibi(peaks: Peaks, place: int) -> float:
-    """A peak bandwidth in GiB/s."""
+    """Return a peak bandwidth in GiB/s."""
     return peaks.bandwidths_gb_per_s[place] / GIBI if place < len(peaks.bandwidths_gb_per_s) else 0.0
 
 
 def _list_shown_peaks(peaks: Peaks) -> dict[str, float]:
-    """Of memories on the chip, in GiB/s: VMEM's is shown only for devices on which it takes the place of CMEM."""
+    """Return peaks of memories on the chip, in GiB/s. VMEM's is shown only for devices on which it replaces CMEM."""
     if peaks.hardware == GPU:
         places = {"vmem_read": 1, "vmem_write": 2}
     elif peaks.has_cmem:

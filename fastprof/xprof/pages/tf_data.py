@@ -1,10 +1,9 @@
 """The page tf_data_bottleneck_analysis of TensorFlow 2.14, the last to have it: three tables.
 
-Every id that is not an int64 reads as 0 there, and iterators with such ids are taken for one another: see
+There, every id that is not an int64 reads as 0, and iterators with such ids are taken for one another: see
 xprof/pipelines_as_xprof.py. Ids past 2⁶³ are hashes that TensorFlow itself writes. Captures that name the same host are
-taken together; of equal ids, the first one counts. All is kept in columns, because each call of a capture may be a
-pipeline and have an iterator of its own; objects are made while they are written.
-"""
+joined; of equal ids, the first one counts. Everything is in columns, because each call of a capture may be a pipeline
+and have an iterator of its own; objects are made while they are written."""
 
 from __future__ import annotations
 
@@ -17,18 +16,27 @@ import numpy as np
 
 from fastprof.analyses.contract import AnalysisReport
 from fastprof.derive.pipelines.recorded_pipelines import IteratorRecords
-from fastprof.schema.columns import Int64s, find_group_bounds, join_parts, number_keys, sort_rows
+from fastprof.schema.columns import (
+    Int64s,
+    count_bounds,
+    expand_ranges,
+    find_group_bounds,
+    find_runs,
+    join_parts,
+    number_keys,
+    sort_rows,
+)
 from fastprof.schema.value_classes import dataclass
 from fastprof.xprof.pages.data_table import Col, LazyRows, anchor, number, text
 from fastprof.xprof.pipelines_as_xprof import KEEPS as KEEPS
 from fastprof.xprof.pipelines_as_xprof import IteratorLinks, XprofReading, get_recorded, read_as_xprof
 
 _SOME_ITERATORS = 1 << 12
-"""Iterators that are objects at once: neighbouring calls meet the same ones."""
+"""Number of iterators that are objects at once; neighbouring calls share them."""
 
 
 class IteratorMeta(NamedTuple):
-    """What the tool knows of an iterator; ``shown`` is its short name as HTML, ``parent`` a cell."""
+    """Properties of an iterator; ``shown`` is its short name as HTML, ``parent`` a cell."""
 
     name: str
     long_name: str
@@ -44,8 +52,8 @@ _NO_ITERATOR = _describe_iterator("", "", 0)
 
 
 class CaptureReading(NamedTuple):
-    """A capture as the tool reads it. By call: the id of the iterator that it waits for longest by its self time, and
-    that time in ps; 0 and 0 where it waits for none."""
+    """A capture as the tool reads it. By call: the id of the iterator with the largest self time among those that it
+    waits for, and that time in ps; 0 and 0 if it waits for none."""
 
     reading: XprofReading
     bottleneck_id: Int64s
@@ -70,20 +78,20 @@ class Pipeline:
 
     @cached_property
     def latencies_ps(self) -> list[int]:
-        """Of the calls in the last capture that names the host."""
+        """Latencies of the calls in the last capture that names the host."""
         first, last = self.parts[-1].first, self.parts[-1].last
         latencies: list[int] = self.parts[-1].host.reading.duration_ps[first:last].tolist()
         return latencies
 
     @property
     def bottleneck(self) -> tuple[IteratorMeta, int]:
-        """Of its slowest call: what is known of the bottleneck, and its self time in ps."""
+        """Bottleneck of the slowest call, and its self time in ps."""
         host, call, _ = self.parts[0]
         return self.host.iterator(int(host.bottleneck_id[call])), int(host.bottleneck_ps[call])
 
 
 class TfHost:
-    """A host, of the captures that name it. By pipeline, in the order in which captures name them: ``is_device``, and
+    """A host, from the captures that name it. By pipeline, in the order in which captures name them: ``is_device``, and
     ``longest_ps``, the duration of the slowest call in the last capture that has it."""
 
     def __init__(self, name: str, captures: Sequence[CaptureReading]) -> None:
@@ -92,8 +100,8 @@ class TfHost:
         readings = [capture.reading for capture in captures]
         ids = [reading.iterators.iterator_id for reading in readings]
         self._ids, self._row_of_id = np.unique(np.concatenate(ids), return_index=True)
-        self._first_iterator = _sum_counts([len(own) for own in ids])
-        self._first_pipeline = _sum_counts([len(host.pipelines) for host in readings])
+        self._first_iterator = count_bounds([len(own) for own in ids])
+        self._first_pipeline = count_bounds([len(host.pipelines) for host in readings])
         roots = [of[host.pipelines.root] for of, host in zip(ids, readings, strict=True)]
         number, self._count = number_keys([np.concatenate(roots)])
         self._parts = np.argsort(number, kind="stable")  # pipelines of captures, by pipeline of the host
@@ -119,7 +127,7 @@ class TfHost:
         return PipelinePart(answered, int(first[row]), int(first[row + 1]))
 
     def _iterator(self, id: int) -> IteratorMeta:
-        """What is known of the iterator of this id."""
+        """Describe the iterator of this id."""
         at = int(np.searchsorted(self._ids, id))
         if at == len(self._ids) or self._ids[at] != id:
             return _NO_ITERATOR
@@ -143,7 +151,7 @@ class Pipelines:
             yield self.hosts[int(host)].pipeline(int(row))
 
     def slowest(self) -> Pipelines:
-        """Those that no device calls, slowest first."""
+        """Return the pipelines that no device calls, slowest first."""
         on_device = join_parts((host.is_device for host in self.hosts), np.bool_)
         rows = np.flatnonzero(~on_device)
         rows = rows[np.argsort(~self.longest_ps[rows], kind="stable")]
@@ -152,24 +160,19 @@ class Pipelines:
 
 def join_pipelines(hosts: Sequence[TfHost]) -> Pipelines:
     counts = [len(host) for host in hosts]
-    host = np.repeat(np.arange(len(hosts)), counts)
-    row = np.arange(len(host)) - np.repeat(_sum_counts(counts)[:-1], counts)
+    counts = np.array([len(own) for own in hosts], np.int64)
+    host, row = expand_ranges(np.zeros_like(counts), counts)
     return Pipelines(hosts, host, row, join_parts(own.longest_ps for own in hosts))
 
 
-def _sum_counts(counts: Sequence[int]) -> Int64s:
-    """Where each of these stretches begins, and where the last one ends."""
-    return np.cumsum([0, *counts])
-
-
 def _locate_row(begins: Int64s, row: int) -> tuple[int, int]:
-    """The stretch of a row, and the row there."""
-    stretch = int(np.searchsorted(begins, row, side="right")) - 1
-    return stretch, row - int(begins[stretch])
+    """Return the range of a row, and the row there."""
+    place = int(np.searchsorted(begins, row, side="right")) - 1
+    return place, row - int(begins[place])
 
 
 def _find_longest_calls(reading: XprofReading) -> Int64s:
-    """Duration of the slowest call of each pipeline; every pipeline has calls."""
+    """Return the duration of the slowest call of each pipeline; every pipeline has calls."""
     if not len(reading.pipelines):
         return np.zeros(0, np.int64)
     longest: Int64s = np.maximum.reduceat(reading.duration_ps, reading.pipelines.first[:-1])
@@ -179,7 +182,7 @@ def _find_longest_calls(reading: XprofReading) -> Int64s:
 Cell = dict[str, object]
 
 SLOW_PS = 50_000_000
-"""A call is slow if it takes longer."""
+"""Duration beyond which a call is slow."""
 
 _GRAPH = (
     text("host", "Host"),
@@ -199,9 +202,9 @@ _FAST = (
 )
 _NONE = "No tf.data activity captured in your profile. If your job uses tf.data, try to capture a longer profile."
 _SOME_RECORDS = 1 << 14
-"""Records that are rows of Python at once."""
+"""Number of records that are rows of Python at once."""
 _WHOLE = 2**53
-"""Doubles hold all whole numbers up to this one."""
+"""Bound up to which doubles hold all whole numbers."""
 _TYPES: tuple[Cell, ...] = ({"v": 0}, {"v": 1}, {"v": 2})
 """Cells of iterators that nobody waits for, of those that the call waits for, and of its bottleneck."""
 
@@ -239,18 +242,17 @@ def _read_capture(reading: XprofReading) -> CaptureReading:
 
 
 def _add_bottlenecks(records: IteratorRecords, iterator_id: Int64s, bottleneck: Int64s, longest: Int64s) -> None:
-    """Of equal iterators the first that the call meets is its bottleneck."""
+    """Find the bottlenecks of calls; of equal iterators, the first that the call meets."""
     waits = np.flatnonzero(records.is_blocking & (records.self_ps > 0))
     order = waits[sort_rows(records.call[waits], -records.self_ps[waits])]
-    first = np.ones(len(order), bool)
-    first[1:] = records.call[order[1:]] != records.call[order[:-1]]
-    order = order[first]
+    order = order[find_runs(records.call[order])]
     bottleneck[records.call[order]] = iterator_id[records.iterator[order]]
     longest[records.call[order]] = records.self_ps[order]
 
 
 def _make_table(columns: Sequence[Formula], pipelines: Pipelines) -> dict[str, object]:
-    """A DataTable whose numbers are whole, as the tool's own page wrote them; its rows are made while it is written."""
+    """Make a DataTable whose numbers are whole, as the tool's own page wrote them; rows are made while it is
+    written."""
     return {
         "cols": [column.head() for column, _ in columns],
         "rows": LazyRows(lambda: ({"c": [{"v": value(pipeline)} for _, value in columns]} for pipeline in pipelines)),
@@ -258,7 +260,7 @@ def _make_table(columns: Sequence[Formula], pipelines: Pipelines) -> dict[str, o
 
 
 def _list_graph_rows(pipeline: Pipeline) -> Iterator[list[Cell]]:
-    """A row a call and iterator; cells that repeat are the same object, since there may be a million rows."""
+    """Yield a row per call and iterator; cells that repeat are the same object, since there may be a million rows."""
     host: Cell = {"v": pipeline.host.name}
     name: Cell = {"v": pipeline.name}
     known = pipeline.host.iterator
@@ -279,7 +281,7 @@ def _list_graph_rows(pipeline: Pipeline) -> Iterator[list[Cell]]:
 
 
 def _list_records(part: PipelinePart) -> Iterator[tuple[int, int, int, int, int, int, int]]:
-    """Call, id, start, total and self time in µs, count and type of the iterators, by call, then id."""
+    """Yield call, id, start, total and self time in µs, count and type of the iterators, by call, then id."""
     for records in part.host.reading.records(part.first, part.last):
         ids = part.host.reading.iterators.iterator_id[records.iterator]
         order = sort_rows(records.call, ids)
@@ -297,7 +299,7 @@ def _pick_records(
 
 
 def _cut_all_to_us(ps: Int64s) -> list[int]:
-    """As ``_cut_to_us``: NumPy divides as Python does where the times are whole as doubles."""
+    """Cut all as ``_cut_to_us`` does: NumPy divides as Python does if the times are whole as doubles."""
     if len(ps) and (ps.min() < -_WHOLE or ps.max() > _WHOLE):
         return [_cut_to_us(time) for time in ps.tolist()]
     us: list[int] = (ps / 1e6).astype(np.int64).tolist()
@@ -369,7 +371,7 @@ _BY_NAMES = (
     ("Filter Batch Unbatch", _SEQUENTIAL),
 )
 _ADVICE = {name: words for names, words in _BY_NAMES for name in names.split()}
-"""What TensorFlow's tool advises, as HTML, by the exact short name of the bottleneck: it does not know ``BatchV2``."""
+"""Advice of TensorFlow's tool, as HTML, by the exact short name of the bottleneck: it does not know ``BatchV2``."""
 
 # ---- columns
 
