@@ -158,7 +158,7 @@ def test_columns_are_the_same_after_they_were_compressed() -> None:
         "b": np.array([True, False]),
         "c": np.zeros((0, 3), np.int64),
     }
-    columns, texts = CompressedColumns.of(given, ["a\n", "é"]).taken_out()
+    columns, texts = CompressedColumns.of(given, ["a\n", "é"]).unpack()
     assert texts == ["a\n", "é"] and list(columns) == list(given)
     for name, column in columns.items():
         assert column.dtype == given[name].dtype and column.shape == given[name].shape

@@ -1,6 +1,6 @@
-"""When devices arrive at collectives and are done: what is kept of each host until all hosts are compared.
+"""Arrivals of devices at collectives: the state of each host until all hosts are compared.
 
-Of a session with many hosts, each keeps its middle steps only, so that all of them together stay below a limit. Hosts
+In a session with many hosts, each keeps only its middle steps, so that all of them together stay below a limit. Hosts
 that are recorded together have the same steps there, give or take one:
 
     host a   | 0 | 1 | 2 |(3)|(4)|(5)| 6 | 7 | 8 |       most hosts have 3, 4 and 5: these are compared
@@ -24,24 +24,23 @@ from fastprof.schema.columns import Bools, Int32s, Int64s, join_parts, number_ow
 from fastprof.schema.value_classes import dataclass
 
 MOST_BYTES = 600 << 20
-"""For the arrivals of all hosts together, about: each takes ``_ROW_BYTES`` in a temporary file, and each host at a
-collective ``_PAIR_BYTES`` of memory while they are compared, however many of its devices are there."""
+"""Approximate bound for the arrivals of all hosts together. Each takes ``_ROW_BYTES`` in a temporary file, and each
+host at a collective ``_PAIR_BYTES`` of memory while they are compared, however many of its devices are there."""
 _ROW_BYTES: Final = 20
 _PAIR_BYTES: Final = 160
 FEWEST_STEPS: Final = 3
-"""Each host keeps as many: two show who delays the others, and the middle of hosts may be one step apart."""
+"""Fewest steps of a host: two show who delays the others, and the middle of hosts may be one step apart."""
 NEARLY_ALL: Final = 0.9
-"""A step is compared if this share of hosts kept it, of the number of hosts that kept the most common step."""
-
+"""Smallest share of hosts with a step that is compared, of the number of hosts with the most common step."""
 
 _WAITS: Final = 10
-"""Times as long as the shortest op that ends a flight takes one that waited."""
+"""Ratio to the shortest op that ends a flight from which on such an op waited."""
 
 
 class DeviceArrivals(NamedTuple):
-    """Those of one device, by begin on the clock of its ops. ``group``: of the step in which it begins, -1: none; begin
-    and end are by the host's clock, the duration by the core's. ``blocks``: nothing else goes on until it ends, so that
-    its end shows when the last device came. ``bytes``: NO_BYTES: unknown. ``waited``: something else goes on, but the
+    """Arrivals of a device, by begin on the clock of its ops. ``group``: of the step in which it begins, or -1; begin
+    and end are by the host's clock, the duration by the core's. ``blocks``: nothing else runs until it ends, so that
+    its end shows when the last device came; ``bytes``: NO_BYTES if unknown; ``waited``: something else runs, but the
     device waited for the end, which shows the same."""
 
     op: Int32s
@@ -56,12 +55,12 @@ class DeviceArrivals(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class HostArrivals:
-    """Those of a host, by op, group, device and begin, if it is known which devices belong together. There are many, so
-    that each column has the narrowest type that holds it. ``group``: place among ``groups``; ``device``: place among
-    the host's; ``team``: the group of devices in which the device takes part; ``beyond_ps``: the time from begin to end
-    beyond the duration; ``bytes``: empty if none is known. ``grouped``: how many are not here, because it is not known
-    which devices belong together. ``of_steps``: of how many steps the host has some, if not all are kept.
-    ``waited``: empty if none is."""
+    """Arrivals of a host, by op, group, device and begin, if it is known which devices belong together. They are many,
+    so each column has the narrowest type that holds it. ``group``: place among ``groups``; ``device``: place among the
+    host's; ``team``: the group of devices in which the device takes part; ``beyond_ps``: time from begin to end beyond
+    the duration; ``bytes``, ``waited``: empty if unknown for all; ``grouped``: number of arrivals left out, because it
+    is unknown which devices belong together; ``of_steps``: number of steps of the host with arrivals, if only some are
+    here."""
 
     op: npt.NDArray[Any]
     group: npt.NDArray[Any]
@@ -81,7 +80,7 @@ class HostArrivals:
         return len(self.op)
 
     def without_rows(self) -> HostArrivals:
-        """What else is known."""
+        """Drop the rows."""
         none: dict[str, Any] = dict.fromkeys((*_BY_ROW, "groups"), _NONE)
         return replace(self, **none)
 
@@ -93,7 +92,8 @@ _BY_ROW: Final = (
 
 
 def find_device_arrivals(flights: Flights, chosen: Int64s, group: Int64s, *, is_gpu: bool) -> DeviceArrivals:
-    """``chosen``: flights of operations whose devices wait for each other, by begin; ``group``: of these."""
+    """Return the arrivals of flights. ``chosen``: flights of operations whose devices wait for each other, by begin;
+    ``group``: of these."""
     duration_ps = flights.end_ps[chosen] - flights.begin_ps[chosen]
     blocks = np.full(len(chosen), True) if is_gpu else ~flights.aloft[chosen]
     times = (flights.clock_begin_ps[chosen], flights.clock_end_ps[chosen], duration_ps)
@@ -103,14 +103,14 @@ def find_device_arrivals(flights: Flights, chosen: Int64s, group: Int64s, *, is_
 
 
 def _has_waited(flights: Flights) -> Bools:
-    """Whether the op that ends a flight waited for it: it took much longer than the shortest such op of the core, which
-    only looks whether the flight is over. On TPUs that takes 1 to 4 ns."""
+    """Return whether the op that ends each flight waited for it: it took much longer than the shortest such op of the
+    core, which only checks whether the flight is over. On TPUs that takes 1 to 4 ns."""
     ends = flights.done_ps[flights.done_ps > 0]
     return flights.done_ps > _WAITS * int(ends.min()) if len(ends) else np.zeros(len(flights), np.bool_)
 
 
 def join_arrivals(parts: Sequence[DeviceArrivals], teams: Sequence[Int64s], *, sized: bool) -> HostArrivals:
-    """Of all devices of a host. ``teams``: of the rows of each device, -1: unknown; ``sized``: whether bytes matter."""
+    """Join the devices of a host. ``teams``: of the rows of each device, or -1; ``sized``: whether bytes matter."""
     each = [DeviceArrivals(*(np.zeros(0, kind) for kind in _TYPES)), *parts]
     op, group, begin, end, duration, blocks, size, waited = (
         np.concatenate(column) for column in zip(*each, strict=True)
@@ -145,13 +145,13 @@ _TYPES: Final = ("i4", "i8", "i8", "i8", "i8", "?", "i8", "?")
 
 
 def limit_rows(hosts: int, devices: int) -> int:
-    """How many rows each of ``hosts`` hosts keeps that has ``devices`` devices, about."""
+    """Return about how many rows each of ``hosts`` hosts may keep that has ``devices`` devices."""
     return max(MOST_BYTES // (_ROW_BYTES + _PAIR_BYTES // max(devices, 1)) // max(hosts, 1), 1)
 
 
 def keep_middle_steps(every: HostArrivals, complete: Int64s, most: int) -> HostArrivals:
-    """All, if there are at most ``most``; else those of the middle steps. ``complete``: groups of steps that are in the
-    capture entirely: only if there are not enough of them, others count."""
+    """Return all arrivals if there are at most ``most``, else those of the middle steps. ``complete``: groups of steps
+    that are entirely in the capture; others count only if there are not enough of these."""
     if len(every) <= most:
         return every
     count = np.bincount(every.group, minlength=len(every.groups))
@@ -170,7 +170,7 @@ def keep_middle_steps(every: HostArrivals, complete: Int64s, most: int) -> HostA
 
 
 def _find_middle(count: Int64s, most: int) -> slice:
-    """The longest stretch around the middle with at most ``most`` rows, but at least FEWEST_STEPS."""
+    """Return the longest range around the middle with at most ``most`` rows, but at least FEWEST_STEPS."""
     upto = np.append(0, np.cumsum(count))
     size = np.arange(1, len(count) + 1)
     first = (len(count) - size) // 2
@@ -181,16 +181,16 @@ def _find_middle(count: Int64s, most: int) -> slice:
 
 
 class KeptSteps(NamedTuple):
-    """The steps of a host whose arrivals it kept, by their numbers in the session, -1: of no step. ``of_steps``: as in
-    Arrivals."""
+    """Steps of a host whose arrivals it kept, by their numbers in the session, or -1. ``of_steps``: as in
+    HostArrivals."""
 
     of_steps: int | None
     steps: npt.NDArray[Any]
 
 
 def choose_compared_steps(kept: Sequence[KeptSteps], shift: Int64s | None = None) -> Int64s | None:
-    """The steps whose arrivals nearly all hosts kept. None: hosts kept all. ``shift``: by host, what its numbers of
-    steps are moved by."""
+    """Return the steps whose arrivals nearly all hosts kept, or None if hosts kept all. ``shift``: number to add to the
+    steps of each host."""
     if all(own.of_steps is None for own in kept):
         return None
     count: Counter[int] = Counter()

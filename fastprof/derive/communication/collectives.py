@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 
 MOST_DEVICES: Final = 1 << 20
-"""Groups of more devices are not listed."""
+"""Bound above which groups of devices are not listed."""
 
 _GROUPS: Final = compile_late(r"\breplica_groups=(\{(?:\{[\d, ]*\},? ?)*\}|\[[\d,]+\]<=\[[\d,]+\](?:T\([\d,]+\))?)")
 _PAIRS: Final = compile_late(r"\bsource_target_pairs=(\{(?:\{\d+,\d+\},?)*\})")
@@ -60,8 +60,8 @@ _SHARED: Final = (CommunicationKind.ALL_GATHER, CommunicationKind.REDUCE_SCATTER
 
 @dataclass(frozen=True, slots=True)
 class Payload:
-    """``bytes``: None: unknown. ``groups``: as the text has them, "": none; ``size``: devices of the largest group,
-    None: not recorded, as if all take part; ``count``: of groups, None likewise."""
+    """What an instruction moves. ``bytes``: None if unknown; ``groups``: as in the text, or ""; ``size``: devices of
+    the largest group, None if not recorded or all take part; ``count``: number of groups, or None."""
 
     bytes: int | None = None
     groups: str = ""
@@ -70,8 +70,8 @@ class Payload:
     is_global: bool = False
 
     def bus_factor(self, kind: CommunicationKind) -> float | None:
-        """Bytes that pass the links of each device for each byte of ``bytes``; None: the number of devices is not
-        known."""
+        """Return the bytes that pass the links of each device for each byte of ``bytes``, or None if the number of
+        devices is unknown."""
         if kind is not CommunicationKind.ALL_REDUCE and kind not in _SHARED:
             return 1.0
         if not self.size:
@@ -83,7 +83,7 @@ NO_PAYLOAD: Final = Payload()
 
 
 def parse_payload(kind: CommunicationKind, text: str) -> Payload:
-    """What an instruction moves that is all of an operation or its start."""
+    """Parse what an instruction moves that is all of an operation or its start."""
     read = read_expression(text)
     if read is None:
         return NO_PAYLOAD
@@ -115,7 +115,7 @@ def _measure_bytes(kind: CommunicationKind, read: Expression) -> int | None:
 
 
 def _get_element(value: Value, place: int) -> list[Leaf]:
-    """The arrays of an element of a tuple; of what is no tuple all."""
+    """Return the arrays of an element of a tuple, or all if the value is no tuple."""
     return [leaf for leaf in value.leaves if not leaf.index or leaf.index[0] == place]
 
 
@@ -129,7 +129,7 @@ def _sum_leaves(leaves: list[Leaf]) -> int | None:
 
 @lru_cache(4096)
 def _parse_extent(text: str) -> tuple[int | None, int | None]:
-    """How many groups there are, and the size of the largest; (None, None): of all devices there is one."""
+    """Return the number of groups, and the size of the largest; (None, None) if all devices are in one."""
     if iota := IOTA.fullmatch(text):
         dimensions = parse_numbers(iota[1])
         is_told = len(dimensions) > 1 and prod(dimensions) <= MOST_DEVICES
@@ -144,17 +144,17 @@ def parse_numbers(text: str) -> list[int]:
 
 DeviceIds = Sequence[int | None]
 FindTeams = Callable[[Int64s], Int64s]
-"""From numbers of devices, which are not negative, to the groups that they are in; -1: in none."""
+"""Function that returns the groups of device numbers, which are not negative, or -1."""
 
 _MOST_DIMENSIONS: Final = 32
-"""Of the arrays of devices that texts cut into groups: arrays of NumPy have no more."""
+"""Bound of dimensions of device arrays that texts cut into groups; NumPy arrays have no more."""
 _ASSIGNMENT: Final = 15
 _REPLICA_COUNT, _PARTITION_COUNT, _PARTITION, _DEVICE_IDS = 1, 2, 3, 1
 """Fields of HloModuleProto and DeviceAssignmentProto."""
 
 
 def list_device_ids(planes: Sequence[Plane]) -> DeviceIds:
-    """Ids of TPU cores and GPUs; None: unknown, as are all if several are equal."""
+    """List the ids of TPU cores and GPUs; None if unknown. All are unknown if several are equal."""
     ids: list[int | None] = []
     for plane in planes:
         details = read_core_details(plane.stats) if plane.kind == "TPU" else None
@@ -164,7 +164,7 @@ def list_device_ids(planes: Sequence[Plane]) -> DeviceIds:
 
 
 class Assignments:
-    """The numbers that programs give to the devices of a host. ``all_here``: ids count only if the program has no other
+    """Numbers that programs give to the devices of a host. ``all_here``: ids count only if the program has no other
     devices. Each assignment is read once, however many ops refer to it."""
 
     def __init__(self, modules: Modules, ids: DeviceIds, *, all_here: bool) -> None:
@@ -173,7 +173,7 @@ class Assignments:
         self._layouts: dict[int, Int64s | None] = {}
 
     def teams(self, program_id: int, payload: Payload, devices: Int64s) -> Int64s:
-        """The group of each of some devices, given by their places among the ids; -1: unknown."""
+        """Return the group of each of some devices, given by their places among the ids, or -1."""
         key = (program_id, payload.is_global)
         if key not in self._numbers:
             self._numbers[key] = self._assigned(program_id, is_global=payload.is_global)
@@ -187,7 +187,7 @@ class Assignments:
         return team
 
     def layout(self, program_id: int) -> Int64s | None:
-        """Ids of the devices of a program, by replica and partition; None: unknown."""
+        """Return the ids of a program's devices, by replica and partition, or None."""
         if program_id not in self._layouts:
             module = self._modules.module(program_id)
             layout = None if module is None else _read_layout(module)
@@ -200,8 +200,8 @@ class Assignments:
         return self._ids[place]
 
     def _assigned(self, program_id: int, *, is_global: bool) -> Mapping[int, int] | None:
-        """The number of each device in the groups, by its id. Global ids count the partitions of a replica, then of the
-        next; others count replicas. None: it is unknown, or groups are of replicas within partitions."""
+        """Return the number of each device in the groups, by its id. Global ids count the partitions of a replica, then
+        of the next; others count replicas. None: it is unknown, or groups are of replicas within partitions."""
         layout = self.layout(program_id)
         if layout is None or not (is_global or layout.shape[1] == 1):
             return None
@@ -209,7 +209,7 @@ class Assignments:
 
 
 def _read_layout(module: HloModule) -> Int64s | None:
-    """None: it lacks an assignment, or that is damaged."""
+    """Read the device assignment, or return None if it is missing or damaged."""
     try:
         assignment = Message(module.proto).message(_ASSIGNMENT)
         replicas, partitions = assignment.integer(_REPLICA_COUNT), assignment.integer(_PARTITION_COUNT)
@@ -229,7 +229,7 @@ def _read_layout(module: HloModule) -> Int64s | None:
 
 @lru_cache(256)
 def parse_groups(text: str) -> FindTeams | None:
-    """The groups of a text; None: not recorded, or too many devices."""
+    """Parse the groups of a text, or return None if they are not recorded, or have too many devices."""
     if iota := IOTA.fullmatch(text):
         return _expand_iota(*(parse_numbers(listed or "") for listed in iota.groups()))
     groups = [parse_numbers(numbers) for numbers in LISTS.findall(text[1:-1])]
@@ -240,7 +240,8 @@ def parse_groups(text: str) -> FindTeams | None:
 
 
 def _expand_iota(sizes: list[int], dimensions: list[int], order: list[int]) -> FindTeams | None:
-    """``[4,2]<=[2,4]T(1,0)``: the numbers from 0 on as an array of 2 x 4, transposed, then cut into 4 groups of 2."""
+    """Parse ``[4,2]<=[2,4]T(1,0)``: the numbers from 0 on as an array of 2 x 4, transposed, then cut into 4 groups of
+    2."""
     count, axes = prod(dimensions), order or list(range(len(dimensions)))
     if (
         not 0 < count <= MOST_DEVICES
@@ -264,12 +265,12 @@ _MOST: Final = 1 << 24
 
 
 def read_rank_count(events: HostEvents) -> int | None:
-    """Of the program, as its process groups record it; None: not recorded."""
+    """Read the number of ranks of the program, as its process groups record it, or None."""
     return _read_recorded(events, "world_size", 1)
 
 
 def read_rank(events: HostEvents) -> int | None:
-    """The host's; None: not recorded."""
+    """Read the host's rank, or None."""
     return _read_recorded(events, "rank", 0)
 
 
@@ -284,14 +285,15 @@ def _read_recorded(events: HostEvents, name: str, least: int) -> int | None:
 
 
 def read_zero_ns(events: HostEvents) -> int | None:
-    """What times count from, in nanoseconds since Unix epoch; None: not recorded, or of no use."""
+    """Read the origin of times, in nanoseconds since Unix epoch, or None if it is not recorded or of no use."""
     plane = events.plane_named(_ENVIRONMENT)
     value = None if plane is None else plane.stats.get("zero_ns")
     return value if isinstance(value, int) and 0 <= value < 2**63 else None
 
 
 def find_offsets_ps(zeros_ns: Sequence[int | None]) -> list[int] | None:
-    """By how much the times of each host have to move to count from one moment; None: unknown, or more than a day."""
+    """Return the shift of each host's times that makes them count from one origin, or None if unknown, or more than a
+    day."""
     known = [zero for zero in zeros_ns if zero is not None]
     if len(known) < max(len(zeros_ns), 2) or max(known) - min(known) > 86_400 * 10**9:
         return None
@@ -299,7 +301,8 @@ def find_offsets_ps(zeros_ns: Sequence[int | None]) -> list[int] | None:
 
 
 def match_concurrent(series: Int64s, device: Int32s, begin_ps: Int64s, end_ps: Int64s) -> Int64s:
-    """A number for each occurrence, equal for those of a series that go on at once on different devices."""
+    """Return a number for each occurrence, equal for those of a series that run at the same time on different
+    devices."""
     order = sort_rows(series, begin_ps, end_ps).tolist()
     number, count, members = np.zeros(len(order), np.int64), -1, set[int]()
     of, until = None, 0

@@ -36,7 +36,7 @@ _CODEC: Final = "zstd"
 
 
 def narrow_column(values: Column) -> Column:
-    """The same integers, of the narrowest signed type that holds all."""
+    """Return the integers in the narrowest signed type that holds all."""
     least, most = (int(values.min()), int(values.max())) if values.size else (0, 0)
     for kind in (np.int8, np.int16, np.int32):
         if np.iinfo(kind).min <= least and most <= np.iinfo(kind).max:
@@ -46,8 +46,8 @@ def narrow_column(values: Column) -> Column:
 
 @dataclass(frozen=True, slots=True)
 class CompressedColumns:
-    """Columns by name, and texts. ``size``: of all before they were compressed; ``layout``: of each column its name,
-    type and shape."""
+    """Columns by name, and texts. ``size``: of all before compression; ``layout``: name, type and shape of each
+    column."""
 
     data: bytes
     size: int
@@ -62,8 +62,8 @@ class CompressedColumns:
         layout = tuple((name, column.dtype.str, column.shape) for name, column in narrow.items())
         return cls(pa.compress(data, codec=_CODEC, asbytes=True), len(data), layout)
 
-    def taken_out(self) -> tuple[dict[str, Column], list[str]]:
-        """The columns, whose integers are int64, and the texts."""
+    def unpack(self) -> tuple[dict[str, Column], list[str]]:
+        """Return the columns, whose integers are int64, and the texts."""
         data = pa.decompress(self.data, self.size, codec=_CODEC, asbytes=True)
         columns: dict[str, Column] = {}
         at = 0
@@ -75,17 +75,17 @@ class CompressedColumns:
 
 
 class StepNumbers:
-    """``group``, ``step``: of each step; a group below 0 is none."""
+    """Numbers of steps. ``group``, ``step``: of each step; a group below 0 is none."""
 
     def __init__(self, group: Int64s, step: Int64s) -> None:
         self._group, self._step = group, step
 
     def shown(self, numbers: Callable[[Int64s], Int64s]) -> StepNumbers:
-        """The numbers of these steps, which ``numbers`` has."""
+        """Map the steps to the ``numbers`` that users see."""
         return StepNumbers(self._group, numbers(self._step))
 
     def of(self, groups: Int64s) -> Int64s:
-        """The steps of groups; -1: none."""
+        """Return the steps of groups, or -1."""
         order = np.argsort(self._group, kind="stable")
         ordered = self._group[order]
         at = find_last_started(ordered, groups)
@@ -98,8 +98,8 @@ class StepNumbers:
 
 @dataclass(frozen=True, slots=True)
 class HostOperations:
-    """Operations by number. Equal texts are in memory once, however many hosts have them. They travel as bytes: hosts
-    that run the same program have equal ones, from which operations are made once."""
+    """Operations by number. Equal texts are in memory once, however many hosts have them. Operations are pickled as
+    bytes: hosts that run the same program have equal ones, from which operations are made once."""
 
     program_id: Int64s
     kind: Column
@@ -133,7 +133,7 @@ def _unpickle_columns(columns: bytes) -> HostOperations:
 
 
 class MergedOperations:
-    """``every``: the distinct operations of all hosts; of equal ones the first has the texts."""
+    """Operations of all hosts. ``every``: the distinct ones; of equal ones the first has the texts."""
 
     def __init__(self) -> None:
         self._operations, self._known = Operations(), dict[object, Int64s]()
@@ -143,7 +143,7 @@ class MergedOperations:
         return self._operations.known
 
     def add(self, host: HostOperations) -> Int64s:
-        """Those of the next host: their places in ``every``."""
+        """Add the operations of the next host; return their places in ``every``."""
         key = (host.program_id.tobytes(), host.kind.tobytes(), host.group_size.tobytes(), host.names)
         if key not in self._known:
             self._known[key] = np.array([self._operations.number(each) for each in host.listed()], np.int64)
@@ -153,7 +153,7 @@ class MergedOperations:
 @dataclass(frozen=True, slots=True)
 class OperationSums:
     """Sums over the flights of devices, a row per operation that they ran, ``op``. ``bytes``: NO_BYTES if a flight
-    records none; ``devices``: how many ran it."""
+    records none; ``devices``: number of devices that ran it."""
 
     op: Column
     count: Column
@@ -168,7 +168,7 @@ class OperationSums:
 
     @classmethod
     def of(cls, flights: Flights, exposed_ps: Int64s, hidden_ps: Int64s) -> OperationSums:
-        """Of one device."""
+        """Sum the flights of a device."""
         ran = np.bincount(flights.op) > 0
         op, row = np.flatnonzero(ran).astype(flights.op.dtype), (np.cumsum(ran) - 1)[flights.op]
         count = len(op)
@@ -186,7 +186,7 @@ class OperationSums:
 
     @classmethod
     def joined(cls, devices: Sequence[OperationSums]) -> OperationSums:
-        """Of all devices, or hosts, together."""
+        """Add up the sums of devices, or hosts."""
         columns = {name: join_parts(getattr(device, name) for device in devices)
                    for name in cls.__slots__}  # fmt: skip
         op, row = number_values(columns.pop("op"))
@@ -202,13 +202,13 @@ class OperationSums:
 
 
 class SessionOperationSums:
-    """Those of hosts, one after the other, by operations of the session."""
+    """Sums of hosts, which are added one after the other, by operations of the session."""
 
     def __init__(self) -> None:
         self._every, self._some = OperationSums.none(), list[OperationSums]()
 
     def add(self, sums: OperationSums, places: Int64s) -> None:
-        """``places``: of the operations of the host among those of all."""
+        """Add a host. ``places``: of its operations among those of all."""
         self._some.append(replace(sums, op=places[sums.op]))
         if len(self._some) >= _TOGETHER:
             self.every()
@@ -220,19 +220,19 @@ class SessionOperationSums:
 
 
 _TOGETHER: Final = 32
-"""Hosts."""
+"""Number of hosts whose sums are joined together."""
 _BYTES: Final = "the bytes of copies"
 _SUMMED: Final = ("count", "time_ps", "wait_ps", "hidden_ps", "exposed_ps", "devices")
 
 
 def measure_if_hidden(sums: Any) -> Int64s:
-    """The time of spans if compute hid their communication."""
+    """Return the time of spans if compute hid their communication."""
     return np.asarray(np.maximum(sums.duration_ps - sums.exposed_ps, sums.communication_ps))
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceStepSums:
-    """The steps of a device; if it has none, all that it recorded, which is of no ``group``: -1."""
+    """Steps of a device; without steps, everything that it recorded, with group -1."""
 
     sums: SpanSums
     group: Int64s
@@ -241,8 +241,8 @@ class DeviceStepSums:
 
 @dataclass(frozen=True, slots=True)
 class HostStepSums:
-    """A row per step on a device, or per device without steps, by device. ``device``: place among the host's;
-    ``group``: of the step, -1: none; ``names``: of the steps."""
+    """Steps on devices, or devices without steps, by device. ``device``: place among the host's; ``group``: of the
+    step, or -1; ``names``: of the steps."""
 
     device: Int64s
     group: Int64s
@@ -252,7 +252,7 @@ class HostStepSums:
 
 
 def compress_spans(devices: Sequence[DeviceStepSums], names: Mapping[int, str]) -> CompressedColumns:
-    """Spans, in little memory. ``names``: of steps, by group."""
+    """Compress spans. ``names``: of steps, by group."""
     sums = join_sums([device.sums for device in devices])
     columns = {name: getattr(sums, name) for name in SpanSums.__slots__}
     columns["device"] = number_owners([len(device.group) for device in devices])
@@ -264,7 +264,7 @@ def compress_spans(devices: Sequence[DeviceStepSums], names: Mapping[int, str]) 
 
 
 def unpack_spans(kept: CompressedColumns) -> HostStepSums:
-    columns, texts = kept.taken_out()
+    columns, texts = kept.unpack()
     name = dict(zip(columns["named"].tolist(), texts, strict=True))
     sums = SpanSums(**{column: columns[column] for column in SpanSums.__slots__})
     names = [name.get(group) for group in columns["group"].tolist()]
@@ -272,7 +272,7 @@ def unpack_spans(kept: CompressedColumns) -> HostStepSums:
 
 
 def join_sums(each: Sequence[SpanSums]) -> SpanSums:
-    """The spans of all; their kinds are those of any."""
+    """Join spans; the kinds are those of any."""
     kinds = np.unique(join_parts(sums.kinds for sums in each))
     columns: dict[str, Int64s] = {}
     for name in SpanSums.__slots__[1:]:
@@ -292,9 +292,8 @@ def join_sums(each: Sequence[SpanSums]) -> SpanSums:
 
 @dataclass(frozen=True, slots=True)
 class HostStepCosts:
-    """A row per group of a step of a host. ``spans``: devices that have it; ``time_ps``, ``if_hidden_ps``: the largest
-    of any; ``exposed_high``, ``exposed_low``: exposed time of all, in parts, because their sum may take more than 64
-    bits."""
+    """Costs of a host's steps, by group. ``spans``: number of devices; ``time_ps``, ``if_hidden_ps``: the largest of
+    any; ``exposed_high``, ``exposed_low``: exposed time of all, in two parts, because its sum may exceed 64 bits."""
 
     group: Column
     spans: Column
@@ -343,7 +342,7 @@ class StepCosts:
 
 
 class SessionStepCosts:
-    """Of the steps that have a number in the session, host by host."""
+    """Costs of the steps that have a number in the session; hosts are added one after the other."""
 
     def __init__(self) -> None:
         self._step, self._time_ps, self._if_hidden_ps = (np.zeros(0, np.int64) for _ in range(3))
@@ -366,7 +365,7 @@ class SessionStepCosts:
         self._spans += sum_unbounded(costs.spans[known])
 
     def means(self) -> StepCosts | None:
-        """None: there are no steps."""
+        """Return the means, or None without steps."""
         count = len(self._step)
         if not count:
             return None

@@ -399,7 +399,7 @@ class LateStepSums:
             if host.steps is not None
         ]
 
-    def taken_out(self) -> Iterator[tuple[HostStepSums, Int64s, Int64s]]:
+    def unpack(self) -> Iterator[tuple[HostStepSums, Int64s, Int64s]]:
         """Yield the spans of each host, the numbers of their devices, and those of their steps."""
         first = 0
         for kept, numbers, count in self._hosts:
@@ -409,7 +409,7 @@ class LateStepSums:
 
 
 def make_steps(every: LateStepSums) -> pa.Table:
-    parts = list(every.taken_out())
+    parts = list(every.unpack())
     return _STEPS.of(_join_rows(
         every.devices,
         join_parts(device for _, device, _ in parts),
@@ -480,7 +480,7 @@ _STEP_KINDS = _make_schema(
 def make_step_kinds(every: LateStepSums) -> pa.Table:
     """Make a row for each kind of communication in each span."""
     of: dict[str, list[Int64s]] = {name: [] for name in _OF_KIND}
-    for spans, device, step in every.taken_out():
+    for spans, device, step in every.unpack():
         sums = spans.sums
         row, kind = at = np.nonzero(sums.kind_ps)
         values = (step[row], device[row], sums.kinds[kind], sums.kind_ps[at], sums.kind_hidden_ps[at],

@@ -1,5 +1,5 @@
-"""What communicates on one core: flights, from their begin to their end; when the core stands still for them; and how
-much of them its compute hides, over spans of time such as steps."""
+"""Communication of a core: flights, from their begin to their end; when the core stands still for them; and how much of
+them its compute hides, over spans of time such as steps."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fastprof.schema.value_classes import dataclass
 TRANSFER: Final = np.dtype(
     [("begin", "i8"), ("end", "i8"), ("kind", "i4"), ("rank", "i4"), ("exposed", "i8"), ("hidden", "i8")]
 )
-"""The struct of csrc/kernels/exposed.h; a test compares its size with C's."""
+"""Struct of csrc/kernels/exposed.h; a test compares its size with C's."""
 
 NO_BYTES: Final = -1
 """Bytes of a flight that records none."""
@@ -27,9 +27,9 @@ WHAT: Final = "times of communication"
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """An op that communicates: an instruction of a program, which starts it if another one ends it, or a kernel or
-    copy without an instruction. ``text``: its HLO, "": unknown. ``group_size``: how many devices take part, as it was
-    recorded; 0: it was not, or the text has it."""
+    """An op that communicates: an instruction of a program, which starts it if another one ends it, or a kernel or copy
+    without an instruction. ``text``: its HLO, or "" if unknown; ``group_size``: number of devices that take part, or 0
+    if it is not recorded or in the text."""
 
     program_id: int
     name: str
@@ -59,10 +59,10 @@ class Operations:
 
 @dataclass(frozen=True, slots=True)
 class Flights:
-    """A row per flight. ``begin_ps``, ``end_ps``: on the clock of the core's ops; ``clock_begin_ps``, ``clock_end_ps``:
-    on the host's, which its devices share. ``wait_ps``: how long ops of it were the innermost ones of the core.
-    ``aloft``: it goes on while the core does other things. ``bytes``: NO_BYTES: unknown. ``done_ps``: the time of
-    the op that ends it, 0: it has none, or it is unknown."""
+    """Flights, one per row. ``begin_ps``, ``end_ps``: on the clock of the core's ops; ``clock_begin_ps``,
+    ``clock_end_ps``: on the host's clock, which its devices share. ``wait_ps``: time in which its ops were the
+    innermost ones of the core; ``aloft``: whether the core does other things during it; ``bytes``: NO_BYTES if unknown;
+    ``done_ps``: time of the op that ends it, or 0 if it has none or that is unknown."""
 
     op: Int32s
     begin_ps: Int64s
@@ -80,7 +80,7 @@ class Flights:
 
 class Direct(NamedTuple):
     """Flights that record the device at their other end: their places, that device's number, whether it receives, and
-    whether the number is a rank, or else that of a device of the host."""
+    whether the number is a rank (else that of a device of the host)."""
 
     flight: Int64s
     peer: Int64s
@@ -93,8 +93,8 @@ NO_DIRECT: Final = Direct(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros
 
 @dataclass(frozen=True, slots=True)
 class CoreActivity:
-    """One core. ``work``: when it computes, as STRETCH; ``stood``: when it stands still for a flight, whose number is
-    the ``row``. ``begin_ps``, ``end_ps``: of all that it recorded."""
+    """Activity of a core. ``work``: when it computes, as STRETCH; ``stood``: when it stands still for the flight whose
+    number is the ``row``; ``begin_ps``, ``end_ps``: of all that it recorded."""
 
     work: Records
     stood: Records
@@ -106,7 +106,7 @@ class CoreActivity:
 
 @dataclass(frozen=True, slots=True)
 class SpanSums:
-    """A row per span of time. ``duration_ps = compute_ps + exposed_ps + idle_ps``, to the picosecond.
+    """Sums of spans of time, a row each. ``duration_ps = compute_ps + exposed_ps + idle_ps``, to the picosecond.
 
     The last three are by the ``kinds`` that occur, [spans, kinds]: time in which something of the kind was under way,
     in which the core computed meanwhile, and in which the core waited for it, which adds up to ``exposed_ps``.
@@ -123,7 +123,7 @@ class SpanSums:
     kind_exposed_ps: Int64s
 
     def rows(self, chosen: slice) -> SpanSums:
-        """Of some spans."""
+        """Return some of the spans."""
         by_span = (getattr(self, name)[chosen] for name in self.__slots__ if name != "kinds")
         return SpanSums(self.kinds, *by_span)
 
@@ -139,8 +139,8 @@ class SpanSums:
 def measure_spans(
     activity: CoreActivity, kind_of_op: Int32s, begin_ps: Int64s, duration_ps: Int64s
 ) -> tuple[SpanSums, Int64s, Int64s]:
-    """The sums of some spans of time, which may overlap; and the exposed and the hidden time of each flight, over all
-    of the capture. ``kind_of_op``: numbers of kinds, by operation."""
+    """Sum spans of time, which may overlap; return also the exposed and the hidden time of each flight, over all of the
+    capture. ``kind_of_op``: numbers of kinds, by operation."""
     transfers, flight = _list_transfers(activity, kind_of_op)
     kinds, place = number_values(transfers["kind"])
     transfers["kind"] = place.reshape(-1)
@@ -160,8 +160,8 @@ def measure_spans(
 
 
 def _list_transfers(activity: CoreActivity, kind_of_op: Int32s) -> tuple[Records, Int64s]:
-    """What to measure, as TRANSFER by begin, and the flight of each: stretches in which the core stands still for a
-    flight, which are blamed first, and flights that are aloft."""
+    """List the transfers to measure, as TRANSFER by begin, and the flight of each: spans in which the core stands still
+    for a flight, which are blamed first, and flights during other work."""
     flights, stood = activity.flights, activity.stood
     aloft = np.flatnonzero(flights.aloft & (flights.end_ps > flights.begin_ps))
     flight = np.concatenate([stood["row"], aloft])
@@ -175,13 +175,13 @@ def _list_transfers(activity: CoreActivity, kind_of_op: Int32s) -> tuple[Records
 
 
 def merge_work(work: Records) -> Records:
-    """Stretches of work, ascending and disjoint."""
+    """Merge spans of work, so that they are ascending and disjoint."""
     if not len(work) or (work["begin"][1:] >= work["end"][:-1]).all():
         return work
-    return make_stretches(*merge_spans(work["begin"], work["end"] - work["begin"]))
+    return make_span_rows(*merge_spans(work["begin"], work["end"] - work["begin"]))
 
 
-def make_stretches(begin: Int64s, end: Int64s, row: npt.NDArray[Any] | int = -1) -> Records:
+def make_span_rows(begin: Int64s, end: Int64s, row: npt.NDArray[Any] | int = -1) -> Records:
     spans = np.zeros(len(begin), STRETCH)
     spans["begin"], spans["end"], spans["row"] = begin, end, row
     return spans

@@ -32,7 +32,7 @@ from fastprof.derive.communication.flights import (
     Flights,
     Operation,
     Operations,
-    make_stretches,
+    make_span_rows,
 )
 from fastprof.derive.devices.communication_kinds import (
     OF_CATEGORY,
@@ -306,7 +306,7 @@ def _find_flights(events: HostEvents, plane: Plane, ops: GpuOpEvents, operations
     op, moved, other = _find_operations(events, plane, rows, ops, operations)
     moves = op >= 0
     took = np.minimum(duration, (2**63 - 1) - np.maximum(start, 0))  # no end exceeds 64 bits
-    work = make_stretches(*merge_spans(start[~moves], took[~moves]))
+    work = make_span_rows(*merge_spans(start[~moves], took[~moves]))
     first, last, wait = start[moves], (start + took)[moves], took[moves]
     none = np.zeros(len(first), np.int64)
     flights = Flights(op[moves], first, last, first, last, wait, moves[moves], moved[moves], none)

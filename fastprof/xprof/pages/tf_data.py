@@ -159,7 +159,6 @@ class Pipelines:
 
 
 def join_pipelines(hosts: Sequence[TfHost]) -> Pipelines:
-    counts = [len(host) for host in hosts]
     counts = np.array([len(own) for own in hosts], np.int64)
     host, row = expand_ranges(np.zeros_like(counts), counts)
     return Pipelines(hosts, host, row, join_parts(own.longest_ps for own in hosts))
