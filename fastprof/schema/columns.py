@@ -192,7 +192,7 @@ def count_bounds(counts: npt.ArrayLike) -> Int64s:
 
 
 def join_parts(parts: Iterable[npt.NDArray[Any]], kind: type[np.generic] = np.int64) -> npt.NDArray[Any]:
-    """Concatenate arrays, of which there may be none. ``kind``: type of the result if all parts fit into it."""
+    """Concatenate any number of arrays. ``kind``: type of the result if all parts fit into it."""
     return np.concatenate([np.zeros(0, kind), *parts])
 
 

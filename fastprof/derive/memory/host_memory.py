@@ -1,4 +1,4 @@
-"""The recorded memory of one host, and the figures computed from it, of which tables and remarks are made."""
+"""The recorded memory of one host, and the figures computed from it, from which tables and remarks are made."""
 
 from __future__ import annotations
 

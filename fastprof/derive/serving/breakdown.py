@@ -231,7 +231,7 @@ def _find_sources(requests: Requests, links: GroupLinks) -> tuple[Int64s, Int64s
 
 
 def _make_spans(kind: int, owner: Int64s, begin: Int64s, end: Int64s) -> OwnedSpans:
-    """Make spans of which both ends are known; they have no length if the ends are the wrong way round."""
+    """Make spans where both ends are known. They have no length if the ends are the wrong way round."""
     known = (begin != NONE) & (end != NONE)
     begin, end = begin[known], end[known]
     return OwnedSpans.of(kind, owner[known], begin, np.maximum(begin, end))

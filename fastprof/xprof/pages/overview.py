@@ -1,6 +1,6 @@
 """XProf's overview page: device ops, steps, run environment, recommendation, latency, diagnostics.
 
-The duty cycle of chips is that of which XProf is sure: it takes the work of ops for 32-bit integers."""
+The duty cycle of chips is the one that XProf is sure of: it takes the work of ops for 32-bit integers."""
 
 from __future__ import annotations
 
