@@ -33,11 +33,10 @@ from fastprof.analyses.contract import (
 from fastprof.derive.devices.op_names import TENSORFLOW_1, find_host_framework, is_kineto
 from fastprof.derive.host import Host
 from fastprof.derive.memory import memory_events, memory_remarks, session_memory
-from fastprof.derive.memory.host_memory import HostMemory, HostOutline, MemorySteps, list_module_runs
+from fastprof.derive.memory.host_memory import SIZED, HostMemory, HostOutline, MemorySteps, list_module_runs
 from fastprof.derive.memory.memory_events import MemoryEvents, read_device_sizes
 from fastprof.derive.memory.memory_tables import TABLES as TABLES
 from fastprof.derive.memory.session_memory import COUNTS, SHORT_LIVED, HostMemoryState, MemoryOptions, SessionMemory
-from fastprof.derive.memory.table_rows import SIZED
 from fastprof.derive.steps import host_steps
 from fastprof.derive.steps.step_source import AUTO, STEPS_FROM
 from fastprof.schema.tables import Need

@@ -14,8 +14,8 @@ from equal_reports import check_equal
 
 import fastprof
 from fastprof.analyses import runner
-from fastprof.derive.communication import arrivals, meetings
-from fastprof.derive.communication.arrivals import HostArrivals, KeptSteps, choose_compared_steps, keep_middle_steps
+from fastprof.derive.communication import collectives, meetings
+from fastprof.derive.communication.collectives import HostArrivals, KeptSteps, choose_compared_steps, keep_middle_steps
 from fastprof.derive.communication.communication_sums import CompressedColumns, StepNumbers
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "engines"))
@@ -38,8 +38,8 @@ def pod(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Four steps of each host fit."""
-    monkeypatch.setattr(arrivals, "MOST_BYTES", 4 * POD.hosts * ROWS_OF_STEP * 100 + 10_000)
-    assert 4 * ROWS_OF_STEP <= arrivals.limit_rows(POD.hosts, POD.cores) < 5 * ROWS_OF_STEP
+    monkeypatch.setattr(collectives, "MOST_BYTES", 4 * POD.hosts * ROWS_OF_STEP * 100 + 10_000)
+    assert 4 * ROWS_OF_STEP <= collectives.limit_rows(POD.hosts, POD.cores) < 5 * ROWS_OF_STEP
 
 
 def met(report: fastprof.Report, steps: range) -> list[dict[str, Any]]:

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from fastprof.derive.memory.table_rows import StoredMemoryRows, TextCells, build_table, mask_unknown
+from fastprof.derive.memory.host_memory import StoredMemoryRows, TextCells, build_table, mask_unknown
 from fastprof.schema.tables import TEXT, Column, TableSchema
 
 SCHEMA = TableSchema(

@@ -18,17 +18,15 @@ import numpy as np
 from fastprof import hlo
 from fastprof.decode.workers import Workers
 from fastprof.derive.communication import gpu_flights, tpu_flights
-from fastprof.derive.communication.arrivals import (
+from fastprof.derive.communication.collectives import (
+    NO_PAYLOAD,
+    Assignments,
     DeviceArrivals,
     HostArrivals,
     find_device_arrivals,
     join_arrivals,
     keep_middle_steps,
     limit_rows,
-)
-from fastprof.derive.communication.collectives import (
-    NO_PAYLOAD,
-    Assignments,
     list_device_ids,
     parse_payload,
     read_rank,

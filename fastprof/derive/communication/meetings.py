@@ -24,7 +24,6 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from fastprof.derive.communication.arrivals import HostArrivals, KeptSteps, choose_compared_steps
 from fastprof.derive.communication.clocks import (
     Clocks,
     HostMeetings,
@@ -34,7 +33,13 @@ from fastprof.derive.communication.clocks import (
     find_step_shifts,
     measure_gaps,
 )
-from fastprof.derive.communication.collectives import find_offsets_ps, match_concurrent
+from fastprof.derive.communication.collectives import (
+    HostArrivals,
+    KeptSteps,
+    choose_compared_steps,
+    find_offsets_ps,
+    match_concurrent,
+)
 from fastprof.derive.communication.communication_sums import MergedOperations, StepNumbers, narrow_column
 from fastprof.derive.communication.flights import NO_BYTES, Operation
 from fastprof.derive.communication.host_communication import HostCommunication

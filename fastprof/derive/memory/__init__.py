@@ -2,5 +2,4 @@
 
 __all__ = [
     "allocation_history", "host_memory", "memory_events", "memory_remarks", "memory_tables", "session_memory",
-    "table_rows",
 ]  # fmt: skip

@@ -15,15 +15,7 @@ import pyarrow as pa
 from fastprof.derive.memory import allocation_history, heap_state
 from fastprof.derive.memory.allocation_history import TimeIntervals, measure_lifetimes
 from fastprof.derive.memory.heap_state import ANSWERS
-from fastprof.derive.memory.host_memory import MemoryFigures, find_tightest, measure_held_before
-from fastprof.derive.memory.memory_events import (
-    ALLOCATION,
-    FREE,
-    REQUESTED,
-    find_first_largest,
-    find_highest_fragmentation,
-)
-from fastprof.derive.memory.table_rows import (
+from fastprof.derive.memory.host_memory import (
     FIRST_SNAPSHOT,
     MOMENT,
     NONE,
@@ -32,12 +24,22 @@ from fastprof.derive.memory.table_rows import (
     WHAT,
     WHOSE,
     HostMemoryRows,
+    MemoryFigures,
     Numbers,
     TextCells,
+    find_tightest,
     get_fragmentation,
     make_recorded_formula,
     mask_negative,
     mask_unknown,
+    measure_held_before,
+)
+from fastprof.derive.memory.memory_events import (
+    ALLOCATION,
+    FREE,
+    REQUESTED,
+    find_first_largest,
+    find_highest_fragmentation,
 )
 from fastprof.schema.columns import Int64s, add_exactly, sum_by
 from fastprof.schema.tables import (

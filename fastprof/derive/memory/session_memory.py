@@ -13,10 +13,16 @@ from typing import Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from fastprof.derive.memory.host_memory import HostMemory, HostOutline, MemoryFigures
+from fastprof.derive.memory.host_memory import (
+    HostMemory,
+    HostMemoryRows,
+    HostOutline,
+    MemoryFigures,
+    StoredMemoryRows,
+    build_table,
+)
 from fastprof.derive.memory.memory_remarks import EventlessHost, HostCases, MemoryRemarks, Remark, explain_none
 from fastprof.derive.memory.memory_tables import HOST_TABLES, HostTable
-from fastprof.derive.memory.table_rows import HostMemoryRows, StoredMemoryRows, build_table
 from fastprof.schema.columns import Int64s, sort_rows
 from fastprof.tables.host_spill import MadeTogether, SetAside, Stored, StoredByName, StoredTable
 

@@ -1,4 +1,4 @@
-"""Where the time of a request went: host, transfers and device, by the events of its groups.
+"""The time of a request by part: host, transfers and device, by the events of its groups.
 
 A request's parts come from its own group and from those that it led to, its batches. Where parts overlap, time counts
 for the one of highest rank: device compute, read from device, write to device, runtime, batch formation,
