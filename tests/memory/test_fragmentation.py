@@ -193,7 +193,7 @@ def test_of_an_allocator_that_grows_bounds_hold_and_are_close(how: dict[str, boo
         total += len(device.moments)
         known += check_bounds(found, device)
         close += exactly
-    assert grown >= 25
+    assert grown >= rounds(25, 7)
     assert known > 0.9 * total
     assert close > 0.6 * total
 

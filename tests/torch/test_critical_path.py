@@ -247,7 +247,7 @@ def test_random_traces_have_the_paths_of_the_slow_model(tmp_path: Path) -> None:
             if a["kind"] in ("kernel", "launch", "break")
         )
         lengths.append(expected)
-    assert len(set(lengths)) > 100
+    assert len(set(lengths)) > rounds(100, 20)
 
 
 def test_a_capture_without_gpus_has_no_path(tmp_path: Path) -> None:
