@@ -123,7 +123,7 @@ class AnalysisVerb:
 
 
 def list_formats(name: str) -> tuple[str, ...]:
-    """The formats that this report has."""
+    """Return the formats that this report has."""
     drawn = ("svg",) if name in report_graphics.DRAWN else ()
     stacked = ("speedscope", "pprof") if name in report_graphics.STACKED else ()
     return (*REPORT_FORMATS, *drawn, *stacked)

@@ -97,7 +97,7 @@ def hold_signals() -> Iterator[None]:
 
 @contextlib.contextmanager
 def count_interrupts() -> Iterator[list[int]]:
-    """Until the end of the block, let Ctrl-C only lengthen the list that is yielded."""
+    """Let Ctrl-C only lengthen the list that is yielded, until the end of the block."""
     arrived: list[int] = []
     if threading.current_thread() is not threading.main_thread():
         yield arrived

@@ -102,7 +102,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _is_html(path: str | None, form: str | None) -> bool:
-    """Whether the name after -o is that of an HTML file."""
+    """Return whether the name after -o is that of an HTML file."""
     return form is None and path is not None and Path(path).suffix.lower() in (".html", ".htm")
 
 

@@ -89,8 +89,8 @@ class NonBlockingStream(io.TextIOBase):
 
 @contextlib.contextmanager
 def drop_unread_messages() -> Iterator[TextIO | None]:
-    """Within the block, make all that writes to ``sys.stderr`` never wait. Yields None if standard error has no
-    descriptor."""
+    """Make all that writes to ``sys.stderr`` never wait, until the end of the block. Yields None if standard error has
+    no descriptor."""
     before = sys.stderr
     try:
         instead = NonBlockingStream(before)

@@ -312,15 +312,15 @@ class Profile(AnalysisMethods):
         steps: ChosenSteps | None = None,
         runs: str | Iterable[str] | None = None,
     ) -> Profile:
-        """A profile of fewer events. Nothing is copied, and ids stay the same.
+        """Return a profile of fewer events. Nothing is copied, and ids stay the same.
 
         ``hosts``: exact names. ``planes``, ``lines``, ``names`` (of events): a regular expression that matches anywhere
         in the name, or several as alternatives. ``time_ps=(a, b)``: events that overlap the time from a to b, b
         excluded; None leaves an end open. ``steps=(a, b)``: steps with numbers from a to b, b excluded, as the table of
-        ``p.steps()`` numbers them; ``steps=a`` is one step; ``steps="train=8:12"``: steps called train.
-        Analyses then use the events that belong to these steps; tables hold the events that overlap their time on each
-        host; UsageError if no host has any of them. ``runs``: exact names, of several loaded runs.
-        Selections of a selection narrow it further.
+        ``p.steps()`` numbers them; ``steps=a`` is one step; ``steps="train=8:12"``: steps called train. Analyses then
+        use the events that belong to these steps; tables hold the events that overlap their time on each host;
+        UsageError if no host has any of them. ``runs``: exact names, of several loaded runs. Selections of a selection
+        narrow it further.
         """
         choose_runs(self.runs, runs)
         wanted = Selection().narrowed(hosts)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def list_analyses(names: Iterable[str] = ANALYSES) -> list[dict[str, Any]]:
-    """A document of each analysis: names, parameters, tables and sections, as JSON takes it."""
+    """Return a document of each analysis: names, parameters, tables and sections, as JSON takes it."""
     return [_describe_analysis(name, runner.get_analysis(name)) for name in names]
 
 
@@ -26,8 +26,8 @@ OF_PROGRAMS: Final = Evidence("No programs: the capture carries no compiled prog
 
 
 def explain_empty_pages(session: OpenSession) -> dict[str, str | None]:
-    """Why pages have nothing to show of a session, by name, as far as its captures declare it; None: no capture of its
-    kind has, and the page is not listed."""
+    """Return why pages of a session have nothing to show, by name, as far as its captures declare it. None if no
+    capture of its kind has it; the page is not listed then."""
     no_programs = {"hlo": OF_PROGRAMS.absent} if runner.lack_evidence(session.captures, OF_PROGRAMS) else {}
     not_of_torch = runner.find_inapplicable(session)
     never = dict.fromkeys([*not_of_torch, *no_programs] if not_of_torch else ())
@@ -55,7 +55,7 @@ def _describe_opening(analysis: Analysis) -> dict[str, Any]:
 
 
 def _describe_param(field: dataclasses.Field[Any]) -> dict[str, Any]:
-    """A parameter: ``type`` is int, float, bool or str, or time or bytes if it may be written as a text."""
+    """Describe a parameter: ``type`` is int, float, bool or str, or time or bytes if it may be written as a text."""
     kinds = [part.strip() for part in str(field.type).split("|") if part.strip() != "None"]
     return {
         "name": field.name,

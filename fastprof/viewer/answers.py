@@ -28,9 +28,9 @@ from fastprof.schema.value_classes import dataclass
 from fastprof.viewer.query import RequestError
 
 FRESH = "no-cache"
-"""Kept by the browser, which checks it each time: 304 if it is the same."""
+"""Cache control of answers that the browser checks each time: 304 if they are unchanged."""
 FOREVER = "private, max-age=31536000, immutable"
-"""For addresses that name their content."""
+"""Cache control of addresses that name their content."""
 
 _LEAST_COMPRESSED = 1024
 _STATUS: tuple[tuple[type[BaseException], int], ...] = (
@@ -59,14 +59,15 @@ class Body:
 
 
 def make_body(content: bytes, media_type: str, name: object = None, version: str | None = None) -> Body:
-    """``name``: identifies the content, if anything shorter than itself does. ``version``: of the run that it is of."""
+    """Make the body of an answer. ``name``: identifies the content, if anything shorter than itself does. ``version``:
+    that of the content's run."""
     digest = hashlib.blake2b(content if name is None else repr(name).encode(), digest_size=12)
     digest.update(b"" if version is None else version.encode())
     return Body(content, media_type, digest.hexdigest(), {})
 
 
 def make_answer(request: Request, what: Body, cache: str = FRESH, **headers: str) -> Response:
-    """``what`` in an encoding that the client takes; 304 without a body if it has that already."""
+    """Answer with ``what`` in an encoding that the client takes; 304 without a body if the client has it."""
     encoding = _choose_encoding(request, what)
     tag = f'"{what.tag}{f"-{encoding}" if encoding else ""}"'
     sent = {"etag": tag, "cache-control": cache, "vary": "Accept-Encoding", **headers}
@@ -79,28 +80,28 @@ def make_answer(request: Request, what: Body, cache: str = FRESH, **headers: str
 
 
 def make_json_answer(request: Request, value: Any, version: str | None = None) -> Response:
-    """``value`` as JSON in ASCII, so that any text of a capture can be sent, even half a surrogate pair. ``version``:
-    of the run that it is of, part of the ETag."""
+    """Answer with ``value`` as JSON in ASCII, so that any text of a capture can be sent, even half a surrogate pair.
+    ``version``: that of the run, part of the ETag."""
     content = json.dumps(value, separators=(",", ":"), allow_nan=False).encode("ascii")
     return make_answer(request, make_body(content, "application/json", version=version))
 
 
 def make_error_answer(status: int, sentence: str, headers: dict[str, str] | None = None) -> Response:
-    """``{"error": sentence}``. What is wrong now may be right next time: it is not kept."""
+    """Answer ``{"error": sentence}``, which the browser does not cache, because the fault may pass."""
     content = json.dumps({"error": sentence}, separators=(",", ":")).encode("ascii")
     sent = {"cache-control": "no-store", "content-type": "application/json", **(headers or {})}
     return Response(content, status_code=status, headers=sent)
 
 
 def get_status(error: BaseException) -> int:
-    """The status for an error of the request or the capture."""
+    """Return the status for an error of the request or the capture."""
     if isinstance(error, RequestError):
         return error.status
     return next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
 
 
 def _choose_encoding(request: Request, what: Body) -> str | None:
-    """The quickest of those that the client takes; None: as it is."""
+    """Return the quickest encoding that the client takes, or None."""
     if len(what.content) < _LEAST_COMPRESSED or what.media_type.startswith("image/png"):
         return None
     accepted = _list_accepted(request.headers.get("accept-encoding", ""))
@@ -108,7 +109,7 @@ def _choose_encoding(request: Request, what: Body) -> str | None:
 
 
 def _list_accepted(header: str) -> set[str]:
-    """Encodings that are named without a weight of 0."""
+    """Return the encodings that are named without a weight of 0."""
     parts = [part.partition(";") for part in header.lower().split(",")]
     refused = ("q=", "q=0")
     return {name.strip() for name, _, q in parts if q.replace(" ", "").rstrip("0").rstrip(".") not in refused}
@@ -146,7 +147,7 @@ HEADERS = {
     "cross-origin-opener-policy": "same-origin",
     "x-frame-options": "DENY",
 }
-"""Of each answer."""
+"""Headers of each answer."""
 
 
 def make_token() -> str:
@@ -154,14 +155,14 @@ def make_token() -> str:
 
 
 def check_token(token: str) -> str:
-    """Raises UsageError for a token that is too easy to guess, or that no address can carry."""
+    """Return the token. UsageError: it is too easy to guess, or no address can carry it."""
     if len(token) < LEAST_TOKEN or not token.isascii() or not token.isprintable():
         raise UsageError(f"a token has {LEAST_TOKEN} or more printable ASCII characters")
     return token
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a name, or an address, is this machine's own that no other reaches."""
+    """Return whether a name, or an address, is this machine's own that no other reaches."""
     if host == "localhost":
         return True
     try:
@@ -171,7 +172,7 @@ def is_loopback(host: str) -> bool:
 
 
 class Gate:
-    """Lets requests through to ``app``, and says on each answer what a browser may do with it.
+    """Application that lets requests through to ``app``, and says on each answer what a browser may do with it.
 
     Without a token, and on a server that listens on this machine only (``is_local``), the address must be one of this
     machine's own names, so that no page on the network that has its name lead here reads anything. With a token each
@@ -206,7 +207,7 @@ class Gate:
         await (refused or self.app)(scope, receive, with_headers)
 
     def _refusal(self, scope: Scope) -> ASGIApp | None:
-        """The answer if the request is refused; None: it is not."""
+        """Return the answer if the request is refused, else None."""
         headers = Headers(scope=scope)
         if headers.get("sec-fetch-site") == "cross-site" and headers.get("sec-fetch-mode") != "navigate":
             return make_error_answer(403, "pages of other sites may not read this server")
@@ -232,7 +233,7 @@ class Gate:
         return _is_same_text(given, self.token)
 
     def _admitted(self, scope: Scope, query: list[tuple[str, str]]) -> ASGIApp:
-        """Gives the cookie, and leads to the same address without the token."""
+        """Set the cookie, and redirect to the address without the token."""
         rest = urlencode([(name, value) for name, value in query if name != "token"])
         path = "/" + scope.get("raw_path", b"/").decode("latin-1").lstrip("/")  # //name would lead elsewhere
         target = path + (f"?{rest}" if rest else "")
@@ -250,12 +251,12 @@ _NO_TOKEN = make_error_answer(
 
 
 def _is_same_text(given: str, wanted: str) -> bool:
-    """In a time that does not reveal how much of it is right."""
+    """Compare in a time that does not reveal how much is right."""
     return hmac.compare_digest(given.encode("utf-8", "surrogatepass"), wanted.encode())
 
 
 def _get_host_name(host: str) -> str:
-    """The name in a Host header, without the port."""
+    """Return the name in a Host header, without the port."""
     name = host.strip().lower()
     if name.startswith("["):
         inside = re.fullmatch(r"\[([^\[\]]*)\](?::\d*)?", name, re.ASCII)
@@ -264,7 +265,7 @@ def _get_host_name(host: str) -> str:
 
 
 def _list_cookies(headers: Headers, name: str) -> Iterator[str]:
-    """All values of a cookie: an earlier server's may come beside this one's."""
+    """Yield all values of a cookie: an earlier server's may come beside this one's."""
     for header in headers.getlist("cookie"):
         for part in header.split(";"):
             key, _, value = part.strip().partition("=")

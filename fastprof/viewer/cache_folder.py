@@ -30,18 +30,18 @@ from fastprof.wording.amounts import parse_size
 
 _BLOCK: Final = 1 << 20
 _SHARE: Final = 16
-"""Blocks that a thread checks at a time: less than that is not worth a thread."""
+"""Blocks that a thread checks at a time: less is not worth a thread."""
 _FOOT: Final = struct.Struct("<QI4s8s")
-"""How many bytes there were, a checksum of the checksums and of that number, and the magic."""
+"""Number of bytes, a checksum of the checksums and of that number, and the magic."""
 _MAGIC: Final = b"fpsealed"
 
 
 class DamagedFileError(ValueError):
-    """The file is not what was written, or of another kind: it is to be built again."""
+    """Raised for a file that is not what was written, or of another kind: it is to be built again."""
 
 
 def seal_file(path: Path) -> None:
-    """Adds the checksums to a complete file. OSError: it cannot be read or written."""
+    """Add the checksums to a complete file. OSError: it cannot be read or written."""
     with path.open("r+b") as file:
         size = os.fstat(file.fileno()).st_size
         sums = _compute_checksums(file.fileno(), size)
@@ -50,7 +50,8 @@ def seal_file(path: Path) -> None:
 
 
 def check_seal(path: Path) -> None:
-    """DamagedFileError: the file has no checksums, or others than its bytes. OSError: it cannot be read."""
+    """Raise DamagedFileError if the file lacks checksums, or they do not match its bytes. OSError: it cannot be
+    read."""
     with path.open("rb") as file:
         descriptor = file.fileno()
         total = os.fstat(descriptor).st_size
@@ -64,7 +65,7 @@ def check_seal(path: Path) -> None:
 
 
 def get_content_size(path: Path) -> int:
-    """How many bytes a file had before it was sealed, if it is."""
+    """Return the number of bytes of a file without its seal, if it has one."""
     with path.open("rb") as file:
         total = os.fstat(file.fileno()).st_size
         size = _read_recorded_size(file.fileno(), total)
@@ -76,7 +77,7 @@ def _make_foot(size: int, sums: bytes) -> bytes:
 
 
 def _read_recorded_size(descriptor: int, total: int) -> int | None:
-    """The number of bytes that the end of a file records; None: it records no possible number."""
+    """Return the number of bytes that the end of a file records, or None if it records no possible number."""
     if total < _FOOT.size:
         return None
     size, _, _, magic = _FOOT.unpack(os.pread(descriptor, _FOOT.size, total - _FOOT.size))
@@ -88,7 +89,8 @@ def _get_sums_size(size: int) -> int:
 
 
 def _compute_checksums(descriptor: int, size: int) -> bytes:
-    """A checksum for each block. Blocks are copied, not mapped: what has been checked need not stay in memory."""
+    """Return a checksum for each block. Blocks are copied, not mapped: what has been checked need not stay in
+    memory."""
     step = _SHARE * _BLOCK
     tasks = [partial(_compute_share, descriptor, first, min(first + step, size)) for first in range(0, size, step)]
     return b"".join(Workers(count_cpus()).run(None, tasks))
@@ -118,7 +120,7 @@ T = TypeVar("T")
 
 
 def get_usual_folder() -> Path:
-    """Where the environment says; else with the user's other caches."""
+    """Return the folder that the environment names, else one beside the user's other caches."""
     if named := os.environ.get(FOLDER):
         return Path(named)
     home = os.environ.get("XDG_CACHE_HOME")
@@ -126,7 +128,7 @@ def get_usual_folder() -> Path:
 
 
 def get_usual_limit() -> int:
-    """Bytes. UsageError: the environment names no size."""
+    """Return the largest size in bytes. UsageError: the environment names no size."""
     named = os.environ.get(LIMIT)
     if not named:
         return USUAL_LIMIT
@@ -137,10 +139,11 @@ def get_usual_limit() -> int:
 
 
 def make_source_key(path: str | os.PathLike[str], *more: object) -> str | None:
-    """Names what a file holds, and ``more`` that decides what is made of it: equal keys mean equal contents.
+    """Name what a file holds, and ``more`` that decides what is made of it: equal keys mean equal contents.
 
-    It covers place, size, times of the last changes and samples of the bytes, so that a file that was replaced within
-    the resolution of its times still differs. None: it is no regular file, and nothing distinguishes its contents.
+    The key covers place, size, times of the last changes and samples of the bytes, so that a file that was replaced
+    within the resolution of its times still differs. None if it is no regular file, so that nothing distinguishes its
+    contents.
     """
     try:
         with open(open_descriptor(os.fspath(path)), "rb", buffering=0) as file:  # noqa: PTH123
@@ -158,7 +161,7 @@ def make_source_key(path: str | os.PathLike[str], *more: object) -> str | None:
 
 
 class CacheFolder:
-    """A folder of files made from captures, of at most ``limit_bytes``: the one used longest ago goes first."""
+    """Folder of files made from captures, of at most ``limit_bytes``: the least recently used goes first."""
 
     def __init__(self, path: str | os.PathLike[str] | None = None, limit_bytes: int | None = None) -> None:
         self.path = get_usual_folder() if path is None else Path(path).expanduser()
@@ -174,8 +177,8 @@ class CacheFolder:
             weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
 
     def file(self, key: str | None, build: Build) -> Path:
-        """The file of that key; if it is missing, ``build`` writes it to the path that it receives. Without a key it is
-        always built, and the caller removes it, best as soon as it is open."""
+        """Return the file of that key; if it is missing, ``build`` writes it to the path that it receives. Without a
+        key it is always built, and the caller removes it, best as soon as it is open."""
         if key is None:
             return self._built(self._partial("unnamed"), build)
         target = self.path / f"{key}{_SUFFIX}"
@@ -194,8 +197,8 @@ class CacheFolder:
         return target
 
     def opened(self, key: str | None, build: Build, open_file: Callable[[Path], T]) -> T:
-        """Opens the file of that key, checked before. A file that is damaged, or that another process removes before it
-        is open, is built again. Without a key it is gone once it is open."""
+        """Check and open the file of that key. A file that is damaged, or that another process removes before it is
+        open, is built again. Without a key it is gone once it is open."""
         fresh: list[Path] = []
 
         def built(path: Path) -> None:
@@ -224,7 +227,7 @@ class CacheFolder:
         raise AssertionError("the last try returns or raises")
 
     def let_go(self) -> None:
-        """Removes the locks that are held: the process ends, and what it builds is given up."""
+        """Remove the locks that are held: the process ends, and what it builds is given up."""
         for path in tuple(self._held):
             path.unlink(missing_ok=True)
 
@@ -258,7 +261,7 @@ class CacheFolder:
 
     @contextlib.contextmanager
     def _lock(self, key: str) -> Iterator[None]:
-        """Held while the file of a key is built; the system lets go of it when a process dies."""
+        """Hold a lock while the file of a key is built; the system releases it when a process dies."""
         path = self.path / f"{key}{_LOCK}"
         try:
             held = path.open("a")
@@ -275,7 +278,7 @@ class CacheFolder:
                 path.unlink(missing_ok=True)
 
     def _touched(self, target: Path) -> bool:
-        """Whether the file is there; it counts as used now."""
+        """Return whether the file is there; it counts as used now."""
         try:
             os.utime(target)
         except FileNotFoundError:
@@ -285,7 +288,7 @@ class CacheFolder:
         return True
 
     def _files(self) -> list[tuple[float, int, Path]]:
-        """When each was used last, its size, its path."""
+        """List the files, each with its last use and its size."""
         files = []
         for path in self.path.iterdir():
             if path.suffix in (_SUFFIX, _PARTIAL, _LOCK):
@@ -310,7 +313,7 @@ class CacheFolder:
                 total -= size
 
     def _gave_room(self, left: int) -> bool:
-        """Removes files because the disk is full, least recently used first: half of all, and all for the last try.
+        """Remove files because the disk is full, least recently used first: half of all, and all for the last try.
         Returns whether there were any."""
         files = [file for file in sorted(self._files()) if file[2].suffix == _SUFFIX]
         wanted = sum(size for _, size, _ in files) // left

@@ -23,9 +23,9 @@ MOST_LINES: Final = 20_000
 _FORMS: Final = ("short-txt", "long-txt")
 _USUAL_WIDTH, _MOST_WIDTH = 2, 20
 MOST_NODES: Final = 400
-"""Of a neighbourhood, nearest first."""
+"""Nodes of a neighbourhood, nearest first."""
 _MOST_LETTERS: Final = 20_000
-"""Of a line or a shape: those of tuples and constants can be megabytes."""
+"""Letters of a line or a shape: those of tuples and constants can be megabytes."""
 _KEPT_LETTERS: Final = 64 << 20
 _MODULES = (
     "host", "program_id", "module", "name", "instruction_count", "computation_count", "size_bytes", "is_scheduled",
@@ -34,7 +34,7 @@ _MODULES = (
 
 
 def answer_hlo(call: ApiCall) -> dict[str, Any]:
-    """The programs, the text of one, or what is around an instruction."""
+    """Answer with the programs, the text of one, or what is around an instruction."""
     tables = call.run.tables
     host, module, instruction = call.given("host"), call.given("module"), call.given("instruction")
     if module is None:
@@ -49,7 +49,7 @@ def answer_hlo(call: ApiCall) -> dict[str, Any]:
 
 
 def list_modules(tables: TableSet, host: str | None) -> dict[str, Any]:
-    """``{"modules": [...]}``: the programs of a host, or of all; ids are texts."""
+    """Return ``{"modules": [...]}``: the programs of a host, or of all; ids are strings."""
     modules = tables["hlo_modules"].select(list(_MODULES))
     modules = modules.set_column(1, "program_id", modules["program_id"].cast("uint64", safe=False))
     rows = [row for row in modules.to_pylist() if host is None or row["host"] == host]
@@ -68,7 +68,7 @@ def get_module_text(
     lines: int = LINES,
     instruction: str | None = None,
 ) -> dict[str, Any]:
-    """Lines of a program from ``first`` on; without it, those around ``instruction``, or the first ones.
+    """Return lines of a program from ``first`` on; without it, those around ``instruction``, or the first ones.
 
     UsageError: there is no such program, form or instruction.
     """
@@ -91,7 +91,8 @@ def get_module_text(
 
 
 def get_neighbourhood(tables: TableSet, host: str | None, module: str, instruction: str, width: int) -> dict[str, Any]:
-    """What lies within ``width`` uses of an instruction, a graph: edges go from operand to user, by number."""
+    """Return the graph of what lies within ``width`` uses of an instruction: edges go from operand to user, by
+    number."""
     chosen = _choose_module(tables, host, module)
     near = program_choice.find_around(chosen, instruction, max(0, width))
     rows = sorted(near.distances, key=near.distances.__getitem__)[:MOST_NODES]
@@ -141,7 +142,7 @@ def _cut_line(line: str) -> str:
 
 @dataclass(slots=True)
 class _ProgramText:
-    """A program's text, and where its lines begin."""
+    """Text of a program, and where its lines begin."""
 
     content: str
     begins: list[int]
@@ -154,7 +155,7 @@ class _ProgramText:
         return self.content[begins[0] : last].removesuffix("\n").split("\n")
 
     def find(self, chosen: Chosen, name: str) -> int:
-        """The line of an instruction, or of a computation. UsageError: there is neither."""
+        """Return the line of an instruction, or of a computation. UsageError: there is neither."""
         near = program_choice.find_around(chosen, name, 0)
         module = near.module
         computation = self._line_of(module.printed_computations[near.computation], "", 0)
@@ -165,7 +166,7 @@ class _ProgramText:
         return computation if line is None else line
 
     def _line_of(self, name: str, indent: str, start: int) -> int | None:
-        """The first line from ``start`` on that is of this name."""
+        """Return the first line from ``start`` on that is of this name, or None."""
         leads = ("", "%", "ROOT ", "ROOT %") if indent else ("", "%", "ENTRY ", "ENTRY %")
         places = [self.content.find(f"\n{indent}{lead}{name} ", max(start - 1, 0)) for lead in leads]
         first = min((place for place in places if place >= 0), default=None)
@@ -177,7 +178,7 @@ _lock = threading.Lock()
 
 
 def _get_program_text(tables: TableSet, chosen: Chosen, form: str, metadata: bool) -> _ProgramText:
-    """The text of a program, from those kept; the ones used last are."""
+    """Return the text of a program, from the cache of those used last if it is there."""
     key = (chosen.host, chosen.program.id, form, metadata)
     with _lock:
         texts = _texts.setdefault(tables.session, OrderedDict())

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 Records = npt.NDArray[Any]
 
 STORE_FORMAT: Final = 1
-"""Files of other formats are not read: it is part of what names a file in the cache."""
+"""Format of store files, part of what names a file in the cache. Files of other formats are not read."""
 HEAD: Final = struct.Struct("<8sIIQQ")
 """Magic, format, a number that shows the order of bytes, and the place and length of the header."""
 MAGIC, ORDER = b"fastprof", 0x01020304
@@ -64,9 +64,9 @@ _WRITE_BYTES: Final = 1 << 30
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TrackInput:
-    """``start``, ``duration``: int64; ``name``: int32, places in names. Events are best sorted by start, longer first.
-    ``row``: the number of the first event, others count up. ``about``: what JSON can hold; all tracks have the same
-    keys."""
+    """Events of a track. ``start``, ``duration``: int64; ``name``: int32, places in names. Events are best sorted by
+    start, longer first. ``row``: the number of the first event, others count up. ``about``: what JSON can hold; all
+    tracks have the same keys."""
 
     start: Int64s
     duration: Int64s
@@ -82,7 +82,7 @@ def build_store(
     about: dict[str, Any],
     workers: Workers,
 ) -> None:
-    """Writes the file. OSError: it cannot be written; ValueError: names or columns make no sense."""
+    """Write the file. OSError: it cannot be written; ValueError: names or columns make no sense."""
     counts = np.array([len(track.start) for track in tracks], np.int64)
     if int(counts.sum()) > _MOST_EVENTS:
         raise ValueError("more than 4,294,967,294 events")
@@ -113,7 +113,7 @@ class _StoreBuilder:
     # ---- places in the file
 
     def reserve(self, size: int) -> int:
-        """The offset of ``size`` more bytes."""
+        """Reserve ``size`` more bytes, and return their offset."""
         with self.lock:
             offset = -(-self.end // _ALIGNED) * _ALIGNED
             self.end = offset + size
@@ -179,7 +179,7 @@ class _StoreBuilder:
     # ---- groups of tracks
 
     def group(self, first: int, last: int) -> _TrackGroup:
-        """Tracks ``first`` to ``last``: lays their events in lanes, and writes these and their slices."""
+        """Lay the events of tracks ``first`` to ``last`` in lanes, and write these and their slices."""
         at, events = int(self.first_at[first]), int(self.first_at[last] - self.first_at[first])
         columns = self.room(events)
         out = {name: column[:events] for name, column in columns.items()}
@@ -207,7 +207,7 @@ class _StoreBuilder:
             raise ValueError("an event has a name that is not there")
 
     def room(self, events: int) -> dict[str, Records]:
-        """Columns for ``events`` events, used again when others have done with them."""
+        """Return columns for ``events`` events, reused from groups that are done."""
         with self.lock:
             for i, columns in enumerate(self.spare):
                 if len(columns["start"]) >= events:
@@ -226,7 +226,7 @@ class _TrackGroup:
 
 
 def _join_groups(groups: Sequence[_TrackGroup], slices: int) -> tuple[Records, Records]:
-    """Lanes and levels of all groups; ``slices``: where those of the first begin."""
+    """Join lanes and levels of all groups; ``slices``: where those of the first begin."""
     lanes, levels, count = [np.zeros(0, LANE)], [np.zeros(0, LEVEL)], 0
     for group in groups:
         lanes.append(group.lanes.copy())
@@ -238,7 +238,7 @@ def _join_groups(groups: Sequence[_TrackGroup], slices: int) -> tuple[Records, R
 
 
 def _find_extent(lanes: Records, at: int, start: Int64s, duration: Int64s) -> tuple[int, int]:
-    """When the first event of a group begins, and when the last ends."""
+    """Return when the first event of a group begins, and when the last ends."""
     if not len(lanes):
         return _LATEST, -_LATEST - 1
     ends = lanes["first"].astype(np.int64) + lanes["count"] - 1 - at
@@ -259,14 +259,14 @@ Column = npt.NDArray[Any] | list[str]
 
 FACTS_FORMAT: Final = b"1"
 FACTS_VERSION: Final = 6
-"""Grows when other facts are computed: older ones are computed again."""
+"""Number that grows when other facts are computed: older ones are computed again."""
 _FORMAT_KEY: Final = b"fastprof.facts"
 _NO_PROCESS: Final = -1
 
 
 @dataclass(frozen=True, slots=True)
 class Flows:
-    """Rows of the host's events, in pairs. ``from_ps``: the end of the producer, ``to_ps``: start of the consumer."""
+    """Pairs of rows of the host's events. ``from_ps``: the end of the producer, ``to_ps``: start of the consumer."""
 
     producer: Int32s
     consumer: Int32s
@@ -285,7 +285,7 @@ class Flows:
 
 @dataclass(frozen=True, slots=True)
 class Counter:
-    """A counter of a process, by its number on the host. ``time_ps`` ascends."""
+    """Counter of a process, by its number on the host. ``time_ps`` ascends."""
 
     process: int
     name: str
@@ -296,7 +296,7 @@ class Counter:
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """Steps of a process, -1: of the host, in order of time. ``title``: places in ``titles``."""
+    """Steps of a process, or of the host if it is -1, in order of time. ``title``: places in ``titles``."""
 
     process: int
     start_ps: Int64s
@@ -307,7 +307,7 @@ class Band:
 
 
 class HostFacts:
-    """The facts of a host, read from their file when they are needed. ValueError: it is no such file, or one of another
+    """Facts of a host, read from their file when they are needed. ValueError: it is no such file, or one of another
     version."""
 
     def __init__(self, path: Path) -> None:
@@ -330,7 +330,7 @@ class HostFacts:
         return texts
 
     def _spans(self, name: str) -> Iterator[slice]:
-        """The rows of each part, from where the parts end."""
+        """Yield the rows of each part, from where the parts end."""
         first = 0
         for end in self._numbers(name).tolist():
             yield slice(first, end)
@@ -341,7 +341,7 @@ class HostFacts:
         return Flows(*(self._numbers(f"flow.{name}") for name in Flows.__dataclass_fields__))
 
     def group(self, row: int) -> int:
-        """The number of the group of an event of the capture, -1: none."""
+        """Return the number of the group of an event of the capture, or -1."""
         groups = self._numbers("group")
         return int(groups[row]) if row < len(groups) else -1
 
@@ -357,7 +357,7 @@ class HostFacts:
 
     @cached_property
     def gpu_programs(self) -> frozenset[int]:
-        """The ids of programs with instructions that events of GPUs name themselves, as int64."""
+        """Ids of programs with instructions that events of GPUs name themselves, as int64."""
         return frozenset(self._numbers("gpu.program").tolist())
 
     @cached_property
@@ -378,7 +378,8 @@ class HostFacts:
         ]
 
     def derived(self, row: int) -> tuple[int, int, list[tuple[str, str]]]:
-        """Of a derived event: its group, the name behind the one displayed (both -1: none), and its values by name."""
+        """Return the group of a derived event, the name behind the one displayed (either is -1 if there is none), and
+        its values by name."""
         group, name = int(self._numbers("derived.group")[row]), int(self._numbers("derived.long_name")[row])
         rows, values, texts = self._numbers("arg.row"), self._numbers("arg.value"), self._columns["arg.texts"]
         values_by_name = []
@@ -393,7 +394,7 @@ class HostFacts:
 
 
 def write_facts(path: Path, columns: Mapping[str, Column]) -> None:
-    """Numbers as NumPy columns, texts as lists. The file is an Arrow IPC file of one row of lists."""
+    """Write numbers as NumPy columns and strings as lists to an Arrow IPC file of one row of lists."""
     arrays = {name: _make_row(column) for name, column in columns.items()}
     schema = pa.schema([(name, array.type) for name, array in arrays.items()], {_FORMAT_KEY: FACTS_FORMAT})
     with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
@@ -410,7 +411,7 @@ def _make_row(column: Column) -> pa.Array:
 
 
 def make_fact_columns(tables: TableSet, number: int, host: Host, derived: DerivedTimeline) -> dict[str, Column]:
-    """The facts of host ``number``, read with ``derived_lines.NEEDS``, as columns of a file."""
+    """Return the facts of host ``number``, read with ``derived_lines.NEEDS``, as columns of a file."""
     from fastprof.derive.timeline.counter_tracks import list_counter_tracks, list_stream_counters
     from fastprof.derive.timeline.event_groups import find_name_overrides, list_step_bands, read_group_ids
     from fastprof.derive.timeline.host_timeline import list_processes

@@ -49,8 +49,8 @@ def write_html_report(
     rows: int | None = MOST_ROWS,
     cache: CacheFolder | None = None,
 ) -> Iterator[bytes]:
-    """The document. ``profile``: the session, all of it; ``hosts``: those on the timeline, None: all; ``rows``: how
-    many of each table, None: all."""
+    """Yield the document. ``profile``: the session, all of it; ``hosts``: those on the timeline, None for all;
+    ``rows``: the most of each table, None for all."""
     shown = hosts or list(profile.table_set.session.hosts)
     reports = {name: report for name, report in reports.items() if report.inapplicable is None}
     yield _write_head(title).encode("utf-8")
@@ -71,14 +71,14 @@ def write_html_report(
 
 
 def _explain_empty(profile: Profile, reports: Mapping[str, AnalysisReport]) -> dict[str, str]:
-    """Why pages have nothing to show, by name."""
+    """Return why pages have nothing to show, by name."""
     declared = explain_empty_pages(profile.table_set.session)
     reasons = {name: explain_empty(report) or declared.get(name) for name, report in reports.items()}
     return {name: reason for name, reason in reasons.items() if reason is not None}
 
 
 def _describe_session(title: str, hosts: list[str], exact: bool) -> dict[str, Any]:
-    """The list of runs, as a server has it, and what this file is."""
+    """Return the list of runs, as a server has it, and what this file is."""
     note = "A saved report." if exact else "A saved report: far in, its timeline shows runs of events as one."
     runs = [{"name": title, "hosts": hosts, "newest": True, "open": True, "problem": None}]
     return {"runs": runs, "directory": False, "title": title, "fastprof": __version__, "note": note}
@@ -111,12 +111,12 @@ _STYLE = compile_late(r'<link rel="stylesheet" href="/static/([^"]+)">')
 
 
 def get_module_name(path: str) -> str:
-    """What the module of a path below static/ is called in a document."""
+    """Return the name in a document of the module at a path below static/."""
     return f"fastprof/{path}"
 
 
 def collect_modules(entry: str = ENTRY) -> dict[str, str]:
-    """The text of the module and of all that it leads to, by name; imports are by name."""
+    """Return the text of the module and of all that it leads to, by name; imports are by name."""
     modules: dict[str, str] = {}
     waiting = [entry]
     while waiting:
@@ -136,7 +136,7 @@ def collect_modules(entry: str = ENTRY) -> dict[str, str]:
 
 
 def make_import_map() -> dict[str, str]:
-    """Data addresses of all modules by name."""
+    """Return data addresses of all modules by name."""
     return {
         name: make_data_address(text.encode(), "text/javascript") for name, text in sorted(collect_modules().items())
     }
@@ -147,7 +147,7 @@ def make_data_address(content: bytes, media_type: str) -> str:
 
 
 def join_styles() -> str:
-    """All styles that the page of the server has, in its order."""
+    """Join all styles that the page of the server has, in its order."""
     page = (_STATIC / "index.html").read_text("utf-8")
     return "\n".join((_STATIC / path).read_text("utf-8") for path in _STYLE.findall(page))
 
@@ -178,7 +178,7 @@ def _write_head(title: str) -> str:
 
 
 def _make_policy(modules: str) -> str:
-    """Nothing is fetched; of scripts in the document only these two run, and modules and the library they lead to."""
+    """Return the policy: nothing is fetched, and only these two scripts run, with the modules that they lead to."""
     scripts = " ".join(f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'" for text in (modules, _ENTRY))
     return (
         f"default-src 'none'; script-src {scripts} data: blob:; style-src 'unsafe-inline'; img-src data: blob:; "
@@ -191,7 +191,7 @@ def _write_block(name: str, document: Any) -> Iterable[bytes]:
 
 
 def _write_json_block(name: str, document: bytes) -> Iterable[bytes]:
-    """JSON as it is if it is short, for readers of the file, else compressed."""
+    """Write JSON as it is if it is short, for readers of the file, else compressed."""
     if len(document) > _PLAIN_BYTES:
         return _write_packed_block(name, document)
     kept = document.replace(b"<", b"\\u003c")  # only texts have it: no end of the element is among them

@@ -19,23 +19,23 @@ if TYPE_CHECKING:
     from fastprof.profile.captured_run import NewestRuns
 
 _COMMON_DELAY_S: Final = 3.0
-"""Before several begin at one moment."""
+"""Delay before several servers begin at once."""
 _GRACE_S: Final = 30.0
-"""Of captures again and again: after its end, or after the time to the next if that is longer, a server that has not
-answered is late, so that the others are captured again."""
+"""Time for an answer to a repeated capture, after its end. It is the time to the next capture if that is longer. A
+later server does not hold up the others."""
 
 
 @dataclass(frozen=True, slots=True)
 class RollingCapture:
-    """Captures again and again: ``every_ms`` after the one before began, until they are stopped. The ``keep`` newest
-    runs stay."""
+    """Repeated captures: ``every_ms`` after the one before began, until they are stopped. The ``keep`` newest runs
+    stay."""
 
     every_ms: int
     keep: int
 
 
 class PageCapture:
-    """``addresses``: all that a page may name."""
+    """Captures of a page. ``addresses``: all that a page may name."""
 
     def __init__(self, addresses: Sequence[Address], log_directory: str) -> None:
         self._allowed = {str(address): address for address in addresses}
@@ -53,10 +53,10 @@ class PageCapture:
         self._taken_count = self._failed_count = 0
 
     def state(self) -> dict[str, Any]:
-        """``stage``: of the capture that goes on, None without one, with ``done`` of ``total``; then what became of the
-        last that ended: ``workers``, ``run`` if something was written, ``error`` if it could not begin. ``every_ms``,
-        ``keep``: of captures again and again, else None; ``taken``: how many have ended, ``failed``: those of them in
-        which a server delivered nothing."""
+        """Return the state of captures. ``stage``: of the capture that goes on, or None, with ``done`` of ``total``;
+        then the last one that ended: ``workers``, ``run`` if something was written, ``error`` if it could not begin.
+        ``every_ms``, ``keep``: of repeated captures, else None; ``taken``: how many have ended, ``failed``: those of
+        them in which a server delivered nothing."""
         stage, done, total = self._stage()
         workers = [
             {"address": outcome.address, "status": outcome.status, "reason": outcome.reason}
@@ -77,8 +77,8 @@ class PageCapture:
         }
 
     def start(self, addresses: Sequence[str], options: CaptureOptions, rolling: RollingCapture | None = None) -> None:
-        """Returns at once. No address: all; without ``rolling``: one capture. RequestError 403: an address was not
-        named at the start; 409: a capture goes on."""
+        """Start a capture in a thread. No address: all; without ``rolling``: one capture. RequestError 403: an address
+        was not named at the start; 409: a capture goes on."""
         strangers = [address for address in addresses if address not in self._allowed]
         if strangers:
             raise RequestError(403, f"{strangers[0][:200]!r} is not among the servers that fastprof serve was given")
@@ -98,14 +98,14 @@ class PageCapture:
             self._thread.start()
 
     def stop(self) -> None:
-        """Ends the capture early, and those that would follow; what was recorded is kept."""
+        """End the capture early, and those that would follow; what was recorded stays."""
         self._stopped.set()
         crew = self._crew
         if crew is not None:
             crew.terminate()
 
     def cancel(self) -> None:
-        """The server ends: nothing is waited for, and no program is left recording."""
+        """Give up the capture, as the server ends: nothing is waited for, and no program is left recording."""
         self._stopped.set()
         crew, thread = self._crew, self._thread
         if crew is not None and thread is not None:
@@ -140,7 +140,7 @@ class PageCapture:
                 return
 
     def _waited(self, until_s: float) -> bool:
-        """Whether nobody has stopped it."""
+        """Wait, and return whether nobody has stopped it."""
         self._next_s = until_s
         return not self._stopped.wait(max(0.0, until_s - time.monotonic()))
 

@@ -30,7 +30,7 @@ class RequestError(Exception):
 
 
 class Query:
-    """The query of ``request``; RequestError 400: an argument is missing or malformed. An empty value is none."""
+    """Query of ``request``. RequestError 400: an argument is missing or malformed. An empty value counts as missing."""
 
     def __init__(self, request: Request) -> None:
         self._given = request.query_params
@@ -45,15 +45,15 @@ class Query:
         return self._given.get(name) or None
 
     def all(self, name: str) -> list[str]:
-        """All values of an argument that may be repeated."""
+        """Return all values of an argument that may be repeated."""
         return [value for value in self._given.getlist(name) if value]
 
     def items(self) -> list[tuple[str, str]]:
-        """The last value of each argument that has one."""
+        """Return the last value of each argument that has one."""
         return [(name, value) for name, value in self._given.items() if value]
 
     def whole(self, name: str, default: int | None = None, least: int = LEAST, most: int = MOST) -> int:
-        """A whole number from ``least`` to ``most``."""
+        """Return a whole number from ``least`` to ``most``."""
         if default is not None and self.given(name) is None:
             return default
         value = self.text(name)
@@ -65,7 +65,7 @@ class Query:
         return number
 
     def time(self, name: str, default: int | None = None) -> int:
-        """A time of the session, in picoseconds."""
+        """Return a time of the session, in picoseconds."""
         return self.whole(name, default, FIRST_PS, LAST_PS)
 
     def choice(self, name: str, choices: Sequence[str], default: str | None = None) -> str:
@@ -78,7 +78,8 @@ class Query:
         return self.choice(name, ("0", "1", "false", "true"), "1" if default else "0") in ("1", "true")
 
     def numbers(self, name: str) -> npt.NDArray[np.int64] | None:
-        """Numbers and ranges, as ``1,2,5-9`` with both ends: ascending, each once. None: not given."""
+        """Return numbers and ranges, as ``1,2,5-9`` with both ends: ascending, each once. None if they are not
+        given."""
         text = self.given(name)
         if text is None:
             return None
@@ -99,7 +100,7 @@ class Query:
 
 
 def format_numbers(numbers: npt.NDArray[np.int64]) -> str:
-    """Ascending numbers as the argument of ``Query.numbers``: ``1-2,5-9``."""
+    """Format ascending numbers as the argument of ``Query.numbers``: ``1-2,5-9``."""
     cuts = np.flatnonzero(np.diff(numbers) != 1) + 1
     spans = [(int(span[0]), int(span[-1])) for span in np.split(numbers, cuts) if len(span)]
     return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in spans)

@@ -27,8 +27,8 @@ _MOST_RUNS: Final = 10_000
 
 
 def answer_runs(call: ApiCall) -> Any:
-    """The newest runs, or those whose names contain ``q``, as they are now, and how many there are. A request that
-    names a version is refused once that is gone, as any other."""
+    """Answer with the newest runs, or those whose names contain ``q``, as they are now, and how many there are. A
+    request that names a version is refused once that is gone, as any other."""
     shown = call.state.runs
     if call.given("version") is not None:
         assert call.run
@@ -45,7 +45,7 @@ def answer_runs(call: ApiCall) -> Any:
 
 
 def answer_trends(call: ApiCall) -> Any:
-    """A table with a row for each of the newest runs, and ``pending``, how many are still to be computed."""
+    """Answer with a table with a row for each of the newest runs, and ``pending``, the number still to be computed."""
     from fastprof.profile.batch import make_trends_table
     from fastprof.render.as_json import describe_column
 
@@ -56,8 +56,8 @@ def answer_trends(call: ApiCall) -> Any:
 
 
 def answer_open(call: ApiCall) -> Any:
-    """The run of that name, or the one that is shown first, opened as it is now: the other addresses take its name and
-    version. Without a run: why there is none yet."""
+    """Open the run of that name, or the one that is shown first, as it is now, and answer with its name and version,
+    which other addresses take. Without a run: why there is none yet."""
     opened = call.state.runs.opened(call.given("run"))
     return {"run": opened.name, "version": opened.version, "hosts": opened.hosts, "notice": opened.notice}
 
@@ -76,8 +76,8 @@ def answer_capture_state(call: ApiCall) -> Any:
 
 
 def begin_or_stop_capture(call: ApiCall) -> Any:
-    """With ``stop=1`` the capture that goes on ends early, else one begins, or with ``every_ms`` one after the other.
-    RequestError: see ``PageCapture.start``."""
+    """Begin a capture, or repeated ones with ``every_ms``; with ``stop=1``, end the one that goes on. RequestError: see
+    ``PageCapture.start``."""
     from fastprof.inputs.profiler_client.service_messages import CaptureOptions
 
     capture = _get_page_capture(call)
@@ -124,12 +124,13 @@ def answer_analyses(_call: ApiCall) -> Any:
 
 
 def answer_empty_pages(call: ApiCall) -> Any:
-    """Why pages have nothing to show of the run, by name, as far as it is known; null: the page is not of such runs."""
+    """Answer with why pages of the run have nothing to show, by name, as far as it is known; null if the page does not
+    apply to such runs."""
     return {**call.run.declared_empty, **call.run.empty_reports}
 
 
 def answer_progress(call: ApiCall) -> Any:
-    """How many hosts the reports that are being computed have read, and of how many."""
+    """Answer with the number of hosts that the reports in progress have read, and the total."""
     done, total = call.run.analysed
     return {"done": done, "total": total}
 
@@ -147,7 +148,7 @@ def answer_json(call: ApiCall) -> Response:
 
 
 def answer_csv(call: ApiCall) -> Response:
-    """A table as a file to save."""
+    """Answer with a table as a file to save."""
     path = call.request.path_params
     saved = f'attachment; filename="{_get_analysis_name(path["name"])}.{path["table"]}.csv"'
     disposition = {"content-disposition": saved}
@@ -162,7 +163,7 @@ def _render_report(
     render: Callable[[Report], Iterable[bytes]],
     headers: Mapping[str, str] | None = None,
 ) -> Response:
-    """The rendered report of the request, from those kept if it is there."""
+    """Return the rendered report of the request, from the cache if it is there."""
     key = (call.run.identity, call.request.url.path, call.request.url.query)
     body = call.state.documents.get(key)
     if body is None:
@@ -173,7 +174,8 @@ def _render_report(
 
 
 def _get_report(call: ApiCall) -> Report:
-    """Each report is computed once, however many requests there are, and kept while there is room."""
+    """Return the report of the request, computed once, however many requests there are, and cached while there is
+    room."""
     name, run = _get_analysis_name(call.request.path_params["name"]), call.run
     params = _parse_params(name, {key: value for key, value in call.items() if key not in _OWN})
     hosts, steps = tuple(dict.fromkeys(call.all("host"))), _parse_steps(call.given("steps"))
@@ -191,14 +193,14 @@ def _get_report(call: ApiCall) -> Report:
 
 
 def _get_analysis_name(name: str) -> str:
-    """The name as methods have it. UsageError: there is no such analysis."""
+    """Return the name as methods have it. UsageError: there is no such analysis."""
     plain = name.replace("-", "_")
     runner.get_analysis(plain)
     return plain
 
 
 def _parse_steps(text: str | None) -> Steps | None:
-    """``3:5``. UsageError: these are no steps."""
+    """Parse steps as in ``3:5``. UsageError: these are no steps."""
     if text is None or not text.strip():
         return None
     try:
@@ -208,7 +210,7 @@ def _parse_steps(text: str | None) -> Steps | None:
 
 
 def _parse_params(name: str, given: Mapping[str, str]) -> dict[str, Any]:
-    """The parameters of an analysis, read from texts. UsageError: an unknown parameter, or a value it does not take."""
+    """Parse the parameters of an analysis. UsageError: an unknown parameter, or a value it does not take."""
     fields = {field.name: field for field in runner.list_fields([name])}
     params = {}
     for key, text in given.items():
@@ -241,7 +243,7 @@ def _write_json(call: ApiCall, report: Report) -> Iterable[bytes]:
 
 
 def _group_by_table(names: Iterable[str]) -> dict[str, list[str]]:
-    """``ops.name`` is the column name of the table ops."""
+    """Group names of columns by table: ``ops.name`` is the column name of the table ops."""
     columns: dict[str, list[str]] = {}
     for name in names:
         table, _, column = name.partition(".")

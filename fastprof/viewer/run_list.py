@@ -33,13 +33,13 @@ if TYPE_CHECKING:
 
 
 _KEPT = 5.0
-"""A list is good for this multiple of the time that it took: tens of thousands of runs take seconds."""
+"""Lifetime of a list, as a multiple of the time that it took: tens of thousands of runs take seconds."""
 _QUICK_S = 0.02
-"""A list that takes no longer is not kept."""
+"""Longest time of a list that is made anew each time."""
 
 
 class RunList:
-    """``directory``: the log directory; None: there is none, and no run is listed."""
+    """List of runs. ``directory``: the log directory, or None if there is none, and no run is listed."""
 
     def __init__(self, directory: str | os.PathLike[str] | None) -> None:
         self._directory = directory
@@ -48,11 +48,11 @@ class RunList:
         self._listed_s, self._took_s = -float("inf"), 0.0
 
     def now(self) -> list[Run]:
-        """The runs, newest first: as they are now, or were a moment ago, if they are many."""
+        """Return the runs, newest first: as they are now, or were shortly before, if they are many."""
         return list(self._within(_KEPT).values())
 
     def find(self, name: str) -> Run | None:
-        """The run of that name. One that is not on the list may have been written since."""
+        """Return the run of that name, or None. One that is not on the list may have been written since."""
         return self._within(_KEPT).get(name) or self._within(1.0).get(name)
 
     def _within(self, times: float) -> dict[str, Run]:
@@ -76,13 +76,13 @@ def _list_runs(directory: str | os.PathLike[str]) -> dict[str, Run]:
 
 
 _SETTLED_NS: Final = 100_000_000
-"""A folder that changed within this time may change again and keep its time of change."""
+"""Age from which on a change of a folder also changes its time of change."""
 
 
 class RunVersion:
-    """The files of an open session, watched, and the folders of runs: their hosts may write captures one after the
-    other. ``name``: equal for equal files, in all processes, so that browsers may
-    keep what is made of them for good; what comes from no file never has the same name again.
+    """Files of an open session, watched, and the folders of runs: their hosts may write captures one after the other.
+    ``name``: equal for equal files, in all processes, so that browsers may store what is made of them for good; what
+    comes from no file never has the same name again.
 
     Raises ChangedError if a file is another one by now.
     """
@@ -98,7 +98,7 @@ class RunVersion:
         self.check()
 
     def check(self) -> None:
-        """Raises ChangedError if a file is another one by now, or a run has a capture more. A file that was deleted is
+        """Raise ChangedError if a file is another one by now, or a run has a capture more. A file that was deleted is
         not: what was opened of it can still be read."""
         for capture in self._captures:
             check_capture(capture)
@@ -110,16 +110,16 @@ class RunVersion:
 
 
 class _WatchedFolder:
-    """The folder of a run. ``known``: the names of its files that were read, or left out with a remark."""
+    """Folder of a run. ``known``: the names of its files that were read, or left out with a remark."""
 
     def __init__(self, path: str, known: set[str]) -> None:
         self.path = path
         self.known = known
         self._looked_at: int | None = None
-        """When it had changed last, at the last look; None: it may have changed since."""
+        """Time of its last change, at the last look, or None if it may have changed since."""
 
     def check(self) -> None:
-        """Raises ChangedError if a capture has been added."""
+        """Raise ChangedError if a capture has been added."""
         try:
             changed = Path(self.path).stat().st_mtime_ns
             if changed == self._looked_at:
@@ -137,7 +137,7 @@ class _WatchedFolder:
 
 
 def _list_folders(session: OpenSession) -> list[_WatchedFolder]:
-    """The folders of the captures that were found in a run, rather than named."""
+    """Return the folders of the captures that were found in a run, rather than named."""
     folders: dict[str, _WatchedFolder] = {}
     remarked = {Path(path).name for path in session.log.paths()}
     for capture in session.captures:
@@ -149,7 +149,7 @@ def _list_folders(session: OpenSession) -> list[_WatchedFolder]:
 
 
 def check_capture(capture: Capture) -> None:
-    """Raises ChangedError if the file of the capture, compressed or not, is another one by now."""
+    """Raise ChangedError if the file of the capture, compressed or not, is another one by now."""
     watched = capture.source.file
     now = None if watched is None else find_file(watched[2])
     if now is None:
@@ -159,7 +159,8 @@ def check_capture(capture: Capture) -> None:
 
 
 def make_capture_key(capture: Capture, *more: object) -> str | None:
-    """``make_source_key`` of the file that the capture was opened from; ChangedError: it is another one by now."""
+    """Return ``make_source_key`` of the file that the capture was opened from. ChangedError: it is another one by
+    now."""
     more += (capture.host,) if capture.is_part else ()
     key = None if capture.source.file is None else make_source_key(os.fsdecode(capture.source.file[2]), *more)
     check_capture(capture)
@@ -178,13 +179,13 @@ def _get_identity(capture: Capture) -> tuple[object, ...]:
 
 Row = dict[str, Any]
 State = tuple[Watched | None, ...]
-"""The files of a run, as they are."""
+"""Files of a run, as they are."""
 _TRIES: Final = 3
-"""Of a run that is being written."""
+"""Tries for a run that is being written."""
 
 
 class RunTrends:
-    """``load``: opens the run of a name; ``stopping``: set when nothing more is to be computed."""
+    """Rows of trends. ``load``: opens the run of a name; ``stopping``: set when nothing more is to be computed."""
 
     def __init__(
         self, load: Callable[[str], Profile], cache: CacheFolder | None, stopping: threading.Event | None = None
@@ -197,8 +198,8 @@ class RunTrends:
         self._thread: threading.Thread | None = None
 
     def known(self, runs: Sequence[Run]) -> list[Row]:
-        """The rows of these runs that are there; the others are computed from now on, in place of those of the request
-        before."""
+        """Return the rows of these runs that are there; the others are computed from now on, in place of those of the
+        request before."""
         rows = [row for run in runs if (row := self._row(run)) is not None]
         with self._lock:
             self._rows = {run.name: self._rows[run.name] for run in runs if run.name in self._rows}
@@ -209,7 +210,7 @@ class RunTrends:
         return rows
 
     def row(self, run: Run) -> Row:
-        """The row of a run, computed if it is not there."""
+        """Return the row of a run, computed if it is not there."""
         state = _get_file_states(run)
         try:
             values = self._kept(run.name)

@@ -49,9 +49,9 @@ Note = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class ConnectionLimits:
-    """``most``: connections at once. ``request_s``: from the start of a connection, or the first byte of a request on
-    it, until the request has arrived. ``idle_s``: until the first byte of the next. ``unread_s``: while a client takes
-    nothing of an answer. ``header_bytes``: of a request."""
+    """Limits of connections. ``most``: connections at once. ``request_s``: from the start of a connection, or the first
+    byte of a request on it, until the request has arrived. ``idle_s``: until the first byte of the next. ``unread_s``:
+    while a client takes nothing of an answer. ``header_bytes``: size of a request's header."""
 
     most: int = 1000
     request_s: float = 10.0
@@ -61,7 +61,7 @@ class ConnectionLimits:
 
 
 class Connections:
-    """The open connections by what they are at, each group in the order in which they came to it.
+    """Open connections by what they are at, each group in the order in which they came to it.
 
     ``asking``: the request is not there; ``answered``: it is being answered; ``idle``: no request has begun. All run on
     the loop's thread. ``note``: receives what operators should know, at most once a minute.
@@ -82,17 +82,17 @@ class Connections:
 
     @property
     def batch(self) -> int:
-        """Connections accepted in one go: these may be above the limit for a moment."""
+        """Connections accepted in one go: these may be above the limit for a short time."""
         return max(1, min(64, self.most // 8))
 
     def put(self, connection: ClientConnection, group: OrderedDict[ClientConnection, float]) -> None:
-        """Now in this group; one that is in it keeps its place."""
+        """Move a connection to this group; one that is in it keeps its place."""
         if connection not in group:
             self.remove(connection)
             group[connection] = self._loop.time()
 
     def add(self, connection: ClientConnection) -> None:
-        """Makes room if there are too many: the one that came last, if all others are being answered."""
+        """Add a connection, and close one if there are too many: this one if all others are being answered."""
         self.put(connection, self.asking)
         if len(self.asking) + len(self.answered) + len(self.idle) > self.most:
             unread = (client for client in self.answered if client.unread)
@@ -110,7 +110,7 @@ class Connections:
         connection.transport.abort()
 
     def _look(self) -> None:
-        """Closes connections that are over their time, again and again."""
+        """Close connections that are over their time, again and again."""
         now, limits = self._loop.time(), self.limits
         while self.asking and now - next(iter(self.asking.values())) > limits.request_s:
             late = f"connections were closed because their request was not there within {limits.request_s:g} s"
@@ -124,7 +124,8 @@ class Connections:
         self._loop.call_later(min(_PERIOD_S, limits.request_s / 4), self._look)
 
     def _note_fault(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """What asyncio would log at once, such as each connection that it cannot accept; it tries again in a second."""
+        """Note what asyncio would log at once, such as each connection that it cannot accept; it tries again in a
+        second."""
         error = context.get("exception")
         self._count(f"times: {context.get('message', 'a fault')}" + (f" ({error})" if error else ""))
 
@@ -134,7 +135,7 @@ class Connections:
 
 
 class ClientConnection(H11Protocol):
-    """One of ``all``. ``unread``: bytes of answers that the client has not taken, when last looked at."""
+    """Connection of ``all``. ``unread``: bytes of answers that the client has not taken, when last looked at."""
 
     def __init__(self, connections: Connections, **of_uvicorn: Any) -> None:
         super().__init__(**of_uvicorn)
@@ -157,7 +158,7 @@ class ClientConnection(H11Protocol):
         self._settle()
 
     def send_400_response(self, _msg: str) -> None:
-        """Refuses a request that cannot be parsed, as ``Gate`` and the application refuse others."""
+        """Refuse a request that cannot be parsed, as ``Gate`` and the application refuse others."""
         answer = make_error_answer(400, "this is not a valid HTTP/1.1 request", HEADERS | {"connection": "close"})
         head = h11.Response(status_code=400, headers=answer.raw_headers, reason=b"Bad Request")
         for event in (head, h11.Data(data=bytes(answer.body)), h11.EndOfMessage()):
@@ -171,14 +172,14 @@ class ClientConnection(H11Protocol):
             self.all.put(self, self.all.asking if begun else self.all.idle)
 
     def _settle(self) -> bool:
-        """Whether a request is being answered."""
+        """Return whether a request is being answered."""
         if self.cycle is None or self.cycle.response_complete or self.transport.is_closing():
             return False
         self.all.put(self, self.all.answered)
         return True
 
     def last_read(self, now: float) -> float:
-        """When the client last took something of an answer; now: it has all."""
+        """Return when the client last took something of an answer, or ``now`` if it has all."""
         unread = self.transport.get_write_buffer_size()
         if unread != self.unread or not unread:
             self.unread, self._read_at = unread, now
@@ -186,7 +187,7 @@ class ClientConnection(H11Protocol):
 
 
 def _count_descriptors() -> int:
-    """How many the process may have, which is raised if the system allows it."""
+    """Return how many descriptors the process may have, after raising the limit if the system allows it."""
     if sys.platform == "win32":
         return _MOST_DESCRIPTORS
     import resource
@@ -225,9 +226,9 @@ def _read_page_file(path: Path, changed: int) -> Body:  # noqa: ARG001  a file t
 
 
 _LONG_POLL_S = 2.0
-"""A page that has all there is waits this long for more."""
+"""Time that a page with all there is waits for more."""
 _FRESH_S = 0.25
-"""Answers from what was made of a run read no file of it: if it has many, they may miss a change for this long."""
+"""Time for which answers that read no file of a run with many files may miss a change."""
 _PAGE = {
     "/": lambda call: answer_page_file(call.request, "index.html"),
     "/favicon.ico": lambda _call: Response(status_code=204),  # the page has its icon in itself
@@ -312,7 +313,7 @@ def _find_tfprof_answer(path: str) -> Callable[[ApiCall], Any]:
 
 
 _SWITCH_S = 0.0005
-"""How long one thread computes while others wait to: tiles are to be answered while analyses run."""
+"""Time that one thread computes while others wait: tiles are to be answered while analyses run."""
 _QUEUE = 4096
 """Connections that the system may hold until they are accepted."""
 
@@ -328,8 +329,8 @@ def make_application(
     *,
     is_local: bool = False,
 ) -> Gate:
-    """The application that answers for ``runs``; ``report``: receives internal errors; ``capture``: takes captures for
-    pages, which need a token then; ``is_local``: it is served to this machine only."""
+    """Return the application that answers for ``runs``. ``report``: receives internal errors; ``capture``: takes
+    captures for pages, which need a token then; ``is_local``: it is served to this machine only."""
     assert capture is None or token is not None
 
     async def known(_request: Request, error: Exception) -> Response:
@@ -360,7 +361,8 @@ def make_application(
 
 
 def bind_socket(host: str, port: int) -> socket.socket:
-    """A socket that listens there; port 0: any that is free. UsageError, UnreadableError: it cannot be had."""
+    """Return a socket that listens there, at any free port for 0. UsageError, UnreadableError: the address is not
+    available."""
     try:
         (family, kind, protocol, _, address), *_ = socket.getaddrinfo(
             host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -380,7 +382,7 @@ def bind_socket(host: str, port: int) -> socket.socket:
 
 
 class _ListeningSocket(socket.socket):
-    """Holds many connections. asyncio accepts few of them in one go: it takes one number for both."""
+    """Socket that holds many connections. asyncio accepts few of them in one go: it takes one number for both."""
 
     def listen(self, _batch: int = 0) -> None:
         super().listen(_QUEUE)
@@ -397,7 +399,7 @@ def _explain_unbound(error: OSError, host: str, port: int) -> FastprofError:
 
 
 def get_address(listening: socket.socket, host: str, token: str | None) -> str:
-    """What to open in a browser."""
+    """Return the address to open in a browser."""
     from urllib.parse import quote
 
     port = listening.getsockname()[1]
@@ -407,7 +409,7 @@ def get_address(listening: socket.socket, host: str, token: str | None) -> str:
 
 
 def run_server(app: Gate, listening: socket.socket, started: Callable[[], None], note: Note) -> None:
-    """Answers until the process is interrupted or terminated. ``started``: called once the server answers. ``note``:
+    """Answer until the process is interrupted or terminated. ``started``: called once the server answers. ``note``:
     receives what operators should know."""
     sys.setswitchinterval(_SWITCH_S)
     server = Server(app, ConnectionLimits(), started, note)
@@ -416,7 +418,7 @@ def run_server(app: Gate, listening: socket.socket, started: Callable[[], None],
 
 
 class Server(uvicorn.Server):
-    """Answers on sockets until ``should_exit``."""
+    """Server that answers on sockets until ``should_exit``."""
 
     def __init__(self, app: Gate, limits: ConnectionLimits, started: Callable[[], None], note: Note) -> None:
         self._limits, self._on_start, self._note = limits, started, note

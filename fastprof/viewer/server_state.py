@@ -1,4 +1,4 @@
-"""What all routes share, and how a route is made of a function that answers."""
+"""State that all routes share, and how a route is made of a function that answers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _QUICK, _SLOW = 8, 2
 _TRIES = 3
 T = TypeVar("T")
 VERSION: Final = "fastprof-version"
-"""The header that says which version of a run an answer is of."""
+"""Header that says which version of a run an answer is of."""
 
 
 class BodyCache:
@@ -51,7 +51,7 @@ class BodyCache:
             return self._bodies[key][1]
 
     def keep(self, key: Hashable, body: Body) -> None:
-        """Keeps it at its current size; again if it has been encoded meanwhile."""
+        """Store a body, or account for it again after encoding changed its size."""
         with self._lock:
             self.size -= self._bodies.pop(key, (0, body))[0]
             if body.size > self.limit // 4:
@@ -63,10 +63,11 @@ class BodyCache:
 
 
 class ServerState:
-    """``runs``: what is shown. ``quick``: threads for immediate answers; ``search``: for searches through all names;
-    ``slow``: for analyses; ``viewing``: for views of tfprof; ``opening``: for opening runs; ``listing``: for listing
-    them. ``matches``: the names that matched recent searches, ``hit_lists`` the events; ``views``: of tfprof, ``trees``
-    their rows in an order, ``advice``: reports of its advisor. ``capture``: None: the page takes no captures."""
+    """State that all routes share. ``runs``: what is shown. ``quick``: threads for immediate answers; ``search``: for
+    searches through all names; ``slow``: for analyses; ``viewing``: for views of tfprof; ``opening``: for opening runs;
+    ``listing``: for listing them. ``matches``: the names that matched recent searches, ``hit_lists`` the events;
+    ``views``: of tfprof, ``trees`` their rows in an order, ``advice``: reports of its advisor. ``capture``: None if the
+    page takes no captures."""
 
     def __init__(self, runs: ViewedRuns, capture: PageCapture | None = None) -> None:
         self.runs = runs
@@ -87,8 +88,8 @@ class ServerState:
         self.listing = ThreadPool("fastprof-listing", 1)
 
     async def on_open_run(self, pool: ThreadPool, call: Callable[[], ApiCall], work: Callable[[ApiCall], T]) -> T:
-        """What ``work`` makes of a call in a thread of the pool. If its run is not open, it is opened in a thread for
-        that, so that no other answer of the pool waits for it."""
+        """Return what ``work`` makes of a call in a thread of the pool. If its run is not open, it is opened in a
+        thread for that, so that no other answer of the pool waits for it."""
         for _ in range(_TRIES):
             try:
                 return await pool.run(lambda: work(call()))
@@ -99,7 +100,7 @@ class ServerState:
 
 
 class ApiCall(Query):
-    """A request: its arguments, and ``run``, the version of a run that all of its answer is of, if it is open."""
+    """Request: its arguments, and ``run``, the version of a run that all of its answer is of, if it is open."""
 
     def __init__(self, state: ServerState, request: Request, fresh_s: float = 0.0) -> None:
         super().__init__(request)
@@ -115,17 +116,17 @@ class ApiCall(Query):
 
     @property
     def version(self) -> str | None:
-        """The version that has been answered from; None: it took no run."""
+        """Version that has been answered from, or None if the answer took no run."""
         return self.run.version if "run" in self.__dict__ else None
 
     def check(self) -> None:
-        """RequestError 410: the files changed since the answer was begun, which may be of both versions."""
+        """Raise RequestError 410 if the files changed since the answer was begun, which may be of both versions."""
         replaced = self.run.replaced(self._fresh_s) if self.version is not None else None
         if replaced is not None:
             raise RequestError(410, replaced)
 
     def answered(self, answer: Callable[[ApiCall], Any]) -> Response:
-        """The response, of one version. ``answer``: makes one, or a value to send as JSON."""
+        """Return the response, of one version. ``answer``: makes one, or a value to send as JSON."""
         try:
             made = answer(self)
             response = made if isinstance(made, Response) else make_json_answer(self.request, made, self.version)
@@ -141,8 +142,8 @@ class ApiCall(Query):
 def make_endpoint(
     state: ServerState, answer: Callable[[ApiCall], Any], pool: ThreadPool, fresh_s: float = 0.0
 ) -> Callable[[Request], Awaitable[Response]]:
-    """Answers from a thread of the pool. ``answer``: makes a response, or a value to send as JSON. ``fresh_s``: for so
-    long the files of a run need not be looked at again, 0: not at all, because the answer reads them."""
+    """Return an endpoint that answers in a thread of the pool. ``answer``: makes a response, or a value to send as
+    JSON. ``fresh_s``: how long the files of a run need not be checked again, 0 if the answer reads them."""
 
     async def answered(request: Request) -> Response:
         return await state.on_open_run(

@@ -1,6 +1,5 @@
-"""The session as the page sees it at one moment: hosts on one clock, their tracks under ids of the session, and the
-hits of a search, sorted once by time, duration or track. A list has the first ``MOST`` hits, so its memory is
-bounded."""
+"""Session as the page sees it at one time: hosts on one clock, their tracks under ids of the session, and the hits of a
+search, sorted once by time, duration or track. A list has the first ``MOST`` hits, so its memory is bounded."""
 
 from __future__ import annotations
 
@@ -17,12 +16,12 @@ from fastprof.viewer.query import RequestError
 from fastprof.viewer.store import HostStore, StoredEvent, TilePart
 
 WAITING, BUILDING, READY, FAILED = "waiting", "building", "ready", "failed"
-"""How far a host is: first its events, then what is derived of them."""
+"""Progress of a host: first its events, then what is derived of them."""
 
 
 @dataclass(slots=True, eq=False)
 class HostView:
-    """How far a host is; in a snapshot as it was then. ``derived``: the state of all that is derived of its events.
+    """State of a host; in a snapshot as it was then. ``derived``: the state of all that is derived of its events.
     ``known``: its store, None until its events can be shown. ``facts``: what is derived of it, None until it is.
     ``shift_ps``: what added to times of the host makes times of the session."""
 
@@ -38,17 +37,17 @@ class HostView:
 
     @property
     def store(self) -> HostStore:
-        """Of a host whose events can be shown."""
+        """Store of a host whose events can be shown."""
         assert self.known is not None
         return self.known
 
     @property
     def counters(self) -> Sequence[Counter]:
-        """Their tracks are numbered after those of events."""
+        """Counters, whose tracks are numbered after those of events."""
         return () if self.facts is None else self.facts.counters
 
     def event(self, at: int) -> StoredEvent:
-        """The event of that number in the store; RequestError: there is none."""
+        """Return the event of that number in the store. RequestError: there is none."""
         if not 0 <= at < self.store.events:
             last = self.store.events - 1
             raise RequestError(404, f"host {self.name!r} has no event {at}: they are numbered up to {last}")
@@ -58,14 +57,14 @@ class HostView:
         return time_ps + self.shift_ps
 
     def to_host(self, time_ps: int) -> int:
-        """It may not fit 64 bits, and then is past all events of the host."""
+        """Convert a time of the session, which may not fit 64 bits then, and is past all events of the host."""
         return time_ps - self.shift_ps
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """``key`` names all that tiles show; ``origin_ps``: the session's time 0, on the common clock of the hosts.
-    ``id_bits``: an id of a track or process is the number of its host, times two to that power, plus its
+    """Session at one time. ``key`` names all that tiles show; ``origin_ps``: the session's time 0, on the common clock
+    of the hosts. ``id_bits``: an id of a track or process is the number of its host, times two to that power, plus its
     number there."""
 
     key: str
@@ -75,7 +74,7 @@ class Snapshot:
     id_bits: int
 
     def host(self, name: str | None) -> HostView:
-        """The host of that name, or without one the only one; RequestError: it is not there, or not yet."""
+        """Return the host of that name, or without one the only one. RequestError: it is not there, or not yet."""
         if name is None and len(self.hosts) > 1:
             raise RequestError(400, "the argument host is missing, and the session has several")
         chosen = next((host for host in self.hosts if name in (None, host.name)), None)
@@ -98,7 +97,8 @@ class Snapshot:
         return (host.number << self.id_bits) + local
 
     def ref(self, host: HostView, at: int) -> dict[str, Any]:
-        """An event as the page refers to it: where it lies, and its name. Times are of the session, as text."""
+        """Return an event as the page refers to it: where it lies, and its name. Times are of the session, as
+        strings."""
         event = host.event(at)
         return {
             "host": host.name,
@@ -111,7 +111,8 @@ class Snapshot:
         }
 
     def split(self, ids: Int64s | None) -> list[tuple[HostView, Int64s]]:
-        """The tracks of each host by their numbers there; None: all. RequestError for one that is not there."""
+        """Return the tracks of each host by their numbers there; all tracks for None. RequestError: one is not
+        there."""
         if ids is None:
             return [(host, np.arange(len(host.store.tracks))) for host in self.ready]
         numbers = ids >> self.id_bits
@@ -127,34 +128,34 @@ class Snapshot:
         return parts
 
     def tile_parts(self, ids: Int64s | None, lanes: int | None) -> list[TilePart]:
-        """What tiles draw of these tracks, None: of all; ``lanes``: of each at most, None: all."""
+        """Return what tiles draw of these tracks (None for all); ``lanes``: the most of each, None for all."""
         return [
             TilePart(host.store, local, local + self.track_id(host, 0), -host.shift_ps, lanes)
             for host, local in self.split(ids)
         ]
 
     def place_of(self, track: int) -> tuple[HostView, int]:
-        """The host of a track, and its number there."""
+        """Return the host of a track, and its number there."""
         ((host, local),) = self.split(np.array([track]))
         return host, int(local[0])
 
 
 def count_id_bits(hosts: int) -> int:
-    """How many bits the tracks of a host take, if the ids of all fit 32."""
+    """Return how many bits the tracks of a host take, if the ids of all fit 32."""
     return min(24, 32 - max(hosts - 1, 0).bit_length())
 
 
 START, DURATION, TRACK = "start", "duration", "track"
 ORDERS: Final = (START, DURATION, TRACK)
 MOST_HITS: Final = 1 << 20
-"""The most hits that a list has."""
+"""Most hits that a list has."""
 
 Keys = npt.NDArray[np.uint64]
 
 
 @dataclass(frozen=True, slots=True)
 class HitList:
-    """``host``, ``at``: the hits in order. ``total``: how many there are; these are the first."""
+    """Hits of a search. ``host``, ``at``: the hits in order. ``total``: how many there are; these are the first."""
 
     host: Int64s
     at: Int64s
@@ -165,7 +166,7 @@ class HitList:
 
 
 def make_hit_list(hosts: Sequence[HostView], wanted: Mapping[int, Bools], order: str, down: bool) -> HitList:
-    """The hits of these hosts by the numbers of the hosts: the first ``MOST_HITS`` of them. Equal ones are in the
+    """Return the first ``MOST_HITS`` hits of these hosts; ``wanted`` is by number of the host. Equal ones are in the
     order of host, track, lane and start, whether ``down`` or not."""
     kept = _FirstHits(MOST_HITS)
     for host in hosts:
@@ -177,7 +178,7 @@ def make_hit_list(hosts: Sequence[HostView], wanted: Mapping[int, Bools], order:
 
 
 def _make_sort_keys(host: HostView, order: str, start: Int64s, duration: Int64s) -> Keys:
-    """Numbers in the order that is wanted. Times of a session are from 0 to 2**64."""
+    """Return numbers in the order that is wanted. Times of a session are from 0 to 2**64."""
     if order == START:
         return start.view(np.uint64) + np.uint64(host.shift_ps % 2**64)
     if order == DURATION:
@@ -186,7 +187,7 @@ def _make_sort_keys(host: HostView, order: str, start: Int64s, duration: Int64s)
 
 
 class _FirstHits:
-    """Keeps the first ``most`` of the rows that it gets; never more than twice as many and a part at once."""
+    """First ``most`` of the rows that are added; never more than twice as many and a part in memory at once."""
 
     def __init__(self, most: int) -> None:
         self.most = most

@@ -47,7 +47,7 @@ _LARGEST: Final = 2**63 - 1
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NameSums:
-    """Columns, a row a name, the most time in the range first. ``clipped_ps``: parts of durations in the range;
+    """Sums by name as columns, the most time in the range first. ``clipped_ps``: parts of durations in the range;
     ``longest``: the number of the longest event. Sums that do not fit 64 bits are the largest number."""
 
     name: Int64s
@@ -67,7 +67,7 @@ class NameSums:
 
 
 def merge_sums(parts: Iterable[tuple[bytes, int, int]]) -> NameSums:
-    """Sums of several parts: records, and the first numbers of their names and of their events."""
+    """Merge sums of several parts: records, and the first numbers of their names and of their events."""
     records_of_parts = [np.zeros(0, _WIDE)]
     for data, names, events in parts:
         records = np.frombuffer(data, SUM_TYPE).astype(_WIDE)
@@ -85,7 +85,7 @@ def merge_sums(parts: Iterable[tuple[bytes, int, int]]) -> NameSums:
 
 
 def _add_sums(sums: npt.NDArray[Any], firsts: npt.NDArray[np.intp]) -> npt.NDArray[Any]:
-    """Rows of one name as one; the first of them has the longest event."""
+    """Add the rows of each name; the first of them has the longest event."""
     out = sums[firsts]
     out["least"] = np.minimum.reduceat(sums["least"], firsts)
     out["count"] = np.add.reduceat(sums["count"], firsts)
@@ -111,12 +111,12 @@ Numbers = npt.NDArray[np.uint32]
 Flags = npt.NDArray[np.bool_]
 
 COARSEST: Final = lod.COARSEST
-"""The largest level of a tile."""
+"""Largest level of a tile."""
 NAME_LETTERS: Final = 300
 """Letters of a name that is shown beside others; the details of an event have all of it."""
 _FEWEST, _LATEST = -(2**63), 2**63 - 1
 _NO_TRACK: Final = 2**32
-"""A number past those of all tracks."""
+"""Number past those of all tracks."""
 _TILE_BITS: Final = 10
 _EFFORT: Final = 1 << 20
 _TASK_EVENTS: Final = 1 << 20
@@ -124,7 +124,7 @@ _TASK_EVENTS: Final = 1 << 20
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StoredTrack:
-    """``lanes``: how many it has. ``first_at``: the number of its first event."""
+    """Track of a store. ``lanes``: how many it has. ``first_at``: the number of its first event."""
 
     number: int
     about: dict[str, Any]
@@ -136,7 +136,7 @@ class StoredTrack:
 
 @dataclass(frozen=True, slots=True)
 class StoredEvent:
-    """``name``: its number. ``row``: of HostEvents, or of the derived timeline."""
+    """Event of a store. ``name``: its number. ``row``: of HostEvents, or of the derived timeline."""
 
     at: int
     track: int
@@ -149,7 +149,7 @@ class StoredEvent:
 
 
 class Store:
-    """One file, mapped. DamagedFileError: it is no store; OSError: it cannot be opened."""
+    """Mapped store file. DamagedFileError: it is no store; OSError: it cannot be opened."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         with Path(path).open("rb") as file:
@@ -180,7 +180,7 @@ class Store:
         self._check_tracks()
 
     def _check_tracks(self) -> None:
-        """Tracks follow each other, in events and lanes."""
+        """Raise DamagedFileError unless tracks follow each other, in events and lanes."""
         records = self.track_records
         for first, count, there in (("first_at", "events", len(self)), ("first_lane", "lanes", len(self.lanes))):
             ends = np.cumsum(records[count], dtype=np.int64)
@@ -212,7 +212,7 @@ class Store:
         return cut_name(text)
 
     def tracks(self, number: int = 0, at: int = 0, *, derived: bool = False) -> list[StoredTrack]:
-        """The tracks, numbered from ``number`` on, and their events from ``at`` on."""
+        """Return the tracks, numbered from ``number`` on, and their events from ``at`` on."""
         rows = self.track_records.tolist()
         columns = zip(*self._abouts.values(), strict=True) if self._abouts else ((),) * len(rows)
         abouts = [dict(zip(self._abouts, values, strict=True)) for values in columns]
@@ -222,7 +222,7 @@ class Store:
         ]
 
     def lanes_of(self, tracks: Int64s | None) -> Numbers:
-        """The numbers of the lanes of tracks, in their order; of None, of all."""
+        """Return the numbers of the lanes of tracks (None for all), in their order."""
         if tracks is None:
             return np.arange(len(self.lanes), dtype=np.uint32)
         if len(tracks) == 1:
@@ -233,8 +233,8 @@ class Store:
         return (np.repeat(firsts, counts) + (np.arange(len(before)) - before)).astype(np.uint32)
 
     def lanes_seen(self, first_ps: int, last_ps: int) -> npt.NDArray[np.bool_]:
-        """Which lanes have an event that overlaps the times from ``first_ps`` to ``last_ps``: the last one that starts
-        by then is the one to end last. All lanes are bisected at once."""
+        """Return whether each lane has an event that overlaps the times from ``first_ps`` to ``last_ps``: the last one
+        that starts by then is the one to end last. All lanes are bisected at once."""
         begin = self.lanes["first"].astype(np.int64)
         low, high = begin.copy(), begin + self.lanes["count"]
         while (open_ := low < high).any():
@@ -249,7 +249,7 @@ class Store:
         return is_seen
 
     def place(self, row: int) -> int | None:
-        """The number of the event of a row; None: there is none."""
+        """Return the number of the event of a row, or None."""
         records = self.track_records
         order = self._tracks_by_row
         place = int(np.searchsorted(records["row"][order], row, side="right")) - 1
@@ -281,7 +281,7 @@ class Store:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _StorePart:
-    """A store of a host; its tracks, events and names are numbered from these on."""
+    """Store of a host; its tracks, events and names are numbered from these on."""
 
     store: Store
     derived: bool = False
@@ -290,19 +290,19 @@ class _StorePart:
     names: int = 0
 
     def chosen(self, tracks: Sequence[int] | npt.NDArray[Any] | None) -> Int64s | None:
-        """The tracks that are of this store, as it numbers them; None: all."""
+        """Return the tracks that are of this store, as it numbers them; None for all."""
         if tracks is None:
             return None
         numbers = sort_unique(tracks) - self.tracks
         return numbers[(numbers >= 0) & (numbers < len(self.store.track_records))]
 
     def flags(self, wanted: Flags) -> npt.NDArray[np.uint8]:
-        """The flags of its names."""
+        """Return the flags of its names."""
         return np.ascontiguousarray(wanted[self.names : self.names + len(self.store.names)]).view(np.uint8)
 
 
 class HostStore:
-    """The events of a host: ``raw``, those of the capture, and ``derived``, None before they are there."""
+    """Events of a host: ``raw``, those of the capture, and ``derived``, None before they are there."""
 
     def __init__(self, raw: Store, derived: Store | None = None, threads: int | None = None) -> None:
         self.raw = raw
@@ -324,7 +324,7 @@ class HostStore:
 
     @property
     def first_ps(self) -> int:
-        """When its first event begins; 0: there is none."""
+        """Start of its first event, or 0 if there is none."""
         return min((part.store.first_ps for part in self._parts if len(part.store)), default=0)
 
     @property
@@ -339,7 +339,7 @@ class HostStore:
 
     @property
     def name_array(self) -> list[pa.Array]:
-        """The names of both, whose numbers are places in the concatenation."""
+        """Names of both stores, whose numbers are places in the concatenation."""
         return [part.store.names for part in self._parts]
 
     def name(self, number: int) -> str:
@@ -347,7 +347,8 @@ class HostStore:
         return str(part.store.names[number - part.names].as_py())
 
     def short_name(self, number: int) -> str:
-        """Its first letters, without looking at the others: many events may share a name of megabytes."""
+        """Return the first letters of a name, without looking at the others: many events may share a name of
+        megabytes."""
         part = self._parts[-1] if number >= self._parts[-1].names else self._parts[0]
         return part.store.short_name(number - part.names)
 
@@ -360,7 +361,7 @@ class HostStore:
         return part, at - part.events
 
     def event(self, at: int) -> StoredEvent:
-        """IndexError: there is none of that number."""
+        """Return the event of that number. IndexError: there is none."""
         part, local = self._local(at)
         store = part.store
         lane = store.lanes[store.lod.lane_of(local)]
@@ -376,30 +377,31 @@ class HostStore:
         )
 
     def times(self, ats: Sequence[int]) -> tuple[Int64s, Int64s]:
-        """Starts and durations of events of one track."""
+        """Return starts and durations of events of one track."""
         part, _ = self._local(ats[0]) if ats else (self._parts[0], 0)
         places = np.array(ats, np.int64) - part.events
         return part.store.start[places], part.store.duration[places]
 
     def place(self, row: int) -> int | None:
-        """The number of the capture's event of a row; None: there is none."""
+        """Return the number of the capture's event of a row, or None."""
         return self.raw.place(row)
 
     def parent(self, at: int) -> int | None:
-        """The innermost event of its track that encloses an event."""
+        """Return the innermost event of its track that encloses an event, or None."""
         part, local = self._local(at)
         parent = part.store.lod.parent(local)
         return None if parent is None else parent + part.events
 
     def enclosing(self, at: int, most: int) -> list[int]:
-        """The events that enclose an event, the innermost first, at most ``most``."""
+        """Return the events that enclose an event, the innermost first, at most ``most``."""
         outers: list[int] = []
         while len(outers) < most and (outer := self.parent(outers[-1] if outers else at)) is not None:
             outers.append(outer)
         return outers
 
     def children(self, at: int, most: int) -> tuple[int | None, list[int]]:
-        """How many events have this parent, None: more than can be counted at once; and the first ``most`` of them."""
+        """Return the number of events with this parent, None if more than can be counted at once; and the first
+        ``most`` of them."""
         part, local = self._local(at)
         children = np.zeros(most, np.uint32)
         count = part.store.lod.children(local, children, _EFFORT)
@@ -407,7 +409,7 @@ class HostStore:
         return None if count < 0 else count, (first[first > 0].astype(np.int64) + part.events).tolist()
 
     def lanes_within(self, from_ps: int, to_ps: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """The tracks and numbers of the lanes with events that overlap [from_ps, to_ps), by track, then lane."""
+        """Return the tracks and numbers of the lanes with events that overlap [from_ps, to_ps), by track, then lane."""
         first, last = max(from_ps, _FEWEST), min(to_ps - 1, _LATEST)
         tracks, lanes = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
         for part in self._parts if first <= last else ():
@@ -419,7 +421,7 @@ class HostStore:
     # ---- sums and search
 
     def range_sums(self, tracks: Sequence[int] | npt.NDArray[Any] | None, from_ps: int, to_ps: int) -> NameSums:
-        """Sums by name of the events that overlap [from_ps, to_ps)."""
+        """Sum by name the events that overlap [from_ps, to_ps)."""
         first, last = max(from_ps, _FEWEST), min(to_ps - 1, _LATEST)
         if first > last:
             return merge_sums([])
@@ -430,13 +432,13 @@ class HostStore:
         ])  # fmt: skip
 
     def slice_sums(self, at: int, count: int) -> NameSums:
-        """Sums by name of the events of a slice."""
+        """Sum the events of a slice by name."""
         part, local = self._local(at)
         count = min(max(count, 0), len(part.store) - local)
         return merge_sums([(part.store.lod.run_sums(local, count), part.names, part.events)])
 
     def hits(self, wanted: Flags) -> Int64s:
-        """By track, how many events have a name that is wanted."""
+        """Count by track the events that have a name that is wanted."""
         counts_of_parts = []
         for part in self._parts:
             store, flags = part.store, part.flags(wanted)
@@ -451,7 +453,7 @@ class HostStore:
         return np.concatenate(counts_of_parts)
 
     def named(self, wanted: Flags) -> Iterator[tuple[Int64s, Int64s, Int64s]]:
-        """Numbers, starts and durations of the events of wanted names, by number, in parts."""
+        """Yield numbers, starts and durations of the events of wanted names, by number, in parts."""
         for part in self._parts:
             store, flags = part.store, part.flags(wanted).view(np.bool_)
             for first in range(0, len(store) if flags.any() else 0, _TASK_EVENTS):
@@ -462,7 +464,7 @@ class HostStore:
     def next_hit(
         self, wanted: Flags, from_ps: int, track: int = -1, lane: int = -1, *, forward: bool = True
     ) -> int | None:
-        """The first wanted event past a place in the order of start, track, lane, or the last before it."""
+        """Return the first wanted event past a place in the order of start, track, lane, or the last before it."""
         if not _FEWEST <= from_ps <= _LATEST:  # before all events, or past all
             if forward == (from_ps > _LATEST):
                 return None
@@ -477,7 +479,7 @@ class HostStore:
         return (min(hits) if forward else max(hits))[1] if hits else None
 
     def hit_number(self, wanted: Flags, at: int) -> int:
-        """How many wanted events come before one."""
+        """Count the wanted events before one."""
         event = self.event(at)
         return sum(
             part.store.lod.hits_before(
@@ -489,7 +491,7 @@ class HostStore:
     # ---- drawing
 
     def draw(self, to: lod.Tile, part: TilePart, level: int, first_ps: int, last_ps: int) -> None:
-        """Adds the rows of a part to a tile."""
+        """Add the rows of a part to a tile."""
         tracks, ids = np.asarray(part.tracks, np.int64), np.asarray(part.ids, np.uint32)
         first, last = max(first_ps, _FEWEST), min(last_ps, _LATEST)
         if first > last:
@@ -520,8 +522,8 @@ class TilePart:
 
 
 def make_tile(parts: Sequence[TilePart], level: int, index: int) -> bytes:
-    """What is drawn of [index, index + 1) * 2^(level + 10) ps of the session: docs/viewer.md describes its bytes.
-    ValueError: there is no such tile."""
+    """Draw [index, index + 1) * 2^(level + 10) ps of the session: docs/viewer.md describes its bytes. ValueError: there
+    is no such tile."""
     if not 0 <= level <= COARSEST or not 0 <= index < 1 << 64:
         raise ValueError("no such tile")
     drawn = lod.Tile()
@@ -537,7 +539,7 @@ def cut_name(name: str, letters: int = NAME_LETTERS) -> str:
 
 
 def sort_unique(numbers: npt.ArrayLike) -> Int64s:
-    """The same numbers, ascending, each once. np.unique takes tens of times as long if they already are."""
+    """Return the distinct numbers in ascending order. np.unique takes tens of times as long if they already are."""
     ascending: Int64s = np.asarray(numbers, np.int64)
     steps = np.diff(ascending)
     if (steps < 0).any():

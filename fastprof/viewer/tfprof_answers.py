@@ -37,9 +37,9 @@ if TYPE_CHECKING:
 
 
 BASE: Final = ViewOptions(max_depth=10_000, order_by="micros", account_displayed_op_only=True)
-"""The options of the page, as profiler-ui has them."""
+"""Options of the page, as profiler-ui has them."""
 STACKS: Final = "pprof"
-"""The fifth view of profiler-ui: the stacks of the view code."""
+"""Fifth view of profiler-ui: the stacks of the view code."""
 _OWN: Final = (
     *("run", "version", "host", "view", "preset", "sort", "filter", "find", "hit", "open", "flip", "row", "first"),
     "rows",
@@ -50,15 +50,15 @@ _YES, _NO = ("true", "1", "yes"), ("false", "0", "no")
 
 
 def get_base_view(call: ApiCall) -> TfprofView:
-    """The view of the request, whatever it selects, from those kept if it is there. UsageError, RequestError 400: the
-    view is unknown, or an option is not valid."""
+    """Return the view of the request, whatever it selects, from the cache if it is there. UsageError, RequestError 400:
+    the view is unknown, or an option is not valid."""
     options = dataclasses.replace(parse_options(call), select=BASE.select)
     key = (call.run.identity, call.given("host"), get_view_name(call), options)
     return call.state.views.of(key, lambda: _make_view(call, options))
 
 
 def get_view(call: ApiCall) -> TfprofView:
-    """The view of the request with what it selects."""
+    """Return the view of the request with what it selects."""
     return _make_view(call, parse_options(call))
 
 
@@ -67,13 +67,13 @@ def _make_view(call: ApiCall, options: ViewOptions) -> TfprofView:
 
 
 def get_view_name(call: ApiCall) -> str:
-    """The name that tfprof has for the view of the request."""
+    """Return the name that tfprof has for the view of the request."""
     view = call.text("view", VIEWS[1])
     return "code" if view == STACKS else view
 
 
 def parse_options(call: ApiCall) -> ViewOptions:
-    """The options of the request: those of its preset or of the page, then those that it names."""
+    """Return the options of the request: those of its preset or of the page, then those that it names."""
     preset = call.given("preset")
     if preset is not None and preset not in PRESETS:
         raise RequestError(400, f"unknown preset {preset!r}{suggest_name(preset, PRESETS)} ({', '.join(PRESETS)})")
@@ -86,7 +86,7 @@ def parse_options(call: ApiCall) -> ViewOptions:
 
 
 def _parse_value(name: str, text: str) -> Any:
-    """The value of a text; that of an unknown option is the text."""
+    """Parse the value of an option; that of an unknown option is the text."""
     kind = str(_FIELDS[name].type) if name in _FIELDS else "str"
     if kind == "int":
         if re.fullmatch(r"[+-]?\d{1,20}", text.strip(), re.ASCII) is None:
@@ -111,7 +111,7 @@ def _parse_list(text: str) -> list[str]:
 
 
 def format_value(value: Any) -> str:
-    """The text of a value, as addresses have it."""
+    """Format a value as addresses have it."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if not isinstance(value, tuple):
@@ -121,7 +121,7 @@ def format_value(value: Any) -> str:
 
 
 def describe_options() -> list[dict[str, Any]]:
-    """The options, as the page needs them."""
+    """Describe the options as the page needs them."""
     choices = {"order_by": ORDERS, "select": tuple(name for name in SELECTABLE if name != "tensor_value")}
     return [
         {
@@ -135,7 +135,7 @@ def describe_options() -> list[dict[str, Any]]:
 
 
 def list_bases() -> dict[str, dict[str, str]]:
-    """The values of all options, as texts: of the page, whose name is empty, and of each preset."""
+    """Return the values of all options, as strings: of the page, whose name is empty, and of each preset."""
     presets: Iterable[tuple[str, ViewOptions]] = ((name, read_options(preset)) for name, preset in PRESETS.items())
     return {name: _format_options(options) for name, options in (("", BASE), *presets)}
 
@@ -148,7 +148,7 @@ def _format_options(options: ViewOptions) -> dict[str, str]:
 
 _SUM: Final = "total_"
 _BEYOND: Final = (*FIGURES[:3], *BEYOND)
-"""The rows of ``VisibleTree.beyond``."""
+"""Rows of ``VisibleTree.beyond``."""
 _OPENED_ROWS: Final = 40
 _OPENED_DEPTH: Final = 8
 _FEW_ROWS: Final = 8
@@ -161,7 +161,7 @@ _SLASH: Final = ord("/")
 
 
 def get_amounts(shown: VisibleTree, figure: str, *, sums: bool) -> Ints:
-    """A figure of each row, or its sums; times of captures in picoseconds."""
+    """Return a figure of each row, or its sums; times of captures in picoseconds."""
     if shown.beyond is not None and figure in _BEYOND:
         exact: Ints = (shown.beyond.totals if sums else shown.beyond.own)[_BEYOND.index(figure), shown.row]
         return exact
@@ -173,8 +173,8 @@ def get_amounts(shown: VisibleTree, figure: str, *, sums: bool) -> Ints:
 
 @dataclass(frozen=True, slots=True)
 class RowOrder:
-    """``by``: a column, with a minus before it if the largest come first; empty: the order of the view. ``holds``: only
-    rows whose names hold this text, and the rows above them."""
+    """Order and filter of rows. ``by``: a column, with a minus before it if the largest come first, or empty for the
+    order of the view. ``holds``: only rows whose names hold this text, and the rows above them."""
 
     by: str = ""
     holds: str = ""
@@ -233,7 +233,7 @@ class RowTree:
 
     @cached_property
     def usual_depth(self) -> int:
-        """The depth down to which rows are open at first: a screenful, more where that would be a few rows only, or all
+        """Depth down to which rows are open at first: a screenful, more where that would be a few rows only, or all
         that a filter leaves."""
         if self.is_filtered:
             return len(self.place)
@@ -242,7 +242,7 @@ class RowTree:
         return depth if reached[depth - 1] >= _FEW_ROWS else depth + 1
 
     def is_open(self, depth: int, flipped: Ints | None) -> Flags:
-        """Which rows are open, if they have rows below them. The root always is."""
+        """Return whether each row is open, if it has rows below it. The root always is."""
         is_open: Flags = self.forest.depth < depth
         if flipped is not None and len(flipped):
             is_open ^= np.isin(self.ids, flipped)
@@ -250,7 +250,7 @@ class RowTree:
         return is_open
 
     def lines(self, is_open: Flags) -> Ints:
-        """The rows of the tree that show: all above them are open."""
+        """Return the rows of the tree that show: all above them are open."""
         return np.flatnonzero(~self.forest.under(~is_open)).astype(np.int32)
 
     def is_leaf(self, rows: Ints) -> Flags:
@@ -258,24 +258,24 @@ class RowTree:
         return leaf
 
     def row_of(self, id_: int) -> int:
-        """RequestError 404: no row has this id."""
+        """Return the row of an id. RequestError 404: there is none."""
         rows = np.flatnonzero(self.ids == id_)
         if not len(rows):
             raise RequestError(404, f"the view has no row {id_} under these options")
         return int(rows[0])
 
     def above(self, row: int) -> Ints:
-        """The rows above one, the root first."""
+        """Return the rows above one, the root first."""
         return np.flatnonzero(self.forest.end[:row] > row)
 
     def holding(self, text: str) -> Ints:
-        """The rows whose names hold a text, but the root."""
+        """Return the rows whose names hold a text, but the root."""
         rows = np.flatnonzero(self._holding(text)[self.place])
         return rows[rows > 0]
 
 
 def cut_text(texts: pa.Array, place: int, begin: int = 0) -> str:
-    """The text at a place from its byte ``begin`` on, at most 300 letters of it."""
+    """Return the text at a place from its byte ``begin`` on, at most 300 letters of it."""
     offsets, data = get_text_buffers(texts.slice(place, 1))
     text = data[begin : min(int(offsets[1]), begin + _LETTERS * _LETTER_BYTES)].tobytes().decode(errors="ignore")
     rest = offsets[1] - begin > _LETTERS * _LETTER_BYTES or len(text) > _LETTERS
@@ -283,7 +283,7 @@ def cut_text(texts: pa.Array, place: int, begin: int = 0) -> str:
 
 
 def make_label(view: str, tree: RowTree, row: int) -> str:
-    """The name of a row of the tree; of the view scope without the name of the row above, which it continues."""
+    """Return the name of a row of the tree; in the view scope without the name of the row above, which it continues."""
     names, place = tree.shown.names, int(tree.place[row])
     if view == "scope" and tree.forest.depth[row] > 1:
         above = int(tree.place[tree.forest.parent[row]])
@@ -295,7 +295,7 @@ def make_label(view: str, tree: RowTree, row: int) -> str:
 
 
 def describe_columns(table: pa.Table) -> list[dict[str, Any]]:
-    """The columns of a small table, as the page takes them; lists are texts."""
+    """Describe the columns of a small table, as the page takes them; lists are strings."""
     columns = []
     for name, field in zip(table.column_names, table.schema, strict=True):
         values = table[name].to_pylist()
@@ -318,7 +318,7 @@ def _join_values(values: list[Any] | None) -> str | None:
 
 
 def _format_value(value: Any) -> str:
-    """A text; or an input by number, with its shape."""
+    """Format a text; or an input by number, with its shape."""
     if isinstance(value, str):
         return _shorten_text(value)
     return f"{value['slot']}: {'×'.join(map(str, value['shape'][:_LISTED])) or 'unknown'}"
@@ -333,12 +333,12 @@ def _shorten_text(text: str) -> str:
 _BOXES: Final = 4_000
 _DEEPEST: Final = 100
 _LINES: Final = 100
-"""As many as the picture of profiler-ui has."""
+"""Number of lines, as many as the picture of profiler-ui has."""
 
 
 def make_stacks_document(view: TfprofView, select: Sequence[str]) -> dict[str, Any]:
-    """Of one figure, the first one selected. ``boxes``: the rows that have most of it; ``left_out``: the number of
-    others. ``lines``: sums of rows of one name, wherever they are called."""
+    """Return the stacks of one figure, the first one selected. ``boxes``: the rows that have most of it; ``left_out``:
+    the number of others. ``lines``: sums of rows of one name, wherever they are called."""
     figure = next((name for name in select if name in FIGURES), None)
     if figure is None:
         raise UsageError("stacks show one figure: select micros, bytes, params or another that is a number")
@@ -371,7 +371,7 @@ def _get_unit(view: TfprofView, figure: str) -> str | None:
 
 
 def _list_lines(names: pa.Array, end: Ints, own: Ints, total: Ints) -> dict[str, Any]:
-    """A line that is called by itself counts once in the sum of what it calls."""
+    """Sum rows of one name. A line that is called by itself counts once in the sum of what it calls."""
     encoded = names.slice(1).dictionary_encode()
     name = np.asarray(encoded.indices).astype(np.int64)
     order = np.argsort(name, kind="stable")
@@ -400,7 +400,7 @@ _MOST_ROWS: Final = 1_000
 _MOST_STEPS: Final = 10_000
 _MOST_NODES: Final = 20
 _MOST_LETTERS: Final = 20_000
-"""Of a report of the advisor, and of a name in the details of a row."""
+"""Letters of a report of the advisor, and of a name in the details of a row."""
 _PARTS: Final = {
     "micros": ("accelerator_micros", "cpu_micros"),
     "occurrence": ("run_count", "total_run_count", "definition_count", "total_definition_count"),
@@ -408,16 +408,16 @@ _PARTS: Final = {
     "op_types": ("types",),
     "input_shapes": ("input_shapes",),
 }
-"""The columns that an attribute brings, besides those of its name."""
+"""Columns that an attribute brings, besides those of its name."""
 _OF_CAPTURES: Final = {
     "float_ops": ("accessed_bytes", "total_accessed_bytes", "bound_by"),
     "op_types": ("source",),
 }
-"""Those that it brings of captures, too."""
+"""Columns that an attribute brings of captures, too."""
 
 
 def answer_about(call: ApiCall) -> Any:
-    """What there is to choose from."""
+    """Answer with what there is to choose from."""
     host, recorded = _find_recorded(call)
     return {
         "host": host,
@@ -431,7 +431,8 @@ def answer_about(call: ApiCall) -> Any:
 
 
 def _find_recorded(call: ApiCall) -> tuple[str | None, RecordedGraph]:
-    """The host of the request, else all hosts, else the first one with a profile. UsageError: there are no views."""
+    """Return the host of the request, else None for all hosts, else the first one with a profile, and what it recorded.
+    UsageError: there are no views."""
     profile, host = call.run.profile, call.given("host")
     try:
         return host, profile.tfprof("op", host=host).recorded
@@ -448,7 +449,7 @@ def _find_recorded(call: ApiCall) -> tuple[str | None, RecordedGraph]:
 
 
 def answer_rows(call: ApiCall) -> Any:
-    """Some of the rows that show. ``at``: the place of the row of the request among them, if it shows."""
+    """Answer with some of the rows that show. ``at``: the place of the row of the request among them, if it shows."""
     view, tree = get_base_view(call), _make_tree(call)
     depth = call.whole("open", tree.usual_depth, least=1)
     is_open = tree.is_open(depth, call.numbers("flip"))
@@ -479,7 +480,7 @@ def _make_tree(call: ApiCall) -> RowTree:
 def _make_rows_table(
     view: TfprofView, tree: RowTree, rows: Ints, is_open: Any, select: Sequence[str]
 ) -> dict[str, Any]:
-    """Rows of the tree, by column."""
+    """Return rows of the tree, by column."""
     part = view.shown.at(tree.place[rows])
     table = _rename_exact(make_view_table(part, view.recorded, _choose_columns(view, select)))
     state = np.where(tree.is_leaf(rows), "", np.where(is_open, "open", "closed"))
@@ -497,7 +498,7 @@ def _make_rows_table(
 
 
 def _describe_root(view: TfprofView) -> dict[str, str]:
-    """The sums of all, times as rows have them."""
+    """Return the sums of all, times as rows have them."""
     sums = {name: str(view.shown.totals[place, 0]) for place, name in enumerate(FIGURES)}
     if view.recorded.is_capture:
         sums |= {name: str(get_amounts(view.shown, name, sums=True)[0]) for name in (*FIGURES[:3], BEYOND[0])}
@@ -505,7 +506,7 @@ def _describe_root(view: TfprofView) -> dict[str, str]:
 
 
 def _rename_exact(table: pa.Table) -> pa.Table:
-    """A table whose times have the names of tfprof, also if they are exact ones, in picoseconds."""
+    """Return a table whose times have the names of tfprof, also if they are exact ones, in picoseconds."""
     names = dict(zip(EXACT_TIMES, FIGURES, strict=False))
     names |= {f"total_{exact}": f"total_{name}" for exact, name in names.items()}
     kept = [
@@ -515,7 +516,7 @@ def _rename_exact(table: pa.Table) -> pa.Table:
 
 
 def _choose_columns(view: TfprofView, select: Sequence[str]) -> list[str]:
-    """The columns of the selected attributes; of captures, times are the exact ones."""
+    """Return the columns of the selected attributes; of captures, times are the exact ones."""
     there = get_view_schema(view.shown).names()
     wanted = {"is_accounted"}
     for name in select:
@@ -529,7 +530,8 @@ def _choose_columns(view: TfprofView, select: Sequence[str]) -> list[str]:
 
 
 def answer_find(call: ApiCall) -> Any:
-    """A row whose name holds a text: the one of number ``hit``, counted round. ``flip``: the closed rows above it."""
+    """Answer with a row whose name holds a text: the one of number ``hit``, counted round. ``flip``: the closed rows
+    above it."""
     tree = _make_tree(call)
     hits = tree.holding(call.text("find"))
     if not len(hits):
@@ -546,7 +548,7 @@ def answer_find(call: ApiCall) -> Any:
 
 
 def answer_row(call: ApiCall) -> Any:
-    """All that is known of a row, and its nodes that take the most time."""
+    """Answer with all that is known of a row, and its nodes that take the most time."""
     view, place = _get_row(call)
     part = view.shown.at(np.array([place]))
     exact = () if view.recorded.is_capture else (name for time in EXACT_TIMES for name in (time, f"total_{time}"))
@@ -573,7 +575,7 @@ def answer_row(call: ApiCall) -> Any:
 
 
 def answer_name(call: ApiCall) -> Response:
-    """The entire name of a row."""
+    """Answer with the entire name of a row."""
     view, place = _get_row(call)
     content = view.shown.names[place].as_py().encode("utf-8", "backslashreplace")
     return make_answer(call.request, make_body(content, "text/plain; charset=utf-8", version=call.run.version))
@@ -598,7 +600,7 @@ def answer_advice(call: ApiCall) -> Any:
 
 
 def answer_save(call: ApiCall) -> Response:
-    """A view as a file to save."""
+    """Answer with a view as a file to save."""
     form = call.request.path_params["form"]
     if form not in _FILES:
         raise RequestError(404, f"a view is saved as {', '.join(_FILES)}, not {form[:60]!r}")

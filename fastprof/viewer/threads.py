@@ -26,7 +26,7 @@ class ComputedOnce(Generic[K, T]):
         self._values: OrderedDict[K, Future[T]] = OrderedDict()
 
     def of(self, key: K, compute: Callable[[], T]) -> T:
-        """The value of a key, from ``compute`` if there is none yet. Raises what ``compute`` raises."""
+        """Return the value of a key, from ``compute`` if there is none yet. Raises what ``compute`` raises."""
         with self._lock:
             waited, mine = self._values.get(key), Future[T]()
             if waited is None:
@@ -51,7 +51,7 @@ Job = tuple[Callable[[], Any], asyncio.AbstractEventLoop, "asyncio.Future[Any]"]
 
 
 class ThreadPool:
-    """``count`` threads, which begin when they are needed and end with the process, whatever they are at."""
+    """Pool of ``count`` threads, which begin when they are needed and end with the process, whatever they are at."""
 
     def __init__(self, name: str, count: int) -> None:
         self._name, self._count = name, count
@@ -61,7 +61,7 @@ class ThreadPool:
         self._waited_for = 0
 
     async def run(self, work: Callable[[], T]) -> T:
-        """What ``work`` returns or raises, in one of the threads. It is not begun once nobody waits for it."""
+        """Return or raise what ``work`` does, in one of the threads. It is not begun once nobody waits for it."""
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[T] = loop.create_future()
         self._jobs.put((work, loop, answer))
@@ -91,21 +91,21 @@ class ThreadPool:
 
 
 class Changes:
-    """Wakes coroutines, of whatever loop, when a thread has changed what they look at."""
+    """Signal that wakes coroutines, of whatever loop, when a thread has changed what they look at."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._waiting: set[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = set()
 
     def happened(self) -> None:
-        """To be called after a change."""
+        """Wake the coroutines that wait, after a change."""
         with self._lock:
             for loop, event in self._waiting:
                 with contextlib.suppress(RuntimeError):  # a server that has stopped
                     loop.call_soon_threadsafe(event.set)
 
     async def until(self, met: Callable[[], bool], seconds: float) -> None:
-        """Waits for a change after which ``met``, so long at most."""
+        """Wait for a change after which ``met``, so long at most."""
         event = asyncio.Event()
         mine = (asyncio.get_running_loop(), event)
         with self._lock:

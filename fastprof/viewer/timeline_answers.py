@@ -36,7 +36,7 @@ _MOST_LANES: Final = 4096
 
 
 def answer_tile(call: ApiCall) -> Response:
-    """A tile of these tracks, without any of all; of each at most that many lanes."""
+    """Answer with a tile of ``tracks`` (default: all), with at most ``lanes`` lanes per track."""
     path = call.request.path_params
     seen = call.run.issued(path["key"])
     level = _parse_path_number("level", path["level"], store.COARSEST)
@@ -52,7 +52,8 @@ def answer_tile(call: ApiCall) -> Response:
 
 
 def answer_lanes(call: ApiCall) -> Any:
-    """Which lanes have events in a window: ``all``, the tracks all of whose lanes do; ``some``: the lanes of others."""
+    """Answer with the lanes that have events in a window: ``all``, the tracks all of whose lanes do; ``some``: the
+    lanes of others."""
     start, end = call.time("start_ps"), call.time("end_ps")
     seen = call.run.snapshot
     full: list[int] = []
@@ -95,7 +96,8 @@ _MOST_S = 2.0
 
 
 def match_names(names: Sequence[pa.Array], sought: str, mode: str, case: bool) -> Bools:
-    """Which of the names contain ``sought``; expressions search only the first quarter of a million letters of a name.
+    """Return whether each name contains ``sought``; expressions search only the first quarter of a million letters of a
+    name.
 
     Expressions are RE2's, whose time is linear in the text, times the size of the expression at worst: that is bounded,
     and after some seconds the search is given up. RequestError: it is no expression, or takes too long.
@@ -128,7 +130,7 @@ def match_names(names: Sequence[pa.Array], sought: str, mode: str, case: bool) -
 
 
 def _measure_pattern(pattern: str) -> int:
-    """A lower bound of the size of an expression with its repetitions written out."""
+    """Return a lower bound of the size of an expression with its repetitions written out."""
     size = len(pattern)
     for least, most in re.findall(r"\{(\d{1,9})(?:,(\d{0,9}))?\}", pattern):
         size *= max(int(least), int(most or 0), 1)
@@ -136,7 +138,7 @@ def _measure_pattern(pattern: str) -> int:
 
 
 def _split_names(names: pa.Array) -> Iterator[pa.Array]:
-    """The names in parts of about _BLOCK_BYTES; a longer name is a part of its own."""
+    """Yield the names in parts of about _BLOCK_BYTES; a longer name is a part of its own."""
     import pyarrow.compute as pc
 
     ends = np.cumsum(np.asarray(pc.binary_length(names).fill_null(0)), dtype=np.int64)
@@ -157,7 +159,7 @@ _USUAL_PART, _MOST_PART = 200, 1000
 
 
 def _get_matches(call: ApiCall, host: HostView) -> Bools:
-    """The names of a host that match. They are kept: going from hit to hit searches no names again."""
+    """Return whether each name of a host matches. Matches are cached: going from hit to hit searches no names again."""
     names = host.store.name_array
     search = (call.text("q"), call.choice("mode", MODES, SUBSTRING), call.truth("case"))
     place = (call.run.identity, host.number, host.store.name_count)
@@ -165,7 +167,7 @@ def _get_matches(call: ApiCall, host: HostView) -> Bools:
 
 
 def answer_search(call: ApiCall) -> Any:
-    """All events of matching names: how many, by name and by track."""
+    """Answer with all events of matching names: how many, by name and by track."""
     seen = call.run.snapshot
     tracks: dict[str, int] = {}
     rows: list[dict[str, Any]] = []
@@ -191,7 +193,7 @@ def answer_search(call: ApiCall) -> Any:
 
 
 def _count_by_name(host: HostView, wanted: Bools) -> tuple[list[dict[str, Any]], int]:
-    """A row for each name that has events, the most time first, up to a limit; and how many there are."""
+    """Return a row for each name that has events, the most time first, up to a limit; and how many there are."""
     sums = host.store.range_sums(None, FIRST_PS, LAST_PS)
     places = np.flatnonzero(wanted[sums.name])
     places = places[np.argsort(-sums.total_ps[places], kind="stable")]
@@ -209,7 +211,7 @@ def _count_by_name(host: HostView, wanted: Bools) -> tuple[list[dict[str, Any]],
 
 
 def answer_hits(call: ApiCall) -> Any:
-    """Some rows of the list of all hits."""
+    """Answer with some rows of the list of all hits."""
     order, down = call.choice("order", ORDERS, START), call.truth("down")
     first, rows = call.whole("first", 0, least=0), call.whole("rows", _USUAL_PART, least=1, most=_MOST_PART)
     seen = call.run.snapshot
@@ -230,7 +232,7 @@ def answer_hits(call: ApiCall) -> Any:
 
 
 def answer_next_hit(call: ApiCall) -> Any:
-    """The hit after, or before, a place: in the order of start, host, track, lane."""
+    """Answer with the hit after, or before, a place: in the order of start, host, track, lane."""
     seen = call.run.snapshot
     forward = call.choice("direction", ("next", "previous"), "next") == "next"
     from_ps = call.time("from_ps", FIRST_PS if forward else LAST_PS)
@@ -253,8 +255,8 @@ def answer_next_hit(call: ApiCall) -> Any:
 def _find_hit(
     host: HostView, wanted: Bools, from_ps: int, here: tuple[HostView, int] | None, lane: int, forward: bool
 ) -> int | None:
-    """The nearest hit of one host past the place. At equal times, hosts with lower numbers than that of the place come
-    before it."""
+    """Return the nearest hit of one host past the place, or None. At equal times, hosts with lower numbers than that of
+    the place come before it."""
     at_ps = host.to_host(from_ps)
     if here is not None and here[0].number == host.number:
         return host.store.next_hit(wanted, at_ps, here[1], lane, forward=forward)
@@ -263,7 +265,7 @@ def _find_hit(
 
 
 def _count_before(other: HostView, wanted: Bools, host: HostView, at: int, start: int) -> int:
-    """How many hits of ``one`` come before that of ``host``."""
+    """Count the hits of ``other`` before that of ``host``."""
     if not wanted.any():
         return 0
     if other.number == host.number:
@@ -274,7 +276,7 @@ def _count_before(other: HostView, wanted: Bools, host: HostView, at: int, start
 
 
 _MOST_TEXT_LETTERS: Final = 8192
-"""Of a text in the details; ``get_whole_text`` has all of it."""
+"""Letters of a text in the details; ``get_whole_text`` has all of it."""
 _MOST_STATS = 200
 _MOST_CHILDREN = 100
 _MOST_ENCLOSING = 200
@@ -283,8 +285,8 @@ BREAKDOWN: Final = "memory_access_breakdown"
 
 
 def describe_event(run: ViewedRun, seen: Snapshot, host: HostView, at: int, first_stat: int = 0) -> dict[str, Any]:
-    """As JSON takes it. Times are of the session; numbers that may pass 2**53 are text. A long text is cut: ``letters``
-    beside it says how many it has. Stats from ``first_stat`` on, of ``stats_count``."""
+    """Describe an event as JSON takes it. Times are of the session; numbers that may pass 2**53 are strings. A long
+    text is cut: ``letters`` beside it says how many it has. Stats from ``first_stat`` on, of ``stats_count``."""
     event = host.event(at)
     track = host.store.tracks[event.track]
     process = host.store.about["processes"][track.about["process"]]
@@ -327,7 +329,8 @@ def cut_text(text: str | None) -> str | None:
 
 
 def get_whole_text(run: ViewedRun, host: HostView, at: int, what: str | int) -> str:
-    """All of a text that the details have the begin of: of a stat, by its number, or a name, by its key there."""
+    """Return the whole of a text that the details have the beginning of: of a stat, by its number, or a name, by its
+    key there."""
     event = host.event(at)
     facts = None if event.derived else _read_event_facts(run, host, host.store.tracks[event.track], event)
     if isinstance(what, str):
@@ -347,7 +350,7 @@ def _get_names(host: HostView, event: StoredEvent, facts: EventFacts | None) -> 
 
 
 def _read_event_facts(run: ViewedRun, host: HostView, track: StoredTrack, event: StoredEvent) -> EventFacts:
-    """What the capture records of it, read from there now."""
+    """Return what the capture records of an event, read from there now."""
     place = event.row - host.store.event(track.first_at).row  # the first of a line lies on its first lane
     return read_event(run.tables.session.index, host.number, track.about["line"], place)
 
@@ -364,7 +367,7 @@ def _describe_stat(stat: StatValue) -> dict[str, Any]:
 
 
 def _decode_stat(stat: StatValue) -> StatValue:
-    """Bytes are decoded if their format is known."""
+    """Return the stat with its bytes decoded, if their format is known."""
     if stat.name != BREAKDOWN or not stat.payload:
         return stat
     from fastprof.derive.ops.tpu_cores import format_accesses  # late: few events have it
@@ -373,14 +376,14 @@ def _decode_stat(stat: StatValue) -> StatValue:
 
 
 def _get_group(host: HostView, event: StoredEvent) -> int:
-    """The number of its group; -1: none, or not known yet."""
+    """Return the number of an event's group, or -1 if there is none, or it is not known yet."""
     if host.facts is None:
         return -1
     return host.facts.derived(event.row)[0] if event.derived else host.facts.group(event.row)
 
 
 def _make_derived_stats(host: HostView, event: StoredEvent) -> EventStats:
-    """The values of a derived event, in the form of stats."""
+    """Return the values of a derived event, in the form of stats."""
     if host.facts is None:
         return EventStats()
     _, long_name, values = host.facts.derived(event.row)
@@ -392,7 +395,7 @@ def _make_derived_stats(host: HostView, event: StoredEvent) -> EventStats:
 
 
 def _describe_flows(seen: Snapshot, host: HostView, event: StoredEvent) -> list[dict[str, Any]]:
-    """The flows that begin or end with it, up to a limit of each."""
+    """Describe the flows that begin or end with an event, up to a limit of each."""
     if host.facts is None or event.derived:
         return []
     flows = host.facts.flows
@@ -408,7 +411,7 @@ def _describe_flows(seen: Snapshot, host: HostView, event: StoredEvent) -> list[
 
 
 def _measure_self_time(host: HostView, event: StoredEvent, count: int | None, children: list[int]) -> str | None:
-    """Its duration less the time that its children cover; None: they are too many to count."""
+    """Return the duration of an event less the time that its children cover, or None if they are too many to count."""
     if count is not None and count > len(children):
         count, children = host.store.children(event.at, count)
     if count is None:
@@ -422,7 +425,7 @@ def _measure_self_time(host: HostView, event: StoredEvent, count: int | None, ch
 
 _MOST_ROWS: Final = 1000
 _MOST_PS: Final = 2**63 - 1
-"""The largest sum; the true one may be larger."""
+"""Largest sum; the true one may be larger."""
 _USUAL_FLOWS: Final = 500
 _USUAL_WIDTH: Final = 1000
 
@@ -435,7 +438,7 @@ def answer_event(call: ApiCall) -> Any:
 
 
 def answer_event_text(call: ApiCall) -> Response:
-    """All of a text that the details have the begin of."""
+    """Answer with the whole of a text that the details have the beginning of."""
     run = call.run
     what = call.whole("stat", least=0) if call.given("stat") else call.text("name")
     text = get_whole_text(run, run.snapshot.host(call.given("host")), call.whole("at", least=0), what)
@@ -446,7 +449,7 @@ def answer_event_text(call: ApiCall) -> Response:
 
 
 def answer_slice_sums(call: ApiCall) -> Any:
-    """Sums by name of events that are drawn as one."""
+    """Answer with sums by name of events that are drawn as one."""
     host = call.run.snapshot.host(call.given("host"))
     at, count = call.whole("at", least=0), call.whole("count", least=1)
     first = host.event(at)
@@ -456,7 +459,7 @@ def answer_slice_sums(call: ApiCall) -> Any:
 
 
 def answer_range_sums(call: ApiCall) -> Any:
-    """Sums by name of the events that overlap a range of time."""
+    """Answer with sums by name of the events that overlap a range of time."""
     start, end = call.time("start_ps"), call.time("end_ps")
     if end < start:
         raise RequestError(400, "the range ends before it starts")
@@ -467,7 +470,7 @@ def answer_range_sums(call: ApiCall) -> Any:
 
 
 def _merge_sums(parts: list[tuple[HostView, NameSums]]) -> dict[str, Any]:
-    """Rows by host and name, the most time within the range first. ``more``: how many are left out."""
+    """Return rows by host and name, the most time within the range first. ``more``: how many are left out."""
     counts = [len(sums) for _, sums in parts]
     part = np.repeat(np.arange(len(parts)), counts)
     place = np.arange(len(part)) - np.repeat(np.cumsum(counts) - counts, counts)

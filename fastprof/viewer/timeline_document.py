@@ -19,13 +19,13 @@ from fastprof.viewer.store import NAME_LETTERS, cut_name
 from fastprof.viewer.viewed_run import ViewedRun
 
 _TRACK = ("id", "name", "tid", "sort", "lanes", "events", "derived", "kind")
-"""A track as the page has it. ``sort``: the order of the tracks of a process; counters come last."""
+"""Fields of a track as the page has it. ``sort``: the order of the tracks of a process; counters come last."""
 _LAST = 2**32
-"""As an order: after the ids of all threads and streams."""
+"""Order after the ids of all threads and streams."""
 
 
 def make_timeline_document(run: ViewedRun) -> dict[str, Any]:
-    """As JSON takes it: how far each host is, and its processes with their tracks."""
+    """Return how far each host is, and its processes with their tracks, as JSON takes it."""
     seen = run.snapshot
     return {
         "key": seen.key,
@@ -51,7 +51,7 @@ def make_timeline_document(run: ViewedRun) -> dict[str, Any]:
 
 
 def _get_extent(seen: Snapshot) -> list[str] | None:
-    """Begin and end of what there is to see first, from the origin of the session; None: all of it."""
+    """Return begin and end of what is shown first, from the origin of the session, or None for all of it."""
     hosts = [host for host in seen.ready if host.store.events]
     if not any(host.store.about.get("run") for host in hosts):
         return None
@@ -62,8 +62,8 @@ def _get_extent(seen: Snapshot) -> list[str] | None:
 
 
 def _count_events(host: HostView) -> dict[str, int]:
-    """``events``: as ``info`` counts them, those without a start as well; ``untimed_events``: the latter, which no
-    track shows."""
+    """Count events. ``events``: as ``info`` counts them, those without a start as well; ``untimed_events``: the latter,
+    which no track shows."""
     if host.known is None:
         return {"events": 0, "derived_events": 0, "untimed_events": 0}
     recorded, untimed = len(host.store.raw), int(host.store.about["untimed"])
@@ -75,7 +75,7 @@ def _count_events(host: HostView) -> dict[str, int]:
 
 
 def _list_processes(seen: Snapshot, host: HostView) -> Iterator[dict[str, Any]]:
-    """The processes of a host with their tracks, in the order in which they are shown."""
+    """Yield the processes of a host with their tracks, in the order in which they are shown."""
     tracks: dict[int, list[tuple[Any, ...]]] = {}
     for track in host.store.tracks:
         about, id = track.about, seen.track_id(host, track.number)
@@ -116,7 +116,7 @@ FLOW_COLUMNS: Final = (
 
 
 def make_steps_document(run: ViewedRun) -> dict[str, Any]:
-    """The steps of each host, and of each device that has steps of its own, in order of time."""
+    """Return the steps of each host, and of each device that has steps of its own, in order of time."""
     bands: list[dict[str, Any]] = []
     more = 0
     seen = run.snapshot
@@ -149,7 +149,8 @@ def _list_steps(seen: Snapshot, host: HostView, band: Band, room: int) -> Iterat
 def make_flows_document(
     seen: Snapshot, start_ps: int, end_ps: int, tracks: Int64s | None, limit: int
 ) -> dict[str, Any]:
-    """Flows within a range of time that end on these tracks, None: on any; of too many an even share."""
+    """Return flows within a range of time that end on these tracks (None for any); if they are too many, an even
+    share."""
     columns: dict[str, list[Any]] = {name: [] for name in FLOW_COLUMNS}
     parts = [(host, host.facts.flows, local) for host, local in seen.split(tracks) if host.facts is not None]
     chosen = [(host, flows, _find_flows(host, flows, start_ps, end_ps, local)) for host, flows, local in parts]
@@ -164,7 +165,7 @@ def make_flows_document(
 
 
 def _find_flows(host: HostView, flows: Flows, start_ps: int, end_ps: int, local: Int64s) -> Int64s:
-    """The flows of a host that are seen, in the order of producers."""
+    """Return the flows of a host that are seen, in the order of producers."""
     first, last = _limit_time(host.to_host(start_ps)), _limit_time(host.to_host(end_ps))
     seen = (np.minimum(flows.from_ps, flows.to_ps) < last) & (np.maximum(flows.from_ps, flows.to_ps) >= first)
     places = np.flatnonzero(seen)
@@ -180,7 +181,7 @@ def _limit_time(time_ps: int) -> int:
 
 
 def _find_row_spans(host: HostView, local: Int64s) -> Int64s:
-    """Where stretches of rows of the capture's events that are on these tracks begin and end, in turn."""
+    """Return where spans of rows of the capture's events on these tracks begin and end, in turn."""
     records = host.store.raw.track_records
     mine = records[local[local < len(records)]]
     spans = np.stack([mine["row"].astype(np.int64), mine["row"].astype(np.int64) + mine["events"]], axis=1)
@@ -209,8 +210,8 @@ def _add_flow(columns: dict[str, list[Any]], seen: Snapshot, host: HostView, flo
 def make_counter_document(
     run: ViewedRun, host_name: str | None, track: int, start_ps: int, end_ps: int, width: int
 ) -> dict[str, Any]:
-    """A counter over a range of time, in at most ``width`` parts: when each begins, and its least, largest and last
-    value. The value that holds when the range begins is shown from there."""
+    """Return a counter over a range of time, in at most ``width`` parts: when each begins, and its least, largest and
+    last value. The value that holds when the range begins is shown from there."""
     seen = run.snapshot
     host, local = seen.place_of(track)
     if host_name is not None and host.name != host_name:
@@ -252,7 +253,7 @@ def _reduce_counter(
 
 
 def _drop_infinite(value: float) -> float | None:
-    """As JSON has it: null is no number, or infinite."""
+    """Return a number as JSON has it: None for NaN and infinities."""
     return float(value) if np.isfinite(value) else None
 
 
@@ -265,8 +266,8 @@ _HEAD = struct.Struct("<8I")
 
 @dataclass(frozen=True, slots=True)
 class SavedTimeline:
-    """``documents``: what the page asks a server for, by name; ``tiles``: by level a tile of the whole session;
-    ``exact``: whether the finest has every event by itself."""
+    """Timeline in a file. ``documents``: what the page asks a server for, by name; ``tiles``: by level a tile of the
+    whole session; ``exact``: whether the finest has every event by itself."""
 
     documents: dict[str, Any]
     tiles: dict[int, bytes]
@@ -274,7 +275,8 @@ class SavedTimeline:
 
 
 def make_saved_timeline(run: ViewedRun, hosts: list[str], most_slices: int) -> SavedTimeline:
-    """Of a run that is built, these hosts; all levels together have about as many slices as that."""
+    """Make the timeline of these hosts of a run that is built; all levels together have about ``most_slices``
+    slices."""
     seen = run.snapshot
     tiles = _make_tiles(seen, most_slices)
     finest = tiles[min(tiles)]
@@ -292,7 +294,8 @@ def make_saved_timeline(run: ViewedRun, hosts: list[str], most_slices: int) -> S
 
 
 def _make_tiles(seen: Snapshot, most_slices: int) -> dict[int, bytes]:
-    """Levels from the coarsest, with one tile for the session, to the finest for which there is room; at least one."""
+    """Return levels from the coarsest, with one tile for the session, to the finest for which there is room; at least
+    one."""
     coarsest, lanes = _choose_first_level(seen, most_slices)
     tiles: dict[int, bytes] = {}
     room = most_slices
@@ -310,8 +313,8 @@ def _make_tiles(seen: Snapshot, most_slices: int) -> dict[int, bytes]:
 
 
 def _choose_first_level(seen: Snapshot, most_slices: int) -> tuple[int, int | None]:
-    """The level at which one tile covers the session, and how many lanes of each track leave room for it. For too many
-    tracks even then the level is coarser."""
+    """Return the level at which one tile covers the session, and how many lanes of each track leave room for it. For
+    too many tracks even then the level is coarser."""
     level = max(0, max(seen.span_ps, 1).bit_length() - _SAVED_TILE_BITS)
     for lanes in _LANES:
         if _count_slices(_make_whole_tile(seen, level, lanes)) <= most_slices:
@@ -320,7 +323,7 @@ def _choose_first_level(seen: Snapshot, most_slices: int) -> tuple[int, int | No
 
 
 def _make_whole_tile(seen: Snapshot, level: int, lanes: int | None) -> bytes:
-    """A tile of a level that holds the whole session, however many buckets that are."""
+    """Return a tile of a level that holds the whole session, however many buckets that are."""
     drawn = lod.Tile()
     for part in seen.tile_parts(None, lanes):
         part.store.draw(drawn, part, level, part.origin_ps, part.origin_ps + seen.span_ps)
@@ -332,14 +335,14 @@ def _count_slices(tile: bytes) -> int:
 
 
 def _read_column(tile: bytes, number: int, dtype: type[np.generic]) -> Any:
-    """A column of 32 bits of the slices: busy, count, name, at."""
+    """Return a column of 32 bits of the slices: busy, count, name, at."""
     _, _, rows, slices, *_ = _HEAD.unpack_from(tile)
     body = -(-(_HEAD.size + 12 * rows) // 8) * 8
     return np.frombuffer(tile, dtype, slices, body + 16 * slices + 4 * number * slices)
 
 
 def _list_names(seen: Snapshot, tiles: Any) -> dict[str, dict[str, str]]:
-    """Names of all slices by host and number."""
+    """Return the names of all slices by host and number."""
     numbers_of_hosts: dict[int, set[int]] = {}
     for tile in tiles:
         _, _, rows, _, *_ = _HEAD.unpack_from(tile)
@@ -354,7 +357,7 @@ def _list_names(seen: Snapshot, tiles: Any) -> dict[str, dict[str, str]]:
 
 
 def _make_counters(run: ViewedRun, document: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Every counter over the whole session, by track."""
+    """Yield every counter over the whole session, by track."""
     span = int(document["span_ps"])
     for process in document["processes"]:
         tracks = process["tracks"]

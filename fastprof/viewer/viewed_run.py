@@ -67,13 +67,13 @@ _TPU, _SPARSE_CORE = "/device:TPU:", " SparseCore "
 _MODULES, _OPS = "XLA Modules", "XLA Ops"
 _FRAMEWORK_OPS: Final = ("Framework Ops", "TensorFlow Ops")
 _MOST_LETTERS: Final = 300
-"""Of the words that rows are searched by: a part of a name matches as well."""
+"""Letters of the words that rows are searched by: a part of a name matches as well."""
 _KEPT_MODULES: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
 class ViewedEvent:
-    """An event of host ``number``: ``name`` as it is shown, ``long_name`` in full; ``row`` of its host, None if it is
+    """Event of host ``number``: ``name`` as it is shown, ``long_name`` in full; ``row`` of its host, None if it is
     derived. ``line``: its track, by the title of all of its kind. ``gpu_programs``: see ``HostFacts``."""
 
     number: int
@@ -86,15 +86,15 @@ class ViewedEvent:
     gpu_programs: frozenset[int] = frozenset()
 
     def stat(self, name: str, of: str | None = None) -> str | None:
-        """The value of a stat, of the event before its metadata; None: it has none, or an empty one."""
+        """Return the value of a stat, of the event before its metadata, or None if it is empty or missing."""
         return next(filter(None, self.stats.values(name, of)), None)
 
 
 @dataclass(frozen=True, slots=True)
 class _EventOp:
-    """``program``: an int64, else ``title``: a text that names it. ``search``, ``device``, ``host``: names of rows in
-    the tables of op stats, of the framework's ops, of device ops and of host ops; "": there is none. ``of_program``:
-    those of the program, if it has any."""
+    """Op of an event. ``program``: an int64, else ``title``: a text that names it. ``search``, ``device``, ``host``:
+    names of rows in the tables of op stats, of the framework's ops, of device ops and of host ops, or "".
+    ``of_program``: those of the program, if it has any."""
 
     program: int | None = None
     title: str = ""
@@ -108,7 +108,7 @@ class _EventOp:
 
 
 class EventOps:
-    """The ops of the events of a session. What several events need is computed once, when the first of them needs it;
+    """Ops of the events of a session. What several events need is computed once, when the first of them needs it;
     events that need something else do not wait."""
 
     def __init__(self, tables: TableSet) -> None:
@@ -117,8 +117,9 @@ class EventOps:
         self._modules: ComputedOnce[int, HloModule | None] = ComputedOnce(_KEPT_MODULES)
 
     def document(self, seen: ViewedEvent) -> dict[str, Any] | None:
-        """As JSON takes it; None: it is no op. ``hlo``: how the page of programs finds it, None if the capture does not
-        have the program. ``op_stats``: what the tables of op stats are filtered by, None if it has no row there."""
+        """Describe the op of an event as JSON takes it, or return None. ``hlo``: how the page of programs finds it,
+        None if the capture does not have the program. ``op_stats``: what the tables of op stats are filtered by, None
+        if it has no row there."""
         op = self._op(seen)
         if op is None:
             return None
@@ -164,7 +165,8 @@ class EventOps:
         )
 
     def _of_host(self, seen: ViewedEvent) -> _EventOp | None:
-        """From the name of the event, else its stats: a stage of a pipeline, an op of a framework, an instruction."""
+        """Return the op that the name of the event names, else its stats: a stage of a pipeline, an op of a framework,
+        an instruction."""
         instruction = (seen.stat("hlo_op") or "").rpartition("::")[2]
         program = _parse_program_id(seen.stat("program_id")) if instruction else None
         own, recorded = parse_op_name(seen.long_name), seen.stat("tf_op")
@@ -183,7 +185,7 @@ class EventOps:
         return _EventOp(program, title, instruction, "" if name == instruction else name, search=name, host=name)
 
     def _hlo(self, programs: dict[int, Program], program: Program, instruction: str) -> dict[str, str | None]:
-        """The text that names the program among all, and the instruction if the program has it."""
+        """Return the text that names the program among all, and the instruction if the program has it."""
         titles = [known.title for known in programs.values()]
         title = program.title if titles.count(program.title) == 1 else str(program.id % 2**64)
         module = self._module(program) if instruction else None
@@ -193,7 +195,7 @@ class EventOps:
     # ---- what several events need
 
     def _programs(self, number: int) -> dict[int, Program]:
-        """Those of a host, by id."""
+        """Return the programs of a host, by id."""
         name = self._tables.session.hosts[number]
         programs: dict[int, Program] = self._once.of(
             ("programs", number),
@@ -202,7 +204,7 @@ class EventOps:
         return programs
 
     def _module(self, program: Program) -> HloModule | None:
-        """None: it does not decode."""
+        """Return the module of a program, or None if it does not decode."""
 
         def read() -> HloModule | None:
             try:
@@ -219,14 +221,14 @@ class EventOps:
         return ops
 
     def _has_ops(self, seen: ViewedEvent, program: int) -> bool:
-        """Whether devices of the kind ran instructions of a program that op stats counts."""
+        """Return whether devices of the kind ran instructions of a program that op stats counts."""
         number = seen.number
         if is_gpu_plane(seen.plane):
             return program in seen.gpu_programs or any(op.program_id == program for op in self._gpu_ops(number)[1])
         return program in self._once.of(("tpu", number), lambda: _list_tpu_programs(self._tables, number))
 
     def _has_devices(self, number: int) -> bool:
-        """Whether the host has planes of GPUs or of TPUs."""
+        """Return whether the host has planes of GPUs or of TPUs."""
         planes = self._tables.session.captures[number].plane_keys
         return any(find_device_of_plane(name)[0] in ("GPU", "TPU") for name, _ in planes)
 
@@ -239,7 +241,8 @@ def _make_searches(op: _EventOp, program: Program | None, has_ops: bool) -> dict
 
 
 def _find_derived_op(seen: ViewedEvent) -> _EventOp | None:
-    """Derived lines of instructions name program and instruction, ``3/fusion.1``, those of ops the framework's op."""
+    """Return the op of a derived event: lines of instructions name program and instruction, ``3/fusion.1``, those of
+    ops the framework's op."""
     if seen.line == _OPS:
         program, _, instruction = seen.long_name.rpartition("/")
         return _EventOp(_parse_program_id(program), program, instruction or seen.name, device=instruction or seen.name)
@@ -250,7 +253,7 @@ def _find_derived_op(seen: ViewedEvent) -> _EventOp | None:
 
 
 def _find_tpu_op(seen: ViewedEvent) -> _EventOp | None:
-    """Op stats counts events of op lines whose metadata have a program and a symbol."""
+    """Return the op of a TPU event. Op stats counts events of op lines whose metadata have a program and a symbol."""
     from fastprof.derive.devices.device_events import OP_LINES
 
     of_metadata = partial(seen.stat, of=METADATA)
@@ -271,7 +274,7 @@ def _find_tpu_op(seen: ViewedEvent) -> _EventOp | None:
 
 
 def _parse_program_id(text: str | None) -> int | None:
-    """A program id as captures have it, an int64 that stands for a uint64."""
+    """Parse a program id as captures have it, the bits of a uint64 as an int64."""
     if not text or not text.removeprefix("-").isascii() or not text.removeprefix("-").isdigit() or len(text) > 20:
         return None
     number = int(text) % 2**64
@@ -279,7 +282,7 @@ def _parse_program_id(text: str | None) -> int | None:
 
 
 def _find_program(programs: dict[int, Program], op: _EventOp) -> Program | None:
-    """By id, else by title or by the name of the module, if only one has it."""
+    """Find the program by id, else by title or by the name of the module, if only one has it."""
     if op.program is not None:
         return programs.get(op.program)
     if not op.title:
@@ -290,7 +293,7 @@ def _find_program(programs: dict[int, Program], op: _EventOp) -> Program | None:
 
 
 def _attribute_gpu_ops(tables: TableSet, number: int) -> tuple[Int32s, list[GpuOp]]:
-    """By row of the host's events the place of its op, -1: none; and the ops."""
+    """Return the place of the op of each row of the host's events, or -1, and the ops."""
     from fastprof import hlo
     from fastprof.derive.ops import gpu_attribution
     from fastprof.derive.ops.device_ops import GPU_STATS
@@ -307,7 +310,7 @@ def _attribute_gpu_ops(tables: TableSet, number: int) -> tuple[Int32s, list[GpuO
 
 
 def _list_tpu_programs(tables: TableSet, number: int) -> set[int]:
-    """The ids of programs whose instructions TPUs ran."""
+    """Return the ids of programs whose instructions TPUs ran."""
     from fastprof.derive.devices.device_events import list_op_events
     from fastprof.derive.ops import tpu_cores
 
@@ -325,15 +328,15 @@ def _list_tpu_programs(tables: TableSet, number: int) -> set[int]:
 T = TypeVar("T")
 Make = Callable[[Path], None]
 _DERIVATION: Final = 4
-"""Grows when other tracks are derived, raw ones are named or ordered otherwise, or more is kept of a host: older stores
-are made again."""
+"""Number that grows when other tracks are derived, raw ones are named or ordered otherwise, or more of a host is
+stored: older stores are made again."""
 _STORE_VERSION: Final = (__version__, STORE_FORMAT, _DERIVATION)
 
 
 def open_raw_store(
     tables: TableSet, number: int, cache: CacheFolder | None = None, progress: Progress | None = None
 ) -> Store:
-    """The events of host ``number``, all of them. Raises what reading a capture raises."""
+    """Open the store of the events of host ``number``, all of them. Raises what reading a capture raises."""
 
     def make(path: Path) -> None:
         from fastprof.derive.host import Host
@@ -379,7 +382,7 @@ class DerivedHost:
 
 
 def open_derived_store(of: DerivedHost, cache: CacheFolder | None = None, progress: Progress | None = None) -> Store:
-    """The events of tracks that are derived from others, as XProf derives them; there may be none."""
+    """Open the store of the events of tracks that are derived from others, as XProf derives them; there may be none."""
 
     def make(path: Path) -> None:
         with of.tables.session.workers.reporting(progress):
@@ -391,7 +394,7 @@ def open_derived_store(of: DerivedHost, cache: CacheFolder | None = None, progre
 def open_derived_facts(
     of: DerivedHost, cache: CacheFolder | None = None, progress: Progress | None = None
 ) -> HostFacts:
-    """What is derived from a host besides tracks."""
+    """Open the facts of a host: what is derived from it besides tracks."""
 
     def make(path: Path) -> None:
         with of.tables.session.workers.reporting(progress):
@@ -443,8 +446,8 @@ def _open_cached(
     make: Make,
     read: Callable[[Path], T],
 ) -> T:
-    """Whatever ``read`` reads from a file of the cache, which ``make`` writes. Without a cache, and for a stream, the
-    file is gone as soon as it is open. ChangedError: the capture changed; nothing made of it is kept."""
+    """Return what ``read`` reads from a file of the cache, which ``make`` writes. Without a cache, and for a stream,
+    the file is gone as soon as it is open. ChangedError: the capture changed; nothing made of it is stored."""
     capture = tables.session.captures[number]
 
     def made(path: Path) -> None:
@@ -461,20 +464,20 @@ def _open_cached(
 
 _KEPT_KEYS = 64
 _FIRST_PICTURE_S = 0.1
-"""Derived tracks begin after this time, so that pages that wait for the first picture have it at once."""
+"""Time before derived tracks begin, so that pages that wait for the first picture have it at once."""
 _FEW_FILES = 64
-"""To look at them takes less than a tenth of what a tile takes."""
+"""Files that can be checked in less than a tenth of the time that a tile takes."""
 _NUMBERS = itertools.count()
 
 
 class GivenUpError(Exception):
-    """The server ends: what is being built is given up."""
+    """Raised when the server ends: what is being built is given up."""
 
 
 class ViewedRun:
-    """``profile``: the run, opened once; threads that build, read events and compute reports share it. ``snapshot``:
-    what can be shown of it now. ``version``: names the files that all answers come from. Raises ChangedError if these
-    have changed since the profile was opened."""
+    """Run that is shown. ``profile``: the run, opened once; threads that build, read events and compute reports share
+    it. ``snapshot``: what can be shown of it now. ``version``: names the files that all answers come from. Raises
+    ChangedError if these have changed since the profile was opened."""
 
     def __init__(self, profile: Profile, cache: CacheFolder | None, stopping: threading.Event, name: str = "") -> None:
         self.name = name
@@ -486,7 +489,7 @@ class ViewedRun:
         self._left = False
         self._pause_s = 0.0
         self.identity = f"run {next(_NUMBERS)}"
-        """Distinguishes this run, and this version of it, from others that are or were open."""
+        """Name that distinguishes this run, and this version of it, from others that are or were open."""
         self.empty_reports: dict[str, str] = {}
         """Why reports of the entire run have no rows, of those computed so far."""
         self._analysed: dict[int, tuple[int, int]] = {}
@@ -514,12 +517,12 @@ class ViewedRun:
 
     @property
     def analysed(self) -> tuple[int, int]:
-        """How many hosts the reports that are being computed have read, and of how many; the last to end counts."""
+        """Number of hosts that the reports in progress have read, and the total; the last to end counts."""
         return min(self._analysed.copy().values(), default=(0, 0))
 
     @contextlib.contextmanager
     def analysing(self) -> Iterator[None]:
-        """The calling thread computes a report."""
+        """Count the hosts that the calling thread reads for a report."""
         thread = threading.get_ident()
 
         def report(stage: str, done: int, total: int) -> None:
@@ -533,7 +536,7 @@ class ViewedRun:
             self._analysed.pop(thread, None)
 
     def start(self) -> None:
-        """Begins to build, unless that has been begun."""
+        """Begin to build, unless that has been begun."""
         with self._lock:
             if self._thread is None:
                 self._pause_s = _FIRST_PICTURE_S
@@ -541,12 +544,12 @@ class ViewedRun:
                 self._thread.start()
 
     def wait_for_end(self, seconds: float) -> None:
-        """Waits until nothing is being built any more, at most this long."""
+        """Wait until nothing is being built any more, at most this long."""
         if self._thread is not None:
             self._thread.join(seconds)
 
     def leave(self) -> None:
-        """Nobody looks at the run any more: what is being built of it is given up."""
+        """Give up what is being built, because nobody looks at the run any more."""
         self._left = True
         self.changes.happened()
 
@@ -556,8 +559,8 @@ class ViewedRun:
         return self.snapshot.is_whole or self._left or self._stopping.is_set()
 
     def replaced(self, within_s: float = 0.0) -> str | None:
-        """Why this version is gone, in a sentence; None: its files are as they were. Once it is gone it never comes
-        back. If the files are many, they are not looked at again within ``within_s`` seconds."""
+        """Return why this version is gone, in a sentence, or None if its files are as they were. Once it is gone it
+        never comes back. If the files are many, they are not checked again within ``within_s`` seconds."""
         due = self._files.count <= _FEW_FILES or time.monotonic() - self._checked_s >= within_s
         if self._replaced is None and due:
             try:
@@ -569,7 +572,7 @@ class ViewedRun:
         return self._replaced
 
     def issued(self, key: str) -> Snapshot:
-        """The snapshot of a key. RequestError 409: it has not come to that yet since it was opened."""
+        """Return the snapshot of a key. RequestError 409: it has not come to that yet since it was opened."""
         snapshot = self._issued.get(key)
         if snapshot is None:
             raise RequestError(409, "the run was opened again and is not as far yet: load its timeline again")
@@ -578,7 +581,7 @@ class ViewedRun:
     # ---- building
 
     def build(self) -> None:
-        """All stages of all hosts. Once: it is what ``start`` has a thread do."""
+        """Build all stages of all hosts, once, in the thread of ``start``."""
         try:
             for stage in (self._show, self._derive):
                 for host in self.hosts:
@@ -591,7 +594,7 @@ class ViewedRun:
             return
 
     def _stage(self, stage: Callable[[HostView], None], host: HostView) -> None:
-        """A stage of a host; a fault is an error of the host, and the others go on."""
+        """Run a stage of a host; a fault is an error of the host, and the others go on."""
         try:
             stage(host)
         except GivenUpError:
@@ -657,7 +660,7 @@ class ViewedRun:
 
 
 def _give_back_memory() -> None:
-    """What was freed goes back to the system, which the allocator would keep for the next host: a server stays up."""
+    """Return freed memory to the system, which the allocator would keep for the next host: a server stays up."""
     pa.default_memory_pool().release_unused()
     with contextlib.suppress(OSError, AttributeError):  # a system that has no such call
         ctypes.CDLL(None).malloc_trim(0)

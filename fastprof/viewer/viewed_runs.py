@@ -27,19 +27,19 @@ _MOST_OPEN = 4
 _PATIENCE_S = 0.5
 _NAMED = 8
 _PAUSE_S = 10.0
-"""Before a run is tried again that the system refused to read, as it does if its disk is full."""
+"""Pause before a run is tried again that the system refused to read, as it does if its disk is full."""
 _TRIES = 3
-"""Of opening a run whose files change meanwhile."""
+"""Tries to open a run whose files change meanwhile."""
 BROKEN: Final = (CaptureError, UnreadableError)
-"""Why a run that is there cannot be opened."""
+"""Errors of a run that is there and cannot be opened."""
 
 Load = Callable[[str | None], "Profile"]
-"""Opens the session, or the run of that name of it."""
+"""Function that opens the session, or the run of that name of it."""
 
 
 class NotOpenError(Exception):
-    """The run is not open, or not as it is now, and the caller may not wait for that. ``version``: the one that was
-    requested, None: any."""
+    """Raised if the run is not open, or not as it is now, and the caller may not wait for that. ``version``: the one
+    that was requested, None for any."""
 
     def __init__(self, run: str, version: str | None) -> None:
         super().__init__(run)
@@ -48,8 +48,8 @@ class NotOpenError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class OpenedRun:
-    """What is opened for a page: all its requests are for this version of this run. Without a run none can be opened
-    yet. ``notice``: what the page has to say about the choice."""
+    """Run that is opened for a page: all its requests are for this version of this run. Without a run none can be
+    opened yet. ``notice``: what the page has to say about the choice."""
 
     name: str | None
     version: str | None
@@ -59,8 +59,9 @@ class OpenedRun:
 
 @dataclass(frozen=True, slots=True)
 class ListedRuns:
-    """``rows``: of each run its name, hosts, and whether it is the newest; ``open``: it is shown if a request names
-    none; ``problem``: why it cannot be opened, as far as that is known. ``count``: the number of runs that match."""
+    """Runs in a list. ``rows``: of each run its name, hosts, and whether it is the newest; ``open``: it is shown if a
+    request names none; ``problem``: why it cannot be opened, as far as that is known. ``count``: the number of runs
+    that match."""
 
     rows: list[dict[str, Any]]
     count: int
@@ -68,15 +69,15 @@ class ListedRuns:
 
 @dataclass(frozen=True, slots=True)
 class _RunFault:
-    """Why a run cannot be opened, and its files as they were then. ``until_s``: when it is tried again although they
-    are the same; None: never."""
+    """Fault for which a run cannot be opened, and its files as they were then. ``until_s``: when it is tried again
+    although they are the same, None for never."""
 
     error: FastprofError
     files: tuple[Watched | None, ...]
     until_s: float | None
 
     def holds(self, files: tuple[Watched | None, ...]) -> bool:
-        """Whether a run of these files cannot be opened, either."""
+        """Return whether a run of these files cannot be opened, either."""
         return bool(files) and files == self.files and (self.until_s is None or time.monotonic() < self.until_s)
 
 
@@ -100,7 +101,7 @@ class ViewedRuns:
         self._trends = RunTrends(load, cache, self.stopping)
         self.title = _get_title(source, first)
         self.usual: str | None = None
-        """The run that is shown if a request names none."""
+        """Run that is shown if a request names none."""
         if first is not None:
             self.usual = first.run or self.title
             self._open[self.usual] = self._viewed(first, self.usual)
@@ -108,8 +109,8 @@ class ViewedRuns:
     # ---- which there are
 
     def listed(self, q: str = "", first: int = 0, most: int | None = None, also: str | None = None) -> ListedRuns:
-        """The runs whose names contain ``q``, newest first, ``most`` of them from number ``first`` on: runs may be
-        written while the server is up. ``also``: a run that is listed in any case, as the usual one is."""
+        """Return the runs whose names contain ``q``, newest first, ``most`` of them from number ``first`` on: runs may
+        be written while the server is up. ``also``: a run that is listed in any case, as the usual one is."""
         runs = self._runs.now()
         newest = next(iter(runs), None)
         matching = [run for run in runs if q.lower() in run.name.lower()] if q else runs
@@ -140,7 +141,7 @@ class ViewedRuns:
         return None
 
     def trends(self, most: int) -> tuple[list[dict[str, Any]], int]:
-        """The rows of the newest runs, as far as they are computed, and the number of those that are not."""
+        """Return the rows of the newest runs, as far as they are computed, and the number of those that are not."""
         runs = self._runs.now()[:most]
         rows = self._trends.known(runs)
         return rows, len(runs) - len(rows)
@@ -148,7 +149,7 @@ class ViewedRuns:
     # ---- opening
 
     def opened(self, name: str | None) -> OpenedRun:
-        """Opens a run as it is now for a page: that of the name, or the one that is shown first. NotFoundError,
+        """Open a run as it is now for a page: that of the name, or the one that is shown first. NotFoundError,
         CaptureError, UnreadableError: that run cannot be opened."""
         notice = None
         if name is None and self.directory is not None:
@@ -160,8 +161,8 @@ class ViewedRuns:
         return OpenedRun(run.name, run.version, [host.name for host in run.hosts], notice)
 
     def _chosen(self) -> tuple[ViewedRun | None, str | None]:
-        """The usual run; if there is none yet, or it cannot be opened any more, the newest that can. And what there is
-        to say about the choice."""
+        """Return the usual run; if there is none yet, or it cannot be opened any more, the newest that can. And what
+        there is to say about the choice."""
         with self._choosing:
             passed: tuple[str, str] | None = None
             if self.usual is not None:
@@ -184,7 +185,7 @@ class ViewedRuns:
         return None, f"No run in {self.title} can be opened yet. The run {passed[0]}: {passed[1]}"
 
     def _notice(self) -> str | None:
-        """Which run was passed over when the usual one was chosen, as long as it cannot be opened."""
+        """Say which run was passed over when the usual one was chosen, as long as it cannot be opened."""
         if self._passed is None or self._passed[0] not in self._faults:
             return None
         name, problem = self._passed
@@ -193,10 +194,10 @@ class ViewedRuns:
     def run(
         self, name: str | None = None, version: str | None = None, fresh_s: float = 0.0, *, may_open: bool = True
     ) -> ViewedRun:
-        """The run of that name, being made ready, as it is now, or that version of it. ``fresh_s``: if its files are
-        many, they are not looked at again for so long. NotFoundError: there is none; RequestError 410: that version is
-        gone; CaptureError, UnreadableError: it cannot be opened; NotOpenError: it has to be opened first, and that is
-        not ``may_open``."""
+        """Return the run of that name, being made ready, as it is now, or that version of it. ``fresh_s``: if its files
+        are many, they are not checked again for so long. NotFoundError: there is none; RequestError 410: that version
+        is gone; CaptureError, UnreadableError: it cannot be opened; NotOpenError: it has to be opened first, and that
+        is not ``may_open``."""
         wanted = name or self.usual
         if wanted is None:
             raise NotFoundError(f"no run is in {self.title} yet; /api/open opens the first one that appears")
@@ -219,7 +220,7 @@ class ViewedRuns:
         return run
 
     def _used(self, run: ViewedRun) -> None:
-        """Keeps the runs that were used last, and the usual one."""
+        """Close runs that were not used lately, except the usual one."""
         with self._lock:
             if self._open.get(run.name) is not run:
                 return
@@ -231,7 +232,7 @@ class ViewedRuns:
                 left.leave()
 
     def _reopened(self, wanted: str) -> ViewedRun:
-        """The run as it is now, opened once, whoever asks; requests for other runs go on."""
+        """Return the run as it is now, opened once, whoever asks; requests for other runs go on."""
         if wanted != self.usual and self._runs.find(wanted) is None:
             names = [run["name"] for run in self.listed(most=_NAMED).rows]
             raise NotFoundError(f"no run {wanted!r}; there are: {', '.join(names)}")
@@ -267,7 +268,7 @@ class ViewedRuns:
         raise AssertionError("the last try returns or raises")
 
     def _files_of(self, name: str) -> tuple[Watched | None, ...]:
-        """The files of a run as they are now; none: they are unknown."""
+        """Return the files of a run as they are now, or none if they are unknown."""
         from fastprof.inputs.resolve import resolve
 
         if self.directory is not None:
@@ -282,7 +283,7 @@ class ViewedRuns:
         return ViewedRun(profile, self._cache, self.stopping, name)
 
     def stop(self) -> None:
-        """What is being built is given up; soon, as a rule, and no thread is to be cut off in the middle."""
+        """Give up what is being built; soon, as a rule, and no thread is to be cut off in the middle."""
         self.stopping.set()
         for run in list(self._open.values()):
             run.changes.happened()
@@ -292,7 +293,7 @@ class ViewedRuns:
 
 
 def _check_version(run: ViewedRun, version: str, fresh_s: float) -> None:
-    """RequestError 410: the run is of another version, or of that one no longer."""
+    """Raise RequestError 410 if the run is of another version, or of that one no longer."""
     gone = run.replaced(fresh_s)
     if run.version != version:
         gone = f"{_explain_gone(run.name)}; reload the page"
