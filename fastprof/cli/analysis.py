@@ -77,6 +77,7 @@ if TYPE_CHECKING:
 REPORT_FORMATS = (*FORMATS, "xprof")
 DOCUMENTS = ("xprof", "svg", "speedscope", "pprof")
 """Formats that hold an entire report in one document, and the report of one run only."""
+_RENDERERS = {"json": "render.report_json", "table": "render.report_text", "xprof": "xprof.report_xprof"}
 
 
 class AnalysisVerb:
@@ -107,7 +108,7 @@ class AnalysisVerb:
         if form in DOCUMENTS and args.table:
             raise UsageError(f"--table cannot be combined with --format {form}, because a document has all tables")
         session = arguments.select_events(arguments.open_session(args), args)
-        profile = split_by_job(session, form)
+        profile = session if form in DOCUMENTS else session.by_job
         with output.open_sink(args, form) as sink:
             reports = make_reports(profile, [self.name], args, form)
             tables = next(iter(reports.values()))[self.name].tables
@@ -117,7 +118,9 @@ class AnalysisVerb:
             else:
                 sink.send(write_reports(profile, reports, form, sink.look, args.limit, several=False))
         if table is not None and args.table is None:
-            _note_other_tables(args, table.name, tables)
+            others = ", ".join(name for name in tables if name != table.name)
+            if others:
+                args.talk.note(f"showing the table {table.name}; choose another with --table: {others}")
         arguments.note_log(session, args)
         output.note_written(args)
 
@@ -127,12 +130,6 @@ def list_formats(name: str) -> tuple[str, ...]:
     drawn = ("svg",) if name in report_graphics.DRAWN else ()
     stacked = ("speedscope", "pprof") if name in report_graphics.STACKED else ()
     return (*REPORT_FORMATS, *drawn, *stacked)
-
-
-def _note_other_tables(args: argparse.Namespace, shown: str, tables: Iterable[str]) -> None:
-    others = ", ".join(name for name in tables if name != shown)
-    if others:
-        args.talk.note(f"showing the table {shown}; choose another with --table: {others}")
 
 
 def import_analyses(names: Iterable[str]) -> dict[str, Analysis]:
@@ -220,11 +217,6 @@ def send_table(
             args.talk.note(notice.text)
 
 
-def split_by_job(profile: Profile, form: str) -> Profile:
-    """Return the profile by job, unless the form holds one report only."""
-    return profile if form in DOCUMENTS else profile.by_job
-
-
 def make_reports(profile: Profile, names: Sequence[str], args: argparse.Namespace, form: str) -> Reports:
     """Return the reports of each run, by its name. UsageError: the form cannot hold several runs."""
     if form in DOCUMENTS:
@@ -262,7 +254,8 @@ def _write_run(
         return report_graphics.write_speedscope(first)
     if form == "pprof":
         return report_graphics.encode_pprof(first)
-    renderer = _load_renderer(form)
+    with process.hold_signals():
+        renderer: Any = import_module(f"fastprof.{_RENDERERS[form]}")  # the others are not imported
     if form == "xprof":
         pieces: Iterator[str] = renderer.write_reports(reports) if several else renderer.write_report(first)
         return (piece.encode("ascii") for piece in chain(pieces, ["\n"]))
@@ -273,12 +266,3 @@ def _write_run(
     shown = [report for report in reports.values() if report.inapplicable is None or not several]
     texts = ("\n".join(renderer.lines(report, look, limit)) + "\n" for report in shown)
     return iter(["\n\n".join(texts).encode(look.encoding, "backslashreplace")])
-
-
-_RENDERERS = {"json": "render.report_json", "table": "render.report_text", "xprof": "xprof.report_xprof"}
-
-
-def _load_renderer(form: str) -> Any:
-    """The module that writes reports in a form. Others are not imported."""
-    with process.hold_signals():
-        return import_module(f"fastprof.{_RENDERERS[form]}")

@@ -316,15 +316,11 @@ def _get_standard_input() -> Any:
 
 def select_events(profile: Profile, args: argparse.Namespace) -> Profile:
     """Return the part of the profile that the filters of the verb select. NotFoundError: a host does not exist."""
-    filters = _get_filters(args)
+    filters = get_filters(args)
     return profile.select(**filters) if filters else profile
 
 
-def has_filters(args: argparse.Namespace) -> bool:
-    return bool(_get_filters(args))
-
-
-def _get_filters(args: argparse.Namespace) -> dict[str, Any]:
+def get_filters(args: argparse.Namespace) -> dict[str, Any]:
     """Return the filters that are given, as parameters of ``Profile.select``."""
     values = {parameter: getattr(args, flag, None) for flag, parameter in _FILTERS.items()}
     return {parameter: value for parameter, value in values.items() if value is not None}
@@ -347,7 +343,7 @@ def explain_empty(profile: Profile, args: argparse.Namespace) -> None:
             expressions = " or ".join(repr(pattern) for pattern in patterns)
             args.talk.note(f"no {what} matches {expressions}; {find_nearest(patterns, names)}")
     if not explained:
-        args.talk.note("no event matches all filters" if has_filters(args) else "the session has no events")
+        args.talk.note("no event matches all filters" if get_filters(args) else "the session has no events")
 
 
 def note_log(profile: Profile, args: argparse.Namespace, *, offers_runs: bool = False, all_rows: bool = False) -> None:

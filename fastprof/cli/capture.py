@@ -19,7 +19,7 @@ from fastprof.errors import UsageError
 if TYPE_CHECKING:
     from fastprof.inputs.profiler_client.profiler_servers import Address
     from fastprof.inputs.profiler_client.workers import Crew, Outcome, Save
-    from fastprof.profile.captured_run import CapturedRun, Check
+    from fastprof.profile.captured_run import CapturedRun
 
 
 _LISTEN_S: Final = 0.1
@@ -152,15 +152,15 @@ def run(args: argparse.Namespace) -> int:
         with servers.make_run(args, name) as directory:
             outcomes = _capture_servers(args, addresses, directory.name, directory.save)
         code = servers.finish_capture(
-            args, outcomes, directory, then if is_last else None, lambda path: _check_run(args, path)
+            args,
+            outcomes,
+            directory,
+            then if is_last else None,
+            lambda path: [] if args.no_checks else servers.check_run(args, path, args.duration * 10**9, "capture"),
         )
         return code, directory if any(outcome.file for outcome in outcomes) else None
 
     return capture_repeatedly(args, capture)
-
-
-def _check_run(args: argparse.Namespace, path: str) -> Sequence[Check]:
-    return [] if args.no_checks else servers.check_run(args, path, args.duration * 10**9, "capture")
 
 
 def _check_on_server(args: argparse.Namespace) -> None:
@@ -202,7 +202,11 @@ def _wait_for_captures(args: argparse.Namespace, crew: Crew, delay: float, stops
         passed = time.monotonic() - begin
         if len(stops) > known:
             known = len(stops)
-            _stop_captures(args, crew, known)
+            if known > 1:
+                crew.cancel()
+            else:
+                crew.terminate()
+                args.talk.note("ending the capture; what was recorded is kept; Ctrl-C again gives up")
         elif passed < 0:
             args.talk.progress("until all begin", int(1000 * (delay + passed)), int(1000 * delay))
         elif passed < seconds and not stops:
@@ -210,11 +214,3 @@ def _wait_for_captures(args: argparse.Namespace, crew: Crew, delay: float, stops
         else:
             args.talk.progress("waiting for captures", crew.answered, servers_count)
     args.interrupted = bool(stops)
-
-
-def _stop_captures(args: argparse.Namespace, crew: Crew, times: int) -> None:
-    if times > 1:
-        crew.cancel()
-        return
-    crew.terminate()
-    args.talk.note("ending the capture; what was recorded is kept; Ctrl-C again gives up")

@@ -49,6 +49,6 @@ def run(args: argparse.Namespace) -> None:
     progress = args.talk.progress if args.talk.progress.wanted else None
     folders.write(profile, args.output, format=args.format, tables=args.tables, force=args.force, progress=progress)
     arguments.note_log(profile, args)
-    if arguments.has_filters(args) and not any(batch.num_rows for batch in profile.scan(columns=["event_id"])):
+    if arguments.get_filters(args) and not any(batch.num_rows for batch in profile.scan(columns=["event_id"])):
         arguments.explain_empty(session, args)
     args.talk.note(f"Wrote {args.output}")

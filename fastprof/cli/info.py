@@ -15,8 +15,6 @@ from fastprof.errors import UsageError
 from fastprof.render.table_forms import Look, render_table
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from fastprof.cli.session_summary import SessionSummary
     from fastprof.profile.profile import Profile
 
@@ -47,19 +45,15 @@ def run(args: argparse.Namespace) -> None:
         if form in ("table", "json"):
             sink.send(_write_documents(content, profile, form, sink.look, limit))
         else:
-            planes = _stack_planes({name: gathered.planes for name, gathered in content.items()}, profile)
+            from fastprof.tables.tables_of_runs import TablesOfRuns
+
+            of_runs = {name: gathered.planes for name, gathered in content.items()}
+            tables = profile.exported
+            planes = tables.stacked(of_runs) if isinstance(tables, TablesOfRuns) else next(iter(of_runs.values()))
             sink.send(render_table(form, planes.slice(0, limit), name="planes", look=sink.look))
-    if arguments.has_filters(args) and not any(gathered.summary["events"] for gathered in content.values()):
+    if arguments.get_filters(args) and not any(gathered.summary["events"] for gathered in content.values()):
         arguments.explain_empty(session, args)
     output.note_written(args)
-
-
-def _stack_planes(of_runs: dict[str, pa.Table], profile: Profile) -> pa.Table:
-    """The planes of all runs."""
-    from fastprof.tables.tables_of_runs import TablesOfRuns
-
-    tables = profile.exported
-    return tables.stacked(of_runs) if isinstance(tables, TablesOfRuns) else next(iter(of_runs.values()))
 
 
 def _write_documents(

@@ -90,7 +90,8 @@ def make_parser(with_flags: Container[str] = VERBS) -> argparse.ArgumentParser:
     command.add_argument("--version", action="version", version=f"fastprof {__version__}")
     verbs = command.add_subparsers(metavar="VERB", required=True, parser_class=_Parser)
     for name in VERBS:
-        module = _load_verb(name)
+        analysis = _ANALYSES.get(name)
+        module = AnalysisVerb(analysis) if analysis else cast(Verb, importlib.import_module(f"fastprof.cli.{name}"))
         prose = module.__doc__ or ""
         verb = verbs.add_parser(
             name,
@@ -103,12 +104,6 @@ def make_parser(with_flags: Container[str] = VERBS) -> argparse.ArgumentParser:
             module.add_arguments(verb)
         verb.set_defaults(verb_module=module, verb_parser=verb)
     return command
-
-
-def _load_verb(name: str) -> Verb:
-    if name in _ANALYSES:
-        return AnalysisVerb(_ANALYSES[name])
-    return cast(Verb, importlib.import_module(f"fastprof.cli.{name}"))
 
 
 class _Parser(argparse.ArgumentParser):
@@ -214,25 +209,18 @@ def _is_session(word: str) -> bool:
 
 def _list_advice(error: Exception, talk: Messages) -> Iterator[str]:
     """Yield what helps beside mending the file."""
-    if isinstance(error, errors.CaptureError) and (advice := _get_advice(error, talk.session)):
-        yield advice
+    if isinstance(error, errors.CaptureError) and talk.session and error.path is not None:
+        from fastprof.inputs.log_directory import is_program
+
+        if error.salvageable and not is_program(error.path):  # a program is read in full or not at all
+            yield _SALVAGE
+        elif list(talk.session) != [error.path]:
+            yield _SKIP
     if isinstance(error, errors.CaptureError | errors.UnreadableError) and talk.log_directory is not None:
         from fastprof.inputs.resolve import find_other_run
 
         if other_run := find_other_run(talk.log_directory, error.path):
             yield "{} is the newest of {} runs; read another one: --run {}".format(*other_run)
-
-
-def _get_advice(error: errors.CaptureError, session: Sequence[str]) -> str:
-    """Return the flag that helps beside mending the file, or an empty text. ``session``: the paths of a session in
-    which a fault is an error."""
-    from fastprof.inputs.log_directory import is_program
-
-    if not session or error.path is None:
-        return ""
-    if error.salvageable and not is_program(error.path):  # a program is read in full or not at all
-        return _SALVAGE
-    return "" if list(session) == [error.path] else _SKIP
 
 
 def entry() -> int:

@@ -69,7 +69,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    if args.html is not None or _is_html(args.output, args.format):
+    suffix = "" if args.output is None else Path(args.output).suffix.lower()
+    if args.html is not None or (args.format is None and suffix in (".html", ".htm")):
         _write_html(args)
         return
     form = output.choose_format(args.format, args.output)
@@ -85,7 +86,7 @@ def run(args: argparse.Namespace) -> None:
     if folder:
         _check_folder(Path(args.output), args.force)
     session = arguments.select_events(arguments.open_session(args), args)
-    profile = analysis.split_by_job(session, form)
+    profile = session if form in analysis.DOCUMENTS else session.by_job
     wanted = names if chosen is None else (chosen[0],)
     if folder:
         reports = analysis.make_reports(profile, wanted, args, form)
@@ -99,11 +100,6 @@ def run(args: argparse.Namespace) -> None:
                 analysis.send_table(sink, analysis.merge_runs(profile, reports, args)[chosen[0]], chosen[1], form, args)
     arguments.note_log(session, args)
     output.note_written(args)
-
-
-def _is_html(path: str | None, form: str | None) -> bool:
-    """Return whether the name after -o is that of an HTML file."""
-    return form is None and path is not None and Path(path).suffix.lower() in (".html", ".htm")
 
 
 def _write_html(args: argparse.Namespace) -> None:

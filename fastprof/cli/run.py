@@ -12,7 +12,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,7 +19,7 @@ from fastprof.cli import arguments, process, servers
 from fastprof.errors import UsageError
 
 if TYPE_CHECKING:
-    from fastprof.profile.captured_run import Check
+    pass
 
 _NOTHING: Final = servers.ALL
 """Exit code if nothing was recorded, and the program has ended well."""
@@ -60,14 +59,21 @@ def run(args: argparse.Namespace) -> int:
     settings = _make_settings(args)
     name = servers.get_run_name(args)
     then = servers.parse_then_verb(args)
-    with _make_hidden_folder(args.logdir) as folder:
+    with process.hold_signals():
+        from fastprof.inputs.own_profiler import frameworks
+        from fastprof.profile.captured_run import make_unfinished_folder, move_to_run
+    with make_unfinished_folder(args.logdir) as folder:
         code = _run_program(args, words, folder, settings)
-        path = _deliver_run(args, folder, name)
+        path = move_to_run(folder, args.logdir, name)
+        if path is None:
+            why = frameworks.read_report(folder).get("why") or "the program ended too early to say why"
+            args.talk.error(f"nothing was recorded: {why}")
     process.limit_threads()
     if path is None:
         return code or _NOTHING
     if not args.no_checks:
-        servers.note_remarks(args, _check_run(args, path))
+        duration_ps = 0 if args.duration is None else args.duration * 10**9
+        servers.note_remarks(args, servers.check_run(args, path, duration_ps, "run"))
     args.talk.note(f"wrote {path}")
     after = servers.show_run(args, then, path)
     return code or after
@@ -95,15 +101,6 @@ def _make_settings(args: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-@contextlib.contextmanager
-def _make_hidden_folder(logdir: str) -> Iterator[Path]:
-    """Make a hidden folder in the log directory, for what the profiler writes."""
-    with process.hold_signals():
-        from fastprof.profile.captured_run import make_unfinished_folder
-    with make_unfinished_folder(logdir) as folder:
-        yield folder
-
-
 def _run_program(args: argparse.Namespace, words: list[str], folder: Path, settings: dict[str, Any]) -> int:
     """Run the program, and return its exit code, or 128 plus the number of the signal that ended it."""
     from fastprof.inputs.own_profiler import frameworks
@@ -124,20 +121,3 @@ def _wait_for_child(child: subprocess.Popen[bytes]) -> int:
             return child.wait()
         except process.Terminated:
             child.send_signal(signal.SIGTERM)
-
-
-def _deliver_run(args: argparse.Namespace, folder: Path, name: str | None) -> str | None:
-    """Move what was recorded to a run, and return its path, or None after a message if nothing was recorded."""
-    from fastprof.inputs.own_profiler import frameworks
-    from fastprof.profile.captured_run import move_to_run
-
-    path = move_to_run(folder, args.logdir, name)
-    if path is None:
-        report = frameworks.read_report(folder)
-        args.talk.error(f"nothing was recorded: {report.get('why') or 'the program ended too early to say why'}")
-    return path
-
-
-def _check_run(args: argparse.Namespace, path: str) -> list[Check]:
-    duration_ps = 0 if args.duration is None else args.duration * 10**9
-    return servers.check_run(args, path, duration_ps, "run")

@@ -239,7 +239,9 @@ def _serve(profile: Profile | None, args: argparse.Namespace, captured: list[Add
                 args.talk.error(chosen.notice)
             args.talk.error(f"serving {runs.title} at {where}  (Ctrl-C stops)")
             if args.open:
-                _open_browser(where)
+                import webbrowser
+
+                threading.Thread(target=webbrowser.open, args=(where,), daemon=True).start()
 
         is_local = is_loopback(args.host)
         application = server.make_application(runs, token, args.talk.traceback, capture, is_local=is_local)
@@ -263,10 +265,3 @@ def _load_run(args: argparse.Namespace, name: str | None) -> Profile:
 
     reading = arguments.get_reading(args)
     return load_again(_get_source(args), **reading | {"run": name or reading["run"]})
-
-
-def _open_browser(where: str) -> None:
-    import threading
-    import webbrowser
-
-    threading.Thread(target=webbrowser.open, args=(where,), daemon=True).start()

@@ -319,7 +319,9 @@ def finish_capture(
     if args.interrupted:
         output.flush_standard_output()
         raise KeyboardInterrupt
-    code = _choose_exit_code(outcomes)
+    failed = [outcome for outcome in outcomes if not outcome.delivered]
+    is_unwritten = any(outcome.status == statuses.UNWRITTEN for outcome in failed)
+    code = _NOT_WRITTEN if is_unwritten else get_exit_code(len(failed), len(outcomes))
     after = 0 if path is None else show_run(args, then, path)
     from fastprof.profile.captured_run import DAMAGED  # late: it needs dataclasses, which --help does without
 
@@ -354,13 +356,6 @@ def note_remarks(args: argparse.Namespace, remarks: Sequence[Check]) -> None:
     for remark in remarks:
         where = f"{remark.host}: " if remark.host else ""
         args.talk.note(f"{where}{remark.text}" + (f"; {remark.advice}" if remark.advice else ""))
-
-
-def _choose_exit_code(outcomes: Sequence[Outcome]) -> int:
-    failed = [outcome for outcome in outcomes if not outcome.delivered]
-    if any(outcome.status == statuses.UNWRITTEN for outcome in failed):
-        return _NOT_WRITTEN
-    return get_exit_code(len(failed), len(outcomes))
 
 
 def _write_outcomes(args: argparse.Namespace, outcomes: Sequence[Outcome]) -> None:

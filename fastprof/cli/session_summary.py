@@ -204,7 +204,9 @@ def format_summary(facts: SessionSummary, look: Look, limit: int | None) -> Iter
     for label, text in _list_facts(facts):
         yield from as_text.wrap_paragraph(text, look, f"{label:<9}")
     yield from _format_section("Hosts", _make_host_rows(facts.hosts), look, limit)
-    yield from _format_section("Planes", _make_plane_rows(facts), look, limit)
+    planes = facts.planes
+    columns = {"plane": planes["name"], "device": planes["device_type"], "lines": planes["line_count"]}
+    yield from _format_section("Planes", _add_times(facts, planes, columns), look, limit)
     yield from _format_section("Lines", _make_line_rows(facts), look, limit)
     yield from _format_recorded(facts.hosts, look, limit)
     yield from _format_log(facts.import_log, look, limit)
@@ -249,12 +251,6 @@ def _make_host_rows(hosts: pa.Table) -> pa.Table:
         "profiled_ps": _subtract_times(hosts["start_unix_ns"], hosts["stop_unix_ns"], 1000),
     }
     return pa.table({name: column for name, column in columns.items() if column.null_count < len(column)})
-
-
-def _make_plane_rows(facts: SessionSummary) -> pa.Table:
-    planes = facts.planes
-    columns = {"plane": planes["name"], "device": planes["device_type"], "lines": planes["line_count"]}
-    return _add_times(facts, planes, columns)
 
 
 def _make_line_rows(facts: SessionSummary) -> pa.Table:

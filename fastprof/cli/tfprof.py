@@ -186,7 +186,11 @@ def _write_view(profile: Profile, args: argparse.Namespace, sink: output.Sink, f
     elif form == "tfprof":
         sink.send(_encode_text(piece, sink) for piece in view.pieces())
     elif form == "json":
-        _write_json(view, args, sink)
+        from fastprof.render.tfprof_text import write_view_json
+
+        limit = arguments.get_row_limit(args.limit, "json")
+        tables = (table.slice(0, limit) for table in (view.table, view.nodes))
+        sink.send(write_view_json(view.view, view.options, view.unknown, *tables))
     else:
         table = _make_readable(view) if form == _TABLE else view.table
         output.send_table(args, sink, table, "tfprof_view", form, "rows", by_worth=True)
@@ -208,14 +212,6 @@ def _read_options(path: str) -> dict[str, Any]:
     if not isinstance(options, dict):
         raise UsageError(f"{path} has no object of options")
     return options
-
-
-def _write_json(view: TfprofView, args: argparse.Namespace, sink: output.Sink) -> None:
-    from fastprof.render import tfprof_text
-
-    limit = arguments.get_row_limit(args.limit, "json")
-    tables = (table.slice(0, limit) for table in (view.table, view.nodes))
-    sink.send(tfprof_text.write_view_json(view.view, view.options, view.unknown, *tables))
 
 
 def _make_readable(view: TfprofView) -> pa.Table:
