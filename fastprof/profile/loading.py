@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor
 
     from fastprof.engines.engine import Engine
-    from fastprof.tables.table_set import OpenSession
 
 
 def load(
@@ -134,7 +133,9 @@ def _of_runs(path: Named | Sequence[Named], how: dict[str, Any], rest: dict[str,
     opened, several = open_runs(path, **how, **rest)
     if not several:
         tables = next(iter(opened.values()))
-        if how.get("as_hosts") or not _are_traces(tables.session):
+        parts = tables.session.index.captures
+        are_traces = len(parts) > 1 and all(part.environment.transcribed_from == KINETO for part in parts)
+        if how.get("as_hosts") or not are_traces:
             return Profile(tables, path, how)
         from fastprof.profile.several_runs import ProfileOfTraces
 
@@ -142,12 +143,6 @@ def _of_runs(path: Named | Sequence[Named], how: dict[str, Any], rest: dict[str,
     from fastprof.profile.several_runs import ProfileOfRuns  # most sessions are one run
 
     return ProfileOfRuns.of(opened, path, how)
-
-
-def _are_traces(session: OpenSession) -> bool:
-    """Return whether the session is of several traces of PyTorch's profiler."""
-    parts = session.index.captures
-    return len(parts) > 1 and all(part.environment.transcribed_from == KINETO for part in parts)
 
 
 def load_on_engine(

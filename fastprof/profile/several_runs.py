@@ -67,11 +67,7 @@ class ReportOfRuns(Report):
         return "\n\n\n".join(texts)
 
     def _repr_html_(self) -> str:
-        from html import escape
-
-        return "".join(
-            f"<h3>Run {escape(escape_text(run))}</h3>{report._repr_html_()}" for run, report in self.runs.items()
-        )
+        return _join_html(self.runs)
 
     def to_xprof(self) -> str:
         self._of_one_run("to_xprof()")
@@ -95,6 +91,12 @@ class ReportOfRuns(Report):
 
 
 _MOST_LISTED = 8
+
+
+def _join_html(runs: Mapping[str, Profile] | Mapping[str, Report]) -> str:
+    from html import escape
+
+    return "".join(f"<h3>Run {escape(escape_text(name))}</h3>{run._repr_html_()}" for name, run in runs.items())
 
 
 class ProfileOfRuns(Profile):
@@ -256,11 +258,7 @@ class ProfileOfRuns(Profile):
         return next(iter(self._runs.values())).threads
 
     def _repr_html_(self) -> str:
-        from html import escape
-
-        return "".join(
-            f"<h3>Run {escape(escape_text(run))}</h3>{profile._repr_html_()}" for run, profile in self._runs.items()
-        )
+        return _join_html(self._runs)
 
     def __repr__(self) -> str:
         lines = [f"<fastprof.Profile: {count_noun(len(self._runs), 'run', 'runs')}"]

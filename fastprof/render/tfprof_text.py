@@ -20,15 +20,15 @@ from fastprof.derive.tfprof.view_set import (
     CostlyRow,
     ViewSet,
     could_fuse_norms,
+    find_channels_last,
     find_costly_lines,
     find_costly_ops,
     find_costly_scopes,
-    has_channels_last,
     measure_uses,
 )
 from fastprof.derive.tfprof.views import VisibleTree
 from fastprof.render import as_json
-from fastprof.schema.columns import number_values
+from fastprof.schema.columns import count_bounds, find_runs, number_values
 from fastprof.schema.tables import String, TableSchema
 
 
@@ -218,7 +218,8 @@ def _format_input_types(recorded: RecordedGraph, nodes: Ints, options: ViewOptio
     figures = recorded.figures(options.step)
     runs, micros = figures[_RUNS][nodes].tolist(), figures[FIGURES.index("micros")][nodes].tolist()
     sums: dict[str, list[int]] = {}
-    for spelt, run_count, time_us in zip(_list_input_shapes(recorded, nodes), runs, micros, strict=True):
+    for inputs, run_count, time_us in zip(recorded.input_shapes.take(nodes).to_pylist(), runs, micros, strict=True):
+        spelt = "input_type: " + ",\t".join(map(_format_shape, inputs))
         counts = sums.setdefault(spelt, [0, 0, 0])
         counts[0] += 1
         counts[1] += run_count
@@ -229,11 +230,6 @@ def _format_input_types(recorded: RecordedGraph, nodes: Ints, options: ViewOptio
         f"{spelt}\t(run*{sums[spelt][1]}|defined*{sums[spelt][0]})\texec_time: {format_micros(sums[spelt][2])}"
         for spelt in ordered
     )
-
-
-def _list_input_shapes(recorded: RecordedGraph, nodes: Ints) -> list[str]:
-    values = recorded.input_shapes.take(nodes).to_pylist()
-    return ["input_type: " + ",\t".join(map(_format_shape, inputs)) for inputs in values]
 
 
 def _format_shape(shape: dict[str, Any]) -> str:
@@ -264,7 +260,7 @@ def write_report(shown: VisibleTree, view: str, recorded: RecordedGraph, options
         return
     sizes = 2 * shown.forest.depth + get_numbers(pc.binary_length(shown.names)) + 40 * len(options.select)
     piece = np.cumsum(sizes) // _PIECE_BYTES
-    bounds = np.r_[np.flatnonzero(np.r_[True, piece[1:] != piece[:-1]]), len(piece)]
+    bounds = np.append(find_runs(piece), len(piece))
     for begin, end in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
         lines_of = _TreeLines(shown, slice(begin, end), recorded, options)
         yield get_text_buffers(lines_of.text())[1].tobytes().decode("utf-8", "replace")
@@ -369,7 +365,7 @@ def _join_lists(column: pa.ChunkedArray, node: Ints, between: str) -> pa.Array:
 def _change_lists(lists: pa.Array, change: Callable[[pa.Array], pa.Array]) -> tuple[pa.Array, pa.Array]:
     """Return offsets and changed values of lists, null as empty."""
     lengths = get_numbers(pc.fill_null(pc.list_value_length(lists), 0))
-    return pa.array(np.r_[0, np.cumsum(lengths)].astype(np.int32)), change(pc.list_flatten(lists))
+    return pa.array(count_bounds(lengths).astype(np.int32)), change(pc.list_flatten(lists))
 
 
 def _join_types(nodes: RecordedGraph, node: Ints, other: str) -> pa.Array:
@@ -408,13 +404,11 @@ def write_view_json(
     view: str, options: ViewOptions, unknown: Mapping[str, str], table: pa.Table, nodes: pa.Table
 ) -> Iterator[bytes]:
     """Return the chunks of the document, ended by a newline. ``unknown``: figures that are not recorded, and why."""
-    written = {name: _list_tuple(value) for name, value in dataclasses.asdict(options).items()}
+    written = {
+        name: list(value) if isinstance(value, tuple) else value for name, value in dataclasses.asdict(options).items()
+    }
     described = {"view": view, "options": written, "unknown": dict(unknown)}
     return as_json.write_sections(described, {"tfprof_view": table, "tfprof_view_nodes": nodes})
-
-
-def _list_tuple(value: Any) -> Any:
-    return list(value) if isinstance(value, tuple) else value
 
 
 ADVICE: Final = TableSchema(
@@ -471,18 +465,17 @@ def make_advice_table(reports: Mapping[str, list[str]]) -> pa.Table:
 
 
 def _check_use(views: ViewSet) -> list[str]:
-    reports = []
-    for device, share in measure_uses(views.recorded):
-        low = "" if share >= _LITTLE else "low "
-        reports.append(f"device: {device} {low}utilization: {share:.2f}")
-    return reports
+    return [
+        f"device: {device} {'' if share >= _LITTLE else 'low '}utilization: {share:.2f}"
+        for device, share in measure_uses(views.recorded)
+    ]
 
 
 def _check_ops(views: ViewSet) -> list[str]:
     reports = []
     if could_fuse_norms(views.recorded):
         reports.append("Maybe use faster FusedBatchNorm instead of BatchNorm")
-    if has_channels_last(views.recorded):
+    if len(find_channels_last(views.recorded)):
         reports.append("Found operation using NHWC data_format on GPU. Maybe NCHW is faster.")
     return reports
 

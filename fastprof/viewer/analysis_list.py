@@ -35,23 +35,19 @@ def explain_empty_pages(session: OpenSession) -> dict[str, str | None]:
 
 
 def _describe_analysis(name: str, analysis: Analysis) -> dict[str, Any]:
+    opening: Opening = getattr(analysis, "OPENING", Opening((), tuple(analysis.SCALARS)))
     return {
         "name": name,
         "verb": name.replace("_", "-"),
         "title": runner.get_title(analysis),
         "summary": ANALYSES[name],
-        "opening": _describe_opening(analysis),
+        "opening": {"headlines": list(opening.headlines), "figures": list(opening.figures)},
         "params": [_describe_param(field) for field in runner.list_fields([name])],
         "drawn": name in report_graphics.DRAWN,
         "labels": {scalar: spec.label for scalar, spec in analysis.SCALARS.items() if spec.label},
         "tables": {table: schema.row for table, schema in analysis.TABLES.items()},
         "sections": [_describe_section(section) for section in analysis.SECTIONS],
     }
-
-
-def _describe_opening(analysis: Analysis) -> dict[str, Any]:
-    given: Opening = getattr(analysis, "OPENING", Opening((), tuple(analysis.SCALARS)))
-    return {"headlines": list(given.headlines), "figures": list(given.figures)}
 
 
 def _describe_param(field: dataclasses.Field[Any]) -> dict[str, Any]:

@@ -71,7 +71,8 @@ def make_answer(request: Request, what: Body, cache: str = FRESH, **headers: str
     encoding = _choose_encoding(request, what)
     tag = f'"{what.tag}{f"-{encoding}" if encoding else ""}"'
     sent = {"etag": tag, "cache-control": cache, "vary": "Accept-Encoding", **headers}
-    if _has_tag(request.headers.get("if-none-match", ""), tag):
+    listed = [part.strip().removeprefix("W/") for part in request.headers.get("if-none-match", "").split(",")]
+    if tag in listed or "*" in listed:
         return Response(status_code=304, headers=sent)
     sent["content-type"] = what.media_type
     if encoding is None:
@@ -118,19 +119,11 @@ def _list_accepted(header: str) -> set[str]:
 def _encode_body(what: Body, encoding: str) -> bytes:
     if encoding not in what.encoded:
         what.encoded[encoding] = (
-            _compress_zstd(what.content) if encoding == "zstd" else gzip.compress(what.content, 1, mtime=0)
+            pa.Codec("zstd", compression_level=1).compress(what.content, asbytes=True)
+            if encoding == "zstd"
+            else gzip.compress(what.content, 1, mtime=0)
         )
     return what.encoded[encoding]
-
-
-def _compress_zstd(content: bytes) -> bytes:
-    packed: bytes = pa.Codec("zstd", compression_level=1).compress(content, asbytes=True)
-    return packed
-
-
-def _has_tag(header: str, tag: str) -> bool:
-    listed = [part.strip().removeprefix("W/") for part in header.split(",")]
-    return tag in listed or "*" in listed
 
 
 LEAST_TOKEN = 8

@@ -56,7 +56,7 @@ def check_seal(path: Path) -> None:
         descriptor = file.fileno()
         total = os.fstat(descriptor).st_size
         size = _read_recorded_size(descriptor, total)
-        if size is None or total != size + _get_sums_size(size) + _FOOT.size:
+        if size is None or total != size + 4 * -(-size // _BLOCK) + _FOOT.size:
             raise DamagedFileError("no checksums")
         tail = os.pread(descriptor, total - size, size)
         sums = tail[: -_FOOT.size]
@@ -82,10 +82,6 @@ def _read_recorded_size(descriptor: int, total: int) -> int | None:
         return None
     size, _, _, magic = _FOOT.unpack(os.pread(descriptor, _FOOT.size, total - _FOOT.size))
     return int(size) if magic == _MAGIC and size <= total - _FOOT.size else None
-
-
-def _get_sums_size(size: int) -> int:
-    return -(-size // _BLOCK) * 4
 
 
 def _compute_checksums(descriptor: int, size: int) -> bytes:

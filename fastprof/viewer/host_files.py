@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from fastprof._native import lod
 from fastprof.decode.workers import Workers, group_sizes
-from fastprof.schema.columns import Int32s, Int64s, sort_rows
+from fastprof.schema.columns import Int32s, Int64s, count_bounds, find_group_bounds, sort_rows
 from fastprof.schema.value_classes import dataclass
 from fastprof.viewer.cache_folder import get_content_size
 
@@ -101,7 +101,7 @@ class _StoreBuilder:
         self.tracks = tracks
         self.names = names
         self.workers = workers
-        self.first_at = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
+        self.first_at = count_bounds(counts)
         self.lock = threading.Lock()
         self.end = HEAD.size
         self.spare: list[dict[str, Records]] = []
@@ -146,9 +146,10 @@ class _StoreBuilder:
         records = self.track_records(lanes)
         self.section("tracks", records, records.nbytes)
         self.put_names()
+        keys = self.tracks[0].about if self.tracks else ()
         header = {
             "about": about,
-            "tracks": _transpose_rows([track.about for track in self.tracks]),
+            "tracks": {key: [track.about[key] for track in self.tracks] for key in keys},
             "names": len(self.names),
             "first_ps": min((group.first_ps for group in built), default=0),
             "last_ps": max((group.last_ps for group in built), default=0),
@@ -170,9 +171,8 @@ class _StoreBuilder:
     def track_records(self, lanes: Records) -> Records:
         records = np.zeros(len(self.tracks), TRACK)
         records["first_at"], records["events"] = self.first_at[:-1], np.diff(self.first_at)
-        numbers = np.arange(len(self.tracks))
-        records["first_lane"] = np.searchsorted(lanes["track"], numbers)
-        records["lanes"] = np.searchsorted(lanes["track"], numbers, side="right") - records["first_lane"]
+        bounds = find_group_bounds(lanes["track"], len(self.tracks))
+        records["first_lane"], records["lanes"] = bounds[:-1], np.diff(bounds)
         records["row"] = [track.row for track in self.tracks]
         return records
 
@@ -249,10 +249,6 @@ def _find_extent(lanes: Records, at: int, start: Int64s, duration: Int64s) -> tu
     last = start[ends] + np.maximum(duration[ends], 0)
     last[last < start[ends]] = _LATEST
     return int(start[firsts].min()), int(last.max())
-
-
-def _transpose_rows(abouts: Sequence[dict[str, Any]]) -> dict[str, list[Any]]:
-    return {key: [about[key] for about in abouts] for key in (abouts[0] if abouts else ())}
 
 
 Column = npt.NDArray[Any] | list[str]
@@ -461,21 +457,20 @@ def _make_counter_columns(series: Sequence[Series]) -> dict[str, Column]:
         "counter.process": np.array([counter.process.number for counter in series], np.int32),
         "counter.name": [counter.name for counter in series],
         "counter.unit": [counter.unit for counter in series],
-        "counter.end": _sum_lengths(len(counter) for counter in series),
+        "counter.end": count_bounds([len(counter) for counter in series])[1:],
         "counter.time_ps": _concatenate((counter.time_ps for counter in series), np.int64),
         "counter.value": _concatenate((counter.value for counter in series), np.float64),
     }
 
 
 def _make_band_columns(bands: Sequence[StepBand]) -> dict[str, Column]:
-    counts = np.array([len(band.names) for band in bands], np.int64)
-    before = np.cumsum(counts) - counts
-    titles = (band.name.astype(np.int32) + np.int32(first) for band, first in zip(bands, before, strict=True))
+    firsts = count_bounds([len(band.names) for band in bands])[:-1]
+    titles = (band.name.astype(np.int32) + np.int32(first) for band, first in zip(bands, firsts, strict=True))
     return {
         "band.process": np.array(
             [_NO_PROCESS if band.process is None else band.process.number for band in bands], np.int32
         ),
-        "band.end": _sum_lengths(len(band) for band in bands),
+        "band.end": count_bounds([len(band) for band in bands])[1:],
         "band.start_ps": _concatenate((band.start_ps for band in bands), np.int64),
         "band.duration_ps": _concatenate((band.duration_ps for band in bands), np.int64),
         "band.group": _concatenate((band.group for band in bands), np.int32),
@@ -487,26 +482,21 @@ def _make_band_columns(bands: Sequence[StepBand]) -> dict[str, Column]:
 def _make_derived_columns(derived: DerivedTimeline) -> dict[str, Column]:
     number: dict[str, int] = {}
     values = [
-        [number.setdefault(str(value), len(number)) for value in _list_values(arg.values)] for arg in derived.args
+        [
+            number.setdefault(str(value), len(number))
+            for value in (arg.values.tolist() if isinstance(arg.values, np.ndarray) else arg.values)
+        ]
+        for arg in derived.args
     ]
     return {
         "derived.group": derived.group,
         "derived.long_name": derived.long_name,
         "arg.name": [arg.name for arg in derived.args],
-        "arg.end": _sum_lengths(len(arg.rows) for arg in derived.args),
+        "arg.end": count_bounds([len(arg.rows) for arg in derived.args])[1:],
         "arg.row": _concatenate((arg.rows for arg in derived.args), np.int64),
         "arg.value": _concatenate((np.array(numbers, np.int64) for numbers in values), np.int64),
         "arg.texts": list(number),
     }
-
-
-def _list_values(values: Any) -> list[Any]:
-    listed: list[Any] = values.tolist() if isinstance(values, np.ndarray) else list(values)
-    return listed
-
-
-def _sum_lengths(lengths: Iterable[int]) -> Int64s:
-    return np.cumsum(np.array(list(lengths), np.int64), dtype=np.int64)
 
 
 def _concatenate(parts: Iterable[npt.NDArray[Any]], kind: type[np.generic]) -> npt.NDArray[Any]:

@@ -138,12 +138,9 @@ def collect_modules(entry: str = ENTRY) -> dict[str, str]:
 def make_import_map() -> dict[str, str]:
     """Return data addresses of all modules by name."""
     return {
-        name: make_data_address(text.encode(), "text/javascript") for name, text in sorted(collect_modules().items())
+        name: f"data:text/javascript;base64,{b64encode(text.encode()).decode('ascii')}"
+        for name, text in sorted(collect_modules().items())
     }
-
-
-def make_data_address(content: bytes, media_type: str) -> str:
-    return f"data:{media_type};base64,{b64encode(content).decode('ascii')}"
 
 
 def join_styles() -> str:

@@ -136,33 +136,13 @@ class PageCapture:
             begun_s = time.monotonic()
             self._begin_s, self._next_s = begun_s + delay, None
             self._capture(addresses, options, delay, grace, newest)
-            if rolling is None or not self._waited(begun_s + rolling.every_ms / 1000):
+            if rolling is None:
+                return
+            self._next_s = begun_s + rolling.every_ms / 1000
+            if self._stopped.wait(max(0.0, self._next_s - time.monotonic())):
                 return
 
-    def _waited(self, until_s: float) -> bool:
-        """Wait, and return whether nobody has stopped it."""
-        self._next_s = until_s
-        return not self._stopped.wait(max(0.0, until_s - time.monotonic()))
-
     def _capture(
-        self,
-        addresses: Sequence[Address],
-        options: CaptureOptions,
-        delay: float,
-        grace: float | None,
-        newest: NewestRuns,
-    ) -> None:
-        try:
-            self._taken(addresses, options, delay, grace, newest)
-            self._error = None
-        except FastprofError as error:
-            self._error = str(error)
-        except Exception as error:  # noqa: BLE001  a thread has no caller: the page says it
-            self._error = f"internal error: {type(error).__name__}: {error}"
-        is_sound = self._error is None and all(outcome.delivered for outcome in self._outcomes)
-        self._taken_count, self._failed_count = self._taken_count + 1, self._failed_count + (not is_sound)
-
-    def _taken(
         self,
         addresses: Sequence[Address],
         options: CaptureOptions,
@@ -174,22 +154,30 @@ class PageCapture:
         from fastprof.inputs.profiler_client.service_messages import CaptureRequest
         from fastprof.profile.captured_run import CapturedRun
 
-        run = CapturedRun(self._log_directory)
         try:
-            plan = workers.CapturePlan(start_ns=time.time_ns() + int(delay * 10**9) if delay else 0, grace_s=grace)
-            every = [
-                workers.Worker(address, CaptureRequest(options, run.name, address.as_host), plan, run.save)
-                for address in addresses
-            ]
-            with workers.Crew(every) as crew:
-                self._crew = crew
-                if self._stopped.is_set():  # before there was a crew
-                    crew.terminate()
-                while not crew.wait(60.0):
-                    pass
-            self._outcomes = crew.outcomes()
-            self._run = run.name if any(outcome.file for outcome in self._outcomes) else None
-        finally:
-            run.remove_if_empty()
-        if self._run is not None:
-            newest.add(run)
+            run = CapturedRun(self._log_directory)
+            try:
+                plan = workers.CapturePlan(start_ns=time.time_ns() + int(delay * 10**9) if delay else 0, grace_s=grace)
+                every = [
+                    workers.Worker(address, CaptureRequest(options, run.name, address.as_host), plan, run.save)
+                    for address in addresses
+                ]
+                with workers.Crew(every) as crew:
+                    self._crew = crew
+                    if self._stopped.is_set():  # before there was a crew
+                        crew.terminate()
+                    while not crew.wait(60.0):
+                        pass
+                self._outcomes = crew.outcomes()
+                self._run = run.name if any(outcome.file for outcome in self._outcomes) else None
+            finally:
+                run.remove_if_empty()
+            if self._run is not None:
+                newest.add(run)
+            self._error = None
+        except FastprofError as error:
+            self._error = str(error)
+        except Exception as error:  # noqa: BLE001  a thread has no caller: the page says it
+            self._error = f"internal error: {type(error).__name__}: {error}"
+        is_sound = self._error is None and all(outcome.delivered for outcome in self._outcomes)
+        self._taken_count, self._failed_count = self._taken_count + 1, self._failed_count + (not is_sound)

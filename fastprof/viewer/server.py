@@ -225,6 +225,12 @@ def _read_page_file(path: Path, changed: int) -> Body:  # noqa: ARG001  a file t
     return make_body(path.read_bytes(), _TYPES[path.suffix])
 
 
+def _answer_programs(call: ApiCall) -> Any:
+    from fastprof.viewer import hlo_answers  # late: the first picture does not wait for it
+
+    return hlo_answers.answer_hlo(call)
+
+
 _LONG_POLL_S = 2.0
 """Time that a page with all there is waits for more."""
 _FRESH_S = 0.25
@@ -257,7 +263,7 @@ _SEARCH = {
 _READ = {"/api/event": timeline_answers.answer_event, "/api/event/text": timeline_answers.answer_event_text}
 _SLOW = {
     "/api/empty": run_answers.answer_empty_pages,
-    "/api/hlo": lambda call: _answer_programs(call),
+    "/api/hlo": _answer_programs,
     "/api/report/{name}.svg": run_answers.answer_svg,
     "/api/report/{name}/xprof": run_answers.answer_xprof,
     "/api/report/{name}/{table}.csv": run_answers.answer_csv,
@@ -295,12 +301,6 @@ def make_routes(state: ServerState) -> list[Route]:
     ]
     beginning = make_endpoint(state, run_answers.begin_or_stop_capture, state.quick)
     return [Route("/api/timeline", timeline), Route("/api/capture", beginning, methods=["POST"]), *routes]
-
-
-def _answer_programs(call: ApiCall) -> Any:
-    from fastprof.viewer import hlo_answers  # late: the first picture does not wait for it
-
-    return hlo_answers.answer_hlo(call)
 
 
 def _find_tfprof_answer(path: str) -> Callable[[ApiCall], Any]:

@@ -20,7 +20,17 @@ import pyarrow as pa
 
 from fastprof._native import lod
 from fastprof.decode.workers import Workers, count_cpus
-from fastprof.schema.columns import Int64s, sort_rows
+from fastprof.schema.columns import (
+    Bools,
+    Int64s,
+    UInt8s,
+    UInt32s,
+    expand_ranges,
+    find_runs,
+    reduce_runs,
+    sort_rows,
+    sum_by,
+)
 from fastprof.schema.value_classes import dataclass
 from fastprof.viewer.cache_folder import DamagedFileError
 from fastprof.viewer.host_files import (
@@ -33,8 +43,6 @@ from fastprof.viewer.host_files import (
     SLICE,
     STORE_FORMAT,
     TRACK,
-    TrackInput,
-    build_store,
 )
 
 SUM_TYPE: Final = np.dtype(
@@ -42,7 +50,6 @@ SUM_TYPE: Final = np.dtype(
     + [("name", "u4"), ("longest", "u4"), ("count", "u8")]
 )
 _WIDE: Final = np.dtype([(field, "i8") for field in SUM_TYPE.names or ()])
-_LARGEST: Final = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -76,7 +83,7 @@ def merge_sums(parts: Iterable[tuple[bytes, int, int]]) -> NameSums:
         records_of_parts.append(records)
     sums = np.concatenate(records_of_parts)
     sums = sums[sort_rows(sums["name"], -sums["most"], sums["longest"])]
-    firsts = np.flatnonzero(np.diff(sums["name"], prepend=-1))
+    firsts = find_runs(sums["name"])
     if len(firsts) < len(sums):
         sums = _add_sums(sums, firsts)
     sums = sums[sort_rows(-sums["clipped"], -sums["total"], sums["name"])]
@@ -87,28 +94,13 @@ def merge_sums(parts: Iterable[tuple[bytes, int, int]]) -> NameSums:
 def _add_sums(sums: npt.NDArray[Any], firsts: npt.NDArray[np.intp]) -> npt.NDArray[Any]:
     """Add the rows of each name; the first of them has the longest event."""
     out = sums[firsts]
-    out["least"] = np.minimum.reduceat(sums["least"], firsts)
-    out["count"] = np.add.reduceat(sums["count"], firsts)
+    out["least"] = reduce_runs(np.minimum, sums["least"], firsts)
+    out["count"] = reduce_runs(np.add, sums["count"], firsts)
     for field in ("total", "clipped"):
-        near = np.add.reduceat(sums[field].astype(np.float64), firsts)
-        out[field] = np.where(near >= 2.0**63, _LARGEST, np.add.reduceat(sums[field], firsts))
+        near = reduce_runs(np.add, sums[field].astype(np.float64), firsts)
+        out[field] = np.where(near >= 2.0**63, _LATEST, reduce_runs(np.add, sums[field], firsts))
     return out
 
-
-__all__ = [
-    "COARSEST",
-    "DamagedFileError",
-    "HostStore",
-    "NameSums",
-    "Store",
-    "TilePart",
-    "TrackInput",
-    "build_store",
-    "make_tile",
-]
-
-Numbers = npt.NDArray[np.uint32]
-Flags = npt.NDArray[np.bool_]
 
 COARSEST: Final = lod.COARSEST
 """Largest level of a tile."""
@@ -221,7 +213,7 @@ class Store:
             for i, (row, about) in enumerate(zip(rows, abouts, strict=True))
         ]
 
-    def lanes_of(self, tracks: Int64s | None) -> Numbers:
+    def lanes_of(self, tracks: Int64s | None) -> UInt32s:
         """Return the numbers of the lanes of tracks (None for all), in their order."""
         if tracks is None:
             return np.arange(len(self.lanes), dtype=np.uint32)
@@ -229,10 +221,9 @@ class Store:
             record = self.track_records[int(tracks[0])]
             return np.arange(record["first_lane"], record["first_lane"] + record["lanes"], dtype=np.uint32)
         firsts, counts = self.track_records["first_lane"][tracks], self.track_records["lanes"][tracks].astype(np.int64)
-        before = np.repeat(np.cumsum(counts) - counts, counts)
-        return (np.repeat(firsts, counts) + (np.arange(len(before)) - before)).astype(np.uint32)
+        return expand_ranges(firsts, counts)[1].astype(np.uint32)
 
-    def lanes_seen(self, first_ps: int, last_ps: int) -> npt.NDArray[np.bool_]:
+    def lanes_seen(self, first_ps: int, last_ps: int) -> Bools:
         """Return whether each lane has an event that overlaps the times from ``first_ps`` to ``last_ps``: the last one
         that starts by then is the one to end last. All lanes are bisected at once."""
         begin = self.lanes["first"].astype(np.int64)
@@ -296,7 +287,7 @@ class _StorePart:
         numbers = sort_unique(tracks) - self.tracks
         return numbers[(numbers >= 0) & (numbers < len(self.store.track_records))]
 
-    def flags(self, wanted: Flags) -> npt.NDArray[np.uint8]:
+    def flags(self, wanted: Bools) -> UInt8s:
         """Return the flags of its names."""
         return np.ascontiguousarray(wanted[self.names : self.names + len(self.store.names)]).view(np.uint8)
 
@@ -408,7 +399,7 @@ class HostStore:
         first = children if count < 0 else children[:count]
         return None if count < 0 else count, (first[first > 0].astype(np.int64) + part.events).tolist()
 
-    def lanes_within(self, from_ps: int, to_ps: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    def lanes_within(self, from_ps: int, to_ps: int) -> tuple[Int64s, Int64s]:
         """Return the tracks and numbers of the lanes with events that overlap [from_ps, to_ps), by track, then lane."""
         first, last = max(from_ps, _FEWEST), min(to_ps - 1, _LATEST)
         tracks, lanes = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
@@ -437,7 +428,7 @@ class HostStore:
         count = min(max(count, 0), len(part.store) - local)
         return merge_sums([(part.store.lod.run_sums(local, count), part.names, part.events)])
 
-    def hits(self, wanted: Flags) -> Int64s:
+    def hits(self, wanted: Bools) -> Int64s:
         """Count by track the events that have a name that is wanted."""
         counts_of_parts = []
         for part in self._parts:
@@ -447,12 +438,10 @@ class HostStore:
                 shares = [slice(int(share[0]), int(share[-1]) + 1) for share in np.array_split(lanes, 8) if len(share)]
                 tasks = [partial(store.lod.hits, lanes[share], flags, counts[share]) for share in shares]
                 self._workers.run(None, tasks)
-            tracks = np.zeros(len(store.track_records), np.int64)
-            np.add.at(tracks, store.lanes["track"], counts)
-            counts_of_parts.append(tracks)
+            counts_of_parts.append(sum_by(store.lanes["track"], counts, len(store.track_records)))
         return np.concatenate(counts_of_parts)
 
-    def named(self, wanted: Flags) -> Iterator[tuple[Int64s, Int64s, Int64s]]:
+    def named(self, wanted: Bools) -> Iterator[tuple[Int64s, Int64s, Int64s]]:
         """Yield numbers, starts and durations of the events of wanted names, by number, in parts."""
         for part in self._parts:
             store, flags = part.store, part.flags(wanted).view(np.bool_)
@@ -462,7 +451,7 @@ class HostStore:
                     yield places + part.events, store.start[places], store.duration[places]
 
     def next_hit(
-        self, wanted: Flags, from_ps: int, track: int = -1, lane: int = -1, *, forward: bool = True
+        self, wanted: Bools, from_ps: int, track: int = -1, lane: int = -1, *, forward: bool = True
     ) -> int | None:
         """Return the first wanted event past a place in the order of start, track, lane, or the last before it."""
         if not _FEWEST <= from_ps <= _LATEST:  # before all events, or past all
@@ -478,7 +467,7 @@ class HostStore:
                     hits.append((int(store.start[at]), at + part.events))
         return (min(hits) if forward else max(hits))[1] if hits else None
 
-    def hit_number(self, wanted: Flags, at: int) -> int:
+    def hit_number(self, wanted: Bools, at: int) -> int:
         """Count the wanted events before one."""
         event = self.event(at)
         return sum(
@@ -541,8 +530,6 @@ def cut_name(name: str, letters: int = NAME_LETTERS) -> str:
 def sort_unique(numbers: npt.ArrayLike) -> Int64s:
     """Return the distinct numbers in ascending order. np.unique takes tens of times as long if they already are."""
     ascending: Int64s = np.asarray(numbers, np.int64)
-    steps = np.diff(ascending)
-    if (steps < 0).any():
+    if (ascending[1:] < ascending[:-1]).any():
         ascending = np.sort(ascending)
-        steps = np.diff(ascending)
-    return ascending if (steps > 0).all() else ascending[np.append(True, steps > 0)]
+    return ascending if (ascending[1:] > ascending[:-1]).all() else ascending[find_runs(ascending)]

@@ -14,7 +14,7 @@ import pyarrow as pa
 from starlette.responses import Response
 
 from fastprof.decode.single_event import EVENT, METADATA, EventFacts, EventStats, ListedStats, StatValue, read_event
-from fastprof.schema.columns import Bools
+from fastprof.schema.columns import Bools, expand_ranges
 from fastprof.viewer import store
 from fastprof.viewer.answers import FOREVER, make_answer, make_body
 from fastprof.viewer.query import FIRST_PS, LAST_PS, RequestError, format_numbers
@@ -299,7 +299,8 @@ def describe_event(run: ViewedRun, seen: Snapshot, host: HostView, at: int, firs
     long_name = facts.name if facts else next(stats.values("long_name"), "")
     line, row = track.about["name"].partition(" - from ")[0], None if event.derived else event.row
     programs = host.facts.gpu_programs if host.facts is not None else frozenset()
-    op = ViewedEvent(host.number, process.get("plane") or "", line, row, name, long_name or name, stats, programs)
+    viewed = ViewedEvent(host.number, process.get("plane") or "", line, row, name, long_name or name, stats, programs)
+    op = run.ops.document(viewed)
     texts = _get_names(host, event, facts)
     return {
         **seen.ref(host, at),
@@ -320,7 +321,7 @@ def describe_event(run: ViewedRun, seen: Snapshot, host: HostView, at: int, firs
         "step": cut_text(host.facts.group_names.get(group)) if host.facts is not None else None,
         "step_name": cut_text(host.facts.step_names.get(event.row)) if host.facts and not event.derived else None,
         "group": None if group < 0 else str(group),
-        "op": _describe_op(run, op),
+        "op": op and {key: cut_text(value) if isinstance(value, str) else value for key, value in op.items()},
     }
 
 
@@ -353,11 +354,6 @@ def _read_event_facts(run: ViewedRun, host: HostView, track: StoredTrack, event:
     """Return what the capture records of an event, read from there now."""
     place = event.row - host.store.event(track.first_at).row  # the first of a line lies on its first lane
     return read_event(run.tables.session.index, host.number, track.about["line"], place)
-
-
-def _describe_op(run: ViewedRun, seen: ViewedEvent) -> dict[str, Any] | None:
-    op = run.ops.document(seen)
-    return op and {key: cut_text(value) if isinstance(value, str) else value for key, value in op.items()}
 
 
 def _describe_stat(stat: StatValue) -> dict[str, Any]:
@@ -471,9 +467,8 @@ def answer_range_sums(call: ApiCall) -> Any:
 
 def _merge_sums(parts: list[tuple[HostView, NameSums]]) -> dict[str, Any]:
     """Return rows by host and name, the most time within the range first. ``more``: how many are left out."""
-    counts = [len(sums) for _, sums in parts]
-    part = np.repeat(np.arange(len(parts)), counts)
-    place = np.arange(len(part)) - np.repeat(np.cumsum(counts) - counts, counts)
+    counts = np.array([len(sums) for _, sums in parts], np.int64)
+    part, place = expand_ranges(np.zeros_like(counts), counts)
     clipped = np.concatenate([np.zeros(0, np.int64), *(sums.clipped_ps for _, sums in parts)])
     order = np.argsort(-clipped.astype(np.float64), kind="stable")[:_MOST_ROWS]
     return {

@@ -10,9 +10,9 @@ from typing import Any, Final
 import numpy as np
 
 from fastprof._native import lod
-from fastprof.schema.columns import Int64s, reduce_runs
+from fastprof.schema.columns import Int64s, find_runs, reduce_runs
 from fastprof.schema.value_classes import dataclass
-from fastprof.viewer.host_files import Band, Counter, Flows
+from fastprof.viewer.host_files import Band, Flows
 from fastprof.viewer.query import LEAST, MOST, RequestError
 from fastprof.viewer.snapshot import HostView, Snapshot
 from fastprof.viewer.store import NAME_LETTERS, cut_name
@@ -223,32 +223,20 @@ def make_counter_document(
     first, last = _limit_time(host.to_host(start_ps)), _limit_time(host.to_host(end_ps))
     begin = max(int(np.searchsorted(counter.time_ps, first, side="right")) - 1, 0)
     end = int(np.searchsorted(counter.time_ps, last, side="left"))
+    times, values = counter.time_ps[begin:end], counter.value[begin:end]
+    fresh = np.arange(len(times))
+    if len(times) > width:
+        fresh = find_runs(((times.astype(np.float64) - first) * (width / max(last - first, 1))).astype(np.int64))
+    ends = np.append(fresh[1:], len(times)) - 1 if len(times) else fresh
     return {
         "name": counter.name,
         "unit": counter.unit,
-        **_reduce_counter(counter, host, begin, end, first, last, width),
+        "t": [str(host.to_session(max(time, first))) for time in times[fresh].tolist()],
+        "min": [_drop_infinite(value) for value in reduce_runs(np.fmin, values, fresh).tolist()],
+        "max": [_drop_infinite(value) for value in reduce_runs(np.fmax, values, fresh).tolist()],
+        "last": [_drop_infinite(value) for value in values[ends].tolist()],
         "most": _drop_infinite(counter.value.max()) if len(counter.value) else None,
         "least": _drop_infinite(counter.value.min()) if len(counter.value) else None,
-    }
-
-
-def _reduce_counter(
-    counter: Counter, host: HostView, begin: int, end: int, first: int, last: int, width: int
-) -> dict[str, Any]:
-    times, values = counter.time_ps[begin:end], counter.value[begin:end]
-    if len(times) > width:
-        pixel = ((times.astype(np.float64) - first) * (width / max(last - first, 1))).astype(np.int64)
-        fresh = np.flatnonzero(np.append(True, pixel[1:] != pixel[:-1]))
-    else:
-        fresh = np.arange(len(times))
-    ends = np.append(fresh[1:], len(times)) - 1 if len(times) else fresh
-    least = reduce_runs(np.fmin, values, fresh)
-    most = reduce_runs(np.fmax, values, fresh)
-    return {
-        "t": [str(host.to_session(max(time, first))) for time in times[fresh].tolist()],
-        "min": [_drop_infinite(value) for value in least.tolist()],
-        "max": [_drop_infinite(value) for value in most.tolist()],
-        "last": [_drop_infinite(value) for value in values[ends].tolist()],
     }
 
 

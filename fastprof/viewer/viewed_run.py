@@ -47,8 +47,7 @@ from fastprof.viewer.host_files import (
 )
 from fastprof.viewer.query import RequestError
 from fastprof.viewer.run_list import RunVersion, check_capture, make_capture_key
-from fastprof.viewer.snapshot import BUILDING, READY, HostView, Snapshot, count_id_bits
-from fastprof.viewer.snapshot import FAILED as FAILED
+from fastprof.viewer.snapshot import BUILDING, FAILED, READY, HostView, Snapshot, count_id_bits
 from fastprof.viewer.store import HostStore, Store
 from fastprof.viewer.threads import Changes, ComputedOnce
 
@@ -648,15 +647,13 @@ class ViewedRun:
         ends = [host.store.last_ps + offsets[host.number] for host in shown]
         hosts = tuple(replace(host, shift_ps=offsets[host.number] - origin) for host in self.hosts)
         span = max(ends, default=origin) - origin
-        snapshot = Snapshot(self._key(), hosts, origin, span, count_id_bits(len(hosts)))
+        stages = [(host.known is not None, host.facts is not None, host.state, host.derived) for host in self.hosts]
+        key = f"{self.version}-{hashlib.blake2b(repr(stages).encode(), digest_size=4).hexdigest()}"
+        snapshot = Snapshot(key, hosts, origin, span, count_id_bits(len(hosts)))
         self._issued[snapshot.key] = snapshot
         while len(self._issued) > _KEPT_KEYS:
             del self._issued[next(iter(self._issued))]
         return snapshot
-
-    def _key(self) -> str:
-        stages = [(host.known is not None, host.facts is not None, host.state, host.derived) for host in self.hosts]
-        return f"{self.version}-{hashlib.blake2b(repr(stages).encode(), digest_size=4).hexdigest()}"
 
 
 def _give_back_memory() -> None:

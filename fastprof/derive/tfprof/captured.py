@@ -19,7 +19,7 @@ from fastprof.derive.tfprof.options import ViewOptions
 from fastprof.derive.tfprof.recorded import BEYOND, FIGURES, RecordedGraph
 from fastprof.derive.tfprof.views import ExactFigures, VisibleTree
 from fastprof.errors import UsageError
-from fastprof.schema.columns import sum_exactly
+from fastprof.schema.columns import number_owners, sum_exactly
 
 _TIMES: Final = 3
 _PER_MICRO: Final = 10**6
@@ -65,7 +65,8 @@ class CapturedGraph(RecordedGraph):
         super().__init__(described, _make_columns(named), empty, empty)
         self._ticks = _list_figures(self._nodes)
         self.bound_by = pa.array([node.bound_by for node in self._nodes], pa.string())
-        self.sources = pa.array([_find_source(node) for node in self._nodes], pa.string())
+        innermost = [node.stack[-1] if node.stack else None for node in self._nodes]
+        self.sources = pa.array([frame and f"{frame.file}:{frame.line}" for frame in innermost], pa.string())
         self.without_code = _NO_CODE_OF_TORCH if of_torch else _NO_CODE
         no_graph = _NO_GRAPH_OF_TORCH if of_torch else _NO_GRAPH
         self.without_graph = None if any(node.inputs for node in self._nodes) else no_graph
@@ -78,8 +79,9 @@ class CapturedGraph(RecordedGraph):
 
     def devices_of(self, nodes: Ints) -> tuple[Ints, pa.Array]:
         devices = [sorted(self._nodes[node].devices) for node in nodes.tolist()]
-        owner = np.repeat(np.arange(len(nodes)), [len(some) for some in devices])
-        return owner, pa.array([device for some in devices for device in some], pa.string())
+        return number_owners([len(some) for some in devices]), pa.array(
+            [device for some in devices for device in some], pa.string()
+        )
 
     def in_ticks(self, options: ViewOptions) -> ViewOptions:
         """Return the options with times in picoseconds. UsageError: they need what captures do not have."""
@@ -160,8 +162,3 @@ def _make_columns(named: Iterable[tuple[str, NodeKey, OpNode]]) -> dict[str, Any
         "shape": pa.nulls(count, pa.list_(pa.int64())),
         "run_times": pa.array([[]] * count, _RUNS),
     }
-
-
-def _find_source(node: OpNode) -> str | None:
-    """The innermost line of code."""
-    return f"{node.stack[-1].file}:{node.stack[-1].line}" if node.stack else None

@@ -1,7 +1,7 @@
 """Trees as arrays in preorder: all walks are sums and searches, so a tree may be as deep as it likes. The tree of name
 scopes, and the regular expressions that names are matched by: RE2's, and the entire text must match.
 
-A node's subtree is the stretch of rows from its own to its end::
+A node's subtree is the range of rows from its own to its end::
 
     row     0  1  2  3  4          a
     name    a  b  c  d  e         / \\
@@ -34,7 +34,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fastprof.errors import UsageError
-from fastprof.schema.columns import find_last_started, sort_rows
+from fastprof.schema.columns import (
+    count_bounds,
+    expand_ranges,
+    find_group_bounds,
+    find_last_started,
+    find_runs,
+    sort_rows,
+)
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 Flags: TypeAlias = npt.NDArray[np.bool_]
@@ -103,12 +110,8 @@ class NodeForest:
         """Return the rows in preorder again, with siblings in the order of ``key``; ties keep theirs."""
         order = _sort_groups(self.parent, key)
         sizes = (self.end - np.arange(len(self)))[order]
-        before = np.cumsum(sizes) - sizes
-        parents = self.parent[order]
-        first = np.r_[True, parents[1:] != parents[:-1]]
-        before -= np.repeat(before[first], np.diff(np.r_[np.flatnonzero(first), len(order)]))
         ahead = np.empty(len(self), np.int64)
-        ahead[order] = before + 1
+        ahead[order] = _sum_earlier_siblings(self.parent[order], sizes) + 1
         rows = np.empty(len(self), np.int64)
         rows[self.above(ahead) - 1] = np.arange(len(self))
         return rows
@@ -135,7 +138,7 @@ def sort_preorder(parent: Ints) -> Ints:
     size = len(parent)
     depth = measure_depths(parent)
     by_depth = np.argsort(depth, kind="stable")
-    bounds = np.searchsorted(depth[by_depth], np.arange(depth.max(initial=0) + 2))
+    bounds = find_group_bounds(depth[by_depth], int(depth.max(initial=0)) + 1)
     sizes = np.ones(size, np.int64)
     for level in range(len(bounds) - 2, 0, -1):
         rows = by_depth[bounds[level] : bounds[level + 1]]
@@ -144,13 +147,18 @@ def sort_preorder(parent: Ints) -> Ints:
     for level in range(1, len(bounds) - 1):
         rows = by_depth[bounds[level] : bounds[level + 1]]
         rows = rows[np.argsort(parent[rows], kind="stable")]
-        before = np.cumsum(sizes[rows]) - sizes[rows]
-        first = np.r_[True, parent[rows][1:] != parent[rows][:-1]]
-        before -= np.repeat(before[first], np.diff(np.r_[np.flatnonzero(first), len(rows)]))
-        place[rows] = place[parent[rows]] + 1 + before
+        place[rows] = place[parent[rows]] + 1 + _sum_earlier_siblings(parent[rows], sizes[rows])
     rows = np.empty(size, np.int64)
     rows[place] = np.arange(size)
     return rows
+
+
+def _sum_earlier_siblings(parent: Ints, sizes: Ints) -> Ints:
+    """Sum the sizes of the rows before each row that have its parent. Rows of a parent follow each other."""
+    before = np.cumsum(sizes) - sizes
+    first = find_runs(parent)
+    earlier: Ints = before - np.repeat(before[first], np.diff(first, append=len(parent)))
+    return earlier
 
 
 def measure_depths(parent: Ints) -> Ints:
@@ -181,17 +189,12 @@ def match_any(texts: pa.Array, regexes: Sequence[str]) -> Flags:
 
 def match_one(texts: pa.Array, regex: str) -> Flags:
     """Return whether a regular expression matches each text entirely. UsageError: it is not one."""
-    _check_regex(regex)
-    matches = pc.match_substring_regex(texts, rf"\A(?:{regex}{_close_quote(regex)})\z")
-    return np.asarray(matches.to_numpy(zero_copy_only=False), np.bool_)
-
-
-def _check_regex(regex: str) -> None:
-    """An expression such as ``a)(b`` would be valid inside the parentheses that it gets."""
-    try:
+    try:  # alone: an expression such as a)(b would be valid inside the parentheses
         pc.match_substring_regex(pa.array([""]), regex)
     except pa.ArrowInvalid as error:
         raise UsageError(f"{regex!r} is not a regular expression: {str(error).partition(': ')[2]}") from None
+    matches = pc.match_substring_regex(texts, rf"\A(?:{regex}{_close_quote(regex)})\z")
+    return np.asarray(matches.to_numpy(zero_copy_only=False), np.bool_)
 
 
 def _close_quote(regex: str) -> str:
@@ -227,8 +230,8 @@ class NameScopes:
         order = _sort_names(self._offsets, self._bytes)
         shared = _count_shared_parts(self._offsets, self._bytes, self._slashes, order)
         added = np.maximum(parts[order] - shared, 0)
-        owner = np.repeat(order, added)
-        level = np.arange(len(owner)) - np.repeat(np.cumsum(added) - added, added) + np.repeat(shared, added) + 1
+        place, level = expand_ranges(shared + 1, added)
+        owner = order[place]
         is_node = level == parts[owner]
         self.forest = NodeForest(np.r_[0, level])
         self.node = np.r_[-1, np.where(is_node, owner, -1)]
@@ -266,9 +269,8 @@ def get_text_buffers(texts: pa.Array) -> tuple[Ints, np.typing.NDArray[np.uint8]
 
 def slice_texts(data: np.typing.NDArray[np.uint8], begins: Ints, lengths: Ints) -> pa.Array:
     """Return texts that are slices of ``data``."""
-    offsets = np.r_[0, np.cumsum(lengths)]
-    taken = data[np.arange(offsets[-1]) + np.repeat(begins - offsets[:-1], lengths)]
-    buffers = [None, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(taken)]
+    taken = data[expand_ranges(begins, lengths)[1]]
+    buffers = [None, pa.py_buffer(count_bounds(lengths).astype(np.int32)), pa.py_buffer(taken)]
     return pa.Array.from_buffers(pa.string(), len(lengths), buffers)
 
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fastprof.derive.tfprof.forest import EVERYTHING, Ints, match_one
-from fastprof.schema.columns import find_group_bounds
+from fastprof.schema.columns import count_bounds, find_equal, find_group_bounds
 from fastprof.wording.patterns import compile_late
 
 FIGURES: Final = (
@@ -88,13 +88,13 @@ class RecordedGraph:
         order = np.argsort(key, kind="stable")
         output = each.field("output")
         wanted = (self.rows_of(each.field("node")) << 32) + get_numbers(pc.fill_null(output, 0))
-        place = np.searchsorted(key[order], wanted)
-        there = (np.r_[key[order], -1][place] == wanted) & get_flags(output.is_valid())
+        is_there, place = find_equal(key[order], wanted)
+        there = is_there & get_flags(output.is_valid())
         taken = shapes.field("shape").take(pa.array(np.r_[order, 0][place], mask=~there))
         known = pc.if_else(taken.is_valid(), taken, pa.scalar([], taken.type))
         lengths = get_numbers(pc.fill_null(pc.list_value_length(inputs), 0))
         both = pa.StructArray.from_arrays([each.field("slot"), known], ["slot", "shape"])
-        return pa.ListArray.from_arrays(pa.array(np.r_[0, np.cumsum(lengths)].astype(np.int32)), both)
+        return pa.ListArray.from_arrays(pa.array(count_bounds(lengths).astype(np.int32)), both)
 
     @cached_property
     def links(self) -> tuple[Ints, Ints]:
@@ -213,13 +213,9 @@ def _is_of_step(steps: Ints, step: int) -> np.typing.NDArray[np.bool_]:
 def get_plain(column: pa.ChunkedArray | pa.Array) -> pa.Array:
     """Return the column as one array."""
     if isinstance(column, pa.ChunkedArray):
-        column = (
-            column.chunk(0)
-            if column.num_chunks == 1
-            else pa.concat_arrays(column.chunks)
-            if column.num_chunks
-            else (pa.array([], column.type))
-        )
+        if column.num_chunks == 1:
+            return column.chunk(0)
+        return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
     return column
 
 

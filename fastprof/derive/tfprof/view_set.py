@@ -17,6 +17,7 @@ from fastprof.derive.tfprof.options import VIEWS, ViewOptions
 from fastprof.derive.tfprof.recorded import FIGURES, RecordedGraph, get_flags, get_numbers, get_plain, get_texts
 from fastprof.derive.tfprof.views import CodeLines, InputWalk, OpNodes, VisibleTree
 from fastprof.errors import UsageError
+from fastprof.schema.columns import find_runs, reduce_runs
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.table_set import TableSet
 from fastprof.wording.spelling import suggest_name
@@ -159,9 +160,9 @@ def measure_uses(recorded: RecordedGraph) -> list[AcceleratorUse]:
     device_of = get_numbers(devices.indices)
     order = np.argsort(device_of[node], kind="stable")
     device = device_of[node][order]
-    first = np.flatnonzero(np.diff(device, prepend=-1))
-    begins = np.minimum.reduceat(np.where(start == 0, _LATEST, start)[order], first)
-    ends = np.maximum.reduceat(end[order], first)
+    first = find_runs(device)
+    begins = reduce_runs(np.minimum, np.where(start == 0, _LATEST, start)[order], first)
+    ends = reduce_runs(np.maximum, end[order], first)
     busy_of, busy = _list_accelerator_times(recorded, node, step)
     by_device = np.argsort(device_of[busy_of], kind="stable")
     bounds = np.searchsorted(device_of[busy_of][by_device], np.append(device[first], len(devices.dictionary)))
@@ -201,11 +202,6 @@ def could_fuse_norms(recorded: RecordedGraph) -> bool:
         return False
     types = get_texts(pc.list_flatten(get_plain(recorded.nodes["types"])))
     return not pc.any(pc.equal(types, "FusedBatchNorm")).as_py()
-
-
-def has_channels_last(recorded: RecordedGraph) -> bool:
-    """Return whether a node of an accelerator has its channels last."""
-    return len(find_channels_last(recorded)) > 0
 
 
 def find_channels_last(recorded: RecordedGraph) -> Ints:
@@ -297,7 +293,7 @@ def examine_host(host: str, views: ViewSet) -> AdvisorResult:
         host,
         measure_uses(recorded),
         None if norms is None else _sum_suspects(recorded, np.flatnonzero(norms)),
-        _sum_suspects(recorded, find_channels_last(recorded)) if has_channels_last(recorded) else None,
+        _sum_suspects(recorded, find_channels_last(recorded)),
         [(op.name, int(op.figures[FIGURES.index("micros")])) for op in ops],
         total_us,
         lines[0].name if lines else None,

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from fastprof.derive.tfprof.forest import Ints
 from fastprof.derive.tfprof.recorded import BEYOND, FIGURES, RecordedGraph, get_numbers, get_plain, get_texts
 from fastprof.derive.tfprof.views import VisibleTree
-from fastprof.schema.columns import find_group_bounds
+from fastprof.schema.columns import find_group_bounds, number_owners
 from fastprof.schema.tables import Bytes, Column, Count, Flag, Kind, Number, Picoseconds, String, TableSchema
 
 _Microseconds: Final = Kind(pa.int64(), "us")
@@ -60,7 +60,7 @@ class _Rows:
             return places, self.shown.node[places]
         members = [self.shown.members(place) for place in range(len(self.shown.row))]
         lengths = [len(nodes) for nodes in members]
-        return np.repeat(np.arange(len(members)), lengths), np.concatenate([*members, self.shown.row[:0]])
+        return number_owners(lengths), np.concatenate([*members, self.shown.row[:0]])
 
     def distinct(self, values: pa.Array, owner: Ints) -> pa.Array:
         """Return the different strings of each row, in the order of their bytes."""
@@ -68,8 +68,7 @@ class _Rows:
         order = np.asarray(pc.rank(encoded.dictionary, tiebreaker="first")).astype(np.int64) - 1
         words = encoded.dictionary.take(pc.sort_indices(encoded.dictionary))
         texts_of = max(1, len(words))
-        pairs = np.sort(owner * texts_of + order[get_numbers(encoded.indices)])
-        row, text = np.divmod(pairs[np.flatnonzero(np.diff(pairs, prepend=-1))], texts_of)
+        row, text = np.divmod(np.unique(owner * texts_of + order[get_numbers(encoded.indices)]), texts_of)
         offsets = find_group_bounds(row, len(self.shown.row)).astype(np.int32)
         return pa.ListArray.from_arrays(pa.array(offsets), words.take(pa.array(text)))
 
@@ -146,16 +145,6 @@ def _divide(amount: Ints | pa.Array, by: pa.Array) -> pa.Array:
     )
 
 
-def _make_own(name: str) -> Column:
-    kind, meaning = _MEANINGS[name]
-    return kind(name, _add_scope(meaning, "without the rows below"), lambda rows: rows.figure(name, False))
-
-
-def _make_sum(name: str) -> Column:
-    kind, meaning = _MEANINGS[name]
-    return kind(f"total_{name}", _add_scope(meaning, "with the rows below"), lambda rows: rows.figure(name, True))
-
-
 def _add_scope(meaning: str, rows: str) -> str:
     what, semicolon, why = meaning.partition("; ")
     return f"{what}, {rows}{semicolon}{why}"
@@ -167,6 +156,11 @@ def _make_both(kind: Kind, name: str, meaning: str, of: Callable[[Any, bool], An
         kind(name, _add_scope(meaning, "without the rows below"), lambda rows: of(rows, False)),
         kind(f"total_{name}", _add_scope(meaning, "with the rows below"), lambda rows: of(rows, True)),
     )
+
+
+def _make_figure(name: str) -> tuple[Column, Column]:
+    kind, meaning = _MEANINGS[name]
+    return _make_both(kind, name, meaning, lambda rows, total: rows.figure(name, total))
 
 
 def _make_times(name: str, place: int) -> tuple[Column, Column]:
@@ -196,14 +190,13 @@ _MEMBERS: Final = (
     _Names("devices", "devices of the accounted nodes", lambda rows: rows.devices()),
     _Names("types", "types of the accounted nodes", lambda rows: rows.types()),
 )
-_FIGURE_COLUMNS: Final = tuple(column for name in FIGURES[:9] for column in (_make_own(name), _make_sum(name)))
+_FIGURE_COLUMNS: Final = tuple(column for name in FIGURES[:9] for column in _make_figure(name))
 
 NODES: Final = TableSchema("tfprof_view", "a node, or a scope of names, of a view", (
     *_PLACE,
     *_FIGURE_COLUMNS,
-    _make_own("run_count"),
-    _make_sum("run_count"),
-    _make_sum("definition_count"),
+    *_make_figure("run_count"),
+    _make_figure("definition_count")[1],
     *_MEMBERS,
     Kind(pa.list_(pa.int64()))("shape", "shape by its attribute, -1: unknown size; null: not recorded",
                                lambda rows: rows.of_node(get_plain(rows.recorded.nodes["shape"]))),
@@ -221,8 +214,8 @@ NODES: Final = TableSchema("tfprof_view", "a node, or a scope of names, of a vie
 LINES: Final = TableSchema("tfprof_view", "an op, or a line of code, of a view", (
     *_PLACE,
     *_FIGURE_COLUMNS,
-    _make_own("run_count"),
-    _make_own("definition_count"),
+    _make_figure("run_count")[0],
+    _make_figure("definition_count")[0],
     *_MEMBERS,
     *_EXACT,
 ), derived=True)  # fmt: skip

@@ -35,7 +35,7 @@ from fastprof.derive.tfprof.forest import (
 )
 from fastprof.derive.tfprof.options import ViewOptions
 from fastprof.derive.tfprof.recorded import DEFINED, FIGURES, RecordedGraph, get_coded, get_numbers, get_plain
-from fastprof.schema.columns import find_group_bounds, sort_rows
+from fastprof.schema.columns import find_group_bounds, find_runs, number_owners, sort_rows
 from fastprof.schema.value_classes import dataclass
 
 
@@ -51,16 +51,15 @@ class NodeGroups:
         """Group pairs of a row and a node; a pair that comes twice counts once."""
         order = sort_rows(row, node)
         row, node = row[order], node[order]
-        new = np.r_[True, (row[1:] != row[:-1]) | (node[1:] != node[:-1])] if len(row) else np.zeros(0, np.bool_)
-        row, node = row[new], node[new]
-        return cls(node, find_group_bounds(row, rows))
+        new = find_runs(row, node)
+        return cls(node[new], find_group_bounds(row[new], rows))
 
     def __len__(self) -> int:
         return len(self.begins) - 1
 
     @property
     def row(self) -> Ints:
-        return np.repeat(np.arange(len(self)), np.diff(self.begins))
+        return number_owners(np.diff(self.begins))
 
     def only(self, wanted: Flags) -> NodeGroups:
         """Return the groups of the wanted nodes; rows stay."""
@@ -372,13 +371,16 @@ class OpNodes:
 def show_ops(recorded: RecordedGraph, ops: OpNodes, options: ViewOptions) -> VisibleTree:
     """Return the ops that are shown, below a root that has the sums of all."""
     account = account_groups(recorded, ops.groups, options)
-    order = _order_ops(ops.names, account.figures, options)
+    by = "definition_count" if options.order_by == "occurrence" else options.order_by
+    order = np.arange(len(ops.names))
+    if by != "name":
+        order = np.argsort(~account.figures[FIGURES.index(by)], kind="stable")
     order = order[account.accounted[order]]
     figures = account.figures[:, order]
     totals = _sum_suffixes(figures)
     root = totals[:, 0] if len(order) else np.zeros(len(recorded.rows), np.int64)
     names = ops.names.take(pa.array(order))
-    wanted = _select_stretch(names, options) & is_large_enough(totals, options) & is_shown_name(names, options)
+    wanted = _select_range(names, options) & is_large_enough(totals, options) & is_shown_name(names, options)
     wanted &= figures[FIGURES.index("definition_count")] >= options.min_occurrence
     order, figures, totals = order[wanted], figures[:, wanted], totals[:, wanted]
     if options.account_displayed_op_only:
@@ -393,19 +395,12 @@ def show_ops(recorded: RecordedGraph, ops: OpNodes, options: ViewOptions) -> Vis
     return VisibleTree(chain, rows, figures, np.c_[root, totals], accounted, names, groups=account.groups)
 
 
-def _order_ops(names: pa.Array, figures: Ints, options: ViewOptions) -> Ints:
-    if options.order_by == "name":
-        return np.arange(len(names))
-    by = "definition_count" if options.order_by == "occurrence" else options.order_by
-    return np.argsort(~figures[FIGURES.index(by)], kind="stable")
-
-
 def _sum_suffixes(figures: Ints) -> Ints:
     sums: Ints = np.cumsum(figures[:, ::-1], axis=1)[:, ::-1]
     return sums
 
 
-def _select_stretch(names: pa.Array, options: ViewOptions) -> Flags:
+def _select_range(names: pa.Array, options: ViewOptions) -> Flags:
     """Select the rows from the first that starts the view to the one before that which ends it."""
     begin = 0
     if options.start_name_regexes not in (EVERYTHING, ()):
