@@ -25,7 +25,6 @@ from fastprof.wording.spelling import suggest_name
 
 if TYPE_CHECKING:
     from fastprof.analyses.contract import AnalysisReport
-    from fastprof.profile.profile import Profile
 
 _TABLE_FORMATS = ("csv", "arrow")
 
@@ -114,21 +113,15 @@ def _write_html(args: argparse.Namespace) -> None:
     whole = arguments.open_session(args)
     arguments.check_one_run(whole, "--html")
     profile = arguments.select_events(whole, args)
+    names = [Path(path).absolute().name for path in args.session if path != "-"]
+    title = f"{names[0]} and {len(names) - 1} more" if len(names) > 1 else "".join(names) or "standard input"
+    title = f"{title} · {whole.run}" if whole.run and whole.run != title else title
     with output.open_sink(args, "html") as sink:
         (answers,) = analysis.make_reports(profile, tuple(dict.fromkeys(args.only or ANALYSES)), args, "html").values()
         rows = html_report.MOST_ROWS if args.limit is None else arguments.get_row_limit(args.limit, "html")
-        sink.send(
-            html_report.write_html_report(whole, answers, title=_make_title(args, whole), hosts=args.host, rows=rows)
-        )
+        sink.send(html_report.write_html_report(whole, answers, title=title, hosts=args.host, rows=rows))
     arguments.note_log(profile, args)
     output.note_written(args)
-
-
-def _make_title(args: argparse.Namespace, profile: Profile) -> str:
-    """Return the title of the session: the name of its file or directory, and of the run."""
-    names = [Path(path).absolute().name for path in args.session if path != "-"]
-    named = f"{names[0]} and {len(names) - 1} more" if len(names) > 1 else "".join(names) or "standard input"
-    return f"{named} · {profile.run}" if profile.run and profile.run != named else named
 
 
 def _find_table(requested: TableChoice | None, names: tuple[str, ...]) -> tuple[str, TableChoice] | None:

@@ -40,7 +40,10 @@ def gather_summary(profile: Profile, progress: ProgressLine | None = None) -> Se
     """Return the content of the session. Reads start and duration of every event once, in bounded memory. Small
     sessions with GPUs are read again to leave impossible events out of the times of the session."""
     tables = profile.read("hosts", "planes", "lines", "plane_stats")
-    lines = _name_lines(tables["lines"], tables["planes"])
+    places = _find_rows(tables["lines"], "plane_id", tables["planes"])
+    host, plane = (tables["planes"][name].cast(pa.string()).take(places).combine_chunks() for name in ("host", "name"))
+    lines = tables["lines"].select(["line_id", "plane_id", "name", "display_name"])
+    lines = _add_columns(lines, host=host, plane=plane)
     total = sum(tables["lines"]["event_count"].to_pylist())
     lines = _add_spans(
         lines, "line_id", _measure_spans(_read_events(profile, total, progress or ProgressLine(None)), "line_id")
@@ -159,13 +162,6 @@ def _find_device_kinds(stats: pa.Table) -> dict[int, str]:
     return {row["plane_id"]: row["str_value"] for row in named}
 
 
-def _name_lines(lines: pa.Table, planes: pa.Table) -> pa.Table:
-    """Return the lines with the names of their host and plane."""
-    places = _find_rows(lines, "plane_id", planes)
-    host, plane = (planes[name].cast(pa.string()).take(places).combine_chunks() for name in ("host", "name"))
-    return _add_columns(lines.select(["line_id", "plane_id", "name", "display_name"]), host=host, plane=plane)
-
-
 def _count_devices(planes: pa.Table) -> list[dict[str, Any]]:
     """Count the devices of each type and kind, in order of first appearance."""
     kinds = zip(planes["device_type"].to_pylist(), planes["device_kind"].to_pylist(), strict=True)
@@ -207,7 +203,10 @@ def format_summary(facts: SessionSummary, look: Look, limit: int | None) -> Iter
     planes = facts.planes
     columns = {"plane": planes["name"], "device": planes["device_type"], "lines": planes["line_count"]}
     yield from _format_section("Planes", _add_times(facts, planes, columns), look, limit)
-    yield from _format_section("Lines", _make_line_rows(facts), look, limit)
+    lines = facts.lines
+    labels = zip(lines["name"].to_pylist(), lines["display_name"].to_pylist(), strict=True)
+    names = pa.array([name or shown for name, shown in labels], pa.string())  # events show the name, if there is one
+    yield from _format_section("Lines", _add_times(facts, lines, {"plane": lines["plane"], "line": names}), look, limit)
     yield from _format_recorded(facts.hosts, look, limit)
     yield from _format_log(facts.import_log, look, limit)
 
@@ -251,14 +250,6 @@ def _make_host_rows(hosts: pa.Table) -> pa.Table:
         "profiled_ps": _subtract_times(hosts["start_unix_ns"], hosts["stop_unix_ns"], 1000),
     }
     return pa.table({name: column for name, column in columns.items() if column.null_count < len(column)})
-
-
-def _make_line_rows(facts: SessionSummary) -> pa.Table:
-    """Return a row per line. The display name is shown only when the line has no name, because events show the name."""
-    lines = facts.lines
-    names = zip(lines["name"].to_pylist(), lines["display_name"].to_pylist(), strict=True)
-    columns = {"plane": lines["plane"], "line": pa.array([name or shown for name, shown in names], pa.string())}
-    return _add_times(facts, lines, columns)
 
 
 def _add_times(facts: SessionSummary, table: pa.Table, columns: dict[str, Any]) -> pa.Table:

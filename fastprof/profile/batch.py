@@ -59,6 +59,8 @@ def measure_run(profile: Profile) -> dict[str, Any]:
     steps, diagnosis, memory, pipeline = (reports[name].scalars for name in REPORTS)
     starts = [start for start in profile.tables["hosts"]["start_unix_ns"].to_pylist() if start is not None]
     findings = reports["diagnosis"].tables["findings"].slice(0, 1).to_pylist()
+    remarks = profile.remarks().to_pylist()
+    lost = [f"{row['count']:,} {row['code']}: {row['example']}" for row in remarks if row["severity"] in _LOSSES]
     share, percent = diagnosis["compute_share"].value, pipeline["input_percent"].value
     return {
         "step_count": steps["step_count"].value,
@@ -70,15 +72,8 @@ def measure_run(profile: Profile) -> dict[str, Any]:
         "finding_share": findings[0]["share"] if findings else None,
         "memory_peak_bytes": memory["peak_bytes"].value,
         "start_unix_ns": min(starts, default=None),
-        "problem": _list_losses(profile),
+        "problem": "; ".join(lost) or None,
     }
-
-
-def _list_losses(profile: Profile) -> str | None:
-    """Return what was lost while reading the run, or None."""
-    rows = profile.remarks().to_pylist()
-    lost = [f"{row['count']:,} {row['code']}: {row['example']}" for row in rows if row["severity"] in _LOSSES]
-    return "; ".join(lost) or None
 
 
 def _round_figure(figure: object) -> int | None:

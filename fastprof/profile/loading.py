@@ -13,7 +13,7 @@ from fastprof.decode.jobs import is_job_name
 from fastprof.decode.selection import Interval, Patterns
 from fastprof.decode.span_stats import KINETO
 from fastprof.decode.workers import Progress
-from fastprof.errors import CaptureError, FastprofError, NotFoundError, UnreadableError, UsageError
+from fastprof.errors import CaptureError, NotFoundError, UnreadableError, UsageError
 from fastprof.inputs import directory_content, open_files
 from fastprof.inputs import resolve as sessions
 from fastprof.inputs.resolve import Named, Run
@@ -78,8 +78,10 @@ def load(
             return load_on_engine(path, how, Engine(executor, retries, host_timeout, in_flight), progress)
         return _open_profile(path, how, progress=progress)
     except (CaptureError, UnreadableError) as error:
-        if run is None and isinstance(path, str | os.PathLike):
-            _add_run_note(os.fspath(path), error)
+        where: Any = os.fspath(path) if run is None and isinstance(path, str | os.PathLike) else None
+        if isinstance(where, str) and (other_run := sessions.find_other_run(where, error.path)):
+            newest, count, other = other_run
+            error.add_note(f"{newest} is the newest of {count} runs; read another one: run={other!r}")
         raise
 
 
@@ -157,13 +159,6 @@ def load_on_engine(
     from fastprof.profile.several_runs import ProfileOfRuns
 
     return ProfileOfRuns.of_profiles(profiles, path, how)
-
-
-def _add_run_note(path: Any, error: FastprofError) -> None:
-    """Add a note, which tracebacks show, if the fault is in the newest of several runs."""
-    if isinstance(path, str) and (other_run := sessions.find_other_run(path, error.path)):
-        newest, count, other = other_run
-        error.add_note(f"{newest} is the newest of {count} runs; read another one: run={other!r}")
 
 
 def runs(logdir: str | os.PathLike[str], *, since: str | date | None = None) -> list[Run]:

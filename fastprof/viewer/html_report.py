@@ -56,7 +56,9 @@ def write_html_report(
     yield _write_head(title).encode("utf-8")
     pages = ["timeline", *reports]
     analyses = [{**analyse, "params": []} for analyse in list_analyses(reports)]
-    empty = _explain_empty(profile, reports)
+    declared = explain_empty_pages(profile.table_set.session)
+    reasons = {name: explain_empty(report) or declared.get(name) for name, report in reports.items()}
+    empty = {name: reason for name, reason in reasons.items() if reason is not None}
     yield from _write_block("analyses", {"analyses": analyses, "pages": pages, "empty": empty})
     for name, report in reports.items():
         part = report_json.ReportPart(rows=rows, letters=MOST_LETTERS)
@@ -68,13 +70,6 @@ def write_html_report(
         yield from _write_packed_block(f"tiles-{level}", tile)
     yield from _write_block("session", _describe_session(title, shown, timeline.exact))
     yield _END.encode("utf-8")
-
-
-def _explain_empty(profile: Profile, reports: Mapping[str, AnalysisReport]) -> dict[str, str]:
-    """Return why pages have nothing to show, by name."""
-    declared = explain_empty_pages(profile.table_set.session)
-    reasons = {name: explain_empty(report) or declared.get(name) for name, report in reports.items()}
-    return {name: reason for name, reason in reasons.items() if reason is not None}
 
 
 def _describe_session(title: str, hosts: list[str], exact: bool) -> dict[str, Any]:

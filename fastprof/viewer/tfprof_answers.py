@@ -30,6 +30,7 @@ from fastprof.schema.value_classes import dataclass
 from fastprof.viewer.answers import make_answer, make_body
 from fastprof.viewer.query import RequestError, format_numbers
 from fastprof.viewer.server_state import ApiCall
+from fastprof.viewer.store import NAME_LETTERS, cut_name
 from fastprof.wording.spelling import suggest_name
 
 if TYPE_CHECKING:
@@ -137,11 +138,10 @@ def describe_options() -> list[dict[str, Any]]:
 def list_bases() -> dict[str, dict[str, str]]:
     """Return the values of all options, as strings: of the page, whose name is empty, and of each preset."""
     presets: Iterable[tuple[str, ViewOptions]] = ((name, read_options(preset)) for name, preset in PRESETS.items())
-    return {name: _format_options(options) for name, options in (("", BASE), *presets)}
-
-
-def _format_options(options: ViewOptions) -> dict[str, str]:
-    return {name: format_value(getattr(options, name)) for name in _FIELDS}
+    return {
+        name: {option: format_value(getattr(options, option)) for option in _FIELDS}
+        for name, options in (("", BASE), *presets)
+    }
 
 
 # ---- rows as a tree
@@ -154,7 +154,6 @@ _OPENED_DEPTH: Final = 8
 _FEW_ROWS: Final = 8
 _AMOUNTS: Final = (*FIGURES, BEYOND[0])
 SORT_COLUMNS: Final = ("name", *_AMOUNTS, *(_SUM + name for name in _AMOUNTS))
-_LETTERS: Final = 300
 _LISTED: Final = 20
 _LETTER_BYTES: Final = 4
 _SLASH: Final = ord("/")
@@ -277,9 +276,9 @@ class RowTree:
 def cut_text(texts: pa.Array, place: int, begin: int = 0) -> str:
     """Return the text at a place from its byte ``begin`` on, at most 300 letters of it."""
     offsets, data = get_text_buffers(texts.slice(place, 1))
-    text = data[begin : min(int(offsets[1]), begin + _LETTERS * _LETTER_BYTES)].tobytes().decode(errors="ignore")
-    rest = offsets[1] - begin > _LETTERS * _LETTER_BYTES or len(text) > _LETTERS
-    return f"{text[: _LETTERS - 1]}…" if rest else text
+    text = data[begin : min(int(offsets[1]), begin + NAME_LETTERS * _LETTER_BYTES)].tobytes().decode(errors="ignore")
+    rest = offsets[1] - begin > NAME_LETTERS * _LETTER_BYTES or len(text) > NAME_LETTERS
+    return f"{text[: NAME_LETTERS - 1]}…" if rest else text
 
 
 def make_label(view: str, tree: RowTree, row: int) -> str:
@@ -303,7 +302,7 @@ def describe_columns(table: pa.Table) -> list[dict[str, Any]]:
         if pa.types.is_list(field.type):
             described["type"], values = "string", [_join_values(value) for value in values]
         elif pa.types.is_string(field.type):
-            values = [value and _shorten_text(value) for value in values]
+            values = [value and cut_name(value) for value in values]
         columns.append({**described, "values": values})
     return columns
 
@@ -313,19 +312,15 @@ def _join_values(values: list[Any] | None) -> str | None:
         return None
     more = [f"{len(values) - _LISTED:,} more"] if len(values) > _LISTED else []
     if values and isinstance(values[0], int):
-        return _shorten_text("×".join(map(str, values[:_LISTED])))
-    return _shorten_text(", ".join([*map(_format_value, values[:_LISTED]), *more]))
+        return cut_name("×".join(map(str, values[:_LISTED])))
+    return cut_name(", ".join([*map(_format_value, values[:_LISTED]), *more]))
 
 
 def _format_value(value: Any) -> str:
     """Format a text; or an input by number, with its shape."""
     if isinstance(value, str):
-        return _shorten_text(value)
+        return cut_name(value)
     return f"{value['slot']}: {'×'.join(map(str, value['shape'][:_LISTED])) or 'unknown'}"
-
-
-def _shorten_text(text: str) -> str:
-    return text if len(text) <= _LETTERS else f"{text[: _LETTERS - 1]}…"
 
 
 # ---- stacks

@@ -104,12 +104,11 @@ def match_names(names: Sequence[pa.Array], sought: str, mode: str, case: bool) -
     """
     import pyarrow.compute as pc  # late: the first picture does not wait for it
 
+    shown = repr(cut_name(sought, 100))
     if len(sought) > _MOST_LETTERS:
         raise RequestError(400, f"what is searched for has at most {_MOST_LETTERS:,} characters")
     if mode == REGEX and _measure_pattern(sought) > _MOST_STATES:
-        raise RequestError(
-            400, f"{_quote_sought(sought)} is not a regular expression that can be searched for: it is too large"
-        )
+        raise RequestError(400, f"{shown} is not a regular expression that can be searched for: it is too large")
     find = pc.match_substring if mode == SUBSTRING else pc.match_substring_regex
     until = time.monotonic() + _MOST_S
     matches = [np.zeros(0, np.bool_)]
@@ -119,13 +118,13 @@ def match_names(names: Sequence[pa.Array], sought: str, mode: str, case: bool) -
             if mode == REGEX:
                 block = pc.utf8_slice_codeunits(block, 0, _MOST_OF_A_NAME) if len(block) == 1 else block
                 if time.monotonic() > until:
-                    raise RequestError(400, f"{_quote_sought(sought)} takes too long to search for: make it simpler")
+                    raise RequestError(400, f"{shown} takes too long to search for: make it simpler")
             matches.append(np.asarray(find(block, sought, ignore_case=not case).fill_null(False)))
     except pa.ArrowInvalid as error:
         reason = str(error).partition("\n")[0].removeprefix("Invalid regular expression: ")
-        raise RequestError(400, f"{_quote_sought(sought)} is not a regular expression: {reason}") from None
+        raise RequestError(400, f"{shown} is not a regular expression: {reason}") from None
     except (UnicodeEncodeError, pa.ArrowException) as error:
-        raise RequestError(400, f"{_quote_sought(sought)} cannot be searched for: {error}") from None
+        raise RequestError(400, f"{shown} cannot be searched for: {error}") from None
     return np.concatenate(matches)
 
 
@@ -148,10 +147,6 @@ def _split_names(names: pa.Array) -> Iterator[pa.Array]:
         last = max(int(np.searchsorted(ends, before + _BLOCK_BYTES, side="right")), first + 1)
         yield names[first:last]
         first = last
-
-
-def _quote_sought(sought: str) -> str:
-    return repr(sought if len(sought) <= 100 else sought[:99] + "…")
 
 
 _MOST_NAME_ROWS: Final = 200

@@ -126,6 +126,9 @@ class EventOps:
         program = _find_program(programs, op)
         number = op.program if program is None else program.id
         has_ops = op.of_program and program is not None and self._has_ops(seen, program.id)
+        title = "" if program is None else program.title
+        device = f"{title} {op.device}".strip() if op.device else title if has_ops else ""
+        searches = {"search": op.search, "device_search": device, "host_search": op.host}
         return {
             "program_id": None if number is None else str(number % 2**64),
             "module": op.title or seen.stat("hlo_module") if program is None else program.title,
@@ -133,7 +136,7 @@ class EventOps:
             "name": op.name or None,
             "category": op.category or None,
             "hlo": None if program is None else self._hlo(programs, program, op.instruction),
-            "op_stats": _make_searches(op, program, has_ops),
+            "op_stats": {key: text[:_MOST_LETTERS] for key, text in searches.items() if text} or None,
         }
 
     def _op(self, seen: ViewedEvent) -> _EventOp | None:
@@ -230,13 +233,6 @@ class EventOps:
         """Return whether the host has planes of GPUs or of TPUs."""
         planes = self._tables.session.captures[number].plane_keys
         return any(find_device_of_plane(name)[0] in ("GPU", "TPU") for name, _ in planes)
-
-
-def _make_searches(op: _EventOp, program: Program | None, has_ops: bool) -> dict[str, str] | None:
-    title = "" if program is None else program.title
-    device = f"{title} {op.device}".strip() if op.device else title if has_ops else ""
-    searches = {"search": op.search, "device_search": device, "host_search": op.host}
-    return {key: text[:_MOST_LETTERS] for key, text in searches.items() if text} or None
 
 
 def _find_derived_op(seen: ViewedEvent) -> _EventOp | None:

@@ -19,7 +19,6 @@ SELECTABLE: Final = (
     *("bytes", "peak_bytes", "residual_bytes", "output_bytes", "micros", "accelerator_micros", "cpu_micros"),
     *("params", "float_ops", "tensor_value", "device", "op_types", "occurrence", "input_shapes"),
 )
-OUTPUTS: Final = ("timeline", "stdout", "file", "pprof", "none")
 
 
 @dataclass(frozen=True, slots=True)
