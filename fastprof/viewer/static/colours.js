@@ -8,7 +8,7 @@ const PALETTE = list(`#4c78c8, #f0882e, #3fa66b, #d9534f, #8d6fc4, #b0803a, #d76
 /** The colour of idle time and of what is too small to be shown alone. */
 export const FAINT = "#98a0ab";
 
-/** By colour, categories of step time: compute is green, waiting for input red, as users of profilers know it. */
+/** Categories of step time by colour: compute is green, waiting for input red, as users of profilers know it. */
 const CATEGORIES = {
   "#3fa66b": "device_compute, device_compute_16bit, compute",
   "#82cc9e": "device_compute_32bit",

@@ -14,7 +14,7 @@ export function kernelName(name) {
   return operations ? `${bare.slice(0, begin)}<${operations.at(-1)}>` : bare;
 }
 
-/** From the last space before its arguments to them, outside of angle brackets. */
+/** The name from the last space before its arguments to these, outside of angle brackets. */
 function called(name) {
   let depth = 0;
   let begin = 0;

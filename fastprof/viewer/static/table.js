@@ -92,7 +92,7 @@ class TableView {
     this.rows.show(this.data, this.columns.filter((column) => !column.hidden), order, this.options);
   }
 
-  /** As arrange, from the first row on: what was in sight is elsewhere now. */
+  /** Arranges from the first row on: what was in sight is elsewhere now. */
   rearrange() {
     this.scroll.scrollTop = 0;
     this.arrange();

@@ -60,7 +60,7 @@ export function scale(values, unit) {
   return { unit: name, divide, text: (value) => inUnit(value, name, divide, unit) };
 }
 
-/** As `scale`, for a column of a table: null where the values are too far apart for one unit. */
+/** The `scale` of a column of a table; null if the values are too far apart for one unit. */
 export function columnScale(values, unit) {
   if (unit === "share") return { unit: "%", divide: 0.01, digits: 2 };
   if (unit === "%") return { unit: "%", divide: 1, digits: 2 };

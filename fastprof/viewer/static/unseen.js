@@ -15,7 +15,7 @@ export function seen(text) {
   return text.replace(UNSEEN, escaped);
 }
 
-/** As `seen`, but line ends and tabs stay. */
+/** Like `seen`, but line ends and tabs stay. */
 export function seenLines(text) {
   return text.replace(UNSEEN,
     (character) => (character === "\n" || character === "\t" ? character : escaped(character)));

@@ -9,7 +9,7 @@ import { spanOf, timelineButton } from "./details.js";
 const PLACES = ["host", "device", "step", "op", "annotation", "source"];
 const EVIDENCE = /^(\w+)\.(\w+)\??(.*)$/;
 const NUMBER = /^-?\d+$/;
-/** By evidence, the table with the times of its rows, and the column that says how long each is. */
+/** The table with the times of rows, and its column of durations, by evidence. */
 const TIMES = { "gaps.by_cause": ["by_cause", "longest_ps"], "gaps.gaps": ["by_cause", "longest_ps"],
   "steps.slow_steps": ["steps", "duration_ps"] };
 

@@ -1,4 +1,4 @@
-// An allocator's memory over time: stack and heap, the span between least and most of each stretch, fragmentation,
+// An allocator's memory over time: stack and heap, the span between least and most of each interval, fragmentation,
 // steps, and where a request would not have fitted. Each snapshot of its own where the view has few enough.
 
 import { plot } from "../charts/plot.js";

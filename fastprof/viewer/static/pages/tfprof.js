@@ -208,7 +208,7 @@ class TfprofPage {
     else if (matches === 0) sentence(this.said, "No name holds the text of the filter.");
   }
 
-  /** Of each figure the sum with a bar, then that of the row itself. Of a row of ops, the sum is of all rows after it. */
+  /** The sum of each figure with a bar, then the row's own. The sum of a row of ops is that of all rows after it. */
   columns(data) {
     const select = this.options.list("select");
     const ofOps = this.view === "op";

@@ -97,7 +97,7 @@ export class Arrangement {
     return this.hiddenSections.delete(process) || was;
   }
 
-  /** As parameters of an address; null: there is nothing of the kind. */
+  /** Parameters of an address; null if there is nothing of the kind. */
   written() {
     const moves = [
       ...[...this.tracks.after].map(([id, after]) => `${id}~${after ?? ""}`),

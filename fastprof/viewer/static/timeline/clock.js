@@ -43,7 +43,7 @@ export class Clock {
     return this.absolute(time) - this.offset(host);
   }
 
-  /** The flag of the command line that takes a stretch of a host's time: of an instant the ps that begins there. */
+  /** The flag of the command line that takes an interval of a host's time: for an instant, the ps that begins there. */
   flag(start, end, host) {
     const first = this.ofHost(start, host);
     const last = this.ofHost(end, host);
@@ -57,7 +57,7 @@ export function floored(value, unit) {
   return value - (rest < 0n ? rest + unit : rest);
 }
 
-/** As the command line takes a time. */
+/** A time in the form of the command line. */
 function typed(ps) {
   return exact(ps).replace(" ", "").replace("µ", "u").replace("−", "-");
 }

@@ -1,4 +1,4 @@
-/** From places of the screen to slices, and back. */
+/** Maps places of the screen to slices, and back. */
 
 import { HEADER } from "./row_layout.js";
 import { KINDS } from "./session_model.js";
@@ -61,7 +61,7 @@ export function described(tile, slice) {
     name: tile.name[slice], at: tile.at[slice] };
 }
 
-/** Where a stretch of a lane is drawn, in pixels of the canvas, and the `zone` in which it is seen; null where its track is
+/** Where an interval of a lane is drawn, in pixels of the canvas, and the `zone` in which it is seen; null where its track is
  * not shown. */
 export function boxOf({ model, layout, view }, track, lane, start, duration) {
   let row = layout.rowOfTrack[track];

@@ -171,7 +171,7 @@ export class HitsPanel {
     }
   }
 
-  /** Of very many hits the list has the first ones alone. */
+  /** The list has only the first of very many hits. */
   take({ events, listed }) {
     if (listed < events)
       this.drawHead(`${plural(events, "hit")} of “${visible(this.search.query.q, 80)}”`,

@@ -118,7 +118,7 @@ export class LabelColumn {
     return { key: held.key, part };
   }
 
-  /** After rows were listed again the label of the same track has the focus. */
+  /** Gives the focus back to the label of its track after rows were listed again. */
   focusAgain(model, layout, { key, part }) {
     const held = [...this.used.values()].find((one) => one.key === key);
     (held?.[part] ?? held?.main)?.focus({ preventScroll: true });

@@ -25,7 +25,7 @@ export function panelButton(text, title, onclick) {
   return h("button.tl-button", { title, onclick }, text);
 }
 
-/** A button that copies a stretch of time as the command takes it, such as "--time=1.5s:2s". */
+/** A button that copies an interval of time as the command takes it, such as "--time=1.5s:2s". */
 export function copyTime(flag) {
   return copyButton(flag, { label: "Copy as --time", title: `${flag}\nfor fastprof events, export and trace`,
     kind: "tl-button" });

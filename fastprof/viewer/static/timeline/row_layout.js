@@ -221,7 +221,7 @@ export class RowLayout {
     return this.top[row] - this.top[this.pinned] + this.pinHeight - this.scroll;
   }
 
-  /** The stretch of the screen in which a row is seen: [top, bottom]. */
+  /** The range of the screen in which a row is seen: [top, bottom]. */
   zone(row) {
     return row < this.pinned ? [0, this.pinHeight] : [this.pinHeight, this.height];
   }
@@ -265,7 +265,7 @@ export class RowLayout {
     return [first, last < 0 ? this.count : last + 1];
   }
 
-  /** The [first, last) rows that are seen in each zone, and its stretch of the screen: {first, last, top, bottom}. */
+  /** The [first, last) rows that are seen in each zone, and its range of the screen: {first, last, top, bottom}. */
   zones() {
     const [first, last] = this.seen();
     const zones = [{ first, last, top: this.pinHeight, bottom: this.height }];

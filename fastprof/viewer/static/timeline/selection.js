@@ -121,7 +121,7 @@ export class Selection {
     this.flowsStamp = "";
   }
 
-  /** After another model: places of tracks may have moved. */
+  /** Finds tracks again in another model, in which they may have moved. */
   remodel() {
     if (!this.event) return;
     const track = this.timeline.model.placeOf.get(this.event.id);

@@ -97,7 +97,7 @@ export class SessionModel {
   }
 }
 
-/** By host as the session lists them, then as the profiler sorts processes. */
+/** Sorts by host as the session lists them, then as the profiler sorts processes. */
 function inOrder(processes, hosts) {
   const place = new Map(hosts.map((host, number) => [host.host, number]));
   const keyed = processes.map((process, number) => [place.get(process.host) ?? 0, process.sort ?? 0, number, process]);

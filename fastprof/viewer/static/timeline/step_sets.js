@@ -42,7 +42,7 @@ export class StepSets {
   }
 }
 
-/** As the address has it: "ID@HOST" of a process, "@HOST" of a host. */
+/** A step set in an address: "ID@HOST" for a process, "@HOST" for a host. */
 function keyOf(host, process) {
   return `${process ?? ""}@${host}`;
 }

@@ -16,7 +16,7 @@ export function visible(text, limit = LONGEST) {
   return seen(shown);
 }
 
-/** As `visible`, but line ends stay. */
+/** Like `visible`, but line ends stay. */
 export function visibleLines(text, limit = LONGEST) {
   return String(text).slice(0, limit + 1).split("\n").map((line) => visible(line, limit)).join("\n");
 }
@@ -56,7 +56,7 @@ export class Fitter {
     return sum;
   }
 
-  /** As much of the text as is seen in `room` pixels, "" where not even two characters would be. */
+  /** The beginning of the text that fits in `room` pixels, "" if not even two characters do. */
   fit(text, room) {
     if (room < 2 * this.ellipsis) return "";
     let used = 0;

@@ -64,7 +64,7 @@ export class TileCache {
     return null;
   }
 
-  /** The indices [first, last] of the tiles of a level about a stretch of time, within the session. */
+  /** The indices [first, last] of the tiles of a level about an interval of time, within the session. */
   indices(level, start, end) {
     const span = tileSpan(level);
     const last = Math.floor(tileSpan(this.root) / span) - 1;
@@ -72,7 +72,7 @@ export class TileCache {
   }
 
   /**
-   * What can be drawn of a group between two times: a list of {tile, from, to} that covers what is known, each stretch
+   * What can be drawn of a group between two times: a list of {tile, from, to} that covers what is known, each part
    * by the tile of the level, else by finer ones, else by the nearest coarser one.
    */
   pieces(group, level, start, end) {

@@ -259,7 +259,7 @@ export class Timeline {
     this.invalidate();
   }
 
-  /** Brings a stretch of time on a lane into sight. The zoom stays where the event can be seen with it. */
+  /** Brings an interval of time on a lane into sight. The zoom stays where the event can be seen with it. */
   reveal(track, lane, start, duration) {
     this.layout.reveal(track, lane);
     const { view } = this;

@@ -64,7 +64,7 @@ export class TrackActions {
     this.change(() => (isSection ? this.arrangement.hiddenSections : this.arrangement.hidden).delete(id));
   }
 
-  /** As at first: nothing is pinned, hidden or moved. */
+  /** Resets the tracks: nothing is pinned, hidden or moved. */
   reset() {
     this.change(() => this.arrangement.clear());
   }

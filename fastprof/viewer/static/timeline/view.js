@@ -111,7 +111,7 @@ export class View {
     else this.glide = { from: [this.start, this.span], to: this.within(start, span), begun: null };
   }
 
-  /** Shows a stretch of time with room at both sides. */
+  /** Shows an interval of time with room at both sides. */
   show(start, end, share = 0.8) {
     const span = Math.max((end - start) / share, NARROWEST);
     this.moveTo((start + end) / 2 - span / 2, span);
@@ -135,7 +135,7 @@ export class View {
     return this.glide !== null;
   }
 
-  /** Whether all of a stretch of time is in the window. */
+  /** Whether all of an interval of time is in the window. */
   holds(start, end) {
     return this.start <= start && this.end >= end;
   }

@@ -28,7 +28,7 @@ export class WindowWatch {
     return this.asked === this.stamp;
   }
 
-  /** After each frame. */
+  /** Called after each frame. */
   follow() {
     const { view, model, layout } = this.timeline;
     const stamp = `${view.start} ${view.span} ${model.key}`;
