@@ -254,7 +254,7 @@ def get_run_name(args: argparse.Namespace) -> str | None:
     """Return the name of the run, if it is given, and remove the flag. UsageError: it cannot be a directory's name."""
     with process.hold_signals():
         from fastprof.profile.captured_run import is_run_name
-    args.run, name = None, args.run  # of a session: which run to read
+    args.run, name = None, args.run  # for a session, the flag names the run to read
     if name is not None and not is_run_name(name):
         raise UsageError(f"{name[:200]!r} cannot be the name of a run: it is the name of one directory")
     return str(name) if name is not None else None

@@ -142,7 +142,7 @@ def _of_runs(path: Named | Sequence[Named], how: dict[str, Any], rest: dict[str,
         from fastprof.profile.several_runs import ProfileOfTraces
 
         return ProfileOfTraces(tables, path, how)
-    from fastprof.profile.several_runs import ProfileOfRuns  # most sessions are one run
+    from fastprof.profile.several_runs import ProfileOfRuns  # late: most sessions are one run
 
     return ProfileOfRuns.of(opened, path, how)
 
@@ -151,7 +151,7 @@ def load_on_engine(
     path: Named | Sequence[Named], how: dict[str, Any], engine: Engine, progress: Progress | None
 ) -> Profile:
     """Load captures that ``engine`` reads."""
-    from fastprof.profile.on_engine import open_profiles_on_engine  # which most sessions do without
+    from fastprof.profile.on_engine import open_profiles_on_engine  # late: most sessions do without it
 
     profiles = open_profiles_on_engine(path, how, engine, progress)
     if len(profiles) == 1:

@@ -146,9 +146,8 @@ def _find_used_columns(schema: pa.Schema, columns: Columns, condition: ds.Expres
     expressions = list(columns.values()) if isinstance(columns, Mapping) else []
     if condition is not None:
         expressions.append(condition)
-    if any(
-        "FieldPath" in str(expression) for expression in expressions
-    ):  # which counts columns, so that none may be missing
+    # a FieldPath counts columns, so that none may be missing
+    if any("FieldPath" in str(expression) for expression in expressions):
         return every
     used = set() if isinstance(columns, Mapping) else set(columns)
     for name in every if expressions else ():

@@ -137,7 +137,7 @@ def _cut_line(line: str) -> str:
     return line if len(line) <= _MOST_LETTERS else f"{line[:_MOST_LETTERS]}… ({len(line):,} letters)"
 
 
-# ---- texts that are kept, as they are read page by page
+# ---- texts of programs, which are read page by page
 
 
 @dataclass(slots=True)

@@ -186,8 +186,8 @@ def _write_json_block(name: str, document: bytes) -> Iterable[bytes]:
     """Write JSON as it is if it is short, for readers of the file, else compressed."""
     if len(document) > _PLAIN_BYTES:
         return _write_packed_block(name, document)
-    kept = document.replace(b"<", b"\\u003c")  # only texts have it: no end of the element is among them
-    return (b'<script type="application/json" id="data-%s">' % name.encode("ascii"), kept, b"</script>\n")
+    escaped = document.replace(b"<", b"\\u003c")  # only texts have it: no end of the element is among them
+    return (b'<script type="application/json" id="data-%s">' % name.encode("ascii"), escaped, b"</script>\n")
 
 
 def _write_packed_block(name: str, content: bytes) -> Iterable[bytes]:

@@ -180,7 +180,7 @@ def _get_report(call: ApiCall) -> Report:
     params = _parse_params(name, {key: value for key, value in call.items() if key not in _OWN})
     hosts, steps = tuple(dict.fromkeys(call.all("host"))), _parse_steps(call.given("steps"))
 
-    def compute() -> Report:  # of a profile of its own, which does not keep it
+    def compute() -> Report:  # from a profile of its own, so that none keeps it
         with run.analysing():
             chosen = run.profile.select(hosts=hosts or None, steps=steps)
             report = chosen.reports_together(name, **params)[name]

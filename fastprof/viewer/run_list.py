@@ -213,7 +213,7 @@ class RunTrends:
         """Return the row of a run, computed if it is not there."""
         state = _get_file_states(run)
         try:
-            values = self._kept(run.name)
+            values = self._load_values(run.name)
         except FastprofError as error:
             values = {"problem": str(error)}
         row = {"run": run.name, **values}
@@ -234,7 +234,7 @@ class RunTrends:
                     return
             self.row(missing)
 
-    def _kept(self, name: str) -> Row:
+    def _load_values(self, name: str) -> Row:
         for left in reversed(range(_TRIES)):
             try:
                 return self._values(self._load(name))

@@ -166,7 +166,7 @@ class ClientConnection(H11Protocol):
         self.transport.close()
 
     def on_response_complete(self) -> None:
-        super().on_response_complete()  # which begins with the next request, if that is there
+        super().on_response_complete()  # begins with the next request, if that is there
         if not (self._settle() or self.transport.is_closing()):
             begun = self.conn.their_state is h11.SEND_BODY or self.conn.trailing_data[0]
             self.all.put(self, self.all.asking if begun else self.all.idle)

@@ -168,13 +168,13 @@ class HitList:
 def make_hit_list(hosts: Sequence[HostView], wanted: Mapping[int, Bools], order: str, down: bool) -> HitList:
     """Return the first ``MOST_HITS`` hits of these hosts; ``wanted`` is by number of the host. Equal ones are in the
     order of host, track, lane and start, whether ``down`` or not."""
-    kept = _FirstHits(MOST_HITS)
+    first_hits = _FirstHits(MOST_HITS)
     for host in hosts:
         for at, start, duration in host.store.named(wanted[host.number]):
             key = _make_sort_keys(host, order, start, duration)
-            kept.add(~key if down else key, np.full(len(at), host.number, np.int64), at)
-    host_number, at = kept.sorted()
-    return HitList(host_number, at, kept.total)
+            first_hits.add(~key if down else key, np.full(len(at), host.number, np.int64), at)
+    host_number, at = first_hits.sorted()
+    return HitList(host_number, at, first_hits.total)
 
 
 def _make_sort_keys(host: HostView, order: str, start: Int64s, duration: Int64s) -> Keys:

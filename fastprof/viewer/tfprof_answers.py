@@ -209,9 +209,9 @@ class RowTree:
         held = self._holding(text)
         held[0] = False
         self.matches = int(np.count_nonzero(held))
-        kept = self.forest.below(held.astype(np.int64)) > 0
-        kept[0] = True
-        self.place, self.forest = np.flatnonzero(kept), self.forest.only(kept)
+        in_view = self.forest.below(held.astype(np.int64)) > 0
+        in_view[0] = True
+        self.place, self.forest = np.flatnonzero(in_view), self.forest.only(in_view)
 
     def _sort(self, by: str) -> None:
         name, largest_first = by.removeprefix("-"), by.startswith("-")
@@ -341,11 +341,11 @@ def make_stacks_document(view: TfprofView, select: Sequence[str]) -> dict[str, A
         raise UsageError(f"{figure}: {view.recorded.unknown[figure]}")
     shown = view.shown
     own, total = (get_amounts(shown, figure, sums=sums) for sums in (False, True))
-    kept = np.zeros(len(total), np.bool_)
-    kept[np.argsort(-total, kind="stable")[:_BOXES]] = True
-    kept &= (total > 0) & (shown.forest.depth <= _DEEPEST)
-    kept[0] = True
-    forest, rows = shown.forest.only(kept), np.flatnonzero(kept)
+    in_view = np.zeros(len(total), np.bool_)
+    in_view[np.argsort(-total, kind="stable")[:_BOXES]] = True
+    in_view &= (total > 0) & (shown.forest.depth <= _DEEPEST)
+    in_view[0] = True
+    forest, rows = shown.forest.only(in_view), np.flatnonzero(in_view)
     return {
         "figure": figure,
         "unit": _get_unit(view, figure),
@@ -504,10 +504,10 @@ def _rename_exact(table: pa.Table) -> pa.Table:
     """Return a table whose times have the names of tfprof, also if they are exact ones, in picoseconds."""
     names = dict(zip(EXACT_TIMES, FIGURES, strict=False))
     names |= {f"total_{exact}": f"total_{name}" for exact, name in names.items()}
-    kept = [
+    in_view = [
         name for name in table.column_names if name not in names.values() or not set(names) & set(table.column_names)
     ]
-    return table.select(kept).rename_columns([names.get(name, name) for name in kept])
+    return table.select(in_view).rename_columns([names.get(name, name) for name in in_view])
 
 
 def _choose_columns(view: TfprofView, select: Sequence[str]) -> list[str]:

@@ -293,9 +293,8 @@ def _make_tiles(seen: Snapshot, most_slices: int) -> dict[int, bytes]:
         if tiles and room < 0:
             break
         tiles[level] = tile
-        if (
-            int(_read_column(tile, 1, np.uint32).max(initial=1)) <= 1
-        ):  # every event is a slice: finer levels are the same
+        # every event is a slice: finer levels would be equal
+        if int(_read_column(tile, 1, np.uint32).max(initial=1)) <= 1:
             break
     return tiles
 

@@ -102,9 +102,9 @@ class NodeForest:
         """Return whether each node has a marked ancestor other than itself."""
         return self.above(marked.astype(np.int64)) - marked > 0
 
-    def only(self, kept: Flags) -> NodeForest:
+    def only(self, chosen: Flags) -> NodeForest:
         """Return the tree of the chosen rows, each below its nearest chosen ancestor. The root must be chosen."""
-        return NodeForest(self.above(kept.astype(np.int64))[kept] - 1)
+        return NodeForest(self.above(chosen.astype(np.int64))[chosen] - 1)
 
     def sorted(self, key: Ints) -> Ints:
         """Return the rows in preorder again, with siblings in the order of ``key``; ties keep theirs."""

@@ -63,8 +63,8 @@ class NodeGroups:
 
     def only(self, wanted: Flags) -> NodeGroups:
         """Return the groups of the wanted nodes; rows stay."""
-        kept = wanted[self.node]
-        return NodeGroups(self.node[kept], np.r_[0, np.cumsum(kept)][self.begins])
+        stays = wanted[self.node]
+        return NodeGroups(self.node[stays], np.r_[0, np.cumsum(stays)][self.begins])
 
     def of_row(self, row: int) -> Ints:
         return self.node[self.begins[row] : self.begins[row + 1]]
@@ -112,7 +112,7 @@ class ViewTree:
     figures: Ints
     """Figures of each row, without the rows below: rows are FIGURES."""
     accounted: Flags
-    kept: Flags
+    in_view: Flags
     """Rows of the view; others leave what is below them to the nearest row above them."""
     names: Callable[[Ints], pa.Array]
     """Names of some rows."""
@@ -195,9 +195,9 @@ def make_empty_tree() -> VisibleTree:
 
 def show_tree(tree: ViewTree, options: ViewOptions) -> VisibleTree:
     """Return the part of a tree that ``options`` show."""
-    rows, forest, figures = np.arange(len(tree.kept)), tree.forest, tree.figures
-    if not tree.kept.all():
-        rows, forest, figures = np.flatnonzero(tree.kept), forest.only(tree.kept), figures[:, tree.kept]
+    rows, forest, figures = np.arange(len(tree.in_view)), tree.forest, tree.figures
+    if not tree.in_view.all():
+        rows, forest, figures = np.flatnonzero(tree.in_view), forest.only(tree.in_view), figures[:, tree.in_view]
     totals = forest.below(figures)
     names = tree.names(rows) if _uses_names(options) else None
 
@@ -224,7 +224,7 @@ def show_tree(tree: ViewTree, options: ViewOptions) -> VisibleTree:
     )
     wanted &= forest.depth < options.max_depth
     wanted[0] = True
-    moved = len(rows) < len(tree.kept) or not wanted.all()
+    moved = len(rows) < len(tree.in_view) or not wanted.all()
     narrowed(wanted)
     if options.account_displayed_op_only and tree.of_nodes:
         totals = forest.below(figures) if moved else totals
@@ -318,9 +318,9 @@ def build_scope_tree(recorded: RecordedGraph, scopes: NameScopes, options: ViewO
     accounted = np.full(len(is_node), match_any(pa.array([SCOPE_TYPE]), options.account_type_regexes)[0])
     accounted[is_node] = (recorded.times_accounted(options.account_type_regexes) > 0)[scopes.node[is_node]]
     accounted[0] = False
-    kept = scopes.forest.below(accounted.astype(np.int64)) > 0
-    kept[0] = True
-    return ViewTree(scopes.forest, figures, accounted, kept, scopes.names, scopes.node, SCOPE_TYPE, by_name=True)
+    in_view = scopes.forest.below(accounted.astype(np.int64)) > 0
+    in_view[0] = True
+    return ViewTree(scopes.forest, figures, accounted, in_view, scopes.names, scopes.node, SCOPE_TYPE, by_name=True)
 
 
 _ROOT_TYPE = "_TFGraphParent"
@@ -351,9 +351,9 @@ def build_graph_tree(recorded: RecordedGraph, walk: InputWalk, options: ViewOpti
     figures[:, 1:] = recorded.ticks(options.step)[:, walk.node[1:]]
     accounted = np.zeros(len(walk.node), np.bool_)
     accounted[1:] = (recorded.times_accounted(options.account_type_regexes) > 0)[walk.node[1:]]
-    kept = accounted.copy()
-    kept[0] = True
-    return ViewTree(walk.forest, figures, accounted, kept, names, walk.node, _ROOT_TYPE)
+    in_view = accounted.copy()
+    in_view[0] = True
+    return ViewTree(walk.forest, figures, accounted, in_view, names, walk.node, _ROOT_TYPE)
 
 
 class OpNodes:
@@ -544,10 +544,10 @@ def build_code_tree(recorded: RecordedGraph, lines: CodeLines, options: ViewOpti
     account = account_groups(recorded, lines.groups, options)
     accounted = account.accounted.copy()
     accounted[0] = False
-    kept = lines.forest.below(accounted.astype(np.int64)) > 0
-    kept[0] = True
+    in_view = lines.forest.below(accounted.astype(np.int64)) > 0
+    in_view[0] = True
 
     def names(rows: Ints) -> pa.Array:
         return lines.names.take(pa.array(rows))
 
-    return ViewTree(lines.forest, account.figures, accounted, kept, names, groups=account.groups)
+    return ViewTree(lines.forest, account.figures, accounted, in_view, names, groups=account.groups)
