@@ -118,7 +118,7 @@ class AnalysisMethods:
     """The part of Profile with one method per analysis."""
 
     def report(self, name: str, **params: Any) -> Report:
-        """The report of the analysis ``name``."""
+        """Return the report of the analysis ``name``."""
         raise NotImplementedError
 '''
 

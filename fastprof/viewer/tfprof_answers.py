@@ -504,10 +504,10 @@ def _rename_exact(table: pa.Table) -> pa.Table:
     """Return a table whose times have the names of tfprof, also if they are exact ones, in picoseconds."""
     names = dict(zip(EXACT_TIMES, FIGURES, strict=False))
     names |= {f"total_{exact}": f"total_{name}" for exact, name in names.items()}
-    in_view = [
+    shown = [
         name for name in table.column_names if name not in names.values() or not set(names) & set(table.column_names)
     ]
-    return table.select(in_view).rename_columns([names.get(name, name) for name in in_view])
+    return table.select(shown).rename_columns([names.get(name, name) for name in shown])
 
 
 def _choose_columns(view: TfprofView, select: Sequence[str]) -> list[str]:
