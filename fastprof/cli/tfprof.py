@@ -31,8 +31,8 @@ _TABLE = "table"
 
 
 def _list_fields() -> list[dataclasses.Field[Any]]:
-    """Return the options but ``output``, in place of which there are --format and -o. Imported late: the list of verbs
-    must stay quick."""
+    """Return the options but ``output``, which --format and -o replace. Imported late: the list of verbs must stay
+    quick."""
     import dataclasses
 
     from fastprof.derive.tfprof.options import ViewOptions

@@ -101,7 +101,7 @@ def account_groups(recorded: RecordedGraph, groups: NodeGroups, options: ViewOpt
 
 _LEAST = {"run_count": "min_occurrence"} | {name: f"min_{name}" for name in FIGURES[:9]}
 _LEAST_OF_SELF = ("params", "float_ops", "run_count")
-"""Figures of which views of nodes compare a node's own, not the sum, with the least one."""
+"""Figures whose own value, not the sum, views of nodes compare with the least one."""
 
 
 @dataclass(frozen=True, slots=True)
