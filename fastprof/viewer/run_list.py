@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _KEPT = 5.0
 """Lifetime of a list, as a multiple of the time that it took: tens of thousands of runs take seconds."""
 _QUICK_S = 0.02
-"""Longest time of a list that is made anew each time."""
+"""A list that takes no longer is made again each time."""
 
 
 class RunList:
