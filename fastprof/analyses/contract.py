@@ -169,7 +169,7 @@ class Opening:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """Declarations of a capture, any of which shows that it has something for an analysis. Captures without any have
+    """Declarations of a capture. Any of them shows that it has something for an analysis; captures without them have
     nothing, which is known without reading their events. ``absent``: a sentence that says so; ``planes``, ``events``:
     regular expressions to search in names, ignoring case; ``stats``: names; ``programs``: whether compiled programs
     suffice."""
