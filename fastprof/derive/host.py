@@ -78,9 +78,9 @@ class Host:
     def drop(self) -> None:
         """Ends the use of the host. What was computed of its events refers to them, and they to it: all would stay in
         memory until Python looks for such circles, which a few large arrays do not make it do."""
-        for one in (self, self.entire):
-            made = (vars(one).get("forest"), one._groups)
-            for events in (one.raw, *(each.events for each in made if each is not None)):
+        for host in (self, self.entire):
+            made = (vars(host).get("forest"), host._groups)
+            for events in (host.raw, *(each.events for each in made if each is not None)):
                 events.kept.clear()
 
     @cached_property
@@ -146,12 +146,12 @@ class Host:
         if source not in self._steps:
             by = self.source_of_steps(source)
             if source != MARKERS and by.groups is self.groups and by.spans is None:
-                found = replace(self.steps, source=by.source, why=by.why, kinds=by.kinds)
+                steps = replace(self.steps, source=by.source, why=by.why, kinds=by.kinds)
             else:
-                found = make_host_steps(by, self.hardware, self.workers)
+                steps = make_host_steps(by, self.hardware, self.workers)
             if source == AUTO and by.source == MARKERS:
-                found = replace(found, unfit=self.steps.unfit)
-            self._steps[source] = found
+                steps = replace(steps, unfit=self.steps.unfit)
+            self._steps[source] = steps
         return self._steps[source]
 
     def periods_from(self, source: str) -> Periods:
@@ -199,11 +199,11 @@ class Host:
             own = self.steps_from(source)
             if (whole := self.with_all_steps(source)) is self:
                 times, by = self.times_from(source), self.source_of_steps(source)
-                found = extend_to_periods(own, by, self.periods_from(source), times, self.workers)
+                explained = extend_to_periods(own, by, self.periods_from(source), times, self.workers)
             else:  # a chosen step lasts until the next one, whether that is chosen or not
                 every = whole.explained_steps(source).database
-                found = replace(own, database=select_steps(every, np.isin(every.step, own.database.step)))
-            self._explained[source] = replace(found, marked=self.steps if source == AUTO else own)
+                explained = replace(own, database=select_steps(every, np.isin(every.step, own.database.step)))
+            self._explained[source] = replace(explained, marked=self.steps if source == AUTO else own)
         return self._explained[source]
 
     def with_all_steps(self, source: str) -> Host:
@@ -243,11 +243,11 @@ class Host:
         """What the steps are made from."""
         if source not in self._sources:
             forest, marked = (lambda: self.forest), (lambda: self.steps.database)
-            found = choose_step_source(source, self.groups, forest, marked)
+            made = choose_step_source(source, self.groups, forest, marked)
             if self._entire is not None and source == MARKERS:
                 number, group, _ = self._entire._numbered(MARKERS)
-                found = replace(found, numbers=dict(zip(group.tolist(), number.tolist(), strict=True)))
-            self._sources[source] = found
+                made = replace(made, numbers=dict(zip(group.tolist(), number.tolist(), strict=True)))
+            self._sources[source] = made
         return self._sources[source]
 
     def of_steps(self, choice: Choice, steps: Steps | None, source: str) -> Host:

@@ -80,16 +80,16 @@ class DeviceKinds:
 
 def find_device_kinds(events: HostEvents, ran: Sequence[DeviceSpans]) -> list[DeviceKinds]:
     """Of each device that ran anything. CaptureError: its times are more than 64 bits can count."""
-    found = []
+    device_kinds = []
     for spans in ran:
         bounds = find_extent_of_spans([spans])
         if bounds is not None:
             time = divide_device_time(events.host, spans, *bounds)
             start = time.start_ps + _measure_clock_lead(events, spans, time.start_ps)
             chosen = [time.kind == code for code in _CODES]
-            kinds = tuple(merge_spans(start[one], time.duration_ps[one]) for one in chosen)
-            found.append(DeviceKinds(spans.name, kinds))
-    return found
+            kinds = tuple(merge_spans(start[is_kind], time.duration_ps[is_kind]) for is_kind in chosen)
+            device_kinds.append(DeviceKinds(spans.name, kinds))
+    return device_kinds
 
 
 def _measure_clock_lead(events: HostEvents, spans: DeviceSpans, times: Int64s) -> Int64s:
@@ -100,8 +100,8 @@ def _measure_clock_lead(events: HostEvents, spans: DeviceSpans, times: Int64s) -
         return np.zeros(len(times), np.int64)
     order = sort_op_events(events, spans.plane)  # only cores of TPUs have a clock of their own
     place = np.maximum(find_last_started(own.start_ps[order], times), 0)
-    found: Int64s = ahead[order][place]
-    return found
+    ahead_ps: Int64s = ahead[order][place]
+    return ahead_ps
 
 
 _GPU_DURATIONS: Final = "the durations of annotations on GPUs"
@@ -150,26 +150,26 @@ def find_gpu_annotations(
         plane[first].tolist(), events.meta[rows[first]].tolist(), strict=True,
     )]  # fmt: skip
     columns = zip(names, streams.tolist(), sums.tolist(), measure_deviations(row, duration, sums), strict=True)
-    found = [
+    annotations = [
         GpuAnnotation(events.host, device, name, on, count, total, shortest, longest, deviation)
         for (device, name), on, (count, total, shortest, longest), deviation in columns
     ]
-    order = {one.name: place for place, one in enumerate(planes)}
-    return sorted(found, key=lambda one: (order[one.device], -one.total_ps, one.name))
+    order = {device_spans.name: place for place, device_spans in enumerate(planes)}
+    return sorted(annotations, key=lambda row: (order[row.device], -row.total_ps, row.name))
 
 
 def _find_work_groups(events: HostEvents, group_id: Int32s, rows: Int64s, known: Bools) -> Int32s:
     """For each annotation the group of the work that it begins with: the first that its GPU starts from then on; -1:
     none. Annotations themselves have no group, because nothing launches them."""
-    found = np.full(len(rows), -1, np.int32)
+    work_group = np.full(len(rows), -1, np.int32)
     for plane in events.planes_of("GPU"):
         work = np.arange(plane.first, plane.last)
         work = work[(group_id[work] >= 0) & ~known[events.meta[work]]]
         work = work[np.argsort(events.start_ps[work], kind="stable")]
         here = (rows >= plane.first) & (rows < plane.last)
         at = np.searchsorted(events.start_ps[work], events.start_ps[rows[here]])
-        found[here] = np.append(group_id[work], np.int32(-1))[at]
-    return found
+        work_group[here] = np.append(group_id[work], np.int32(-1))[at]
+    return work_group
 
 
 def _get(name: str) -> Formula:
@@ -309,7 +309,7 @@ def _find_annotations(host: Host, group_id: Int32s, steps: Int64s) -> tuple[_Ann
     group = group_id[rows].astype(np.int64)
     group = np.where(np.isin(group, steps), group, NO_STEP)
     seen = _AnnotationEvents(rows, thread, name, group, start, duration, self_ps)
-    return seen, list(numbers), [titles[thread[one]] for one in first.tolist()]
+    return seen, list(numbers), [titles[thread[row]] for row in first.tolist()]
 
 
 def _sum_annotations(
@@ -336,8 +336,8 @@ def _sum_annotations(
     in_run = summed(np.clip(until, *run) - np.clip(begins, *run), owner)
     multiply_exactly(elapsed, len(devices), _DURATIONS)
     device = np.zeros((count, len(KINDS)), np.int64)
-    for one in devices:
-        for kind, stretches in enumerate(one.stretches):
+    for kinds in devices:
+        for kind, stretches in enumerate(kinds.stretches):
             device[:, kind] += summed(measure_covered_time(stretches, begins, until - begins), owner)
     durations = summarize_by(row, seen.duration_ps, count, _DURATIONS)
     deviations = measure_deviations(row, seen.duration_ps, durations)
@@ -434,7 +434,7 @@ def _get_hidden(rows: AnnotationRows) -> Any:
 
 _HOST: Final = Text("host", "host of the threads", lambda rows: [rows.host.host] * len(rows))
 _NAME: Final = Text(
-    "name", "name of the annotation", lambda rows: [rows.host.names[one] for one in rows.times.name.tolist()]
+    "name", "name of the annotation", lambda rows: [rows.host.names[number] for number in rows.times.name.tolist()]
 )
 _TIME_COLUMNS: Final = (
     Count("threads", "threads on which it occurs", _get_time("threads")),
@@ -487,7 +487,7 @@ _SCOPES = TableSchema(
     ),
     derived=True,
 )
-TABLES: Final = {one.name: one for one in (_ANNOTATIONS, _STEPS, GPU_ANNOTATIONS_TABLE, _SCOPES)}
+TABLES: Final = {table.name: table for table in (_ANNOTATIONS, _STEPS, GPU_ANNOTATIONS_TABLE, _SCOPES)}
 
 
 def make_annotations_table(hosts: Sequence[HostAnnotations]) -> pa.Table:

@@ -87,17 +87,17 @@ class ConcurrentWork:
     def beside(self, pieces: Records, start_ps: Int64s, ahead_ps: Int64s | None) -> Int64s:
         """How much of each piece of a device (GAP) something else fills; 0 of other causes. ``ahead_ps``: by how much
         the host's clock is ahead of the device's from each of the times ``start_ps``, None: it is the same."""
-        found = np.zeros(len(pieces), np.int64)
+        filled = np.zeros(len(pieces), np.int64)
         rows = np.flatnonzero(np.isin(pieces["cause"], _WAIT_NUMBERS) & (pieces["row"] >= 0))
         begin, length = pieces["begin"][rows], pieces["end"][rows] - pieces["begin"][rows]
         if ahead_ps is not None:
             shift = ahead_ps[find_last_started(start_ps, begin)]
-            found[rows] = measure_covered_time(self.host, begin + shift, length)
+            filled[rows] = measure_covered_time(self.host, begin + shift, length)
         elif len(rows):
-            (one, until), (other, last) = self.host, self.devices
-            starts, ends = np.concatenate([one, other]), np.concatenate([until, last])
-            found[rows] = measure_covered_time(merge_spans(starts, ends - starts), begin, length)
-        return found
+            (begins, until), (other, last) = self.host, self.devices
+            starts, ends = np.concatenate([begins, other]), np.concatenate([until, last])
+            filled[rows] = measure_covered_time(merge_spans(starts, ends - starts), begin, length)
+        return filled
 
 
 _WORK_NUMBERS: Final = np.zeros(256, np.int32)
@@ -147,16 +147,16 @@ class WorkBesideTraining:
         of = np.concatenate([np.arange(len(pieces)), at[cuts]])
         starts = np.concatenate([pieces["begin"], bounds[cuts]])
         order = sort_rows(of, starts)
-        found: Records = pieces[of[order]]
+        cut: Records = pieces[of[order]]
         starts = starts[order]
-        found["begin"] = starts
+        cut["begin"] = starts
         again = of[order][1:] == of[order][:-1]
-        found["end"][:-1][again] = starts[1:][again]
+        cut["end"][:-1][again] = starts[1:][again]
         span = find_last_started(begin, starts)
         inside = chosen[of[order]] & (span >= 0) & (starts < end[span])
-        found["cause"][inside] = self.cause[span[inside]]
-        found["row"][inside] = self.work.row[span[inside]]
-        return found
+        cut["cause"][inside] = self.cause[span[inside]]
+        cut["row"][inside] = self.work.row[span[inside]]
+        return cut
 
 
 def find_work_beside_training(events: HostEvents, causes: HostCauses) -> WorkBesideTraining:

@@ -183,9 +183,9 @@ def find_host_gaps(
     if window is None:
         return
     times = [divide_device_time(events.host, span, *window) for span in spans]
-    clocks = [_measure_clock_lead(events, one) for one in times]
+    clocks = [_measure_clock_lead(events, time) for time in times]
     works = _find_any_busy(times, *window)
-    busy = works if any((one.kind == COMMUNICATION).any() for one in times) else _NEVER_BUSY
+    busy = works if any((time.kind == COMMUNICATION).any() for time in times) else _NEVER_BUSY
     work = find_work_beside_training(events, causes)
     meanwhile = ConcurrentWork.of(events, causes, _select_meeting(host, _find_waiting(times, clocks)), works)
     for time, ahead in zip(times, clocks, strict=True):
@@ -264,8 +264,8 @@ def _is_overlapping(begin_ps: Int64s, end_ps: Int64s, others_begin_ps: Int64s, o
     """Whether events have time in common with one of the others, which are in order of their begins."""
     begun = np.searchsorted(others_begin_ps, end_ps)
     reached = np.append(np.iinfo(np.int64).min, np.maximum.accumulate(others_end_ps))
-    found: Bools = reached[begun] > begin_ps
-    return found
+    overlaps: Bools = reached[begun] > begin_ps
+    return overlaps
 
 
 def _measure_clock_lead(events: HostEvents, device: DeviceTime) -> Int64s | None:
@@ -277,8 +277,8 @@ def _measure_clock_lead(events: HostEvents, device: DeviceTime) -> Int64s | None
     order = sort_op_events(events, device.ran.plane)  # only cores of TPUs have a clock of their own
     ahead = ahead[order]
     changes = np.flatnonzero(ahead[1:] != ahead[:-1]) + 1
-    found: Int64s = ahead[np.append(0, changes)][_count_passed(own.start_ps[order[changes]], device.start_ps)]
-    return found if found.any() else None
+    ahead_ps: Int64s = ahead[np.append(0, changes)][_count_passed(own.start_ps[order[changes]], device.start_ps)]
+    return ahead_ps if ahead_ps.any() else None
 
 
 def _find_waiting(devices: Sequence[DeviceTime], clocks: Sequence[Int64s | None]) -> Int64s:
@@ -341,11 +341,11 @@ def _find_launched(events: HostEvents, device: DeviceTime) -> _LaunchedWork | No
     begins = start[order[place]] == ends[idle]
     idle, rows = idle[begins], own.rows[order[place[begins]]].astype(np.int64)
     work[idle] = rows
-    found = find_launches(events, rows)
-    known, calls = idle[found.row >= 0], found.row[found.row >= 0]
+    launches = find_launches(events, rows)
+    known, calls = idle[launches.row >= 0], launches.row[launches.row >= 0]
     call[known], begin[known] = calls, events.start_ps[calls]
     end[known] = add_durations(begin[known], np.maximum(events.duration_ps[calls], 0))
-    begin[idle[found.before]] = end[idle[found.before]] = -NEVER
+    begin[idle[launches.before]] = end[idle[launches.before]] = -NEVER
     return _LaunchedWork(begin, end, call, work)
 
 
@@ -372,7 +372,7 @@ def _cut_pieces(device: _Device, host: Records, codes: UInt8s, steps: StepInterv
         (time.start_ps, time.state, device.ahead_ps, *calls),
         (
             np.array([transfer.kind for transfer in transfers], np.uint8),
-            np.array([_NUMBER[_OF_WAIT.get(one.waits_for, "idle")] for one in transfers], np.int32),
+            np.array([_NUMBER[_OF_WAIT.get(transfer.waits_for, "idle")] for transfer in transfers], np.int32),
         ),
         (host, codes, _OF_CODE, int(Code.WAITS)),
         device.busy,
@@ -527,9 +527,9 @@ def find_run_window(host: Host, source: str, ran: Sequence[DeviceSpans]) -> tupl
     events, causes = host.events, host.causes_from(source)
     periods = host.periods_from(source)
     begin, end = periods.and_spans(find_step_markers(events, host.groups_from(source), np.sort(periods.step)))
-    found = find_window(events, (begin, end), ran, causes)
-    if found is not None:
-        return found
+    window = find_window(events, (begin, end), ran, causes)
+    if window is not None:
+        return window
     has = begin < end
     if not has.any():
         rows = np.flatnonzero(causes.origins.origin != Origin.NONE)

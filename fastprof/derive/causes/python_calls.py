@@ -506,7 +506,7 @@ _CALLS = TableSchema(
     ),
     derived=True,
 )  # fmt: skip
-TABLES: Final = {one.name: one for one in (_FUNCTIONS, _STACKS, _THREADS, _THREAD_FUNCTIONS, _CALLS)}
+TABLES: Final = {table.name: table for table in (_FUNCTIONS, _STACKS, _THREADS, _THREAD_FUNCTIONS, _CALLS)}
 
 
 def _format_name(name: str | None) -> str | None:
@@ -524,7 +524,7 @@ def describe_function(name: str, hosts: Sequence[PythonCalls]) -> str:
     frame, rows = parse_frame(name), make_call_rows(hosts)
     if frame.line is not None:
         return f"{frame.function} ({format_source(name)})"
-    callers = (one for one, callee in zip(rows.caller, rows.callee, strict=True) if callee == name)
+    callers = (caller for caller, callee in zip(rows.caller, rows.callee, strict=True) if callee == name)
     caller = next(callers, None)
     if caller is None or parse_frame(caller).line is None:
         return frame.function
@@ -534,10 +534,8 @@ def describe_function(name: str, hosts: Sequence[PythonCalls]) -> str:
 def make_function_rows(hosts: Sequence[PythonCalls]) -> FunctionRows:
     """Over all threads and hosts. CaptureError: times do not add up in 64 bits."""
     numbers: dict[str, int] = {}
-    row = np.concatenate([np.zeros(0, np.int64), *(
-        np.array([numbers.setdefault(host.names[one], len(numbers)) for one in host.functions.label.tolist()], np.int64)
-        for host in hosts
-    )])  # fmt: skip
+    names = (host.names[label] for host in hosts for label in host.functions.label.tolist())
+    row = np.array([numbers.setdefault(name, len(numbers)) for name in names], np.int64)
 
     def summed(name: str) -> Int64s:
         parts = [np.zeros(0, np.int64), *(getattr(host.functions, name) for host in hosts)]
@@ -550,7 +548,7 @@ def make_function_rows(hosts: Sequence[PythonCalls]) -> FunctionRows:
     order = np.lexsort(keys) if labels else np.zeros(0, np.int64)
     threads = np.bincount(row, minlength=len(numbers)).astype(np.int64)
     return FunctionRows(
-        [labels[one] for one in order.tolist()],
+        [labels[place] for place in order.tolist()],
         threads[order],
         **{name: values[order] for name, values in amounts.items()},
         window_ps=sum(host.window_ps for host in hosts),
@@ -564,8 +562,8 @@ def make_thread_function_rows(hosts: Sequence[PythonCalls]) -> Iterator[SimpleNa
         order = sort_rows(functions.thread, -functions.self_ps, functions.label)
         yield SimpleNamespace(
             host=host.host,
-            thread=[host.threads[one] for one in functions.thread[order].tolist()],
-            label=[host.names[one] for one in functions.label[order].tolist()],
+            thread=[host.threads[thread] for thread in functions.thread[order].tolist()],
+            label=[host.names[label] for label in functions.label[order].tolist()],
             **{column.name: getattr(functions, column.name)[order] for column in _AMOUNTS},
         )
 
@@ -595,7 +593,7 @@ def make_call_rows(hosts: Sequence[PythonCalls]) -> SimpleNamespace:
             amounts = sums.setdefault((None if caller < 0 else host.names[caller], host.names[callee]), [0, 0])
             amounts[0] += calls
             amounts[1] += total
-    order = sorted(sums.items(), key=lambda one: (-one[1][1], -one[1][0], one[0][0] or "", one[0][1]))
+    order = sorted(sums.items(), key=lambda entry: (-entry[1][1], -entry[1][0], entry[0][0] or "", entry[0][1]))
     return SimpleNamespace(
         caller=[pair[0] for pair, _ in order],
         callee=[pair[1] for pair, _ in order],
@@ -640,7 +638,7 @@ def make_stack_rows(hosts: Sequence[PythonCalls]) -> StackRows:
         laid,
         laid.kind.tolist(),
         laid.name,
-        [sources[one] for one in order.tolist()],
+        [sources[row] for row in order.tolist()],
         calls[order],
         own[order, THREAD_PS],
         total[order, THREAD_PS],

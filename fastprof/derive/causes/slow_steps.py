@@ -49,9 +49,9 @@ def find_main_programs(groups: Groups, steps: Int64s) -> Int64s:
     events = groups.events
     rows, program = _find_programs(events)
     order = np.argsort(steps, kind="stable")
-    found = np.full(len(steps), NO_PROGRAM, np.int64)
+    main = np.full(len(steps), NO_PROGRAM, np.int64)
     if not len(rows) or not len(steps):
-        return found
+        return main
     group = groups.group_id[rows].astype(np.int64)
     place = np.minimum(np.searchsorted(steps[order], group), len(steps) - 1)
     ours = steps[order][place] == group
@@ -61,8 +61,8 @@ def find_main_programs(groups: Groups, steps: Int64s) -> Int64s:
     np.add.at(time, pair.reshape(-1), events.duration_ps[rows[ours]])
     step, program = np.divmod(pairs, max(len(known), 1))
     longest_last = sort_rows(step, time)
-    found[order[step[longest_last]]] = program[longest_last]
-    return found
+    main[order[step[longest_last]]] = program[longest_last]
+    return main
 
 
 def _find_programs(events: HostEvents) -> tuple[Int64s, Int64s]:
@@ -92,7 +92,7 @@ def _number_texts(numbers: Int64s, text: Callable[[int], str]) -> Int64s:
     """Numbers of texts, the same for equal texts."""
     known, place = number_values(numbers)
     first: dict[str, int] = {}
-    same = np.array([first.setdefault(text(one), one) for one in known.tolist()], np.int64)
+    same = np.array([first.setdefault(text(number), number) for number in known.tolist()], np.int64)
     return same[place.reshape(-1)]
 
 
@@ -234,7 +234,7 @@ def find_slow_steps(made_from: StepSource, database: StepDatabase) -> SlowSteps:
 def _number_alike(groups: Groups, database: StepDatabase) -> Int64s:
     """Beside each step, the number of its kind: of its name without its number, and the program that it runs most."""
     title = {label: _NUMBER.sub("", label) for label in set(database.label)}
-    number = {one: place for place, one in enumerate(sorted(set(title.values())))}
+    number = {name: place for place, name in enumerate(sorted(set(title.values())))}
     programs = find_main_programs(groups, database.step)
     programs = programs - programs.min(initial=0)
     of_title = np.array([number[title[label]] for label in database.label], np.int64)
@@ -250,8 +250,8 @@ def find_outliers(duration: Int64s) -> tuple[Bools, int]:
     median = _compute_median(duration)
     deviation = _compute_median(np.abs(duration - median))
     excess = duration - median
-    found = (excess > _DEVIATIONS * deviation) & (excess > median // _TENTH)
-    return found & (2 * int(found.sum()) < len(found)), median
+    is_outlier = (excess > _DEVIATIONS * deviation) & (excess > median // _TENTH)
+    return is_outlier & (2 * int(is_outlier.sum()) < len(is_outlier)), median
 
 
 def _select_compared(steps: Int64s, out: Bools, duration: Int64s) -> tuple[Int64s, Int64s]:
@@ -412,7 +412,9 @@ def _classify_events(events: HostEvents, rows: Int64s, meta: Int64s, device: Boo
     """The kind of each event; -1: a marker of steps, or waiting for what takes the time."""
     used, number = number_values(meta)
     of_category = kinds_by_category(events)
-    by_name = np.array([_classify_name(events.names[one], of_category[one]) for one in used.tolist()], np.int64)
+    by_name = np.array(
+        [_classify_name(events.names[number], of_category[number]) for number in used.tolist()], np.int64
+    )
     kind = np.where(device, _OP, by_name[number.reshape(-1)])
     for stat, value in (("hlo_op", _OP), ("step_num", -1)):
         kind[np.isin(rows, events.stat(stat).rows)] = value

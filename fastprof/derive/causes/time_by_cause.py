@@ -133,7 +133,7 @@ class HostBudget:
         rows, place = _find_firsts(budget.cause, device, budget.step)
         merged = replace(budget[rows], device=device[rows], time_ps=sum_by(place, budget.time_ps, len(rows)))
         device, numbers = like[explained.device], dict[str | None, int]()
-        event = np.array([numbers.setdefault(one, len(numbers)) for one in explained.event], np.int32)
+        event = np.array([numbers.setdefault(name, len(numbers)) for name in explained.event], np.int32)
         rows, place = _find_firsts(explained.cause, device, explained.kind, event)
         times = sum_by(place, explained.time_ps, len(rows))
         of_events = replace(explained[rows], device=device[rows], time_ps=times)
@@ -187,20 +187,20 @@ class SessionBudget:
         waiting_ps, between_ps, devices, has_events = 0, 0, 0, True
         for first in range(0, len(kept), _TOGETHER):
             some = []
-            for place, one in enumerate(kept[first : first + _TOGETHER], first):
-                steps = numbers(place, one.budget.step)
-                between_ps += int(one.budget.time_ps[steps == BETWEEN_STEPS].sum())
+            for place, host in enumerate(kept[first : first + _TOGETHER], first):
+                steps = numbers(place, host.budget.step)
+                between_ps += int(host.budget.time_ps[steps == BETWEEN_STEPS].sum())
                 some.append((
-                    _move_rows(one.budget, devices, steps),
-                    replace(one.explained, device=one.explained.device + np.int32(devices)),
-                    _move_rows(one.largest, devices, numbers(place, one.largest.step)),
+                    _move_rows(host.budget, devices, steps),
+                    replace(host.explained, device=host.explained.device + np.int32(devices)),
+                    _move_rows(host.largest, devices, numbers(place, host.largest.step)),
                 ))  # fmt: skip
-                causes.append(replace(one.causes, device=one.causes.device + np.int32(devices)))
-                beside.append(one.beside_ps)
-                apart.append(one.apart_ps)
-                hosts.append((one.host, one.devices, one.present))
-                waiting_ps, devices = waiting_ps + one.waiting_ps, devices + len(one.devices)
-                has_events &= len(one.events) == len(one.budget)
+                causes.append(replace(host.causes, device=host.causes.device + np.int32(devices)))
+                beside.append(host.beside_ps)
+                apart.append(host.apart_ps)
+                hosts.append((host.host, host.devices, host.present))
+                waiting_ps, devices = waiting_ps + host.waiting_ps, devices + len(host.devices)
+                has_events &= len(host.events) == len(host.budget)
             parts.append(_join_hosts(some, set_aside=len(kept) > _TOGETHER))
         present = count_by_host([of_host for _, _, of_host in hosts])
         many = [len(names) for _, names, _ in hosts]
@@ -218,7 +218,7 @@ class SessionBudget:
             has_events,
             kept if has_events else (),
             parts,
-            explain_missing_records([one.records for one in kept if one.records is not None]),
+            explain_missing_records([host.records for host in kept if host.records is not None]),
         )
 
     def budget(self) -> Budget:
@@ -231,7 +231,7 @@ class SessionBudget:
 
     def events(self) -> Objects:
         """What explains each row of ``budget``, if hosts kept it."""
-        return np.concatenate([_NO_TEXTS["none"], *(one.events for one in self.kept)])
+        return np.concatenate([_NO_TEXTS["none"], *(host.events for host in self.kept)])
 
     def explained(self, cause: str) -> ExplainedTime:
         """Of all hosts, of a cause."""
@@ -326,8 +326,9 @@ def make_host_budget(
         longest, of_longest = _with_longest(longest, of_longest, pieces, len(times) - 1, most)
         del gap, pieces, counts  # before those of the next device are made
     rows = np.concatenate(sums)
-    device = np.repeat(np.arange(-1, len(times)), [len(one) for one in sums]).astype(np.int32)
-    of_explained = np.repeat(np.arange(-1, len(times)), [len(one) for one in explained]).astype(np.int32)
+    device, of_explained = (
+        np.repeat(np.arange(-1, len(times)), list(map(len, parts))).astype(np.int32) for parts in (sums, explained)
+    )
     transfers = times[0].ran.transfers if times else ()
     explanations = _name_explanations(events, transfers, np.concatenate(explained), of_explained)
     return HostBudget(
@@ -354,7 +355,7 @@ def make_host_budget(
 def _explain_causes(rows: Records, device: Int32s, explained: ExplainedTime) -> CauseTimes:
     place, count = _number_alike(device, rows["cause"], rows["kind"])
     longest = _find_longest(place, rows["longest"], count)
-    found = CauseTimes(
+    times = CauseTimes(
         device[longest],
         rows["kind"][longest].astype(np.uint8),
         rows["cause"][longest].astype(np.uint8),
@@ -364,7 +365,7 @@ def _explain_causes(rows: Records, device: Int32s, explained: ExplainedTime) -> 
         rows["longest_begin"][longest],
         np.full(count, None, np.object_),
     )
-    return replace(found, event=_choose_explanations(found, explained))
+    return replace(times, event=_choose_explanations(times, explained))
 
 
 def _choose_explanations(rows: CauseTimes, explained: ExplainedTime) -> Objects:
@@ -373,10 +374,10 @@ def _choose_explanations(rows: CauseTimes, explained: ExplainedTime) -> Objects:
     known = known[sort_rows(_number_places(known), known.time_ps)]
     places, wanted = _number_places(known), _number_places(rows)
     at = find_last_started(places, wanted)
-    found = _make_objects([None] * len(rows))
+    explanations = _make_objects([None] * len(rows))
     has = (at >= 0) & (places[np.maximum(at, 0)] == wanted) if len(known) else np.zeros(len(rows), np.bool_)
-    found[has] = known.event[at[has]]
-    return found
+    explanations[has] = known.event[at[has]]
+    return explanations
 
 
 def _number_places(rows: CauseTimes | ExplainedTime) -> Int64s:
@@ -399,10 +400,10 @@ def _sum_explanations(events: HostEvents, pieces: Records) -> Records:
     sums = np.concatenate(parts)
     keys = np.stack([sums[name] for name in ("kind", "cause", "group")])
     keys, place = np.unique(keys, axis=1, return_inverse=True)
-    found = np.zeros(keys.shape[1], GAP_SUM)
-    found["kind"], found["cause"], found["group"] = keys
-    found["time"] = sum_by(place.reshape(-1), sums["time"], len(found))
-    return found
+    merged = np.zeros(keys.shape[1], GAP_SUM)
+    merged["kind"], merged["cause"], merged["group"] = keys
+    merged["time"] = sum_by(place.reshape(-1), sums["time"], len(merged))
+    return merged
 
 
 def _number_explanations(events: HostEvents, pieces: Records) -> Int32s:
@@ -456,14 +457,17 @@ def _get_texts(events: HostEvents, transfers: Sequence[Transfer], what: Int32s) 
     """Names of events of the host, or, with the numbers above these, of what a device moves; -1: nothing."""
     names, count = events.names, len(events.names)
     return _make_objects(
-        [None if one < 0 else names[one] if one < count else transfers[one - count].name for one in what.tolist()]
+        [
+            None if number < 0 else names[number] if number < count else transfers[number - count].name
+            for number in what.tolist()
+        ]
     )
 
 
 def _make_objects(values: Sequence[str | None]) -> Objects:
-    found = np.full(len(values), None, np.object_)
-    found[:] = values
-    return found
+    objects = np.full(len(values), None, np.object_)
+    objects[:] = values
+    return objects
 
 
 def _describe_largest(

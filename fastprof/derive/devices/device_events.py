@@ -147,15 +147,15 @@ class UnitSamples:
 def list_unit_samples(events: HostEvents, plane: Plane) -> list[UnitSamples]:
     """By unit, in the order in which they first occur. The events were read with ``STATS``."""
     lines = [line for line in plane.lines if line.name == COUNTER_LINE and line.last > line.first]
-    found = [
+    units = [
         sample
         for stat in STATS
         for sample in _read_stat_samples(events, plane, stat, [(x.first, x.last) for x in lines])
     ]
-    if len(found) > _MOST_UNITS:
-        text = f"{plane.name} has {len(found):,} hardware units: those after the first {_MOST_UNITS} are left out"
-        events.note("notice", "many_hardware_units", text, len(found) - _MOST_UNITS)
-    return found[:_MOST_UNITS]
+    if len(units) > _MOST_UNITS:
+        text = f"{plane.name} has {len(units):,} hardware units: those after the first {_MOST_UNITS} are left out"
+        events.note("notice", "many_hardware_units", text, len(units) - _MOST_UNITS)
+    return units[:_MOST_UNITS]
 
 
 def _read_stat_samples(
@@ -175,7 +175,7 @@ def _read_stat_samples(
         events.note("notice", "unusable_unit_value", text, int(np.count_nonzero(~usable)))
     value = np.where(usable, value, np.nan)
     ends = (events.start_ps[low:high] + np.maximum(events.duration_ps[low:high], 0) for low, high in spans)
-    end = max(int(one.max()) for one in ends)
+    end = max(int(line_ends.max()) for line_ends in ends)
     yield from _group_by_unit(events, stat, rows, value, end)
 
 
@@ -227,7 +227,7 @@ class HeldValues:
         self._peaks = np.where(known, micro, -1) if samples.stat == PERCENT else np.full(len(value), -1)
         parts = (micro // _MILLI, micro % _MILLI, known, known & (micro > int(HIGH_PERCENT * _MICRO)))
         self._width = np.diff(self._edges).astype(np.uint64)
-        self._parts = [(one, self._sums(one)) for one in (part.astype(np.uint64) for part in parts)]
+        self._parts = [(values, self._sums(values)) for values in (part.astype(np.uint64) for part in parts)]
         self._rough = np.append(0.0, np.cumsum(micro.astype(np.float64) * self._width.astype(np.float64)))
         self._micro = micro
         self._known = np.append(0, np.cumsum(known))

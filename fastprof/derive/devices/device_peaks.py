@@ -243,7 +243,7 @@ def guess_peaks(planes: Sequence[Device], kernels: Iterable[str]) -> Peaks | Non
 def find_capability(planes: Iterable[Device]) -> tuple[int, int] | None:
     """The least compute capability of the GPUs; None: it is not recorded. Some profilers write 0.0 for that."""
     recorded = [_get_capability(plane.stats) for plane in planes if plane.kind == GPU]
-    return min((one for one in recorded if one != _UNKNOWN_CAPABILITY), default=None)
+    return min((capability for capability in recorded if capability != _UNKNOWN_CAPABILITY), default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,7 +278,7 @@ def add_published_peaks(given: Peaks) -> Peaks:
         teraflops_per_s=given.teraflops_per_s or teraflops,
         bandwidths_gb_per_s=(own_hbm or hbm, *others),
         published=given.published | filled,
-        reasons=(*(one for one in given.reasons if one not in settled), reason),
+        reasons=(*(given_reason for given_reason in given.reasons if given_reason not in settled), reason),
     )
 
 
@@ -343,7 +343,7 @@ _NO_BANDWIDTH: Final = "the capture does not say the TPU's bandwidth (peak_hbm_b
 def _make_tpu_peaks(plane: Device) -> Peaks:
     stats = plane.stats
     teraflops = _get_number(stats, "peak_teraflops_per_second")
-    bandwidths = tuple(_get_number(stats, f"peak_{one}_bw_gigabytes_per_second") for one in _TPU_BANDWIDTHS)
+    bandwidths = tuple(_get_number(stats, f"peak_{memory}_bw_gigabytes_per_second") for memory in _TPU_BANDWIDTHS)
     missing = [] if teraflops else [_NO_TERAFLOPS]
     if not bandwidths[HBM]:
         missing.append(_NO_BANDWIDTH)
@@ -402,10 +402,10 @@ def _find_rates_per_cycle(stats: Mapping[str, Any]) -> tuple[int, int, str | Non
     if vendor == "Nvidia" and capability == _UNKNOWN_CAPABILITY:
         return 0, 0, _NO_CAPABILITY
     if vendor == "Nvidia":
-        listed = max((one for one in NVIDIA_FLOPS if one <= capability), default=(2, 0))
+        listed = max((known for known in NVIDIA_FLOPS if known <= capability), default=(2, 0))
         reason = None
         if listed != capability:
-            said, used = (".".join(map(str, one)) for one in (capability, listed))
+            said, used = (".".join(map(str, version)) for version in (capability, listed))
             reason = f"compute capability {said} is not in the table of peaks: those of {used} are used"
         return NVIDIA_FLOPS[listed], 64 if capability[0] <= 2 else 256, reason
     if vendor == "AMD":
@@ -470,11 +470,11 @@ NOTHING: Final = ChosenPeaks()
 def find_named_device(text: str) -> str:
     """The name of a device as the table has it. ValueError: it is not in the table."""
     plain = {_normalise_device(name): name for name in NAMED}
-    found = plain.get(_normalise_device(text))
-    if found is None:
+    known = plain.get(_normalise_device(text))
+    if known is None:
         near = suggest_name(text, NAMED)
         raise ValueError(f"{text[:60]!r} is not in the table of peaks{near or '; it has ' + ', '.join(NAMED)}")
-    return found
+    return known
 
 
 def _normalise_device(name: str) -> str:
@@ -488,7 +488,7 @@ def format_peaks(text: str) -> str:
 
 
 def _parse_figures(text: str) -> dict[str, float]:
-    found: dict[str, float] = {}
+    figures: dict[str, float] = {}
     for part in text.split(",") if len(text) <= _LONGEST else [text]:
         name, equals, value = (word.strip() for word in part.partition("="))
         match = _NUMBER.fullmatch(value)
@@ -498,12 +498,12 @@ def _parse_figures(text: str) -> dict[str, float]:
         if match is None or (match[3] and match[3].lower() not in _UNITS[name]):
             raise ValueError(f"{value[:60]!r} is not a rate for {name}; {_FORM}")
         rate = float(match[1]) * _PREFIXES[match[2]]
-        if name in found or not _LEAST_CHOSEN <= rate <= _MOST_CHOSEN:
+        if name in figures or not _LEAST_CHOSEN <= rate <= _MOST_CHOSEN:
             raise ValueError(
-                f"{part.strip()[:60]!r} {'repeats a peak' if name in found else 'is not a rate of a device'}; {_FORM}"
+                f"{part.strip()[:60]!r} {'repeats a peak' if name in figures else 'is not a rate of a device'}; {_FORM}"
             )
-        found[name] = rate
-    return found
+        figures[name] = rate
+    return figures
 
 
 def apply_chosen_peaks(given: Peaks | None, chosen: ChosenPeaks) -> Peaks | None:

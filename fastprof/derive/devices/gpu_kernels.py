@@ -155,8 +155,8 @@ def lack_tf32(kernels: Iterable[str]) -> bool:
 def find_least_capability(kernels: Iterable[str]) -> tuple[tuple[int, int], str] | None:
     """The compute capability that a GPU has at least which runs these kernels, and one of them that shows it. It is a
     lower bound: libraries use kernels of older GPUs on newer ones, too. None: no name shows any."""
-    found = ((capability, name) for name in kernels for pattern, capability in _FAMILIES if pattern.search(name))
-    return max(found, key=lambda one: one[0], default=None)
+    shown = ((capability, name) for name in kernels for pattern, capability in _FAMILIES if pattern.search(name))
+    return max(shown, key=lambda shown_by: shown_by[0], default=None)
 
 
 def can_multiply(op: str) -> bool:
@@ -216,7 +216,7 @@ def find_vendors(
 ) -> tuple[dict[int, str | None], tuple[str, ...]]:
     """Who made each GPU, as recorded or as its model, its compute capability or ``names`` of kernels show; and the
     sentences that say which of these did. ``planes``: the stats of GPUs by number, without devices of other kinds."""
-    found, reasons = dict(recorded), []
+    makers, reasons = dict(recorded), []
     names = list(names) if None in recorded.values() else []
     kinds: dict[str, tuple[str, str] | None] = {}  # the same for planes of equal stats: the names are searched once
     for number in (number for number, vendor in recorded.items() if vendor is None and number in planes):
@@ -226,17 +226,17 @@ def find_vendors(
             kinds[kind] = guess_vendor(stats, list_gpu_models(stats), names)
         likely = kinds[kind]
         if likely is not None:
-            found[number] = likely[0]
+            makers[number] = likely[0]
             reasons.append(NOT_RECORDED.format(*likely))
-    return found, tuple(dict.fromkeys(reasons))
+    return makers, tuple(dict.fromkeys(reasons))
 
 
 def guess_vendor(stats: Mapping[str, Any], models: Iterable[str], kernels: Iterable[str]) -> tuple[str, str] | None:
     """The maker, and how it is known, in words; None: nothing decides. ``models``: what the capture calls the GPU."""
     for model in models:
-        found = [vendor for vendor, pattern in _MODELS.items() if pattern.search(model)]
-        if len(found) == 1:
-            return found[0], f"its model is {model[:60]}"
+        vendors = [vendor for vendor, pattern in _MODELS.items() if pattern.search(model)]
+        if len(vendors) == 1:
+            return vendors[0], f"its model is {model[:60]}"
     capability = stats.get("compute_cap_major"), stats.get("compute_cap_minor")
     for vendor, own in ((NVIDIA, _OF_NVIDIA), (AMD, _OF_AMD)):
         if capability in own:
@@ -259,14 +259,14 @@ def maker_of(events: HostEvents) -> str | None:
 
 def _guess_by_kernels(kernels: Iterable[str]) -> tuple[str, str] | None:
     """The maker whose kernels there are, unless there are kernels of several."""
-    found: dict[str, str] = {}
+    kernel_of_vendor: dict[str, str] = {}
     for name in islice(kernels, _MOST_NAMES):
         for vendor, pattern in _VENDOR_KERNELS.items():
-            if vendor not in found and pattern.search(name):
-                found[vendor] = name
-    if len(found) != 1:
+            if vendor not in kernel_of_vendor and pattern.search(name):
+                kernel_of_vendor[vendor] = name
+    if len(kernel_of_vendor) != 1:
         return None
-    ((vendor, name),) = found.items()
+    ((vendor, name),) = kernel_of_vendor.items()
     return vendor, f"it runs kernels such as {name[:60]}"
 
 
@@ -304,7 +304,7 @@ def find_precision(kernel: str, types_read: Callable[[], Collection[str]]) -> st
     named = next((name for name, pattern in _NAMED if pattern.search(kernel)), None)
     if named is not None:
         return named
-    floats = [one for one in types_read() if _FLOATS.match(one)]
+    floats = [type_ for type_ in types_read() if _FLOATS.match(type_)]
     return floats[0] if len(floats) == 1 else None
 
 
@@ -353,15 +353,15 @@ class Launch(NamedTuple):
 
 def parse_launch(details: str) -> Launch:
     """Reads the text. Tokens that make no sense are ignored; of several with one name the last counts."""
-    found: dict[str, int | float | Dim] = {}
+    dims: dict[str, int | float | Dim] = {}
     for token in _SEPARATORS.split(details):
         key, _, text = token.partition(":")
         if key in _FIELDS:
             field, read = _FIELDS[key]
             value = read(text)
             if value is not None:
-                found[field] = value
-    return Launch(**found)  # type: ignore[arg-type]
+                dims[field] = value
+    return Launch(**dims)  # type: ignore[arg-type]
 
 
 def drop_incredible(launch: Launch) -> Launch:

@@ -37,8 +37,8 @@ ARGUMENTS: Final = ("Input Dims", "Input dims", "Input type", "Concrete Inputs")
 @compute_once
 def has_category(events: HostEvents, categories: frozenset[str]) -> Bools:
     """By row of event metadata, whether the category is one of these; the last is that of events without any."""
-    found: Bools = host_reader.is_of_category(events, categories)
-    return found
+    has: Bools = host_reader.is_of_category(events, categories)
+    return has
 
 
 @compute_once
@@ -46,8 +46,8 @@ def is_op(events: HostEvents) -> Bools:
     """By row of event metadata, whether it is an op of PyTorch: no marker of a step, and no other annotation that old
     files write as an op."""
     named = np.array([not name.startswith((STEP, "enumerate(", "Optimizer.")) for name in events.names], bool)
-    found: Bools = has_category(events, OPS) & named
-    return found
+    are_ops: Bools = has_category(events, OPS) & named
+    return are_ops
 
 
 RECORD: Final = "record_param_comms"
@@ -62,8 +62,8 @@ def may_launch(events: HostEvents) -> Bools:
     is_record = np.array([name == RECORD for name in events.names], bool)
     if not is_record.any() or not any(name.startswith(_OF_GROUPS) for name in events.names):
         return is_op(events)
-    found: Bools = is_op(events) & ~is_record
-    return found
+    is_framework: Bools = is_op(events) & ~is_record
+    return is_framework
 
 
 def is_kineto(events: HostEvents) -> bool:

@@ -97,10 +97,10 @@ def read_tracer_levels(events: HostEvents) -> TracerLevels | None:
 def find_least_levels(levels: Iterable[TracerLevels | None]) -> TracerLevels | None:
     """What all hosts were asked for; None: of one it is unknown."""
     every = list(levels)
-    known = [one for one in every if one is not None]
+    known = [levels for levels in every if levels is not None]
     if not known or len(known) < len(every):
         return None
-    return TracerLevels(min(one.host for one in known), min(one.python for one in known))
+    return TracerLevels(min(levels.host for levels in known), min(levels.python for levels in known))
 
 
 CPU_TYPE: Final = "CPU"

@@ -107,15 +107,15 @@ def find_grouping_line(plane: Plane) -> Line | None:
 def collect_device_steps(events: HostEvents, group_id: Int32s, recorded: bool) -> dict[int, PlaneSteps]:
     """The steps of each device plane, by its number. Events of GPUs that have no group join the one before them.
     ``recorded``: the groups are those of the capture, and so are the steps that it shows of GPUs."""
-    found = {}
+    steps_by_plane = {}
     for plane in events.planes:
         if is_gpu_plane(plane.name):
-            found[plane.number] = _collect_gpu_steps(events, plane, group_id, recorded)
+            steps_by_plane[plane.number] = _collect_gpu_steps(events, plane, group_id, recorded)
         elif plane.name.startswith("/device:TPU:"):
             line = find_grouping_line(plane)
             if line is not None and line.name in STEP_LINES:
-                found[plane.number] = _collect_tpu_steps(events, line, group_id)
-    return found
+                steps_by_plane[plane.number] = _collect_tpu_steps(events, line, group_id)
+    return steps_by_plane
 
 
 def read_device_times(events: HostEvents, rows: npt.NDArray[np.intp] | Int32s) -> tuple[Int64s, Int64s]:
@@ -253,10 +253,10 @@ def spread_groups(events: HostEvents, planes: Sequence[Plane], group_id: Int32s)
         for other in plane.lines:
             if (other is line and line.name in STEP_LINES) or other.name == COUNTER_LINE:
                 continue
-            found = group_id[other.first : other.last]
-            placed(*spans, groups, *_get_line_times(events, other), True, found)
+            its_groups = group_id[other.first : other.last]
+            placed(*spans, groups, *_get_line_times(events, other), True, its_groups)
             if other is line:
-                found[groups >= 0] = groups[groups >= 0]
+                its_groups[groups >= 0] = groups[groups >= 0]
 
 
 def _merge_step_spans(
@@ -365,7 +365,7 @@ class ProgramExecutions:
             self.end_ps[keep],
             self.module[keep],
             self.modules,
-            *(None if one is None else one[keep] for one in (self.run, self.device_begin_ps, self.device_end_ps)),
+            *(None if times is None else times[keep] for times in (self.run, self.device_begin_ps, self.device_end_ps)),
         )
 
     def of_module(self, name: str) -> ProgramExecutions:

@@ -85,8 +85,8 @@ def is_any_type(types: npt.NDArray[np.uint8], wanted: Iterable[int]) -> npt.NDAr
     """Where the code is one of those wanted."""
     table = np.zeros(256, bool)
     table[list(wanted)] = True
-    found: npt.NDArray[np.bool_] = table[types]
-    return found
+    is_wanted: npt.NDArray[np.bool_] = table[types]
+    return is_wanted
 
 
 MEMBER = np.dtype([("row", "i4"), ("link", "i4")])
@@ -205,8 +205,8 @@ def find_common_rows(rows: Int32s, others: Int32s) -> tuple[npt.NDArray[np.intp]
         return mine, its
     place = np.searchsorted(others, rows)
     place[place == len(others)] = 0
-    found = np.flatnonzero(others[place] == rows) if len(others) else np.zeros(0, np.intp)
-    return found, place[found]
+    common = np.flatnonzero(others[place] == rows) if len(others) else np.zeros(0, np.intp)
+    return common, place[common]
 
 
 def is_one_of(keys: Int64s, known: Int64s) -> npt.NDArray[np.bool_]:
@@ -364,25 +364,25 @@ class EventForest:
         """1 for ops and kernels that were executed eagerly, by row of ``events``; of other events what they record."""
         if self.recorded:
             return self._recorded_eager()
-        found = np.zeros(len(self.events), np.uint8)
+        is_eager = np.zeros(len(self.events), np.uint8)
         if self.vetoed:
-            return found
+            return is_eager
         if (self.types == CODES["EagerExecute"]).any():
-            found = _find_eager(self.events, self.graph, self.marks)
+            is_eager = _find_eager(self.events, self.graph, self.marks)
         if not len(self.events.stat("is_eager")):
-            return found
+            return is_eager
         is_op = (self.types == KERNEL_EXECUTE) | (self.types == TF_OP)
-        return np.where(is_op, found, self._recorded_eager())
+        return np.where(is_op, is_eager, self._recorded_eager())
 
     def _recorded_eager(self) -> UInt8s:
         return self.events.dense("is_eager").astype(bool).view(np.uint8)
 
     def nearest_above(self, bit: int, rows: Int32s) -> Int32s:
         """The nearest event above each of the rows, itself included, with this bit of ``marks``; -1: none."""
-        found = np.full(len(rows), -1, np.int32)
+        nearest = np.full(len(rows), -1, np.int32)
         if (self.marks & bit).any():
-            self.graph.nearest_above(self.marks, bit, rows, found)
-        return found
+            self.graph.nearest_above(self.marks, bit, rows, nearest)
+        return nearest
 
 
 def has_declared_groups(events: HostEvents) -> bool:

@@ -363,8 +363,8 @@ def find_event_origins(events: HostEvents) -> EventOrigins:
     origin, names = np.zeros(len(events), np.uint8), np.zeros((len(Origin), len(events.names)), np.bool_)
     known = (kind, parent, events.meta)
     event_writers(known, rows, _OF_KIND, (Origin.USER, Origin.FRAMEWORK), origin, names, len(Origin))
-    for found in (origin, names):
-        found.flags.writeable = False
+    for column in (origin, names):
+        column.flags.writeable = False
     return EventOrigins(origin, parent, lines, python_lines, names)
 
 
@@ -374,25 +374,25 @@ THREAD: Final = np.dtype([("first", "i8"), ("last", "i8"), ("number", "i8")])
 
 def index_threads(lines: Sequence[Line], numbers: Sequence[int]) -> Records:
     """THREAD: their rows, and a number of each."""
-    found = np.empty(len(lines), THREAD)
+    threads = np.empty(len(lines), THREAD)
     for place, (line, number) in enumerate(zip(lines, numbers, strict=True)):
-        found[place] = line.first, line.last, number
-    return found
+        threads[place] = line.first, line.last, number
+    return threads
 
 
 @compute_once
 def kinds_by_category(events: HostEvents) -> UInt8s:
     """Return what the category of each row of metadata says of the writer: a NameKind or MARKER, 0 for
     nothing."""
-    found = np.zeros(len(events.names), np.uint8)
+    kind_by_meta = np.zeros(len(events.names), np.uint8)
     for categories, kind in (
         (op_names.PYTHON, NameKind.PYTHON), (op_names.CALLS, NameKind.NATIVE),
         (op_names.MEMORY, NameKind.NATIVE),
         (op_names.ANNOTATIONS, MARKER),
     ):  # fmt: skip
-        found[op_names.has_category(events, categories)] = kind
-    found[op_names.is_op(events)] = NameKind.OP
-    return found
+        kind_by_meta[op_names.has_category(events, categories)] = kind
+    kind_by_meta[op_names.is_op(events)] = NameKind.OP
+    return kind_by_meta
 
 
 def is_thread(line: Line) -> bool:

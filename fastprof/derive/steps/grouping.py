@@ -62,9 +62,9 @@ def number_profiler_steps(events: HostEvents, marks: Int32s, most: int) -> Int32
     """The number of each step, as its marker has it. If two have one number, or one is ``most`` or more, as by damage,
     they are counted instead."""
     names = (events.names[meta].removeprefix(STEP) for meta in events.meta[marks].tolist())
-    found = np.array([min(int(name), most) for name in names], np.int32)
-    is_usable = len(np.unique(found)) == len(found) and (found < most).all()
-    return found if is_usable else np.arange(len(marks), dtype=np.int32)
+    numbers = np.array([min(int(name), most) for name in names], np.int32)
+    is_usable = len(np.unique(numbers)) == len(numbers) and (numbers < most).all()
+    return numbers if is_usable else np.arange(len(marks), dtype=np.int32)
 
 
 def group_by_marks(events: HostEvents, marks: Int32s, until_ps: Int64s | None = None) -> Int32s:
@@ -86,7 +86,7 @@ def group_by_marks(events: HostEvents, marks: Int32s, until_ps: Int64s | None = 
 
 def collect_profiler_steps(events: HostEvents, group_id: Int32s) -> dict[int, PlaneSteps]:
     """By number of plane the steps of each GPU: from the first to the last that it ran of a step."""
-    found = {}
+    steps_by_plane = {}
     for plane in events.planes_of("GPU"):
         spans = [np.arange(line.first, line.last) for line in plane.lines if not is_derived(line)]
         rows = np.concatenate([*spans, np.zeros(0, np.int64)]).astype(np.int64)
@@ -96,8 +96,8 @@ def collect_profiler_steps(events: HostEvents, group_id: Int32s) -> dict[int, Pl
         end = np.full(len(steps), np.iinfo(np.int64).min, np.int64)
         np.minimum.at(begin, place, events.start_ps[rows])
         np.maximum.at(end, place, events.start_ps[rows] + np.maximum(events.duration_ps[rows], 0))
-        found[plane.number] = PlaneSteps(steps, begin, end - begin, begin, end - begin)
-    return found
+        steps_by_plane[plane.number] = PlaneSteps(steps, begin, end - begin, begin, end - begin)
+    return steps_by_plane
 
 
 def _find_current_step(start: Int64s, begin: Int64s, end: Int64s) -> Int32s:
@@ -143,8 +143,8 @@ def make_naming(names: Mapping[int, str]) -> Naming:
     """Names by group; others are empty."""
 
     def naming(_roots: Int32s, groups: npt.NDArray[Any]) -> tuple[list[str], Bools]:
-        found = [names.get(group, "") for group in groups.tolist()]
-        return found, np.array([bool(name) for name in found], np.bool_)
+        titles = [names.get(group, "") for group in groups.tolist()]
+        return titles, np.array([bool(name) for name in titles], np.bool_)
 
     return naming
 
@@ -193,7 +193,7 @@ class Groups:
 
     def _names_on_step_lines(self) -> dict[int, str]:
         """By group, the name that all TPUs have for the step; empty where they differ."""
-        found: dict[int, str] = {}
+        title_of_group: dict[int, str] = {}
         events = self.events
         for plane in events.planes_of("TPU"):
             for line in plane.lines:
@@ -201,8 +201,8 @@ class Groups:
                     here = slice(line.first, line.last)
                     for group, title in zip(self.group_id[here].tolist(), events.meta[here].tolist(), strict=True):
                         name = events.names[title]
-                        found[group] = name if found.get(group, name) == name else ""
-        return found
+                        title_of_group[group] = name if title_of_group.get(group, name) == name else ""
+        return title_of_group
 
     @property
     def parents(self) -> npt.NDArray[np.int32]:
@@ -336,9 +336,9 @@ def _group_by_roots(forest: EventForest) -> Groups:
         partial(graph.group, roots, level, 0, group_id),
         lambda: forest.is_eager,
     ]
-    found, is_eager = forest.workers.run(None, tasks)
-    root_rows = np.frombuffer(found[0], np.int32)
-    count, pairs = len(root_rows), found[1]
+    grouped, is_eager = forest.workers.run(None, tasks)
+    root_rows = np.frombuffer(grouped[0], np.int32)
+    count, pairs = len(root_rows), grouped[1]
     if tpu:
         count, more = device_steps.number_in_lock_step(tpu, graph, group_id, count)
         pairs += more

@@ -118,15 +118,15 @@ def measure_loader_time(events: HostEvents) -> LoaderTime:
 
 def longest_wait(hosts: Iterable[LoaderTime]) -> LoaderTime:
     """Return the loader time of the host that waits longest."""
-    return max(hosts, key=lambda one: one.waited_ps, default=LoaderTime())
+    return max(hosts, key=lambda host: host.waited_ps, default=LoaderTime())
 
 
 def find_function_within(events: HostEvents, begin_ps: Int64s, end_ps: Int64s) -> Int64s:
     """Of spans in order that do not overlap, the longest call of the program's own function that takes most of each;
     -1: none takes half of it."""
-    rows, found = find_loader_calls(events).rows, np.full(len(begin_ps), -1, np.int64)
+    rows, longest_call = find_loader_calls(events).rows, np.full(len(begin_ps), -1, np.int64)
     if not len(rows) or not len(begin_ps):
-        return found
+        return longest_call
     span = find_last_started(begin_ps, events.start_ps[rows])
     inside = (span >= 0) & (add_durations(events.start_ps[rows], events.duration_ps[rows]) <= end_ps[span])
     rows, span = rows[inside], span[inside]
@@ -137,8 +137,8 @@ def find_function_within(events: HostEvents, begin_ps: Int64s, end_ps: Int64s) -
     longest[of[order]] = rows[order]  # the last that is written stays
     most = np.argsort(time, kind="stable")
     most = most[2 * time[most] >= (end_ps - begin_ps)[key[most] // len(events.names)]]
-    found[key[most] // len(events.names)] = longest[most]
-    return found
+    longest_call[key[most] // len(events.names)] = longest[most]
+    return longest_call
 
 
 SHORT_PS: Final = 10_000_000
@@ -514,8 +514,8 @@ def classify_other_work(name: str) -> str | None:
 def find_evaluation_markers(events: HostEvents, marked: Int32s) -> Bools:
     """Return which markers of steps are of evaluation, if others are not."""
     names = [events.names[meta] for meta in events.meta[marked].tolist()]
-    found = np.array([classify_other_work(name) == EVALUATION for name in names], np.bool_)
-    return found if not found.all() else np.zeros(len(marked), np.bool_)
+    is_evaluation = np.array([classify_other_work(name) == EVALUATION for name in names], np.bool_)
+    return is_evaluation if not is_evaluation.all() else np.zeros(len(marked), np.bool_)
 
 
 def find_evaluations(events: HostEvents, line: Line, rows: Int64s, launches: Int64s) -> Bools:
@@ -579,14 +579,14 @@ def find_calls_before_steps(
     idle = ~is_work & ~has_waits & may_load[calls - line.first]
     if np.count_nonzero(is_work) < _LEAST or not idle.any():
         return none
-    found, first_work = [none], int(np.flatnonzero(is_work)[0])
+    loaders, first_work = [none], int(np.flatnonzero(is_work)[0])
     lasts = int(end.max()) - int(start.min())
     called, time = _number_functions(events, calls), end - start
     for function in np.unique(called[:first_work][idle[:first_work]]).tolist():
         own = np.flatnonzero((called == function) & idle)
         if len(own) >= _LEAST and int(time[own].sum()) >= _LEAST_SHARE * lasts and _precede_step(own, is_work, time):
-            found.append(calls[own])
-    return np.sort(np.concatenate(found))
+            loaders.append(calls[own])
+    return np.sort(np.concatenate(loaders))
 
 
 def _number_functions(events: HostEvents, calls: Int64s) -> Int64s:

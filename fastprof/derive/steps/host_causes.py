@@ -211,7 +211,7 @@ def classify_frame(name: str) -> Code:
     for code, files in _FILES:
         if files.match(place.rpartition("/")[2]):
             return code
-    if any(one in place for one in _NO_INPUT):
+    if any(part in place for part in _NO_INPUT):
         return Code.PYTHON
     return classify_name_words(function) or Code.PYTHON
 
@@ -322,8 +322,8 @@ class HostCauses:
             return np.zeros(0, PIECE)
         times, lines = (events.start_ps, events.duration_ps, self.code), index_threads(self.lines, self.role)
         first, last = int(open_ps[0, 0]), int(open_ps[-1, 1])
-        found = foremost_reasons(times, _POWERS.ravel(), lines, ranks.ravel(), open_ps, first, last)
-        return np.frombuffer(found, PIECE)
+        pieces = foremost_reasons(times, _POWERS.ravel(), lines, ranks.ravel(), open_ps, first, last)
+        return np.frombuffer(pieces, PIECE)
 
 
 _OF_NAMES: Final = (
@@ -356,7 +356,7 @@ def find_host_causes(events: HostEvents, marked: Int32s) -> HostCauses:
 def _classify_named(events: HostEvents, origins: EventOrigins) -> UInt8s:
     """The code of each event of the threads, which follows from its name and writer."""
     codes = np.zeros(origins.names.shape, np.uint8)
-    for origin, meta in zip(*(one.tolist() for one in np.nonzero(origins.names)), strict=True):
+    for origin, meta in zip(*(places.tolist() for places in np.nonzero(origins.names)), strict=True):
         codes[origin, meta] = _classify_event(events.names[meta], origin)
     code = np.zeros(len(events), np.uint8)
     rows = index_threads(origins.lines, [0] * len(origins.lines))
@@ -371,7 +371,7 @@ def _mark_exchanges(events: HostEvents, lines: tuple[Line, ...], code: UInt8s) -
     vague = np.array([may_exchange(name) for name in events.names], bool) if calls.any() else calls
     if not vague.any():
         return
-    found: set[int] = set()
+    exchanges: set[int] = set()
     said = []
     for line in lines:
         meta = events.meta[line.first : line.last]
@@ -379,10 +379,10 @@ def _mark_exchanges(events: HostEvents, lines: tuple[Line, ...], code: UInt8s) -
         begins = events.start_ps[line.first + np.flatnonzero(calls[meta])]
         start = events.start_ps[rows]
         end = add_durations(start, np.maximum(events.duration_ps[rows], 0))
-        found.update(np.unique(events.meta[rows[contain_any_time(start, end, begins)]]).tolist())
+        exchanges.update(np.unique(events.meta[rows[contain_any_time(start, end, begins)]]).tolist())
         said.append(rows)
     rows = np.concatenate([np.zeros(0, np.int64), *said])
-    code[rows[np.isin(events.meta[rows], list(found))]] = Code.ANNOTATION
+    code[rows[np.isin(events.meta[rows], list(exchanges))]] = Code.ANNOTATION
 
 
 def _mark_input(
@@ -406,7 +406,7 @@ def _mark_asking(events: HostEvents, lines: tuple[Line, ...], code: UInt8s) -> N
     """A launch that mostly waits for input asks for it: what Python spends on the call is input, too."""
     for line in lines:
         here = code[line.first : line.last]
-        asked, calls = (line.first + np.flatnonzero(here == one) for one in (Code.INPUT, Code.LAUNCH))
+        asked, calls = (line.first + np.flatnonzero(here == kind) for kind in (Code.INPUT, Code.LAUNCH))
         if len(asked) and len(calls):
             duration = np.maximum(events.duration_ps[calls], 0)
             loads = merge_spans(events.start_ps[asked], np.maximum(events.duration_ps[asked], 0))
@@ -486,7 +486,7 @@ def _mark_compilation(events: HostEvents, lines: tuple[Line, ...], code: UInt8s)
     nothing else is known. TensorFlow records which calls trace: all of their time is compilation."""
     for line in lines:
         here = code[line.first : line.last]
-        compiles, calls = (line.first + np.flatnonzero(here == one) for one in (Code.COMPILATION, Code.LAUNCH))
+        compiles, calls = (line.first + np.flatnonzero(here == kind) for kind in (Code.COMPILATION, Code.LAUNCH))
         if len(compiles) and len(calls):
             start, duration = events.start_ps[calls], np.maximum(events.duration_ps[calls], 0)
             begin = events.start_ps[compiles]
@@ -550,14 +550,14 @@ class HostReasons:
         return met, np.searchsorted(place, self.lines).astype(np.int64)
 
 
-def find_host_reasons(causes: HostCauses, found: Records, other: OtherWork) -> HostReasons:
+def find_host_reasons(causes: HostCauses, foremost: Records, other: OtherWork) -> HostReasons:
     """Return what a host does that is known as input, compilation, or work that is not training. ``found``: what it
     does at any time, PIECE."""
-    found = found[found["label"] >= 0]
-    type_ = _TYPES[causes.code[found["label"]]]
+    foremost = foremost[foremost["label"] >= 0]
+    type_ = _TYPES[causes.code[foremost["label"]]]
     some = type_ > 0
     first = np.minimum(other.first_ps, other.end_ps)
-    began, ended = found["begin"][some], found["end"][some]
+    began, ended = foremost["begin"][some], foremost["end"][some]
     kinds = (NOT_TRAINING, WORK_OF_IT)
     type_ = np.concatenate([type_[some], *(np.full(len(first), kind, np.uint8) for kind in kinds)])
     begin = np.concatenate([began, other.begin_ps, first])

@@ -163,9 +163,9 @@ def _get_device_type(events: HostEvents) -> str | None:
 
 def make_generic_core(hostname: str) -> Cores:
     """The core of a host whose cores are not distinguished."""
-    one = np.array([GENERIC_CORE], np.int64)
+    core_id = np.array([GENERIC_CORE], np.int64)
     none = np.zeros(1, np.int32)
-    return Cores(one, one, none, [hostname], [hostname], none.astype(np.bool_), np.ones(1, np.bool_), [None])
+    return Cores(core_id, core_id, none, [hostname], [hostname], none.astype(np.bool_), np.ones(1, np.bool_), [None])
 
 
 def make_span_steps(hardware: str, host: str, hostname: str, spans: Markers, step_names: StepNames) -> StepDatabase:
@@ -307,8 +307,8 @@ def find_periods(steps: HostSteps, source: StepSource) -> Periods:
         return Periods(database.step, (), *np.zeros((2, 0, 1), np.int64), *np.zeros((3, 0), np.bool_))
     somewhere: Bools = np.asarray(database.present.any(axis=1))
     if database.is_tpu and not somewhere.all():
-        found = find_periods(replace(steps, database=database.chosen(somewhere)), source)
-        return found.among(database.step, somewhere)
+        periods = find_periods(replace(steps, database=database.chosen(somewhere)), source)
+        return periods.among(database.step, somewhere)
     devices, begin, end = _find_extents(database, source)
     order = np.argsort(begin.min(axis=1), kind="stable")
     cut = np.append(_find_number_jumps(database.number[order], database.numbered[order]), False)
@@ -352,7 +352,9 @@ def _find_extents(database: StepDatabase, source: StepSource) -> tuple[tuple[str
     if database.hardware != "GPU":
         return (), *marked
     names = {plane.number: plane.name for plane in source.groups.events.planes_of("GPU")}
-    own = {names[one]: steps for one, steps in source.groups.device_steps.items() if one in names and len(steps)}
+    own = {
+        names[number]: steps for number, steps in source.groups.device_steps.items() if number in names and len(steps)
+    }
     columns = [
         _find_device_extents(database, steps, marked, has_spans=source.spans is not None) for steps in own.values()
     ]

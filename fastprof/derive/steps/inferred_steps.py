@@ -223,7 +223,7 @@ def find_calls_named(events: HostEvents, name: str) -> RepeatedAnnotation | None
     plane = events.plane_named(HOST_THREADS)
     if plane is None:
         return None
-    named = np.array([_NUMBER.sub("", one).strip() == name or one == name for one in events.names], np.bool_)
+    named = np.array([_NUMBER.sub("", label).strip() == name or label == name for label in events.names], np.bool_)
     rows = plane.first + np.flatnonzero(named[events.meta[plane.first : plane.last]])
     if not len(rows):
         return None
@@ -243,15 +243,15 @@ def _contain_work(events: HostEvents, plane: Plane, rows: Int64s, number: Int64s
     of_line, own_start = np.searchsorted(own, bounds), start[own]
     times = np.bincount(number, minlength=count)
     places = np.split(np.argsort(number, kind="stable"), np.cumsum(times)[:-1])
-    for one in np.flatnonzero(times >= LEAST_REPEATS).tolist():
-        here = rows[places[one]]
+    for annotation in np.flatnonzero(times >= LEAST_REPEATS).tolist():
+        here = rows[places[annotation]]
         line = int(np.searchsorted(bounds, here[0], side="right")) - 1
         work = own_start[of_line[line] : of_line[line + 1]]
         begin, end = start[here], add_durations(start[here], events.duration_ps[plane.first + here])
         until = np.minimum(end, np.append(begin[1:], np.iinfo(np.int64).max))
         within = np.maximum(np.searchsorted(work, until) - np.searchsorted(work, begin), 0)
-        holds[one] = len(work) > 0 and within.sum() >= _NEARLY * len(work)
-        holds[one] &= np.count_nonzero(within) >= _NEARLY * len(here)
+        holds[annotation] = len(work) > 0 and within.sum() >= _NEARLY * len(work)
+        holds[annotation] &= np.count_nonzero(within) >= _NEARLY * len(here)
     return holds
 
 
@@ -271,10 +271,10 @@ def find_launch_pattern(events: HostEvents) -> list[ProgramExecutions]:
     """The repetitions of the longest pattern of launches: kernels of each GPU, else what threads of the host start.
     Empty: nothing repeats."""
     gpus = events.planes_of("GPU")
-    found = [one for plane in gpus if (one := _find_gpu_pattern(events, plane)) is not None]
+    patterns = [pattern for plane in gpus if (pattern := _find_gpu_pattern(events, plane)) is not None]
     plane = events.plane_named(HOST_THREADS)
     if gpus or plane is None:
-        return found
+        return patterns
     wanted = is_op(events) if is_kineto(events) else _match_names(events, LAUNCH_PATTERN)
     rows = np.flatnonzero(wanted[events.meta[plane.first : plane.last]]) + plane.first
     rows = find_outermost(events, plane, rows)
@@ -330,8 +330,8 @@ def _match_launches(events: HostEvents, rows: Int64s) -> tuple[Int64s, Int64s]:
         order = np.argsort(stat.value[calls], kind="stable")
         call_ids, call_rows = stat.value[calls][order], stat.rows[calls][order]
         at = np.minimum(np.searchsorted(call_ids, ids), max(len(call_ids) - 1, 0))
-        found = (ids > 0) & (call_ids[at] == ids) if len(call_ids) else np.zeros(len(ids), np.bool_)
-        start[found] = events.start_ps[call_rows[at[found]]]
+        is_launched = (ids > 0) & (call_ids[at] == ids) if len(call_ids) else np.zeros(len(ids), np.bool_)
+        start[is_launched] = events.start_ps[call_rows[at[is_launched]]]
     return start, ids
 
 
@@ -446,20 +446,20 @@ def group_by_execution(groups: Groups, of_planes: Sequence[ProgramExecutions]) -
 def _number_executions(of_planes: Sequence[ProgramExecutions]) -> tuple[list[Int32s], list[str]]:
     """The step of each execution on each plane, and the module of each step. Steps are numbered by when they begin on
     the first plane, those that begin at once by module, then by place."""
-    modules = sorted({name for one in of_planes for name in one.modules})
+    modules = sorted({name for runs in of_planes for name in runs.modules})
     number_of = {name: number for number, name in enumerate(modules)}
-    most = max((len(one.module) for one in of_planes), default=0)
+    most = max((len(runs.module) for runs in of_planes), default=0)
     keys = [np.zeros(0, np.int64)]
     for of_plane in of_planes:
         module = np.array([number_of[name] for name in of_plane.modules], np.int64)[of_plane.module]
         keys.append(module * most + _rank_in_module(module, of_plane.begin_ps))
     distinct, at = number_values(np.concatenate(keys))
     begin = np.full(len(distinct), np.iinfo(np.int64).max)
-    np.minimum.at(begin, at, np.concatenate([keys[0], *(one.begin_ps for one in of_planes)]))
+    np.minimum.at(begin, at, np.concatenate([keys[0], *(runs.begin_ps for runs in of_planes)]))
     order = sort_rows(begin, distinct)
     number = np.empty(len(order), np.int32)
     number[order] = np.arange(len(order), dtype=np.int32)
-    bounds = np.cumsum([len(one.module) for one in of_planes])[:-1]
+    bounds = np.cumsum([len(runs.module) for runs in of_planes])[:-1]
     names = [modules[key // most] for key in distinct[order].tolist()]
     return np.split(number[at], bounds) if len(of_planes) else [], names
 

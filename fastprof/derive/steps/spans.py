@@ -35,10 +35,10 @@ def find_pool_regions(events: HostEvents) -> Int64s:
     begun, begins, duration = begun[some], begins[some], duration[some]
     start = events.start_ps[begun]
     before = _place_regions(events, begun, begins, duration)
-    found = np.stack([before, start, duration], axis=1)
+    regions = np.stack([before, start, duration], axis=1)
     if (before[1:] > before[:-1]).all():
-        return found
-    return np.ascontiguousarray(found[sort_rows(before, -duration)])
+        return regions
+    return np.ascontiguousarray(regions[sort_rows(before, -duration)])
 
 
 @compute_once
@@ -62,7 +62,7 @@ def find_region_marks(events: HostEvents) -> tuple[Int64s, Int64s, Int64s]:
 def _find_marks(events: HostEvents) -> tuple[Int64s, Int64s] | None:
     """Rows of starts that record their task, and of stops, in planes that have both; None: none have."""
     code = np.array([(name == REGION_START) + 2 * (name == REGION_STOP) for name in events.names], np.uint8)
-    start, stop = (np.flatnonzero(code == one) for one in (1, 2))
+    start, stop = (np.flatnonzero(code == mark) for mark in (1, 2))
     if not len(start) or not len(stop):
         return None
     both = np.intersect1d(events.meta_plane[start], events.meta_plane[stop])
@@ -100,7 +100,7 @@ def find_schedulers(events: HostEvents, rows: Int32s, above: Int32s, wanted: Boo
     it is ``wanted``, else the one that scheduled that, and so on; -1: there is none."""
     if not (above < 0).any():
         return above
-    found, marks = above.copy(), _Tasks(events)
+    schedulers, marks = above.copy(), _Tasks(events)
     places = np.flatnonzero(above < 0)
     here = rows[places].astype(np.int64)
     for _ in range(_MOST_TURNS):
@@ -108,11 +108,11 @@ def find_schedulers(events: HostEvents, rows: Int32s, above: Int32s, wanted: Boo
         known = here >= 0
         places, here = places[known], here[known]
         done = wanted[here]
-        found[places[done]] = here[done]
+        schedulers[places[done]] = here[done]
         places, here = places[~done], here[~done]
         if not len(places):
             break
-    return found
+    return schedulers
 
 
 class _Tasks:

@@ -203,8 +203,8 @@ def _judge_bound(kind: str, spent: str, percent: float) -> Verdict | None:
 
 
 def _judge_input(percent: float) -> Verdict:
-    found = _judge_bound("input", "waiting for input", percent)
-    return found or Verdict(DEVICE, f"Your program is NOT input-bound because only {percent:.1f}% {_SAMPLED} waiting "
+    bound = _judge_bound("input", "waiting for input", percent)
+    return bound or Verdict(DEVICE, f"Your program is NOT input-bound because only {percent:.1f}% {_SAMPLED} waiting "
                             "for input. Therefore, you should focus on reducing other time.", percent)  # fmt: skip
 
 

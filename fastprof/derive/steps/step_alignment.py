@@ -98,18 +98,18 @@ def outline_steps(hosts: Iterable[HostSteps]) -> Iterator[StepOutline]:
         )
 
 
-def _share_equal_values(one: StepDatabase, before: StepDatabase) -> StepDatabase:
-    cores = replace(one.cores, **_find_equal_values(one.cores, before.cores, _OF_CORES))
-    return replace(one, cores=cores, **_find_equal_values(one, before, _OF_STEPS))
+def _share_equal_values(steps: StepDatabase, before: StepDatabase) -> StepDatabase:
+    cores = replace(steps.cores, **_find_equal_values(steps.cores, before.cores, _OF_CORES))
+    return replace(steps, cores=cores, **_find_equal_values(steps, before, _OF_STEPS))
 
 
 _OF_STEPS: Final = ("step", "number", "name", "label", "numbered", "complete", "has_period", "group", "categories")
 _OF_CORES: Final = ("id", "local_id", "host_number", "host", "name", "sparse", "has_details", "device")
 
 
-def _find_equal_values(one: Any, before: Any, names: Iterable[str]) -> dict[str, Any]:
+def _find_equal_values(current: Any, before: Any, names: Iterable[str]) -> dict[str, Any]:
     """The values of ``before`` that are equal to those of ``one``."""
-    pairs = {name: (getattr(one, name), getattr(before, name)) for name in names}
+    pairs = {name: (getattr(current, name), getattr(before, name)) for name in names}
     return {name: old for name, (new, old) in pairs.items() if _is_equal(new, old)}
 
 
@@ -228,7 +228,7 @@ def pair_steps(hosts: Sequence[HostSteps]) -> StepDatabase:
 
 def _pair_steps(known: Sequence[StepOutline]) -> tuple[StepDatabase, list[int], list[Int64s]]:
     """The steps without times, the places of the hosts that take part, and the rows of the steps on each of these."""
-    alike = list_workers([one.steps for one in known])
+    alike = list_workers([outline.steps for outline in known])
     workers = [place for place in alike if len(known[place].steps.database)] or alike
     rows = match_step_names([known[place].steps.database for place in workers])
     if rows is None:
@@ -389,7 +389,7 @@ def _join_hosts(known: Sequence[StepOutline], workers: list[int], rows: list[Int
     blank = make_blank_database(hardware, "", cores, np.arange(n), labels, categories, has_times=False)
     return replace(
         blank,
-        hosts=[one.steps.host for one in known],
+        hosts=[outline.steps.host for outline in known],
         name=[first.name[row] for row in first_rows],
         number=first.number[rows[0]],
         numbered=first.numbered[rows[0]],
@@ -473,12 +473,12 @@ def list_sources(kept: Sequence[HostSteps]) -> list[str]:
     return list(dict.fromkeys(host.source for host in kept if len(host.database)))
 
 
-def describe_inference(found: Sequence[str]) -> str | tuple[None, str]:
+def describe_inference(sources: Sequence[str]) -> str | tuple[None, str]:
     """Return in words what steps of these sources are inferred from and how certain that is, or None and why not."""
-    inferred = [one for one in found if CERTAINTY[one] != "certain"]
+    inferred = [source for source in sources if CERTAINTY[source] != "certain"]
     if not inferred:
-        return None, "the program or its framework marks steps" if found else "there are no steps"
-    return "; ".join(f"inferred from {SOURCES[one]}: {CERTAINTY[one]}" for one in inferred)
+        return None, "the program or its framework marks steps" if sources else "there are no steps"
+    return "; ".join(f"inferred from {SOURCES[source]}: {CERTAINTY[source]}" for source in inferred)
 
 
 def describe_sources(kept: Sequence[HostSteps]) -> Iterator[str]:
@@ -502,26 +502,26 @@ def describe_pairing(database: StepDatabase) -> list[str]:
     """Which hosts have no steps, and how those of the others were paired where names, times and numbers disagree."""
     if not len(database) or len(database.hosts) == 1:
         return []
-    found = []
+    sentences = []
     if database.without:
         have, are = ("has", "is") if len(database.without) == 1 else ("have", "are")
-        found.append(
+        sentences.append(
             f"{list_few(database.without)} {have} no steps and {are} left out where steps of hosts are compared."
         )
     if database.shifts is not None:
-        found.append(
+        sentences.append(
             "Steps of hosts cannot be paired by their names: they are aligned by when they ran, with "
             f"{_describe_shifts(database, database.shifts)}."
         )
     elif database.shifts_by_time is not None:
-        found.append(
+        sentences.append(
             "Steps of hosts are paired by their names. XProf pairs them by when they ran, with "
             f"{_describe_shifts(database, database.shifts_by_time)}."
         )
     if database.differs:
         first = next(place for place, group in enumerate(database.group[0].tolist()) if group >= 0)
-        found.append(f"Hosts number their steps differently: numbers here are those of {database.hosts[first]}.")
-    return found
+        sentences.append(f"Hosts number their steps differently: numbers here are those of {database.hosts[first]}.")
+    return sentences
 
 
 def _describe_shifts(database: StepDatabase, shifts: dict[int, int]) -> str:

@@ -47,7 +47,7 @@ class EventType(IntEnum):
     DEVICE_WAIT_HOST = 17
 
 
-TYPES: Final = tuple(one.name.lower() for one in EventType)
+TYPES: Final = tuple(kind.name.lower() for kind in EventType)
 NO_TYPE: Final = 255
 """The type of an event that takes no part in step time."""
 
@@ -374,8 +374,8 @@ def look_up_sorted(keys: Int64s, values: Int64s, wanted: Int64s) -> Int64s:
     if not len(order):
         return np.full(len(wanted), -1, np.int64)
     at = np.minimum(np.searchsorted(keys[order], wanted), len(order) - 1)
-    found: Int64s = np.where((keys[order[at]] == wanted) & (wanted >= 0), values[order[at]], -1)
-    return found
+    looked_up: Int64s = np.where((keys[order[at]] == wanted) & (wanted >= 0), values[order[at]], -1)
+    return looked_up
 
 
 def count_steps_per_batch(cores: int) -> int:

@@ -112,8 +112,8 @@ def _select_grouped(events: HostEvents, groups: Groups, plane: Plane) -> tuple[I
     end of the last."""
     rows = plane.first + np.flatnonzero(groups.group_id[plane.first : plane.last] >= 0)
     none = np.full(len(rows), NO_TYPE, np.uint8)
-    found = TypedEvents(groups.group_id[rows], none, events.start_ps[rows], events.duration_ps[rows])
-    return rows, found, np.searchsorted(rows, [line.first for line in plane.lines] + [plane.last])
+    grouped = TypedEvents(groups.group_id[rows], none, events.start_ps[rows], events.duration_ps[rows])
+    return rows, grouped, np.searchsorted(rows, [line.first for line in plane.lines] + [plane.last])
 
 
 def _classify_names(events: HostEvents, metas: Int32s, type_of: Callable[[str], int]) -> Types:
@@ -288,7 +288,7 @@ def collect_gpu_step_events(events: HostEvents, groups: Groups) -> GpuStepEvents
             shown, by_line = _collect_plane_events(plane, groups, launched_rows)
             markers.append(shown)
             parts += by_line
-            sizes += [len(one) for one in by_line]
+            sizes += [len(line_rows) for line_rows in by_line]
             ids += [plane.xplane_id] * len(by_line)
     rows, lines = np.concatenate(parts), np.cumsum(sizes).astype(np.int64)
     type_, moves = _classify_rows(events, rows)
@@ -304,8 +304,8 @@ def _collect_plane_events(plane: Plane, groups: Groups, launched: Int32s) -> tup
     seen, rows = np.zeros(groups.count, np.bool_), []
     for line in plane.lines:
         if not is_derived(line):
-            one = launched[find_rows_within(launched, line.first, line.last)]
-            rows.append(one[marked[groups.group_id[one]]])
+            own = launched[find_rows_within(launched, line.first, line.last)]
+            rows.append(own[marked[groups.group_id[own]]])
             seen[groups.group_id[rows[-1]]] = True
     return steps.markers[seen[steps.group_id]], rows
 
@@ -360,5 +360,5 @@ def _classify_rows(events: HostEvents, rows: Int32s | Int64s) -> tuple[Types, Na
     kernel_type = type_[moves]
     type_[moves] = move[moves]
     used, name = number_values(place[moves])
-    named = [names[one] for one in used.tolist()]
+    named = [names[number] for number in used.tolist()]
     return type_, NamedMoves(moves, name.astype(np.int32), named, kernel_type)

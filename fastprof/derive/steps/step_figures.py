@@ -78,7 +78,7 @@ class GenericSteps:
     def categories(self, unit_ps: float = 1.0) -> Float64s:
         """[n, 9] by category, of types that are in this unit before they are added up."""
         of_types = self.type_ps / unit_ps
-        times: Float64s = np.stack([of_types[:, list(one.types)].sum(axis=1) for one in CATEGORIES], axis=1)
+        times: Float64s = np.stack([of_types[:, list(category.types)].sum(axis=1) for category in CATEGORIES], axis=1)
         return times
 
     @property
@@ -121,7 +121,7 @@ def make_generic_steps(db: StepDatabase, core_id: int | None = None) -> GenericS
         part = _make_generic_steps(some, core_id)
         parts.append(replace(part, row=part.row + first))
         first += len(some)
-    return GenericSteps(*(np.concatenate([getattr(one, name) for one in parts]) for name in GenericSteps.__slots__))
+    return GenericSteps(*(np.concatenate([getattr(part, name) for part in parts]) for name in GenericSteps.__slots__))
 
 
 def _make_generic_steps(db: StepDatabase, core_id: int | None) -> GenericSteps:
@@ -272,8 +272,8 @@ def _select_least(there: npt.NDArray[np.bool_], times: Int64s, other: Int64s) ->
     if not times.shape[1]:
         return np.zeros(len(times), np.int64)
     core = np.where(there, times, np.iinfo(np.int64).max).argmin(axis=1)
-    found: Int64s = np.where(there.any(axis=1), other[np.arange(len(times)), core], 0)
-    return found
+    chosen: Int64s = np.where(there.any(axis=1), other[np.arange(len(times)), core], 0)
+    return chosen
 
 
 def _measure_scv0_wait(database: StepDatabase) -> Int64s:
@@ -351,10 +351,10 @@ def split_tpu_categories(steps: TpuStepValues) -> tuple[list[str], Float64s]:
     """Names of the categories, and times [n, k] in ps; copies and the first SparseCores only where there are any."""
     times = {name: np.asarray(getattr(steps, column), np.float64) * PS_PER_MS for name, column in TPU_CATEGORIES}
     times["compute"] = times["compute"] - times["collectives"] - times["copies"]
-    found = {
+    shown = {
         name: time for name, time in times.items() if time.any() or not name.startswith(("copies", "sparse_core_v0"))
     }
-    return list(found), np.stack(list(found.values()), axis=1)
+    return list(shown), np.stack(list(shown.values()), axis=1)
 
 
 def find_longest_wait_cores(db: StepDatabase, steps: TpuStepValues) -> list[str | None]:

@@ -61,10 +61,10 @@ def choose_marker_kind(database: StepDatabase) -> tuple[Bools, str]:
     duration = database.duration_ps.max(axis=1, initial=0).tolist()
     weight: dict[str, list[int]] = {}
     for kind, numbered, time in zip(of_steps, database.numbered.tolist(), duration, strict=True):
-        found = weight.setdefault(kind, [0, 0, 0])
-        found[0], found[1], found[2] = max(found[0], int(numbered)), found[1] + time, found[2] + 1
+        weights = weight.setdefault(kind, [0, 0, 0])
+        weights[0], weights[1], weights[2] = max(weights[0], int(numbered)), weights[1] + time, weights[2] + 1
     every = np.ones(len(of_steps), np.bool_)
-    repeated = {kind: found for kind, found in weight.items() if found[2] >= _LEAST}
+    repeated = {kind: weights for kind, weights in weight.items() if weights[2] >= _LEAST}
     if len(weight) < 2 or not repeated:
         return every, ""
     best = max(repeated, key=lambda kind: repeated[kind])
@@ -87,7 +87,7 @@ def remove_steps(groups: Groups, steps: Int64s) -> Groups:
         group_id=np.where(dropped[groups.group_id], -1, groups.group_id).astype(np.int32),
         step_rows=groups.step_rows[rows],
         step_groups=groups.step_groups[rows],
-        device_steps={number: one[~dropped[one.group_id]] for number, one in groups.device_steps.items()},
+        device_steps={number: steps[~dropped[steps.group_id]] for number, steps in groups.device_steps.items()},
     )
 
 
@@ -248,9 +248,9 @@ def _choose_automatically(
     count = max((of_plane.counts()[main] for of_plane in of_planes), default=0) if main is not None else 0
     if count >= inferred_steps.LEAST_REPEATS:
         return _make_module_source(groups, every=False)
-    found = _make_annotation_source(groups, forest) or _make_launch_source(groups)
-    if found is not None:
-        return found
+    source = _make_annotation_source(groups, forest) or _make_launch_source(groups)
+    if source is not None:
+        return source
     if count:
         return _make_module_source(groups, every=False)
     return StepSource(groups, NOTHING, "nothing marks steps, and nothing repeats")
@@ -259,12 +259,12 @@ def _choose_automatically(
 def _make_loader_source(groups: Groups) -> StepSource | None:
     if groups.events.planes_of("TPU"):
         return None
-    found = find_loader_steps(groups)
-    if found is None:
+    loader = find_loader_steps(groups)
+    if loader is None:
         return None
-    why = f"each lasts from one call of {found.name} to the next"
-    spans = None if _has_devices(groups.events) else found.spans
-    return StepSource(found.groups, LOADER, why, spans)
+    why = f"each lasts from one call of {loader.name} to the next"
+    spans = None if _has_devices(groups.events) else loader.spans
+    return StepSource(loader.groups, LOADER, why, spans)
 
 
 def _make_marker_source(groups: Groups, marked: Int64s) -> StepSource:
@@ -294,8 +294,8 @@ def _make_marker_source(groups: Groups, marked: Int64s) -> StepSource:
             "each lasts until the work that its marker launched is done",
             spans,
         )
-    found = _make_module_source(groups, every=False)
-    return replace(found, why=f"the markers only hold the dispatch, and no work can be assigned to them: {found.why}")
+    source = _make_module_source(groups, every=False)
+    return replace(source, why=f"the markers only hold the dispatch, and no work can be assigned to them: {source.why}")
 
 
 def _make_module_source(groups: Groups, *, every: bool) -> StepSource:
@@ -306,7 +306,7 @@ def _make_module_source(groups: Groups, *, every: bool) -> StepSource:
         return _make_empty_source(groups, "no executions of compiled programs in this capture")
     if every:
         return _make_execution_source(groups, of_planes, MODULES, "each execution of a compiled program is a step")
-    several = len({name for one in of_planes for name in one.counts()}) > 1
+    several = len({name for runs in of_planes for name in runs.counts()}) > 1
     what = f"{main}, the program that takes most time," if several else main
     chosen = [of_plane.of_module(main) for of_plane in of_planes]
     return _make_execution_source(groups, chosen, MODULES, f"each execution of {what} is a step")
@@ -331,7 +331,7 @@ def _make_repeated_source(
     if not any((group_id[plane.first : plane.last] >= 0).any() for plane in _list_devices(events)):
         return None
     none = np.zeros(0, np.int32)
-    found = replace(
+    annotated = replace(
         groups,
         group_id=group_id,
         count=len(roots),
@@ -342,15 +342,15 @@ def _make_repeated_source(
         vetoed=False,
         _naming=make_naming(dict.fromkeys(range(len(roots)), repeated.name)),
     )
-    found.device_steps = device_steps.collect_device_steps(events, group_id, False)
-    return StepSource(found, ANNOTATIONS, why, marks=repeated.rows)
+    annotated.device_steps = device_steps.collect_device_steps(events, group_id, False)
+    return StepSource(annotated, ANNOTATIONS, why, marks=repeated.rows)
 
 
 def _make_launch_source(groups: Groups) -> StepSource | None:
-    found = inferred_steps.find_launch_pattern(groups.events)
-    if not found:
+    patterns = inferred_steps.find_launch_pattern(groups.events)
+    if not patterns:
         return None
-    return _make_execution_source(groups, found, LAUNCHES, "each repeat of a pattern of launches is a step")
+    return _make_execution_source(groups, patterns, LAUNCHES, "each repeat of a pattern of launches is a step")
 
 
 def _make_execution_source(groups: Groups, of_planes: list[ProgramExecutions], source: str, why: str) -> StepSource:
@@ -427,7 +427,7 @@ def number_steps(database: StepDatabase, source: StepSource) -> StepDatabase:
 def number_groups(groups: Int32s, label: list[str], numbered: Bools) -> tuple[Int64s, Int64s, list[str]]:
     """Return the number, group and label of groups that may be steps; without a number of the program, it is the
     group's."""
-    recorded = [split_label(one)[1] if known else None for one, known in zip(label, numbered.tolist(), strict=True)]
+    recorded = [split_label(title)[1] if known else None for title, known in zip(label, numbered.tolist(), strict=True)]
     numbers = [group if own is None else own for own, group in zip(recorded, groups.tolist(), strict=True)]
     return np.array(numbers, np.int64), groups.astype(np.int64), label
 
@@ -438,7 +438,7 @@ def are_chosen(number: Int64s, label: Sequence[str], steps: Steps) -> Bools:
     if steps.last is not None:
         chosen &= number < steps.last
     if steps.name is not None:
-        chosen &= np.array([split_label(one)[0] == steps.name for one in label], np.bool_)
+        chosen &= np.array([split_label(title)[0] == steps.name for title in label], np.bool_)
     return chosen
 
 
@@ -450,7 +450,7 @@ def describe_repeated_numbers(number: Int64s, label: Iterable[str]) -> str | Non
         return None
     many = count_noun(int(np.count_nonzero(times > 1)), "number belongs", "numbers belong")
     names = list(
-        dict.fromkeys(split_label(one)[0] for one, twice in zip(label, several.tolist(), strict=True) if twice)
+        dict.fromkeys(split_label(title)[0] for title, twice in zip(label, several.tolist(), strict=True) if twice)
     )
     text = f"{many} to several of the chosen steps: all of them are selected."
     if len(names) > 1:
@@ -460,15 +460,15 @@ def describe_repeated_numbers(number: Int64s, label: Iterable[str]) -> str | Non
 
 def list_numbers(number: Int64s, label: Sequence[str]) -> str:
     """Return the existing steps, in at most a line: ``3:8, 10:12`` of one name, ``train=3:8, eval=2:4`` of several."""
-    kinds = [split_label(one)[0] for one in label]
+    kinds = [split_label(title)[0] for title in label]
     names = list(dict.fromkeys(kinds)) if len({*kinds}) <= _MOST_LISTED and _is_distinct(kinds, number) else [None]
-    found: list[str] = []
+    ranges: list[str] = []
     for name in names:
         own = number if len(names) == 1 else number[np.array([kind == name for kind in kinds], np.bool_)]
         prefix = f"{shorten_name(name)}=" if len(names) > 1 and name else ""
-        found += [f"{prefix}{part}" for part in _format_ranges(own)]
-    more = len(found) - _MOST_LISTED
-    return ", ".join(found[:_MOST_LISTED]) + (f" and {more:,} more ranges" if more > 0 else "")
+        ranges += [f"{prefix}{part}" for part in _format_ranges(own)]
+    more = len(ranges) - _MOST_LISTED
+    return ", ".join(ranges[:_MOST_LISTED]) + (f" and {more:,} more ranges" if more > 0 else "")
 
 
 def _is_distinct(kinds: Sequence[str], number: Int64s) -> bool:

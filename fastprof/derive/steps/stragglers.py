@@ -130,16 +130,16 @@ def compare_hosts(database: StepDatabase) -> list[HostTime]:
     every = database.complete_steps()
     parts = [_Compared.of(some) for some in every.stretches()]
     there = np.concatenate([part.there for part in parts])
-    times = np.concatenate([one.times_ps for one in parts])
-    took_part = np.any([one.took_part for one in parts], axis=0)
+    times = np.concatenate([part.times_ps for part in parts])
+    took_part = np.any([part.took_part for part in parts], axis=0)
     compared, slowest, in_collectives, excess, base = (
-        np.sum([getattr(one, name) for one in parts], axis=0).tolist()
+        np.sum([getattr(part, name) for part in parts], axis=0).tolist()
         for name in ("compared", "slowest", "in_collectives_ps", "excess_ps", "base_ps")
     )
     beyond = np.maximum(np.array(excess, np.int64), 0)
     categories, by = (
-        one.tolist()
-        for one in _find_explaining_category(np.sum([one.category_excess_ps for one in parts], axis=0), beyond)
+        values.tolist()
+        for values in _find_explaining_category(np.sum([part.category_excess_ps for part in parts], axis=0), beyond)
     )
     hosts = locate_host_cores(every)
     core_counts = np.add.reduceat(took_part.astype(np.int64), hosts.first).tolist() if len(took_part) else []
@@ -206,8 +206,8 @@ class _Compared:
         spent -= np.stack(usual, axis=2)
 
         def total(values: Int64s) -> Int64s:
-            found: Int64s = np.where(there_several[(...,) + (None,) * (values.ndim - 2)], values, 0).sum(axis=0)
-            return found
+            summed: Int64s = np.where(there_several[(...,) + (None,) * (values.ndim - 2)], values, 0).sum(axis=0)
+            return summed
 
         return cls(
             there,
@@ -236,7 +236,7 @@ def describe_slowest_host(database: StepDatabase, times: list[HostTime]) -> str 
     """A sentence about the host that is slowest in most steps, by a hundredth at least; None: there is none."""
     if not times:
         return None
-    worst = max(times, key=lambda one: one.slowest_count)
+    worst = max(times, key=lambda time: time.slowest_count)
     if (
         2 * worst.slowest_count <= worst.compared_count
         or worst.excess_share is None
@@ -260,8 +260,8 @@ def describe_lock_step(times: list[HostTime]) -> str | None:
     """Where to look for the host that delays the others, if collectives keep them together: their steps take equally
     long then, whoever is late. None: they do not."""
     compared = [time for time in times if time.excess_share is not None]
-    alike = all(abs(one.excess_share or 0) < _LEAST_SHARE for one in compared)
-    if not compared or not alike or min(one.collectives_share for one in compared) < _LEAST_SHARE:
+    alike = all(abs(time.excess_share or 0) < _LEAST_SHARE for time in compared)
+    if not compared or not alike or min(time.collectives_share for time in compared) < _LEAST_SHARE:
         return None
     return (
         "Steps take equally long on all hosts, to 1 %, and all hosts are in collectives meanwhile, which keep them "
@@ -279,7 +279,7 @@ def summarize_steps(kept: Sequence[HostSteps], database: StepDatabase) -> list[d
             counts = own.present[:, core] & own.complete
             times.append((host.host, core_id, "step_time", own.duration_ps[counts, core]))
             by_category = zip(OWN_CATEGORIES, in_categories[counts, core].T, strict=True)
-            times += [(host.host, core_id, one.name, values) for one, values in by_category if values.any()]
+            times += [(host.host, core_id, category.name, values) for category, values in by_category if values.any()]
     return [
         {"host": host, "core_id": core_id, "quantity": quantity, **summary}
         for host, core_id, quantity, values in times
@@ -290,8 +290,8 @@ def summarize_steps(kept: Sequence[HostSteps], database: StepDatabase) -> list[d
 def get_longest_times(database: StepDatabase) -> Int64s:
     """Of each complete step, the time on the core that took longest."""
     dense = ~database.cores.sparse
-    some = database.complete_steps().stretches()
-    return np.concatenate([compute_step_times(one)[one.present[:, dense].any(axis=1)] for one in some])
+    batches = database.complete_steps().stretches()
+    return np.concatenate([compute_step_times(steps)[steps.present[:, dense].any(axis=1)] for steps in batches])
 
 
 def find_cores_in_steps(database: StepDatabase) -> Bools:
@@ -320,20 +320,20 @@ def measure_waits_between(database: StepDatabase, own_steps: Sequence[Int64s]) -
         return waited
     spans = _get_host_extents(database)
     slowest = spans[0].end_ps - spans[0].begin_ps
-    for one in spans:
-        slowest = np.maximum(slowest, one.end_ps - one.begin_ps)
+    for host in spans:
+        slowest = np.maximum(slowest, host.end_ps - host.begin_ps)
     slowest = slowest[:-1]
     gap, period = (np.zeros(count - 1, np.int64) for _ in range(2))
-    for one in reversed(spans):  # of equally slow hosts the first
-        slow = (one.end_ps - one.begin_ps)[:-1] == slowest
-        gap[slow], period[slow] = _measure_gaps(one)[slow], np.diff(one.begin_ps)[slow]
-    for place, (one, own) in enumerate(zip(spans, own_steps, strict=True)):
+    for host in reversed(spans):  # of equally slow hosts the first
+        slow = (host.end_ps - host.begin_ps)[:-1] == slowest
+        gap[slow], period[slow] = _measure_gaps(host)[slow], np.diff(host.begin_ps)[slow]
+    for place, (host, own) in enumerate(zip(spans, own_steps, strict=True)):
         at = np.searchsorted(own, database.group[:, place])
-        there = one.end_ps > one.begin_ps
+        there = host.end_ps > host.begin_ps
         follows = (np.diff(at) == 1) & there[1:] & there[:-1]
-        more = _measure_gaps(one) - gap
+        more = _measure_gaps(host) - gap
         waits = follows & (more > slowest // (2 * _ALIKE_GAPS))
-        together = waits & (np.abs(np.diff(one.begin_ps) - period) <= more // _ALIKE_GAPS) & (gap >= 0) & (gap <= more)
+        together = waits & (np.abs(np.diff(host.begin_ps) - period) <= more // _ALIKE_GAPS) & (gap >= 0) & (gap <= more)
         many = int(np.count_nonzero(waits))
         if many >= _FEWEST and np.count_nonzero(together) >= _MOSTLY * many:
             waited[place] = sum(more[together].tolist())
@@ -348,11 +348,13 @@ def _get_host_extents(database: StepDatabase) -> list[StepExtents]:
     for some in database.stretches() if len(hosts.place) else ():
         own = slice(first, first + len(some))
         columns = (some.present[:, dense], some.extent_begin_ps[:, dense], some.extent_ps[:, dense])
-        begin[hosts.place, own], end[hosts.place, own] = (one.T for one in bound_steps_by_host(*columns, hosts.first))
+        begin[hosts.place, own], end[hosts.place, own] = (
+            bounds.T for bounds in bound_steps_by_host(*columns, hosts.first)
+        )
         first = own.stop
     return list(map(StepExtents, begin, end))
 
 
-def _measure_gaps(one: StepExtents) -> Int64s:
+def _measure_gaps(host: StepExtents) -> Int64s:
     """After each step but the last."""
-    return one.begin_ps[1:] - one.end_ps[:-1]
+    return host.begin_ps[1:] - host.end_ps[:-1]

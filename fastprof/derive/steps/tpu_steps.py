@@ -61,7 +61,7 @@ _MOST_ID: Final = 2**31 - 1
 def make_tpu_steps(
     host: str,
     hostname: str,
-    found: TpuStepEvents,
+    seen: TpuStepEvents,
     groups: Groups,
     on_host: Callable[[], HostStepEvents | None],
     *,
@@ -69,26 +69,28 @@ def make_tpu_steps(
 ) -> tuple[StepDatabase, int]:
     """The steps of the TPUs of a host, and how many markers are of none. ``on_host``: the steps of its threads.
     ``together``: TensorCores share the span of a step; False: a step lasts as long as the work of each."""
-    cores, ids = _number_cores(found.cores)
-    step, unfit = _find_common_steps(found.cores, groups.count)
+    cores, ids = _number_cores(seen.cores)
+    step, unfit = _find_common_steps(seen.cores, groups.count)
     if not len(step):
         return make_empty_database("TPU", [host], _describe_cores(hostname, cores, ids)), unfit
-    begin, duration = _find_step_spans(found.cores, step, groups.count)
+    begin, duration = _find_step_spans(seen.cores, step, groups.count)
     slot = np.full(groups.count + 1, -1, np.int64)
     slot[step] = np.arange(len(step))
-    categories = list(dict.fromkeys([IDLE, *found.categories]))
+    categories = list(dict.fromkeys([IDLE, *seen.categories]))
     check_database_size(len(step), len(cores), len(categories), "TPU")
-    column = np.array([*(categories.index(name) for name in found.categories), -1], np.int64)  # the last for -1
+    column = np.array([*(categories.index(name) for name in seen.categories), -1], np.int64)  # the last for -1
     nothing = np.full_like(slot, -1)
     slots = [slot if core.sparse or core.steps(groups.count).any() else nothing for core in cores]
     feeds = [categories.index(name) for name in FEEDS if name in categories]
     times = [
-        _sum_core_times(core, column, feeds, one, *_select_core_span(core, step, begin, duration, together=together))
-        for core, one in zip(cores, slots, strict=True)
+        _sum_core_times(
+            core, column, feeds, own_slot, *_select_core_span(core, step, begin, duration, together=together)
+        )
+        for core, own_slot in zip(cores, slots, strict=True)
     ]
     every = _CoreTimes(*(np.stack(values, axis=1) for values in zip(*times, strict=True)))
     labels, numbered = groups.step_names(step)
-    begin, duration = (np.where(every.present, one, 0) for one in (every.begin_ps, every.duration_ps))
+    begin, duration = (np.where(every.present, column_ps, 0) for column_ps in (every.begin_ps, every.duration_ps))
     database = replace(
         make_blank_database(
             "TPU", host, _describe_cores(hostname, cores, ids), step.astype(np.int64), labels, categories
@@ -103,7 +105,7 @@ def make_tpu_steps(
         sparse_busy_ps=every.busy_ps,
         collectives=_join_collectives(cores, ids, slot),
     )
-    threads = None if found.has_infeed else on_host()
+    threads = None if seen.has_infeed else on_host()
     if threads is not None:
         database = replace(database, infeed_ps=_attribute_idle_to_host(database, threads, slot))
     return database, unfit
@@ -118,7 +120,7 @@ def _number_cores(cores: list[CoreStepEvents]) -> tuple[list[CoreStepEvents], In
     them would overflow, they are numbered from 0 on instead."""
     cores = sorted(cores, key=_get_core_id)
     ids = [_get_core_id(core) for core in cores]
-    if any(not 0 <= one <= _MOST_ID for one in ids):
+    if any(not 0 <= core_id <= _MOST_ID for core_id in ids):
         cores.sort(key=lambda core: core.sparse)
         ids = [number + (SPARSE_CORE_IDS if core.sparse else 0) for number, core in enumerate(cores)]
     return cores, np.array(ids, np.int64)
@@ -133,7 +135,7 @@ def _describe_cores(hostname: str, cores: list[CoreStepEvents], ids: Int64s) -> 
         [hostname] * len(cores),
         [hostname if detail is None else f"{hostname}:{detail.device_ordinal}" for detail in details],
         np.array([core.sparse for core in cores], np.bool_),
-        np.array([one is not None for one in details], np.bool_),
+        np.array([core_details is not None for core_details in details], np.bool_),
         [core.plane.name for core in cores],
     )
 
@@ -284,29 +286,29 @@ def collect_tpu_step_events(events: HostEvents, groups: Groups, workers: Workers
     category, categories = number_op_categories(events, ops)
     is_op = is_op_metadata(events)
     cores = [
-        _collect_core_events(events, groups, plane, found, category, is_op, categories)
-        for plane, found in zip(planes, ops, strict=True)
+        _collect_core_events(events, groups, plane, own_ops, category, is_op, categories)
+        for plane, own_ops in zip(planes, ops, strict=True)
     ]
     feeds = is_op & np.array([name in INFEEDS for name in categories] + [False], np.bool_)[category]
     has_infeed = any(
-        bool(feeds[found.meta].any()) for plane, found in zip(planes, ops, strict=True) if plane.kind == "TPU"
+        bool(feeds[own_ops.meta].any()) for plane, own_ops in zip(planes, ops, strict=True) if plane.kind == "TPU"
     )
     return TpuStepEvents(cores, categories, has_infeed)
 
 
 def is_among_groups(groups: Int32s, count: int) -> Bools:
     """Which of the groups 0 to count - 1 are among these."""
-    found = np.zeros(count, np.bool_)
-    found[groups.astype(np.intp)] = True  # numpy takes several times as long for numbers of 32 bits
-    return found
+    is_among = np.zeros(count, np.bool_)
+    is_among[groups.astype(np.intp)] = True  # numpy takes several times as long for numbers of 32 bits
+    return is_among
 
 
 def number_op_categories(events: HostEvents, ops: list[OpEvents]) -> tuple[Int32s, list[str]]:
     """The number of the category of each row of metadata that has ops, and the categories; the empty
     text where none is recorded. One more row at the end, -1, is for events without metadata."""
     met = np.zeros(len(events.names), np.bool_)
-    for found in ops:
-        met[found.meta] = True
+    for own_ops in ops:
+        met[own_ops.meta] = True
     met[-1] = False
     stat = events.meta_stat("hlo_category").of_kinds((records.STR, records.REF))
     number = np.full(len(events.names), -1, np.int64)
@@ -409,17 +411,17 @@ def sum_times_in_spans(
     column = np.array([*(known.get(name, -1) for name in names), -1], np.int64)
     waits = np.array([name in OFF_DUTY and name not in FEEDS for name in names] + [False], np.bool_)
     counted = is_op & (category >= 0) & (column[category] >= 0)
-    for core, plane, found in zip(some, cores, ops, strict=True):
+    for core, plane, own_ops in zip(some, cores, ops, strict=True):
         own = spans[core]
         begin, end = own.start_ps, add_durations(own.start_ps, own.duration_ps)
-        near = _find_meeting_ops(found, begin, end)
-        of = category[found.meta[near]]
-        counts = counted[found.meta[near]]
+        near = _find_meeting_ops(own_ops, begin, end)
+        of = category[own_ops.meta[near]]
+        counts = counted[own_ops.meta[near]]
         if plane.kind == "SPARSECORE":
             counts &= ~waits[of]
         if not counts.any():
             continue
-        pieces = _find_innermost_ops(found, near, counts)
+        pieces = _find_innermost_ops(own_ops, near, counts)
         none, type_ = np.full(len(pieces), -1, np.int32), np.zeros(len(pieces), np.uint8)
         spanned = replace(own, group=np.arange(len(own), dtype=np.int32))
         met, place = overlap_spans(TypedEvents(none, type_, pieces["begin"], pieces["end"] - pieces["begin"]), spanned)
@@ -432,8 +434,8 @@ def sum_times_in_spans(
 def _find_meeting_ops(ops: OpEvents, begin: Int64s, end: Int64s) -> Int64s:
     """Return the places of the ops that overlap one of some spans, which are disjoint and in order."""
     at = np.searchsorted(end, ops.start_ps, side="right")
-    found: Int64s = np.flatnonzero(np.append(begin, np.iinfo(np.int64).max)[at] < ops.start_ps + ops.duration_ps)
-    return found
+    meets: Int64s = np.flatnonzero(np.append(begin, np.iinfo(np.int64).max)[at] < ops.start_ps + ops.duration_ps)
+    return meets
 
 
 def _find_innermost_ops(ops: OpEvents, near: Int64s, counts: Bools) -> Records:
@@ -445,7 +447,7 @@ def _find_innermost_ops(ops: OpEvents, near: Int64s, counts: Bools) -> Records:
     marks: UInt8s = np.where(counts[order], 2, 0).astype(np.uint8)
     sizes = np.bincount(line, minlength=len(ops.lines)).astype(np.int64)
     lines = number_lines(sizes, np.cumsum(sizes) - sizes)
-    _, found = innermost_stretches(start[order], duration[order], marks, lines)
-    pieces = np.frombuffer(found, STRETCH).copy()
+    _, spans = innermost_stretches(start[order], duration[order], marks, lines)
+    pieces = np.frombuffer(spans, STRETCH).copy()
     pieces["row"] = order[pieces["row"]]
     return pieces

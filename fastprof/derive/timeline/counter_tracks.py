@@ -102,10 +102,10 @@ def _list_stat_series(
     events: HostEvents, plane: Plane, process: Process, stat: str, taken: set[str]
 ) -> Iterator[Series]:
     """The values of one stat by the name of their events. ``taken``: names that other stats of the plane have."""
-    found = events.stat(stat).of_kinds(_NUMBERS)
-    here = find_rows_within(found.rows, plane.first, plane.last)
-    rows = found.rows[here]
-    values = found.numbers[here] if (found.kind[here] == records.DOUBLE).any() else found.value[here]
+    recorded = events.stat(stat).of_kinds(_NUMBERS)
+    here = find_rows_within(recorded.rows, plane.first, plane.last)
+    rows = recorded.rows[here]
+    values = recorded.numbers[here] if (recorded.kind[here] == records.DOUBLE).any() else recorded.value[here]
     metas, place = number_values(events.meta[rows])
     names = [events.names[meta] for meta in metas.tolist()]
     titles = {name: number for number, name in enumerate(dict.fromkeys(names))}
@@ -132,16 +132,16 @@ def _guess_unit(name: str) -> str:
 def _list_memory_series(tables: TableSet, number: int, by_plane: _ByPlane) -> Iterator[Series]:
     """Bytes in use of each allocator after each allocation and free that records them."""
     events = read_host(tables, number, (_THREADS,), MEMORY_STATS, ())
-    found = read_memory_events(events)
-    threads = next((one for (name, _), one in by_plane.items() if name == HOST_THREADS), None)
+    memory = read_memory_events(events)
+    threads = next((process for (name, _), process in by_plane.items() if name == HOST_THREADS), None)
     if threads is None:
         return
-    known = found.has(STACK | HEAP)
-    for place, allocator in enumerate(found.allocators):
-        here = found.of_allocator(place)
+    known = memory.has(STACK | HEAP)
+    for place, allocator in enumerate(memory.allocators):
+        here = memory.of_allocator(place)
         recorded = known[here]
         if recorded.any():
-            times, used = found.start_ps[here][recorded], found.in_use_bytes[here][recorded]
+            times, used = memory.start_ps[here][recorded], memory.in_use_bytes[here][recorded]
             process = _find_device(allocator, by_plane) or threads
             yield Series(process, f"memory in use: {allocator}", "bytes", times, used)
 
@@ -154,7 +154,7 @@ def _find_device(allocator: str, by_plane: _ByPlane) -> Process | None:
         return None
     kinds = (match["kind"].upper(),) if match["kind"] else ("GPU", "TPU")
     wanted = [(kind, int(match["number"])) for kind in kinds]
-    return next((one for (name, _), one in by_plane.items() if find_device_of_plane(name) in wanted), None)
+    return next((process for (name, _), process in by_plane.items() if find_device_of_plane(name) in wanted), None)
 
 
 _OF_DEVICE: Final = compile_late(r"(?:(?P<kind>GPU|TPU)_)?(?P<number>[0-9]{1,9})(?:_bfc)?", re.ASCII | re.IGNORECASE)

@@ -79,12 +79,12 @@ def derive_launch_lines(host: Host, gpus: Sequence[Process], names: Mapping[int,
     rows, number = rows[has], value[place]
     order = np.argsort(number, kind="stable")
     bounds = find_group_bounds(number[order], len(ordered)).tolist()
-    found = []
+    tracks = []
     for process, first, last in zip(ordered, bounds[:-1], bounds[1:], strict=True):
         if last > first:
             mine = rows[order[first:last]]
-            found.append(_derive_gpu_launches(host, process, mine, names[process.plane.number], titles))
-    return found
+            tracks.append(_derive_gpu_launches(host, process, mine, names[process.plane.number], titles))
+    return tracks
 
 
 def _find_step_launches(host: Host) -> Int64s:
@@ -97,8 +97,8 @@ def _find_step_launches(host: Host) -> Int64s:
     has, _ = find_present(events.ints("correlation_id")[0], rows)
     rows = rows[has]
     of_driver = np.array([name.startswith(_DRIVER) for name in events.names], bool)
-    found: Int64s = rows[(host.groups.group_id[rows] >= 0) & ~of_driver[events.meta[rows]]]
-    return found
+    launches: Int64s = rows[(host.groups.group_id[rows] >= 0) & ~of_driver[events.meta[rows]]]
+    return launches
 
 
 def _derive_gpu_launches(
@@ -176,12 +176,12 @@ class GpuLines:
         """Consecutive events of a group are a step of it."""
         steps: PlaneSteps = self.host.groups.device_steps[process.plane.number]
         groups, group = number_values(steps.group_id)
-        number = np.array(names.numbers([str(one) for one in groups.tolist()]), np.int64)
+        number = np.array(names.numbers([str(step) for step in groups.tolist()]), np.int64)
         made = len(groups) if self.host.groups.made is None else int(np.searchsorted(groups, self.host.groups.made))
-        titles = self.titles.of(groups[:made]) + [str(one) for one in groups[made:].tolist()]
-        shown = [titles[one] for one in group.tolist()]
+        titles = self.titles.of(groups[:made]) + [str(step) for step in groups[made:].tolist()]
+        shown = [titles[place] for place in group.tolist()]
         named = np.flatnonzero(group < made)
-        arg = Arg("step_name", named, [shown[one] for one in named.tolist()])
+        arg = Arg("step_name", named, [shown[place] for place in named.tolist()])
         return DerivedTrack(
             process, STEP_TID, "Steps", names, steps.start_ps, steps.duration_ps,
             number[group] if len(groups) else steps.start_ps, steps.group_id, STEPS, shown, [arg],
@@ -194,14 +194,14 @@ class GpuLines:
         if not len(rows):
             return []
         used, number = number_values(key)
-        lists = _list_names([self.kernels.keys[one] for one in used.tolist()], names, self.host.modules)
+        lists = _list_names([self.kernels.keys[key_] for key_ in used.tolist()], names, self.host.modules)
         scopes, scope_lists = self._ranges(rows)
         times = (self.events.start_ps[rows], self.events.duration_ps[rows])
         source = LevelSource(*times, self.group_id[rows], number.astype(np.int32), True, scopes, scope_lists)
-        found = self._lines(source, lists)
-        found[_GRAPHS] = self._graphs(source, rows, names, found[_MODULES])
+        levels_of_line = self._lines(source, lists)
+        levels_of_line[_GRAPHS] = self._graphs(source, rows, names, levels_of_line[_MODULES])
         tracks = []
-        for line, levels in found.items():
+        for line, levels in levels_of_line.items():
             title = f"{_TITLES[line]} - from #{stream.xline_id}"
             columns = (levels.start_ps, levels.duration_ps, levels.name, levels.group)
             tracks.append(DerivedTrack(process, tid + line, title, names, *columns))
@@ -229,13 +229,13 @@ class GpuLines:
         ids, number = number_values(value[place])
         scopes = np.full(len(rows), -1, np.int32)
         scopes[has] = number
-        return scopes, make_lists([list_ranges_around(one, self.ranges) for one in ids.tolist()])
+        return scopes, make_lists([list_ranges_around(range_id, self.ranges) for range_id in ids.tolist()])
 
     def _graphs(self, source: LevelSource, rows: Int64s, names: PlaneNames, modules: Levels) -> Levels:
         """Kernels that are nodes of a graph, launch by launch."""
         has, graph = self._of_rows(self._graph_ids, rows)
         ids, key = number_values(graph)
-        numbers = names.numbers([f"Command Buffer {one}" for one in ids.view(np.uint64).tolist()])
+        numbers = names.numbers([f"Command Buffer {graph_id}" for graph_id in ids.view(np.uint64).tolist()])
         graphs = np.full(len(rows), -1, np.int32)
         graphs[has] = key
         launched, launch = self._of_rows(self._launches, rows)
@@ -323,26 +323,30 @@ def _get_texts(events: HostEvents, numbers: npt.NDArray[Any]) -> dict[int, str]:
 def _list_names(keys: Sequence[_Key], names: PlaneNames, modules: Modules) -> dict[int, Lists]:
     """By line, the names that events of each key have there."""
     of_key = [_find_names(key, names, modules) for key in keys]
-    return {line: make_lists([found.get(line, []) for found in of_key]) for line in _TITLES if line != _GRAPHS}
+    return {
+        line: make_lists([names_of_line.get(line, []) for names_of_line in of_key])
+        for line in _TITLES
+        if line != _GRAPHS
+    }
 
 
 def _find_names(key: _Key, names: PlaneNames, modules: Modules) -> dict[int, list[int]]:
-    found: dict[int, list[int]] = {}
+    by_line: dict[int, list[int]] = {}
     number = None if key.program is None else key.program % 2**64
     if key.module:
-        found[_MODULES] = [names.number(key.module if number is None else f"{key.module}({number})")]
+        by_line[_MODULES] = [names.number(key.module if number is None else f"{key.module}({number})")]
     op, source = key.tf_op, ""
     if key.hlo_op is not None:
         prefix = key.module if number is None else str(number)
         levels = key.hlo_op.split(_BETWEEN_NAMES)
-        found[_HLO_OPS] = [names.number(f"{prefix}/{name}", name) for name in levels]
+        by_line[_HLO_OPS] = [names.number(f"{prefix}/{name}", name) for name in levels]
         op, source = _find_program_texts(modules, key.program, levels[-1])
     if op:
-        found[_NAME_SCOPES] = names.numbers(list_scopes(op))
-        found[_OPS] = [number_op(names, op)]
+        by_line[_NAME_SCOPES] = names.numbers(list_scopes(op))
+        by_line[_OPS] = [number_op(names, op)]
     if source:
-        found[_SOURCES] = [names.number(source)]
-    return found
+        by_line[_SOURCES] = [names.number(source)]
+    return by_line
 
 
 def _find_program_texts(modules: Modules, program: int | None, instruction: str) -> tuple[str, str]:
@@ -368,11 +372,11 @@ def find_scope_ranges(events: HostEvents) -> dict[int, int]:
 
 def list_ranges_around(innermost: int, around: Mapping[int, int]) -> list[int]:
     """The ids of a range and of those around it, outermost first."""
-    found, seen = [innermost], set()
-    while (outer := around.get(found[-1])) is not None and outer not in seen:
+    ranges, seen = [innermost], set()
+    while (outer := around.get(ranges[-1])) is not None and outer not in seen:
         seen.add(outer)
-        found.append(outer)
-    return found[::-1]
+        ranges.append(outer)
+    return ranges[::-1]
 
 
 _TID: Final = 0xDEADBEEF + 8
@@ -410,19 +414,19 @@ class Offloads:
         begin = self.events.start_ps[rows]
         end = begin + self.events.duration_ps[rows]
         first, last, row = self._paired(begin, end, key.astype(np.int32), meta, len(used))
-        numbers = np.array([names.nameless(self.titles[one]) for one in used.tolist()], np.int64)
-        found = []
+        numbers = np.array([names.nameless(self.titles[key_number]) for key_number in used.tolist()], np.int64)
+        tracks = []
         for number in range(int(row.max(initial=-1)) + 1):
-            one, other = first[row == number], last[row == number]
-            columns = (begin[one], end[other] - begin[one], numbers[key[one]], np.full(len(one), -1, np.int32))
+            begun, other = first[row == number], last[row == number]
+            columns = (begin[begun], end[other] - begin[begun], numbers[key[begun]], np.full(len(begun), -1, np.int32))
             args = [
-                Arg("_a", np.arange(len(one)), np.ones(len(one), np.int64)),
+                Arg("_a", np.arange(len(begun)), np.ones(len(begun), np.int64)),
                 self._of_metas("raw_bytes_accessed", meta[other]),
-                self._of_metas("shape_with_layout", meta[one]),
+                self._of_metas("shape_with_layout", meta[begun]),
             ]
             title = f"Host Offload Ops row {number}"
-            found.append(DerivedTrack(process, _TID + number, title, names, *columns, args=args))
-        return found
+            tracks.append(DerivedTrack(process, _TID + number, title, names, *columns, args=args))
+        return tracks
 
     def _paired(
         self, begin: Int64s, end: Int64s, key: Int32s, meta: Int32s, keys: int
@@ -436,10 +440,10 @@ class Offloads:
 
     def _of_metas(self, stat: str, metas: npt.NDArray[Any]) -> Arg:
         """A stat of metadata as that of events."""
-        found = self.events.meta_stat(stat)
-        has, place = find_present(found.rows, metas)
+        recorded = self.events.meta_stat(stat)
+        has, place = find_present(recorded.rows, metas)
         rows = np.flatnonzero(has)
-        kinds, values = found.kind[place], found.value[place]
+        kinds, values = recorded.kind[place], recorded.value[place]
         is_text = np.isin(kinds, _TEXTS)
         if is_text.any():
             return Arg(stat, rows[is_text], self.events.all_texts(values[is_text]))
@@ -481,9 +485,9 @@ class TpuLines:
 
     def _asynchronous(self) -> Bools:
         """By row, events that say that they are, or whose metadata do."""
-        found = self.events.meta_stat("_a").of_kinds(_INTEGERS)
+        recorded = self.events.meta_stat("_a").of_kinds(_INTEGERS)
         of_meta = np.zeros(len(self.events.names), bool)
-        of_meta[found.rows] = found.value != 0
+        of_meta[recorded.rows] = recorded.value != 0
         is_async: Bools = of_meta[self.events.meta]
         rows, value = self.events.ints("_a")
         is_async[rows] = value != 0
@@ -500,14 +504,14 @@ class TpuLines:
         ops, (scope_lists, op_lists) = self._lists_of_stat(rows, "tf_op", of_ops)
         sources, (source_lists,) = self._lists_of_stat(rows, "source", of_sources)
         scopes = derive_levels(ops, scope_lists, close=True)
-        found = [
+        lines = [
             (_SCOPES_TID, "Framework Name Scope", scopes),
             (_OPS_TID, "Framework Ops", derive_levels(ops, op_lists, scopes.closes)),
             (_SOURCE_TID, "Source code", derive_levels(sources, source_lists)),
         ]
         return [
-            DerivedTrack(process, tid, title, names, one.start_ps, one.duration_ps, one.name, one.group)
-            for tid, title, one in found
+            DerivedTrack(process, tid, title, names, levels.start_ps, levels.duration_ps, levels.name, levels.group)
+            for tid, title, levels in lines
         ]
 
     def _lists_of_stat(
@@ -524,9 +528,9 @@ class TpuLines:
 
     def _texts_of_metas(self, stat: str) -> Int64s:
         """The number of the text of each row of metadata, -1: none."""
-        found = self.events.meta_stat(stat).of_kinds(_TEXTS)
+        recorded = self.events.meta_stat(stat).of_kinds(_TEXTS)
         numbers = np.full(len(self.events.names), -1, np.int64)
-        numbers[found.rows] = found.value
+        numbers[recorded.rows] = recorded.value
         return numbers
 
 
@@ -546,24 +550,24 @@ NEEDS: Final = Needs(
 def derive_timeline(host: Host) -> DerivedTimeline:
     """The tracks to show beside those of the capture; none if its writer has grouped it."""
     processes = list_processes(host.raw)
-    found: list[DerivedTrack] = []
+    tracks: list[DerivedTrack] = []
     if not is_grouped(host.raw):
         gpus = [
             process
             for process in processes
             if process.plane.kind == "GPU" and not _has_derived_lines(host.raw, process.plane)
         ]
-        tpus = [one for one in processes if one.plane.kind == "TPU"]
+        tpus = [process for process in processes if process.plane.kind == "TPU"]
         metas = list_metas_by_plane(host.raw)
-        names = {one.plane.number: PlaneNames(host.raw, metas(one.plane)) for one in (*gpus, *tpus)}
+        names = {process.plane.number: PlaneNames(host.raw, metas(process.plane)) for process in (*gpus, *tpus)}
         if gpus:
             of_gpus = GpuLines(host)
-            found += [track for one in gpus for track in of_gpus.of(one, names[one.plane.number])]
-            found += derive_launch_lines(host, gpus, names)
+            tracks += [track for process in gpus for track in of_gpus.of(process, names[process.plane.number])]
+            tracks += derive_launch_lines(host, gpus, names)
         if tpus:
             of_tpus = TpuLines(host)
-            found += [track for one in tpus for track in of_tpus.of(one, names[one.plane.number])]
-    return join_tracks(host.raw.host, processes, found)
+            tracks += [track for process in tpus for track in of_tpus.of(process, names[process.plane.number])]
+    return join_tracks(host.raw.host, processes, tracks)
 
 
 def _has_derived_lines(events: HostEvents, plane: Plane) -> bool:

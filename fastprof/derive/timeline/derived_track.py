@@ -46,15 +46,15 @@ class PlaneNames:
 
     def number(self, name: str, displayed: str = "") -> int:
         """The number of a name. ``displayed``: how it is shown, unless another form is known already."""
-        found = self._number.get(name)
-        if found is None:
+        number = self._number.get(name)
+        if number is None:
             row = self._rows.get(name, -1)
-            found = self._number[name] = self._add(name, self._display_names[row] if row >= 0 else "", row)
-        if displayed and not self.displayed[found]:
-            self.displayed[found] = displayed
-            if self.metas[found] >= 0:
-                self.renamed[self.metas[found]] = displayed
-        return found
+            number = self._number[name] = self._add(name, self._display_names[row] if row >= 0 else "", row)
+        if displayed and not self.displayed[number]:
+            self.displayed[number] = displayed
+            if self.metas[number] >= 0:
+                self.renamed[self.metas[number]] = displayed
+        return number
 
     def numbers(self, names: Sequence[str]) -> list[int]:
         return [self.number(name) for name in names]
@@ -130,7 +130,7 @@ class Levels:
 def make_lists(values: Sequence[Sequence[int]]) -> Lists:
     offsets = np.zeros(len(values) + 1, np.int64)
     offsets[1:] = np.cumsum([len(value) for value in values])
-    return offsets, np.array([number for one in values for number in one], np.int64)
+    return offsets, np.array([name for value in values for name in value], np.int64)
 
 
 def make_singles(values: Int64s) -> Lists:
@@ -154,12 +154,12 @@ def derive_levels(
         scopes, source.scope_lists if scopes is not None else None, closed, source.over_gaps, close,
     )  # fmt: skip
     count, many = line.count(), len(source.start_ps)
-    found = Levels(
+    levels = Levels(
         np.empty(count, np.int64), np.empty(count, np.int64), np.empty(count, np.int64), np.empty(count, np.int32),
         np.empty(many, np.uint8), np.empty(many, np.int64),
     )  # fmt: skip
-    line.fill(found.start_ps, found.duration_ps, found.name, found.group, found.closes, found.deepest)
-    return found
+    line.fill(levels.start_ps, levels.duration_ps, levels.name, levels.group, levels.closes, levels.deepest)
+    return levels
 
 
 Values = npt.NDArray[Any] | list[str]
@@ -212,9 +212,9 @@ class DerivedTrack:
         return len(self.start_ps)
 
 
-def join_tracks(host: str, processes: list[Process], found: Sequence[DerivedTrack]) -> DerivedTimeline:
+def join_tracks(host: str, processes: list[Process], derived: Sequence[DerivedTrack]) -> DerivedTimeline:
     """The tracks that have events, as one timeline."""
-    parts = sorted((one for one in found if len(one)), key=lambda one: (one.process.number, one.tid))
+    parts = sorted((track for track in derived if len(track)), key=lambda track: (track.process.number, track.tid))
     texts: dict[str, int] = {}
     tracks: list[Track] = []
     columns, args = [], []
@@ -246,14 +246,14 @@ def _make_empty_timeline() -> tuple[npt.NDArray[Any], ...]:
 def _make_columns(part: DerivedTrack, order: Int64s, texts: dict[str, int]) -> tuple[npt.NDArray[Any], ...]:
     names = part.names
     used, name = number_values(part.name[order])
-    displayed = [names.displayed[one] for one in used.tolist()]
-    long = [names.names[one] for one in used.tolist()]
+    displayed = [names.displayed[number] for number in used.tolist()]
+    long = [names.names[number] for number in used.tolist()]
     pairs = list(zip(displayed, long, strict=True))
     shown = number_names([short or name for short, name in pairs], texts)[name]
     if part.shown is not None:
         shown = number_names(part.shown, texts)[order]
     long_name = np.array([texts.setdefault(name, len(texts)) if short else -1 for short, name in pairs], np.int32)
-    meta = np.array([names.metas[one] for one in used.tolist()], np.int32)
+    meta = np.array([names.metas[number] for number in used.tolist()], np.int32)
     group = part.group[order]
     return part.start_ps[order], part.duration_ps[order], shown, group, long_name[name], meta[name]
 

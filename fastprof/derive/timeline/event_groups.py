@@ -88,12 +88,12 @@ def _find_idle_times(events: HostEvents, rows: Int64s, first: npt.NDArray[Any], 
     sums = np.add.reduceat(join_values(at, values, rows, 0), first)
     if not has.any() or has[first[known]].all():
         return sums[known]
-    carried, found = 0, []
+    carried, idle = 0, []
     for is_step, is_recorded, total in zip(known.tolist(), has[first].tolist(), sums.tolist(), strict=True):
         carried = 0 if not is_step else total if is_recorded else carried + total
         if is_step:
-            found.append(carried)
-    return np.array(found, np.int64)
+            idle.append(carried)
+    return np.array(idle, np.int64)
 
 
 def _find_device_times(
@@ -148,23 +148,23 @@ def find_shown_groups(host: Host) -> Int32s:
     """The group of each event, int32 by row, -1: none. Events of a TPU have that of the step they overlap, whatever
     the capture records; executions, if there are no steps, that of the one before if it ends as they begin."""
     events = host.raw
-    found = host.groups.group_id
+    group_id = host.groups.group_id
     if len(events.stat("group_id")):
-        again = found.copy()
+        again = group_id.copy()
         spread_groups(events, host.forest.tpu_planes, again)
-        found = np.where(again >= 0, again, found)
+        group_id = np.where(again >= 0, again, group_id)
     for plane in host.forest.tpu_planes:
         line = find_grouping_line(plane)
         if line is not None and line.name in MODULE_LINES:
             here = slice(line.first, line.last)
             begin, duration = events.start_ps[here], events.duration_ps[here]
-            end, group = begin + duration, found[here].copy()
+            end, group = begin + duration, group_id[here].copy()
             shown = np.empty(len(begin), np.int32)
             placed(begin, end, np.maximum.accumulate(end), group, begin, duration, True, shown)
             if (shown[shown >= 0] != group[shown >= 0]).any():
-                found = found.copy() if found is host.groups.group_id else found
-                found[here] = np.where(shown >= 0, shown, group)
-    return found
+                group_id = group_id.copy() if group_id is host.groups.group_id else group_id
+                group_id[here] = np.where(shown >= 0, shown, group)
+    return group_id
 
 
 def _list_step_names(host: Host, steps: MergedSteps) -> tuple[Int32s, list[str]]:
@@ -174,14 +174,14 @@ def _list_step_names(host: Host, steps: MergedSteps) -> tuple[Int32s, list[str]]
     names = groups.names_of(numbers)
     rows = np.concatenate([groups.step_rows, steps.rows])
     order = np.argsort(rows, kind="stable")
-    return rows[order].astype(np.int32), [names[one] for one in place[order].tolist()]
+    return rows[order].astype(np.int32), [names[number] for number in place[order].tolist()]
 
 
 def _mark_eager(host: Host) -> npt.NDArray[np.int8]:
     """Ops and kernels; on TPUs only those on lines that mark steps."""
-    found = np.full(len(host.raw), -1, np.int8)
+    unknown = np.full(len(host.raw), -1, np.int8)
     if host.groups.vetoed:
-        return found
+        return unknown
     types = host.forest.types
     counts = (types == KERNEL_EXECUTE) | (types == TF_OP)
     for plane in host.forest.tpu_planes:
@@ -190,7 +190,7 @@ def _mark_eager(host: Host) -> npt.NDArray[np.int8]:
         counts[plane.first : plane.last] = False
         if line is not None:
             counts[line.first : line.last] = here[line.first - plane.first : line.last - plane.first]
-    return np.where(counts, host.groups.is_eager.astype(np.int8), found)
+    return np.where(counts, host.groups.is_eager.astype(np.int8), unknown)
 
 
 class GroupTitles:
@@ -200,8 +200,8 @@ class GroupTitles:
     def __init__(self, host: Host, groups: Iterable[npt.NDArray[Any]], *, steps: bool = False) -> None:
         self.numbers = np.unique(np.concatenate([np.zeros(0, np.int32), *groups]))
         names = host.groups.step_names if steps else host.groups.names_of
-        found = names(self.numbers) if len(self.numbers) else []
-        self.titles = found[0] if isinstance(found, tuple) else found
+        named = names(self.numbers) if len(self.numbers) else []
+        self.titles = named[0] if isinstance(named, tuple) else named
 
     def of(self, groups: npt.NDArray[Any]) -> list[str]:
         return [self.titles[place] for place in np.searchsorted(self.numbers, groups).tolist()]
@@ -213,7 +213,7 @@ def find_name_overrides(host: Host) -> tuple[Int32s, list[str]]:
     order = np.argsort(groups.step_rows, kind="stable")
     numbers, place = number_values(groups.step_groups[order])
     names = groups.names_of(numbers)
-    titles = [names[one] for one in place.reshape(-1).tolist()]
+    titles = [names[number] for number in place.reshape(-1).tolist()]
     rows = groups.step_rows[order]
     named = np.array([bool(title) for title in titles], bool)
     return rows[named], [title for title in titles if title]
@@ -260,11 +260,11 @@ def list_step_bands(host: Host) -> list[StepBand]:
 
 
 def _make_host_band(host: Host, rows: Int32s) -> npt.NDArray[np.bool_]:
-    found = np.zeros(len(rows), bool)
+    on_host = np.zeros(len(rows), bool)
     for plane in host.raw.planes:
         if plane.kind == "CPU":
-            found |= (rows >= plane.first) & (rows < plane.last)
-    return found
+            on_host |= (rows >= plane.first) & (rows < plane.last)
+    return on_host
 
 
 def _make_band(

@@ -188,12 +188,12 @@ def make_flow_ends(keys: Sequence[KeyedEnds]) -> FlowEnds:
     """The ends with these keys, in the same order."""
     columns = [
         np.concatenate([np.full(len(key.rows), key.space) for key in keys]),
-        np.concatenate([one.kind for one in keys]).astype(np.int64),
-        np.concatenate([one.parts[0] for one in keys]),
-        np.concatenate([one.parts[1] for one in keys]),
+        np.concatenate([ends.kind for ends in keys]).astype(np.int64),
+        np.concatenate([ends.parts[0] for ends in keys]),
+        np.concatenate([ends.parts[1] for ends in keys]),
     ]
     number, _ = number_keys(columns)
-    rows, direction = (np.concatenate([getattr(one, name) for one in keys]) for name in ("rows", "direction"))
+    rows, direction = (np.concatenate([getattr(ends, name) for ends in keys]) for name in ("rows", "direction"))
     return FlowEnds(rows.astype(np.int32), direction, columns[1].astype(np.uint8), number.astype(np.int64))
 
 
@@ -203,11 +203,11 @@ def _key_ends(rows: Int32s, direction: int, kind: int, space: int, parts: tuple[
 
 def find_correlated(events: HostEvents, rows: Int32s, value: Int64s) -> KeyedEnds:
     """Events with these correlation ids: those of devices consume."""
-    found = _key_ends(rows, OUT, GPU_LAUNCH, LAUNCHES, (value, np.zeros(len(rows), np.int64)))
+    ends = _key_ends(rows, OUT, GPU_LAUNCH, LAUNCHES, (value, np.zeros(len(rows), np.int64)))
     for plane in events.planes:
         if plane.name.startswith(_DEVICE_PLANES):
-            found.direction[find_rows_within(rows, plane.first, plane.last)] = IN
-    return found
+            ends.direction[find_rows_within(rows, plane.first, plane.last)] = IN
+    return ends
 
 
 def _find_own_ends(
@@ -216,8 +216,8 @@ def _find_own_ends(
     """Ends that events record themselves, unless they are connected in another way as well."""
     ends = find_contexts(events, kind, number)
     elsewhere = np.zeros(len(events), bool)
-    for one in connected:
-        elsewhere[one.rows] = True
+    for other in connected:
+        elsewhere[other.rows] = True
     keep = ~elsewhere[ends.rows]
     rows, kinds, ids = ends.rows[keep], ends.keys[0][keep], ends.keys[1][keep]
     safe = np.where((kinds >= 0) & (kinds < len(KINDS)), kinds, GENERIC).astype(np.uint8)
@@ -262,14 +262,14 @@ def _find_program_launches(events: HostEvents, types: Types) -> tuple[LinkEnds, 
     callbacks = called.of_types(types, (CODES["CompleteCallbacks"],))
     modules = find_module_ends(events, runs)
     every = (programs, callbacks, modules)
-    device, _ = number_keys([np.concatenate([one.keys[part] for one in every]) for part in (0, 1)])
-    run, _ = number_keys([np.concatenate([one.keys[part] for one in every]) for part in (2, 3)])
-    found, first = [], 0
-    for one in every:
-        here = slice(first, first + len(one.rows))
-        found.append(LinkEnds(one.rows, (device[here].astype(np.int64), run[here].astype(np.int64))))
-        first += len(one.rows)
-    return found[0], found[1], found[2]
+    device, _ = number_keys([np.concatenate([ends.keys[part] for ends in every]) for part in (0, 1)])
+    run, _ = number_keys([np.concatenate([ends.keys[part] for ends in every]) for part in (2, 3)])
+    numbered, first = [], 0
+    for ends in every:
+        here = slice(first, first + len(ends.rows))
+        numbered.append(LinkEnds(ends.rows, (device[here].astype(np.int64), run[here].astype(np.int64))))
+        first += len(ends.rows)
+    return numbered[0], numbered[1], numbered[2]
 
 
 MOST_OF_A_CROWD: Final = 64
@@ -294,13 +294,13 @@ def pair_flows(host: Host) -> FlowPairs:
     in common; flows that the capture records itself (stat ``flow``, or the arrows of the table flows) go from event to
     event in the order of time; an op that starts something asynchronous leads to the one that ends it."""
     ends = make_flow_ends(read_flow_keys(host))
-    found = _pair_ends(host.raw, ends.take(ends.direction == OUT), ends.take(ends.direction == IN))
+    paired = _pair_ends(host.raw, ends.take(ends.direction == OUT), ends.take(ends.direction == IN))
     recorded = _read_recorded_flows(host.raw)
     from_events, to_events = host.raw.recorded_arrows()
     arrows = (from_events, to_events, np.full(len(from_events), GENERIC, np.uint8))
     first_ops, last_ops = pair_async_ops(host)
     asynchronous = (first_ops, last_ops, np.full(len(first_ops), ASYNC_OP, np.uint8))
-    parts = (found, recorded, arrows, asynchronous)
+    parts = (paired, recorded, arrows, asynchronous)
     producer, consumer, kind = (np.concatenate([part[place] for part in parts]) for place in range(3))
     _, first = np.unique(producer.astype(np.int64) << 32 | consumer, return_index=True)
     first = first[producer[first] != consumer[first]]
@@ -336,8 +336,8 @@ def _find_last_producer(
     place = np.where(is_consumer[every], -1, every)
     last = np.empty(len(every), np.int64)
     last[every] = np.maximum.accumulate(place)
-    found = last[len(rows) :]
-    return np.maximum(found, first[number])
+    producer = last[len(rows) :]
+    return np.maximum(producer, first[number])
 
 
 def _read_recorded_flows(events: HostEvents) -> tuple[Int32s, Int32s, npt.NDArray[np.uint8]]:

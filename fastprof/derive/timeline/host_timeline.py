@@ -98,14 +98,14 @@ def get_own_pid(events: HostEvents, plane: Plane, first: int) -> int:
 def list_raw_tracks(events: HostEvents, processes: Iterable[Process]) -> list[Track]:
     """The tracks of lines that have events, by process, then tid."""
     derives = not is_grouped(events)
-    found: list[Track] = []
+    tracks: list[Track] = []
     for process in processes:
         lines = [line for line in process.plane.lines if line.last > line.first]
         tids = number_stream_tids(process.plane) if derives and is_gpu_plane(process.plane.name) else {}
         for tid, line in sorted(((tids.get(line.number, get_tid(line)), line) for line in lines), key=lambda at: at[0]):
             name = line.display_name or line.name
-            found.append(Track(len(found), process, tid, name, _find_line_kind(line), line.first, line.last, line))
-    return found
+            tracks.append(Track(len(tracks), process, tid, name, _find_line_kind(line), line.first, line.last, line))
+    return tracks
 
 
 def _find_line_kind(line: Line) -> str:
