@@ -42,7 +42,7 @@ class Host:
     """What ``groups`` and ``events`` read: planes of all kinds."""
 
     def __init__(self, raw: HostEvents, workers: Workers, groups: Groups | None = None, session_hosts: int = 1) -> None:
-        """``groups``: of ``raw``; None: they are made when they are needed. ``session_hosts``: how many hosts the
+        """``groups``: of ``raw``, or None if they are made when they are needed. ``session_hosts``: how many hosts the
         session has, this one included, as far as its files show it."""
         self.raw = raw
         self.workers = workers
@@ -140,7 +140,7 @@ class Host:
         return self.steps_from(MARKERS)
 
     def steps_from(self, source: str) -> HostSteps:
-        """The steps that are made from ``source``, one of the choices of STEPS_FROM, with their extents."""
+        """Return the steps that are made from ``source``, one of the choices of STEPS_FROM, with their extents."""
         from fastprof.derive.steps.host_steps import make_host_steps
 
         if source not in self._steps:
@@ -189,8 +189,8 @@ class Host:
         return self._reasons[source]
 
     def explained_steps(self, source: str) -> HostSteps:
-        """The steps that are made from ``source``, with the times of their periods; of markers alone those of XProf,
-        with the times of their extents."""
+        """Return the steps that are made from ``source``, with the times of their periods; of markers alone those of
+        XProf, with the times of their extents."""
         from fastprof.derive.steps.host_steps import extend_to_periods, select_steps
 
         if source == MARKERS:
@@ -207,7 +207,7 @@ class Host:
         return self._explained[source]
 
     def with_all_steps(self, source: str) -> Host:
-        """The host with all its steps; this one if the times of all take more memory than they may."""
+        """Return the host with all its steps; this one if the times of all take more memory than they may."""
         if self.entire is not self:
             try:
                 self.entire.explained_steps(source)
@@ -236,7 +236,7 @@ class Host:
         return find_thread_spans(self.events, self.forest, is_computing_op)
 
     def groups_from(self, source: str) -> Groups:
-        """The groups that make these steps."""
+        """Return the groups that make these steps."""
         return self.source_of_steps(source).groups
 
     def source_of_steps(self, source: str) -> StepSource:
@@ -251,8 +251,8 @@ class Host:
         return self._sources[source]
 
     def of_steps(self, choice: Choice, steps: Steps | None, source: str) -> Host:
-        """The events of the chosen steps, which are made from ``source`` and keep their numbers. ``steps``: for a
-        message if the host has none of them; None: steps are not listed."""
+        """Return the events of the chosen steps, which are made from ``source`` and keep their numbers. ``steps``: for
+        a message if the host has none of them; None: steps are not listed."""
         by = self.source_of_steps(source)
         number, group, label = self._numbered(source)
         groups = group[step_source.are_chosen(number, label, choice)] if isinstance(choice, Steps) else choice
@@ -269,8 +269,8 @@ class Host:
         return chosen
 
     def _numbered(self, source: str) -> tuple[Int64s, Int64s, list[str]]:
-        """The number, group and label of each step. If all steps take too much memory, those of all groups: a choice
-        of them may fit."""
+        """Return the number, group and label of each step. If all steps take too much memory, those of all groups: a
+        choice of them may fit."""
         try:
             database = self.steps_from(source).database
         except MemoryLimitError:

@@ -159,8 +159,8 @@ def find_gpu_annotations(
 
 
 def _find_work_groups(events: HostEvents, group_id: Int32s, rows: Int64s, known: Bools) -> Int32s:
-    """For each annotation the group of the work that it begins with: the first that its GPU starts from then on; -1:
-    none. Annotations themselves have no group, because nothing launches them."""
+    """For each annotation the group of the work that it begins with: the first that its GPU starts from then on, or -1
+    if there is none. Annotations themselves have no group, because nothing launches them."""
     work_group = np.full(len(rows), -1, np.int32)
     for plane in events.planes_of("GPU"):
         work = np.arange(plane.first, plane.last)
@@ -402,8 +402,8 @@ class AnnotationRows:
         return np.full(len(self), self.host.devices == 0)
 
     def lacks(self, kind: int) -> Bools:
-        """Whether nothing would show that devices do this: none ran anything, or threads are the device and record none
-        of it."""
+        """Return whether nothing would show that devices do this: none ran anything, or threads are the device and
+        record none of it."""
         on_threads = self.host.on_threads and not self.host.whole.device_ps[:, kind].any()
         return self.no_devices | (on_threads and KINDS[kind] != "compute")
 

@@ -86,7 +86,7 @@ class ConcurrentWork:
 
     def beside(self, pieces: Records, start_ps: Int64s, ahead_ps: Int64s | None) -> Int64s:
         """How much of each piece of a device (GAP) something else fills; 0 of other causes. ``ahead_ps``: by how much
-        the host's clock is ahead of the device's from each of the times ``start_ps``, None: it is the same."""
+        the host's clock is ahead of the device's from each of the times ``start_ps``, None if it is the same."""
         filled = np.zeros(len(pieces), np.int64)
         rows = np.flatnonzero(np.isin(pieces["cause"], _WAIT_NUMBERS) & (pieces["row"] >= 0))
         begin, length = pieces["begin"][rows], pieces["end"][rows] - pieces["begin"][rows]
@@ -129,7 +129,7 @@ class WorkBesideTraining:
 
     def apply(self, events: HostEvents, device: DeviceTime, ahead: Int64s | None, pieces: Records) -> Records:
         """Return the pieces (GAP) of a device, cut at the spans, with the causes of these. ``ahead``: by how much the
-        host's clock is ahead of the device's, None: it is the same."""
+        host's clock is ahead of the device's, None if it is the same."""
         if not len(self.work.row) or not len(pieces):
             return pieces
         shift = 0 if ahead is None else int(np.median(ahead))

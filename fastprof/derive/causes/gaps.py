@@ -228,8 +228,8 @@ def _measure_outside_steps(
 def find_window(
     events: HostEvents, steps: tuple[Int64s, Int64s], spans: Sequence[DeviceSpans], causes: HostCauses
 ) -> tuple[int, int] | None:
-    """Return the first begin and the last end of device work, of ``steps`` and of host work for the devices; None if no
-    device ran anything. ``steps``: begins and ends of their markers or periods."""
+    """Return the first begin and the last end of device work, of ``steps`` and of host work for the devices, or None if
+    no device ran anything. ``steps``: begins and ends of their markers or periods."""
     first = find_extent_of_spans(spans)
     if first is None:
         return None
@@ -261,7 +261,7 @@ def _find_named_work(events: HostEvents, causes: HostCauses) -> tuple[Int64s, In
 
 
 def _is_overlapping(begin_ps: Int64s, end_ps: Int64s, others_begin_ps: Int64s, others_end_ps: Int64s) -> Bools:
-    """Whether events have time in common with one of the others, which are in order of their begins."""
+    """Return whether events have time in common with one of the others, which are in order of their begins."""
     begun = np.searchsorted(others_begin_ps, end_ps)
     reached = np.append(np.iinfo(np.int64).min, np.maximum.accumulate(others_end_ps))
     overlaps: Bools = reached[begun] > begin_ps
@@ -269,7 +269,8 @@ def _is_overlapping(begin_ps: Int64s, end_ps: Int64s, others_begin_ps: Int64s, o
 
 
 def _measure_clock_lead(events: HostEvents, device: DeviceTime) -> Int64s | None:
-    """By how much the host's clock is ahead of the device's when each stretch begins; None: it is the same clock."""
+    """By how much the host's clock is ahead of the device's when each stretch begins, or None if it is the same
+    clock."""
     own = device.ran.events
     ahead = take_rows(events.start_ps, own.rows) - own.start_ps
     if not ahead.any():
@@ -294,7 +295,7 @@ def _find_waiting(devices: Sequence[DeviceTime], clocks: Sequence[Int64s | None]
 
 
 def _select_meeting(pieces: Records, stretches: Int64s) -> Records:
-    """The pieces that meet any of the stretches, [k, 2]."""
+    """Return the pieces that meet any of the stretches, [k, 2]."""
     at = np.searchsorted(stretches[:, 1], pieces["begin"], side="right")
     begins = np.append(stretches[:, 0], np.iinfo(np.int64).max)
     return pieces[begins[at] < pieces["end"]]
@@ -328,7 +329,7 @@ class _LaunchedWork:
 
 
 def _find_launched(events: HostEvents, device: DeviceTime) -> _LaunchedWork | None:
-    """None: the device is not a GPU."""
+    """None if the device is not a GPU."""
     own = device.ran.events
     if device.ran.plane.kind != "GPU" or not (own.end_ps > own.start_ps).any():
         return None
@@ -492,7 +493,7 @@ def _match_names(events: HostEvents, row: Int64s, says: Callable[[str], bool]) -
 
 
 def _find_innermost(events: HostEvents, causes: HostCauses, row: Int64s, time: Int64s) -> Int64s:
-    """The last event that has begun at a time on the thread of each row."""
+    """Return the last event that has begun at a time on the thread of each row."""
     lines = sorted(causes.lines, key=lambda line: line.first)
     firsts = np.array([line.first for line in lines])
     of = find_last_started(firsts, row)
@@ -509,7 +510,7 @@ def _count_passed(begins: Int64s, times: Int64s) -> Int64s:
 
 
 def _find_last_end(device: DeviceTime) -> int:
-    """The end of what the device ran last."""
+    """Return the end of what the device ran last."""
     busy = np.flatnonzero(device.state[-2:] != IS_IDLE)  # of neighbours, one is not idle
     if not len(busy):
         return int(device.start_ps[0])

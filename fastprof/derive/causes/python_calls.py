@@ -145,8 +145,8 @@ class _TracedEvents:
 
 
 def find_python_calls(host: Host, most_nodes: int, devices: Callable[[], Sequence[DeviceSpans]]) -> PythonCalls | None:
-    """The calls of a host; None: the tracer saw none. ``devices``: what they ran. The tree has at most about twice
-    ``most_nodes`` nodes. CaptureError: times do not add up in 64 bits."""
+    """Return the calls of a host, or None if the tracer saw none. ``devices``: what they ran. The tree has at most
+    about twice ``most_nodes`` nodes. CaptureError: times do not add up in 64 bits."""
     events = host.raw
     origins = find_event_origins(events)
     lines = [line for line in origins.lines if (origins.origin[line.first : line.last] == Origin.PYTHON).any()]
@@ -259,7 +259,7 @@ def _measure_idle(seen: _TracedEvents, frame: Int64s, names: list[str], run: _Tr
 
 def _find_work_elsewhere(host: Host, origins: EventOrigins, seen: _TracedEvents) -> tuple[Int32s, Int64s, Int64s]:
     """What ran on devices, and ops on threads that the tracer did not see: its rows, the place in ``seen`` of the event
-    that led to each, -1: none, and its time."""
+    that led to each, or -1 if there is none, and its time."""
     events = host.raw
     rows = [np.zeros(0, np.int32)]
     for line in events.lines:
@@ -514,7 +514,7 @@ def _format_name(name: str | None) -> str | None:
 
 
 def format_source(name: str) -> str | None:
-    """``file:line`` of a frame; of a compiled function its module; None: it has neither."""
+    """``file:line`` of a frame; of a compiled function its module, or None if it has neither."""
     frame = parse_frame(name)
     return f"{frame.file}:{frame.line}" if frame.line is not None else frame.file or None
 

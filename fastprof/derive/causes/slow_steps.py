@@ -137,7 +137,7 @@ class Differences(ArrayRows):
 
 @dataclass(frozen=True, slots=True)
 class SlowSteps:
-    """``names``: the text of each row of ``differences``, None: nothing took longer."""
+    """``names``: the text of each row of ``differences``, None if nothing took longer."""
 
     differences: Differences
     names: list[str | None]
@@ -159,7 +159,7 @@ class SlowSteps:
         return int((self.differences.duration_ps - self.differences.median_ps).max(initial=0))
 
     def _first(self) -> Int64s:
-        """The first row of each step."""
+        """Return the first row of each step."""
         step = self.differences.step
         return np.flatnonzero(np.append(True, step[1:] != step[:-1])[: len(step)])
 
@@ -196,13 +196,13 @@ def format_slow_kind(kind: str, what: str) -> str:
 
 
 def name_step(name: str) -> str:
-    """The name for sentences: some markers have only a number."""
+    """Return the name for sentences: some markers have only a number."""
     return f"step {name}" if name.isdigit() else name
 
 
 def choose_explanation(kinds: Sequence[str], more_ps: Sequence[int], excess_ps: int) -> int | None:
-    """Which of the things that took longer in a step explains it best: of those that take at least half of what the
-    step takes beyond the median, the one that says most. None: nothing does. ``kinds``: names of KINDS."""
+    """Return which of the things that took longer in a step explains it best: of those that take at least half of what
+    the step takes beyond the median, the one that says most. None if nothing does. ``kinds``: names of KINDS."""
     enough = [place for place, more in enumerate(more_ps) if 2 * more >= excess_ps]
     return min(enough, key=lambda place: _SAY_MOST.index(kinds[place]), default=None)
 
@@ -244,7 +244,7 @@ def _number_alike(groups: Groups, database: StepDatabase) -> Int64s:
 
 
 def find_outliers(duration: Int64s) -> tuple[Bools, int]:
-    """Which of some steps are out of line, and their median (the lower of two)."""
+    """Return which of some steps are out of line, and their median (the lower of two)."""
     if len(duration) < LEAST_STEPS:
         return np.zeros(len(duration), np.bool_), 0
     median = _compute_median(duration)
@@ -255,7 +255,7 @@ def find_outliers(duration: Int64s) -> tuple[Bools, int]:
 
 
 def _select_compared(steps: Int64s, out: Bools, duration: Int64s) -> tuple[Int64s, Int64s]:
-    """The longest of the steps out of line, and some of those in line, spread over all of them."""
+    """Return the longest of the steps out of line, and some of those in line, spread over all of them."""
     late, usual = steps[out], steps[~out]
     late = late[np.argsort(-duration[late], kind="stable")[:_MOST_COMPARED]]
     places = np.arange(min(_MOST_COMPARED, len(usual))) * len(usual) // min(_MOST_COMPARED, len(usual))
@@ -288,7 +288,7 @@ def _find_step_spans(database: StepDatabase) -> tuple[Int64s, Int64s]:
 def _compare_categories(
     database: StepDatabase, steps: Int64s, out: Bools, duration: Int64s, median: int
 ) -> Differences:
-    """The category that takes most time beyond its median, on the core on which the step took longest."""
+    """Return the category that takes most time beyond its median, on the core on which the step took longest."""
     core = np.where(database.present[steps], database.duration_ps[steps], -1).argmax(axis=1)
     times = fit_parts(break_down_cores(database)[steps, core], database.duration_ps[steps, core])
     ordered = np.sort(times[~out], axis=0)
@@ -348,7 +348,7 @@ def _sum_times_by_name(events: HostEvents, steps: Int64s, begin: Int64s, end: In
 
 
 def _subtract_children(part: Int64s, event: Int64s, place: Int64s, parent: Int64s, steps: int) -> Int64s:
-    """The part of each pair of event and step that no event directly inside of it covers."""
+    """Return the part of each pair of event and step that no event directly inside of it covers."""
     key, own = event * steps + place, part.copy()
     inside = np.flatnonzero(parent[event] >= 0)
     if not len(inside):
@@ -361,8 +361,8 @@ def _subtract_children(part: Int64s, event: Int64s, place: Int64s, parent: Int64
 
 
 def _find_rows_within(events: HostEvents, lines: list[Line], begin: Int64s, end: Int64s) -> tuple[Int64s, Int64s]:
-    """The rows of lines that may meet any of some spans, and the places at which lines begin among them. Events that
-    last much longer than the spans are left out."""
+    """Return the rows of lines that may meet any of some spans, and the places at which lines begin among them. Events
+    that last much longer than the spans are left out."""
     longest = _MOST_STEPS * int((end - begin).max(initial=0))
     parts = []
     for line in lines:
@@ -389,7 +389,7 @@ def _runs_ops(line: Line) -> bool:
 
 
 def _find_parents(start: Int64s, duration: Int64s, first_of_line: Int64s) -> Int64s:
-    """The innermost event of the line that encloses each, -1: none does."""
+    """Return the innermost event of the line that encloses each, -1: none does."""
     lines = np.zeros(len(first_of_line) - 1, records.LINE_ROWS)
     lines["first"], lines["last"] = first_of_line[:-1], first_of_line[1:]
     n = len(start)
@@ -409,7 +409,7 @@ def _find_meetings(start: Int64s, stop: Int64s, begin: Int64s, end: Int64s) -> t
 
 
 def _classify_events(events: HostEvents, rows: Int64s, meta: Int64s, device: Bools) -> Int64s:
-    """The kind of each event; -1: a marker of steps, or waiting for what takes the time."""
+    """Return the kind of each event; -1: a marker of steps, or waiting for what takes the time."""
     used, number = number_values(meta)
     of_category = kinds_by_category(events)
     by_name = np.array(

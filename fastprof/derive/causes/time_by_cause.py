@@ -62,7 +62,7 @@ class Budget(ArrayRows):
 @dataclass(frozen=True, slots=True)
 class CauseTimes(ArrayRows):
     """A row per device, cause and kind, in this order; ``event``: what of the host, or of the device if that moves data
-    or waits for queued work, explains most of the time, None: nothing. ``longest_ps``, ``longest_start_ps``: of the
+    or waits for queued work, explains most of the time, None if nothing. ``longest_ps``, ``longest_start_ps``: of the
     longest piece."""
 
     device: Int32s = field(metadata=_NO_NUMBERS)
@@ -140,7 +140,7 @@ class HostBudget:
         return replace(self, budget=merged, explained=of_events, events=self.events[:0].copy())
 
     def _like(self) -> Int32s:
-        """The first device that works, of those that do, and the first that does not, of the others."""
+        """Return the first device that works, of those that do, and the first that does not, of the others."""
         busy = (self.causes.kind == COMPUTE) | (self.causes.kind == COMMUNICATION)
         works = np.bincount(self.causes.device, self.causes.time_ps * busy, len(self.devices)) > 0
         return (
@@ -240,13 +240,13 @@ class SessionBudget:
         )
 
     def pieces(self, cause: str) -> LargestGaps:
-        """The longest of each host, of a cause."""
+        """Return the longest of each host, of a cause."""
         return LargestGaps.joined(
             [LargestGaps.none(), *(_select_cause(_get_rows(part.largest), cause) for part in self.parts)]
         )
 
     def largest(self, most: int) -> LargestGaps:
-        """The longest pieces of all hosts."""
+        """Return the longest pieces of all hosts."""
         rows = LargestGaps.joined([LargestGaps.none(), *(_get_rows(part.largest) for part in self.parts)])
         return rows[sort_rows(-rows.duration_ps, rows.device, rows.start_ps)[:most]]
 
@@ -285,7 +285,7 @@ def merge_rows(rows: Budget, events: Objects) -> tuple[Budget, Objects]:
 
 
 def _number_alike(*keys: Int64s | Int32s | UInt8s) -> tuple[Int32s, int]:
-    """The place of each row among the distinct ones, in the order of the keys, and how many these are."""
+    """Return the place of each row among the distinct ones, in the order of the keys, and how many these are."""
     order = sort_rows(*keys)
     fresh = np.ones(len(order), np.bool_)
     fresh[1:] = np.logical_or.reduce([key[order[1:]] != key[order[:-1]] for key in keys])
@@ -295,7 +295,8 @@ def _number_alike(*keys: Int64s | Int32s | UInt8s) -> tuple[Int32s, int]:
 
 
 def _find_firsts(*keys: Int64s | Int32s | UInt8s) -> tuple[Int64s, Int32s]:
-    """The first of each rows that are alike, in the order in which they come, and the place of each row among them."""
+    """Return the first of each rows that are alike, in the order in which they come, and the place of each row among
+    them."""
     place, count = _number_alike(*keys)
     first = np.full(count, len(place), np.int64)
     np.minimum.at(first, place, np.arange(len(place)))
@@ -308,8 +309,8 @@ def _find_firsts(*keys: Int64s | Int32s | UInt8s) -> tuple[Int64s, Int32s]:
 def make_host_budget(
     events: HostEvents, gaps: Iterable[DeviceGaps], most: int, chosen: Int32s | None, *, neighbours: bool = True
 ) -> HostBudget:
-    """The budget of a host, with its longest ``most`` pieces. ``chosen``: groups of the steps that count, None: all
-    time does. ``neighbours``: name the ops before and after the longest pieces."""
+    """Return the budget of a host, with its longest ``most`` pieces. ``chosen``: groups of the steps that count, None:
+    all time does. ``neighbours``: name the ops before and after the longest pieces."""
     times, sums, explained = [], [np.zeros(0, GAP_SUM)], [np.zeros(0, GAP_SUM)]
     longest, of_longest = np.zeros(0, GAP), np.zeros(0, np.int32)
     beside = [np.zeros((0, len(CAUSE_NAMES)), np.int64)]
@@ -369,7 +370,7 @@ def _explain_causes(rows: Records, device: Int32s, explained: ExplainedTime) -> 
 
 
 def _choose_explanations(rows: CauseTimes, explained: ExplainedTime) -> Objects:
-    """The explanation of each row with the most time; None: none."""
+    """Return the explanation of each row with the most time, or None if there is none."""
     known = explained[explained.event != None]  # noqa: E711  by element
     known = known[sort_rows(_number_places(known), known.time_ps)]
     places, wanted = _number_places(known), _number_places(rows)
@@ -407,7 +408,7 @@ def _sum_explanations(events: HostEvents, pieces: Records) -> Records:
 
 
 def _number_explanations(events: HostEvents, pieces: Records) -> Int32s:
-    """The number of what explains each piece: of a name, or above these what a device moves; -1: nothing."""
+    """Return the number of what explains each piece: of a name, or above these what a device moves; -1: nothing."""
     names = len(events.names)
     moved = np.where(pieces["transfer"] >= 0, pieces["transfer"] + names, -1)
     return np.where(pieces["row"] >= 0, events.meta[pieces["row"]] % names, moved).astype(np.int32)
@@ -426,7 +427,7 @@ def _name_explanations(
 
 
 def _find_longest(place: Int32s, duration: Int64s, count: int) -> Int64s:
-    """The longest row of each place, of equal ones the first. Every place has some."""
+    """Return the longest row of each place, of equal ones the first. Every place has some."""
     most = np.full(count, -1, np.int64)
     np.maximum.at(most, place, duration)
     rows = np.flatnonzero(duration == most[place])[::-1]  # the last that is written stays
@@ -499,7 +500,7 @@ def _describe_largest(
 
 
 def _find_neighbours(events: HostEvents, device: DeviceTime, start: Int64s, end: Int64s) -> tuple[Objects, Objects]:
-    """The names of what the device ended last before these times, and of what it began first after those."""
+    """Return the names of what the device ended last before these times, and of what it began first after those."""
     own = device.ran.events
     by_end, by_start = (np.argsort(times, kind="stable") for times in (own.end_ps, own.start_ps))
     before = find_last_started(own.end_ps[by_end], start)

@@ -90,8 +90,8 @@ class Part(NamedTuple):
 
 
 def find_communication(category: str, text: str, name: str) -> Part | None:
-    """What an HLO instruction is, given its category, its text (``%name = shape opcode(…``; "": unknown) and its name;
-    None: it computes."""
+    """What an HLO instruction is, given its category, its text (``%name = shape opcode(…``; "": unknown) and its name,
+    or None if it computes."""
     base, role = split_opcode(category or _drop_name_serial(name))
     known = OF_CATEGORY.get(base)
     if known is not None:

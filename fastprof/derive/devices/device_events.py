@@ -89,7 +89,7 @@ def _get_within(rows: Int32s, values: Int64s, first: int, last: int) -> tuple[In
 
 @compute_once
 def list_op_events(events: HostEvents, plane: Plane) -> OpEvents:
-    """The events of the plane's op lines, nested line by line."""
+    """Return the events of the plane's op lines, nested line by line."""
     lines = [line for line in plane.lines if line.name in OP_LINES and line.last > line.first]
     if not lines:
         none = np.empty(0, np.int64)
@@ -113,7 +113,7 @@ def sort_op_events(events: HostEvents, plane: Plane) -> Int64s:
 
 
 def join_arrays(parts: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
-    """The parts as one array; a single part is not copied."""
+    """Return the parts as one array; a single part is not copied."""
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
@@ -203,8 +203,8 @@ def _group_by_unit(
 @dataclass(frozen=True, slots=True, eq=False)
 class UnitUse:
     """Of each of several spans of time: for how long the value is known, and is above ``HIGH_PERCENT``; the integral of
-    the value over that time, in millionths times picoseconds; its peak in millionths, -1: none; how many samples start,
-    and the sum of these."""
+    the value over that time, in millionths times picoseconds; its peak in millionths, or -1 if there is none; how many
+    samples start, and the sum of these."""
 
     known_ps: Int64s
     high_ps: Int64s
@@ -260,7 +260,7 @@ class HeldValues:
         )  # fmt: skip
 
     def _place(self, time: Int64s) -> Int64s:
-        """The sample that holds at each time."""
+        """Return the sample that holds at each time."""
         return np.clip(find_last_started(self._edges, time), 0, len(self._start) - 1)
 
     def _until(self, part: tuple[UInt64s, UInt64s], place: Int64s, time: Int64s) -> UInt64s:
@@ -274,8 +274,8 @@ class HeldValues:
 
 
 def find_leaves(start: Int64s, duration: Int64s) -> Bools:
-    """Which events of a line, in order of time, longer first, last and enclose none that does. Those that overlap
-    without nesting enclose nothing."""
+    """Return which events of a line, in order of time, longer first, last and enclose none that does. Those that
+    overlap without nesting enclose nothing."""
     lasting = np.flatnonzero(duration > 0)
     begin, end = start[lasting], start[lasting] + duration[lasting]
     leaf = np.zeros(len(start), np.bool_)

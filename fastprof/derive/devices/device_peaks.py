@@ -194,7 +194,7 @@ class Peaks:
         return self.bandwidths_gb_per_s[place] if place < len(self.bandwidths_gb_per_s) else 0.0
 
     def source(self, place: int) -> str | None:
-        """Where the peak is from: CAPTURE, PUBLISHED or CHOSEN; None: it is not known."""
+        """Where the peak is from: CAPTURE, PUBLISHED or CHOSEN, or None if it is not known."""
         if not self.peak(place):
             return None
         if place in self.chosen:
@@ -213,7 +213,7 @@ class Peaks:
 
 
 def find_peaks(planes: Sequence[Device]) -> Peaks | None:
-    """Of the first TPU among the planes, else of the first GPU; None: there is neither."""
+    """Of the first TPU among the planes, else of the first GPU, or None if there is neither."""
     for kind, read in ((TPU, _make_tpu_peaks), (GPU, _make_gpu_peaks)):
         for plane in planes:
             if plane.kind == kind:
@@ -223,7 +223,8 @@ def find_peaks(planes: Sequence[Device]) -> Peaks | None:
 
 def guess_peaks(planes: Sequence[Device], kernels: Iterable[str]) -> Peaks | None:
     """Of the first GPU, whose maker is not recorded, those of the maker that other facts point to, with a reason that
-    says so; None: the maker is recorded, or nothing points to one. ``kernels``: names of what ran on the devices."""
+    says so, or None if the maker is recorded, or nothing points to one. ``kernels``: names of what ran on the
+    devices."""
     plane = next((plane for plane in planes if plane.kind == GPU), None)
     if plane is None or isinstance(plane.stats.get(VENDOR_STAT), str) or get_vendor_word(plane.name) is not None:
         return None
@@ -241,7 +242,8 @@ def guess_peaks(planes: Sequence[Device], kernels: Iterable[str]) -> Peaks | Non
 
 
 def find_capability(planes: Iterable[Device]) -> tuple[int, int] | None:
-    """The least compute capability of the GPUs; None: it is not recorded. Some profilers write 0.0 for that."""
+    """Return the least compute capability of the GPUs, or None if it is not recorded. Some profilers write 0.0 for
+    that."""
     recorded = [_get_capability(plane.stats) for plane in planes if plane.kind == GPU]
     return min((capability for capability in recorded if capability != _UNKNOWN_CAPABILITY), default=None)
 
@@ -258,8 +260,8 @@ _WORDS: Final = {COMPUTE: "peak FLOP/s", HBM: "the bandwidth of HBM"}
 
 
 def add_published_peaks(given: Peaks) -> Peaks:
-    """The peaks, with those that the capture does not record as the maker of the device publishes them: per TensorCore,
-    or per GPU. Reasons then say so instead; also if the capture contradicts what is published."""
+    """Return the peaks, with those that the capture does not record as the maker of the device publishes them: per
+    TensorCore, or per GPU. Reasons then say so instead; also if the capture contradicts what is published."""
     listed = _find_published(given)
     if listed is None:
         doubt = _describe_doubt(given)
@@ -283,7 +285,7 @@ def add_published_peaks(given: Peaks) -> Peaks:
 
 
 def add_remedy(given: Peaks) -> Peaks:
-    """The peaks; if one of arithmetic or HBM is not known, with a reason more: how the user gives it."""
+    """Return the peaks; if one of arithmetic or HBM is not known, with a reason more: how the user gives it."""
     if not given.name or (given.peak(COMPUTE) and given.peak(HBM)):
         return given
     return replace(given, reasons=(*given.reasons, _REMEDY))
@@ -302,7 +304,7 @@ def _describe_doubt(given: Peaks) -> str | None:
 
 
 def _find_published(given: Peaks) -> tuple[float, float, str] | None:
-    """TFLOP/s and GB/s of HBM, 0.0: not listed, and who says so; None: the device is in no list."""
+    """TFLOP/s and GB/s of HBM, 0.0: not listed, and who says so, or None if the device is in no list."""
     if given.hardware == TPU:
         chip = TPUS.get(given.name.lower())
         return None if chip is None else (chip.teraflops / chip.cores, chip.hbm / chip.cores, SOURCES[TPU])
@@ -389,7 +391,7 @@ def _describe_gpu(plane: Device) -> str:
 
 
 def _get_gfx(stats: Mapping[str, Any]) -> str:
-    """The architecture of an AMD GPU; "": unknown."""
+    """Return the architecture of an AMD GPU; "": unknown."""
     named = stats.get("gpu_device_name")
     if isinstance(named, str) and _GFX.fullmatch(named):
         return named
@@ -468,7 +470,7 @@ NOTHING: Final = ChosenPeaks()
 
 
 def find_named_device(text: str) -> str:
-    """The name of a device as the table has it. ValueError: it is not in the table."""
+    """Return the name of a device as the table has it. ValueError: it is not in the table."""
     plain = {_normalise_device(name): name for name in NAMED}
     known = plain.get(_normalise_device(text))
     if known is None:
@@ -507,8 +509,8 @@ def _parse_figures(text: str) -> dict[str, float]:
 
 
 def apply_chosen_peaks(given: Peaks | None, chosen: ChosenPeaks) -> Peaks | None:
-    """The peaks, with the chosen ones in place of those that are recorded or published, and a reason that says so. For
-    programs of a CPU, which have no peaks, they are the only ones."""
+    """Return the peaks, with the chosen ones in place of those that are recorded or published, and a reason that says
+    so. For programs of a CPU, which have no peaks, they are the only ones."""
     if not chosen:
         return given
     figures: dict[int, float] = {}

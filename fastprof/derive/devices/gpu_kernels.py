@@ -111,29 +111,29 @@ def get_matrix_units(vendor: str | None) -> str:
 
 
 def knows_kernels(vendor: str | None) -> bool:
-    """Whether names of the kernels on the matrix units of this vendor's GPUs are known."""
+    """Return whether names of the kernels on the matrix units of this vendor's GPUs are known."""
     return vendor in _UNITS
 
 
 def only_moves(kernel: str) -> bool:
-    """Whether a kernel of this name only reorders data, which no matrix unit does."""
+    """Return whether a kernel of this name only reorders data, which no matrix unit does."""
     return _MOVES.search(kernel) is not None and not multiplies(kernel)
 
 
 def multiplies(kernel: str) -> bool:
-    """Whether a kernel of this name multiplies matrices or convolves, whatever else it does."""
+    """Return whether a kernel of this name multiplies matrices or convolves, whatever else it does."""
     return _MULTIPLIES.search(kernel) is not None
 
 
 def uses_matrix_units(kernel: str, vendor: str | None) -> bool:
-    """Whether XProf counts a kernel of this name as using the vendor's matrix units."""
+    """Return whether XProf counts a kernel of this name as using the vendor's matrix units."""
     names = _OF_XPROF.get(vendor or "")
     return names is not None and re.search(names, kernel) is not None
 
 
 def runs_on_units(kernel: str, vendor: str | None) -> bool | None:
-    """Return whether a kernel name shows use of the vendor's matrix units; None if it leaves that open or the vendor's
-    kernel names are unknown."""
+    """Return whether a kernel name shows use of the vendor's matrix units, or None if it leaves that open or the
+    vendor's kernel names are unknown."""
     names = _UNITS.get(vendor or "")
     if names is None or vendor is None:
         return None
@@ -147,20 +147,20 @@ SINCE_TF32 = (8, 0)
 
 
 def lack_tf32(kernels: Iterable[str]) -> bool:
-    """Whether these kernels are of families before Ampere, whose Tensor Cores have neither TF32 nor bfloat16."""
+    """Return whether these kernels are of families before Ampere, whose Tensor Cores have neither TF32 nor bfloat16."""
     names = list(kernels)
     return any(map(_BEFORE_TF32.search, names)) and not any(map(_SINCE_TF32.search, names))
 
 
 def find_least_capability(kernels: Iterable[str]) -> tuple[tuple[int, int], str] | None:
-    """The compute capability that a GPU has at least which runs these kernels, and one of them that shows it. It is a
-    lower bound: libraries use kernels of older GPUs on newer ones, too. None: no name shows any."""
+    """Return the compute capability that a GPU has at least which runs these kernels, and one of them that shows it. It
+    is a lower bound: libraries use kernels of older GPUs on newer ones, too. None if no name shows any."""
     shown = ((capability, name) for name in kernels for pattern, capability in _FAMILIES if pattern.search(name))
     return max(shown, key=lambda shown_by: shown_by[0], default=None)
 
 
 def can_multiply(op: str) -> bool:
-    """Whether a framework op of this name is a matrix product or a convolution."""
+    """Return whether a framework op of this name is a matrix product or a convolution."""
     return op.endswith(_OP_ENDS) or any(part in op for part in _OP_PARTS)
 
 
@@ -174,12 +174,12 @@ _TORCH_OPS = compile_late(
 
 
 def can_torch_op_multiply(op: str) -> bool:
-    """Whether an op of PyTorch is a matrix product or a convolution."""
+    """Return whether an op of PyTorch is a matrix product or a convolution."""
     return _TORCH_OPS.fullmatch(op) is not None
 
 
 def can_einsum_multiply(equation: str) -> bool:
-    """Whether an einsum has two operands, as ``ab,bc->ac`` has."""
+    """Return whether an einsum has two operands, as ``ab,bc->ac`` has."""
     sides = equation.split("->")
     return len(sides) == 2 and sides[0].count(",") == 1
 
@@ -232,7 +232,8 @@ def find_vendors(
 
 
 def guess_vendor(stats: Mapping[str, Any], models: Iterable[str], kernels: Iterable[str]) -> tuple[str, str] | None:
-    """The maker, and how it is known, in words; None: nothing decides. ``models``: what the capture calls the GPU."""
+    """Return the maker, and how it is known, in words, or None if nothing decides. ``models``: what the capture calls
+    the GPU."""
     for model in models:
         vendors = [vendor for vendor, pattern in _MODELS.items() if pattern.search(model)]
         if len(vendors) == 1:
@@ -250,7 +251,7 @@ def stats_of_gpus(planes: Iterable[Plane]) -> dict[int, Mapping[str, Any]]:
 
 
 def maker_of(events: HostEvents) -> str | None:
-    """Return who made the GPUs of a host, by all that shows it; None: nothing does, or several made them."""
+    """Return who made the GPUs of a host, by all that shows it, or None if nothing does, or several made them."""
     planes = events.planes_of("GPU")
     recorded = {plane.number: plane.stats.get(VENDOR_STAT) for plane in planes}
     makers = set(find_vendors(stats_of_gpus(planes), recorded, events.names)[0].values())
@@ -258,7 +259,7 @@ def maker_of(events: HostEvents) -> str | None:
 
 
 def _guess_by_kernels(kernels: Iterable[str]) -> tuple[str, str] | None:
-    """The maker whose kernels there are, unless there are kernels of several."""
+    """Return the maker whose kernels there are, unless there are kernels of several."""
     kernel_of_vendor: dict[str, str] = {}
     for name in islice(kernels, _MOST_NAMES):
         for vendor, pattern in _VENDOR_KERNELS.items():
@@ -294,8 +295,8 @@ _NARROW: Final = compile_late(r"b?f(?:16|8|4)|s8")
 
 
 def find_precision(kernel: str, types_read: Callable[[], Collection[str]]) -> str | None:
-    """The type, such as bf16, in the name of a kernel, else that of the only floats that its instruction reads; None:
-    neither shows one, or the kernel only communicates. ``types_read``: called if the name has none."""
+    """Return the type, such as bf16, in the name of a kernel, else that of the only floats that its instruction reads;
+    None: neither shows one, or the kernel only communicates. ``types_read``: called if the name has none."""
     if _COMMUNICATES.match(kernel):
         return None
     tensile = _TENSILE.search(kernel)
@@ -309,7 +310,7 @@ def find_precision(kernel: str, types_read: Callable[[], Collection[str]]) -> st
 
 
 def is_narrow(name: str) -> bool:
-    """Whether numbers of this type have at most 16 bits."""
+    """Return whether numbers of this type have at most 16 bits."""
     return _NARROW.match(name) is not None
 
 

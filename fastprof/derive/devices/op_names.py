@@ -67,7 +67,7 @@ def may_launch(events: HostEvents) -> Bools:
 
 
 def is_kineto(events: HostEvents) -> bool:
-    """Whether events have categories of PyTorch's profiler."""
+    """Return whether events have categories of PyTorch's profiler."""
     return bool(has_category(events, OPS | CALLS | PYTHON | ANNOTATIONS).any())
 
 
@@ -78,7 +78,7 @@ _KINETO_FRAME = compile_late(r".+\(\d{1,9}\): .+|<built-in (?:function|method) .
 
 
 def is_frame(name: str) -> bool:
-    """Whether a tracer of Python names a call so, that of TensorFlow and JAX or that of PyTorch."""
+    """Return whether a tracer of Python names a call so, that of TensorFlow and JAX or that of PyTorch."""
     return name.startswith(PYTHON_FRAME) or _KINETO_FRAME.fullmatch(name) is not None
 
 
@@ -118,7 +118,7 @@ DATASET = "Dataset"
 
 
 def parse_op_name(full_name: str) -> TfOp:
-    """The op of a full name, as an event or a stat ``tf_op`` has it."""
+    """Return the op of a full name, as an event or a stat ``tf_op`` has it."""
     name, colon, kind = full_name.partition(":")
     if not colon:
         return _parse_copy(full_name)
@@ -144,14 +144,14 @@ def _parse_copy(full_name: str) -> TfOp:
 
 
 def _get_type(name: str) -> str:
-    """The last component of a path, without a trailing number: ``scope/MatMul_1`` is a MatMul."""
+    """Return the last component of a path, without a trailing number: ``scope/MatMul_1`` is a MatMul."""
     last = name.rpartition("/")[2]
     stem, bar, number = last.rpartition("_")
     return stem if bar and _TRAILING_NUMBER.fullmatch(number) else last
 
 
 def drop_serial(name: str) -> str:
-    """The name of an instruction without what XLA appends to those of copies: ``copy-start.3.clone`` is
+    """Return the name of an instruction without what XLA appends to those of copies: ``copy-start.3.clone`` is
     ``copy-start``. Takes time in proportion to the name, which may be damage of a megabyte."""
     end = len(name)
     while (dot := name.rfind(".", 0, end)) >= 0 and _SERIAL.fullmatch(name, dot + 1, end):
@@ -175,7 +175,7 @@ _NAMES: Final = {
 
 
 def find_framework(names: Iterable[str]) -> str:
-    """The framework by the names of events, lines and ops of a capture."""
+    """Return the framework by the names of events, lines and ops of a capture."""
     every = list(dict.fromkeys(names))
     for framework, pattern in _NAMES.items():
         if any(pattern.search(name) for name in every):
@@ -185,7 +185,7 @@ def find_framework(names: Iterable[str]) -> str:
 
 @compute_once
 def find_host_framework(events: HostEvents) -> str:
-    """The framework by all names in the events of a host, or by what only one profiler writes."""
+    """Return the framework by all names in the events of a host, or by what only one profiler writes."""
     if has_tfprof_profile(events.capture) or read_recorded_environment(events.capture).get(
         "transcribed_from", ""
     ).startswith(TENSORFLOW_1):
@@ -194,5 +194,5 @@ def find_host_framework(events: HostEvents) -> str:
 
 
 def choose_framework(frameworks: Iterable[str]) -> str:
-    """The framework of a session, from those of its hosts: the first that is known."""
+    """Return the framework of a session, from those of its hosts: the first that is known."""
     return next((framework for framework in frameworks if framework != UNKNOWN), UNKNOWN)

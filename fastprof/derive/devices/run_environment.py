@@ -149,7 +149,7 @@ class RunEnvironment:
 
 
 def merge_environments(hosts: Sequence[HostEnvironment]) -> RunEnvironment:
-    """The environment of a session of these hosts; a coordinator without devices does not count as a CPU."""
+    """Return the environment of a session of these hosts; a coordinator without devices does not count as a CPU."""
     with_devices = [host for host in hosts if host.device_type != CPU_TYPE]
     ranked = max((HARDWARE.index(host.hardware) for host in hosts), default=0)
     return RunEnvironment(

@@ -59,7 +59,7 @@ class CoreDetails:
 
 
 def read_core_details(stats: dict[str, Any]) -> CoreDetails | None:
-    """From the stats of a plane; None if the plane has none, or none that can be read."""
+    """From the stats of a plane, or None if the plane has none, or none that can be read."""
     recorded = stats.get("core_details")
     if not isinstance(recorded, bytes | memoryview):
         return None
@@ -91,12 +91,13 @@ class PlaneSteps(ArrayRows):
 
 
 def is_derived(line: Line) -> bool:
-    """Whether a profiler made the line from others."""
+    """Return whether a profiler made the line from others."""
     return line.is_derived
 
 
 def find_grouping_line(plane: Plane) -> Line | None:
-    """The line of a TPU plane that marks its steps: the line of steps, else that of modules; None: both are empty."""
+    """Return the line of a TPU plane that marks its steps: the line of steps, else that of modules; None: both are
+    empty."""
     for names in (STEP_LINES, MODULE_LINES):
         for line in plane.lines:
             if line.name in names and line.last > line.first:
@@ -105,7 +106,7 @@ def find_grouping_line(plane: Plane) -> Line | None:
 
 
 def collect_device_steps(events: HostEvents, group_id: Int32s, recorded: bool) -> dict[int, PlaneSteps]:
-    """The steps of each device plane, by its number. Events of GPUs that have no group join the one before them.
+    """Return the steps of each device plane, by its number. Events of GPUs that have no group join the one before them.
     ``recorded``: the groups are those of the capture, and so are the steps that it shows of GPUs."""
     steps_by_plane = {}
     for plane in events.planes:
@@ -139,7 +140,7 @@ def _collect_gpu_steps(events: HostEvents, plane: Plane, group_id: Int32s, recor
 
 
 def _read_derived_line(events: HostEvents, line: Line, group_id: Int32s) -> PlaneSteps:
-    """The steps of a line that whoever wrote the capture derived."""
+    """Return the steps of a line that whoever wrote the capture derived."""
     rows = np.arange(line.first, line.last)
     rows = rows[group_id[rows] >= 0]
     start, duration = events.start_ps[rows], events.duration_ps[rows]
@@ -160,8 +161,8 @@ def _group_gpu_events(events: HostEvents, plane: Plane, group_id: Int32s) -> Pla
 
 
 def sort_by_start(start: Int64s, duration: Int64s) -> npt.NDArray[np.intp]:
-    """The order of start, then shorter first; equal ones as std::sort leaves them. Lines are sorted by start, so this
-    is quick unless there are ties."""
+    """Return the order of start, then shorter first; equal ones as std::sort leaves them. Lines are sorted by start, so
+    this is quick unless there are ties."""
     order = np.argsort(start, kind="stable")
     ordered = start[order]
     if not (ordered[1:] == ordered[:-1]).any():
@@ -201,8 +202,9 @@ def _bound_runs(
 
 
 def map_to_nodes(events: HostEvents, planes: Sequence[Plane]) -> Int32s:
-    """The row that represents each event in the graph: itself on hosts and on grouping lines, on other lines of a TPU
-    the first event of the grouping line that ends after it begins, if that includes it; -1: none."""
+    """Return the row that represents each event in the graph: itself on hosts and on grouping lines, on other lines of
+    a TPU the first event of the grouping line that ends after it begins, if that includes it, or -1 if there is
+    none."""
     node = np.arange(len(events), dtype=np.int32)
     for plane in planes:
         line = find_grouping_line(plane)
@@ -315,7 +317,7 @@ def compute_execution_spans(
 
 
 def _bound_parts(of: Int64s, begin: Int64s, end: Int64s, count: int) -> tuple[Int64s, Int64s]:
-    """The first begin and the last end in each execution."""
+    """Return the first begin and the last end in each execution."""
     first, last = np.full(count, _MOST), np.full(count, _LEAST)
     np.minimum.at(first, of, begin)
     np.maximum.at(last, of, end)
@@ -379,7 +381,7 @@ class ProgramExecutions:
 
 @compute_once
 def find_executions(events: HostEvents) -> list[ProgramExecutions]:
-    """The executions of each device; of the host where it has none."""
+    """Return the executions of each device; of the host where it has none."""
     if tpus := events.planes_of("TPU"):
         return [_find_tpu_executions(events, plane) for plane in tpus]
     if gpus := events.planes_of("GPU"):
@@ -389,7 +391,7 @@ def find_executions(events: HostEvents) -> list[ProgramExecutions]:
 
 
 def find_main_module(of_planes: list[ProgramExecutions]) -> str | None:
-    """The program whose executions take most time on all devices together; of equals the first by name."""
+    """Return the program whose executions take most time on all devices together; of equals the first by name."""
     time: Counter[str] = Counter()
     for of_plane in of_planes:
         took = of_plane.end_ps - of_plane.begin_ps
@@ -445,8 +447,8 @@ def _find_tpu_executions(events: HostEvents, plane: Plane) -> ProgramExecutions:
 
 
 def _find_rows_within(events: HostEvents, line: Line, begin: Int64s, end: Int64s) -> tuple[Int64s, Int64s]:
-    """The rows of a line, which are in order of time, that begin in modules, and the module of each: the last that
-    began. ``begin`` ascends."""
+    """Return the rows of a line, which are in order of time, that begin in modules, and the module of each: the last
+    that began. ``begin`` ascends."""
     start = events.start_ps[line.first : line.last]
     low = np.searchsorted(start, begin)
     high = np.minimum(np.append(low[1:], len(start)), np.maximum(np.searchsorted(start, end), low))
@@ -461,20 +463,20 @@ def _join_parts(parts: list[tuple[Int64s, Int64s]]) -> tuple[Int64s, Int64s]:
 
 
 def _find_module_rows(events: HostEvents, plane: Plane) -> Int64s:
-    """The rows of a TPU's executions, in order of time."""
+    """Return the rows of a TPU's executions, in order of time."""
     rows = [np.arange(line.first, line.last) for line in plane.lines if line.name == _MODULE_LINE]
     modules = np.concatenate(rows or [_create_no_rows()])
     return modules[np.argsort(events.start_ps[modules], kind="stable")]
 
 
 def _find_names(events: HostEvents, rows: Int64s) -> tuple[Int64s, list[str]]:
-    """The place of the name of each row, and the names."""
+    """Return the place of the name of each row, and the names."""
     metas, place = number_values(events.meta[rows])
     return _deduplicate_names(place, [events.names[meta] for meta in metas.tolist()])
 
 
 def _deduplicate_names(place: Int64s, names: Sequence[str]) -> tuple[Int64s, list[str]]:
-    """The same with each name once: ``place`` is of rows in ``names``."""
+    """Return the same with each name once: ``place`` is of rows in ``names``."""
     number = {name: at for at, name in enumerate(dict.fromkeys(names))}
     return np.array([number[name] for name in names], np.int64)[place], list(number)
 
@@ -502,7 +504,7 @@ def _find_gpu_executions(events: HostEvents, plane: Plane) -> ProgramExecutions:
 
 
 def _get_op_texts(events: HostEvents, rows: Int64s) -> Int64s:
-    """The number of the text of each row's op, -1: none."""
+    """Return the number of the text of each row's op, or -1 if there is none."""
     stat = events.stat("hlo_op").of_kinds((records.STR, records.REF))
     op = np.full(len(events), -1, np.int64)
     op[stat.rows] = stat.value

@@ -56,7 +56,7 @@ KERNEL_LAUNCH, KERNEL_EXECUTE = CODES["KernelLaunch"], CODES["KernelExecute"]
 
 @lru_cache(maxsize=1 << 16)
 def get_type_code(name: str) -> int:
-    """The code of an event's name; UNKNOWN: the name is not special."""
+    """Return the code of an event's name; UNKNOWN: the name is not special."""
     code = CODES.get(name)
     if code is not None:
         return code
@@ -67,8 +67,8 @@ def get_type_code(name: str) -> int:
 
 
 def classify_events(events: HostEvents) -> npt.NDArray[np.uint8]:
-    """The code of each event. Other events that have a ``correlation_id`` launch kernels on the host's
-    threads, and are kernels elsewhere."""
+    """Return the code of each event. Other events that have a ``correlation_id`` launch kernels on the host's threads,
+    and are kernels elsewhere."""
     of_meta = np.array([get_type_code(name) for name in events.names], np.uint8)
     types: npt.NDArray[np.uint8] = of_meta[events.meta]
     rows = events.stat("correlation_id").rows
@@ -142,7 +142,7 @@ class EventLinks:
         self._add(producers.rows, given, consumers.rows, taken, wanted)
 
     def join_last(self, producers: LinkEnds, consumers: LinkEnds) -> None:
-        """The last producer of a key to all consumers of it."""
+        """Return the last producer of a key to all consumers of it."""
         if not len(producers.rows) or not len(consumers.rows):
             return
         link, count = number_keys([np.concatenate(pair) for pair in zip(producers.keys, consumers.keys, strict=True)])
@@ -165,7 +165,7 @@ class EventLinks:
         self.count += int(wanted.sum())
 
     def members(self, node: Int32s | None) -> tuple[npt.NDArray[np.void], npt.NDArray[np.void]]:
-        """Producers and consumers by row, then link; ``node``: the row that represents each, -1: none."""
+        """Producers and consumers by row, then link; ``node``: the row that represents each, or -1 if there is none."""
         return _pair_members(self._producers, node), _pair_members(self._consumers, node)
 
 
@@ -185,7 +185,7 @@ def _pair_members(shares: list[tuple[Int32s, Int32s]], node: Int32s | None) -> n
 
 
 def find_events_with_stats(events: HostEvents, *stats: str) -> LinkEnds:
-    """The events that have all of these integer stats, with their values."""
+    """Return the events that have all of these integer stats, with their values."""
     rows, first = events.ints(stats[0])
     values = [first]
     for name in stats[1:]:
@@ -336,7 +336,7 @@ class EventForest:
 
     @cached_property
     def node(self) -> Int32s | None:
-        """The row that represents each event in the graph, -1: none; None: each is its own."""
+        """The row that represents each event in the graph, or -1 if there is none; None: each is its own."""
         return device_steps.map_to_nodes(self.events, self.tpu_planes) if self.tpu_planes else None
 
     @cached_property
@@ -378,7 +378,8 @@ class EventForest:
         return self.events.dense("is_eager").astype(bool).view(np.uint8)
 
     def nearest_above(self, bit: int, rows: Int32s) -> Int32s:
-        """The nearest event above each of the rows, itself included, with this bit of ``marks``; -1: none."""
+        """Return the nearest event above each of the rows, itself included, with this bit of ``marks``, or -1 if there
+        is none."""
         nearest = np.full(len(rows), -1, np.int32)
         if (self.marks & bit).any():
             self.graph.nearest_above(self.marks, bit, rows, nearest)
@@ -386,8 +387,8 @@ class EventForest:
 
 
 def has_declared_groups(events: HostEvents) -> bool:
-    """Whether every plane of a host or a device declares the stat of groups, used or not: TSL requires no more of a
-    grouped capture."""
+    """Return whether every plane of a host or a device declares the stat of groups, used or not: TSL requires no more
+    of a grouped capture."""
     return not any(name.startswith(_PLANES_IN_GROUPS) for name in events.planes_without("group_id"))
 
 
@@ -419,8 +420,8 @@ def _find_eager(events: HostEvents, graph: EventGraph, marks: UInt8s) -> UInt8s:
 
 
 def _find_loop_roots(forest: EventForest, links: EventLinks) -> Int32s | None:
-    """Where executors run loops, the first event of each iteration, in order of time, linked to the others of it; None:
-    there are no loops. An executor that only ran iteration 0 does not count."""
+    """Where executors run loops, the first event of each iteration, in order of time, linked to the others of it, or
+    None if there are no loops. An executor that only ran iteration 0 does not count."""
     events = forest.events
     runs = find_events_with_stats(events, "id", "iter_num").of_types(forest.types, (_EXECUTOR,))
     if not runs.keys[1].any():

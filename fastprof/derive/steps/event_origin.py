@@ -59,7 +59,7 @@ class PythonFrame(NamedTuple):
 
 @lru_cache(maxsize=1 << 16)
 def parse_frame(name: str) -> PythonFrame:
-    """The function in the name of an event."""
+    """Return the function in the name of an event."""
     if match := _OF_FILE.fullmatch(name):
         return PythonFrame(match["function"], match["file"], int(match["line"]))
     if match := _COMPILED.fullmatch(name):
@@ -74,23 +74,23 @@ def parse_frame(name: str) -> PythonFrame:
 
 
 def strip_address(name: str) -> str:
-    """The name without the address of an object, which says nothing of the function."""
+    """Return the name without the address of an object, which says nothing of the function."""
     return _ADDRESS.sub(">", name) if name.endswith(">") else name
 
 
 def has_line(name: str) -> bool:
-    """Whether an event is a call of a Python function whose line of source is recorded."""
+    """Return whether an event is a call of a Python function whose line of source is recorded."""
     return is_frame(name) and parse_frame(name).line is not None
 
 
 def is_built_in(name: str) -> bool:
-    """Whether an event is a call of a Python function that is compiled, as ``next`` is."""
+    """Return whether an event is a call of a Python function that is compiled, as ``next`` is."""
     return is_frame(name) and parse_frame(name).line is None
 
 
 @lru_cache(maxsize=1 << 16)
 def waits_for_device(name: str) -> bool:
-    """Whether what an event is called does nothing but wait for a device, or for what runs on one."""
+    """Return whether what an event is called does nothing but wait for a device, or for what runs on one."""
     return _WAITING.match(name) is not None
 
 
@@ -226,7 +226,7 @@ _THREADS_OF_PYTHON = compile_late(r"python[\d.]*(?:$|/)|main(?:$|/)|MainThread|T
 
 
 def is_python_thread(line_name: str) -> bool:
-    """Whether the name of a thread is one that Python or its programs give."""
+    """Return whether the name of a thread is one that Python or its programs give."""
     return _THREADS_OF_PYTHON.match(line_name) is not None
 
 
@@ -330,8 +330,8 @@ whether Python runs in it decides; without one, the thread does."""
 
 @dataclass(frozen=True, slots=True)
 class EventOrigins:
-    """``origin``: by row of events; ``parent``: the row of the innermost event of the thread that encloses each, -1:
-    none. Asynchronous events neither enclose nor are enclosed. ``lines``: the threads of the host;
+    """``origin``: by row of events; ``parent``: the row of the innermost event of the thread that encloses each, or -1
+    if there is none. Asynchronous events neither enclose nor are enclosed. ``lines``: the threads of the host;
     ``python_lines``: those that run Python; ``names``: [origin, number of a name], whether there are such events."""
 
     origin: UInt8s
@@ -341,13 +341,13 @@ class EventOrigins:
     names: Bools
 
     def of(self, origin: Origin) -> Bools:
-        """Which events someone wrote, by row."""
+        """Return which events someone wrote, by row."""
         return np.equal(self.origin, origin)
 
 
 @compute_once
 def find_event_origins(events: HostEvents) -> EventOrigins:
-    """The writer of each event of the host. Reads STATS."""
+    """Return the writer of each event of the host. Reads STATS."""
     lines = tuple(line for line in events.lines if is_thread(line))
     kind = np.zeros(len(events), np.uint8)
     by_name = np.array([classify_name(name) for name in events.names], np.uint8)
@@ -396,7 +396,7 @@ def kinds_by_category(events: HostEvents) -> UInt8s:
 
 
 def is_thread(line: Line) -> bool:
-    """Whether a line is a thread of the host, not of a device and not derived from others."""
+    """Return whether a line is a thread of the host, not of a device and not derived from others."""
     name = line.plane.name
     is_host = name == HOST_THREADS or name.startswith(f"{HOST_THREADS} [") or name in _PLANES
     return is_host and not is_derived(line)
@@ -418,8 +418,8 @@ def _classify_by_stats(events: HostEvents, lines: Sequence[Line], kind: UInt8s) 
 
 
 def _find_python_lines(lines: Sequence[Line], kind: UInt8s) -> tuple[Line, ...]:
-    """The threads that run Python: those that have its frames or calls of a framework from it, or mark steps, those
-    that Python names, and others of the same name, as threads of one program are called alike."""
+    """Return the threads that run Python: those that have its frames or calls of a framework from it, or mark steps,
+    those that Python names, and others of the same name, as threads of one program are called alike."""
     shows = _OF_KIND[:, 2] > 0
     runs = [is_python_thread(line.name) or bool(shows[kind[line.first : line.last]].any()) for line in lines]
     names = {_strip_thread_number(line) for line, own in zip(lines, runs, strict=True) if own} - {""}
@@ -435,5 +435,5 @@ _POOLS: Final = (
 
 
 def _strip_thread_number(line: Line) -> str:
-    """The name of a thread without its number."""
+    """Return the name of a thread without its number."""
     return line.name.rpartition("/")[0] or line.name

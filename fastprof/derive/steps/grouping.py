@@ -48,7 +48,7 @@ _NUMBERED: Final = compile_late(re.escape(STEP) + r"(\d{1,18})", re.ASCII)
 
 
 def find_profiler_marks(events: HostEvents) -> Int32s:
-    """The rows of the markers, in order of time; none where the profiler wrote none."""
+    """Return the rows of the markers, in order of time; none where the profiler wrote none."""
     threads = events.plane_named(HOST_THREADS)
     if threads is None or not any(name.startswith(STEP) for name in events.names):
         return np.zeros(0, np.int32)
@@ -59,8 +59,8 @@ def find_profiler_marks(events: HostEvents) -> Int32s:
 
 
 def number_profiler_steps(events: HostEvents, marks: Int32s, most: int) -> Int32s:
-    """The number of each step, as its marker has it. If two have one number, or one is ``most`` or more, as by damage,
-    they are counted instead."""
+    """Return the number of each step, as its marker has it. If two have one number, or one is ``most`` or more, as by
+    damage, they are counted instead."""
     names = (events.names[meta].removeprefix(STEP) for meta in events.meta[marks].tolist())
     numbers = np.array([min(int(name), most) for name in names], np.int32)
     is_usable = len(np.unique(numbers)) == len(numbers) and (numbers < most).all()
@@ -101,7 +101,7 @@ def collect_profiler_steps(events: HostEvents, group_id: Int32s) -> dict[int, Pl
 
 
 def _find_current_step(start: Int64s, begin: Int64s, end: Int64s) -> Int32s:
-    """The last step that has begun by each start, if it is not over; -1: none."""
+    """Return the last step that has begun by each start, if it is not over, or -1 if there is none."""
     step = find_last_started(begin, start)
     within = (step >= 0) & (start < end[step])
     return np.where(within, step, -1).astype(np.int32)
@@ -151,9 +151,9 @@ def make_naming(names: Mapping[int, str]) -> Naming:
 
 @dataclass(eq=False)
 class Groups:
-    """``group_id``: int32 by row of ``events``, -1: none. ``is_eager``: uint8 likewise. ``root_rows``: the root of each
-    group, int32. ``step_rows``, ``step_groups``: rows that carry the name of a step, and its group. ``relations``:
-    int32 pairs, the first group leads into the second. ``device_steps``: by number of plane."""
+    """``group_id``: int32 by row of ``events``, or -1 if there is none. ``is_eager``: uint8 likewise. ``root_rows``:
+    the root of each group, int32. ``step_rows``, ``step_groups``: rows that carry the name of a step, and its group.
+    ``relations``: int32 pairs, the first group leads into the second. ``device_steps``: by number of plane."""
 
     events: HostEvents
     types: Types
@@ -177,12 +177,12 @@ class Groups:
         return self.names_of(np.arange(self.count, dtype=np.int32))
 
     def names_of(self, groups: npt.NDArray[Any]) -> list[str]:
-        """The names of some groups."""
+        """Return the names of some groups."""
         return self._naming(self.root_rows[groups], groups)[0]
 
     def step_names(self, groups: npt.NDArray[Any]) -> tuple[list[str], Bools]:
-        """The names of these steps, and whether the capture records them, with their groups or on the step lines of
-        TPUs; other steps are named by the number of their group."""
+        """Return the names of these steps, and whether the capture records them, with their groups or on the step lines
+        of TPUs; other steps are named by the number of their group."""
         names, numbered = self._naming(self.root_rows[groups], groups)
         names = [name or str(number) for name, number in zip(names, groups.tolist(), strict=True)]
         if not numbered.all() and (on_lines := self._names_on_step_lines()):
@@ -235,7 +235,7 @@ def group_events(raw: HostEvents, workers: Workers) -> Groups:
 
 
 def group_forest(forest: EventForest) -> Groups:
-    """The groups of a forest, or those that whoever wrote the capture made."""
+    """Return the groups of a forest, or those that whoever wrote the capture made."""
     marks = find_profiler_marks(forest.events)
     if len(marks):
         return _group_by_profiler(forest, marks)
@@ -250,7 +250,8 @@ def group_forest(forest: EventForest) -> Groups:
 
 
 def _group_by_profiler(forest: EventForest, marks: Int32s) -> Groups:
-    """The steps that PyTorch's profiler marks: other threads have no part in its nesting, but work for a step too."""
+    """Return the steps that PyTorch's profiler marks: other threads have no part in its nesting, but work for a step
+    too."""
     events = forest.events
     numbers = number_profiler_steps(events, marks, _MOST_GROUPS)
     group_id = np.append(numbers, np.int32(-1))[group_by_marks(events, marks)]
@@ -266,7 +267,7 @@ def _group_by_profiler(forest: EventForest, marks: Int32s) -> Groups:
 
 
 def _read_groups(forest: EventForest) -> Groups:
-    """The groups that the stats group_id, step_name and is_eager of the capture record."""
+    """Return the groups that the stats group_id, step_name and is_eager of the capture record."""
     raw = forest.events
     group_id = np.full(len(raw), -1, np.int32)
     rows, values = raw.ints("group_id")
@@ -404,8 +405,8 @@ def _is_implicit(events: HostEvents, types: Types, roots: Int32s) -> Bools:
 
 
 def _name_roots(forest: EventForest, roots: Int32s, groups: npt.NDArray[Any]) -> tuple[list[str], Bools]:
-    """The names of the roots, with the recorded number of their iteration, else of their step, else that of their
-    group, as for groups without a root."""
+    """Return the names of the roots, with the recorded number of their iteration, else of their step, else that of
+    their group, as for groups without a root."""
     events = forest.events
     rooted = np.flatnonzero(roots >= 0)
     rows = roots[rooted]

@@ -95,8 +95,8 @@ def _find_line_loaders(events: HostEvents, line: Line, waits: Bools, own: Bools)
 
 @dataclass(frozen=True, slots=True)
 class LoaderTime:
-    """How long and how often a program waits for a DataLoader, whether workers load for it, and the function of its
-    own that takes most of that time; None: none is recorded."""
+    """How long and how often a program waits for a DataLoader, whether workers load for it, and the function of its own
+    that takes most of that time, or None if there is none is recorded."""
 
     waited_ps: int = 0
     count: int = 0
@@ -166,7 +166,7 @@ class OpRuns:
         return len(self.first)
 
     def of_time(self, begin_ps: Int64s, end_ps: Int64s) -> Int64s:
-        """The run that each span of time lies in, -1: none does."""
+        """Return the run that each span of time lies in, -1: none does."""
         if not len(self):
             return np.full(len(begin_ps), -1, np.int64)
         order = np.argsort(self.begin_ps, kind="stable")
@@ -177,7 +177,8 @@ class OpRuns:
 
 @compute_once
 def find_computing_ops(events: HostEvents) -> Int64s:
-    """The rows of the outermost ops on threads of a host without devices, in order, but for those of data loaders."""
+    """Return the rows of the outermost ops on threads of a host without devices, in order, but for those of data
+    loaders."""
     none = np.zeros(0, np.int64)
     plane = events.plane_named(HOST_THREADS)
     if plane is None or not is_kineto(events) or events.planes_of("GPU"):
@@ -264,13 +265,14 @@ def _find_call_sites(events: HostEvents, ops: Int64s) -> tuple[Int64s, Int64s]:
 
 
 def _find_row_at(events: HostEvents, row: int, time: int) -> int:
-    """The first row on the thread of a row that begins at a time or later."""
+    """Return the first row on the thread of a row that begins at a time or later."""
     line = next(line for line in events.lines if line.first <= row < line.last)
     return line.first + int(np.searchsorted(events.start_ps[line.first : line.last], time))
 
 
 def _find_site(events: HostEvents, annotation: int, op: int) -> int:
-    """The annotation, else the innermost function around the op whose line of source is recorded, else the op."""
+    """Return the annotation, else the innermost function around the op whose line of source is recorded, else the
+    op."""
     at = annotation if annotation >= 0 else int(find_enclosing(events)[op])
     while at >= 0 and annotation < 0 and not has_line(events.names[events.meta[at]]):
         at = int(find_enclosing(events)[at])

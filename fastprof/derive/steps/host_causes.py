@@ -256,7 +256,7 @@ def classify_op(name: str) -> Code:
 
 
 def is_computing_op(name: str) -> bool:
-    """Whether an op of TensorFlow computes: it neither brings data in nor saves them, and so on."""
+    """Return whether an op of TensorFlow computes: it neither brings data in nor saves them, and so on."""
     return classify_op(name) in (Code.NOTHING, Code.LAUNCH)
 
 
@@ -354,7 +354,7 @@ def find_host_causes(events: HostEvents, marked: Int32s) -> HostCauses:
 
 
 def _classify_named(events: HostEvents, origins: EventOrigins) -> UInt8s:
-    """The code of each event of the threads, which follows from its name and writer."""
+    """Return the code of each event of the threads, which follows from its name and writer."""
     codes = np.zeros(origins.names.shape, np.uint8)
     for origin, meta in zip(*(places.tolist() for places in np.nonzero(origins.names)), strict=True):
         codes[origin, meta] = _classify_event(events.names[meta], origin)

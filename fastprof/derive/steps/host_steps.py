@@ -78,12 +78,12 @@ and ends with a step."""
 
 @dataclass(frozen=True, slots=True)
 class HostSteps:
-    """The steps of one host. ``groups``: the number of its groups of events; ``unfit``: step markers that make no
-    step, since nothing was computed in them; ``module_executions``: runs of compiled programs; ``vetoed``: whether
-    grouping was given up; ``outside``: on a host without devices, runs of compiled programs during no step;
-    ``missed``: a sentence, where the host lacks the requested steps. ``source``, ``why``: what the steps
-    are made from, as ``step_source`` has it; ``kinds``: which of several kinds of markers make them, "": there is one;
-    ``marked``: those that XProf has, None: the same."""
+    """The steps of one host. ``groups``: the number of its groups of events; ``unfit``: step markers that make no step,
+    since nothing was computed in them; ``module_executions``: runs of compiled programs; ``vetoed``: whether grouping
+    was given up; ``outside``: on a host without devices, runs of compiled programs during no step; ``missed``: a
+    sentence, where the host lacks the requested steps. ``source``, ``why``: what the steps are made from, as
+    ``step_source`` has it; ``kinds``: which of several kinds of markers make them, "": there is one; ``marked``: those
+    that XProf has, None if the same."""
 
     host: str
     hostname: str
@@ -162,7 +162,7 @@ def _get_device_type(events: HostEvents) -> str | None:
 
 
 def make_generic_core(hostname: str) -> Cores:
-    """The core of a host whose cores are not distinguished."""
+    """Return the core of a host whose cores are not distinguished."""
     core_id = np.array([GENERIC_CORE], np.int64)
     none = np.zeros(1, np.int32)
     return Cores(core_id, core_id, none, [hostname], [hostname], none.astype(np.bool_), np.ones(1, np.bool_), [None])
@@ -176,7 +176,7 @@ def make_span_steps(hardware: str, host: str, hostname: str, spans: Markers, ste
 
 
 def make_thread_steps(host: str, hostname: str, threads: HostStepEvents, groups: Groups) -> tuple[StepDatabase, int]:
-    """The steps of a host without devices, and how many markers are of none."""
+    """Return the steps of a host without devices, and how many markers are of none."""
     blank = make_empty_database("CPU_ONLY", [host], make_generic_core(hostname))
     database, _, unfit = _make_event_steps(blank, threads, (EventType.HOST_COMPUTE,), groups.count, groups.step_names)
     named = threads.named[database.step].tolist()
@@ -185,7 +185,7 @@ def make_thread_steps(host: str, hostname: str, threads: HostStepEvents, groups:
 
 
 def make_gpu_steps(host: str, hostname: str, kernels: GpuStepEvents, step_names: StepNames) -> tuple[StepDatabase, int]:
-    """The steps of the GPUs of a host, and the number of markers that make no step."""
+    """Return the steps of the GPUs of a host, and the number of markers that make no step."""
     blank, events = make_empty_database("GPU", [host], make_generic_core(hostname)), kernels.events
     needs = (EventType.DEVICE_COMPUTE_16, EventType.DEVICE_COMPUTE_32)
     database, total, unfit = _make_event_steps(blank, kernels, needs, kernels.group_count, step_names)
@@ -217,8 +217,8 @@ def _make_event_steps(
     count: int,
     step_names: StepNames,
 ) -> tuple[StepDatabase, Int64s, int]:
-    """The steps: those of ``count`` groups with a marker and an event of one of the types that a step ``needs``. Then
-    the time by type of all groups with a marker, and how many of these are not steps."""
+    """Return the steps: those of ``count`` groups with a marker and an event of one of the types that a step ``needs``.
+    Then the time by type of all groups with a marker, and how many of these are not steps."""
     spans = select_longest_markers(seen.markers)
     events = seen.events
     if len(spans) < count:  # else each group has its own number

@@ -50,13 +50,13 @@ _LAUNCHES: Final = (compile_late(r"Executable::Execute"), compile_late(r"PjitFun
 
 
 def is_annotation(name: str) -> bool:
-    """Whether a user may have named an event so, and no framework does."""
+    """Return whether a user may have named an event so, and no framework does."""
     fits = _ANNOTATION.fullmatch(name) is not None and not name.startswith(_RUNTIME)
     return fits and classify_name(name) in (NameKind.UNKNOWN, NameKind.ANNOTATION)
 
 
 def holds_most_time(runs: ProgramExecutions, markers: Markers) -> bool:
-    """Whether at least half of the time of the runs is within the markers."""
+    """Return whether at least half of the time of the runs is within the markers."""
     held = measure_covered_time(
         merge_spans(markers.start_ps, markers.duration_ps), runs.begin_ps, runs.end_ps - runs.begin_ps
     )
@@ -64,8 +64,8 @@ def holds_most_time(runs: ProgramExecutions, markers: Markers) -> bool:
 
 
 def find_launching_steps(events: HostEvents, runs: ProgramExecutions, markers: Markers) -> Int64s | None:
-    """The group of the marker in which each run was launched, -1: in none; None: it is not known which launch each run
-    is of. Runs are numbered in the order in which they are launched."""
+    """Return the group of the marker in which each run was launched, -1: in none, or None if it is not known which
+    launch each run is of. Runs are numbered in the order in which they are launched."""
     order = np.arange(len(runs.begin_ps)) if runs.run is None else np.argsort(runs.run, kind="stable")
     begin = runs.begin_ps[order]
     launched = _find_launch_times(events, runs.plane)
@@ -79,8 +79,8 @@ def find_launching_steps(events: HostEvents, runs: ProgramExecutions, markers: M
 
 
 def extend_markers(markers: Markers, runs: ProgramExecutions, group: Int64s) -> Markers:
-    """The spans of steps whose markers only hold the dispatch: from the marker, or the end of the work of the step
-    before if that is later, to the end of the step's own work."""
+    """Return the spans of steps whose markers only hold the dispatch: from the marker, or the end of the work of the
+    step before if that is later, to the end of the step's own work."""
     spans = sort_longest_markers(markers)
     end = add_durations(spans.start_ps, spans.duration_ps)
     place = np.full(max(int(spans.group.max(initial=-1)), int(group.max(initial=-1))) + 1, -1, np.int64)
@@ -97,7 +97,8 @@ def extend_markers(markers: Markers, runs: ProgramExecutions, group: Int64s) -> 
 def add_pool_runs(
     events: HostEvents, groups: Groups, runs: ProgramExecutions, of_run: Int64s | None, spans: Markers
 ) -> Groups:
-    """The groups, with what pools run in them: ops of runs by ``of_run``, all else by the span in which it begins."""
+    """Return the groups, with what pools run in them: ops of runs by ``of_run``, all else by the span in which it
+    begins."""
     group_id = groups.group_id.copy()
     pool = _find_pool_rows(runs, groups)
     spans = sort_longest_markers(spans)
@@ -110,7 +111,7 @@ def add_pool_runs(
 
 
 def _find_holding_span(spans: Markers, time: Int64s) -> Int64s:
-    """The group of the span that holds each moment, -1: none does."""
+    """Return the group of the span that holds each moment, -1: none does."""
     spans = sort_longest_markers(spans)
     if not len(spans):
         return np.full(len(time), -1, np.int64)
@@ -256,7 +257,8 @@ def _contain_work(events: HostEvents, plane: Plane, rows: Int64s, number: Int64s
 
 
 def convert_to_executions(events: HostEvents, repeated: RepeatedAnnotation) -> list[ProgramExecutions]:
-    """The occurrences of an annotation on a host without devices, with the events of all threads that begin in each."""
+    """Return the occurrences of an annotation on a host without devices, with the events of all threads that begin in
+    each."""
     plane = events.plane_named(HOST_THREADS)
     assert plane is not None
     begin = events.start_ps[repeated.rows]
@@ -268,8 +270,8 @@ def convert_to_executions(events: HostEvents, repeated: RepeatedAnnotation) -> l
 
 
 def find_launch_pattern(events: HostEvents) -> list[ProgramExecutions]:
-    """The repetitions of the longest pattern of launches: kernels of each GPU, else what threads of the host start.
-    Empty: nothing repeats."""
+    """Return the repetitions of the longest pattern of launches: kernels of each GPU, else what threads of the host
+    start. Empty: nothing repeats."""
     gpus = events.planes_of("GPU")
     patterns = [pattern for plane in gpus if (pattern := _find_gpu_pattern(events, plane)) is not None]
     plane = events.plane_named(HOST_THREADS)
@@ -361,8 +363,8 @@ def _make_span_executions(events: HostEvents, plane: Plane, begin: Int64s, end: 
 
 
 def _find_periods(events: HostEvents, rows: Int64s) -> tuple[Int64s, Int64s] | None:
-    """The launches of whole periods, and the number of the period of each. The period is the usual distance of the
-    rarest name that repeats; it begins after the longest pauses. None: launches are not periodic."""
+    """Return the launches of whole periods, and the number of the period of each. The period is the usual distance of
+    the rarest name that repeats; it begins after the longest pauses. None: launches are not periodic."""
     names = np.unique(events.meta[rows], return_inverse=True)[1].reshape(-1)
     n = len(names)
     period = _find_period_length(names)
@@ -383,7 +385,7 @@ def _find_periods(events: HostEvents, rows: Int64s) -> tuple[Int64s, Int64s] | N
 
 
 def _find_period_length(names: Int64s) -> int | None:
-    """The distance at which at least nine of ten launches repeat, over half of the launches or more."""
+    """Return the distance at which at least nine of ten launches repeat, over half of the launches or more."""
     counts = np.bincount(names)
     rarest = np.argsort(np.where(counts >= LEAST_REPEATS, counts, np.iinfo(np.int64).max), kind="stable")[:_RAREST]
     for name in rarest.tolist():
@@ -444,8 +446,8 @@ def group_by_execution(groups: Groups, of_planes: Sequence[ProgramExecutions]) -
 
 
 def _number_executions(of_planes: Sequence[ProgramExecutions]) -> tuple[list[Int32s], list[str]]:
-    """The step of each execution on each plane, and the module of each step. Steps are numbered by when they begin on
-    the first plane, those that begin at once by module, then by place."""
+    """Return the step of each execution on each plane, and the module of each step. Steps are numbered by when they
+    begin on the first plane, those that begin at once by module, then by place."""
     modules = sorted({name for runs in of_planes for name in runs.modules})
     number_of = {name: number for number, name in enumerate(modules)}
     most = max((len(runs.module) for runs in of_planes), default=0)
@@ -465,7 +467,7 @@ def _number_executions(of_planes: Sequence[ProgramExecutions]) -> tuple[list[Int
 
 
 def _rank_in_module(module: Int64s, begin_ps: Int64s) -> Int64s:
-    """Which of its module's executions on a plane each is, in order of time."""
+    """Return which of its module's executions on a plane each is, in order of time."""
     order = sort_rows(module, begin_ps)
     ordered = module[order]
     place = np.empty(len(module), np.int64)
@@ -488,7 +490,7 @@ class LoaderSteps(NamedTuple):
 
 
 def find_loader_steps(groups: Groups) -> LoaderSteps | None:
-    """Return steps that begin with calls of the data loader on the thread with most of them; None if there are fewer
+    """Return steps that begin with calls of the data loader on the thread with most of them, or None if there are fewer
     than three, or if work does not follow them."""
     events = groups.events
     plane = events.plane_named(HOST_THREADS)

@@ -60,7 +60,7 @@ def find_region_marks(events: HostEvents) -> tuple[Int64s, Int64s, Int64s]:
 
 
 def _find_marks(events: HostEvents) -> tuple[Int64s, Int64s] | None:
-    """Rows of starts that record their task, and of stops, in planes that have both; None: none have."""
+    """Rows of starts that record their task, and of stops, in planes that have both, or None if there is none have."""
     code = np.array([(name == REGION_START) + 2 * (name == REGION_STOP) for name in events.names], np.uint8)
     start, stop = (np.flatnonzero(code == mark) for mark in (1, 2))
     if not len(start) or not len(stop):
@@ -75,8 +75,8 @@ def _find_marks(events: HostEvents) -> tuple[Int64s, Int64s] | None:
 
 
 def _place_regions(events: HostEvents, begun: Int64s, begins: Int64s, duration: Int64s) -> Int64s:
-    """The row that each region comes before: that of its mark, or the first that starts as it does and is shorter.
-    ``begins``: the first row of its line."""
+    """Return the row that each region comes before: that of its mark, or the first that starts as it does and is
+    shorter. ``begins``: the first row of its line."""
     above = np.maximum(begun - 1, 0)
     tied = (begun > begins) & (events.start_ps[above] == events.start_ps[begun])
     tied &= events.duration_ps[above] < duration
@@ -132,7 +132,7 @@ class _Tasks:
         self._made, self._by = tasks[chosen][order], rows[chosen][order].astype(np.int64)
 
     def scheduler(self, rows: Int64s) -> Int64s:
-        """The event that scheduled the task that each row is part of; -1: it is part of none."""
+        """Return the event that scheduled the task that each row is part of; -1: it is part of none."""
         events = self._events
         scheduler = np.full(len(rows), -1, np.int64)
         if not len(self._begun) or not len(self._made):
@@ -150,8 +150,9 @@ class _Tasks:
 
 @compute_once
 def find_enclosing(events: HostEvents) -> Int32s:
-    """By row the event right around each, -1: none. Asynchronous events neither enclose nor are enclosed, nor do those
-    of TPUs. What lies in a region of a thread pool lies in nothing that began before. Reads ``_a`` and ``_c``."""
+    """By row the event right around each, or -1 if there is none. Asynchronous events neither enclose nor are enclosed,
+    nor do those of TPUs. What lies in a region of a thread pool lies in nothing that began before. Reads ``_a`` and
+    ``_c``."""
     apart: UInt8s | None = None
     rows, values = events.ints("_a")
     if len(rows):

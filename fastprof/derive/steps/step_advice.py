@@ -64,8 +64,8 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A verdict. ``percent``: the share of step time that it rests on; None: there are no steps. ``asks``: whether the
-    statement says what to do, not only what is."""
+    """A verdict. ``percent``: the share of step time that it rests on, or None if there are no steps. ``asks``: whether
+    the statement says what to do, not only what is."""
 
     classification: str
     statement: str = ""
@@ -114,7 +114,7 @@ class Bottleneck:
     idle_percent: float = 0.0
 
     def on_step_time(self) -> dict[str, Verdict]:
-        """The verdicts by name, that on input first."""
+        """Return the verdicts by name, that on input first."""
         return {field.name: getattr(self, field.name) for field in fields(self) if not field.name.endswith("_percent")}
 
     def as_measured(self) -> Bottleneck:
@@ -136,8 +136,8 @@ def judge_generic(
     *, step: float, input: float, output: float, compute: float, collectives: float, launch: float, other: float,
     tf_data: bool, copies: float = 0.0,
 ) -> Bottleneck:  # fmt: skip
-    """The verdicts on GPUs or on a CPU from times summed over steps, all in one unit. ``copies``: those to devices that
-    are not part of ``input``, and work that is not training; ``tf_data``: it is in use."""
+    """Return the verdicts on GPUs or on a CPU from times summed over steps, all in one unit. ``copies``: those to
+    devices that are not part of ``input``, and work that is not training; ``tf_data``: it is in use."""
     if not step:
         return Bottleneck(Verdict(UNDECIDED, _NO_STEPS))
     times = (input, output, compute, collectives, launch, other)
@@ -167,7 +167,7 @@ def judge_tpu(
     *, step: float, input: float, output: float, idle: float, copies: float, all_reduce_compute: float,
     all_reduce_sync: float, sparse_core: float,
 ) -> Bottleneck:  # fmt: skip
-    """The verdicts from times summed over steps, all in one unit, with one value a step across its cores."""
+    """Return the verdicts from times summed over steps, all in one unit, with one value a step across its cores."""
     if not step:
         return Bottleneck(Verdict(UNDECIDED, _NO_STEPS), output=Verdict(UNDECIDED))
     input, output, idle = compute_percent(input, step), compute_percent(output, step), compute_percent(idle, step)
@@ -190,7 +190,7 @@ def judge_tpu(
 
 
 def _judge_bound(kind: str, spent: str, percent: float) -> Verdict | None:
-    """The verdict on input or output that bounds a program; None: it does not."""
+    """Return the verdict on input or output that bounds a program, or None if it does not."""
     moderate, high = INPUT_BOUND_PERCENT
     because = f"{kind}-bound because {percent:.1f}% {_SAMPLED} {spent}. Therefore, you"
     if percent >= high:
@@ -256,7 +256,7 @@ def _judge_sparse_core(percent: float) -> Verdict:
 
 
 def judge_precision(compute_16bit: float, compute_32bit: float) -> Verdict:
-    """Whether device compute makes little use of 16-bit arithmetic."""
+    """Return whether device compute makes little use of 16-bit arithmetic."""
     total = compute_16bit + compute_32bit
     percent = compute_percent(compute_16bit, total)
     if not total or percent >= LOW_PRECISION_PERCENT:
@@ -267,7 +267,8 @@ def judge_precision(compute_16bit: float, compute_32bit: float) -> Verdict:
 
 
 def judge_eager(host_percent: float | None, device_percent: float | None) -> Verdict:
-    """Whether much op time is spent in eager execution, in percent on the host and on devices; None: no op time."""
+    """Return whether much op time is spent in eager execution, in percent on the host and on devices, or None if no op
+    time."""
     known = {side: at for side, at in (("host", host_percent), ("device", device_percent)) if at is not None}
     most = max(known.values(), default=None)
     if most is None or most <= EAGER_PERCENT:
@@ -283,7 +284,8 @@ def judge_eager(host_percent: float | None, device_percent: float | None) -> Ver
 
 
 def judge_outside_compilation(percent: float | None) -> Verdict:
-    """Whether much of the device's op time is for ops that XLA left to the host; None: it has no op time."""
+    """Return whether much of the device's op time is for ops that XLA left to the host, or None if it has no op
+    time."""
     if percent is None or percent <= OUTSIDE_COMPILATION_PERCENT:
         return Verdict(NO, "", percent)
     return Verdict(YES, f"{percent:.1f} % of Op time on the device are for outside compilation. Performance could be "
@@ -291,7 +293,7 @@ def judge_outside_compilation(percent: float | None) -> Verdict:
 
 
 def judge_tf_functions(expensive: list[tuple[str, float]]) -> Verdict:
-    """Whether tf.functions retrace or run eagerly: (name, share of its time in expensive calls) of each."""
+    """Return whether tf.functions retrace or run eagerly: (name, share of its time in expensive calls) of each."""
     ranked = sorted((f for f in expensive if f[1] >= EXPENSIVE_CALL_PERCENT), key=lambda f: (-f[1], f[0]))
     if not ranked:
         return NO_VERDICT
@@ -348,7 +350,7 @@ KINDS_OF_INPUT: Final = (
 
 
 def adapt_to_framework(findings: Mapping[str, Verdict], framework: str) -> dict[str, Verdict]:
-    """The verdicts by name, with remedies of the framework."""
+    """Return the verdicts by name, with remedies of the framework."""
     return {name: _adapt_verdict(name, finding, framework) for name, finding in findings.items()}
 
 

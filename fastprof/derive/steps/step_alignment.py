@@ -108,7 +108,7 @@ _OF_CORES: Final = ("id", "local_id", "host_number", "host", "name", "sparse", "
 
 
 def _find_equal_values(current: Any, before: Any, names: Iterable[str]) -> dict[str, Any]:
-    """The values of ``before`` that are equal to those of ``one``."""
+    """Return the values of ``before`` that are equal to those of ``one``."""
     pairs = {name: (getattr(current, name), getattr(before, name)) for name in names}
     return {name: old for name, (new, old) in pairs.items() if _is_equal(new, old)}
 
@@ -191,7 +191,7 @@ def _join_blocks(
 
 
 def _write_times(times: _Arrays, steps: StepDatabase, cores: slice, database: StepDatabase, row: Int64s) -> None:
-    """The times of a host. Where there is only 0, nothing is written: memory that is not written takes none."""
+    """Return the times of a host. Where there is only 0, nothing is written: memory that is not written takes none."""
     for name in BY_CORE:
         values = getattr(database, name)
         if name == "category_ps":
@@ -213,8 +213,8 @@ class SessionSteps:
 
 
 def combine_hosts(hosts: Sequence[HostSteps], known: Sequence[StepOutline] | None = None) -> StepDatabase:
-    """The step database of a session: of one host as it is, of several what they have in common. ``known``: the
-    outlines of the hosts; None: they are made here. Times are taken out of one host after the other."""
+    """Return the step database of a session: of one host as it is, of several what they have in common. ``known``: the
+    outlines of the hosts, or None if they are made here. Times are taken out of one host after the other."""
     if len(hosts) < 2:
         return hosts[0].database if hosts else make_empty_database("CPU_ONLY", [])
     every, workers, rows = _pair_steps(list(outline_steps(hosts)) if known is None else known)
@@ -222,12 +222,13 @@ def combine_hosts(hosts: Sequence[HostSteps], known: Sequence[StepOutline] | Non
 
 
 def pair_steps(hosts: Sequence[HostSteps]) -> StepDatabase:
-    """The same without times."""
+    """Return the same without times."""
     return combine_hosts(hosts) if len(hosts) < 2 else _pair_steps(list(outline_steps(hosts)))[0]
 
 
 def _pair_steps(known: Sequence[StepOutline]) -> tuple[StepDatabase, list[int], list[Int64s]]:
-    """The steps without times, the places of the hosts that take part, and the rows of the steps on each of these."""
+    """Return the steps without times, the places of the hosts that take part, and the rows of the steps on each of
+    these."""
     alike = list_workers([outline.steps for outline in known])
     workers = [place for place in alike if len(known[place].steps.database)] or alike
     rows = match_step_names([known[place].steps.database for place in workers])
@@ -244,14 +245,14 @@ def _pair_steps(known: Sequence[StepOutline]) -> tuple[StepDatabase, list[int], 
 
 
 def list_workers(hosts: Sequence[HostSteps]) -> list[int]:
-    """The places of the hosts that take part in steps: where some have devices, the others only coordinate."""
+    """Return the places of the hosts that take part in steps: where some have devices, the others only coordinate."""
     accelerated = any(host.accelerated for host in hosts)
     return [place for place, host in enumerate(hosts) if host.accelerated or not accelerated]
 
 
 def align_by_time(hosts: Sequence[HostSteps], databases: Sequence[StepDatabase]) -> StepDatabase:
-    """The steps, numbered from 0, that these databases, one for each host that takes part, have in common by when they
-    ran. In memory."""
+    """Return the steps, numbered from 0, that these databases, one for each host that takes part, have in common by
+    when they ran. In memory."""
     workers = list_workers(hosts)
     own = dict(zip(workers, databases, strict=True))
     known = outline_steps(replace(host, database=own.get(place, host.database)) for place, host in enumerate(hosts))
@@ -260,7 +261,7 @@ def align_by_time(hosts: Sequence[HostSteps], databases: Sequence[StepDatabase])
 
 
 def _align_by_time(known: Sequence[StepOutline], workers: list[int]) -> tuple[StepDatabase, list[Int64s]]:
-    """The steps without their times, and their rows on each host that takes part."""
+    """Return the steps without their times, and their rows on each host that takes part."""
     shifts, begin, end = _align_to_chief([known[place].spans for place in workers])
     rows = [np.arange(max(0, end - begin)) + begin - k for k in shifts]
     every = _join_hosts(known, workers, rows)
@@ -299,7 +300,7 @@ def find_shift(host: StepExtents, chief: StepExtents) -> int:
 
 
 def _is_in_order(spans: StepExtents) -> bool:
-    """Whether each step lasts for a while and ends before the next one begins, in times that can be added up."""
+    """Return whether each step lasts for a while and ends before the next one begins, in times that can be added up."""
     begin, end = spans.begin_ps, spans.end_ps
     fits = not len(spans) or (int(begin[0]) > -_FAR and int(end[-1]) < _FAR)
     return fits and bool((end > begin).all() and (begin[1:] >= end[:-1]).all())
@@ -309,7 +310,7 @@ _FAR: Final = 1 << 61
 
 
 def _measure_ordered_overlaps(host: StepExtents, chief: StepExtents) -> dict[int, int]:
-    """The same as ``_measure_overlaps``, of sequences in order."""
+    """Return the same as ``_measure_overlaps``, of sequences in order."""
     first = np.searchsorted(chief.end_ps, host.begin_ps, side="right")
     many = np.maximum(np.searchsorted(chief.begin_ps, host.end_ps) - first, 0)
     i = np.repeat(np.arange(len(host)), many)
@@ -356,8 +357,8 @@ def _align_to_chief(spans: Sequence[StepExtents]) -> tuple[list[int], int, int]:
 def _find_time_shifts(
     known: Sequence[StepOutline], rows: Sequence[Int64s], workers: Sequence[int]
 ) -> dict[int, int] | None:
-    """By number of host, by how many groups its step would be another if steps were paired by when they ran; None: the
-    pairs would be the same. ``rows``: the pairs by name."""
+    """By number of host, by how many groups its step would be another if steps were paired by when they ran, or None if
+    the pairs would be the same. ``rows``: the pairs by name."""
     shifts, begin, end = _align_to_chief([known[place].spans for place in workers])
     paired = {row[0]: row for row in zip(*(part.tolist() for part in rows), strict=True)}
     for number in range(begin, end):
@@ -433,7 +434,8 @@ def _join_collectives(databases: Sequence[StepDatabase], numbers: list[int], row
 
 
 def explain_missing_steps(hosts: Sequence[HostSteps], database: StepDatabase, steps_from: str) -> str | None:
-    """Why a session has no steps, and what could be done about it; None: it has steps. ``steps_from``: as requested."""
+    """Why a session has no steps, and what could be done about it, or None if it has steps. ``steps_from``: as
+    requested."""
     if len(database):
         return None
     if not hosts:
@@ -492,14 +494,15 @@ def describe_sources(kept: Sequence[HostSteps]) -> Iterator[str]:
 
 
 def describe_kinds(kept: Sequence[HostSteps]) -> Iterator[str]:
-    """Which of several kinds of markers make the steps."""
+    """Return which of several kinds of markers make the steps."""
     for kinds in dict.fromkeys(host.kinds for host in kept if host.kinds):
         hosts = [host.host for host in kept if host.kinds == kinds]
         yield f"{list_few(hosts)}: {kinds}."
 
 
 def describe_pairing(database: StepDatabase) -> list[str]:
-    """Which hosts have no steps, and how those of the others were paired where names, times and numbers disagree."""
+    """Return which hosts have no steps, and how those of the others were paired where names, times and numbers
+    disagree."""
     if not len(database) or len(database.hosts) == 1:
         return []
     sentences = []

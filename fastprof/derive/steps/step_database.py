@@ -91,7 +91,7 @@ OFF_DUTY: Final = ("infeed", "outfeed", *HOST_TRANSFERS, "async-done", "megacore
 
 
 def sum_by_category(type_ps: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """The times of the nine categories in ps, from times by type: [..., 18] to [..., 9]."""
+    """Return the times of the nine categories in ps, from times by type: [..., 18] to [..., 9]."""
     return np.stack([type_ps[..., list(category.types)].sum(axis=-1) for category in CATEGORIES], axis=-1)
 
 
@@ -105,7 +105,7 @@ class Markers(ArrayRows):
 
 
 def select_longest_markers(markers: Markers) -> Markers:
-    """The longest marker of each group that has one longer than nothing, by group; of equals the first."""
+    """Return the longest marker of each group that has one longer than nothing, by group; of equals the first."""
     some = np.flatnonzero(markers.duration_ps > 0)
     order = some[sort_rows(markers.group[some], -markers.duration_ps[some])]
     group = markers.group[order]
@@ -165,8 +165,8 @@ PERCENTILES: Final = (50, 90, 99)
 
 
 def locate_percentile(percent: float, count: int) -> int:
-    """The index, among ``count`` ascending values, of the least one that ``percent`` of 100 do not exceed (nearest
-    rank). ``percent`` has at most one decimal."""
+    """Return the index, among ``count`` ascending values, of the least one that ``percent`` of 100 do not exceed
+    (nearest rank). ``percent`` has at most one decimal."""
     return max(-(-round(10 * percent) * count // 1000) - 1, 0)
 
 
@@ -350,7 +350,7 @@ class StepDatabase:
             yield self.chosen(some)
 
     def numbers_of(self, steps: Int64s) -> Int64s:
-        """The numbers of steps, which are given as `step` has them; -1 if a step is unknown."""
+        """Return the numbers of steps, which are given as `step` has them; -1 if a step is unknown."""
         return look_up_sorted(self.step, self.number, steps)
 
     def of_type(self, number: int) -> Int64s:
@@ -369,7 +369,7 @@ class StepDatabase:
 
 
 def look_up_sorted(keys: Int64s, values: Int64s, wanted: Int64s) -> Int64s:
-    """The value of each wanted key; -1: the key is not there, or is below 0."""
+    """Return the value of each wanted key; -1: the key is not there, or is below 0."""
     order = np.argsort(keys, kind="stable")
     if not len(order):
         return np.full(len(wanted), -1, np.int64)
@@ -439,7 +439,7 @@ def make_blank_database(
 
 
 def make_zero_times(hardware: str, steps: int, cores: int, categories: int) -> dict[str, Any]:
-    """The arrays of BY_CORE: no core took part in a step."""
+    """Return the arrays of BY_CORE: no core took part in a step."""
     times: dict[str, Any] = {
         name: np.zeros((steps, cores), np.bool_ if name == "present" else np.int64) for name in BY_CORE
     }

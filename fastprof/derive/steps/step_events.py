@@ -56,7 +56,7 @@ class HostStepEvents:
 
 
 def classify_host_name(name: str) -> int:
-    """The event type of a name: _MARKER for markers of steps, NO_TYPE for events that count for nothing."""
+    """Return the event type of a name: _MARKER for markers of steps, NO_TYPE for events that count for nothing."""
     if name.startswith(_EXPLICIT) and "/" not in name:
         return _MARKER
     if name.startswith(_CALLS):
@@ -108,8 +108,8 @@ def collect_host_step_events(
 
 @compute_once
 def _select_grouped(events: HostEvents, groups: Groups, plane: Plane) -> tuple[Int64s, TypedEvents, Int64s]:
-    """The events of a plane that have a group: their rows; the events, of no type; those at which lines begin, and the
-    end of the last."""
+    """Return the events of a plane that have a group: their rows; the events, of no type; those at which lines begin,
+    and the end of the last."""
     rows = plane.first + np.flatnonzero(groups.group_id[plane.first : plane.last] >= 0)
     none = np.full(len(rows), NO_TYPE, np.uint8)
     grouped = TypedEvents(groups.group_id[rows], none, events.start_ps[rows], events.duration_ps[rows])
@@ -117,7 +117,7 @@ def _select_grouped(events: HostEvents, groups: Groups, plane: Plane) -> tuple[I
 
 
 def _classify_names(events: HostEvents, metas: Int32s, type_of: Callable[[str], int]) -> Types:
-    """The types of the names of events with these rows of metadata."""
+    """Return the types of the names of events with these rows of metadata."""
     names = events.names
     by_meta = np.full(len(names), NO_TYPE, np.uint8)
     used = np.zeros(len(names), np.bool_)
@@ -163,7 +163,8 @@ def _find_consumers(events: HostEvents, first: int, last: int) -> Bools:
 
 
 def _find_inside_stages(events: HostEvents, line: Line, is_stage: Bools, consumes: Bools) -> Bools:
-    """The rows of a line that consume what others made, or that lie in a stage or in such a row, however deep."""
+    """Return the rows of a line that consume what others made, or that lie in a stage or in such a row, however
+    deep."""
     count = line.last - line.first
     start, duration = events.start_ps[line.first : line.last], events.duration_ps[line.first : line.last]
     _, parent = nest_line(np.ascontiguousarray(start), np.ascontiguousarray(duration))
@@ -253,13 +254,13 @@ class GpuStepEvents:
 
 
 def classify_gpu_name(name: str) -> int:
-    """The event type of a name if its operands' shape is not recorded."""
+    """Return the event type of a name if its operands' shape is not recorded."""
     move = _classify_move(name)
     return _classify_kernel(name) if move == NO_TYPE else move
 
 
 def _classify_move(name: str) -> int:
-    """The type of a copy or collective; NO_TYPE for any other name."""
+    """Return the type of a copy or collective; NO_TYPE for any other name."""
     lowered = name[:25].lower().replace(" ", "")  # Kineto writes "Memcpy HtoD (Pageable -> Device)"
     copy = next((type_ for beginnings, type_ in _SPELLINGS if lowered.startswith(beginnings)), NO_TYPE)
     return EventType.DEVICE_COLLECTIVES if copy == NO_TYPE and find_collective_kind(name) is not None else copy
@@ -297,7 +298,7 @@ def collect_gpu_step_events(events: HostEvents, groups: Groups) -> GpuStepEvents
 
 
 def _collect_plane_events(plane: Plane, groups: Groups, launched: Int32s) -> tuple[Markers, list[Int32s]]:
-    """The markers of a GPU, and the rows of its lines that count."""
+    """Return the markers of a GPU, and the rows of its lines that count."""
     steps = groups.device_steps[plane.number]
     marked = np.zeros(groups.count, np.bool_)
     marked[steps.group_id] = True

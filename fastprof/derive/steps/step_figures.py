@@ -87,8 +87,8 @@ class GenericSteps:
         return _split_copies(self.category_ps, self.type_ps)
 
     def bottleneck(self, uses_tf_data: bool, *, copies_apart: bool) -> step_advice.Bottleneck:
-        """The verdicts on these steps together. ``copies_apart``: copies to devices are no input, and computing threads
-        of a host without devices are its device, unlike to XProf."""
+        """Return the verdicts on these steps together. ``copies_apart``: copies to devices are no input, and computing
+        threads of a host without devices are its device, unlike to XProf."""
         total, copied = self.category_ps.sum(axis=0), float(self.to_device_ps.sum())
         other_work = float(self.type_ps[:, EventType.HOST_BATCH_FORMATION].sum())
         return step_advice.judge_generic(
@@ -115,7 +115,7 @@ def _split_copies(category_ps: npt.NDArray[T], type_ps: npt.NDArray[T]) -> npt.N
 
 
 def make_generic_steps(db: StepDatabase, core_id: int | None = None) -> GenericSteps:
-    """The steps of all cores, or of the one core of this id."""
+    """Return the steps of all cores, or of the one core of this id."""
     parts, first = [], 0
     for some in db.stretches():
         part = _make_generic_steps(some, core_id)
@@ -201,7 +201,7 @@ class _CoreFold:
 
 
 def compute_tpu_steps(database: StepDatabase) -> TpuStepValues:
-    """The values of each step of a database of TPU steps."""
+    """Return the values of each step of a database of TPU steps."""
     parts = [_compute_tpu_steps(some) for some in database.stretches()]
     return TpuStepValues(*(np.concatenate([getattr(part, name) for part in parts]) for name in TpuStepValues.__slots__))
 
@@ -358,7 +358,8 @@ def split_tpu_categories(steps: TpuStepValues) -> tuple[list[str], Float64s]:
 
 
 def find_longest_wait_cores(db: StepDatabase, steps: TpuStepValues) -> list[str | None]:
-    """Of each step the core that waits longest for input, as host:ordinal; None: none waits, or it is not described."""
+    """Of each step the core that waits longest for input, as host:ordinal, or None if there is none waits, or it is not
+    described."""
     cores = db.cores
     names = {
         core: name
@@ -370,12 +371,13 @@ def find_longest_wait_cores(db: StepDatabase, steps: TpuStepValues) -> list[str 
 
 
 def has_sparse_cores(db: StepDatabase) -> bool:
-    """Whether any SparseCore took part in a step."""
+    """Return whether any SparseCore took part in a step."""
     return any(bool(some.present[:, db.cores.sparse].any()) for some in db.stretches())
 
 
 def judge_tpu_steps(steps: TpuStepValues, step_ms: Float64s | None = None) -> step_advice.Bottleneck:
-    """The verdicts on steps of TPUs together. ``step_ms``: how long the steps are taken to be, if not as they were."""
+    """Return the verdicts on steps of TPUs together. ``step_ms``: how long the steps are taken to be, if not as they
+    were."""
     return step_advice.judge_tpu(
         step=float((steps.step_ms if step_ms is None else step_ms).sum()),
         input=float(steps.tc_infeed_ms.sum() + steps.scv0_infeed_ms.sum()),
@@ -416,7 +418,7 @@ _OF_KINDS: Final = {
 
 @lru_cache(maxsize=1 << 12)
 def classify_op_category(op: str) -> int:
-    """The category of step time that a category of TPU ops is in: all that do not communicate compute."""
+    """Return the category of step time that a category of TPU ops is in: all that do not communicate compute."""
     if op in (IDLE, *_OF_SPARSE_CORES):
         return _OF_SPARSE_CORES.get(op, OTHER)
     part = find_communication(op, "", "")
@@ -452,7 +454,7 @@ def break_down_cores(database: StepDatabase, place: Callable[[str], int] = class
 @dataclass(frozen=True, slots=True)
 class StepsOnCores:
     """Steps on the cores that took part: places of steps and cores in a database, a row each. ``number``: of the step
-    in the session, -1: none; ``times_ps``: [n, 11] by category."""
+    in the session, or -1 if there is none; ``times_ps``: [n, 11] by category."""
 
     database: StepDatabase
     step: npt.NDArray[np.intp]

@@ -55,8 +55,8 @@ def list_marker_kinds(database: StepDatabase) -> list[str]:
 
 
 def choose_marker_kind(database: StepDatabase) -> tuple[Bools, str]:
-    """Which steps are of the kind that counts: of those that the program numbers, else of all, the one that takes most
-    time. And the names in words, "" if all steps are of one kind."""
+    """Return which steps are of the kind that counts: of those that the program numbers, else of all, the one that
+    takes most time. And the names in words, "" if all steps are of one kind."""
     of_steps = list_marker_kinds(database)
     duration = database.duration_ps.max(axis=1, initial=0).tolist()
     weight: dict[str, list[int]] = {}
@@ -78,7 +78,7 @@ def _name_kind(kind: str) -> str:
 
 
 def remove_steps(groups: Groups, steps: Int64s) -> Groups:
-    """The groups without these steps: their events belong to none."""
+    """Return the groups without these steps: their events belong to none."""
     dropped = np.zeros(groups.count + 1, np.bool_)  # the last is for events of no group
     dropped[steps] = True
     rows = ~dropped[groups.step_groups]
@@ -134,10 +134,10 @@ STEPS_FROM: Final[dict[str, Any]] = {
 class StepSource:
     """``groups``: those that make the steps. ``source``: what they are made from, as above, ``nothing`` if there is
     nothing; ``why``: in words. ``spans``: when each step is, of hosts without devices and of PyTorch's profiler; None:
-    as markers or devices say. ``marks``: rows of the annotations that steps are made from; None: none are. ``kinds``:
-    in words, which of several kinds of markers make the steps; ``entire``: whether the first and the last step are
-    recorded from begin to end. ``numbers``: by group, those of all steps if only some of
-    them are chosen."""
+    as markers or devices say. ``marks``: rows of the annotations that steps are made from, or None if there is none
+    are. ``kinds``: in words, which of several kinds of markers make the steps; ``entire``: whether the first and the
+    last step are recorded from begin to end. ``numbers``: by group, those of all steps if only some of them are
+    chosen."""
 
     groups: Groups
     source: str
@@ -163,7 +163,7 @@ class StepSource:
         return replace(self, groups=groups, spans=spans, marks=marks)
 
     def on_threads(self) -> HostStepEvents | None:
-        """Return what threads of the host did in the steps; None if the host has no plane of threads."""
+        """Return what threads of the host did in the steps, or None if the host has no plane of threads."""
         return collect_host_step_events(self.groups.events, self.groups)
 
 
@@ -175,7 +175,7 @@ def is_step_name(source: str) -> bool:
 def choose_step_source(
     source: str, groups: Groups, forest: Callable[[], EventForest], marked: Callable[[], StepDatabase]
 ) -> StepSource:
-    """The steps that are made from ``source``. ``marked``: the steps by their markers."""
+    """Return the steps that are made from ``source``. ``marked``: the steps by their markers."""
     if source == MARKERS:
         return StepSource(groups, MARKERS, "each marker is a step")
     if source == MODULES:
@@ -216,7 +216,7 @@ def _make_named_source(
 
 
 def _make_torch_source(groups: Groups) -> StepSource | None:
-    """The steps of PyTorch's profiler, from the begin to the end of their markers on the host."""
+    """Return the steps of PyTorch's profiler, from the begin to the end of their markers on the host."""
     events = groups.events
     if not len(groups.step_rows) or not len(grouping.find_profiler_marks(events)):
         return None
@@ -354,7 +354,7 @@ def _make_launch_source(groups: Groups) -> StepSource | None:
 
 
 def _make_execution_source(groups: Groups, of_planes: list[ProgramExecutions], source: str, why: str) -> StepSource:
-    """The runs of other programs in the time of such steps on a host belong to these, too."""
+    """Return the runs of other programs in the time of such steps on a host belong to these, too."""
     events = groups.events
     made = group_by_execution(groups, of_planes)
     if _has_devices(events):

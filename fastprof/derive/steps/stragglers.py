@@ -73,12 +73,13 @@ def _find_stragglers(database: StepDatabase) -> Stragglers:
 
 
 def is_worth_naming(rows: pa.Table) -> Bools:
-    """The rows of a table of stragglers that are late, see _is_late."""
+    """Return the rows of a table of stragglers that are late, see _is_late."""
     return ~(np.asarray(rows["excess_share"].to_numpy(), np.float64) < _LEAST_SHARE)
 
 
 def _is_late(time_ps: Int64s, median_ps: Int64s) -> Bools:
-    """Whether times are longer than the median by a hundredth: less is noise of clocks and of ends of collectives."""
+    """Return whether times are longer than the median by a hundredth: less is noise of clocks and of ends of
+    collectives."""
     late: Bools = time_ps - median_ps >= np.maximum(median_ps // _LATE, 1)
     return late
 
@@ -126,7 +127,7 @@ class HostTime(NamedTuple):
 
 
 def compare_hosts(database: StepDatabase) -> list[HostTime]:
-    """The hosts that took part in complete steps."""
+    """Return the hosts that took part in complete steps."""
     every = database.complete_steps()
     parts = [_Compared.of(some) for some in every.stretches()]
     there = np.concatenate([part.there for part in parts])
@@ -233,7 +234,7 @@ def count_as_slow(excess_share: float, others: Iterable[float | None]) -> int:
 
 
 def describe_slowest_host(database: StepDatabase, times: list[HostTime]) -> str | None:
-    """A sentence about the host that is slowest in most steps, by a hundredth at least; None: there is none."""
+    """A sentence about the host that is slowest in most steps, by a hundredth at least, or None if there is none."""
     if not times:
         return None
     worst = max(times, key=lambda time: time.slowest_count)
@@ -258,7 +259,7 @@ def describe_slowest_host(database: StepDatabase, times: list[HostTime]) -> str 
 
 def describe_lock_step(times: list[HostTime]) -> str | None:
     """Where to look for the host that delays the others, if collectives keep them together: their steps take equally
-    long then, whoever is late. None: they do not."""
+    long then, whoever is late. None if they do not."""
     compared = [time for time in times if time.excess_share is not None]
     alike = all(abs(time.excess_share or 0) < _LEAST_SHARE for time in compared)
     if not compared or not alike or min(time.collectives_share for time in compared) < _LEAST_SHARE:
@@ -270,7 +271,7 @@ def describe_lock_step(times: list[HostTime]) -> str | None:
 
 
 def summarize_steps(kept: Sequence[HostSteps], database: StepDatabase) -> list[dict[str, Any]]:
-    """The spread of step times, then of each kind of time on each core."""
+    """Return the spread of step times, then of each kind of time on each core."""
     times: list[tuple[str | None, int | None, str, Int64s]] = [(None, None, "step_time", get_longest_times(database))]
     for host in kept:
         own = host.database

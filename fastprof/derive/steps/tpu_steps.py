@@ -67,7 +67,7 @@ def make_tpu_steps(
     *,
     together: bool = True,
 ) -> tuple[StepDatabase, int]:
-    """The steps of the TPUs of a host, and how many markers are of none. ``on_host``: the steps of its threads.
+    """Return the steps of the TPUs of a host, and how many markers are of none. ``on_host``: the steps of its threads.
     ``together``: TensorCores share the span of a step; False: a step lasts as long as the work of each."""
     cores, ids = _number_cores(seen.cores)
     step, unfit = _find_common_steps(seen.cores, groups.count)
@@ -116,8 +116,8 @@ def _get_core_id(core: CoreStepEvents) -> int:
 
 
 def _number_cores(cores: list[CoreStepEvents]) -> tuple[list[CoreStepEvents], Int64s]:
-    """The cores by their ids, and these. Where ids of planes are larger than any profiler writes, so that sums with
-    them would overflow, they are numbered from 0 on instead."""
+    """Return the cores by their ids, and these. Where ids of planes are larger than any profiler writes, so that sums
+    with them would overflow, they are numbered from 0 on instead."""
     cores = sorted(cores, key=_get_core_id)
     ids = [_get_core_id(core) for core in cores]
     if any(not 0 <= core_id <= _MOST_ID for core_id in ids):
@@ -141,8 +141,8 @@ def _describe_cores(hostname: str, cores: list[CoreStepEvents], ids: Int64s) -> 
 
 
 def _find_common_steps(cores: list[CoreStepEvents], count: int) -> tuple[Int32s, int]:
-    """The groups that are steps of every core that has any, and in which a TensorCore ran ops; and how many markers are
-    of others."""
+    """Return the groups that are steps of every core that has any, and in which a TensorCore ran ops; and how many
+    markers are of others."""
     marked, worked = np.zeros(count, np.bool_), np.zeros(count, np.bool_)
     common: Bools | None = None
     for core in cores:
@@ -265,7 +265,8 @@ class CoreStepEvents:
         return self.plane.kind == "SPARSECORE"
 
     def steps(self, count: int) -> Bools:
-        """Which groups are steps of this core: they have a marker, and on a TensorCore ops, where it has any ops."""
+        """Return which groups are steps of this core: they have a marker, and on a TensorCore ops, where it has any
+        ops."""
         marked = is_among_groups(self.markers.group, count)
         return marked & is_among_groups(self.group, count) if len(self.group) and not self.sparse else marked
 
@@ -297,15 +298,15 @@ def collect_tpu_step_events(events: HostEvents, groups: Groups, workers: Workers
 
 
 def is_among_groups(groups: Int32s, count: int) -> Bools:
-    """Which of the groups 0 to count - 1 are among these."""
+    """Return which of the groups 0 to count - 1 are among these."""
     is_among = np.zeros(count, np.bool_)
     is_among[groups.astype(np.intp)] = True  # numpy takes several times as long for numbers of 32 bits
     return is_among
 
 
 def number_op_categories(events: HostEvents, ops: list[OpEvents]) -> tuple[Int32s, list[str]]:
-    """The number of the category of each row of metadata that has ops, and the categories; the empty
-    text where none is recorded. One more row at the end, -1, is for events without metadata."""
+    """Return the number of the category of each row of metadata that has ops, and the categories; the empty text where
+    none is recorded. One more row at the end, -1, is for events without metadata."""
     met = np.zeros(len(events.names), np.bool_)
     for own_ops in ops:
         met[own_ops.meta] = True

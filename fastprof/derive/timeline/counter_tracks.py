@@ -101,7 +101,8 @@ def _list_counters(tables: TableSet, number: int, by_plane: _ByPlane) -> Iterato
 def _list_stat_series(
     events: HostEvents, plane: Plane, process: Process, stat: str, taken: set[str]
 ) -> Iterator[Series]:
-    """The values of one stat by the name of their events. ``taken``: names that other stats of the plane have."""
+    """Return the values of one stat by the name of their events. ``taken``: names that other stats of the plane
+    have."""
     recorded = events.stat(stat).of_kinds(_NUMBERS)
     here = find_rows_within(recorded.rows, plane.first, plane.last)
     rows = recorded.rows[here]
@@ -147,8 +148,8 @@ def _list_memory_series(tables: TableSet, number: int, by_plane: _ByPlane) -> It
 
 
 def _find_device(allocator: str, by_plane: _ByPlane) -> Process | None:
-    """The device whose memory an allocator called ``GPU_4_bfc``, or by the number of its device, has; None: the host's,
-    or of a device that the capture does not have."""
+    """Return the device whose memory an allocator called ``GPU_4_bfc``, or by the number of its device, has, or None if
+    the host's, or of a device that the capture does not have."""
     match = _OF_DEVICE.fullmatch(allocator)
     if match is None:
         return None
@@ -161,7 +162,8 @@ _OF_DEVICE: Final = compile_late(r"(?:(?P<kind>GPU|TPU)_)?(?P<number>[0-9]{1,9})
 
 
 def list_stream_counters(events: HostEvents, processes: Sequence[Process]) -> list[Series]:
-    """The queue of each stream, and the bandwidth of each kind of copies of a GPU. ``processes``: those of the host."""
+    """Return the queue of each stream, and the bandwidth of each kind of copies of a GPU. ``processes``: those of the
+    host."""
     streams = read_streams(events)
     process_of = {process.plane.number: process for process in processes}
     return [*_list_queues(streams, process_of), *_list_bandwidths(events, streams, process_of)]
@@ -191,5 +193,5 @@ def _list_bandwidths(events: HostEvents, streams: GpuStreams, process_of: dict[i
 
 
 def _keep_last_of_times(series: Points, part: slice) -> npt.NDArray[Any]:
-    """The last point of each time, which has the value that holds from then on."""
+    """Return the last point of each time, which has the value that holds from then on."""
     return np.flatnonzero(np.append(np.diff(series.time_ps[part]) != 0, True))

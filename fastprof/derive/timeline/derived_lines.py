@@ -146,7 +146,7 @@ class _Kernels:
 @dataclass(frozen=True, slots=True)
 class _Key:
     """``program``: an int64, None: not recorded. ``hlo_op``: the names of an instruction and of those around it,
-    outermost first, joined by ``::``; None: it is none, and ``tf_op`` counts."""
+    outermost first, joined by ``::``, or None if it is none, and ``tf_op`` counts."""
 
     program: int | None
     module: str
@@ -221,7 +221,7 @@ class GpuLines:
         }
 
     def _ranges(self, rows: Int64s) -> tuple[Int32s | None, Lists | None]:
-        """The ids of the ranges that events lie in."""
+        """Return the ids of the ranges that events lie in."""
         at, value = self.events.ints("scope_range_id")
         has, place = find_present(at, rows)
         if not len(place):
@@ -246,7 +246,7 @@ class GpuLines:
         return derive_levels(of_graphs, make_singles(np.array(numbers, np.int64)), modules.closes, scoped=True)
 
     def _graph_args(self, rows: Int64s, levels: Levels) -> list[Arg]:
-        """The graph, and the launch, of kernels that are nodes of graphs: of several of an event the last."""
+        """Return the graph, and the launch, of kernels that are nodes of graphs: of several of an event the last."""
         has, graph = self._of_rows(self._graph_ids, rows)
         launched, launch = self._of_rows(self._launches, rows)
         known = levels.deepest >= 0
@@ -257,7 +257,7 @@ class GpuLines:
         return [arg for arg in args if len(arg.rows)]
 
     def _of_rows(self, stat: tuple[Int32s, Int64s], rows: Int64s) -> tuple[npt.NDArray[np.bool_], Int64s]:
-        """Which of the rows have a stat, and the values of these."""
+        """Return which of the rows have a stat, and the values of these."""
         has, place = find_present(stat[0], rows)
         return has, stat[1][place]
 
@@ -282,7 +282,7 @@ def _make_last_arg(name: str, rows: Int64s, values: npt.NDArray[Any]) -> Arg:
 
 
 def _find_kernels(events: HostEvents) -> _Kernels:
-    """The events of GPUs that ran kernels or graphs of them, and what these belong to."""
+    """Return the events of GPUs that ran kernels or graphs of them, and what these belong to."""
     is_kernel = np.zeros(len(events), bool)
     rows, numbers = events.texts("kernel_details")
     is_kernel[rows[_is_not_empty(events, numbers)]] = True
@@ -310,7 +310,7 @@ def _find_kernels(events: HostEvents) -> _Kernels:
 
 
 def _is_not_empty(events: HostEvents, numbers: Int64s) -> npt.NDArray[np.bool_]:
-    """Which texts are not empty."""
+    """Return which texts are not empty."""
     used, place = number_values(numbers)
     return np.array([bool(text) for text in events.all_texts(used)], bool)[place] if len(used) else used.astype(bool)
 
@@ -350,7 +350,8 @@ def _find_names(key: _Key, names: PlaneNames, modules: Modules) -> dict[int, lis
 
 
 def _find_program_texts(modules: Modules, program: int | None, instruction: str) -> tuple[str, str]:
-    """The full name of the op that an instruction comes from, and file and line; "": there is no such instruction."""
+    """Return the full name of the op that an instruction comes from, and file and line; "": there is no such
+    instruction."""
     module = None if program is None else modules.module(program)
     row = -1 if module is None else int(module.find([instruction])[0])
     if module is None or row < 0:
@@ -371,7 +372,7 @@ def find_scope_ranges(events: HostEvents) -> dict[int, int]:
 
 
 def list_ranges_around(innermost: int, around: Mapping[int, int]) -> list[int]:
-    """The ids of a range and of those around it, outermost first."""
+    """Return the ids of a range and of those around it, outermost first."""
     ranges, seen = [innermost], set()
     while (outer := around.get(ranges[-1])) is not None and outer not in seen:
         seen.add(outer)
@@ -389,8 +390,8 @@ _HOST_MEMORY: Final = "S(5)"
 
 
 class Offloads:
-    """``key``: int32 by row of metadata, the number of the transfer that it starts or ends in ``titles``, -1: none.
-    ``starts``: uint8 likewise, whether it starts it."""
+    """``key``: int32 by row of metadata, the number of the transfer that it starts or ends in ``titles``, or -1 if
+    there is none. ``starts``: uint8 likewise, whether it starts it."""
 
     def __init__(self, events: HostEvents) -> None:
         self.events = events
@@ -517,7 +518,8 @@ class TpuLines:
     def _lists_of_stat(
         self, rows: Int64s, stat: str, lists: Callable[[list[str]], tuple[Lists, ...]]
     ) -> tuple[LevelSource, tuple[Lists, ...]]:
-        """The events that have a text, themselves or by their metadata, and the lists of names made of the texts."""
+        """Return the events that have a text, themselves or by their metadata, and the lists of names made of the
+        texts."""
         own = join_values(*self.events.texts(stat), rows)
         number = np.where(own >= 0, own, self._of_meta[stat][self.events.meta[rows]])
         rows, number = rows[number >= 0], number[number >= 0]
@@ -527,7 +529,7 @@ class TpuLines:
         return source, lists(self.events.all_texts(used))
 
     def _texts_of_metas(self, stat: str) -> Int64s:
-        """The number of the text of each row of metadata, -1: none."""
+        """Return the number of the text of each row of metadata, or -1 if there is none."""
         recorded = self.events.meta_stat(stat).of_kinds(_TEXTS)
         numbers = np.full(len(self.events.names), -1, np.int64)
         numbers[recorded.rows] = recorded.value
@@ -548,7 +550,7 @@ NEEDS: Final = Needs(
 
 
 def derive_timeline(host: Host) -> DerivedTimeline:
-    """The tracks to show beside those of the capture; none if its writer has grouped it."""
+    """Return the tracks to show beside those of the capture; none if its writer has grouped it."""
     processes = list_processes(host.raw)
     tracks: list[DerivedTrack] = []
     if not is_grouped(host.raw):
@@ -571,5 +573,5 @@ def derive_timeline(host: Host) -> DerivedTimeline:
 
 
 def _has_derived_lines(events: HostEvents, plane: Plane) -> bool:
-    """Whether the plane is of a trace of XProf, which has the lines that XProf derived."""
+    """Return whether the plane is of a trace of XProf, which has the lines that XProf derived."""
     return events.transcribed_from == XPROF and any(line.is_derived for line in plane.lines)

@@ -45,7 +45,7 @@ class PlaneNames:
         self._number: dict[str, int] = {}
 
     def number(self, name: str, displayed: str = "") -> int:
-        """The number of a name. ``displayed``: how it is shown, unless another form is known already."""
+        """Return the number of a name. ``displayed``: how it is shown, unless another form is known already."""
         number = self._number.get(name)
         if number is None:
             row = self._rows.get(name, -1)
@@ -60,7 +60,7 @@ class PlaneNames:
         return [self.number(name) for name in names]
 
     def nameless(self, displayed: str) -> int:
-        """The number of a new name that is empty, and so is no other's."""
+        """Return the number of a new name that is empty, and so is no other's."""
         return self._add("", displayed, -1)
 
     def _add(self, name: str, displayed: str, row: int) -> int:
@@ -71,13 +71,13 @@ class PlaneNames:
 
 
 def list_scopes(full_name: str) -> list[str]:
-    """The scopes that an op of TensorFlow or JAX lies in, outermost first."""
+    """Return the scopes that an op of TensorFlow or JAX lies in, outermost first."""
     op = parse_op_name(full_name)
     return op.name.split("/")[:-1] if op.framework in (Framework.TENSORFLOW, Framework.JAX) else []
 
 
 def get_displayed_op(full_name: str) -> str:
-    """The op as trace viewers show it: its type."""
+    """Return the op as trace viewers show it: its type."""
     op = parse_op_name(full_name)
     if op.framework is Framework.UNKNOWN:
         return op.name.rstrip(_SPACES)
@@ -94,8 +94,9 @@ Lists = tuple[Int64s, Int64s]
 
 @dataclass(frozen=True, slots=True)
 class LevelSource:
-    """The events that lines are derived from, in order. ``key``: int32, number of the lists of names; -1: none.
-    ``scopes``: int32, the place of the ids of ranges in ``scope_lists``, -1: none; None: nobody has any."""
+    """The events that lines are derived from, in order. ``key``: int32, number of the lists of names, or -1 if there is
+    none. ``scopes``: int32, the place of the ids of ranges in ``scope_lists``, or -1 if there is none; None: nobody has
+    any."""
 
     start_ps: Int64s
     duration_ps: Int64s
@@ -106,7 +107,7 @@ class LevelSource:
     scope_lists: Lists | None = None
 
     def in_outermost(self) -> LevelSource:
-        """The same in the outermost of their ranges alone."""
+        """Return the same in the outermost of their ranges alone."""
         if self.scope_lists is None:
             return self
         offsets, values = self.scope_lists
@@ -117,7 +118,7 @@ class LevelSource:
 @dataclass(frozen=True, slots=True)
 class Levels:
     """Derived events. ``closes``: by event of the source, whether all that was open ended there; ``deepest``: the
-    derived event of its deepest level, -1: none."""
+    derived event of its deepest level, or -1 if there is none."""
 
     start_ps: Int64s
     duration_ps: Int64s
@@ -146,8 +147,9 @@ def derive_levels(
     close: bool = False,
     scoped: bool = False,
 ) -> Levels:
-    """The line of these names by key. ``closed``: where what events lie in ends, so that they end, too. ``close``:
-    whether events end in an orderly way after the last one. ``scoped``: whether ids of ranges keep events apart."""
+    """Return the line of these names by key. ``closed``: where what events lie in ends, so that they end, too.
+    ``close``: whether events end in an orderly way after the last one. ``scoped``: whether ids of ranges keep events
+    apart."""
     scopes = source.scopes if scoped else None
     line = DerivedLine(
         source.start_ps, source.duration_ps, source.group, source.key, names,
@@ -178,10 +180,11 @@ class Arg:
 
 @dataclass(slots=True, eq=False)
 class DerivedTimeline(HostTimeline):
-    """The tracks that are derived; rows are numbered from 0. ``group``: int32, -1: none. ``long_name``: int32, the name
-    in ``names`` if another is displayed, else -1. ``meta``: int32, the row of the capture's metadata whose stats the
-    event shows as well, -1: none. ``display_names``: what metadata of the capture, by row, is displayed as for a name
-    that is derived to be the same. ``made``: int64, in which order the events of a track were derived."""
+    """The tracks that are derived; rows are numbered from 0. ``group``: int32, or -1 if there is none. ``long_name``:
+    int32, the name in ``names`` if another is displayed, else -1. ``meta``: int32, the row of the capture's metadata
+    whose stats the event shows as well, or -1 if there is none. ``display_names``: what metadata of the capture, by
+    row, is displayed as for a name that is derived to be the same. ``made``: int64, in which order the events of a
+    track were derived."""
 
     group: Int32s = field(default_factory=lambda: np.zeros(0, np.int32))
     long_name: Int32s = field(default_factory=lambda: np.zeros(0, np.int32))
@@ -213,7 +216,7 @@ class DerivedTrack:
 
 
 def join_tracks(host: str, processes: list[Process], derived: Sequence[DerivedTrack]) -> DerivedTimeline:
-    """The tracks that have events, as one timeline."""
+    """Return the tracks that have events, as one timeline."""
     parts = sorted((track for track in derived if len(track)), key=lambda track: (track.process.number, track.tid))
     texts: dict[str, int] = {}
     tracks: list[Track] = []
@@ -259,7 +262,7 @@ def _make_columns(part: DerivedTrack, order: Int64s, texts: dict[str, int]) -> t
 
 
 def _move_arg(arg: Arg, order: Int64s, first: int) -> Arg:
-    """The arg, of rows of the timeline."""
+    """Return the arg, of rows of the timeline."""
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(len(order))
     rows = place[arg.rows]
@@ -273,13 +276,13 @@ def _take_values(values: Values, order: Int64s) -> Values:
 
 
 def list_line_rows(lines: Iterable[Line]) -> Int64s:
-    """The rows of lines, one line after the other."""
+    """Return the rows of lines, one line after the other."""
     return np.concatenate([np.arange(line.first, line.last) for line in lines] or [np.zeros(0, np.int64)])
 
 
 def sort_by_time(events: HostEvents, rows: npt.NDArray[Any], duration_ps: Int64s | None = None) -> Int64s:
-    """The rows by start, shorter first; equal ones in the order that std::sort leaves them in. ``duration_ps``: in
-    place of those of the rows."""
+    """Return the rows by start, shorter first; equal ones in the order that std::sort leaves them in. ``duration_ps``:
+    in place of those of the rows."""
     rows = np.asarray(rows, np.int64)
     duration = events.duration_ps[rows] if duration_ps is None else duration_ps
     ordered: Int64s = rows[sort_by_start(events.start_ps[rows], duration)]

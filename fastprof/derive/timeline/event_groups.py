@@ -82,7 +82,7 @@ def _merge_line(host: Host, line: Line) -> MergedSteps:
 
 
 def _find_idle_times(events: HostEvents, rows: Int64s, first: npt.NDArray[Any], known: npt.NDArray[np.bool_]) -> Int64s:
-    """The idle time of each step. One that records none has that of the step before, as in XProf."""
+    """Return the idle time of each step. One that records none has that of the step before, as in XProf."""
     at, values = events.ints(_IDLE)
     has, _ = find_present(at, rows)
     sums = np.add.reduceat(join_values(at, values, rows, 0), first)
@@ -145,8 +145,9 @@ def read_group_ids(host: Host) -> Int32s:
 
 
 def find_shown_groups(host: Host) -> Int32s:
-    """The group of each event, int32 by row, -1: none. Events of a TPU have that of the step they overlap, whatever
-    the capture records; executions, if there are no steps, that of the one before if it ends as they begin."""
+    """Return the group of each event, int32 by row, or -1 if there is none. Events of a TPU have that of the step they
+    overlap, whatever the capture records; executions, if there are no steps, that of the one before if it ends as they
+    begin."""
     events = host.raw
     group_id = host.groups.group_id
     if len(events.stat("group_id")):
@@ -236,7 +237,7 @@ class StepBand:
 
 
 def list_step_bands(host: Host) -> list[StepBand]:
-    """The host's band has the events that steps begin with, of those in each other the outermost."""
+    """Return the host's band has the events that steps begin with, of those in each other the outermost."""
     groups = host.groups
     known = np.flatnonzero(groups.root_rows >= 0).astype(np.int32)
     if len(known):

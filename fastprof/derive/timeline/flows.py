@@ -68,12 +68,12 @@ def pair_async_ops(host: Host) -> tuple[Int32s, Int32s]:
 
 
 def _get_op_name(display_name: str, name: str) -> str:
-    """The name of an op, whose event is called so or by its text."""
+    """Return the name of an op, whose event is called so or by its text."""
     return (display_name or name).partition(" = ")[0].removeprefix("%")
 
 
 def _is_later(name: str, text: str) -> bool:
-    """Whether an op updates or ends what another one starts."""
+    """Return whether an op updates or ends what another one starts."""
     if not any(ending in text or ending in name for ending in _LATER):
         return False
     read = read_expression(text) if " = " in text else None
@@ -81,7 +81,7 @@ def _is_later(name: str, text: str) -> bool:
 
 
 def _find_started_op(host: Host, name: str, text: str, program: int) -> str:
-    """The op that another one follows."""
+    """Return the op that another one follows."""
     text = text if " = " in text else ""
     read = read_expression(text) if text else None
     known = "" if read is not None and read.operands else _find_operand(host, program, name)
@@ -89,7 +89,7 @@ def _find_started_op(host: Host, name: str, text: str, program: int) -> str:
 
 
 def _find_operand(host: Host, program: int, name: str) -> str:
-    """The first operand of an instruction in the program that the capture carries; "": it carries none."""
+    """Return the first operand of an instruction in the program that the capture carries; "": it carries none."""
     module = host.modules.module(program) if program != _NO_PROGRAM and len(host.modules) else None
     row = -1 if module is None else int(module.find([name])[0])
     operands = [] if module is None or row < 0 else module.operands_of(row)
@@ -97,7 +97,7 @@ def _find_operand(host: Host, program: int, name: str) -> str:
 
 
 def _list_keys(events: HostEvents, rows: Int64s, key: Callable[[int, int], int]) -> Int64s:
-    """The key of each row, by its metadata and its program; each pair is looked at once."""
+    """Return the key of each row, by its metadata and its program; each pair is looked at once."""
     recorded = events.meta_stat("program_id").of_kinds((records.INT64, records.UINT64))
     of_meta = np.full(len(events.names), _NO_PROGRAM, np.int64)
     of_meta[recorded.rows] = recorded.value
@@ -171,7 +171,8 @@ class KeyedEnds:
 
 
 def read_flow_keys(host: Host) -> list[KeyedEnds]:
-    """The ends by correlation id, then producers, then consumers; each event is at most once in each of the three."""
+    """Return the ends by correlation id, then producers, then consumers; each event is at most once in each of the
+    three."""
     events, types = host.raw, host.forest.types
     producers, consumers = _find_connected(events, types)
     launched = events.stat("correlation_id").of_kinds((records.INT64, records.UINT64))
@@ -185,7 +186,7 @@ def read_flow_keys(host: Host) -> list[KeyedEnds]:
 
 
 def make_flow_ends(keys: Sequence[KeyedEnds]) -> FlowEnds:
-    """The ends with these keys, in the same order."""
+    """Return the ends with these keys, in the same order."""
     columns = [
         np.concatenate([np.full(len(key.rows), key.space) for key in keys]),
         np.concatenate([ends.kind for ends in keys]).astype(np.int64),
@@ -329,7 +330,7 @@ def _pair_ends(events: HostEvents, out: FlowEnds, taken: FlowEnds) -> tuple[Int3
 def _find_last_producer(
     events: HostEvents, rows: Int32s, numbers: Int64s, first: Int64s, taken: FlowEnds, consumer: Int64s
 ) -> Int64s:
-    """The place of the last producer of the flow that begins no later than the consumer, else of the first."""
+    """Return the place of the last producer of the flow that begins no later than the consumer, else of the first."""
     number, start = taken.number[consumer], events.start_ps[taken.rows[consumer]]
     is_consumer = np.append(np.zeros(len(rows), bool), np.ones(len(consumer), bool))
     every = sort_rows(np.append(numbers, number), np.append(events.start_ps[rows], start), is_consumer)

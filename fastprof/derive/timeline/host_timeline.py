@@ -47,7 +47,7 @@ class Process:
 @dataclass(slots=True, eq=False)
 class Track:
     """``number``: its place in the order of a host's tracks. Rows ``first`` to ``last`` of the timeline are its events.
-    ``line``: the line that it shows, None: it is derived. Viewers order tracks by tid."""
+    ``line``: the line that it shows, None if it is derived. Viewers order tracks by tid."""
 
     number: int
     process: Process
@@ -60,7 +60,7 @@ class Track:
 
 
 def list_processes(events: HostEvents) -> list[Process]:
-    """The processes of a host in the order in which XProf shows them: by pid."""
+    """Return the processes of a host in the order in which XProf shows them: by pid."""
     threads = sorted((p for p in events.planes if p.name.startswith(HOST_THREADS)), key=lambda plane: plane.name)
     gpus = [plane for plane in events.planes if is_gpu_plane(plane.name)]
     devices = gpus or [plane for plane in events.planes if plane.name.startswith(_TPU)]
@@ -91,12 +91,13 @@ def _get_pid_number(events: HostEvents, plane: Plane, first: int) -> int:
 
 
 def get_own_pid(events: HostEvents, plane: Plane, first: int) -> int:
-    """The pid of a plane of the only host: ``first`` and its id, which in a trace of XProf is the pid that it had."""
+    """Return the pid of a plane of the only host: ``first`` and its id, which in a trace of XProf is the pid that it
+    had."""
     return (plane.xplane_id + (first if events.transcribed_from != XPROF else 0)) % 2**32
 
 
 def list_raw_tracks(events: HostEvents, processes: Iterable[Process]) -> list[Track]:
-    """The tracks of lines that have events, by process, then tid."""
+    """Return the tracks of lines that have events, by process, then tid."""
     derives = not is_grouped(events)
     tracks: list[Track] = []
     for process in processes:
@@ -115,12 +116,12 @@ def _find_line_kind(line: Line) -> str:
 
 
 def get_tid(line: Line) -> int:
-    """The display id, else the id, cut to 32 bits."""
+    """Return the display id, else the id, cut to 32 bits."""
     return (line.display_id or line.xline_id) % 2**32
 
 
 def is_grouped(events: HostEvents) -> bool:
-    """Whether XProf takes the capture for grouped: then it derives nothing."""
+    """Return whether XProf takes the capture for grouped: then it derives nothing."""
     return has_declared_groups(events)
 
 
@@ -128,8 +129,8 @@ def is_grouped(events: HostEvents) -> bool:
 
 
 def list_derived_streams(plane: Plane) -> list[Line]:
-    """The lines of a GPU that lines are derived from, in the order of XProf: those that compute first, then those with
-    the most events."""
+    """Return the lines of a GPU that lines are derived from, in the order of XProf: those that compute first, then
+    those with the most events."""
     lines = [line for line in plane.lines if not is_derived(line)]
     counts = [line.last - line.first + ("Compute" in line.name) * 2**40 for line in lines]
     order = np.arange(len(lines), dtype=np.int32)
@@ -138,7 +139,7 @@ def list_derived_streams(plane: Plane) -> list[Line]:
 
 
 def number_stream_tids(plane: Plane) -> dict[int, int]:
-    """The tid of each stream, by the number of its line: each leaves room for the lines derived of it."""
+    """Return the tid of each stream, by the number of its line: each leaves room for the lines derived of it."""
     return {line.number: 1 + _TIDS_A_STREAM * place for place, line in enumerate(list_derived_streams(plane))}
 
 
@@ -160,7 +161,7 @@ class HostTimeline:
 
 
 def make_raw_timeline(host: Host) -> HostTimeline:
-    """The lines of the capture. Takes no stats and no groups; rows are those of ``host.raw``."""
+    """Return the lines of the capture. Takes no stats and no groups; rows are those of ``host.raw``."""
     events = host.raw
     processes = list_processes(events)
     of_meta, names = number_shown_names(events)
@@ -172,15 +173,15 @@ def make_raw_timeline(host: Host) -> HostTimeline:
 
 @compute_once
 def number_shown_names(events: HostEvents) -> tuple[Int32s, list[str]]:
-    """The number of the name of events of each row of metadata, the last for -1: no metadata; and the distinct names by
-    number."""
+    """Return the number of the name of events of each row of metadata, the last for -1: no metadata; and the distinct
+    names by number."""
     number: dict[str, int] = {}
     pairs = zip(events.display_names, events.names, strict=True)
     return number_names((shown or name for shown, name in pairs), number), list(number)
 
 
 def number_names(names: Iterable[str], number: dict[str, int]) -> Int32s:
-    """The number of each name; new ones are numbered in the order in which they come."""
+    """Return the number of each name; new ones are numbered in the order in which they come."""
     return np.array([number.setdefault(name, len(number)) for name in names], np.int32)
 
 
@@ -190,7 +191,7 @@ _OF_PROFILER: Final = frozenset({"trace"})
 
 def find_run_range(events: HostEvents) -> tuple[int, int] | None:
     """From the first begin to the last end of the marked steps and of what devices ran; without either, of all events
-    but the profiler's own. None: the trace is not PyTorch's, or nothing ran. Takes no stats."""
+    but the profiler's own. None if the trace is not PyTorch's, or nothing ran. Takes no stats."""
     if not is_kineto(events):
         return None
     lines = [line for plane in events.planes_of("GPU") for line in plane.lines if not is_derived(line)]
