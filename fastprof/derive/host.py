@@ -76,8 +76,8 @@ class Host:
         return self._entire or self
 
     def drop(self) -> None:
-        """Ends the use of the host. What was computed of its events refers to them, and they to it: all would stay in
-        memory until Python looks for such circles, which a few large arrays do not make it do."""
+        """End the use of the host. What was computed from its events refers to them, and they to it: all would stay in
+        memory until Python collects such cycles, which a few large arrays do not make it do."""
         for host in (self, self.entire):
             made = (vars(host).get("forest"), host._groups)
             for events in (host.raw, *(each.events for each in made if each is not None)):
@@ -163,8 +163,8 @@ class Host:
         return self._periods[source]
 
     def causes_from(self, source: str) -> HostCauses:
-        """What the threads of the host say that they do, with the steps that are made from ``source``. Reads the stats
-        of derive/steps/event_origin.py."""
+        """Return what the host threads say that they do, with the steps made from ``source``. Reads the stats of
+        derive/steps/event_origin.py."""
         from fastprof.derive.steps.host_causes import find_host_causes
 
         if source not in self._causes:
@@ -172,13 +172,13 @@ class Host:
         return self._causes[source]
 
     def foremost_from(self, source: str) -> Records:
-        """PIECE: of this, what the host does at any time, see HostCauses.foremost."""
+        """Return what the host does at any time as PIECE, see HostCauses.foremost."""
         if source not in self._foremost:
             self._foremost[source] = self.causes_from(source).foremost(self.events)
         return self._foremost[source]
 
     def reasons_from(self, source: str) -> HostReasons:
-        """Of this, what counts for the time of steps."""
+        """Return what of that counts for step times."""
         from fastprof.derive.steps.host_causes import find_host_reasons, find_other_work
 
         if source not in self._reasons:
@@ -240,7 +240,7 @@ class Host:
         return self.source_of_steps(source).groups
 
     def source_of_steps(self, source: str) -> StepSource:
-        """What the steps are made from."""
+        """Return what the steps are made from."""
         if source not in self._sources:
             forest, marked = (lambda: self.forest), (lambda: self.steps.database)
             made = choose_step_source(source, self.groups, forest, marked)
@@ -251,8 +251,8 @@ class Host:
         return self._sources[source]
 
     def of_steps(self, choice: Choice, steps: Steps | None, source: str) -> Host:
-        """Return the events of the chosen steps, which are made from ``source`` and keep their numbers. ``steps``: for
-        a message if the host has none of them; None: steps are not listed."""
+        """Return the host with only the events of the chosen steps, which are made from ``source`` and keep their
+        numbers. ``steps``: for a message if the host has none of them, or None if steps are not listed."""
         by = self.source_of_steps(source)
         number, group, label = self._numbered(source)
         groups = group[step_source.are_chosen(number, label, choice)] if isinstance(choice, Steps) else choice

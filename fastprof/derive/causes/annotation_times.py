@@ -72,14 +72,14 @@ _CODES: Final = (COMPUTE, COMMUNICATION, COPY)
 
 @dataclass(frozen=True, slots=True)
 class DeviceKinds:
-    """``stretches``: of each of KINDS."""
+    """``spans``: device spans of each of KINDS."""
 
     name: str
     stretches: tuple[DisjointSpans, ...]
 
 
 def find_device_kinds(events: HostEvents, ran: Sequence[DeviceSpans]) -> list[DeviceKinds]:
-    """Of each device that ran anything. CaptureError: its times are more than 64 bits can count."""
+    """Return the spans by kind of work of each device that ran anything. CaptureError: its times exceed 64 bits."""
     device_kinds = []
     for spans in ran:
         bounds = find_extent_of_spans([spans])
@@ -93,7 +93,7 @@ def find_device_kinds(events: HostEvents, ran: Sequence[DeviceSpans]) -> list[De
 
 
 def _measure_clock_lead(events: HostEvents, spans: DeviceSpans, times: Int64s) -> Int64s:
-    """By how much the host's clock is ahead of that of the device, at times of the latter."""
+    """Return by how much the host clock is ahead of the device clock at device times."""
     own = spans.events
     ahead = take_rows(events.start_ps, own.rows) - own.start_ps
     if not ahead.any():
@@ -109,7 +109,8 @@ _GPU_DURATIONS: Final = "the durations of annotations on GPUs"
 
 @dataclass(frozen=True, slots=True)
 class GpuAnnotation:
-    """Of a GPU. ``device``: its plane; ``streams``: how many run it; times are of its ``count`` durations."""
+    """An annotation on a GPU. ``device``: its plane; ``streams``: how many run it; times are of its ``count``
+    durations."""
 
     host: str
     device: str
@@ -159,7 +160,7 @@ def find_gpu_annotations(
 
 
 def _find_work_groups(events: HostEvents, group_id: Int32s, rows: Int64s, known: Bools) -> Int32s:
-    """For each annotation the group of the work that it begins with: the first that its GPU starts from then on, or -1
+    """Return the group of the work that each annotation begins with, the first that its GPU starts from then on, or -1
     if there is none. Annotations themselves have no group, because nothing launches them."""
     work_group = np.full(len(rows), -1, np.int32)
     for plane in events.planes_of("GPU"):
@@ -227,10 +228,10 @@ class AnnotationTimes:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HostAnnotations:
-    """Of a host. ``names``: of annotations; ``threads``: of the first thread of each. ``whole``: by name; ``by_step``:
-    by name and group of a step, NO_STEP: none. ``on_gpus``: what its GPUs run of them, if that is recorded.
-    ``on_threads``: whether threads stand for all its ``devices``. ``window_ps``: of its run. ``framework``: see
-    derive.devices.framework."""
+    """Annotations of a host. ``names``: annotation names; ``threads``: the first thread of each. ``whole``: times by
+    name; ``by_step``: by name and group of a step, or NO_STEP if there is none. ``on_gpus``: GPU annotations, if they
+    are recorded. ``on_threads``: whether threads stand for all its ``devices``. ``window_ps``: length of its run.
+    ``framework``: see derive.devices.framework."""
 
     host: str
     names: list[str]
@@ -265,9 +266,9 @@ def find_host_annotations(
     run: tuple[int, int],
     on_gpus: list[GpuAnnotation],
 ) -> HostAnnotations:
-    """``group_id``: of each event; ``steps``: those that are steps; ``ran``: what devices did, in all steps; ``run``:
-    its begin and end, see find_run_window; ``on_gpus``: what GPUs ran of annotations. CaptureError: 64 bits cannot
-    count its times."""
+    """Find the annotations of a host. ``group_id``: group of each event; ``steps``: groups that are steps; ``ran``:
+    device spans, in all steps; ``run``: its begin and end, see find_run_window; ``on_gpus``: GPU annotations.
+    CaptureError: its times exceed 64 bits."""
     events = host.raw
     seen, names, first_thread = _find_annotations(host, group_id, steps)
     devices = find_device_kinds(host.entire.raw, ran) if len(seen.rows) else []
@@ -362,7 +363,7 @@ def _sum_annotations(
 
 
 def merge_spans_by_key(key: Int64s, start: Int64s, end: Int64s) -> tuple[Int64s, DisjointSpans]:
-    """When any span of a key lasts, for each key: its stretches, and the key of each."""
+    """Return the union of the spans of each key: the key of each merged span, and its begins and ends."""
     order = sort_rows(key, start)
     key, start, end = key[order], start[order], end[order]
     n = len(order)
@@ -383,7 +384,7 @@ _NO_DEVICE: Final = "null: no device of the host ran anything"
 
 @dataclass(frozen=True, slots=True)
 class AnnotationRows:
-    """Of a host. ``step``: by row, NO_STEP: none."""
+    """Rows of a host. ``step``: step of each row, or NO_STEP."""
 
     host: HostAnnotations
     times: AnnotationTimes
@@ -402,8 +403,8 @@ class AnnotationRows:
         return np.full(len(self), self.host.devices == 0)
 
     def lacks(self, kind: int) -> Bools:
-        """Return whether nothing would show that devices do this: none ran anything, or threads are the device and
-        record none of it."""
+        """Return whether nothing would show that devices do this kind of work: none ran anything, or threads are the
+        device and record none of it."""
         on_threads = self.host.on_threads and not self.host.whole.device_ps[:, kind].any()
         return self.no_devices | (on_threads and KINDS[kind] != "compute")
 
@@ -515,7 +516,7 @@ def _take_rows(times: AnnotationTimes, order: Int64s) -> AnnotationTimes:
 
 
 def make_scopes_table(scopes: pa.Table) -> pa.Table:
-    """From the table of that name of the op profile: without ops, and without those that have no scope."""
+    """Make the table of scopes from that of the op profile, without ops and without ops that have no scope."""
     path = pc.cast(scopes["path"], pa.string())
     inside = pc.and_(pc.greater(scopes["children"], 0), pc.greater(scopes["depth"], 0))
     keep = np.asarray(pc.and_(inside, pc.invert(pc.starts_with(path, UNSCOPED))))

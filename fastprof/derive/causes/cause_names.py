@@ -38,13 +38,13 @@ CAUSES: Final = {
     "lost_records": "The profiler lost records of the device: what it did is unknown.",
     "idle": "Nothing that is recorded explains it.",
 }
-"""By name, what each means."""
+"""Meaning of each cause, by name."""
 
 GAP_CAUSES: Final = (
     "input", "compilation", "transfer", "communication", "straggler", "launch", "queue", "between_kernels", "python",
     "silent", "tail", "host_compute", "callback", "checkpoint", "evaluation", "logging", "lock",
     "garbage_collection", "memory_pressure", "lost_records", "idle",
 )  # fmt: skip
-"""Those of time in which a device does not compute, or of work that is not training."""
+"""Causes of time in which a device does not compute, or of work that is not training."""
 OTHER_WORK: Final = ("checkpoint", "evaluation", "logging")
-"""Those of work that is not training: all that devices do for it counts, compute included."""
+"""Causes that are work other than training: all device time for it counts, compute included."""

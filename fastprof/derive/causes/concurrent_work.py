@@ -70,7 +70,8 @@ class ConcurrentWork:
 
     @classmethod
     def of(cls, events: HostEvents, causes: HostCauses, host: Records, busy: Int64s) -> ConcurrentWork:
-        """``host``: what the host does, as PIECE; ``busy``: [k, 2], when any of several devices works."""
+        """Select concurrent work. ``host``: what the host does, as PIECE; ``busy``: [k, 2], when any of several devices
+        works."""
         host = host[host["label"] >= 0]
         hides = host[np.isin(causes.code[host["label"]], _CODES)]
         if not len(hides):
@@ -85,8 +86,9 @@ class ConcurrentWork:
         )
 
     def beside(self, pieces: Records, start_ps: Int64s, ahead_ps: Int64s | None) -> Int64s:
-        """How much of each piece of a device (GAP) something else fills; 0 of other causes. ``ahead_ps``: by how much
-        the host's clock is ahead of the device's from each of the times ``start_ps``, None if it is the same."""
+        """Return how much of each piece of a device (GAP) something else fills, or 0 for other causes. ``ahead_ps``: by
+        how much the host clock is ahead of the device clock from each of ``start_ps``, or None if they are one
+        clock."""
         filled = np.zeros(len(pieces), np.int64)
         rows = np.flatnonzero(np.isin(pieces["cause"], _WAIT_NUMBERS) & (pieces["row"] >= 0))
         begin, length = pieces["begin"][rows], pieces["end"][rows] - pieces["begin"][rows]
@@ -129,7 +131,7 @@ class WorkBesideTraining:
 
     def apply(self, events: HostEvents, device: DeviceTime, ahead: Int64s | None, pieces: Records) -> Records:
         """Return the pieces (GAP) of a device, cut at the spans, with the causes of these. ``ahead``: by how much the
-        host's clock is ahead of the device's, None if it is the same."""
+        host clock is ahead of the device clock, or None if they are one clock."""
         if not len(self.work.row) or not len(pieces):
             return pieces
         shift = 0 if ahead is None else int(np.median(ahead))

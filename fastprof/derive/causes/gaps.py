@@ -126,8 +126,8 @@ GAP: Final = np.dtype([
     ("begin", "i8"), ("end", "i8"), ("row", "i8"), ("group", "i4"), ("transfer", "i4"), ("cause", "i4"), ("kind", "i4"),
 ])  # fmt: skip
 """The struct of csrc/kernels/gap_pieces.h; a test compares its size with C's. ``cause``: place in GAP_CAUSES, NO_CAUSE
-for compute; ``row``: the event of the host that explains the piece, -1: none does; ``group``: of the step, -1: between
-steps; ``transfer``: the place in the device's transfers, -1; ``kind``: see KINDS of derive/ops/device_time.py."""
+for compute; ``row``: the host event that explains the piece, or -1; ``group``: group of the step, or -1 between steps;
+``transfer``: place in the device's transfers, or -1; ``kind``: see KINDS of derive/ops/device_time.py."""
 NO_CAUSE: Final = len(GAP_CAUSES)
 """The number of the cause of compute: it has none."""
 _NUMBER: Final = {cause: number for number, cause in enumerate(GAP_CAUSES)}
@@ -137,7 +137,7 @@ _CAUSES: Final = (
     NO_CAUSE, _NUMBER["idle"], _NUMBER["launch"], _NUMBER["straggler"], _NUMBER["communication"], _NUMBER["transfer"],
     _NUMBER["queue"], _NUMBER["between_kernels"],
 )  # fmt: skip
-"""Those that do not follow from what the host does, as gap_pieces takes them."""
+"""Causes that do not follow from what the host does, as gap_pieces takes them."""
 _OF_WAIT: Final = {INFEED: "input", OUTFEED: "transfer", HOST: "callback", CORE: "straggler"}
 """The causes of waits, if the host does nothing known."""
 
@@ -241,8 +241,8 @@ def find_window(
 
 
 def _find_named_work(events: HostEvents, causes: HostCauses) -> tuple[Int64s, Int64s]:
-    """What the threads that drive devices do for them: compile, load data, copy. Clocks of TPUs are their own, so none
-    of these counts there. Nothing counts that goes on while the profiler starts or stops: it loads and saves, too, and
+    """Return spans of what the threads that drive devices do for them: compile, load data, copy. TPUs have clocks of
+    their own, so nothing counts there. Nothing counts while the profiler starts or stops: it loads and saves, too, and
     so seems the ``next`` of a context that calls it."""
     none = np.zeros(0, np.int64)
     if events.planes_of("TPU"):
@@ -269,7 +269,7 @@ def _is_overlapping(begin_ps: Int64s, end_ps: Int64s, others_begin_ps: Int64s, o
 
 
 def _measure_clock_lead(events: HostEvents, device: DeviceTime) -> Int64s | None:
-    """By how much the host's clock is ahead of the device's when each stretch begins, or None if it is the same
+    """Return by how much the host clock is ahead of the device clock when each interval begins, or None if they are one
     clock."""
     own = device.ran.events
     ahead = take_rows(events.start_ps, own.rows) - own.start_ps
@@ -283,7 +283,7 @@ def _measure_clock_lead(events: HostEvents, device: DeviceTime) -> Int64s | None
 
 
 def _find_waiting(devices: Sequence[DeviceTime], clocks: Sequence[Int64s | None]) -> Int64s:
-    """[k, 2]: begin and end of the stretches in which any device waits or is idle, by the host's clock."""
+    """Return [k, 2] begin and end of the intervals in which any device waits or is idle, by the host clock."""
     begins, ends = [], []
     for device, ahead in zip(devices, clocks, strict=True):
         waits = np.flatnonzero(device.kind >= WAIT)
@@ -295,14 +295,14 @@ def _find_waiting(devices: Sequence[DeviceTime], clocks: Sequence[Int64s | None]
 
 
 def _select_meeting(pieces: Records, stretches: Int64s) -> Records:
-    """Return the pieces that meet any of the stretches, [k, 2]."""
+    """Return the pieces that meet any of the intervals, [k, 2]."""
     at = np.searchsorted(stretches[:, 1], pieces["begin"], side="right")
     begins = np.append(stretches[:, 0], np.iinfo(np.int64).max)
     return pieces[begins[at] < pieces["end"]]
 
 
 def _find_any_busy(devices: Sequence[DeviceTime], begin_ps: int, end_ps: int) -> Int64s:
-    """[k, 2]: when any of several devices computes or communicates."""
+    """Return [k, 2] when any of several devices computes or communicates."""
     if len(devices) == 1:
         return _NEVER_BUSY
     parts = []
@@ -319,8 +319,8 @@ def _find_any_busy(devices: Sequence[DeviceTime], begin_ps: int, end_ps: int) ->
 
 @dataclass(frozen=True, slots=True)
 class _LaunchedWork:
-    """Of the work that ends each idle stretch of a GPU: ``begin_ps``, ``end_ps``: of the call that launched it, NEVER:
-    unknown; ``call``, ``work``: the rows of both, -1: unknown."""
+    """The work that ends each idle interval of a GPU. ``begin_ps``, ``end_ps``: times of the call that launched it, or
+    NEVER if unknown; ``call``, ``work``: the rows of both, or -1 if unknown."""
 
     begin_ps: Int64s
     end_ps: Int64s
@@ -329,7 +329,7 @@ class _LaunchedWork:
 
 
 def _find_launched(events: HostEvents, device: DeviceTime) -> _LaunchedWork | None:
-    """None if the device is not a GPU."""
+    """Return the work that ends idle intervals, or None if the device is not a GPU."""
     own = device.ran.events
     if device.ran.plane.kind != "GPU" or not (own.end_ps > own.start_ps).any():
         return None
@@ -364,7 +364,7 @@ class _Device:
 
 
 def _cut_pieces(device: _Device, host: Records, codes: UInt8s, steps: StepIntervals) -> Records:
-    """GAP. ``host``: which event says what the host does, as PIECE."""
+    """Return the pieces (GAP) of a device. ``host``: which event says what the host does, as PIECE."""
     time, transfers, launched = device.time, device.time.ran.transfers, device.launched
     calls = (None,) * 4 if launched is None else (launched.begin_ps, launched.end_ps, launched.call, launched.work)
     if not len(time):
@@ -386,8 +386,8 @@ def _cut_pieces(device: _Device, host: Records, codes: UInt8s, steps: StepInterv
 
 
 def _mark_silence(events: HostEvents, causes: HostCauses, device: DeviceTime, pieces: Records) -> Records:
-    """Pieces of a GPU that PyTorch drives without recorded frames of Python: what lies in an annotation and in no op is
-    silence. After the last work of the device, nothing shows that it waits."""
+    """Mark silence in pieces of a GPU that PyTorch drives without recorded Python frames: what lies in an annotation
+    and in no op. After the last work of the device, nothing shows that it waits."""
     is_silent = device.ran.plane.kind == "GPU" and is_kineto(events) and not causes.origins.names[Origin.PYTHON].any()
     if not is_silent or not len(pieces):
         return pieces
@@ -401,7 +401,7 @@ def _mark_silence(events: HostEvents, causes: HostCauses, device: DeviceTime, pi
 
 
 def _mark_op_runs(events: HostEvents, pieces: Records) -> Records:
-    """Pieces in a run of short ops are launching, whatever Python does between these; what calls the ops explains
+    """Mark pieces in a run of short ops as launching, whatever Python does between these; what calls the ops explains
     it."""
     runs = find_op_runs(events)
     if not len(runs):
@@ -414,7 +414,7 @@ def _mark_op_runs(events: HostEvents, pieces: Records) -> Records:
 
 
 def _mark_loaders(events: HostEvents, pieces: Records) -> Records:
-    """Pieces that wait for a DataLoader of PyTorch, with the program's own function that takes most of the wait."""
+    """Explain pieces that wait for a PyTorch DataLoader by the program's own function that takes most of the wait."""
     if not len(find_loader_calls(events).rows):
         return pieces
     input_ = np.flatnonzero((pieces["cause"] == _NUMBER["input"]) & (pieces["row"] >= 0))
@@ -425,9 +425,9 @@ def _mark_loaders(events: HostEvents, pieces: Records) -> Records:
 
 
 def _refine_explanations(events: HostEvents, causes: HostCauses, pieces: Records) -> Records:
-    """Pieces with the events that explain them best. Those of Python and of input pipelines say little from afar: of
-    what is in them, the innermost that lasts for half of the piece or more does, in a pipeline the innermost stage, in
-    ``next`` and other built-in functions that load data the innermost function with a line of source. Such an event is
+    """Explain pieces by the events that explain them best. Python and input pipeline events say little from afar: the
+    innermost event in them that lasts for half of the piece or more does, in a pipeline the innermost stage, in
+    ``next`` and other built-in functions that load data the innermost function with a source line. Such an event is
     open in the middle of the piece."""
     row, code = pieces["row"], causes.code
     known = np.flatnonzero(row >= 0)
@@ -486,7 +486,7 @@ def longest_loading(events: HostEvents, causes: HostCauses, host: Records) -> tu
 
 
 def _match_names(events: HostEvents, row: Int64s, says: Callable[[str], bool]) -> Bools:
-    """What a question about the names of these events is answered with."""
+    """Return what ``test`` says of the name of each event."""
     metas, place = number_values(events.meta[row])
     answers = np.array([says(events.names[meta]) for meta in metas.tolist()], np.bool_)
     return answers[place.reshape(-1)] if len(metas) else np.zeros(0, np.bool_)
@@ -505,7 +505,7 @@ def _find_innermost(events: HostEvents, causes: HostCauses, row: Int64s, time: I
 
 
 def _count_passed(begins: Int64s, times: Int64s) -> Int64s:
-    """How many of these begins are not after each time."""
+    """Return how many of these begins are not after each time."""
     return np.searchsorted(begins, times, side="right")
 
 

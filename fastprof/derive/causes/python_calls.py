@@ -70,8 +70,8 @@ if TYPE_CHECKING:
 STATS: Final = tuple(dict.fromkeys((*event_origin.STATS, "hlo_op")))
 """What is read of events beyond what grouping reads."""
 _NUMBER: Final = compile_late(r"\W*\d+\W*")
-"""At the end of the name of a step's marker, which is read from its end: else each place where a number might begin
-would be tried."""
+"""The number at the end of a step marker's name, read from its end: else each place where a number might begin would be
+tried."""
 THREAD_PS, DEVICE_PS = range(2)
 """Columns of amounts of the tree: time on the thread, and of what ran elsewhere for it."""
 KINDS: Final = ("root", "thread", "function", "annotation", "op", "input", "framework", "kernel", "rest")
@@ -82,11 +82,10 @@ _KIND_OF_ORIGIN: Final = np.array([FRAMEWORK, FUNCTION, OP, INPUT, FRAMEWORK, AN
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FunctionCalls:
-    """By thread and function: sums over its calls. ``total_ps``: the time during which any of them lasted, so that a
-    call within a call counts once; ``self_ps``: in which it was the innermost; of that, ``native_ps`` in what
-    frameworks and ops recorded, ``waited_ps`` waiting for a device, ``run_ps`` in the run if the thread runs its steps,
-    ``idle_ps`` doing nothing if it does not. ``run_total_ps``: of ``total_ps``, as ``run_ps``. ``device_ps``: of what
-    ran elsewhere for it."""
+    """Sums over calls, by thread and function. ``total_ps``: time during which any call lasted, so that a call within a
+    call counts once; ``self_ps``: time in which it was innermost; of that, ``native_ps`` in frameworks and ops,
+    ``waited_ps`` waiting for a device, ``run_ps`` in the run if the thread runs its steps, ``idle_ps`` doing nothing if
+    it does not. ``run_total_ps``: the part of ``total_ps`` in the run. ``device_ps``: time elsewhere for it."""
 
     thread: Int64s
     label: Int64s
@@ -114,9 +113,9 @@ class CallerSums:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PythonCalls:
-    """Of a host. ``names``, ``kinds``: by label. ``threads``: the names of those that the tracer saw; ``runs_steps``:
-    which of them do; ``outside_ps``: by thread, time of events that lie in no function. ``window_ps``: of the run.
-    ``tree``: its roots are the threads, in order; what is idle of others has no time in it."""
+    """Python calls of a host. ``names``, ``kinds``: by label. ``threads``: names of the threads that the tracer saw;
+    ``runs_steps``: which of them run steps; ``outside_ps``: by thread, time of events in no function. ``window_ps``:
+    length of the run. ``tree``: its roots are the threads, in order; idle time of other threads is left out."""
 
     host: str
     names: list[str]
@@ -176,7 +175,7 @@ def find_python_calls(host: Host, most_nodes: int, devices: Callable[[], Sequenc
 
 
 def name_step_kinds(host: Host) -> dict[str, str]:
-    """By the name of a marker of a step, the name without the number, if several differ in nothing else."""
+    """Return the name of each step marker without its number, if several differ in nothing else."""
     marked = host.source_of_steps(AUTO).marked
     names = {host.events.names[meta] for meta in np.unique(host.events.meta[marked]).tolist()}
     names.update(name for name in host.events.names if name.startswith(STEP))
@@ -191,8 +190,8 @@ def _strip_number(name: str) -> str:
 
 
 def _label_calls(events: HostEvents, origins: EventOrigins, folded: dict[str, str]) -> tuple[list[str], UInt8s, Int64s]:
-    """Names and kinds of what is called, and the label of each event; devices are KERNEL. ``folded``: names that count
-    as another."""
+    """Return names and kinds of what is called, and the label of each event; devices are KERNEL. ``folded``: names that
+    count as another."""
     numbers: dict[str, int] = {}
     shown = (folded.get(name) or strip_address(name) for name in events.names)
     of_meta = np.array([numbers.setdefault(name, len(numbers)) for name in shown], np.int64)
@@ -223,7 +222,7 @@ def _collect_seen(host: Host, lines: list[Line], label_of: Int64s, kinds: UInt8s
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _TracedRun:
-    """When the run of a host is. ``runs_steps``: by thread; ``self_ps``: by event of ``seen``, in the run."""
+    """The run of a host. ``runs_steps``: by thread; ``self_ps``: by event of ``seen``, in the run."""
 
     begin_ps: int
     end_ps: int
@@ -232,7 +231,7 @@ class _TracedRun:
 
 
 def _find_run(host: Host, lines: list[Line], seen: _TracedEvents, ran: Sequence[DeviceSpans]) -> _TracedRun:
-    """Time beyond the run is cut off, so that shares of it are right."""
+    """Find the run of a host. Time beyond it is cut off, so that shares of it are right."""
     causes = host.causes_from(AUTO)
     begin, end = find_run_window(host, AUTO, ran)
     drivers = {line.number for line, role in zip(causes.lines, causes.role, strict=True) if role == DRIVER}
@@ -245,21 +244,21 @@ def _find_run(host: Host, lines: list[Line], seen: _TracedEvents, ran: Sequence[
 
 
 def _clip_spans(start_ps: Int64s, duration_ps: Int64s, begin_ps: int, end_ps: int) -> tuple[Int64s, Int64s]:
-    """Starts and durations of what lies in a stretch of time."""
+    """Return starts and durations of what lies in an interval."""
     first = np.clip(start_ps, begin_ps, end_ps)
     return first, np.clip(add_durations(start_ps, duration_ps), begin_ps, end_ps) - first
 
 
 def _measure_idle(seen: _TracedEvents, frame: Int64s, names: list[str], run: _TracedRun) -> Int64s:
-    """By event, its own time if its thread runs no steps and does nothing in it."""
+    """Return the self time of each event if its thread runs no steps and does nothing in it, else 0."""
     idle = np.array([is_idle(name) for name in names], np.bool_)
     resting = (frame >= 0) & ~run.runs_steps[seen.thread] & idle[seen.label[frame]]
     return np.where(resting, seen.self_ps, 0)
 
 
 def _find_work_elsewhere(host: Host, origins: EventOrigins, seen: _TracedEvents) -> tuple[Int32s, Int64s, Int64s]:
-    """What ran on devices, and ops on threads that the tracer did not see: its rows, the place in ``seen`` of the event
-    that led to each, or -1 if there is none, and its time."""
+    """Return what ran on devices, and ops on threads that the tracer did not see: rows, the place in ``seen`` of the
+    event that led to each, or -1 if there is none, and durations."""
     events = host.raw
     rows = [np.zeros(0, np.int32)]
     for line in events.lines:
@@ -293,7 +292,7 @@ def _build_tree(
     label_of: Int64s,
     labels: int,
 ) -> CallTree:
-    """Labels of threads follow those of names."""
+    """Build the tree of calls. Thread labels follow those of names."""
     n = len(seen.rows)
     parent = np.concatenate([np.full(threads, -1), np.where(seen.parent < 0, seen.thread, seen.parent + threads)])
     depth = np.concatenate([np.zeros(threads, np.int32), seen.depth + 1]).astype(np.int32)
@@ -351,7 +350,7 @@ def _sum_functions(
 def _measure_covered(
     host: Host, seen: _TracedEvents, frames: Int64s, place: Int64s, count: int, within: _TracedRun | None = None
 ) -> Int64s:
-    """By function of a thread, the time during which any of its calls lasts: they are nested like events of a line.
+    """Return the time during which any call of each function of a thread lasts: calls are nested like events of a line.
     ``within``: the run that counts."""
     order = np.argsort(place, kind="stable")
     rows = seen.rows[frames[order]]
@@ -514,13 +513,14 @@ def _format_name(name: str | None) -> str | None:
 
 
 def format_source(name: str) -> str | None:
-    """``file:line`` of a frame; of a compiled function its module, or None if it has neither."""
+    """Return ``file:line`` of a frame, or the module of a compiled function, or None if it has neither."""
     frame = parse_frame(name)
     return f"{frame.file}:{frame.line}" if frame.line is not None else frame.file or None
 
 
 def describe_function(name: str, hosts: Sequence[PythonCalls]) -> str:
-    """A function and its file and line, or if these are not recorded those of the function that calls it longest."""
+    """Describe a function with its file and line, or if these are not recorded those of the function that calls it
+    longest."""
     frame, rows = parse_frame(name), make_call_rows(hosts)
     if frame.line is not None:
         return f"{frame.function} ({format_source(name)})"
@@ -532,7 +532,7 @@ def describe_function(name: str, hosts: Sequence[PythonCalls]) -> str:
 
 
 def make_function_rows(hosts: Sequence[PythonCalls]) -> FunctionRows:
-    """Over all threads and hosts. CaptureError: times do not add up in 64 bits."""
+    """Make the rows of functions over all threads and hosts. CaptureError: times exceed 64 bits."""
     numbers: dict[str, int] = {}
     names = (host.names[label] for host in hosts for label in host.functions.label.tolist())
     row = np.array([numbers.setdefault(name, len(numbers)) for name in names], np.int64)
@@ -556,7 +556,7 @@ def make_function_rows(hosts: Sequence[PythonCalls]) -> FunctionRows:
 
 
 def make_thread_function_rows(hosts: Sequence[PythonCalls]) -> Iterator[SimpleNamespace]:
-    """By host, thread after thread, most self time first."""
+    """Yield the rows of each host, thread after thread, most self time first."""
     for host in hosts:
         functions = host.functions
         order = sort_rows(functions.thread, -functions.self_ps, functions.label)
@@ -569,7 +569,7 @@ def make_thread_function_rows(hosts: Sequence[PythonCalls]) -> Iterator[SimpleNa
 
 
 def make_thread_rows(hosts: Sequence[PythonCalls]) -> SimpleNamespace:
-    """A row a thread, in the order of the capture."""
+    """Make a row for each thread, in the order of the capture."""
     rows = SimpleNamespace(host=[], thread=[], role=[], calls=[], python_ps=[], idle_ps=[], outside_ps=[])
     for host in hosts:
         count = len(host.threads)
@@ -584,7 +584,7 @@ def make_thread_rows(hosts: Sequence[PythonCalls]) -> SimpleNamespace:
 
 
 def make_call_rows(hosts: Sequence[PythonCalls]) -> SimpleNamespace:
-    """Calls between functions of all hosts, longest first."""
+    """Make rows of calls between functions of all hosts, longest first."""
     sums: dict[tuple[str | None, str], list[int]] = {}
     for host in hosts:
         of = host.between
@@ -617,7 +617,7 @@ class StackRows:
 
 
 def make_stack_rows(hosts: Sequence[PythonCalls]) -> StackRows:
-    """Nodes are few: the tree of each host is bounded."""
+    """Make rows of stacks. Nodes are few: the tree of each host is bounded."""
     growth = GrowingTree(ALL)
     sources: list[str | None] = [None]
     parts = [(np.zeros(1, np.int64), np.zeros((1, 2), np.int64), np.zeros((1, 2), np.int64))]
@@ -647,7 +647,7 @@ def make_stack_rows(hosts: Sequence[PythonCalls]) -> StackRows:
 
 
 def _describe_node(host: PythonCalls, label: int, several: bool) -> tuple[int, str, str | None]:
-    """Kind, name and source of a node."""
+    """Return kind, name and source of a node."""
     if label == LEFT_OUT:
         return REST, "(smaller)", None
     if label >= len(host.names):

@@ -44,8 +44,8 @@ NO_PROGRAM: Final = -1
 
 
 def find_main_programs(groups: Groups, steps: Int64s) -> Int64s:
-    """Beside each step, given by its group, a number that steps of the same main program share. NO_PROGRAM: none is
-    recorded of it."""
+    """Return a number for each step, given by its group, that steps of the same main program share, or NO_PROGRAM if
+    none is recorded."""
     events = groups.events
     rows, program = _find_programs(events)
     order = np.argsort(steps, kind="stable")
@@ -66,7 +66,7 @@ def find_main_programs(groups: Groups, steps: Int64s) -> Int64s:
 
 
 def _find_programs(events: HostEvents) -> tuple[Int64s, Int64s]:
-    """Rows that show which program runs, and its number: executions of programs on TPUs, else events that record the id
+    """Return rows that show which program runs, and its number: TPU program executions, else events that record the id
     of their program, else its name. Threads count if no device records any."""
     modules = [line for line in events.lines if line.name in MODULE_LINES and not is_derived(line)]
     if any(line.last > line.first for line in modules):
@@ -89,7 +89,7 @@ def _select_devices(events: HostEvents, rows: Int32s, values: Int64s) -> tuple[I
 
 
 def _number_texts(numbers: Int64s, text: Callable[[int], str]) -> Int64s:
-    """Numbers of texts, the same for equal texts."""
+    """Return one number for equal strings."""
     known, place = number_values(numbers)
     first: dict[str, int] = {}
     same = np.array([first.setdefault(text(number), number) for number in known.tolist()], np.int64)
@@ -105,11 +105,11 @@ _SAY_MOST: Final = ("annotation", "python", "op", "event", "category")
 _SAY_NOTHING: Final = (None, "all_others")
 """Categories too general to explain a slow step next to an event name."""
 LEAST_STEPS: Final = 4
-"""Of fewer steps of a name, none is out of line."""
+"""Fewest steps of a name among which outliers are looked for."""
 _DEVIATIONS: Final = 5
 _TENTH: Final = 10
 _MOST_COMPARED: Final = 32
-"""Number of steps out of line, the longest, that are compared by name, and of the steps in line beside them."""
+"""Most outlier steps, the longest, that are compared by name, and most other steps beside them."""
 _MOST_STEPS: Final = 64
 """An event that lasts longer than this many of the longest step encloses steps."""
 _WAIT: Final = compile_late(
@@ -124,7 +124,7 @@ _OF_NAME: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Differences(ArrayRows):
-    """What took longer in steps out of line, a row for each step and kind, by step, then largest difference first."""
+    """What took longer in outlier steps: a row for each step and kind, by step, then largest difference first."""
 
     step: Int64s  # place in the database
     duration_ps: Int64s  # of the step
@@ -137,14 +137,14 @@ class Differences(ArrayRows):
 
 @dataclass(frozen=True, slots=True)
 class SlowSteps:
-    """``names``: the text of each row of ``differences``, None if nothing took longer."""
+    """``names``: the name in each row of ``differences``, or None if nothing took longer."""
 
     differences: Differences
     names: list[str | None]
 
     @property
     def count(self) -> int:
-        """How many steps are out of line."""
+        """Number of outlier steps."""
         return len(self._first())
 
     @property
@@ -155,7 +155,7 @@ class SlowSteps:
 
     @property
     def furthest_ps(self) -> int:
-        """What the step takes beyond the median that is furthest out of line."""
+        """Time beyond the median of the largest outlier."""
         return int((self.differences.duration_ps - self.differences.median_ps).max(initial=0))
 
     def _first(self) -> Int64s:
@@ -164,8 +164,7 @@ class SlowSteps:
         return np.flatnonzero(np.append(True, step[1:] != step[:-1])[: len(step)])
 
     def worst(self, label: Sequence[str]) -> str:
-        """A sentence on the step that takes longest beyond the median, of those out of line. ``label``: names of the
-        steps."""
+        """Return a sentence on the outlier step that takes longest beyond the median. ``label``: step names."""
         rows = self.differences
         excess = rows.duration_ps - rows.median_ps
         at = int(excess.argmax())
@@ -208,8 +207,8 @@ def choose_explanation(kinds: Sequence[str], more_ps: Sequence[int], excess_ps: 
 
 
 def find_slow_steps(made_from: StepSource, database: StepDatabase) -> SlowSteps:
-    """Return the steps out of line of a host, each compared with the complete steps that are called as it is and run
-    the same program."""
+    """Return the outlier steps of a host, each compared with the complete steps of the same name that run the same
+    program."""
     groups, events = made_from.groups, made_from.groups.events
     begin, end = _find_step_spans(database)
     kinds = _number_alike(groups, database)
@@ -232,7 +231,7 @@ def find_slow_steps(made_from: StepSource, database: StepDatabase) -> SlowSteps:
 
 
 def _number_alike(groups: Groups, database: StepDatabase) -> Int64s:
-    """Beside each step, the number of its kind: of its name without its number, and the program that it runs most."""
+    """Return the kind of each step: its name without its number, and the program that it runs most, as one number."""
     title = {label: _NUMBER.sub("", label) for label in set(database.label)}
     number = {name: place for place, name in enumerate(sorted(set(title.values())))}
     programs = find_main_programs(groups, database.step)
@@ -244,7 +243,7 @@ def _number_alike(groups: Groups, database: StepDatabase) -> Int64s:
 
 
 def find_outliers(duration: Int64s) -> tuple[Bools, int]:
-    """Return which of some steps are out of line, and their median (the lower of two)."""
+    """Return which steps are outliers, and the median of all (the lower of two)."""
     if len(duration) < LEAST_STEPS:
         return np.zeros(len(duration), np.bool_), 0
     median = _compute_median(duration)
@@ -255,7 +254,7 @@ def find_outliers(duration: Int64s) -> tuple[Bools, int]:
 
 
 def _select_compared(steps: Int64s, out: Bools, duration: Int64s) -> tuple[Int64s, Int64s]:
-    """Return the longest of the steps out of line, and some of those in line, spread over all of them."""
+    """Return the longest outlier steps, and some other steps, spread over all of them."""
     late, usual = steps[out], steps[~out]
     late = late[np.argsort(-duration[late], kind="stable")[:_MOST_COMPARED]]
     places = np.arange(min(_MOST_COMPARED, len(usual))) * len(usual) // min(_MOST_COMPARED, len(usual))
@@ -276,7 +275,7 @@ def _ninth_decile(count: int) -> int:
 
 
 def _find_step_spans(database: StepDatabase) -> tuple[Int64s, Int64s]:
-    """From the first begin to the last end of each step on the cores of its host; equal where none took part."""
+    """Return the first begin and the last end of each step on the cores of its host; equal if no core took part."""
     there = database.present
     some = there.any(axis=1)
     begin = np.where(there, database.begin_ps, np.iinfo(np.int64).max).min(axis=1, initial=np.iinfo(np.int64).max)
@@ -316,7 +315,7 @@ class _NameTimes:
 
 
 def _sum_times_by_name(events: HostEvents, steps: Int64s, begin: Int64s, end: Int64s, marked: Int64s) -> _NameTimes:
-    """Of some steps, by name, on the line on which it takes longest."""
+    """Return times of some steps by name, on the line on which it takes longest."""
     order = steps[np.argsort(begin[steps], kind="stable")]
     begin, end = begin[order], end[order]
     lines = [line for line in events.lines if line.last > line.first and (is_thread(line) or _runs_ops(line))]
@@ -389,7 +388,7 @@ def _runs_ops(line: Line) -> bool:
 
 
 def _find_parents(start: Int64s, duration: Int64s, first_of_line: Int64s) -> Int64s:
-    """Return the innermost event of the line that encloses each, -1: none does."""
+    """Return the innermost enclosing event of each event of a line, or -1."""
     lines = np.zeros(len(first_of_line) - 1, records.LINE_ROWS)
     lines["first"], lines["last"] = first_of_line[:-1], first_of_line[1:]
     n = len(start)
@@ -399,7 +398,7 @@ def _find_parents(start: Int64s, duration: Int64s, first_of_line: Int64s) -> Int
 
 
 def _find_meetings(start: Int64s, stop: Int64s, begin: Int64s, end: Int64s) -> tuple[Int64s, Int64s]:
-    """Pairs of an event and a span that it meets, in order; spans are in order of time."""
+    """Return pairs of an event and a span that it meets, in order. Spans are in order of time."""
     low = np.searchsorted(end, start, side="right")
     high = np.searchsorted(begin, stop, side="left")
     times = np.where(stop <= start, 0, np.maximum(high - low, 0))
@@ -409,7 +408,7 @@ def _find_meetings(start: Int64s, stop: Int64s, begin: Int64s, end: Int64s) -> t
 
 
 def _classify_events(events: HostEvents, rows: Int64s, meta: Int64s, device: Bools) -> Int64s:
-    """Return the kind of each event; -1: a marker of steps, or waiting for what takes the time."""
+    """Return the kind of each event, or -1 for step markers and for waiting for what takes the time."""
     used, number = number_values(meta)
     of_category = kinds_by_category(events)
     by_name = np.array(
@@ -427,7 +426,7 @@ def _classify_name(name: str, of_category: int) -> int:
 
 
 def _find_first_of_name(events: HostEvents, meta: Int64s) -> Int64s:
-    """Beside each row of metadata, the first one that has its name."""
+    """Return the first row of metadata that has the name of each row."""
     first: dict[str, int] = {}
     used = np.unique(meta).tolist()
     table = np.full(len(events.names), -1, np.int64)
@@ -437,7 +436,7 @@ def _find_first_of_name(events: HostEvents, meta: Int64s) -> Int64s:
 
 
 def _compare_names(times: _NameTimes, late: Int64s, usual: Int64s, duration: Int64s, median: int) -> Differences:
-    """Of each step out of line and each kind, the name that takes most time beyond its usual time."""
+    """Find for each outlier step and kind the name that takes most time beyond its usual time."""
     expected, most_usual = (
         _find_usual_times(times, usual, _middle(len(usual))),
         _find_usual_times(times, usual, _ninth_decile(len(usual))),

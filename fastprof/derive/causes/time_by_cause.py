@@ -36,7 +36,7 @@ _NO_TEXTS: Final[dict[str, Any]] = {"none": np.empty(0, np.object_)}
 _NO_NUMBERS: Final[dict[str, Any]] = {"none": np.empty(0, np.int32)}
 _NO_KINDS: Final[dict[str, Any]] = {"none": np.empty(0, np.uint8)}
 CAUSE_NAMES: Final = (*GAP_CAUSES, None)
-"""By number of a cause; the last, of compute, has none."""
+"""Names by number of a cause; the last, of compute, has none."""
 _COMMUNICATION: Final = GAP_CAUSES.index("communication")
 GAP_SUM: Final = np.dtype([
     ("group", "i4"), ("kind", "i4"), ("cause", "i4"), ("what", "i4"),
@@ -89,8 +89,8 @@ class ExplainedTime(ArrayRows):
 
 @dataclass(frozen=True, slots=True)
 class LargestGaps(ArrayRows):
-    """Pieces in which a device does not compute, longest first. ``step``: as in Budget; ``thread``: its name;
-    ``before_op``, ``after_op``: what the device ran before and after; None: unknown."""
+    """Intervals in which a device does not compute, longest first. ``step``: as in Budget; ``thread``: its name;
+    ``before_op``, ``after_op``: the device ops before and after, or None if unknown."""
 
     device: Int32s = field(metadata=_NO_NUMBERS)
     step: Int64s
@@ -126,8 +126,8 @@ class HostBudget:
     records: HostRecords | None = None
 
     def for_others(self) -> HostBudget:
-        """Without what only the tables of gaps show: time in a step by device, but that of communication, and events in
-        steps. The time of devices that all work, or that none does, is that of the first of them."""
+        """Drop what only the tables of gaps show: time in a step by device, except communication, and events in steps.
+        Devices that all work, or that none does, share the time of the first of them."""
         like, budget, explained = self._like(), self.budget, self.explained
         device = np.where(budget.cause == _COMMUNICATION, budget.device, like[budget.device])
         rows, place = _find_firsts(budget.cause, device, budget.step)
@@ -150,7 +150,7 @@ class HostBudget:
 
 @dataclass(frozen=True, slots=True)
 class _HostRange:
-    """Rows of hosts that follow each other, with devices and steps of the session; of many hosts set aside."""
+    """Rows of hosts that follow each other, with devices and steps of the session; spilled if hosts are many."""
 
     budget: Stored[Budget] | Budget
     explained: Stored[ExplainedTime] | ExplainedTime
@@ -159,9 +159,9 @@ class _HostRange:
 
 @dataclass(frozen=True, slots=True)
 class SessionBudget:
-    """Of a session: ``hosts``, ``devices``: names; ``host_of``: the host of each device; ``count``, ``used``: devices
-    that the session has, and those of them that ran anything; ``has_events``: whether hosts kept all that tables
-    show; ``why_unknown``: why nothing is known of devices. Rows of all hosts are joined when they are looked at."""
+    """Budget of a session. ``hosts``, ``devices``: names; ``host_of``: host of each device; ``count``, ``used``:
+    devices of the session, and those that ran anything; ``has_events``: whether hosts have all that tables show;
+    ``why_unknown``: why nothing is known of devices. Rows of all hosts are joined when they are looked at."""
 
     hosts: tuple[str, ...]
     devices: tuple[str, ...]
@@ -222,19 +222,19 @@ class SessionBudget:
         )
 
     def budget(self) -> Budget:
-        """Rows of all hosts."""
+        """Return the rows of all hosts."""
         return Budget.joined([Budget.none(), *self.budgets()])
 
     def budgets(self, cause: str | None = None) -> Iterator[Budget]:
-        """Rows of all hosts, some after the others; of a cause, None: of all."""
+        """Return the rows of all hosts in batches, for one cause, or all causes if it is None."""
         return (_select_cause(_get_rows(part.budget), cause) for part in self.parts)
 
     def events(self) -> Objects:
-        """What explains each row of ``budget``, if hosts kept it."""
+        """Return what explains each row of ``budget``, if hosts have it."""
         return np.concatenate([_NO_TEXTS["none"], *(host.events for host in self.kept)])
 
     def explained(self, cause: str) -> ExplainedTime:
-        """Of all hosts, of a cause."""
+        """Return the explained time of a cause on all hosts."""
         return ExplainedTime.joined(
             [ExplainedTime.none(), *(_select_cause(_get_rows(part.explained), cause) for part in self.parts)]
         )
@@ -252,7 +252,7 @@ class SessionBudget:
 
 
 _TOGETHER: Final = 32
-"""Hosts whose rows are set aside together; of no more, they stay in memory."""
+"""Most hosts whose rows are spilled together; fewer stay in memory."""
 Rows = TypeVar("Rows", Budget, LargestGaps)
 OfCauses = TypeVar("OfCauses", Budget, ExplainedTime, LargestGaps)
 
@@ -264,7 +264,7 @@ def _join_hosts(some: Sequence[tuple[Budget, ExplainedTime, LargestGaps]], *, se
 
 
 def _move_rows(rows: Rows, devices: int, steps: Int64s) -> Rows:
-    """Of a host, whose devices come after as many of the hosts before."""
+    """Shift the rows of a host to its place among the devices of the session."""
     return replace(rows, device=rows.device + np.int32(devices), step=steps)
 
 
@@ -277,8 +277,8 @@ def _select_cause(rows: OfCauses, cause: str | None) -> OfCauses:
 
 
 def merge_rows(rows: Budget, events: Objects) -> tuple[Budget, Objects]:
-    """Rows of one device, step, cause and kind as one, in this order: times are added, the event is that of the row
-    with the most time."""
+    """Merge rows of one device, step, cause and kind, in this order: times are added, the event is that of the row with
+    the most time."""
     place, count = _number_alike(rows.device, rows.step, rows.cause, rows.kind)
     most = _find_longest(place, rows.time_ps, count)
     return replace(rows[most], time_ps=sum_by(place, rows.time_ps, count)), events[most]
@@ -295,8 +295,7 @@ def _number_alike(*keys: Int64s | Int32s | UInt8s) -> tuple[Int32s, int]:
 
 
 def _find_firsts(*keys: Int64s | Int32s | UInt8s) -> tuple[Int64s, Int32s]:
-    """Return the first of each rows that are alike, in the order in which they come, and the place of each row among
-    them."""
+    """Return the first row of each distinct key, by first occurrence, and the place of each row among them."""
     place, count = _number_alike(*keys)
     first = np.full(count, len(place), np.int64)
     np.minimum.at(first, place, np.arange(len(place)))
@@ -309,8 +308,8 @@ def _find_firsts(*keys: Int64s | Int32s | UInt8s) -> tuple[Int64s, Int32s]:
 def make_host_budget(
     events: HostEvents, gaps: Iterable[DeviceGaps], most: int, chosen: Int32s | None, *, neighbours: bool = True
 ) -> HostBudget:
-    """Return the budget of a host, with its longest ``most`` pieces. ``chosen``: groups of the steps that count, None:
-    all time does. ``neighbours``: name the ops before and after the longest pieces."""
+    """Return the budget of a host, with its longest ``most`` pieces. ``chosen``: groups of the steps that count, or
+    None for all time. ``neighbours``: name the ops before and after the longest pieces."""
     times, sums, explained = [], [np.zeros(0, GAP_SUM)], [np.zeros(0, GAP_SUM)]
     longest, of_longest = np.zeros(0, GAP), np.zeros(0, np.int32)
     beside = [np.zeros((0, len(CAUSE_NAMES)), np.int64)]
@@ -382,7 +381,7 @@ def _choose_explanations(rows: CauseTimes, explained: ExplainedTime) -> Objects:
 
 
 def _number_places(rows: CauseTimes | ExplainedTime) -> Int64s:
-    """A number for each device, cause and kind."""
+    """Return a number for each device, cause and kind."""
     return (rows.device.astype(np.int64) * len(CAUSE_NAMES) + rows.cause) * len(KINDS) + rows.kind
 
 
@@ -390,8 +389,8 @@ _AT_ONCE: Final = 1 << 18
 
 
 def _sum_explanations(events: HostEvents, pieces: Records) -> Records:
-    """GAP_SUM: of pieces in which the device does not compute, by kind, cause and explanation, whose number is in the
-    place of the group. Pieces are copied for that, some at once."""
+    """Sum non-compute pieces by kind, cause and explanation, as GAP_SUM with the explanation's number in ``group``.
+    Pieces are copied for that in batches."""
     parts = [np.zeros(0, GAP_SUM)]
     for first in range(0, len(pieces), _AT_ONCE):
         some = pieces[first : first + _AT_ONCE]
@@ -408,7 +407,8 @@ def _sum_explanations(events: HostEvents, pieces: Records) -> Records:
 
 
 def _number_explanations(events: HostEvents, pieces: Records) -> Int32s:
-    """Return the number of what explains each piece: of a name, or above these what a device moves; -1: nothing."""
+    """Return the number of what explains each piece: of a name, above these of what a device moves, or -1 if nothing
+    does."""
     names = len(events.names)
     moved = np.where(pieces["transfer"] >= 0, pieces["transfer"] + names, -1)
     return np.where(pieces["row"] >= 0, events.meta[pieces["row"]] % names, moved).astype(np.int32)
@@ -455,7 +455,7 @@ def _with_longest(longest: Records, of: Int32s, pieces: Records, device: int, mo
 
 
 def _get_texts(events: HostEvents, transfers: Sequence[Transfer], what: Int32s) -> Objects:
-    """Names of events of the host, or, with the numbers above these, of what a device moves; -1: nothing."""
+    """Return names of host events or, above these numbers, of what a device moves; None for -1."""
     names, count = events.names, len(events.names)
     return _make_objects(
         [

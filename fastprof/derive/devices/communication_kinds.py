@@ -52,7 +52,7 @@ class CommunicationKind(Enum):
 
 
 KINDS: Final = tuple(CommunicationKind)
-"""By number."""
+"""Kinds by number."""
 
 OF_CATEGORY: Final = {
     "all-reduce": CommunicationKind.ALL_REDUCE,
@@ -90,8 +90,8 @@ class Part(NamedTuple):
 
 
 def find_communication(category: str, text: str, name: str) -> Part | None:
-    """What an HLO instruction is, given its category, its text (``%name = shape opcode(…``; "": unknown) and its name,
-    or None if it computes."""
+    """Return what an HLO instruction is, or None if it computes. ``category``, ``text`` (``%name = shape opcode(…``, or
+    "" if unknown) and ``name`` are its own."""
     base, role = split_opcode(category or _drop_name_serial(name))
     known = OF_CATEGORY.get(base)
     if known is not None:
@@ -103,7 +103,7 @@ def find_communication(category: str, text: str, name: str) -> Part | None:
 
 
 def split_opcode(opcode: str) -> tuple[str, int]:
-    """A category or opcode without its ending, and what the ending says: WHOLE, START or DONE."""
+    """Split a category or opcode into the word without its ending, and what the ending says: WHOLE, START or DONE."""
     for ending, role in _ENDINGS:
         if opcode.endswith(ending):
             return opcode.removesuffix(ending), role
@@ -115,7 +115,7 @@ def _drop_name_serial(name: str) -> str:
 
 
 def _find_async_kind(base: str, read: Expression | None, name: str) -> CommunicationKind:
-    """``base``: copy, or async; the text, else the name, has the opcode."""
+    """Return the kind of an asynchronous op. ``base``: copy, or async; the text, else the name, has the opcode."""
     opcode = split_opcode(read.opcode)[0] if read is not None else base
     if opcode == "async":
         opcode = split_opcode(_drop_name_serial(name))[0]
@@ -127,8 +127,8 @@ def _find_async_kind(base: str, read: Expression | None, name: str) -> Communica
 
 
 def _find_copy_kind(read: Expression | None) -> CommunicationKind:
-    """By the memory spaces of what is read and what is written. The tuple that stands for a copy has what is written
-    first, that of other moves their operands."""
+    """Classify a copy by the memory spaces that it reads and writes. The tuple that stands for a copy has what is
+    written first, that of other moves their operands."""
     if read is None:
         return CommunicationKind.LOCAL_COPY
     done = read.opcode.endswith("-done")

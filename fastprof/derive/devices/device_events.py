@@ -38,7 +38,7 @@ class OpEvents:
     """Row in the host's events."""
     start_ps: Int64s
     duration_ps: Int64s
-    """On the device's clock if it has one; never negative."""
+    """Durations on the device clock if it has one; never negative."""
     self_ps: Int64s
     """Duration less the union of the events nested in it."""
     meta: Int32s
@@ -52,7 +52,7 @@ class OpEvents:
         return len(self.rows)
 
     def self_less_sums(self) -> Int64s:
-        """Duration less the sum of the events directly nested in it: less than ``self_ps`` if these overlap."""
+        """Return duration less the sum of the events directly nested in it: less than ``self_ps`` if these overlap."""
         if not self.overlaps:
             return self.self_ps
         own, less_sums = np.empty_like(self.self_ps), np.empty_like(self.self_ps)
@@ -61,7 +61,7 @@ class OpEvents:
 
 
 def get_device_spans(events: HostEvents, first: int, last: int) -> tuple[Int64s, Int64s]:
-    """Start and duration of rows ``first`` to ``last``, by the device's clock if they have both its stats."""
+    """Return start and duration of rows ``first`` to ``last``, by the device clock if they have both its stats."""
     at, offsets = _get_within(*events.ints("device_offset_ps"), first, last)
     also, durations = _get_within(*events.ints("device_duration_ps"), first, last)
     if len(at) == len(also) == last - first:  # all of them have both
@@ -121,7 +121,7 @@ PERCENT: Final = "% util"
 COUNTS: Final = ("fills", "spills")
 STATS: Final = (PERCENT, *COUNTS)
 HIGH_PERCENT: Final = 80.0
-"""Above this share of its time a unit is close to its limit."""
+"""Share of its time above which a unit is close to its limit."""
 
 _NUMBERS: Final = (records.INT64, records.UINT64, records.DOUBLE)
 _MOST_UNITS: Final = 64
@@ -145,7 +145,7 @@ class UnitSamples:
 
 
 def list_unit_samples(events: HostEvents, plane: Plane) -> list[UnitSamples]:
-    """By unit, in the order in which they first occur. The events were read with ``STATS``."""
+    """Return samples by unit, in the order in which units first occur. The events were read with ``STATS``."""
     lines = [line for line in plane.lines if line.name == COUNTER_LINE and line.last > line.first]
     units = [
         sample
@@ -202,9 +202,9 @@ def _group_by_unit(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class UnitUse:
-    """Of each of several spans of time: for how long the value is known, and is above ``HIGH_PERCENT``; the integral of
-    the value over that time, in millionths times picoseconds; its peak in millionths, or -1 if there is none; how many
-    samples start, and the sum of these."""
+    """Use of a unit in each of several spans: for how long the value is known, and is above ``HIGH_PERCENT``; the
+    integral of the value over that time, in millionths times picoseconds; its peak in millionths, or -1 if there is
+    none; how many samples start, and their sum."""
 
     known_ps: Int64s
     high_ps: Int64s
@@ -240,7 +240,7 @@ class HeldValues:
         return self.over(self._edges[:1], self._edges[-1:] + 1)
 
     def over(self, begin: Int64s, end: Int64s) -> UnitUse:
-        """Of these spans, which may overlap."""
+        """Measure use in these spans, which may overlap."""
         low, high = (np.clip(time, self._edges[0], self._edges[-1]) for time in (begin, end))
         first, last = self._place(low), self._place(high)
         coarse, fine, known, above = (

@@ -46,7 +46,7 @@ TPUS: Final = {
     "tpu v7x": _V7X,
     "tpu7x": _V7X,
 }
-"""By what captures and JAX call them, in small letters."""
+"""TPUs by their names in captures and in JAX, in small letters."""
 
 LEAST_OF_AMD: Final = {"gfx942": 5300.0, "gfx950": 8000.0}
 """Bandwidth of HBM of the slowest model of an architecture (MI300A, MI300X; MI350X, MI355X), 10**9 bytes a second."""
@@ -109,7 +109,7 @@ GPUS: Final = {
     "mi300x": "MI300X",
     "mi355x": "MI355X",
 }
-"""By model in small letters, without the maker's name, as captures have it: the device of NAMED that it is."""
+"""Devices of NAMED by model as captures have it, in small letters and without the vendor."""
 
 SOURCES: Final = {
     "TPU": "Google publishes of a core of it",
@@ -169,14 +169,14 @@ class Device(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Peaks:
-    """What one core of a TPU, or one GPU, could do at best. 0.0: unknown; ``reasons`` say why."""
+    """Best rates of one core of a TPU, or of one GPU. 0.0 if unknown; ``reasons`` say why."""
 
     hardware: str
     """GPU or TPU."""
     name: str
     teraflops_per_s: float
     bandwidths_gb_per_s: tuple[float, ...]
-    """Of HBM, SRAM read, SRAM write and, of a TPU, CMEM read, CMEM write, VMEM read, VMEM write."""
+    """Bandwidth of HBM, SRAM read, SRAM write and, on a TPU, CMEM read, CMEM write, VMEM read, VMEM write."""
     has_merged_vmem: bool = False
     has_megacore: bool = False
     reasons: tuple[str, ...] = ()
@@ -185,16 +185,16 @@ class Peaks:
     published: frozenset[int] = frozenset()
     """COMPUTE and places of bandwidths that are not the capture's but those that the maker publishes."""
     chosen: frozenset[int] = frozenset()
-    """The same of those that the user chose."""
+    """Places of the bandwidths that the user chose."""
 
     def peak(self, place: int) -> float:
-        """In 10**9 operations or bytes a second; 0.0: not known."""
+        """Return a peak in 10**9 operations or bytes a second, or 0.0 if unknown."""
         if place == COMPUTE:
             return self.teraflops_per_s * 1000
         return self.bandwidths_gb_per_s[place] if place < len(self.bandwidths_gb_per_s) else 0.0
 
     def source(self, place: int) -> str | None:
-        """Where the peak is from: CAPTURE, PUBLISHED or CHOSEN, or None if it is not known."""
+        """Return where the peak is from, CAPTURE, PUBLISHED or CHOSEN, or None if it is unknown."""
         if not self.peak(place):
             return None
         if place in self.chosen:
@@ -203,7 +203,7 @@ class Peaks:
 
     @property
     def ridge_point(self) -> float:
-        """Flops per byte of HBM traffic from which on arithmetic, not memory, is the limit; 0.0: not known."""
+        """Flops per byte of HBM traffic from which on arithmetic, not memory, is the limit; 0.0 if unknown."""
         hbm = self.bandwidths_gb_per_s[HBM]
         return self.teraflops_per_s * 1000 / hbm if hbm else 0.0
 
@@ -213,7 +213,7 @@ class Peaks:
 
 
 def find_peaks(planes: Sequence[Device]) -> Peaks | None:
-    """Of the first TPU among the planes, else of the first GPU, or None if there is neither."""
+    """Return the peaks of the first TPU among the planes, else of the first GPU, or None if there is neither."""
     for kind, read in ((TPU, _make_tpu_peaks), (GPU, _make_gpu_peaks)):
         for plane in planes:
             if plane.kind == kind:
@@ -222,9 +222,9 @@ def find_peaks(planes: Sequence[Device]) -> Peaks | None:
 
 
 def guess_peaks(planes: Sequence[Device], kernels: Iterable[str]) -> Peaks | None:
-    """Of the first GPU, whose maker is not recorded, those of the maker that other facts point to, with a reason that
-    says so, or None if the maker is recorded, or nothing points to one. ``kernels``: names of what ran on the
-    devices."""
+    """Return peaks of the first GPU if its vendor is not recorded, those of the vendor that other facts point to, with
+    a reason that says so. None if the vendor is recorded, or nothing points to one. ``kernels``: names of what ran on
+    the devices."""
     plane = next((plane for plane in planes if plane.kind == GPU), None)
     if plane is None or isinstance(plane.stats.get(VENDOR_STAT), str) or get_vendor_word(plane.name) is not None:
         return None
@@ -292,8 +292,8 @@ def add_remedy(given: Peaks) -> Peaks:
 
 
 def _describe_doubt(given: Peaks) -> str | None:
-    """That the capture of an AMD GPU records far less bandwidth than the slowest of its architecture has. Drivers
-    compute it from the clock of the memory, and that of HBM3 moves four bits a cycle, not two."""
+    """Say if the capture of an AMD GPU records far less bandwidth than the slowest of its architecture has. Drivers
+    compute it from the memory clock, and HBM3 moves four bits a cycle, not two."""
     least, recorded = LEAST_OF_AMD.get(given.name.rpartition(" ")[2], 0.0), given.bandwidths_gb_per_s[HBM]
     if not 0 < recorded < 0.75 * least:
         return None
@@ -304,7 +304,8 @@ def _describe_doubt(given: Peaks) -> str | None:
 
 
 def _find_published(given: Peaks) -> tuple[float, float, str] | None:
-    """TFLOP/s and GB/s of HBM, 0.0: not listed, and who says so, or None if the device is in no list."""
+    """Return published TFLOP/s and HBM GB/s, 0.0 if not listed, and who says so, or None if the device is in no
+    list."""
     if given.hardware == TPU:
         chip = TPUS.get(given.name.lower())
         return None if chip is None else (chip.teraflops / chip.cores, chip.hbm / chip.cores, SOURCES[TPU])
@@ -313,7 +314,8 @@ def _find_published(given: Peaks) -> tuple[float, float, str] | None:
 
 
 def describe_device(plane: Device) -> str:
-    """``Nvidia GPU (Hopper)``, ``AMD GPU - gfx942``, ``TPU v6 Lite``; if it is not recorded, GPU, TPU, MTIA, …"""
+    """Describe a device: ``Nvidia GPU (Hopper)``, ``AMD GPU - gfx942``, ``TPU v6 Lite``, or GPU, TPU, MTIA, … if its
+    model is not recorded."""
     if plane.kind == GPU:
         return _describe_gpu(plane)
     named = plane.stats.get("device_type_string")
@@ -325,7 +327,7 @@ _LEAST, _MOST = 1e-9, 1e15
 
 
 def _get_number(stats: Mapping[str, Any], name: str) -> float:
-    """A stat that is a number above 0, and may be a figure of a device; else 0.0."""
+    """Return a stat that is a number above 0 and may be a figure of a device, else 0.0."""
     value = stats.get(name)
     usable = isinstance(value, int | float) and _LEAST <= value <= _MOST
     return float(value) if usable else 0.0  # type: ignore[arg-type]
@@ -399,7 +401,7 @@ def _get_gfx(stats: Mapping[str, Any]) -> str:
 
 
 def _find_rates_per_cycle(stats: Mapping[str, Any]) -> tuple[int, int, str | None]:
-    """Flops, and bytes of shared memory, per core and cycle; 0: unknown, and why."""
+    """Return flops, and bytes of shared memory, per core and cycle; 0 if unknown, and why."""
     vendor, capability = stats.get("device_vendor"), _get_capability(stats)
     if vendor == "Nvidia" and capability == _UNKNOWN_CAPABILITY:
         return 0, 0, _NO_CAPABILITY
@@ -438,7 +440,7 @@ def _make_gpu_peaks(plane: Device) -> Peaks:
 
 
 def _get_model(stats: Mapping[str, Any]) -> str:
-    """What the maker calls the GPU; "": not recorded."""
+    """Return the vendor's name for the GPU, or "" if it is not recorded."""
     return next((model for model in list_gpu_models(stats) if not _GFX.fullmatch(model)), "")
 
 
@@ -456,7 +458,7 @@ _FORM: Final = "write peaks as flops=312T,hbm=2039GB/s: operations and bytes a s
 
 @dataclass(frozen=True, slots=True)
 class ChosenPeaks:
-    """``device``: a name of the table; ``peak``: as ``format_peaks`` writes it; they go before the table. None: not
+    """``device``: a name of the table; ``peak``: as ``format_peaks`` writes it; both precede the table. None if not
     chosen."""
 
     device: str | None = None
@@ -480,12 +482,13 @@ def find_named_device(text: str) -> str:
 
 
 def _normalise_device(name: str) -> str:
-    """Without what people write in several ways."""
+    """Normalise what people write in several ways."""
     return re.sub(r"[\s_-]", "", name).casefold().removeprefix("nvidia").removeprefix("amd").removeprefix("instinct")
 
 
 def format_peaks(text: str) -> str:
-    """Peaks in one form, such as ``flops=312000000000000.0,hbm=2039000000000.0``. ValueError: they are not peaks."""
+    """Return peaks in one form, such as ``flops=312000000000000.0,hbm=2039000000000.0``. ValueError: they are not
+    peaks."""
     return ",".join(f"{name}={value!r}" for name, value in _parse_figures(text).items())
 
 

@@ -106,7 +106,7 @@ _MULTIPLIES = compile_late(r"gemm|conv|cijk|_dot_|nvjet", re.IGNORECASE)
 
 
 def get_matrix_units(vendor: str | None) -> str:
-    """What a vendor calls its matrix units."""
+    """Return the vendor's name for its matrix units."""
     return {NVIDIA: "Tensor Cores", AMD: "Matrix Cores"}.get(vendor or "", "matrix units")
 
 
@@ -206,7 +206,7 @@ _MOST_NAMES: Final = 200_000
 
 
 def list_gpu_models(stats: Mapping[str, Any]) -> list[str]:
-    """What the capture calls the GPU: its model, or its architecture."""
+    """Return names of the GPU in the capture: its model, or its architecture."""
     names = (stats.get(stat) for stat in ("gpu_device_name", "device_name", "gpu_model"))
     return [name for name in names if isinstance(name, str) and name]
 
@@ -214,8 +214,8 @@ def list_gpu_models(stats: Mapping[str, Any]) -> list[str]:
 def find_vendors(
     planes: Mapping[int, Mapping[str, Any]], recorded: Mapping[int, str | None], names: Iterable[str]
 ) -> tuple[dict[int, str | None], tuple[str, ...]]:
-    """Who made each GPU, as recorded or as its model, its compute capability or ``names`` of kernels show; and the
-    sentences that say which of these did. ``planes``: the stats of GPUs by number, without devices of other kinds."""
+    """Return the vendor of each GPU, as recorded or as its model, its compute capability or ``names`` of kernels show;
+    and the sentences that say which of these did. ``planes``: GPU stats by number, without devices of other kinds."""
     makers, reasons = dict(recorded), []
     names = list(names) if None in recorded.values() else []
     kinds: dict[str, tuple[str, str] | None] = {}  # the same for planes of equal stats: the names are searched once
@@ -295,8 +295,8 @@ _NARROW: Final = compile_late(r"b?f(?:16|8|4)|s8")
 
 
 def find_precision(kernel: str, types_read: Callable[[], Collection[str]]) -> str | None:
-    """Return the type, such as bf16, in the name of a kernel, else that of the only floats that its instruction reads;
-    None: neither shows one, or the kernel only communicates. ``types_read``: called if the name has none."""
+    """Return the type, such as bf16, in the name of a kernel, else that of the only floats that its instruction reads,
+    or None if neither shows one or the kernel only communicates. ``types_read``: called if the name has none."""
     if _COMMUNICATES.match(kernel):
         return None
     tensile = _TENSILE.search(kernel)
@@ -329,9 +329,9 @@ MOST_BLOCKS = 2**31 - 1
 
 class Launch(NamedTuple):
     """Registers of a thread; bytes of shared memory that the kernel declares, that its launch adds, and (ROCm) both;
-    blocks of the grid; threads of a block; warps that fit on a multiprocessor in percent of those that it holds, and an
-    estimate for the launch, whose grid may be smaller; blocks and warps of the grid for each multiprocessor of the
-    device. None: not recorded."""
+    blocks of the grid; threads of a block; warps that fit on a multiprocessor in percent of its limit, and an estimate
+    for the launch, whose grid may be smaller; blocks and warps of the grid for each multiprocessor of the device. None
+    if not recorded."""
 
     registers: int | None = None
     static_shared: int | None = None
@@ -353,7 +353,7 @@ class Launch(NamedTuple):
 
 
 def parse_launch(details: str) -> Launch:
-    """Reads the text. Tokens that make no sense are ignored; of several with one name the last counts."""
+    """Parse the launch in a string. Tokens that make no sense are ignored; of several with one name the last counts."""
     dims: dict[str, int | float | Dim] = {}
     for token in _SEPARATORS.split(details):
         key, _, text = token.partition(":")

@@ -36,15 +36,16 @@ ARGUMENTS: Final = ("Input Dims", "Input dims", "Input type", "Concrete Inputs")
 
 @compute_once
 def has_category(events: HostEvents, categories: frozenset[str]) -> Bools:
-    """By row of event metadata, whether the category is one of these; the last is that of events without any."""
+    """Return whether the category of each row of event metadata is one of these; the last row is for events without
+    metadata."""
     has: Bools = host_reader.is_of_category(events, categories)
     return has
 
 
 @compute_once
 def is_op(events: HostEvents) -> Bools:
-    """By row of event metadata, whether it is an op of PyTorch: no marker of a step, and no other annotation that old
-    files write as an op."""
+    """Return whether each row of event metadata is a PyTorch op: no step marker, and no other annotation that old files
+    write as an op."""
     named = np.array([not name.startswith((STEP, "enumerate(", "Optimizer.")) for name in events.names], bool)
     are_ops: Bools = has_category(events, OPS) & named
     return are_ops
@@ -57,8 +58,8 @@ _OF_GROUPS: Final = "c10d::"
 
 @compute_once
 def may_launch(events: HostEvents) -> Bools:
-    """By row of event metadata, whether it is an op that what a GPU runs belongs to: a record of arguments is none if
-    ops of collectives, which newer versions have, are recorded around it."""
+    """Return whether each row of event metadata is an op that GPU work belongs to: a record of arguments is none if ops
+    of collectives, which newer versions have, are recorded around it."""
     is_record = np.array([name == RECORD for name in events.names], bool)
     if not is_record.any() or not any(name.startswith(_OF_GROUPS) for name in events.names):
         return is_op(events)
@@ -161,7 +162,7 @@ def drop_serial(name: str) -> str:
 
 JAX, TENSORFLOW, PYTORCH, UNKNOWN = "JAX", "TensorFlow", "PyTorch", "unknown"
 TENSORFLOW_1: Final = "TensorFlow 1"
-"""Of files that only it writes; it has another profiler than TensorFlow 2."""
+"""TensorFlow 1, which has another profiler than TensorFlow 2; files that only it writes."""
 FRAMEWORKS: Final = (JAX, TENSORFLOW, TENSORFLOW_1, PYTORCH, UNKNOWN)
 
 _NAMES: Final = {

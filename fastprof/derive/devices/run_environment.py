@@ -34,7 +34,7 @@ class HostDevices:
 
     @classmethod
     def of(cls, events: HostEvents) -> HostDevices:
-        """Counts planes of the capture, chosen or not."""
+        """Count planes of the capture, chosen or not."""
         kinds = [find_device_of_plane(name)[0] for name in events.plane_names]
         for kind in ("TPU", "GPU"):
             if kind in kinds:
@@ -50,7 +50,7 @@ NO_DEVICES: Final = HostDevices(CPU, 0)
 
 
 def count_by_host(hosts: Sequence[HostDevices]) -> list[int]:
-    """How many devices each host of a session adds to it."""
+    """Return how many devices each host of a session adds to it."""
     only_cpus = all(host.is_cpu for host in hosts)
     return [host.count if only_cpus or not host.is_cpu else 0 for host in hosts]
 
@@ -79,7 +79,7 @@ class TracerLevels:
 
 
 def read_tracer_levels(events: HostEvents) -> TracerLevels | None:
-    """Of a host; None: not recorded, or damaged."""
+    """Return the tracer levels of a host, or None if they are not recorded, or damaged."""
     plane = events.plane_named(TASK_ENVIRONMENT)
     data = plane.stats.get(STAT) if plane is not None else None
     if not isinstance(data, bytes):
@@ -95,7 +95,7 @@ def read_tracer_levels(events: HostEvents) -> TracerLevels | None:
 
 
 def find_least_levels(levels: Iterable[TracerLevels | None]) -> TracerLevels | None:
-    """What all hosts were asked for; None: of one it is unknown."""
+    """Return the least levels over all hosts, or None if those of any host are unknown."""
     every = list(levels)
     known = [levels for levels in every if levels is not None]
     if not known or len(known) < len(every):

@@ -59,7 +59,7 @@ class CoreDetails:
 
 
 def read_core_details(stats: dict[str, Any]) -> CoreDetails | None:
-    """From the stats of a plane, or None if the plane has none, or none that can be read."""
+    """Read core details from the stats of a plane, or None if it has none that can be read."""
     recorded = stats.get("core_details")
     if not isinstance(recorded, bytes | memoryview):
         return None
@@ -76,8 +76,8 @@ MODULE_LINES = ("XLA Modules", "Sparse Core Modules")
 
 @dataclass(frozen=True, slots=True)
 class PlaneSteps(ArrayRows):
-    """The steps of one plane, in order. ``device_start_ps``, ``device_duration_ps``: by the clock of the device if it
-    is recorded, else the same as the others."""
+    """The steps of one plane, in order. ``device_start_ps``, ``device_duration_ps``: by the device clock if it is
+    recorded, else equal to the others."""
 
     group_id: Int32s
     start_ps: Int64s
@@ -96,7 +96,7 @@ def is_derived(line: Line) -> bool:
 
 
 def find_grouping_line(plane: Plane) -> Line | None:
-    """Return the line of a TPU plane that marks its steps: the line of steps, else that of modules; None: both are
+    """Return the line of a TPU plane that marks its steps: the line of steps, else that of modules, or None if both are
     empty."""
     for names in (STEP_LINES, MODULE_LINES):
         for line in plane.lines:
@@ -120,7 +120,7 @@ def collect_device_steps(events: HostEvents, group_id: Int32s, recorded: bool) -
 
 
 def read_device_times(events: HostEvents, rows: npt.NDArray[np.intp] | Int32s) -> tuple[Int64s, Int64s]:
-    """Start and duration by the device's own clock where the event records both, else the event's own."""
+    """Return start and duration by the device clock where the event records both, else the event's own."""
     start, duration = events.start_ps[rows], events.duration_ps[rows]
     has_offset, offset = join_stat(rows, *events.ints("device_offset_ps"))
     has_length, length = join_stat(rows, *events.ints("device_duration_ps"))
@@ -180,8 +180,8 @@ def sort_by_start(start: Int64s, duration: Int64s) -> npt.NDArray[np.intp]:
 
 
 def _merge_group_runs(groups: Int32s, times: tuple[Int64s, Int64s], device_times: tuple[Int64s, Int64s]) -> PlaneSteps:
-    """Consecutive events of one group as one step, from the earliest start to the last end; group -1 is none. Times are
-    starts and durations."""
+    """Merge consecutive events of one group into one step, from the earliest start to the last end; group -1 is none.
+    Times are starts and durations."""
     if not len(groups):
         return PlaneSteps.none()
     first = np.flatnonzero(np.append(True, groups[1:] != groups[:-1]))
@@ -192,7 +192,7 @@ def _merge_group_runs(groups: Int32s, times: tuple[Int64s, Int64s], device_times
 def _bound_runs(
     times: tuple[Int64s, Int64s], first: npt.NDArray[np.intp], kept: npt.NDArray[np.bool_]
 ) -> tuple[Int64s, Int64s]:
-    """Start and duration of runs of events, which begin at ``first``; of those that are kept."""
+    """Return start and duration of runs of events, which begin at ``first``, for the runs in ``kept``."""
     start, duration = times
     begin = np.minimum.reduceat(start, first)
     return begin[kept], (np.maximum.reduceat(start + duration, first) - begin)[kept]
@@ -225,15 +225,15 @@ def _get_line_times(events: HostEvents, line: Line) -> tuple[Int64s, Int64s]:
 
 
 def _get_line_spans(events: HostEvents, line: Line) -> tuple[Int64s, Int64s, Int64s]:
-    """Begin and end of the events of a line, and the latest end so far."""
+    """Return begin and end of the events of a line, and the latest end so far."""
     begin, duration = _get_line_times(events, line)
     end = begin + duration
     return begin, end, np.maximum.accumulate(end)
 
 
 def number_in_lock_step(planes: Sequence[Plane], graph: EventGraph, group_id: Int32s, count: int) -> tuple[int, bytes]:
-    """Where no group of the host reaches a TensorCore, the steps of all of them are numbered alike, on from ``count``;
-    returns the new number of groups, and int32 pairs of groups, in which the first leads into the second."""
+    """Give steps of different TensorCores equal numbers, on from ``count``, if no group of the host reaches any; return
+    the new number of groups, and int32 pairs of groups, in which the first leads into the second."""
     lines = [find_grouping_line(plane) for plane in planes if plane.kind == "TPU"]
     cores = [line for line in lines if line is not None]
     if any((group_id[line.first : line.last] >= 0).any() for line in cores):
@@ -243,8 +243,7 @@ def number_in_lock_step(planes: Sequence[Plane], graph: EventGraph, group_id: In
 
 
 def spread_groups(events: HostEvents, planes: Sequence[Plane], group_id: Int32s) -> None:
-    """Gives the other events of a TPU the group of the event of the grouping line that they overlap; what counts has
-    none."""
+    """Assign each other TPU event the group of the event of the grouping line that it overlaps; counters have none."""
     for plane in planes:
         line = find_grouping_line(plane)
         if line is None:
@@ -264,8 +263,8 @@ def spread_groups(events: HostEvents, planes: Sequence[Plane], group_id: Int32s)
 def _merge_step_spans(
     spans: tuple[Int64s, Int64s, Int64s], groups: Int32s
 ) -> tuple[tuple[Int64s, Int64s, Int64s], Int32s]:
-    """Spans of steps that follow each other and have one group as one, from the begin of the first to the end of the
-    last, without those of no group; as they are where none has one."""
+    """Merge spans of consecutive steps of one group, from the begin of the first to the end of the last, and drop those
+    of no group. Return them unchanged if none has a group."""
     first = np.flatnonzero(np.append(True, groups[1:] != groups[:-1]))
     last = np.append(first[1:], len(groups)) - 1
     known = groups[first] >= 0
@@ -276,7 +275,7 @@ def _merge_step_spans(
 
 
 def _collect_tpu_steps(events: HostEvents, line: Line, group_id: Int32s) -> PlaneSteps:
-    """Steps of a TPU's own line: those without a group are left out; ones of a group that follow each other are one."""
+    """Return the steps of a TPU's own line. Steps without a group are left out; consecutive ones of a group are one."""
     rows = np.arange(line.first, line.last)
     return _merge_group_runs(group_id[rows], _get_line_times(events, line), read_device_times(events, rows))
 
@@ -287,9 +286,9 @@ _MOST, _LEAST = 2**63 - 1, -(2**63)
 def compute_execution_spans(
     events: HostEvents, begin: Int64s, end: Int64s, parts: Sequence[tuple[Int64s, Int64s]]
 ) -> tuple[Int64s, Int64s]:
-    """Begin and end by the clock of the device of executions that last from ``begin`` to ``end`` by that of their line,
-    in order of time; ``parts``: rows of events in them, and the execution of each. The same where no event has another.
-    """
+    """Return begin and end by the device clock of executions that last from ``begin`` to ``end`` by the clock of their
+    line, in order of time, unchanged if no event has another clock. ``parts``: rows of events in them, and the
+    execution of each."""
     rows, of = (np.concatenate(column) for column in zip(*parts, strict=True))
     (has_offset, offset), (has_length, length) = (
         map(np.concatenate, zip(*(join_stat(some, *events.ints(stat)) for some, _ in parts), strict=True))
@@ -331,9 +330,9 @@ _HALF: Final = 32
 
 @dataclass(frozen=True, slots=True)
 class ProgramExecutions:
-    """Of one plane. ``rows`` are events of executions, ``of`` the execution of each; ``module``: the place in
-    ``modules`` of the name of what each executed; ``run``: the recorded id of the run that each is, only on hosts;
-    ``device_begin_ps``, ``device_end_ps``: by the clock of a TPU, None elsewhere."""
+    """Program executions of one plane. ``rows``: events of executions, ``of``: the execution of each; ``module``: place
+    in ``modules`` of the name of the program; ``run``: the recorded id of the run, only on hosts; ``device_begin_ps``,
+    ``device_end_ps``: by the clock of a TPU, None elsewhere."""
 
     plane: Plane
     rows: Int64s
@@ -354,7 +353,7 @@ class ProgramExecutions:
         return self.device_begin_ps, self.device_end_ps
 
     def chosen(self, keep: Bools) -> ProgramExecutions:
-        """Some of the executions."""
+        """Return some of the executions."""
         if keep.all():
             return self
         number = np.where(keep, np.cumsum(keep) - 1, -1)
@@ -371,11 +370,11 @@ class ProgramExecutions:
         )
 
     def of_module(self, name: str) -> ProgramExecutions:
-        """Those of one program."""
+        """Return the executions of one program."""
         return self.chosen(np.array([module == name for module in self.modules], np.bool_)[self.module])
 
     def counts(self) -> Counter[str]:
-        """How often each module was executed."""
+        """Return how often each module was executed."""
         return _count_by_module(self.module, self.modules)
 
 
@@ -404,7 +403,7 @@ def find_main_module(of_planes: list[ProgramExecutions]) -> str | None:
 
 
 def count_execution_steps(events: HostEvents) -> int:
-    """How many steps the executions make: of each module, those of the device that ran it most often."""
+    """Return how many steps the executions make: for each module, as many as on the device that ran it most often."""
     most: Counter[str] = Counter()
     if tpus := events.planes_of("TPU"):
         for plane in tpus:
@@ -416,7 +415,7 @@ def count_execution_steps(events: HostEvents) -> int:
 
 
 def count_executions_outside(events: HostEvents, begin_ps: Int64s, duration_ps: Int64s) -> int:
-    """How many executions on a host without devices run while none of these steps does."""
+    """Return how many executions on a host without devices run during no step."""
     begins, ends = merge_spans(begin_ps.ravel(), duration_ps.ravel())
     outside = 0
     for execution in find_executions(events):
@@ -428,7 +427,7 @@ def count_executions_outside(events: HostEvents, begin_ps: Int64s, duration_ps: 
 
 
 def _find_tpu_executions(events: HostEvents, plane: Plane) -> ProgramExecutions:
-    """Ops belong to the module that runs when they begin, and make it last until they end."""
+    """Find executions on a TPU. Ops belong to the module that runs when they begin, and make it last until they end."""
     modules = _find_module_rows(events, plane)
     begin = events.start_ps[modules]
     end = add_durations(begin, events.duration_ps[modules])
@@ -476,7 +475,7 @@ def _find_names(events: HostEvents, rows: Int64s) -> tuple[Int64s, list[str]]:
 
 
 def _deduplicate_names(place: Int64s, names: Sequence[str]) -> tuple[Int64s, list[str]]:
-    """Return the same with each name once: ``place`` is of rows in ``names``."""
+    """Return names without repetition, and ``place`` in them."""
     number = {name: at for at, name in enumerate(dict.fromkeys(names))}
     return np.array([number[name] for name in names], np.int64)[place], list(number)
 
@@ -487,8 +486,9 @@ def _count_by_module(module: Int64s, modules: Sequence[str]) -> Counter[str]:
 
 
 def _find_gpu_executions(events: HostEvents, plane: Plane) -> ProgramExecutions:
-    """Kernels in order of time: an execution ends where another module's kernel comes, or the kernel that it began with
-    comes again. (A module that begins inside of a loop seems to be executed at each turn of it.)"""
+    """Find executions on a GPU from its kernels in order of time: an execution ends where another module's kernel
+    comes, or the kernel that it began with comes again. (A module that begins inside of a loop seems to be executed at
+    each turn of it.)"""
     stat = events.stat("hlo_module").of_kinds((records.STR, records.REF))
     here = _is_on_lines(plane, stat.rows)
     rows, module = stat.rows[here].astype(np.int64), stat.value[here]
@@ -504,7 +504,7 @@ def _find_gpu_executions(events: HostEvents, plane: Plane) -> ProgramExecutions:
 
 
 def _get_op_texts(events: HostEvents, rows: Int64s) -> Int64s:
-    """Return the number of the text of each row's op, or -1 if there is none."""
+    """Return the string number of each row's op, or -1 if there is none."""
     stat = events.stat("hlo_op").of_kinds((records.STR, records.REF))
     op = np.full(len(events), -1, np.int64)
     op[stat.rows] = stat.value
@@ -512,7 +512,7 @@ def _get_op_texts(events: HostEvents, rows: Int64s) -> Int64s:
 
 
 def _find_host_executions(events: HostEvents, plane: Plane) -> ProgramExecutions:
-    """Ops that record their module and their run belong to that run."""
+    """Find executions on a host. Ops that record their module and their run belong to that run."""
     stat = events.stat("hlo_module").of_kinds((records.STR, records.REF))
     runs, run = events.ints("run_id")
     rows, at, beside = np.intersect1d(stat.rows, runs, assume_unique=True, return_indices=True)
@@ -527,7 +527,7 @@ def _find_host_executions(events: HostEvents, plane: Plane) -> ProgramExecutions
 def _bound_executions(
     events: HostEvents, plane: Plane, rows: Int64s, of: Int64s, module: Int64s, run: Int64s | None = None
 ) -> ProgramExecutions:
-    """Executions that last from the first of their events to the end of the last."""
+    """Bound executions, which last from the first of their events to the end of the last."""
     n = int(of.max(initial=-1)) + 1
     begin, end = np.full(n, np.iinfo(np.int64).max), np.full(n, np.iinfo(np.int64).min)
     np.minimum.at(begin, of, events.start_ps[rows])

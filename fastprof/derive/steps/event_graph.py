@@ -82,7 +82,7 @@ def classify_events(events: HostEvents) -> npt.NDArray[np.uint8]:
 
 
 def is_any_type(types: npt.NDArray[np.uint8], wanted: Iterable[int]) -> npt.NDArray[np.bool_]:
-    """Where the code is one of those wanted."""
+    """Return whether each code is one of those wanted."""
     table = np.zeros(256, bool)
     table[list(wanted)] = True
     is_wanted: npt.NDArray[np.bool_] = table[types]
@@ -130,7 +130,7 @@ class EventLinks:
         self._consumers: list[tuple[Int32s, Int32s]] = []
 
     def join(self, producers: LinkEnds, consumers: LinkEnds, crowds: bool = False) -> None:
-        """All producers of a key to all consumers of it; ``crowds``: unless there are too many of both."""
+        """Link all producers of a key to all consumers of it; ``crowds``: unless there are too many of both."""
         if not len(producers.rows) or not len(consumers.rows):
             return
         link, count = number_keys([np.concatenate(pair) for pair in zip(producers.keys, consumers.keys, strict=True)])
@@ -153,7 +153,7 @@ class EventLinks:
         self._add(last, np.arange(count, dtype=np.int32), consumers.rows, taken, wanted)
 
     def lead(self, leader: Int32s, followers: Int32s, leader_of: Int32s) -> None:
-        """``leader[leader_of[i]]`` to ``followers[i]``."""
+        """Link ``leader[leader_of[i]]`` to ``followers[i]``."""
         wanted = np.ones(len(leader), bool)
         self._add(leader, np.arange(len(leader), dtype=np.int32), followers, leader_of, wanted)
 
@@ -165,7 +165,8 @@ class EventLinks:
         self.count += int(wanted.sum())
 
     def members(self, node: Int32s | None) -> tuple[npt.NDArray[np.void], npt.NDArray[np.void]]:
-        """Producers and consumers by row, then link; ``node``: the row that represents each, or -1 if there is none."""
+        """Return producers and consumers by row, then link; ``node``: the row that represents each, or -1 if there is
+        none."""
         return _pair_members(self._producers, node), _pair_members(self._consumers, node)
 
 
@@ -199,7 +200,7 @@ def find_events_with_stats(events: HostEvents, *stats: str) -> LinkEnds:
 
 
 def find_common_rows(rows: Int32s, others: Int32s) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
-    """Where the rows that both have are in each. The fewer are looked up among the more."""
+    """Return the places of common rows in each. The fewer are looked up among the more."""
     if len(others) < len(rows):
         its, mine = find_common_rows(others, rows)
         return mine, its
@@ -210,7 +211,7 @@ def find_common_rows(rows: Int32s, others: Int32s) -> tuple[npt.NDArray[np.intp]
 
 
 def is_one_of(keys: Int64s, known: Int64s) -> npt.NDArray[np.bool_]:
-    """Where a key is known; in a time that grows with both, and no faster."""
+    """Return whether each key is known, in linear time."""
     number, count = number_keys([np.concatenate([keys, known])])
     there = np.zeros(count, bool)
     there[number[len(keys) :]] = True
@@ -218,7 +219,7 @@ def is_one_of(keys: Int64s, known: Int64s) -> npt.NDArray[np.bool_]:
 
 
 def find_links(events: HostEvents, types: UInt8s) -> EventLinks:
-    """All links of a host, in the order in which parents of an event are searched."""
+    """Return all links of a host, in the order in which parents of an event are searched."""
     links = EventLinks()
     iterations = find_events_with_stats(events, "id", "iter_num")
     executors = iterations.of_types(types, (_EXECUTOR,))
@@ -243,7 +244,7 @@ def find_links(events: HostEvents, types: UInt8s) -> EventLinks:
 
 
 def _exclude_linked(ends: LinkEnds, *others: LinkEnds) -> LinkEnds:
-    """Those that are not linked in another way: other contexts of such events do not count."""
+    """Return the ends that are not linked in another way: other contexts of such events do not count."""
     rows = np.concatenate([other.rows for other in others])
     if not len(rows) or not len(ends.rows):
         return ends
@@ -251,8 +252,8 @@ def _exclude_linked(ends: LinkEnds, *others: LinkEnds) -> LinkEnds:
 
 
 def find_contexts(events: HostEvents, kind: str, number: str) -> LinkEnds:
-    """Events with the type and number of the context that they produce or consume, and the process it is of: by the
-    event's ``_pid``, else the plane's ``process_id``."""
+    """Return events with the type and number of the context that they produce or consume, and its process: the event's
+    ``_pid``, else the plane's ``process_id``."""
     ends = find_events_with_stats(events, kind, number)
     rows, values = events.ints("_pid")
     if not len(rows) and not any("process_id" in plane.stats for plane in events.planes):
@@ -268,7 +269,7 @@ def find_contexts(events: HostEvents, kind: str, number: str) -> LinkEnds:
 
 
 def _find_launches(events: HostEvents, types: UInt8s) -> tuple[LinkEnds, LinkEnds]:
-    """Programs that the host enqueues; the callbacks of their end, and their executions on devices."""
+    """Return programs that the host enqueues, the callbacks of their end, and their executions on devices."""
     runs = find_events_with_stats(events, "run_id", "queue_id")
     of_host = find_events_with_stats(events, "run_id", "queue_id", "device_ordinal")
     _, core_type = join_stat(of_host.rows, *events.ints("core_type"))
@@ -282,7 +283,7 @@ def _find_launches(events: HostEvents, types: UInt8s) -> tuple[LinkEnds, LinkEnd
 
 
 def find_module_ends(events: HostEvents, runs: LinkEnds) -> LinkEnds:
-    """Executions of modules on TensorCores, keyed as the programs that the host enqueues."""
+    """Return executions of modules on TensorCores, keyed as the programs that the host enqueues."""
     device = np.full(len(runs.rows), -1, np.int64)
     for line in events.lines:
         kind, ordinal = find_device_of_plane(line.plane.name)
@@ -321,7 +322,7 @@ class EventForest:
         self.events = events
         self.workers = workers
         self.loop_roots: Int32s | None = None
-        """Where executors run loops, the first event of each iteration in order of time; known with ``graph``."""
+        """The first event of each iteration in order of time, if executors run loops; known with ``graph``."""
         self.recorded = len(events.stat("group_id")) > 0 and has_declared_groups(events)
         self.vetoed = not self.recorded and bool(_LOOPS & set(events.names))
 
@@ -336,7 +337,7 @@ class EventForest:
 
     @cached_property
     def node(self) -> Int32s | None:
-        """The row that represents each event in the graph, or -1 if there is none; None: each is its own."""
+        """The row that represents each event in the graph, or -1 if there is none. None if each represents itself."""
         return device_steps.map_to_nodes(self.events, self.tpu_planes) if self.tpu_planes else None
 
     @cached_property
@@ -393,7 +394,7 @@ def has_declared_groups(events: HostEvents) -> bool:
 
 
 def _flag_events(events: HostEvents, types: UInt8s) -> UInt8s:
-    """Bits by row: which of the stats that names are made of it has, and whether it is or runs an op."""
+    """Return bits by row: which of the stats that make names it has, and whether it is or runs an op."""
     marks = np.zeros(len(events), np.uint8)
     marks[events.texts("graph_type")[0]] |= HAS_GRAPH_TYPE
     for name, bit in (("iter_num", HAS_ITER_NUM), ("step_num", HAS_STEP_NUM)):
@@ -406,7 +407,7 @@ def _flag_events(events: HostEvents, types: UInt8s) -> UInt8s:
 
 
 def _find_eager(events: HostEvents, graph: EventGraph, marks: UInt8s) -> UInt8s:
-    """Ops and kernels whose nearest eager execution above runs an op, not a function."""
+    """Find ops and kernels whose nearest eager execution above runs an op, not a function."""
     is_eager = np.zeros(len(events), np.uint8)
     if not (marks & _EXECUTES_EAGERLY).any():
         return is_eager
@@ -420,8 +421,8 @@ def _find_eager(events: HostEvents, graph: EventGraph, marks: UInt8s) -> UInt8s:
 
 
 def _find_loop_roots(forest: EventForest, links: EventLinks) -> Int32s | None:
-    """Where executors run loops, the first event of each iteration, in order of time, linked to the others of it, or
-    None if there are no loops. An executor that only ran iteration 0 does not count."""
+    """Return the first event of each loop iteration of executors, in order of time, linked to the others of it, or None
+    if there are no loops. An executor that only ran iteration 0 does not count."""
     events = forest.events
     runs = find_events_with_stats(events, "id", "iter_num").of_types(forest.types, (_EXECUTOR,))
     if not runs.keys[1].any():

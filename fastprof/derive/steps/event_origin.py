@@ -90,7 +90,7 @@ def is_built_in(name: str) -> bool:
 
 @lru_cache(maxsize=1 << 16)
 def waits_for_device(name: str) -> bool:
-    """Return whether what an event is called does nothing but wait for a device, or for what runs on one."""
+    """Return whether an event with this name does nothing but wait for a device, or for what runs on one."""
     return _WAITING.match(name) is not None
 
 
@@ -165,7 +165,7 @@ _DISPATCH_NAMES = frozenset((
     "trace_to_jaxpr_dynamic2", "trace_to_jaxpr_nounits", "trace_to_subjaxpr_nounits",
 ))  # fmt: skip
 _DISPATCH = compile_late(r"(?:Pjit|Pmap)Function\(|TFE_|(?:ArrayImpl|ExecuteReplicated|MeshExecutable)\.")
-"""Of these, and of calls of tf.function, which a stat marks, a thread that has one runs Python."""
+"""Names of dispatch, as are calls of tf.function, which a stat marks: a thread that has any runs Python."""
 
 _PASSING_NAMES = frozenset((
     "EagerExecute", "EagerKernelExecute", "ExecutorState::Process", "FunctionRun", "KernelAndDeviceFunc::Run",
@@ -232,7 +232,7 @@ def is_python_thread(line_name: str) -> bool:
 
 @lru_cache(maxsize=1 << 16)
 def classify_name(name: str) -> NameKind:
-    """What a name says of its writer."""
+    """Return what a name says of its writer."""
     if is_frame(name):
         return NameKind.PYTHON
     if name.startswith("NVTX:"):
@@ -249,7 +249,7 @@ def classify_name(name: str) -> NameKind:
 
 
 def _classify_op_name(name: str) -> NameKind:
-    """Of ``name:Type``; JAX's paths are ops, but a word, a colon and a word may be anyone's."""
+    """Classify ``name:Type``. JAX's paths are ops, but a word, a colon and a word may be anyone's."""
     op = parse_op_name(name.lstrip("_"))
     if op.framework is Framework.TENSORFLOW and op.type:
         if op.type in _CALLBACK_TYPES:
@@ -302,7 +302,7 @@ _PLANES: Final = (
     "/host:CUPTI", "/host:NVTX-CUPTI", "/host:ROCTRACER", "/host:TPU-runtime", "/host:python-tracer",
 )  # fmt: skip
 MARKER: Final = 9
-"""Beside NameKind: the marker of a step, or another event that a stat gives to a user."""
+"""The marker of a step, or another event that a stat gives to a user; beside NameKind."""
 _RUNS_PYTHON: Final = (NameKind.PYTHON, NameKind.DISPATCH, NameKind.ANNOTATION, MARKER)
 _IS_NATIVE: Final = (NameKind.OP, NameKind.INPUT, NameKind.NATIVE, NameKind.PASSING)
 _WRITERS: Final = {
@@ -324,8 +324,8 @@ _OF_KIND: Final = np.array(
     ],
     np.uint8,
 )
-"""By NameKind, and of MARKER, as in csrc/kernels/event_writers.h: of unknown names, the nearest event around that says
-whether Python runs in it decides; without one, the thread does."""
+"""Properties of NameKind and MARKER, as in csrc/kernels/event_writers.h. For unknown names, the nearest enclosing event
+that says whether Python runs in it decides; without one, the thread does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -373,7 +373,7 @@ THREAD: Final = np.dtype([("first", "i8"), ("last", "i8"), ("number", "i8")])
 
 
 def index_threads(lines: Sequence[Line], numbers: Sequence[int]) -> Records:
-    """THREAD: their rows, and a number of each."""
+    """Return the rows of each line, and its number, as THREAD."""
     threads = np.empty(len(lines), THREAD)
     for place, (line, number) in enumerate(zip(lines, numbers, strict=True)):
         threads[place] = line.first, line.last, number
@@ -403,7 +403,7 @@ def is_thread(line: Line) -> bool:
 
 
 def _classify_by_stats(events: HostEvents, lines: Sequence[Line], kind: UInt8s) -> None:
-    """What stats say of events whose names say nothing, and of ops among those that carry one."""
+    """Classify events whose names say nothing, and ops among those that carry an op, by stats."""
     bounds = [min((line.first for line in lines), default=0), max((line.last for line in lines), default=0)]
     for name, known in (
         ("tf_op", NameKind.OP), ("hlo_op", NameKind.OP),
@@ -419,7 +419,7 @@ def _classify_by_stats(events: HostEvents, lines: Sequence[Line], kind: UInt8s) 
 
 def _find_python_lines(lines: Sequence[Line], kind: UInt8s) -> tuple[Line, ...]:
     """Return the threads that run Python: those that have its frames or calls of a framework from it, or mark steps,
-    those that Python names, and others of the same name, as threads of one program are called alike."""
+    those that Python names, and others of the same name, as threads of one program have similar names."""
     shows = _OF_KIND[:, 2] > 0
     runs = [is_python_thread(line.name) or bool(shows[kind[line.first : line.last]].any()) for line in lines]
     names = {_strip_thread_number(line) for line, own in zip(lines, runs, strict=True) if own} - {""}

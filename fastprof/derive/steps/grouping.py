@@ -85,7 +85,7 @@ def group_by_marks(events: HostEvents, marks: Int32s, until_ps: Int64s | None = 
 
 
 def collect_profiler_steps(events: HostEvents, group_id: Int32s) -> dict[int, PlaneSteps]:
-    """By number of plane the steps of each GPU: from the first to the last that it ran of a step."""
+    """Return the steps of each GPU by number of plane: from the first to the last that it ran of a step."""
     steps_by_plane = {}
     for plane in events.planes_of("GPU"):
         spans = [np.arange(line.first, line.last) for line in plane.lines if not is_derived(line)]
@@ -108,7 +108,7 @@ def _find_current_step(start: Int64s, begin: Int64s, end: Int64s) -> Int32s:
 
 
 def _follow_launches(events: HostEvents, stat: str, group_id: Int32s) -> None:
-    """Give what devices ran the group of the call or op with the same id."""
+    """Assign what devices ran the group of the call or op with the same id."""
     rows, ids = events.ints(stat)
     on_device = np.zeros(len(events), bool)
     for plane in events.planes_of("GPU"):
@@ -132,7 +132,7 @@ _BATCHES, _BATCHING_RUN = (CODES["ProcessBatch"], CODES["OrbaxServing::ProcessBa
 
 
 Naming = Callable[[Int32s, npt.NDArray[Any]], tuple[list[str], Bools]]
-"""For the roots of groups and their numbers, the names, and whether the capture records the number in each."""
+"""Returns the names of groups, given by root and number, and whether the capture records the number in each."""
 
 
 def _name_by_number(_roots: Int32s, groups: npt.NDArray[Any]) -> tuple[list[str], Bools]:
@@ -140,7 +140,7 @@ def _name_by_number(_roots: Int32s, groups: npt.NDArray[Any]) -> tuple[list[str]
 
 
 def make_naming(names: Mapping[int, str]) -> Naming:
-    """Names by group; others are empty."""
+    """Return a naming of groups by these names; others are empty."""
 
     def naming(_roots: Int32s, groups: npt.NDArray[Any]) -> tuple[list[str], Bools]:
         titles = [names.get(group, "") for group in groups.tolist()]
@@ -168,7 +168,7 @@ class Groups:
     vetoed: bool = False
     """Whether grouping was given up because events of loops do not record their iterations."""
     made: int | None = None
-    """The number of groups that were made, where the capture records more; None: all were."""
+    """Number of groups that were made, if the capture records more, or None if all were made."""
     _naming: Naming = _name_by_number
 
     @cached_property
@@ -192,7 +192,7 @@ class Groups:
         return names, numbered
 
     def _names_on_step_lines(self) -> dict[int, str]:
-        """By group, the name that all TPUs have for the step; empty where they differ."""
+        """Return the name by group that all TPUs have for the step; empty where they differ."""
         title_of_group: dict[int, str] = {}
         events = self.events
         for plane in events.planes_of("TPU"):
@@ -214,7 +214,7 @@ class Groups:
         return self.relations[:, 1]
 
     def subset(self, keep: Bools) -> Groups:
-        """These rows only; groups keep their numbers and names."""
+        """Select rows; groups keep their numbers and names."""
         names, numbered = self._naming(self.root_rows, np.arange(self.count))
         moved = np.cumsum(keep, dtype=np.int32) - 1
         here = keep[self.step_rows]
@@ -230,7 +230,7 @@ class Groups:
 
 
 def group_events(raw: HostEvents, workers: Workers) -> Groups:
-    """Groups the events of a host."""
+    """Group the events of a host."""
     return group_forest(EventForest(raw, workers))
 
 
@@ -287,8 +287,8 @@ def _read_groups(forest: EventForest) -> Groups:
 
 
 def _complete_groups(groups: Groups, recorded: Groups, forest: EventForest) -> Groups:
-    """Groups of a capture in which only some planes had been grouped: events without a new group keep the recorded one,
-    and so do events of a TPU that only take the group of the step they overlap."""
+    """Complete the groups of a capture in which only some planes had been grouped: events without a new group keep the
+    recorded one, and so do events of a TPU that only take the group of the step they overlap."""
     stay = groups.group_id < 0
     for plane in forest.tpu_planes:
         line = device_steps.find_grouping_line(plane)
@@ -354,7 +354,7 @@ def _group_by_roots(forest: EventForest) -> Groups:
 
 
 def _deduplicate_pairs(pairs: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
-    """Each pair once, in order."""
+    """Return each pair once, in order."""
     keys = np.sort(pairs[:, 0].astype(np.int64) << 32 | pairs[:, 1])
     keys = keys[np.append(True, keys[1:] != keys[:-1])] if len(keys) else keys  # np.unique hashes, pairs crowd there
     return np.stack([keys >> 32, keys & 0xFFFFFFFF], axis=1).astype(np.int32)
@@ -363,8 +363,9 @@ def _deduplicate_pairs(pairs: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
 def _find_roots(
     events: HostEvents, types: Types, of_functions: npt.NDArray[np.int64], tpu_planes: Sequence[Plane]
 ) -> tuple[Int32s, Int32s]:
-    """Roots, highest level first, then in order of time; and the number of the level of each row, 0: no root. What runs
-    a function of tf.data heads no group, yet the roots below it are not the outermost ones of their level."""
+    """Return roots, highest level first, then in order of time; and the number of the level of each row, or 0 if it is
+    no root. What runs a function of tf.data heads no group, yet the roots below it are not the outermost ones of their
+    level."""
     rows, values = events.ints("_r")
     marked: list[tuple[npt.NDArray[Any], npt.NDArray[np.int64] | int]] = [
         (np.flatnonzero(types == _TRACE_CONTEXT), 1),
@@ -394,7 +395,7 @@ def _find_roots(
 
 
 def _is_implicit(events: HostEvents, types: Types, roots: Int32s) -> Bools:
-    """Roots that frameworks and devices make: their groups are called by a number alone."""
+    """Return whether frameworks or devices make each root: groups of these are called by a number alone."""
     implicit = is_any_type(types[roots], _IMPLICIT)
     lines = [line for line in events.lines if line.last > line.first]
     if lines:

@@ -122,8 +122,8 @@ def longest_wait(hosts: Iterable[LoaderTime]) -> LoaderTime:
 
 
 def find_function_within(events: HostEvents, begin_ps: Int64s, end_ps: Int64s) -> Int64s:
-    """Of spans in order that do not overlap, the longest call of the program's own function that takes most of each;
-    -1: none takes half of it."""
+    """Return the longest call of the program's own function that takes most of each span, or -1 if none takes half of
+    it. The spans are in order and do not overlap."""
     rows, longest_call = find_loader_calls(events).rows, np.full(len(begin_ps), -1, np.int64)
     if not len(rows) or not len(begin_ps):
         return longest_call
@@ -147,7 +147,7 @@ FEWEST: Final = 20
 """Short ops in a row that are a run."""
 _LONG_GAP_PS: Final = 1_000_000_000
 _PER_LONG_GAP: Final = 100
-"""Between ops of a run, one gap in this number may be long: the machine does something else meanwhile. If more are
+"""Gaps between ops of a run per long gap that may be among them: the machine does something else meanwhile. If more are
 long, Python works in them."""
 
 
@@ -166,7 +166,7 @@ class OpRuns:
         return len(self.first)
 
     def of_time(self, begin_ps: Int64s, end_ps: Int64s) -> Int64s:
-        """Return the run that each span of time lies in, -1: none does."""
+        """Return the run that each span of time lies in, or -1."""
         if not len(self):
             return np.full(len(begin_ps), -1, np.int64)
         order = np.argsort(self.begin_ps, kind="stable")
@@ -204,13 +204,14 @@ def _find_line_ops(events: HostEvents, line: Line) -> Int64s:
 
 @compute_once
 def _is_loader(events: HostEvents) -> Bools:
-    """By row of event metadata, whether the event waits for a data loader."""
+    """Return whether each row of event metadata waits for a data loader."""
     return np.array([name.startswith(LOADERS) for name in events.names], np.bool_)
 
 
 @compute_once
 def find_op_runs(events: HostEvents) -> OpRuns:
-    """Ops count as short if those of their name that are called in the same annotation are, in the median."""
+    """Find runs of short ops. Ops count as short if those of their name that are called in the same annotation are, in
+    the median."""
     ops = find_computing_ops(events)
     line, site = _find_call_sites(events, ops)
     start = events.start_ps[ops]
@@ -245,8 +246,8 @@ def _are_short(meta: Int64s, site: Int64s, duration: Int64s) -> Bools:
 
 
 def _find_call_sites(events: HostEvents, ops: Int64s) -> tuple[Int64s, Int64s]:
-    """Of each op the number of its thread, and the row of the innermost annotation around it, -1: none but that of a
-    step."""
+    """Return for each op the number of its thread, and the row of the innermost annotation around it, or -1 if there is
+    none but that of a step."""
     line_of, site = np.zeros(len(ops), np.int64), np.full(len(ops), -1, np.int64)
     wanted = op_names.has_category(events, op_names.ANNOTATIONS)
     wanted = wanted & ~np.array([name.startswith(STEP) for name in events.names], np.bool_)
@@ -336,7 +337,7 @@ def classify_words(name: str) -> str:
 
 @lru_cache(maxsize=1 << 16)
 def may_be_loader(name: str) -> bool:
-    """Return whether what is called before a step may load its input: no builtin, and named after nothing else."""
+    """Return whether a call before a step may load its input: no builtin, and named after nothing else."""
     if not is_frame(name):
         return not split_words(name) & (_OTHER | _SAVES)
     function, _, line = parse_frame(name)

@@ -194,7 +194,7 @@ _REMATERIALISES: Final = compile_late(
 
 @lru_cache(maxsize=1 << 16)
 def classify_frame(name: str) -> Code:
-    """What a frame of the Python tracer says: ``$file.py:12 function``."""
+    """Return what a frame of the Python tracer says: ``$file.py:12 function``."""
     function, place, _ = parse_frame(name)
     if function == "collect" and ("gc" in place or place.startswith("<")):
         return Code.GARBAGE
@@ -221,7 +221,7 @@ _OF_WORK: Final = {EVALUATION: Code.EVALUATION, LOGGING: Code.LOGGING}
 
 @lru_cache(maxsize=1 << 16)
 def classify_name_words(name: str) -> Code:
-    """What the words of a name say, such as ``load_batch`` or ``DataLoader``; NOTHING: nothing."""
+    """Return what the words of a name say, such as ``load_batch`` or ``DataLoader``, or NOTHING."""
     if _REMATERIALISES.search(name):
         return Code.NOTHING
     if split_words(name) & _CHECKPOINT:
@@ -234,7 +234,7 @@ def classify_name_words(name: str) -> Code:
 
 @lru_cache(maxsize=1 << 16)
 def classify_framework_name(name: str) -> Code:
-    """What the name of a framework's event says."""
+    """Return what the name of a framework event says."""
     if name.startswith("void ") or _REMATERIALISES.search(name):  # a kernel
         return Code.NOTHING
     return next((code for code, pattern in _NAMED if pattern.search(name)), Code.NOTHING)
@@ -251,7 +251,7 @@ def _is_input(name: str) -> bool:
 
 
 def classify_op(name: str) -> Code:
-    """What the type of an op says: ``name:Type``, or the instruction's name."""
+    """Return what the type of an op says: ``name:Type``, or the instruction's name."""
     return classify_framework_name(name.rpartition(":")[2])
 
 
@@ -316,8 +316,8 @@ class HostCauses:
     marked: Int32s
 
     def foremost(self, events: HostEvents, ranks: UInt8s = RANKS, open_ps: Int64s = _ALWAYS) -> Records:
-        """PIECE: in some stretches of time, which event says what the host does; its ``label`` is the row, -1: none
-        does. ``ranks``: [role, code]; ``open_ps``: [k, 2], begin and end of the stretches, in order."""
+        """Return which event says what the host does in some intervals, as PIECE; its ``label`` is the row, or -1 if
+        none does. ``ranks``: [role, code]; ``open_ps``: [k, 2], begin and end of the intervals, in order."""
         if not len(open_ps):
             return np.zeros(0, PIECE)
         times, lines = (events.start_ps, events.duration_ps, self.code), index_threads(self.lines, self.role)
@@ -332,7 +332,7 @@ _OF_NAMES: Final = (
 
 
 def find_host_causes(events: HostEvents, marked: Int32s) -> HostCauses:
-    """What each event of the host's threads says, and what the threads are. ``marked``: rows that mark steps."""
+    """Find what each event of the host threads says, and what the threads are. ``marked``: rows that mark steps."""
     origins = find_event_origins(events)
     lines = tuple(line for line in origins.lines if line.last > line.first)
     code = _classify_named(events, origins)
@@ -365,8 +365,8 @@ def _classify_named(events: HostEvents, origins: EventOrigins) -> UInt8s:
 
 
 def _mark_exchanges(events: HostEvents, lines: tuple[Line, ...], code: UInt8s) -> None:
-    """What starts collectives of PyTorch does not load: all annotations of its name say no more than others. TorchRec
-    distributes the rows of a batch over devices in ``sdd_preprocess_splits``."""
+    """Mark annotations that start PyTorch collectives as not loading input: all annotations of the name say no more
+    than others. TorchRec distributes the rows of a batch over devices in ``sdd_preprocess_splits``."""
     calls = np.array([name.startswith(COLLECTIVES) for name in events.names], bool)
     vague = np.array([may_exchange(name) for name in events.names], bool) if calls.any() else calls
     if not vague.any():
@@ -403,7 +403,7 @@ def _mark_input(
 
 
 def _mark_asking(events: HostEvents, lines: tuple[Line, ...], code: UInt8s) -> None:
-    """A launch that mostly waits for input asks for it: what Python spends on the call is input, too."""
+    """Mark launches that mostly wait for input as input: what Python spends on the call is input, too."""
     for line in lines:
         here = code[line.first : line.last]
         asked, calls = (line.first + np.flatnonzero(here == kind) for kind in (Code.INPUT, Code.LAUNCH))
@@ -425,7 +425,7 @@ def _mark_loops(events: HostEvents, origins: EventOrigins, code: UInt8s, marked:
 
 
 def _mark_by_threads(events: HostEvents, lines: tuple[Line, ...], code: UInt8s) -> None:
-    """What the thread adds to names. Calls that launch what a device ran do so whatever their name is, and so do ops
+    """Mark what the thread adds to names. Calls that launch device work do so whatever their name is, and so do ops
     with such calls in them; on threads of tf.data all of them bring data in."""
     rows = events.ints("correlation_id")[0]
     for line in lines:
@@ -474,7 +474,7 @@ def _mark_other_work(events: HostEvents, origins: EventOrigins, lines: tuple[Lin
 
 
 def _mark_short_ops(events: HostEvents, code: UInt8s) -> None:
-    """Short ops that Python calls one after the other are launches, with all ops that they call."""
+    """Mark short ops that Python calls one after the other as launches, with all ops that they call."""
     runs = find_op_runs(events)
     for first, last in zip(runs.first.tolist(), runs.last.tolist(), strict=True):
         here = code[first:last]
@@ -482,8 +482,8 @@ def _mark_short_ops(events: HostEvents, code: UInt8s) -> None:
 
 
 def _mark_compilation(events: HostEvents, lines: tuple[Line, ...], code: UInt8s) -> None:
-    """A launch that compiles for a tenth of its time or more is the first of its function, and traces while
-    nothing else is known. TensorFlow records which calls trace: all of their time is compilation."""
+    """Mark first calls: a launch that compiles for a tenth of its time or more is the first of its function, and traces
+    while nothing else is known. TensorFlow records which calls trace: all of their time is compilation."""
     for line in lines:
         here = code[line.first : line.last]
         compiles, calls = (line.first + np.flatnonzero(here == kind) for kind in (Code.COMPILATION, Code.LAUNCH))
@@ -506,8 +506,8 @@ _ASKED: Final = "tf_data_iterator_get_next"
 
 
 def _assign_roles(lines: tuple[Line, ...], origins: EventOrigins, code: UInt8s, marked: Int32s) -> tuple[int, ...]:
-    """Of threads that run Python, those that mark steps or launch work drive; without such, the one with most
-    events."""
+    """Return the role of each thread. Threads that run Python and mark steps or launch work drive; without such, the
+    one with most events does."""
     runs_python = {line.number for line in origins.python_lines}
     launches = [bool((code[line.first : line.last] == Code.LAUNCH).any()) for line in lines]
     feeds = [line.name.startswith(INPUT_THREADS) and not line.name.startswith(_ASKED) for line in lines]
@@ -642,7 +642,7 @@ def repeat_in_spans(moved: TypedEvents, spans: Markers) -> TypedEvents:
 
 
 def overlap_spans(moved: TypedEvents, spans: Markers) -> tuple[TypedEvents, Int64s]:
-    """Repeat each event once per overlapping span; return the events, and the place of each in ``moved``."""
+    """Repeat each event once per overlapping span. Return the events, and the place of each in ``moved``."""
     spans = sort_longest_markers(spans)
     ends = np.maximum.accumulate(add_durations(spans.start_ps, spans.duration_ps))
     low = np.searchsorted(ends, moved.start_ps, side="right")

@@ -69,21 +69,21 @@ METADATA_STATS: Final = tpu_steps.METADATA_STATS
 
 
 StepNames = Callable[[Int32s], tuple[list[str], Bools]]
-"""For groups, the names of their steps, and which of these the capture numbers."""
+"""Returns the names of the steps of groups, and which of these the capture numbers."""
 
 MOST_WITHOUT_ENDS: Final = 5
-"""Of more steps than this, the first and the last count as incomplete, but for those of PyTorch's profiler: it begins
-and ends with a step."""
+"""Number of steps beyond which the first and the last count as incomplete, but for those of PyTorch's profiler: it
+begins and ends with a step."""
 
 
 @dataclass(frozen=True, slots=True)
 class HostSteps:
-    """The steps of one host. ``groups``: the number of its groups of events; ``unfit``: step markers that make no step,
-    since nothing was computed in them; ``module_executions``: runs of compiled programs; ``vetoed``: whether grouping
-    was given up; ``outside``: on a host without devices, runs of compiled programs during no step; ``missed``: a
-    sentence, where the host lacks the requested steps. ``source``, ``why``: what the steps are made from, as
-    ``step_source`` has it; ``kinds``: which of several kinds of markers make them, "": there is one; ``marked``: those
-    that XProf has, None if the same."""
+    """Steps of one host. ``groups``: number of its groups of events; ``unfit``: step markers that make no step, since
+    nothing was computed in them; ``module_executions``: runs of compiled programs; ``vetoed``: whether grouping was
+    given up; ``outside``: on a host without devices, runs of compiled programs during no step; ``missed``: a sentence
+    if the host lacks the requested steps. ``source``, ``why``: what the steps are made from, as ``step_source`` has it;
+    ``kinds``: which of several kinds of markers make them, or "" if there is one; ``marked``: the steps of XProf, or
+    None if they are these."""
 
     host: str
     hostname: str
@@ -156,7 +156,7 @@ def make_host_steps(source: StepSource, hardware: str, workers: Workers | None =
 
 
 def _get_device_type(events: HostEvents) -> str | None:
-    """That of the one core of a host without TPUs."""
+    """Return the device type of the one core of a host without TPUs."""
     gpus = events.planes_of("GPU")
     return (gpus[0].name if len(gpus) == 1 else None) if gpus else CPU
 
@@ -634,7 +634,7 @@ def _sum_tpu_categories(database: StepDatabase) -> Int64s:
 
 
 def _measure_whole_span(begin: Int64s, duration: Int64s) -> int:
-    """From the first begin of steps to their last end. CaptureError: 64 bits cannot count it."""
+    """Return the time from the first begin of steps to their last end. CaptureError: it exceeds 64 bits."""
     if not len(begin):
         return 0
     span = int(add_durations(begin, np.maximum(duration, 0)).max()) - int(begin.min())

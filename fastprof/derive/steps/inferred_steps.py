@@ -64,8 +64,8 @@ def holds_most_time(runs: ProgramExecutions, markers: Markers) -> bool:
 
 
 def find_launching_steps(events: HostEvents, runs: ProgramExecutions, markers: Markers) -> Int64s | None:
-    """Return the group of the marker in which each run was launched, -1: in none, or None if it is not known which
-    launch each run is of. Runs are numbered in the order in which they are launched."""
+    """Return the group of the marker in which each run was launched, or -1 if it is in none. None if it is not known
+    which launch each run is of. Runs are numbered in the order in which they are launched."""
     order = np.arange(len(runs.begin_ps)) if runs.run is None else np.argsort(runs.run, kind="stable")
     begin = runs.begin_ps[order]
     launched = _find_launch_times(events, runs.plane)
@@ -111,7 +111,7 @@ def add_pool_runs(
 
 
 def _find_holding_span(spans: Markers, time: Int64s) -> Int64s:
-    """Return the group of the span that holds each moment, -1: none does."""
+    """Return the group of the span that holds each time, or -1."""
     spans = sort_longest_markers(spans)
     if not len(spans):
         return np.full(len(time), -1, np.int64)
@@ -121,7 +121,7 @@ def _find_holding_span(spans: Markers, time: Int64s) -> Int64s:
 
 
 def _find_pool_rows(runs: ProgramExecutions, groups: Groups) -> Int64s:
-    """All rows of the lines that run ops and set no marker."""
+    """Return all rows of the lines that run ops and set no marker."""
     plane = runs.plane
     firsts = np.array([line.first for line in plane.lines], np.int64)
     lasts = np.array([line.last for line in plane.lines], np.int64)
@@ -136,7 +136,7 @@ def _find_pool_rows(runs: ProgramExecutions, groups: Groups) -> Int64s:
 
 
 def _find_launch_times(events: HostEvents, plane: Plane) -> Int64s:
-    """When the runs of a host are launched, in order: the outermost events of that name on their lines."""
+    """Return when the runs of a host are launched, in order: the outermost events of that name on their lines."""
     for pattern in _LAUNCHES:
         wanted = np.array([pattern.search(name) is not None for name in events.names], np.bool_)
         rows = np.flatnonzero(wanted[events.meta[plane.first : plane.last]]) + plane.first
@@ -146,7 +146,7 @@ def _find_launch_times(events: HostEvents, plane: Plane) -> Int64s:
 
 
 def find_outermost(events: HostEvents, plane: Plane, rows: Int64s) -> Int64s:
-    """Those of some rows that lie in no other of them on their line."""
+    """Return the rows that lie in no other of them on their line."""
     firsts = np.array([line.first for line in plane.lines], np.int64)
     line = find_last_started(firsts, rows)
     end = add_durations(events.start_ps[rows], events.duration_ps[rows])
@@ -294,7 +294,7 @@ def find_launch_pattern(events: HostEvents) -> list[ProgramExecutions]:
 
 
 def _find_gpu_pattern(events: HostEvents, plane: Plane) -> ProgramExecutions | None:
-    """Kernels and copies of a GPU, in order of time."""
+    """Return the launch pattern of the kernels and copies of a GPU, in order of time."""
     lines = [np.arange(line.first, line.last) for line in plane.lines if not is_derived(line)]
     rows = np.concatenate(lines or [np.zeros(0, np.int64)])
     period = _find_periods(events, rows[np.argsort(events.start_ps[rows], kind="stable")])
@@ -355,7 +355,7 @@ def _are_layers(events: HostEvents, begins: Int64s) -> bool:
 
 
 def _make_span_executions(events: HostEvents, plane: Plane, begin: Int64s, end: Int64s, name: str) -> ProgramExecutions:
-    """Spans of time in order, with the rows of a plane that begin in each."""
+    """Make executions of spans in order, with the rows of a plane that begin in each."""
     rows = np.arange(plane.first, plane.last)
     at = find_last_started(begin, events.start_ps[rows])
     inside = (at >= 0) & (events.start_ps[rows] < end[at])
@@ -363,8 +363,8 @@ def _make_span_executions(events: HostEvents, plane: Plane, begin: Int64s, end: 
 
 
 def _find_periods(events: HostEvents, rows: Int64s) -> tuple[Int64s, Int64s] | None:
-    """Return the launches of whole periods, and the number of the period of each. The period is the usual distance of
-    the rarest name that repeats; it begins after the longest pauses. None: launches are not periodic."""
+    """Return the launches of whole periods, and the number of the period of each, or None if launches are not periodic.
+    The period is the usual distance of the rarest name that repeats; it begins after the longest pauses."""
     names = np.unique(events.meta[rows], return_inverse=True)[1].reshape(-1)
     n = len(names)
     period = _find_period_length(names)
@@ -404,18 +404,18 @@ def _find_period_length(names: Int64s) -> int | None:
 
 
 def _is_repeated(names: Int64s, period: int) -> Bools:
-    """Of each launch but those of the last period, whether the same is launched a period later."""
+    """Return whether each launch but those of the last period is repeated a period later."""
     same: Bools = names[period:] == names[:-period]
     return same
 
 
 def _match_names(events: HostEvents, pattern: re.Pattern[str]) -> Bools:
-    """By name, whether it matches."""
+    """Return whether each event name matches."""
     return np.array([pattern.search(name) is not None for name in events.names], np.bool_)
 
 
 def group_by_execution(groups: Groups, of_planes: Sequence[ProgramExecutions]) -> Groups:
-    """Groups that are executions, in place of those that markers make."""
+    """Return groups that are executions, in place of those that markers make."""
     of_each, modules = _number_executions(of_planes)
     group_id = np.full(len(groups.events), -1, np.int32)
     steps = {}
@@ -477,7 +477,7 @@ def _rank_in_module(module: Int64s, begin_ps: Int64s) -> Int64s:
 
 _CALL: Final = compile_late(r"^(?:IteratorGetNextOp|MultiDeviceIteratorGetNext\w*)::DoCompute$")
 _MOSTLY: Final = 0.9
-"""Least part of the calls that work follows on the same thread before the next call."""
+"""Least part of the calls that work follows on their thread before the next call."""
 
 
 class LoaderSteps(NamedTuple):

@@ -21,14 +21,14 @@ from fastprof.tables.host_events import HostEvents, Plane, compute_once, join_st
 
 STRETCH: Final = np.dtype([("begin", "i8"), ("end", "i8"), ("row", "i8")])
 PIECE: Final = np.dtype([("begin", "i8"), ("end", "i8"), ("label", "i8")])
-"""The structs of csrc/kernels/stretches.h and foremost.h; a test compares their sizes with C's."""
+"""Structs of csrc/kernels/stretches.h and foremost.h; a test compares their sizes with C's."""
 
 
 REGION_START, REGION_STOP = "ThreadpoolListener::StartRegion", "ThreadpoolListener::StopRegion"
 
 
 def find_pool_regions(events: HostEvents) -> Int64s:
-    """[k, 3]: the row that each region comes before on its line, its start and its duration; sorted by row, then
+    """Return [k, 3] the row that each region comes before on its line, its start and its duration; sorted by row, then
     longer first. There is one for each stop that a start precedes on its line."""
     begun, begins, duration = find_region_marks(events)
     some = duration > 0
@@ -43,7 +43,7 @@ def find_pool_regions(events: HostEvents) -> Int64s:
 
 @compute_once
 def find_region_marks(events: HostEvents) -> tuple[Int64s, Int64s, Int64s]:
-    """Of each region, those of no length too, the row of its start, the first row of its line, and its duration."""
+    """Return the row of the start, the first row of the line, and the duration of each region, empty ones included."""
     marks = _find_marks(events)
     if marks is None:
         none = np.zeros(0, np.int64)
@@ -60,7 +60,7 @@ def find_region_marks(events: HostEvents) -> tuple[Int64s, Int64s, Int64s]:
 
 
 def _find_marks(events: HostEvents) -> tuple[Int64s, Int64s] | None:
-    """Rows of starts that record their task, and of stops, in planes that have both, or None if there is none have."""
+    """Return rows of starts that record their task, and of stops, in planes that have both, or None if no plane has."""
     code = np.array([(name == REGION_START) + 2 * (name == REGION_STOP) for name in events.names], np.uint8)
     start, stop = (np.flatnonzero(code == mark) for mark in (1, 2))
     if not len(start) or not len(stop):
@@ -96,8 +96,8 @@ _MOST_TURNS: Final = 16
 
 
 def find_schedulers(events: HostEvents, rows: Int32s, above: Int32s, wanted: Bools) -> Int32s:
-    """``above``, completed: of rows for which it is -1, the event that scheduled the task that the row is part of, if
-    it is ``wanted``, else the one that scheduled that, and so on; -1: there is none."""
+    """Complete ``above``: where it is -1, by the event that scheduled the task of the row, if it is ``wanted``, else
+    the one that scheduled that, and so on, or -1 if there is none."""
     if not (above < 0).any():
         return above
     schedulers, marks = above.copy(), _Tasks(events)
@@ -132,7 +132,7 @@ class _Tasks:
         self._made, self._by = tasks[chosen][order], rows[chosen][order].astype(np.int64)
 
     def scheduler(self, rows: Int64s) -> Int64s:
-        """Return the event that scheduled the task that each row is part of; -1: it is part of none."""
+        """Return the event that scheduled the task of each row, or -1 if the row is part of none."""
         events = self._events
         scheduler = np.full(len(rows), -1, np.int64)
         if not len(self._begun) or not len(self._made):
@@ -150,7 +150,7 @@ class _Tasks:
 
 @compute_once
 def find_enclosing(events: HostEvents) -> Int32s:
-    """By row the event right around each, or -1 if there is none. Asynchronous events neither enclose nor are enclosed,
+    """Return the innermost enclosing event of each event, or -1. Asynchronous events neither enclose nor are enclosed,
     nor do those of TPUs. What lies in a region of a thread pool lies in nothing that began before. Reads ``_a`` and
     ``_c``."""
     apart: UInt8s | None = None

@@ -34,7 +34,7 @@ INPUT_BOUND_PERCENT = (5.0, 20.0)
 """Share of step time from which input (or output) bounds a program moderately, and highly."""
 
 OVERHEAD_PERCENT = (3.0, 15.0)
-"""The same of kernel launches, collectives and all other time."""
+"""Thresholds of kernel launches, collectives and all other time: moderate and high."""
 
 TPU_IDLE_PERCENT = 3.0
 ALL_REDUCE_PERCENT = 6.0
@@ -80,7 +80,7 @@ class Verdict:
 
     @property
     def severity(self) -> str:
-        """How much it matters: none, moderate or high; unknown."""
+        """Severity: none, moderate, high or unknown."""
         if self.classification in (UNDECIDED, MODERATE, HIGH):
             return self.classification
         if self.classification == YES:
@@ -89,7 +89,7 @@ class Verdict:
 
     @property
     def plain_statement(self) -> str:
-        """The statement with a space before each percent sign, as in all other texts."""
+        """The statement with a space before each percent sign, as in all other messages."""
         return _PERCENT.sub(" %", self.statement)
 
 
@@ -118,14 +118,15 @@ class Bottleneck:
         return {field.name: getattr(self, field.name) for field in fields(self) if not field.name.endswith("_percent")}
 
     def as_measured(self) -> Bottleneck:
-        """Without taking other time for input: each kind of time is judged by itself."""
+        """Return verdicts that judge each kind of time by itself, without taking other time for input."""
         if self.input.percent is None or self.all_other.percent is None:
             return self
         return replace(self, input=_judge_input(self.input.percent), all_other=_judge_all_other(self.all_other.percent))
 
 
 def compute_percent(part: float, whole: float) -> float:
-    """``part`` in percent of ``whole``; 0 of nothing. Divided first, as XProf does: of 747 and 1200 it shows 62.3%."""
+    """Return ``part`` in percent of ``whole``, or 0 of nothing. Divided first, as XProf does: of 747 and 1200 it shows
+    62.3%."""
     return 100.0 * (part / whole) if whole else 0.0
 
 
@@ -209,8 +210,8 @@ def _judge_input(percent: float) -> Verdict:
 
 
 def _grade(percent: float, statement: str) -> Verdict:
-    """No, moderate or high, by the thresholds of overhead; ``statement``, which asks for nothing, has a place for the
-    percentage."""
+    """Grade as no, moderate or high, by the thresholds of overhead; ``statement``, which asks for nothing, has a place
+    for the percentage."""
     moderate, high = OVERHEAD_PERCENT
     if percent < moderate:
         return Verdict(NO, "", percent)
@@ -234,7 +235,8 @@ def _judge_tpu_idle(percent: float) -> Verdict:
 
 
 def _judge_all_reduce(compute: float, sync: float, input: float) -> Verdict:
-    """Cores that wait for input make the others wait in the all-reduce: that part is input's fault."""
+    """Judge all-reduce time. Cores that wait for input make the others wait in the all-reduce: that part is input's
+    fault."""
     if not compute + sync:
         return NO_VERDICT
     if compute + sync - input < ALL_REDUCE_PERCENT:
@@ -309,7 +311,7 @@ NO_DEVICE_TRACE = (
     "No TensorCore device trace was collected. This might happen if your job hadn't been run on the device when "
     "sampling was turned on. You could try the sampling again later."
 )
-"""Said where a device is known by name and shows no core."""
+"""Message for a device that is known by name and shows no core."""
 
 
 _OF_TENSORFLOW: Final = {
@@ -317,7 +319,7 @@ _OF_TENSORFLOW: Final = {
     "kernel_launch": " It could be due to CPU contention with tf.data.",
     "eager": "Performance could be improved with tf.function.",
 }
-"""By verdict, how its remedy for TensorFlow begins."""
+"""Beginning of each verdict's remedy for TensorFlow."""
 _INSTEAD: Final = {
     ("tc_idle", JAX): " Run several steps in one call of a compiled function (jax.lax.scan or jax.lax.fori_loop).",
     ("tc_idle", PYTORCH): " Mark steps less often (torch_xla.sync), or run several in one compiled function.",
@@ -346,7 +348,7 @@ KINDS_OF_INPUT: Final = (
     "preprocess on more threads or processes, or offline",
     "read and prepare batches on other threads while devices compute",
 )
-"""By kind of work for input, what makes it shorter in any framework."""
+"""What makes each kind of input work shorter in any framework."""
 
 
 def adapt_to_framework(findings: Mapping[str, Verdict], framework: str) -> dict[str, Verdict]:
@@ -370,7 +372,7 @@ _MORE_WORKERS: Final = "give it more workers (num_workers) if there are cores fo
 
 
 def advise_on_loader(loader: LoaderTime) -> str:
-    """What takes the time in which a program of PyTorch waits for its DataLoader."""
+    """Advise on the time in which a PyTorch program waits for its DataLoader."""
     times, total = count_noun(loader.count, "time", "times"), format_time(loader.waited_ps)
     waits = f"The program waits {times} for its DataLoader, {total} in all."
     workers = _MORE_WORKERS if loader.has_workers else _WORKERS

@@ -54,13 +54,13 @@ class StepExtents(ArrayRows):
     end_ps: Int64s
 
     def length_ps(self) -> int:
-        """From the begin of the first to the end of the last."""
+        """Return the time from the begin of the first to the end of the last."""
         some = self.end_ps > self.begin_ps
         return int(self.end_ps[some].max() - self.begin_ps[some].min()) if some.any() else 0
 
 
 def bound_steps(present: Bools, begin_ps: Int64s, duration_ps: Int64s) -> StepExtents:
-    """Of [steps, cores]."""
+    """Bound steps, given as [steps, cores]."""
     if not present.shape[1]:
         return StepExtents(*np.zeros((2, len(present)), np.int64))
     begin, end = bound_steps_by_host(present, begin_ps, duration_ps, np.zeros(1, np.intp))
@@ -70,7 +70,7 @@ def bound_steps(present: Bools, begin_ps: Int64s, duration_ps: Int64s) -> StepEx
 def bound_steps_by_host(
     present: Bools, begin_ps: Int64s, duration_ps: Int64s, first: npt.NDArray[np.intp]
 ) -> tuple[Int64s, Int64s]:
-    """Begin and end [steps, hosts] of [steps, cores]. ``first``: the first core of each host."""
+    """Return begin and end [steps, hosts] of [steps, cores]. ``first``: the first core of each host."""
     begin = np.minimum.reduceat(np.where(present, begin_ps, np.iinfo(np.int64).max), first, axis=1)
     ends = np.where(present, add_durations(begin_ps, duration_ps), np.iinfo(np.int64).min)
     some = np.logical_or.reduceat(present, first, axis=1)
@@ -86,7 +86,7 @@ class StepOutline:
 
 
 def outline_steps(hosts: Iterable[HostSteps]) -> Iterator[StepOutline]:
-    """Of each host. What it has in common with the host before is in memory once."""
+    """Yield the outline of each host. What it has in common with the host before is in memory once."""
     before: StepDatabase | None = None
     for host in hosts:
         own = host.database
@@ -135,7 +135,7 @@ class SpilledTimesFile:
         return replace(self, rows=self.rows[steps])
 
     def stretches(self, steps: StepDatabase) -> Iterator[StepDatabase]:
-        """``steps``: those that are chosen, without their times."""
+        """Yield batches of steps with their times. ``steps``: the chosen steps, without times."""
         numbers = self.rows // self.many
         for number in np.unique(numbers).tolist() or [0]:
             own = numbers == number
@@ -153,8 +153,8 @@ class SpilledTimesFile:
 def attach_times(
     steps: StepDatabase, databases: Iterable[StepDatabase], rows: Sequence[Int64s], *, in_memory: bool = False
 ) -> StepDatabase:
-    """``steps`` that hosts have in common, with their times: in a temporary file if they are many, unless they have to
-    be ``in_memory``. ``databases``: of each host that takes part, ``rows``: those of the steps in each. Raises
+    """Attach times to ``steps`` that hosts have in common: in a temporary file if they are many, unless they have to be
+    ``in_memory``. ``databases``: of each host that takes part, ``rows``: rows of the steps in each. Raises
     MemoryLimitError, and UnreadableError if the disk has no room for them."""
     count, cores, categories = len(steps), len(steps.cores), len(steps.categories)
     many = count if in_memory else count_steps_per_batch(cores)
@@ -174,7 +174,7 @@ def attach_times(
 def _join_blocks(
     steps: StepDatabase, databases: Iterable[StepDatabase], rows: Sequence[Int64s], most: int
 ) -> Iterator[tuple[slice, _Arrays]]:
-    """Blocks of about ``most`` cores: which cores they are, and their times."""
+    """Yield blocks of about ``most`` cores: which cores they are, and their times."""
     first = used = width = 0
     times = make_zero_times(steps.hardware, len(steps), 0, len(steps.categories))
     for database, row in zip(databases, rows, strict=True):
@@ -222,7 +222,7 @@ def combine_hosts(hosts: Sequence[HostSteps], known: Sequence[StepOutline] | Non
 
 
 def pair_steps(hosts: Sequence[HostSteps]) -> StepDatabase:
-    """Return the same without times."""
+    """Return the steps of a session without times."""
     return combine_hosts(hosts) if len(hosts) < 2 else _pair_steps(list(outline_steps(hosts)))[0]
 
 
@@ -269,8 +269,8 @@ def _align_by_time(known: Sequence[StepOutline], workers: list[int]) -> tuple[St
 
 
 def match_step_names(databases: Sequence[StepDatabase]) -> list[Int64s] | None:
-    """For each host the rows of the steps whose names all hosts have, in the order of the first host. None: steps
-    cannot be paired by name, because a name is not recorded, occurs twice, or none is common to all."""
+    """Return for each host the rows of the steps whose names all hosts have, in the order of the first host. None if
+    steps cannot be paired by name, because a name is not recorded, occurs twice, or none is common to all."""
     places: list[dict[str, int]] = []
     for database in databases:
         place = {name: row for row, name in enumerate(database.label)}
@@ -289,7 +289,7 @@ def find_session_steps(database: StepDatabase, place: int, groups: Int64s) -> In
 
 
 def find_shift(host: StepExtents, chief: StepExtents) -> int:
-    """By how many steps the chief is ahead of the host: step i of the host is step i + shift of the chief."""
+    """Return by how many steps the chief is ahead of the host: step i of the host is step i + shift of the chief."""
     overlap = (
         _measure_ordered_overlaps(host, chief)
         if _is_in_order(host) and _is_in_order(chief)
@@ -310,7 +310,7 @@ _FAR: Final = 1 << 61
 
 
 def _measure_ordered_overlaps(host: StepExtents, chief: StepExtents) -> dict[int, int]:
-    """Return the same as ``_measure_overlaps``, of sequences in order."""
+    """Return what ``_measure_overlaps`` returns, for sequences in order."""
     first = np.searchsorted(chief.end_ps, host.begin_ps, side="right")
     many = np.maximum(np.searchsorted(chief.begin_ps, host.end_ps) - first, 0)
     i = np.repeat(np.arange(len(host)), many)
@@ -323,7 +323,7 @@ def _measure_ordered_overlaps(host: StepExtents, chief: StepExtents) -> dict[int
 
 
 def _measure_overlaps(host: StepExtents, chief: StepExtents) -> dict[int, int]:
-    """By shift, the time in which steps that it pairs overlap; found by walking along both sequences."""
+    """Return the time in which steps overlap that each shift pairs, by walking along both sequences."""
     overlap: dict[int, int] = defaultdict(int)
     begins, ends = (host.begin_ps.tolist(), chief.begin_ps.tolist()), (host.end_ps.tolist(), chief.end_ps.tolist())
     of_host, of_chief = len(host), len(chief)
@@ -342,8 +342,8 @@ def _measure_overlaps(host: StepExtents, chief: StepExtents) -> dict[int, int]:
 
 
 def _align_to_chief(spans: Sequence[StepExtents]) -> tuple[list[int], int, int]:
-    """By how many steps each host is shifted against the chief, and the chief's first step that all have, and the one
-    after the last."""
+    """Return by how many steps each host is shifted against the chief, and the chief's first step that all have, and
+    the one after the last."""
     chief = min(range(len(spans)), key=lambda place: spans[place].length_ps())
     shifts = [0 if place == chief else find_shift(span, spans[chief]) for place, span in enumerate(spans)]
     begin = max(max(0, k) for k in shifts)
@@ -357,8 +357,8 @@ def _align_to_chief(spans: Sequence[StepExtents]) -> tuple[list[int], int, int]:
 def _find_time_shifts(
     known: Sequence[StepOutline], rows: Sequence[Int64s], workers: Sequence[int]
 ) -> dict[int, int] | None:
-    """By number of host, by how many groups its step would be another if steps were paired by when they ran, or None if
-    the pairs would be the same. ``rows``: the pairs by name."""
+    """Return per host the shift that pairing by time would apply, or None if the pairs would be the same. ``rows``: the
+    pairs by name."""
     shifts, begin, end = _align_to_chief([known[place].spans for place in workers])
     paired = {row[0]: row for row in zip(*(part.tolist() for part in rows), strict=True)}
     for number in range(begin, end):
@@ -372,7 +372,7 @@ def _find_time_shifts(
 
 
 def _join_hosts(known: Sequence[StepOutline], workers: list[int], rows: list[Int64s]) -> StepDatabase:
-    """Row ``rows[h][i]`` of each host that takes part as step i, without times."""
+    """Join row ``rows[h][i]`` of each host that takes part to step i, without times."""
     n = len(rows[0])
     numbers, databases = [known[place].steps.number for place in workers], [known[p].steps.database for p in workers]
     hardware = max((database.hardware for database in databases), key=_HARDWARE.index)
@@ -434,8 +434,8 @@ def _join_collectives(databases: Sequence[StepDatabase], numbers: list[int], row
 
 
 def explain_missing_steps(hosts: Sequence[HostSteps], database: StepDatabase, steps_from: str) -> str | None:
-    """Why a session has no steps, and what could be done about it, or None if it has steps. ``steps_from``: as
-    requested."""
+    """Explain why a session has no steps, and what could be done about it, or return None if it has steps.
+    ``steps_from``: as requested."""
     if len(database):
         return None
     if not hosts:
@@ -471,7 +471,7 @@ def _explain_missing(hosts: Sequence[HostSteps], steps_from: str) -> str:
 
 
 def list_sources(kept: Sequence[HostSteps]) -> list[str]:
-    """What the steps of hosts are made from, each once."""
+    """Return what the steps of hosts are made from, without repetition."""
     return list(dict.fromkeys(host.source for host in kept if len(host.database)))
 
 
@@ -528,7 +528,7 @@ def describe_pairing(database: StepDatabase) -> list[str]:
 
 
 def _describe_shifts(database: StepDatabase, shifts: dict[int, int]) -> str:
-    """Against the first of the hosts that have steps."""
+    """Describe shifts against the first of the hosts that have steps."""
     first = next(iter(shifts.values()), 0)
     moved = [f"{database.hosts[place]} shifted by {by - first}" for place, by in shifts.items() if by != first]
     return list_few(moved) or "none shifted"

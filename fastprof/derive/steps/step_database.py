@@ -54,7 +54,7 @@ NO_TYPE: Final = 255
 
 @dataclass(frozen=True, slots=True)
 class Category:
-    """A category of step time: what it is called, and the event types whose time it adds up."""
+    """A category of step time: its name, and the event types whose time it adds up."""
 
     number: int
     name: str
@@ -80,9 +80,9 @@ OWN_CATEGORIES: Final = (
     Category(10, "copies", "Copies", ()),
     Category(11, "not_training", "Evaluation, logging and saving", (EventType.HOST_BATCH_FORMATION,)),
 )
-"""With copies: on TPUs those between host and device, and within the device, which XProf counts as compute; on GPUs
-those to the device, which XProf counts as input. Others are in categories by their direction there. And with work that
-is not training, compute included, which has the place of a type that XProf does not count."""
+"""Categories with copies: on TPUs those between host and device, and within the device, which XProf counts as compute;
+on GPUs those to the device, which XProf counts as input. Other copies are in categories by their direction there. Work
+that is not training, compute included, has the place of a type that XProf does not count."""
 
 
 HOST_TRANSFERS: Final = ("host send", "host send-done", "host recv", "host recv-done")
@@ -126,7 +126,7 @@ class TypedEvents(ArrayRows):
 
 @dataclass(frozen=True, slots=True)
 class TimeByType:
-    """By group, then event type: the time within the step, with what is unknown of it, and the time in all."""
+    """Times by group, then event type: within the step, with what is unknown of it, and in all."""
 
     within_ps: Int64s  # [n, 18]
     seen: Bools  # [n, 18]: the type occurs, if only for no time
@@ -194,10 +194,10 @@ IDLE: Final = "IDLE"
 """The category of time in a step in which a core ran no op; the first of `StepDatabase.categories` on TPUs."""
 
 NO_HOSTNAME: Final = "localhost"
-"""What a host is called that its capture does not name, as in XProf."""
+"""Name of a host that its capture does not name, as in XProf."""
 
 CORES_PER_HOST: Final = 1000
-"""Over several hosts a core's id is its id on its host plus this times the number of the host."""
+"""What the id of a core gains per number of its host if there are several hosts."""
 
 SPARSE_CORE_IDS: Final = 1_000_000
 """Ids of sparse cores on their host begin here."""
@@ -319,11 +319,11 @@ class StepDatabase:
         return known
 
     def complete_steps(self) -> StepDatabase:
-        """Only the complete steps."""
+        """Select the complete steps."""
         return self.chosen(self.complete)
 
     def chosen(self, steps: Bools) -> StepDatabase:
-        """Only the steps in a mask."""
+        """Select the steps in a mask."""
         if steps.all():
             return self
         rows = self.collectives[steps[self.collectives.step]]
@@ -339,7 +339,7 @@ class StepDatabase:
         return replace(self, aside=None, **make_zero_times(self.hardware, 0, 0, 0))
 
     def stretches(self) -> Iterator[StepDatabase]:
-        """All steps, some after the others, so that those of many cores take little memory. Each has its times."""
+        """Yield all steps in batches, so that those of many cores take little memory. Each has its times."""
         if self.aside is not None:
             yield from self.aside.stretches(self)
             return
@@ -354,11 +354,12 @@ class StepDatabase:
         return look_up_sorted(self.step, self.number, steps)
 
     def of_type(self, number: int) -> Int64s:
-        """[n, c] time of events of a type."""
+        """Return [n, c] time of events of a type."""
         return np.zeros_like(self.duration_ps) if self.is_tpu else np.asarray(self.type_ps[:, :, number])
 
     def category(self, *names: str, fixed: bool = True) -> Int64s:
-        """[n, c] self time in all of some op categories; `fixed`: waiting on the host counts as infeed, not as idle."""
+        """Return [n, c] self time in all of some op categories. `fixed`: waiting on the host counts as infeed, not as
+        idle."""
         total = np.zeros_like(self.duration_ps)
         for name in names:
             if name in self.categories:
@@ -369,7 +370,7 @@ class StepDatabase:
 
 
 def look_up_sorted(keys: Int64s, values: Int64s, wanted: Int64s) -> Int64s:
-    """Return the value of each wanted key; -1: the key is not there, or is below 0."""
+    """Return the value of each wanted key, or -1 if the key is not there or is below 0."""
     order = np.argsort(keys, kind="stable")
     if not len(order):
         return np.full(len(wanted), -1, np.int64)
@@ -379,13 +380,13 @@ def look_up_sorted(keys: Int64s, values: Int64s, wanted: Int64s) -> Int64s:
 
 
 def count_steps_per_batch(cores: int) -> int:
-    """How many steps on this many cores are in memory at a time."""
+    """Return how many steps on this many cores are in memory at a time."""
     return max(AT_ONCE // max(cores, 1), 1)
 
 
 def check_database_size(steps: int, cores: int, categories: int, hardware: str, most: int | None = None) -> None:
-    """MemoryLimitError: a database of this many steps, cores and categories of ops takes more memory
-    than it may. A capture of a few hundred kilobytes can ask for gigabytes."""
+    """Check that a database of this many steps, cores and op categories fits in memory, or raise MemoryLimitError. A
+    capture of a few hundred kilobytes can ask for gigabytes."""
     most = MOST_BYTES if most is None else most
     of_type, others = 0 if hardware == "TPU" else len(TYPES) * 9, 49
     size = steps * cores * (of_type + others + 8 * (categories + len(OWN_CATEGORIES)))
@@ -398,7 +399,7 @@ def check_database_size(steps: int, cores: int, categories: int, hardware: str, 
 
 
 def make_empty_database(hardware: str, hosts: list[str], cores: Cores | None = None) -> StepDatabase:
-    """A database without steps."""
+    """Make a database without steps."""
     none, flags = np.zeros(0, np.int64), np.zeros(0, np.bool_)
     cores = cores or Cores(none, none, none.astype(np.int32), [], [], flags, flags, [])
     blank = make_blank_database(hardware, "", cores, none, [], [])
@@ -415,7 +416,7 @@ def make_blank_database(
     *,
     has_times: bool = True,
 ) -> StepDatabase:
-    """A database of the steps of one host, of these groups, all complete, on no core, and without any time.
+    """Make a database of the steps of one host, of these groups, all complete, on no core, and without any time.
     ``has_times``: there is room for times."""
     n, c = len(group), len(cores)
     return StepDatabase(

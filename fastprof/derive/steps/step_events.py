@@ -44,9 +44,9 @@ HOST_STATS = (_STAGE, "_pt", "_p", "_ct", "_c")
 
 @dataclass(frozen=True, slots=True)
 class HostStepEvents:
-    """``events``: those of a group; ``rows``: where they are in the events of the host, None: others are among them;
-    ``lines``: the events at which lines begin, and the end of the last, None: in any order; ``named``: the groups whose
-    steps have a name."""
+    """``events``: those of a group; ``rows``: their rows in the events of the host, or None if others are among them;
+    ``lines``: the events at which lines begin, and the end of the last, or None if events are in any order; ``named``:
+    the groups whose steps have a name."""
 
     markers: Markers
     events: TypedEvents
@@ -80,7 +80,8 @@ def classify_host_name(name: str) -> int:
 def collect_host_step_events(
     events: HostEvents, groups: Groups, type_of: Callable[[str], int] = classify_host_name
 ) -> HostStepEvents | None:
-    """Of the plane of host threads; None where there is none. ``type_of``: what an event of a name counts for."""
+    """Collect step events of the plane of host threads, or None if there is none. ``type_of``: what an event of a name
+    counts for."""
     plane = events.plane_named(HOST_THREADS)
     if plane is None:
         return None
@@ -129,7 +130,7 @@ def _classify_names(events: HostEvents, metas: Int32s, type_of: Callable[[str], 
 
 @compute_once
 def _find_root_stages(events: HostEvents, plane: Plane) -> Bools:
-    """Input pipeline stages that are not inside of another stage, by row of the plane."""
+    """Return input pipeline stages that are not inside of another stage, by row of the plane."""
     first, lines = plane.first, plane.lines
     roots = np.zeros(plane.last - first, np.bool_)
     stage = events.stat(_STAGE).of_kinds((records.STR, records.REF))
@@ -153,7 +154,7 @@ def _find_root_stages(events: HostEvents, plane: Plane) -> Bools:
 
 
 def _find_consumers(events: HostEvents, first: int, last: int) -> Bools:
-    """Rows that consume what an event of the plane produced, by context type and id."""
+    """Return rows that consume what an event of the plane produced, by context type and id."""
     makes, takes = (find_events_with_stats(events, *stats) for stats in (("_pt", "_p"), ("_ct", "_c")))
     makes, takes = (ends.where((ends.rows >= first) & (ends.rows < last)) for ends in (makes, takes))
     number, _ = number_keys([np.concatenate(pair) for pair in zip(makes.keys, takes.keys, strict=True)])
@@ -271,14 +272,14 @@ def _classify_kernel(name: str) -> int:
 
 
 def _classify_torch_kernel(name: str) -> int:
-    """PyTorch's kernels name the types of their elements: ``bf16``, ``BFloat16``, ``c10::Half``."""
+    """Classify a PyTorch kernel, whose name has the types of its elements: ``bf16``, ``BFloat16``, ``c10::Half``."""
     is_half = "bf16" in name or "bfloat16" in name.lower() or "Half" in name
     return EventType.DEVICE_COMPUTE_16 if is_half else _classify_kernel(name)
 
 
 def collect_gpu_step_events(events: HostEvents, groups: Groups) -> GpuStepEvents:
-    """Events of all GPUs of a host that run for a launch (they have a correlation id) or that a RunMetadata recorded,
-    in groups whose step the same GPU marks."""
+    """Collect events of all GPUs of a host that run for a launch (they have a correlation id) or that a RunMetadata
+    recorded, in groups whose step the same GPU marks."""
     stat = events.stat("correlation_id")
     launched = (stat.kind == records.INT64) & (stat.value >= 0) | (stat.kind == records.UINT64)
     launched_rows = np.union1d(stat.rows[launched], events.ints(_OF_RUN)[0]).astype(np.int32)
@@ -342,7 +343,8 @@ def collect_gpu_times(events: HostEvents, spans: Markers) -> GpuTimes:
 
 
 def _classify_rows(events: HostEvents, rows: Int32s | Int64s) -> tuple[Types, NamedMoves]:
-    """By name; the recorded shape of a kernel's operands, where there is one, decides whether it is 16-bit."""
+    """Classify rows by name. The recorded shape of a kernel's operands, where there is one, decides whether it is
+    16-bit."""
     meta = events.meta[rows]
     distinct, place = number_values(meta)
     names = [events.names[number] for number in distinct.tolist()]

@@ -43,7 +43,8 @@ PS_PER_MS: Final = 1e9
 
 
 def compute_step_times(db: StepDatabase) -> Int64s:
-    """[n] time of each step in ps: of the core that took longest, SparseCores left out; 0 where none took part."""
+    """Return [n] time of each step in ps: of the core that took longest, SparseCores left out; 0 where none took
+    part."""
     dense = ~db.cores.sparse
     on_cores = (np.where(some.present & dense, some.duration_ps, 0) for some in db.stretches())
     return np.concatenate([on_core.max(axis=1, initial=0) for on_core in on_cores])
@@ -76,7 +77,7 @@ class GenericSteps:
         return self.type_ps[:, EventType.HOST_TO_DEVICE]
 
     def categories(self, unit_ps: float = 1.0) -> Float64s:
-        """[n, 9] by category, of types that are in this unit before they are added up."""
+        """Return [n, 9] times by category, of types that are in this unit before they are added up."""
         of_types = self.type_ps / unit_ps
         times: Float64s = np.stack([of_types[:, list(category.types)].sum(axis=1) for category in CATEGORIES], axis=1)
         return times
@@ -105,8 +106,8 @@ class GenericSteps:
 
 
 def _split_copies(category_ps: npt.NDArray[T], type_ps: npt.NDArray[T]) -> npt.NDArray[T]:
-    """[..., 11] times by category of OWN_CATEGORIES off TPUs: copies to the device, which XProf takes for input, are
-    copies. Input is what loads or waits for it."""
+    """Return [..., 11] times by category of OWN_CATEGORIES off TPUs. Copies to the device, which XProf takes for input,
+    are copies; input is what loads or waits for it."""
     copied = type_ps[..., EventType.HOST_TO_DEVICE]
     others = type_ps[..., EventType.HOST_BATCH_FORMATION]
     times = np.concatenate([category_ps, copied[..., None], others[..., None]], axis=-1)
@@ -191,7 +192,7 @@ class _CoreFold:
         return np.where(np.isfinite(least), least, 0.0)
 
     def mean(self, values: Float64s) -> Float64s:
-        """Added up core by core, as XProf does."""
+        """Average over cores, added up core by core, as XProf does."""
         count = self.there.sum(axis=1)
         total = (
             np.cumsum(np.where(self.there, values, 0.0), axis=1)[:, -1] if values.shape[1] else np.zeros(len(values))
@@ -263,12 +264,12 @@ def _compute_tpu_steps(database: StepDatabase) -> TpuStepValues:
 
 
 def _get_category_time(database: StepDatabase, place: int) -> Int64s:
-    """[n, c]: time of the ops of this category of step time."""
+    """Return [n, c] time of the ops of this category of step time."""
     return database.category(*(op for op in database.categories if classify_op_category(op) == place))
 
 
 def _select_least(there: npt.NDArray[np.bool_], times: Int64s, other: Int64s) -> Int64s:
-    """[n]: of the core that has least of ``times``, what it has of ``other``; 0 where no core is there."""
+    """Return [n] ``other`` of the core with the least of ``times``, or 0 where no core is there."""
     if not times.shape[1]:
         return np.zeros(len(times), np.int64)
     core = np.where(there, times, np.iinfo(np.int64).max).argmin(axis=1)
@@ -277,20 +278,20 @@ def _select_least(there: npt.NDArray[np.bool_], times: Int64s, other: Int64s) ->
 
 
 def _measure_scv0_wait(database: StepDatabase) -> Int64s:
-    """[n, c]: time that a core waits for the first kind of SparseCore. A core that records only its infeed from there
-    transforms data while it feeds out, and waits for the rest."""
+    """Return [n, c] time that a core waits for the first kind of SparseCore. A core that records only its infeed from
+    there transforms data while it feeds out, and waits for the rest."""
     infeed, outfeed = database.category(SCV0_INFEED), database.category(SCV0_OUTFEED)
     return np.where(infeed > 0, infeed - np.minimum(infeed, outfeed), database.category(SCV0_WAIT))
 
 
 def _measure_unfilled(database: StepDatabase) -> Int64s:
-    """[n, c]: the step less its ops; less than 0 where they add up to more."""
+    """Return [n, c] the step less its ops; less than 0 where they add up to more."""
     unfilled: Int64s = database.duration_ps - database.category_ps[:, :, 1:].sum(axis=2) - database.infeed_ps
     return unfilled
 
 
 def measure_busy_time(database: StepDatabase) -> Int64s:
-    """[n, c]: time in which a core works, as its categories of ops have it."""
+    """Return [n, c] time in which a core works, by its op categories."""
     off_duty = np.maximum(database.category(*OFF_DUTY) + _measure_unfilled(database), 0)
     busy: Int64s = np.maximum(database.duration_ps - off_duty - _measure_scv0_wait(database), 0)
     return busy
@@ -304,7 +305,7 @@ def _find_core_of_most(database: StepDatabase, infeed: Int64s) -> Int64s:
 
 
 def _measure_collectives(database: StepDatabase) -> tuple[Float64s, Float64s]:
-    """Time in collectives of the core that has most of it: as long as the fastest core takes, which is work, and the
+    """Return collective time of the core that has most of it: as long as the fastest core takes, which is work, and the
     rest, which is waiting for the others."""
     every = database.collectives
     if not len(every):
@@ -326,7 +327,7 @@ def _measure_collectives(database: StepDatabase) -> tuple[Float64s, Float64s]:
 
 
 def _find_fastest(every: Collectives, duration: Int64s) -> Int64s:
-    """Beside each collective, the time of the core that was fastest at it in that step."""
+    """Return the time of the fastest core for each collective in its step."""
     place, count = number_keys([every.step, every.unique_id])
     least = np.full(count, np.iinfo(np.int64).max)
     np.minimum.at(least, place, duration)
@@ -348,7 +349,8 @@ TPU_CATEGORIES: Final = (
 
 
 def split_tpu_categories(steps: TpuStepValues) -> tuple[list[str], Float64s]:
-    """Names of the categories, and times [n, k] in ps; copies and the first SparseCores only where there are any."""
+    """Return names of the categories, and times [n, k] in ps; copies and the first SparseCores only where there are
+    any."""
     times = {name: np.asarray(getattr(steps, column), np.float64) * PS_PER_MS for name, column in TPU_CATEGORIES}
     times["compute"] = times["compute"] - times["collectives"] - times["copies"]
     shown = {
@@ -358,7 +360,7 @@ def split_tpu_categories(steps: TpuStepValues) -> tuple[list[str], Float64s]:
 
 
 def find_longest_wait_cores(db: StepDatabase, steps: TpuStepValues) -> list[str | None]:
-    """Of each step the core that waits longest for input, as host:ordinal, or None if there is none waits, or it is not
+    """Return the core that waits longest for input in each step, as host:ordinal, or None if none waits, or it is not
     described."""
     cores = db.cores
     names = {
@@ -391,8 +393,8 @@ def judge_tpu_steps(steps: TpuStepValues, step_ms: Float64s | None = None) -> st
 
 
 def fit_parts(times: Int64s, duration: Int64s) -> Int64s:
-    """[..., k] times that are parts of [...] durations: what they are together beyond it is taken from the longest of
-    them. Ops of a core add up to more than its step if they overlap each other or its end."""
+    """Fit [..., k] times that are parts of [...] durations: what they are together beyond it is taken from the longest
+    of them. Ops of a core add up to more than its step if they overlap each other or its end."""
     excess = times.sum(axis=-1) - np.maximum(duration, 0)
     if not (excess > 0).any():
         return times
@@ -464,7 +466,7 @@ class StepsOnCores:
 
     @classmethod
     def of(cls, database: StepDatabase, numbers: Int64s) -> StepsOnCores:
-        """``numbers``: of the steps of the database."""
+        """Select steps on cores. ``numbers``: step numbers of the database."""
         step, core = np.nonzero(database.present)
         times = fit_parts(break_down_cores(database)[step, core], database.duration_ps[step, core])
         return cls(database, step, core, numbers[step], times)
@@ -488,7 +490,7 @@ CORE_ID_COLUMN = Count("core_id", "id of the core on its host; on a host without
 
 
 def _name_cores(database: StepDatabase) -> list[str]:
-    """A host that its capture does not name, such as a rank of PyTorch, is called as its file."""
+    """Name cores. A host that its capture does not name, such as a rank of PyTorch, is called as its file."""
     hosts = database.cores.host_number.tolist()
     return [
         database.hosts[host] if name == NO_HOSTNAME else name
@@ -536,7 +538,7 @@ def _without_devices(rows: Any) -> Bools:
 
 
 def show_devices(times_ps: Int64s) -> Bools:
-    """Mask of rows with device time, by category."""
+    """Return a mask of rows with device time, by category."""
     return np.asarray(times_ps[:, _OF_DEVICES].any(axis=1))
 
 

@@ -107,7 +107,7 @@ SOURCES: Final = {
     ANNOTATIONS: "an annotation that repeats",
     LAUNCHES: "launches that repeat",
 }
-"""In words."""
+"""Sources in words."""
 CERTAINTY: Final = {
     MARKERS: "certain",
     LAUNCHED: "certain",
@@ -132,12 +132,11 @@ STEPS_FROM: Final[dict[str, Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class StepSource:
-    """``groups``: those that make the steps. ``source``: what they are made from, as above, ``nothing`` if there is
-    nothing; ``why``: in words. ``spans``: when each step is, of hosts without devices and of PyTorch's profiler; None:
-    as markers or devices say. ``marks``: rows of the annotations that steps are made from, or None if there is none
-    are. ``kinds``: in words, which of several kinds of markers make the steps; ``entire``: whether the first and the
-    last step are recorded from begin to end. ``numbers``: by group, those of all steps if only some of them are
-    chosen."""
+    """What steps are made from. ``groups``: groups that make the steps. ``source``: as above, ``nothing`` if there is
+    nothing; ``why``: in words. ``spans``: when each step is, on hosts without devices and with PyTorch's profiler, or
+    None if markers or devices say so. ``marks``: rows of the annotations that make steps, or None if none do.
+    ``kinds``: in words, which of several kinds of markers make the steps; ``entire``: whether the first and the last
+    step are recorded from begin to end. ``numbers``: by group, those of all steps if only some of them are chosen."""
 
     groups: Groups
     source: str
@@ -154,7 +153,7 @@ class StepSource:
         return self.groups.step_rows.astype(np.int64) if self.marks is None else self.marks
 
     def subset(self, keep: Bools) -> StepSource:
-        """Of these rows only."""
+        """Select rows."""
         groups = self.groups.subset(keep)
         spans = self.spans
         if spans is not None:
@@ -268,7 +267,7 @@ def _make_loader_source(groups: Groups) -> StepSource | None:
 
 
 def _make_marker_source(groups: Groups, marked: Int64s) -> StepSource:
-    """Of a CPU program: with the runs of compiled programs that the steps hold, or launched."""
+    """Make the step source of a CPU program: with the runs of compiled programs that the steps hold, or launched."""
     events = groups.events
     seen = collect_host_step_events(events, groups)
     runs = next(iter(find_executions(events)), None)
@@ -370,14 +369,14 @@ def _make_execution_source(groups: Groups, of_planes: list[ProgramExecutions], s
 
 
 def _get_first_rows(runs: ProgramExecutions) -> Int32s:
-    """A row of each run."""
+    """Return a row of each run."""
     first = np.zeros(len(runs.begin_ps), np.int64)
     first[runs.of[::-1]] = runs.rows[::-1]
     return first.astype(np.int32)
 
 
 def _make_empty_source(groups: Groups, why: str) -> StepSource:
-    """No steps."""
+    """Make a source without steps."""
     without = None if _has_devices(groups.events) else Markers.none()
     return StepSource(group_by_execution(groups, []), NOTHING, why, without)
 
@@ -395,7 +394,7 @@ _MOST_LISTED: Final = 8
 
 
 def split_label(label: str) -> tuple[str, int | None]:
-    """Return the name of a step without its number, and the number, or None: ``train 7``, ``ProfilerStep#7`` and ``7``
+    """Return the name of a step without its number, and the number or None. ``train 7``, ``ProfilerStep#7`` and ``7``
     have 7."""
     match = _NUMBERED.fullmatch(label)
     return (label, None) if match is None else ((match[1] or "").strip(), int(match[2]))

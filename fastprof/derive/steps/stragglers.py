@@ -46,8 +46,8 @@ class Stragglers:
 
 
 def find_stragglers(database: StepDatabase) -> Iterator[Stragglers]:
-    """Steps on several cores, on one of them longer than the median; of some steps after the others. SparseCores are
-    left out. Of cores whose step took equally long, as on a TPU host, the one that computes longest is the slowest."""
+    """Yield, in batches, multi-core steps whose slowest core exceeds the median. SparseCores are left out. Of cores
+    whose step took equally long, as on a TPU host, the one that computes longest is the slowest."""
     return map(_find_stragglers, database.stretches())
 
 
@@ -103,7 +103,7 @@ def _find_explaining_category(excess: Int64s, total: Int64s) -> tuple[Int64s, In
 
 
 def compute_medians(times: Int64s, there: Bools) -> Int64s:
-    """[n, k]: of [n, c, k] times the median over the cores that are there, the lower one of two."""
+    """Return [n, k] of [n, c, k] times the median over the cores that are there, the lower one of two."""
     most = np.iinfo(np.int64).max
     ordered = np.sort(np.where(there[:, :, None], times, most), axis=1)
     middle = (there.sum(axis=1) - 1) // 2
@@ -163,8 +163,8 @@ def compare_hosts(database: StepDatabase) -> list[HostTime]:
 
 
 class HostColumns(NamedTuple):
-    """Where the cores of each host are among those that are no SparseCores. ``place``: of hosts that have some, in
-    StepDatabase.hosts; ``first``: its first one."""
+    """Columns of the cores of each host, SparseCores left out. ``place``: hosts that have some, in StepDatabase.hosts;
+    ``first``: the first core of each."""
 
     place: npt.NDArray[np.int32]
     first: npt.NDArray[np.intp]
@@ -224,17 +224,18 @@ class _Compared:
 
 
 def _fold_by_host(fold: np.ufunc, values: np.ndarray, first: npt.NDArray[np.intp]) -> Any:
-    """[steps, hosts, ...] of [steps, cores, ...]."""
+    """Fold [steps, cores, ...] to [steps, hosts, ...]."""
     return fold.reduceat(values, first, axis=1) if len(first) else values
 
 
 def count_as_slow(excess_share: float, others: Iterable[float | None]) -> int:
-    """How many of the other hosts are slow, too: their excess is at least half of it."""
+    """Return how many of the other hosts are slow, too: their excess is at least half of it."""
     return sum((other or 0) >= _ALIKE * excess_share for other in others)
 
 
 def describe_slowest_host(database: StepDatabase, times: list[HostTime]) -> str | None:
-    """A sentence about the host that is slowest in most steps, by a hundredth at least, or None if there is none."""
+    """Return a sentence about the host that is slowest in most steps, by a hundredth at least, or None if there is
+    none."""
     if not times:
         return None
     worst = max(times, key=lambda time: time.slowest_count)
@@ -258,8 +259,8 @@ def describe_slowest_host(database: StepDatabase, times: list[HostTime]) -> str 
 
 
 def describe_lock_step(times: list[HostTime]) -> str | None:
-    """Where to look for the host that delays the others, if collectives keep them together: their steps take equally
-    long then, whoever is late. None if they do not."""
+    """Say where to look for the host that delays the others, if collectives keep them together: their steps take
+    equally long then, whoever is late. Return None if they do not."""
     compared = [time for time in times if time.excess_share is not None]
     alike = all(abs(time.excess_share or 0) < _LEAST_SHARE for time in compared)
     if not compared or not alike or min(time.collectives_share for time in compared) < _LEAST_SHARE:
@@ -289,14 +290,14 @@ def summarize_steps(kept: Sequence[HostSteps], database: StepDatabase) -> list[d
 
 
 def get_longest_times(database: StepDatabase) -> Int64s:
-    """Of each complete step, the time on the core that took longest."""
+    """Return the time of each complete step on the core that took longest."""
     dense = ~database.cores.sparse
     batches = database.complete_steps().stretches()
     return np.concatenate([compute_step_times(steps)[steps.present[:, dense].any(axis=1)] for steps in batches])
 
 
 def find_cores_in_steps(database: StepDatabase) -> Bools:
-    """[c] whether a core took part in any step."""
+    """Return [c] whether a core took part in any step."""
     took_part: Bools = np.any([some.present.any(axis=0) for some in database.stretches()], axis=0)
     return took_part
 
@@ -313,8 +314,8 @@ _FEWEST: Final = 4
 
 
 def measure_waits_between(database: StepDatabase, own_steps: Sequence[Int64s]) -> list[int | None]:
-    """By host of ``database``, which has the steps that hosts have in common. ``own_steps``: by host, all of its steps:
-    between two of these there may be one that is not common."""
+    """Return for each host how long it waits between steps, or None; ``database`` has the steps that hosts have in
+    common. ``own_steps``: by host, all of its steps: between two of these there may be one that is not common."""
     count, hosts = len(database), len(database.hosts)
     waited: list[int | None] = [None] * hosts
     if count <= _FEWEST or hosts < 2:
@@ -342,7 +343,7 @@ def measure_waits_between(database: StepDatabase, own_steps: Sequence[Int64s]) -
 
 
 def _get_host_extents(database: StepDatabase) -> list[StepExtents]:
-    """Of the steps of each host, without its SparseCores."""
+    """Return the step extents of each host, without its SparseCores."""
     hosts, dense = locate_host_cores(database), ~database.cores.sparse
     begin, end = np.zeros((2, len(database.hosts), len(database)), np.int64)
     first = 0
@@ -357,5 +358,5 @@ def _get_host_extents(database: StepDatabase) -> list[StepExtents]:
 
 
 def _measure_gaps(host: StepExtents) -> Int64s:
-    """After each step but the last."""
+    """Return the gap after each step but the last."""
     return host.begin_ps[1:] - host.end_ps[:-1]

@@ -157,7 +157,7 @@ def _find_common_steps(cores: list[CoreStepEvents], count: int) -> tuple[Int32s,
 
 
 def _find_step_spans(cores: list[CoreStepEvents], step: Int32s, count: int) -> tuple[Int64s, Int64s]:
-    """Begin and duration of each step: the longest marker on any core; 0 where none lasts."""
+    """Return begin and duration of each step: the longest marker on any core; 0 where none lasts."""
     is_step = is_among_groups(step, count)
     spans = select_longest_markers(Markers.joined([core.markers[is_step[core.markers.group]] for core in cores]))
     begin, duration = np.zeros(len(step), np.int64), np.zeros(len(step), np.int64)
@@ -169,7 +169,8 @@ def _find_step_spans(cores: list[CoreStepEvents], step: Int32s, count: int) -> t
 def _select_core_span(
     core: CoreStepEvents, step: Int32s, begin: Int64s, duration: Int64s, *, together: bool
 ) -> tuple[Int64s, Int64s]:
-    """TensorCores that work ``together`` share the span of a step; a SparseCore that marks its steps has its own."""
+    """Return the span of each step on a core. TensorCores that work ``together`` share it; a SparseCore that marks its
+    steps has its own."""
     if (together and not core.sparse) or not len(core.markers):
         return begin, duration
     own = select_longest_markers(core.markers)
@@ -177,8 +178,8 @@ def _select_core_span(
 
 
 class _CoreTimes(NamedTuple):
-    """By step: whether the core took part, when, its self time by category with idle time first, and how long a
-    SparseCore was busy."""
+    """Times of a core by step: whether it took part, when, its self time by category with idle time first, and how long
+    a SparseCore was busy."""
 
     present: Bools
     begin_ps: Int64s
@@ -190,8 +191,8 @@ class _CoreTimes(NamedTuple):
 def _sum_core_times(
     core: CoreStepEvents, column: Int64s, feeds: list[int], slot: Int64s, begin: Int64s, duration: Int64s
 ) -> _CoreTimes:
-    """``column``: the place of each of the host's categories among those of the database; ``feeds``: that of infeed and
-    outfeed."""
+    """Sum the times of a core by step. ``column``: place of each of the host's categories among those of the database;
+    ``feeds``: places of infeed and outfeed."""
     n = len(begin)
     category_ps = np.zeros((n, int(column.max()) + 1 if len(column) > 1 else 1), np.int64)
     busy = measure_covered_time(core.busy, begin, duration) if core.sparse else np.zeros(n, np.int64)
@@ -222,8 +223,8 @@ def _join_collectives(cores: list[CoreStepEvents], core_ids: Int64s, slot: Int64
 
 
 def _attribute_idle_to_host(database: StepDatabase, threads: HostStepEvents, slot: Int64s) -> Int64s:
-    """Idle time of each core in each step that the host's input explains. Where no op of the device waits for input,
-    the share of idle time that the host spent on input counts as such: all of it, if that is as much."""
+    """Return idle time of each core in each step that the host's input explains. Where no op of the device waits for
+    input, the share of idle time that the host spent on input counts as such: all of it, if that is as much."""
     events = threads.events
     step = slot[events.group]
     counts = (step >= 0) & ((events.type == EventType.HOST_WAIT_INPUT) | (events.type == EventType.HOST_TO_DEVICE))
@@ -247,8 +248,8 @@ FEEDS: Final = ("infeed", "outfeed")
 
 @dataclass(frozen=True, slots=True)
 class CoreStepEvents:
-    """One core. Of its op events those with a group; ``category`` numbers the host's categories, -1: not an op, the
-    event only encloses others."""
+    """Step events of one core: op events with a group. ``category`` numbers the host's categories, or is -1 if the
+    event is no op and only encloses others."""
 
     plane: Plane
     markers: Markers
@@ -256,9 +257,10 @@ class CoreStepEvents:
     category: Int32s
     self_ps: Int64s
     busy: DisjointSpans
-    """When a SparseCore worked, the innermost of its ops being one that does not wait; with or without a group."""
+    """Spans in which a SparseCore worked, the innermost of its ops being one that does not wait; with or without a
+    group."""
     collectives: Collectives
-    """By group in place of the step, without the id of the core."""
+    """Collectives by group in place of the step, without the id of the core."""
 
     @property
     def sparse(self) -> bool:
@@ -279,7 +281,7 @@ class TpuStepEvents:
 
 
 def collect_tpu_step_events(events: HostEvents, groups: Groups, workers: Workers) -> TpuStepEvents:
-    """Of all TPU cores of a host, in the order of planes."""
+    """Collect the step events of all TPU cores of a host, in the order of planes."""
     planes = [plane for plane in events.planes if plane.kind in ("TPU", "SPARSECORE")]
     if not any(len(groups.device_steps[plane.number]) for plane in planes if plane.number in groups.device_steps):
         return TpuStepEvents([_make_core_without_steps(plane) for plane in planes], [], False)
@@ -305,8 +307,8 @@ def is_among_groups(groups: Int32s, count: int) -> Bools:
 
 
 def number_op_categories(events: HostEvents, ops: list[OpEvents]) -> tuple[Int32s, list[str]]:
-    """Return the number of the category of each row of metadata that has ops, and the categories; the empty text where
-    none is recorded. One more row at the end, -1, is for events without metadata."""
+    """Return the number of the category of each row of metadata that has ops, and the categories; the empty string
+    where none is recorded. One more row at the end, -1, is for events without metadata."""
     met = np.zeros(len(events.names), np.bool_)
     for own_ops in ops:
         met[own_ops.meta] = True
@@ -323,7 +325,7 @@ def number_op_categories(events: HostEvents, ops: list[OpEvents]) -> tuple[Int32
 
 
 def is_op_metadata(events: HostEvents) -> Bools:
-    """Rows of metadata that identify an op."""
+    """Return rows of metadata that identify an op."""
     symbol = events.meta_stat("symbol_id")
     identified = np.intersect1d(events.meta_stat("program_id").rows, symbol.rows[symbol.value != 0])
     return is_among_groups(identified, len(events.names))
@@ -359,7 +361,7 @@ def _collect_core_events(
 
 
 def _make_core_without_steps(plane: Plane) -> CoreStepEvents:
-    """A core of a host without markers: nothing else is known."""
+    """Make a core of a host without markers, of which nothing else is known."""
     rows = np.zeros(0, np.int32)
     return CoreStepEvents(
         plane, Markers.none(), rows, rows, np.zeros(0, np.int64), create_empty_spans(), Collectives.none()
@@ -367,7 +369,7 @@ def _make_core_without_steps(plane: Plane) -> CoreStepEvents:
 
 
 def _find_busy_spans(ops: OpEvents, works: Bools) -> DisjointSpans:
-    """When the innermost op is one that works."""
+    """Return spans in which the innermost op is one that works."""
     if works.all():
         return merge_spans(ops.start_ps, ops.duration_ps)
     order = sort_rows(ops.start_ps, -ops.duration_ps)

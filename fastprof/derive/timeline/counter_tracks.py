@@ -75,7 +75,7 @@ _ByPlane = dict[tuple[str, int], Process]
 
 
 def _identify_plane(plane: Plane) -> tuple[str, int]:
-    """Identifies a plane among those of its host, however many of them are read."""
+    """Identify a plane among those of its host, however many of them are read."""
     return plane.name, plane.xplane_id
 
 
@@ -83,8 +83,8 @@ def _identify_plane(plane: Plane) -> tuple[str, int]:
 
 
 def _list_counters(tables: TableSet, number: int, by_plane: _ByPlane) -> Iterator[Series]:
-    """An event of a counter line records its value in a stat, which usually has the name of the event. A value holds
-    until the next of that name."""
+    """List counters. An event of a counter line records its value in a stat, which usually has the name of the event. A
+    value holds until the next of that name."""
     host = tables.session.hosts[number]
     chosen = TableSet(tables.session, tables.selection.narrowed([host], lines=_LINES))
     if not chosen["lines"].num_rows:
@@ -131,7 +131,7 @@ def _guess_unit(name: str) -> str:
 
 
 def _list_memory_series(tables: TableSet, number: int, by_plane: _ByPlane) -> Iterator[Series]:
-    """Bytes in use of each allocator after each allocation and free that records them."""
+    """Yield bytes in use of each allocator after each allocation and free that records them."""
     events = read_host(tables, number, (_THREADS,), MEMORY_STATS, ())
     memory = read_memory_events(events)
     threads = next((process for (name, _), process in by_plane.items() if name == HOST_THREADS), None)

@@ -69,8 +69,8 @@ _PS_PER_US: Final = 1e6
 
 
 def derive_launch_lines(host: Host, gpus: Sequence[Process], names: Mapping[int, PlaneNames]) -> list[DerivedTrack]:
-    """Of the events of the host's threads, but not of the driver, that launched something on a GPU for a step. Which
-    GPU is known by its place among those of the host."""
+    """Derive lines from host thread events, but not of the driver, that launched something on a GPU for a step. The
+    place of a GPU among those of the host identifies it."""
     device, value = host.raw.ints("device_id")
     ordered = sorted(gpus, key=lambda process: process.plane.number)
     rows = _find_step_launches(host)
@@ -88,7 +88,7 @@ def derive_launch_lines(host: Host, gpus: Sequence[Process], names: Mapping[int,
 
 
 def _find_step_launches(host: Host) -> Int64s:
-    """Launches that are of a step."""
+    """Return launches of steps."""
     events = host.raw
     plane = events.plane_named(HOST_THREADS)
     if plane is None:
@@ -145,8 +145,8 @@ class _Kernels:
 
 @dataclass(frozen=True, slots=True)
 class _Key:
-    """``program``: an int64, None: not recorded. ``hlo_op``: the names of an instruction and of those around it,
-    outermost first, joined by ``::``, or None if it is none, and ``tf_op`` counts."""
+    """``program``: an int64, or None if not recorded. ``hlo_op``: the names of an instruction and of those around it,
+    outermost first, joined by ``::``, or None if ``tf_op`` counts."""
 
     program: int | None
     module: str
@@ -173,7 +173,7 @@ class GpuLines:
         return [track for track in tracks if len(track)]
 
     def _steps(self, process: Process, names: PlaneNames) -> DerivedTrack:
-        """Consecutive events of a group are a step of it."""
+        """Derive steps: consecutive events of a group are one."""
         steps: PlaneSteps = self.host.groups.device_steps[process.plane.number]
         groups, group = number_values(steps.group_id)
         number = np.array(names.numbers([str(step) for step in groups.tolist()]), np.int64)
@@ -232,7 +232,7 @@ class GpuLines:
         return scopes, make_lists([list_ranges_around(range_id, self.ranges) for range_id in ids.tolist()])
 
     def _graphs(self, source: LevelSource, rows: Int64s, names: PlaneNames, modules: Levels) -> Levels:
-        """Kernels that are nodes of a graph, launch by launch."""
+        """Derive graph launches from kernels that are nodes of a graph."""
         has, graph = self._of_rows(self._graph_ids, rows)
         ids, key = number_values(graph)
         numbers = names.numbers([f"Command Buffer {graph_id}" for graph_id in ids.view(np.uint64).tolist()])
@@ -273,7 +273,7 @@ class GpuLines:
 
 
 def _make_last_arg(name: str, rows: Int64s, values: npt.NDArray[Any]) -> Arg:
-    """An arg; the last value of each row counts."""
+    """Make an arg; the last value of each row counts."""
     used, last = np.unique(rows[::-1], return_index=True)
     return Arg(name, used, values[::-1][last])
 
@@ -310,7 +310,7 @@ def _find_kernels(events: HostEvents) -> _Kernels:
 
 
 def _is_not_empty(events: HostEvents, numbers: Int64s) -> npt.NDArray[np.bool_]:
-    """Return which texts are not empty."""
+    """Return which strings are not empty."""
     used, place = number_values(numbers)
     return np.array([bool(text) for text in events.all_texts(used)], bool)[place] if len(used) else used.astype(bool)
 
@@ -321,7 +321,7 @@ def _get_texts(events: HostEvents, numbers: npt.NDArray[Any]) -> dict[int, str]:
 
 
 def _list_names(keys: Sequence[_Key], names: PlaneNames, modules: Modules) -> dict[int, Lists]:
-    """By line, the names that events of each key have there."""
+    """Return by line the names that events of each key have there."""
     of_key = [_find_names(key, names, modules) for key in keys]
     return {
         line: make_lists([names_of_line.get(line, []) for names_of_line in of_key])
@@ -361,7 +361,7 @@ def _find_program_texts(modules: Modules, program: int | None, instruction: str)
 
 
 def find_scope_ranges(events: HostEvents) -> dict[int, int]:
-    """By the id of a range of annotations, the id of the range around it: a plane has a stat for each."""
+    """Return the id of the annotation range around each range, by id: a plane has a stat for each."""
     plane = events.plane_named(_SCOPE_RANGES)
     stats = {} if plane is None else plane.stats
     return {
@@ -405,8 +405,8 @@ class Offloads:
         self.titles = list(titles)
 
     def of(self, process: Process, names: PlaneNames, rows: Int64s) -> list[DerivedTrack]:
-        """A transfer lasts from the start of its first op to the end of its last, on the first row that is free.
-        ``rows``: the events of the device, in order."""
+        """Derive transfers, which last from the start of their first op to the end of their last, on the first row that
+        is free. ``rows``: the events of the device, in order."""
         rows = rows[self.key[self.events.meta[rows]] >= 0]
         if not len(rows):
             return []
@@ -432,7 +432,7 @@ class Offloads:
     def _paired(
         self, begin: Int64s, end: Int64s, key: Int32s, meta: Int32s, keys: int
     ) -> tuple[Int64s, Int64s, Int32s]:
-        """Of each transfer, the places of its first and its last op, and its row."""
+        """Return the places of the first and the last op of each transfer, and its row."""
         many = len(begin)
         start_at, end_at, row = np.empty(many, np.int64), np.empty(many, np.int64), np.empty(many, np.int32)
         starts = np.ascontiguousarray(self.starts[meta])
@@ -440,7 +440,7 @@ class Offloads:
         return start_at[:count], end_at[:count], row[:count]
 
     def _of_metas(self, stat: str, metas: npt.NDArray[Any]) -> Arg:
-        """A stat of metadata as that of events."""
+        """Make an event arg of a stat of metadata."""
         recorded = self.events.meta_stat(stat)
         has, place = find_present(recorded.rows, metas)
         rows = np.flatnonzero(has)
@@ -485,7 +485,7 @@ class TpuLines:
         return self._levels(process, names, rows) + self.offloads.of(process, names, rows)
 
     def _asynchronous(self) -> Bools:
-        """By row, events that say that they are, or whose metadata do."""
+        """Return whether each event, or its metadata, says that it is asynchronous."""
         recorded = self.events.meta_stat("_a").of_kinds(_INTEGERS)
         of_meta = np.zeros(len(self.events.names), bool)
         of_meta[recorded.rows] = recorded.value != 0
@@ -518,8 +518,8 @@ class TpuLines:
     def _lists_of_stat(
         self, rows: Int64s, stat: str, lists: Callable[[list[str]], tuple[Lists, ...]]
     ) -> tuple[LevelSource, tuple[Lists, ...]]:
-        """Return the events that have a text, themselves or by their metadata, and the lists of names made of the
-        texts."""
+        """Return the events that have a string, themselves or by their metadata, and the lists of names made of the
+        strings."""
         own = join_values(*self.events.texts(stat), rows)
         number = np.where(own >= 0, own, self._of_meta[stat][self.events.meta[rows]])
         rows, number = rows[number >= 0], number[number >= 0]
@@ -529,7 +529,7 @@ class TpuLines:
         return source, lists(self.events.all_texts(used))
 
     def _texts_of_metas(self, stat: str) -> Int64s:
-        """Return the number of the text of each row of metadata, or -1 if there is none."""
+        """Return the string number of each row of metadata, or -1 if there is none."""
         recorded = self.events.meta_stat(stat).of_kinds(_TEXTS)
         numbers = np.full(len(self.events.names), -1, np.int64)
         numbers[recorded.rows] = recorded.value

@@ -22,14 +22,15 @@ _SPACES = " \t\n\v\f\r"
 
 
 def list_metas_by_plane(events: HostEvents) -> Callable[[Plane], npt.NDArray[np.intp]]:
-    """What gives the rows of metadata of each plane, ascending."""
+    """Return a function that gives the rows of metadata of each plane, ascending."""
     order = np.argsort(events.meta_plane, kind="stable")
     planes = events.meta_plane[order]
     return lambda plane: order[find_rows_within(planes, plane.number, plane.number + 1)]
 
 
 class PlaneNames:
-    """``names``, ``displayed``: by number. ``metas``: the row of the capture's metadata, -1: there is none."""
+    """Names of a plane. ``names``, ``displayed``: by number. ``metas``: the row of the capture's metadata, or -1 if
+    there is none."""
 
     def __init__(self, events: HostEvents, metas: npt.NDArray[np.intp]) -> None:
         """``metas``: rows of metadata of the plane."""
@@ -94,9 +95,9 @@ Lists = tuple[Int64s, Int64s]
 
 @dataclass(frozen=True, slots=True)
 class LevelSource:
-    """The events that lines are derived from, in order. ``key``: int32, number of the lists of names, or -1 if there is
-    none. ``scopes``: int32, the place of the ids of ranges in ``scope_lists``, or -1 if there is none; None: nobody has
-    any."""
+    """Events that lines are derived from, in order. ``key``: int32, number of the lists of names, or -1 if there is
+    none. ``scopes``: int32, the place of the ids of ranges in ``scope_lists``, or -1 if there is none, or None if no
+    event has any."""
 
     start_ps: Int64s
     duration_ps: Int64s
@@ -107,7 +108,7 @@ class LevelSource:
     scope_lists: Lists | None = None
 
     def in_outermost(self) -> LevelSource:
-        """Return the same in the outermost of their ranges alone."""
+        """Return the source with each event in the outermost of its ranges alone."""
         if self.scope_lists is None:
             return self
         offsets, values = self.scope_lists
@@ -135,7 +136,7 @@ def make_lists(values: Sequence[Sequence[int]]) -> Lists:
 
 
 def make_singles(values: Int64s) -> Lists:
-    """A list for each value, which has that one alone."""
+    """Make a list for each value, which has that one alone."""
     return np.arange(len(values) + 1, dtype=np.int64), np.ascontiguousarray(values)
 
 
@@ -169,8 +170,8 @@ Values = npt.NDArray[Any] | list[str]
 
 @dataclass(frozen=True, slots=True)
 class Arg:
-    """What some events show beside their name. ``rows`` ascend; ``values``: int64, uint64 or float64, or texts.
-    ``kinds``: the recorded kind of each value, if some were no integers and are 0; None: all are as recorded."""
+    """What some events show beside their name. ``rows`` ascend; ``values``: int64, uint64 or float64, or strings.
+    ``kinds``: the recorded kind of each value, if some were no integers and are 0, or None if all are as recorded."""
 
     name: str
     rows: npt.NDArray[np.signedinteger[Any]]
@@ -180,11 +181,10 @@ class Arg:
 
 @dataclass(slots=True, eq=False)
 class DerivedTimeline(HostTimeline):
-    """The tracks that are derived; rows are numbered from 0. ``group``: int32, or -1 if there is none. ``long_name``:
-    int32, the name in ``names`` if another is displayed, else -1. ``meta``: int32, the row of the capture's metadata
-    whose stats the event shows as well, or -1 if there is none. ``display_names``: what metadata of the capture, by
-    row, is displayed as for a name that is derived to be the same. ``made``: int64, in which order the events of a
-    track were derived."""
+    """The derived tracks. Rows are numbered from 0. ``group``: int32, or -1 if there is none. ``long_name``: int32, the
+    name in ``names`` if another is displayed, else -1. ``meta``: int32, the row of the capture's metadata whose stats
+    the event shows as well, or -1 if there is none. ``display_names``: display names of metadata rows of the capture
+    whose derived name has one. ``made``: int64, in which order the events of a track were derived."""
 
     group: Int32s = field(default_factory=lambda: np.zeros(0, np.int32))
     long_name: Int32s = field(default_factory=lambda: np.zeros(0, np.int32))
@@ -196,8 +196,8 @@ class DerivedTimeline(HostTimeline):
 
 @dataclass(slots=True, eq=False)
 class DerivedTrack:
-    """``name``: int64 numbers in ``names``, else places in ``shown``, the texts of events that show one of their own.
-    Events are in the order in which they were derived."""
+    """A derived track. ``name``: int64 numbers in ``names``, else places in ``shown``, the strings of events that show
+    one of their own. Events are in the order in which they were derived."""
 
     process: Process
     tid: int

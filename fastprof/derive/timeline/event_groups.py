@@ -63,7 +63,7 @@ def merge_steps(host: Host) -> MergedSteps:
 
 
 def _merge_line(host: Host, line: Line) -> MergedSteps:
-    """Of a line with steps of groups."""
+    """Merge a line with steps of groups."""
     events = host.raw
     rows = np.arange(line.first, line.last)
     groups = host.groups.group_id[rows]
@@ -99,7 +99,7 @@ def _find_idle_times(events: HostEvents, rows: Int64s, first: npt.NDArray[Any], 
 def _find_device_times(
     events: HostEvents, rows: Int64s, first: npt.NDArray[Any], last: npt.NDArray[Any]
 ) -> dict[str, tuple[Int64s, Int64s]]:
-    """When steps that are made of several ran by the device's clock, if the first of them records it."""
+    """Return device clock times of steps that are made of several, if the first of them records it."""
     several = last > first
     for name in (_OFFSET, _DURATION):
         has, _ = find_present(events.ints(name)[0], rows[first])
@@ -131,7 +131,8 @@ class EventGroups:
 
 
 def read_event_groups(host: Host) -> EventGroups:
-    """Of a host that was read with ``derived_lines.NEEDS``. A capture that is grouped already gets no other groups."""
+    """Read the event groups of a host that was read with ``derived_lines.NEEDS``. A capture that is grouped already
+    gets no other groups."""
     if is_grouped(host.raw):
         none, steps = np.full(len(host.raw), -1, np.int32), MergedSteps.none()
         return EventGroups(none, none.astype(np.int8), none[:0], [], steps)
@@ -140,7 +141,7 @@ def read_event_groups(host: Host) -> EventGroups:
 
 
 def read_group_ids(host: Host) -> Int32s:
-    """Only the ``group_id`` of ``read_event_groups``."""
+    """Read only the ``group_id`` of ``read_event_groups``."""
     return np.full(len(host.raw), -1, np.int32) if is_grouped(host.raw) else find_shown_groups(host)
 
 
@@ -169,7 +170,7 @@ def find_shown_groups(host: Host) -> Int32s:
 
 
 def _list_step_names(host: Host, steps: MergedSteps) -> tuple[Int32s, list[str]]:
-    """Roots that users made, and steps of TPUs."""
+    """List step names of roots that users made, and of TPU steps."""
     groups = host.groups
     numbers, place = number_values(np.concatenate([groups.step_groups, steps.group]))
     names = groups.names_of(numbers)
@@ -179,7 +180,7 @@ def _list_step_names(host: Host, steps: MergedSteps) -> tuple[Int32s, list[str]]
 
 
 def _mark_eager(host: Host) -> npt.NDArray[np.int8]:
-    """Ops and kernels; on TPUs only those on lines that mark steps."""
+    """Mark eager ops and kernels; on TPUs only those on lines that mark steps."""
     unknown = np.full(len(host.raw), -1, np.int8)
     if host.groups.vetoed:
         return unknown
@@ -209,7 +210,8 @@ class GroupTitles:
 
 
 def find_name_overrides(host: Host) -> tuple[Int32s, list[str]]:
-    """Events that trace viewers call by the name of the step that they are the root of: rows, ascending, and names."""
+    """Return events that trace viewers call by the name of the step that they are the root of: rows, ascending, and
+    names."""
     groups = host.groups
     order = np.argsort(groups.step_rows, kind="stable")
     numbers, place = number_values(groups.step_groups[order])

@@ -41,8 +41,8 @@ _NO_PROGRAM: Final = -1
 
 
 def pair_async_ops(host: Host) -> tuple[Int32s, Int32s]:
-    """Rows of ops, and of those that follow them: on devices on any line of the plane, on hosts on the same thread. An
-    op is followed once, by the first that comes."""
+    """Return rows of ops, and of those that follow them: on devices on any line of the plane, on hosts on the same
+    thread. An op is followed once, by the first that comes."""
     events = host.raw
     names = [_get_op_name(*pair) for pair in zip(events.display_names, events.names, strict=True)]
     later = np.array([_is_later(name, text) for name, text in zip(names, events.names, strict=True)], np.bool_)
@@ -68,7 +68,7 @@ def pair_async_ops(host: Host) -> tuple[Int32s, Int32s]:
 
 
 def _get_op_name(display_name: str, name: str) -> str:
-    """Return the name of an op, whose event is called so or by its text."""
+    """Return the name of an op, which its event's name or text has."""
     return (display_name or name).partition(" = ")[0].removeprefix("%")
 
 
@@ -111,7 +111,8 @@ def _list_keys(events: HostEvents, rows: Int64s, key: Callable[[int, int], int])
 
 
 def _number_scopes(events: HostEvents) -> tuple[Int64s, Bools]:
-    """By row, a number of the plane, of host threads that of the line; and whether the line has ops as they ran."""
+    """Return a number of the plane, or of the line for host threads, for each row; and whether the line has ops as they
+    ran."""
     scope, shown = np.zeros(len(events), np.int64), np.zeros(len(events), np.bool_)
     for plane in events.planes:
         is_thread = plane.name.startswith(HOST_THREADS)
@@ -131,7 +132,7 @@ KINDS: Final = (
 )  # fmt: skip
 """What connects the ends of a flow, by its number in captures."""
 SHOWN_KINDS: Final = (*KINDS, "async_op")
-"""As ``KINDS``, and what captures have no number for: an op that starts something, and the one that ends it."""
+"""KINDS, and one kind that captures have no number for: an op that starts something, and the one that ends it."""
 ASYNC_OP: Final = len(KINDS)
 GENERIC, LEGACY, GPU_LAUNCH, TPU_STREAM, TPU_LAUNCH = 0, 1, 9, 11, 12
 IN, OUT = 1, 2
@@ -155,7 +156,7 @@ class FlowEnds:
         return len(self.rows)
 
     def take(self, chosen: npt.NDArray[Any]) -> FlowEnds:
-        """These ends: their places, or a flag for each."""
+        """Select ends by their places, or by a flag for each."""
         return FlowEnds(self.rows[chosen], self.direction[chosen], self.kind[chosen], self.number[chosen])
 
 
@@ -186,7 +187,7 @@ def read_flow_keys(host: Host) -> list[KeyedEnds]:
 
 
 def make_flow_ends(keys: Sequence[KeyedEnds]) -> FlowEnds:
-    """Return the ends with these keys, in the same order."""
+    """Make the ends with these keys, in the same order."""
     columns = [
         np.concatenate([np.full(len(key.rows), key.space) for key in keys]),
         np.concatenate([ends.kind for ends in keys]).astype(np.int64),
@@ -203,7 +204,7 @@ def _key_ends(rows: Int32s, direction: int, kind: int, space: int, parts: tuple[
 
 
 def find_correlated(events: HostEvents, rows: Int32s, value: Int64s) -> KeyedEnds:
-    """Events with these correlation ids: those of devices consume."""
+    """Key events with these correlation ids: those of devices consume."""
     ends = _key_ends(rows, OUT, GPU_LAUNCH, LAUNCHES, (value, np.zeros(len(rows), np.int64)))
     for plane in events.planes:
         if plane.name.startswith(_DEVICE_PLANES):
@@ -214,7 +215,7 @@ def find_correlated(events: HostEvents, rows: Int32s, value: Int64s) -> KeyedEnd
 def _find_own_ends(
     events: HostEvents, kind: str, number: str, direction: int, connected: Sequence[KeyedEnds]
 ) -> KeyedEnds:
-    """Ends that events record themselves, unless they are connected in another way as well."""
+    """Key ends that events record themselves, unless they are connected in another way as well."""
     ends = find_contexts(events, kind, number)
     elsewhere = np.zeros(len(events), bool)
     for other in connected:
@@ -229,7 +230,7 @@ def _find_own_ends(
 
 
 def _find_connected(events: HostEvents, types: Types) -> tuple[list[KeyedEnds], list[KeyedEnds]]:
-    """Producers and consumers of old captures, by what they have in common."""
+    """Key producers and consumers of old captures by what they have in common."""
     executed = find_events_with_stats(events, "id", "iter_num")
     requests = find_events_with_stats(events, "request_id", "queue_addr")
     programs, callbacks, modules = _find_program_launches(events, types)
@@ -252,8 +253,8 @@ def _make_keyed(ends: LinkEnds, direction: int, kind: int, space: int) -> KeyedE
 
 
 def _find_program_launches(events: HostEvents, types: Types) -> tuple[LinkEnds, LinkEnds, LinkEnds]:
-    """Programs that the host enqueues, the callbacks of their end, and their executions on TensorCores; keys in two
-    parts."""
+    """Find programs that the host enqueues, the callbacks of their end, and their executions on TensorCores; keys in
+    two parts."""
     runs = find_events_with_stats(events, "run_id", "queue_id")
     called = find_events_with_stats(events, "run_id", "queue_id", "device_ordinal")
     core_type = join_values(*events.ints("core_type"), called.rows, 0)
@@ -274,8 +275,8 @@ def _find_program_launches(events: HostEvents, types: Types) -> tuple[LinkEnds, 
 
 
 MOST_OF_A_CROWD: Final = 64
-"""Where several events produce what several consume, and there were more pairs than this, each consumer is paired with
-the last producer that began before it alone."""
+"""Most pairs of several producers and several consumers. Beyond it, each consumer is paired with the last producer that
+began before it alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,9 +292,9 @@ class FlowPairs:
 
 
 def pair_flows(host: Host) -> FlowPairs:
-    """Each pair once. Launches and kernels are paired by their correlation id, others by ids that they record or have
-    in common; flows that the capture records itself (stat ``flow``, or the arrows of the table flows) go from event to
-    event in the order of time; an op that starts something asynchronous leads to the one that ends it."""
+    """Return each pair once. Launches and kernels are paired by their correlation id, others by ids that they record or
+    have in common; flows that the capture records itself (stat ``flow``, or the arrows of the table flows) go from
+    event to event in the order of time; an op that starts something asynchronous leads to the one that ends it."""
     ends = make_flow_ends(read_flow_keys(host))
     paired = _pair_ends(host.raw, ends.take(ends.direction == OUT), ends.take(ends.direction == IN))
     recorded = _read_recorded_flows(host.raw)
@@ -309,7 +310,7 @@ def pair_flows(host: Host) -> FlowPairs:
 
 
 def _pair_ends(events: HostEvents, out: FlowEnds, taken: FlowEnds) -> tuple[Int32s, Int32s, npt.NDArray[np.uint8]]:
-    """Producers and consumers of a flow: all of one with all of the other, in crowds the last before."""
+    """Pair producers and consumers of a flow: all of one with all of the other, in crowds the last before."""
     order = sort_rows(out.number, events.start_ps[out.rows], out.rows)
     rows, numbers = out.rows[order], out.number[order]
     count = max(int(numbers.max(initial=-1)), int(taken.number.max(initial=-1))) + 1
@@ -342,7 +343,7 @@ def _find_last_producer(
 
 
 def _read_recorded_flows(events: HostEvents) -> tuple[Int32s, Int32s, npt.NDArray[np.uint8]]:
-    """Flows recorded in a stat of events: two bits of direction, an id, and the kind above it."""
+    """Read flows recorded in a stat of events: two bits of direction, an id, and the kind above it."""
     rows, value = events.ints("flow")
     direction, number, kind = value & 3, (value >> 2) & (2**56 - 1), (value >> 58) & 63
     known = direction > 0

@@ -85,7 +85,7 @@ def _get_device_pid(events: HostEvents, plane: Plane) -> int:
 
 
 def _get_pid_number(events: HostEvents, plane: Plane, first: int) -> int:
-    """What the pid of a plane is beyond the thousands of its host. A trace may be of one of several hosts."""
+    """Return what the pid of a plane is beyond the thousands of its host. A trace may be of one of several hosts."""
     pid = get_own_pid(events, plane, first)
     return pid % PIDS_OF_A_HOST if events.transcribed_from == XPROF else pid
 
@@ -173,8 +173,8 @@ def make_raw_timeline(host: Host) -> HostTimeline:
 
 @compute_once
 def number_shown_names(events: HostEvents) -> tuple[Int32s, list[str]]:
-    """Return the number of the name of events of each row of metadata, the last for -1: no metadata; and the distinct
-    names by number."""
+    """Return the number of the event name of each row of metadata, the last for -1, no metadata; and the distinct names
+    by number."""
     number: dict[str, int] = {}
     pairs = zip(events.display_names, events.names, strict=True)
     return number_names((shown or name for shown, name in pairs), number), list(number)
@@ -190,8 +190,8 @@ _OF_PROFILER: Final = frozenset({"trace"})
 
 
 def find_run_range(events: HostEvents) -> tuple[int, int] | None:
-    """From the first begin to the last end of the marked steps and of what devices ran; without either, of all events
-    but the profiler's own. None if the trace is not PyTorch's, or nothing ran. Takes no stats."""
+    """Return the first begin and the last end of the marked steps and of what devices ran; without either, of all
+    events but the profiler's own. None if the trace is not PyTorch's, or nothing ran. Takes no stats."""
     if not is_kineto(events):
         return None
     lines = [line for plane in events.planes_of("GPU") for line in plane.lines if not is_derived(line)]
