@@ -54,7 +54,7 @@ from fastprof.derive.communication.host_communication import HostCommunication
 from fastprof.derive.communication.meetings import Meetings, SessionArrivals, compare_hosts
 from fastprof.derive.devices import run_environment
 from fastprof.derive.devices.communication_kinds import BETWEEN_DEVICES
-from fastprof.derive.devices.nothing_ran import NothingRan
+from fastprof.derive.devices.device_events import NothingRan
 from fastprof.derive.host import TPU, Host
 from fastprof.derive.ops.device_ops import Remark, remark_on_problems
 from fastprof.derive.steps.step_alignment import SessionSteps

@@ -23,7 +23,7 @@ from fastprof.analyses.contract import (
     make_scalars,
 )
 from fastprof.decode.plane_kinds import GPU_PLANES
-from fastprof.derive.devices.nothing_ran import NothingRan
+from fastprof.derive.devices.device_events import NothingRan
 from fastprof.derive.host import Host
 from fastprof.derive.ops.longest_path import KINDS, MEDIAN, HostPath, choose_window, sum_host_path
 from fastprof.derive.ops.training_passes import SEQUENCE

@@ -40,7 +40,7 @@ from fastprof.derive.causes.time_by_cause import (
 from fastprof.derive.communication import host_communication
 from fastprof.derive.communication.host_communication import list_device_spans
 from fastprof.derive.devices import run_environment
-from fastprof.derive.devices.nothing_ran import NothingRan
+from fastprof.derive.devices.device_events import NothingRan
 from fastprof.derive.host import CPU_ONLY, Host
 from fastprof.derive.ops import record_checks
 from fastprof.derive.ops.device_time import COMPUTE, IDLE, KINDS

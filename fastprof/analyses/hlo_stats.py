@@ -29,7 +29,7 @@ from fastprof.analyses.contract import (
     make_scalars,
 )
 from fastprof.analyses.parameters import DEVICE_NAME, PEAKS, get_chosen_peaks
-from fastprof.derive.devices.nothing_ran import NothingRan
+from fastprof.derive.devices.device_events import NothingRan
 from fastprof.derive.host import Host
 from fastprof.derive.ops import device_ops
 from fastprof.derive.ops import op_columns as op

@@ -30,8 +30,8 @@ from fastprof.decode.plane_kinds import GPU_PLANES
 from fastprof.decode.span_stats import XPROF
 from fastprof.derive.devices import gpu_kernels
 from fastprof.derive.devices import op_names as tf_op
+from fastprof.derive.devices.device_events import NothingRan
 from fastprof.derive.devices.gpu_kernels import VENDOR_STAT, Dim, Launch, find_vendors, stats_of_gpus
-from fastprof.derive.devices.nothing_ran import NothingRan
 from fastprof.derive.devices.op_names import is_kineto
 from fastprof.derive.ops.gpu_kernels import (
     DETAILS_OF_MEMORY,
@@ -53,7 +53,6 @@ from fastprof.hlo import METADATA_STATS
 from fastprof.hlo import PLANES as HLO_PLANES
 from fastprof.schema.columns import (
     Int64s,
-    find_last_started,
     join_values,
     number_distinct_rows,
     sum_by,
@@ -62,6 +61,7 @@ from fastprof.schema.columns import (
 )
 from fastprof.schema.tables import Bytes, Column, Count, Flag, Formula, Kind, Picoseconds, Share, TableSchema, Text
 from fastprof.schema.value_classes import dataclass
+from fastprof.tables.host_events import find_lines
 from fastprof.tables.needs import Needs
 
 if TYPE_CHECKING:
@@ -248,8 +248,8 @@ def of_host(host: Host, params: Params) -> HostKernels:
     events = host.raw
     planes = {plane.number: plane for plane in events.planes_of("GPU")}
     rows, details = _find_kernel_rows(events)
-    lines = [line for line in events.lines if line.first < line.last]
-    line_of = find_last_started([line.first for line in lines], rows)
+    lines = events.used_lines
+    line_of = find_lines(lines, rows)
     columns = [
         np.array([line.plane.number for line in lines], np.int64)[line_of],
         events.meta[rows].astype(np.int64),

@@ -221,7 +221,7 @@ def _read_memory_events(host: Host) -> MemoryEvents:
 
 def _measure_span(events: HostEvents) -> tuple[int, int]:
     """Return the first begin and the last end of any event, at most the last number of 64 bits."""
-    lines = [line for line in events.lines if line.first < line.last]
+    lines = events.used_lines
     if not lines:
         return 0, 0
     first = min(int(events.start_ps[line.first]) for line in lines)

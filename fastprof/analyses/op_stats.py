@@ -29,8 +29,8 @@ from fastprof.analyses.contract import (
 )
 from fastprof.analyses.parameters import DEVICE_NAME, PEAKS, get_chosen_peaks
 from fastprof.derive.devices import run_environment
+from fastprof.derive.devices.device_events import NothingRan
 from fastprof.derive.devices.device_peaks import HBM, ChosenPeaks, Peaks
-from fastprof.derive.devices.nothing_ran import NothingRan
 from fastprof.derive.host import Host
 from fastprof.derive.ops import device_ops, host_op_stats, host_ops, torch_calls
 from fastprof.derive.ops import op_columns as op

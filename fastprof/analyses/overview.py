@@ -33,8 +33,8 @@ from fastprof.analyses.input_pipeline import InputPipeline
 from fastprof.analyses.op_stats import OpDatabase
 from fastprof.decode.plane_kinds import DEVICE_PLANES
 from fastprof.derive.devices import op_names, run_environment
+from fastprof.derive.devices.device_events import NothingRan
 from fastprof.derive.devices.device_peaks import HBM
-from fastprof.derive.devices.nothing_ran import NothingRan
 from fastprof.derive.devices.run_environment import HostEnvironment, RunEnvironment
 from fastprof.derive.host import Host
 from fastprof.derive.ops import line_times, op_table

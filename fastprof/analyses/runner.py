@@ -61,7 +61,7 @@ from fastprof.decode.plane_kinds import DEVICE_PLANES
 from fastprof.decode.selection import Interval
 from fastprof.decode.span_stats import KINETO, TIMELINE
 from fastprof.decode.xspace_capture import Capture
-from fastprof.derive.devices.nothing_ran import NothingRan
+from fastprof.derive.devices.device_events import NothingRan
 from fastprof.derive.host import Host
 from fastprof.derive.ops import record_checks
 from fastprof.derive.ops.record_checks import HostRecords

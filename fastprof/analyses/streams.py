@@ -22,7 +22,7 @@ from fastprof.analyses.contract import (
     make_scalars,
 )
 from fastprof.decode.plane_kinds import GPU_PLANES
-from fastprof.derive.devices.nothing_ran import NothingRan
+from fastprof.derive.devices.device_events import NothingRan
 from fastprof.derive.ops import stream_events
 from fastprof.derive.ops.stream_events import HostStreams, StreamLimits, sum_host_streams, unqueued_in_words
 from fastprof.schema.tables import (

@@ -15,7 +15,7 @@ import pyarrow as pa
 from fastprof._native import records
 from fastprof.decode.index import CaptureIndex
 from fastprof.decode.xspace_capture import Capture
-from fastprof.schema.columns import Bools, Int32s, Int64s, find_rows_within
+from fastprof.schema.columns import Bools, Int32s, Int64s, Numbers, find_last_started, find_rows_within
 from fastprof.schema.value_classes import dataclass
 
 if TYPE_CHECKING:
@@ -93,6 +93,9 @@ EMPTY = Stat(np.zeros(0, np.int32), np.zeros(0, np.uint8), np.zeros(0, np.int64)
 HOST_THREADS = "/host:CPU"
 COUNTER_LINE = "_counters_"
 """The line of a plane whose events are values of counters, each in a stat."""
+STEP_LINES: Final = ("Steps", "Sparse Core Steps")
+MODULE_LINES: Final = ("XLA Modules", "Sparse Core Modules")
+"""The lines of steps and of program executions, on TPUs and SparseCores."""
 CATEGORY = "cat"
 """The stat of event metadata in which traces of Chrome's form have an event's category. It is read where it is."""
 FIRST_DERIVED: Final = 0xDEADBEEF
@@ -228,6 +231,11 @@ class HostEvents:
         """Return the first of that name."""
         return self._plane_by_name.get(name)
 
+    @property
+    def used_lines(self) -> list[Line]:
+        """The lines that have events, in order of rows."""
+        return [line for line in self.lines if line.last > line.first]
+
     def planes_of(self, kind: str) -> list[Plane]:
         return [plane for plane in self.planes if plane.kind == kind]
 
@@ -353,6 +361,17 @@ class HostEvents:
 
 _DENSE: Final = 4
 """Rows lie close together if they are at least one of this many."""
+
+
+def find_lines(lines: Iterable[Line], rows: Numbers) -> Int64s:
+    """Return the place of the line of each row in ``lines``, which are in order of rows, or -1 before all of them."""
+    return find_last_started(np.array([line.first for line in lines], np.int64), rows)
+
+
+def find_line_starts(lines: Iterable[Line], rows: Numbers) -> Int64s:
+    """Return the first row of the line of each row; ``lines`` are in order of rows, and hold all of them."""
+    firsts = np.array([line.first for line in lines], np.int64)
+    return firsts[find_last_started(firsts, rows)]
 
 
 def join_stat(rows: npt.NDArray[Any], stat_rows: npt.NDArray[Any], values: Int64s) -> tuple[Bools, Int64s]:

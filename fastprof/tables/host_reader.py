@@ -27,6 +27,7 @@ from fastprof.tables.host_events import (
     EMPTY,
     FIRST_DERIVED,
     HOST_THREADS,
+    MODULE_LINES,
     HostEvents,
     Line,
     Plane,
@@ -40,7 +41,6 @@ from fastprof.wording.patterns import compile_late
 _CATEGORY, _LONG_NAME = "hlo_category", "long_name"
 _PROGRAM, _SYMBOL = "program_id", "symbol_id"
 _CORES: Final = ("TPU", "SPARSECORE")
-_MODULE_LINES: Final = ("XLA Modules", "Sparse Core Modules")
 _ID: Final = compile_late(r"\(([0-9]{1,20})\)\Z")
 _LARGEST_ID: Final = 2**64 - 1
 _TEXTS: Final = (records.STR, records.REF)
@@ -133,7 +133,7 @@ def _find_programs(events: HostEvents, rows: Int32s) -> Int64s:
     for plane in events.planes:
         mine = find_rows_within(rows, plane.first, plane.last)
         for line in plane.lines:
-            if line.name in _MODULE_LINES and line.last > line.first:
+            if line.name in MODULE_LINES and line.last > line.first:
                 values[mine] = np.where(values[mine] == 0, _find_modules_around(events, line, rows[mine]), values[mine])
     return values
 

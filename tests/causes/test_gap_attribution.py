@@ -21,8 +21,7 @@ from trace_builder import Event, Plane, line, plane
 import fastprof
 from fastprof.analyses import gaps
 from fastprof.derive.causes.cause_names import GAP_CAUSES
-from fastprof.derive.causes.concurrent_work import HIDES
-from fastprof.derive.causes.gaps import StepIntervals
+from fastprof.derive.causes.gaps import HIDES, StepIntervals
 from fastprof.derive.communication.host_communication import list_device_spans
 from fastprof.derive.host import Host
 from fastprof.derive.ops import record_checks

@@ -12,7 +12,7 @@ from fastprof.derive.communication.flights import TRANSFER
 from fastprof.derive.communication.tpu_flights import find_places
 from fastprof.derive.devices.communication_kinds import KINDS
 from fastprof.derive.ops.launches import find_latest_begin
-from fastprof.derive.steps.spans import STRETCH
+from fastprof.derive.steps.event_graph import STRETCH
 
 KIND = {kind.title: kind for kind in KINDS}
 

@@ -10,7 +10,7 @@ import pytest
 from host_groups import groups_of, members, read
 from trace_builder import Event, Line, Plane, event, line, plane, xspace
 
-from fastprof.derive.steps.device_steps import find_grouping_line, is_derived, map_to_nodes, read_device_times
+from fastprof.derive.steps.device_steps import find_grouping_line, map_to_nodes, read_device_times
 from fastprof.derive.steps.grouping import Groups
 
 CONTEXT = 12
@@ -108,7 +108,7 @@ def test_steps_of_a_capture_that_was_grouped_are_those_that_it_shows() -> None:
                         (DERIVED - (1 << 32), True), (1, False)],
 )  # fmt: skip
 def test_derived_lines_are_known_by_their_ids(id: int, derived: bool) -> None:
-    assert is_derived(read(xspace(plane("p", [line("Steps", [event("e")], id=id)]))).lines[0]) == derived
+    assert read(xspace(plane("p", [line("Steps", [event("e")], id=id)]))).lines[0].is_derived == derived
 
 
 # ---- what groups the events of a TPU -----------------------------------------------------------------

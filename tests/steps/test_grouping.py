@@ -16,7 +16,6 @@ from host_groups import groups_of, members, pairs
 from slow_grouping import Grouped, grouped
 from trace_builder import Event, event, line, plane, ref, u64, xspace
 
-from fastprof.derive.steps.device_steps import is_derived
 from fastprof.derive.steps.grouping import Groups
 
 CONTEXT = 7
@@ -116,7 +115,7 @@ def check_against_xprof(capture: Path, answer: Path) -> None:
     processes = {one["pid"]: one["args"]["name"] for one in trace if one.get("name") == "process_name"}
     groups = groups_of(capture)
     found, touching = ours(groups)
-    derived = {one.xline_id % (1 << 32) for one in groups.events.lines if is_derived(one)}
+    derived = {one.xline_id % (1 << 32) for one in groups.events.lines if one.is_derived}
     known: dict[Place, Counter[int]] = {}
     for one in trace:
         if one.get("ph") != "X" or one["name"] == "ThreadpoolListener::Region":

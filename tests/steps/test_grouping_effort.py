@@ -12,8 +12,8 @@ from host_groups import read
 from trace_builder import Event, event, line, plane, xspace
 
 from fastprof.decode.workers import Workers
+from fastprof.derive.steps.event_graph import REGION_START, REGION_STOP
 from fastprof.derive.steps.grouping import group_events
-from fastprof.derive.steps.spans import REGION_START, REGION_STOP
 
 MOST_SECONDS = 3
 MANY = 30_000

@@ -10,12 +10,14 @@ from typing import Any
 import pytest
 from causes.test_gap_attribution import capture as random_capture
 from causes.test_gap_attribution import host_of
+from equal_reports import DEMO, check_equal
 from reports import records, session_of
 from step_captures import HOST, US, in_order, ran, spaces, step, tpu
 from steps.slow_periods import slow_periods
 from test_gpu_steps import gpu
 from trace_builder import Event, Plane, line, plane
 
+import fastprof
 from fastprof.analyses.contract import AnalysisReport
 from fastprof.derive.steps.host_steps import find_periods
 from fastprof.derive.steps.step_database import OWN_CATEGORIES
@@ -297,3 +299,14 @@ def test_categories_and_causes_add_up_to_the_periods(seed: int) -> None:
     for device in {device for device, _ in time}:
         own = {number[group]: end - begin for group, begin, end in periods.get(device, periods[""]) if end > begin}
         assert {step: time for (name, step), time in time.items() if name == device and step is not None} == own
+
+
+@pytest.mark.parametrize("other", ["memory_profile", "communication", "annotations"])
+@pytest.mark.parametrize("demo", ["memory", "tf-data", "xla"])
+def test_reports_do_not_depend_on_the_order_of_analyses(demo: str, other: str) -> None:
+    """An analysis that takes the periods of steps does not change the steps that another one takes."""
+    one_way, other_way = (
+        {name: report.answer for name, report in sorted(fastprof.load(str(DEMO / demo)).reports(*names).items())}
+        for names in (("steps", other), (other, "steps"))
+    )
+    check_equal(one_way, other_way)

@@ -10,7 +10,7 @@ import numpy as np
 from host_groups import groups_of, members, read
 from trace_builder import Event, event, line, plane, xspace
 
-from fastprof.derive.steps.spans import REGION_START, REGION_STOP, find_pool_regions
+from fastprof.derive.steps.event_graph import REGION_START, REGION_STOP, find_pool_regions
 
 Region = tuple[int, int, int]
 """The row that it comes before, its start, and its duration."""

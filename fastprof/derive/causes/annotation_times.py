@@ -60,6 +60,7 @@ from fastprof.schema.columns import (
 )
 from fastprof.schema.tables import Column, Count, Formula, Picoseconds, Share, String, TableSchema, Text
 from fastprof.schema.value_classes import dataclass
+from fastprof.tables.host_events import find_lines
 
 if TYPE_CHECKING:
     from fastprof.derive.host import Host
@@ -290,14 +291,14 @@ def _find_annotations(host: Host, group_id: Int32s, steps: Int64s) -> tuple[_Ann
     events = host.raw
     origins = find_event_origins(events)
     rows = np.flatnonzero(origins.of(Origin.USER)).astype(np.int32)
-    starts = np.array([line.first for line in origins.lines if line.last > line.first] or [0], np.int64)
-    titles = [line.name for line in origins.lines if line.last > line.first]
-    thread = find_last_started(starts, rows)
+    lines = [line for line in origins.lines if line.last > line.first]
+    titles = [line.name for line in lines]
+    thread = find_lines(lines, rows)
     start, duration = events.start_ps[rows], np.maximum(events.duration_ps[rows], 0)
     beside = np.zeros(len(events), np.uint8)
     at, values = events.ints("_a")
     beside[at[values != 0]] = 1
-    counts = np.bincount(thread, minlength=len(starts)).astype(np.int64)
+    counts = np.bincount(thread, minlength=max(len(lines), 1)).astype(np.int64)
     of_lines = number_lines(counts, np.cumsum(counts) - counts)
     beside = np.ascontiguousarray(beside[rows])
     _, _, self_ps = nest_events(start, duration, beside, of_lines, host.workers, events.slack_ps)

@@ -34,7 +34,7 @@ from fastprof.derive.ops.op_trees import (
     lay_out,
 )
 from fastprof.derive.steps import event_origin
-from fastprof.derive.steps.device_steps import MODULE_LINES, is_derived
+from fastprof.derive.steps.event_graph import find_schedulers
 from fastprof.derive.steps.event_origin import (
     EventOrigins,
     Origin,
@@ -45,7 +45,6 @@ from fastprof.derive.steps.event_origin import (
     waits_for_device,
 )
 from fastprof.derive.steps.host_causes import DRIVER
-from fastprof.derive.steps.spans import find_schedulers
 from fastprof.derive.steps.step_source import AUTO
 from fastprof.schema.columns import (
     Bools,
@@ -60,7 +59,7 @@ from fastprof.schema.columns import (
 )
 from fastprof.schema.tables import Column, Count, Picoseconds, Share, String, TableSchema, Text
 from fastprof.schema.value_classes import dataclass
-from fastprof.tables.host_events import HostEvents, Line
+from fastprof.tables.host_events import MODULE_LINES, HostEvents, Line
 from fastprof.wording.patterns import compile_late
 
 if TYPE_CHECKING:
@@ -263,7 +262,7 @@ def _find_work_elsewhere(host: Host, origins: EventOrigins, seen: _TracedEvents)
     rows = [np.zeros(0, np.int32)]
     for line in events.lines:
         wanted = line.plane.kind == "GPU" or (line.plane.kind == "TPU" and line.name in MODULE_LINES)
-        if wanted and not is_derived(line):
+        if wanted and not line.is_derived:
             rows.append(np.arange(line.first, line.last, dtype=np.int32))
     at = events.texts("hlo_op")[0]
     place = np.full(len(events), -1, np.int64)

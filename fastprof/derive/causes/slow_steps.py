@@ -17,7 +17,6 @@ import numpy as np
 from fastprof._native import records
 from fastprof._native.kernels import nesting_lines
 from fastprof.derive.devices.device_events import OP_LINES
-from fastprof.derive.steps.device_steps import MODULE_LINES, is_derived
 from fastprof.derive.steps.event_origin import MARKER, NameKind, classify_name, is_thread, kinds_by_category
 from fastprof.derive.steps.grouping import Groups
 from fastprof.derive.steps.step_database import OWN_CATEGORIES, StepDatabase
@@ -34,7 +33,7 @@ from fastprof.schema.columns import (
     sort_rows,
 )
 from fastprof.schema.value_classes import dataclass
-from fastprof.tables.host_events import HostEvents, Line
+from fastprof.tables.host_events import MODULE_LINES, HostEvents, Line
 from fastprof.wording import quantities
 from fastprof.wording.patterns import compile_late
 from fastprof.wording.quantities import count_noun, format_time
@@ -68,7 +67,7 @@ def find_main_programs(groups: Groups, steps: Int64s) -> Int64s:
 def _find_programs(events: HostEvents) -> tuple[Int64s, Int64s]:
     """Return rows that show which program runs, and its number: TPU program executions, else events that record the id
     of their program, else its name. Threads count if no device records any."""
-    modules = [line for line in events.lines if line.name in MODULE_LINES and not is_derived(line)]
+    modules = [line for line in events.lines if line.name in MODULE_LINES and not line.is_derived]
     if any(line.last > line.first for line in modules):
         rows = np.concatenate([np.arange(line.first, line.last, dtype=np.int64) for line in modules])
         return rows, _number_texts(events.meta[rows].astype(np.int64), events.names.__getitem__)
@@ -80,7 +79,7 @@ def _find_programs(events: HostEvents) -> tuple[Int64s, Int64s]:
 
 
 def _select_devices(events: HostEvents, rows: Int32s, values: Int64s) -> tuple[Int64s, Int64s]:
-    lines = [line for line in events.lines if not is_thread(line) and not is_derived(line)]
+    lines = [line for line in events.lines if not is_thread(line) and not line.is_derived]
     bounds = np.array([(line.first, line.last) for line in lines], np.int64).reshape(-1, 2)
     there = np.searchsorted(rows, bounds)
     ours = np.concatenate([np.zeros(0, np.int64), *(np.arange(*pair) for pair in there.tolist())]).astype(np.int64)
@@ -383,7 +382,7 @@ def _find_rows_within(events: HostEvents, lines: list[Line], begin: Int64s, end:
 
 def _runs_ops(line: Line) -> bool:
     if line.plane.kind == "GPU":
-        return not is_derived(line)
+        return not line.is_derived
     return line.plane.kind in ("TPU", "SPARSECORE") and line.name in OP_LINES
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import field, replace
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import numpy as np
 
@@ -26,10 +26,8 @@ from fastprof.schema.columns import (
     sum_by,
 )
 from fastprof.schema.value_classes import dataclass
+from fastprof.tables.host_events import HostEvents, find_lines
 from fastprof.tables.host_spill import Stored
-
-if TYPE_CHECKING:
-    from fastprof.tables.host_events import HostEvents
 
 BETWEEN_STEPS: Final = -1
 _NO_TEXTS: Final[dict[str, Any]] = {"none": np.empty(0, np.object_)}
@@ -475,8 +473,8 @@ def _describe_largest(
     events: HostEvents, devices: Sequence[DeviceTime], pieces: Records, device: Int32s, *, neighbours: bool
 ) -> LargestGaps:
     duration = pieces["end"] - pieces["begin"]
-    lines = [line for line in events.lines if line.last > line.first]
-    of = find_last_started([line.first for line in lines], pieces["row"])
+    lines = events.used_lines
+    of = find_lines(lines, pieces["row"])
     thread = [None if place < 0 else lines[place].name for place in of.tolist()]
     before, after = _make_objects([None] * len(pieces)), _make_objects([None] * len(pieces))
     for number in np.unique(device).tolist() if neighbours else ():

@@ -15,7 +15,7 @@ from fastprof.derive.communication.communication_tables import sum_column
 from fastprof.derive.communication.host_communication import HostCommunication
 from fastprof.derive.communication.meetings import Meetings
 from fastprof.derive.devices.communication_kinds import BETWEEN_DEVICES, WITH_HOST, CommunicationKind
-from fastprof.derive.devices.nothing_ran import NothingRan
+from fastprof.derive.devices.device_events import NothingRan
 from fastprof.schema.columns import Int64s
 from fastprof.wording.quantities import count_noun, format_measure, format_moment, shorten_name
 

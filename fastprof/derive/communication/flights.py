@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from fastprof._native.communication_kernels import SUM_KINDS, overlaps
 from fastprof.derive.devices.communication_kinds import KINDS, CommunicationKind
-from fastprof.derive.steps.spans import STRETCH as STRETCH
+from fastprof.derive.steps.event_graph import STRETCH as STRETCH
 from fastprof.schema.columns import Bools, Int32s, Int64s, Records, merge_spans, number_values, sum_by
 from fastprof.schema.value_classes import dataclass
 

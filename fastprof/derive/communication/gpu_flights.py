@@ -47,8 +47,7 @@ from fastprof.derive.ops.gpu_kernels import classify_copy, parse_copy_bytes
 from fastprof.derive.ops.launches import find_launchers
 from fastprof.derive.ops.op_table import compute_span
 from fastprof.derive.ops.torch_calls import TorchCall, sum_argument_bytes
-from fastprof.derive.steps.device_steps import is_derived
-from fastprof.derive.steps.spans import STRETCH
+from fastprof.derive.steps.event_graph import STRETCH
 from fastprof.derive.steps.step_database import EventType
 from fastprof.derive.steps.step_events import classify_gpu_name, find_only_gpu_collectives
 from fastprof.schema.columns import (
@@ -295,7 +294,7 @@ def find_gpu_flights(
 
 
 def _find_flights(events: HostEvents, plane: Plane, ops: GpuOpEvents, operations: Operations) -> CoreActivity | None:
-    lines = [line for line in plane.lines if not is_derived(line) and line.last > line.first]
+    lines = [line for line in plane.lines if not line.is_derived and line.last > line.first]
     if not lines:
         return None
     rows = join_arrays([np.arange(line.first, line.last) for line in lines])

@@ -59,7 +59,6 @@ from fastprof.derive.ops.device_time import (
     make_transfer,
     read_row_times,
 )
-from fastprof.derive.steps.device_steps import is_derived
 from fastprof.derive.steps.grouping import find_step_markers
 from fastprof.derive.steps.step_database import SPARSE_CORE_IDS, StepDatabase, select_longest_markers
 from fastprof.derive.steps.step_events import find_host_collectives, find_only_gpu_collectives
@@ -129,7 +128,7 @@ def list_device_spans(
 
 
 def _find_gpu_rows(plane: Plane) -> Int32s:
-    lines = [line for line in plane.lines if not is_derived(line)]
+    lines = [line for line in plane.lines if not line.is_derived]
     return join_parts((np.arange(line.first, line.last, dtype=np.int32) for line in lines), np.int32)
 
 

@@ -26,7 +26,7 @@ from fastprof.derive.devices.communication_kinds import DONE, START, Part, find_
 from fastprof.derive.devices.device_events import OP_LINES, OpEvents, list_op_events, sort_op_events
 from fastprof.derive.ops.launches import ASYNC_LINE, find_latest_begin, find_part_before
 from fastprof.derive.ops.op_table import compute_span
-from fastprof.derive.steps.spans import STRETCH
+from fastprof.derive.steps.event_graph import STRETCH
 from fastprof.schema.columns import (
     Bools,
     Int32s,

@@ -281,3 +281,10 @@ def find_leaves(start: Int64s, duration: Int64s) -> Bools:
     leaf = np.zeros(len(start), np.bool_)
     leaf[lasting] = np.append((begin[1:] >= end[:-1]) | (end[1:] > end[:-1]), [True] * bool(len(lasting)))
     return leaf
+
+
+class NothingRan(str):
+    """A reason for an unknown figure or an empty table: no device activity is recorded. Reports replace it if records
+    are known to be missing."""
+
+    __slots__ = ()

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fastprof import hlo
-from fastprof.derive.devices.device_events import OP_LINES
+from fastprof.derive.devices.device_events import OP_LINES, NothingRan
 from fastprof.derive.devices.device_peaks import (
     COMPUTE,
     HBM,
@@ -29,7 +29,6 @@ from fastprof.derive.devices.device_peaks import (
     find_peaks,
     guess_peaks,
 )
-from fastprof.derive.devices.nothing_ran import NothingRan
 from fastprof.derive.devices.op_names import ARGUMENTS
 from fastprof.derive.devices.run_environment import NO_DEVICES, HostDevices
 from fastprof.derive.ops import tpu_cores

@@ -25,11 +25,10 @@ from fastprof.derive.devices.op_names import COLLECTIVES
 from fastprof.derive.devices.run_environment import CPU as CPU
 from fastprof.derive.ops.line_times import select_instruction_rows
 from fastprof.derive.ops.op_table import compute_span
-from fastprof.derive.steps.event_graph import CODES, TF_OP
+from fastprof.derive.steps.event_graph import CODES, STRETCH, TF_OP
+from fastprof.derive.steps.event_graph import PIECE as PIECE
 from fastprof.derive.steps.host_calls import find_computing_ops, find_op_runs
 from fastprof.derive.steps.host_causes import WORK
-from fastprof.derive.steps.spans import PIECE as PIECE
-from fastprof.derive.steps.spans import STRETCH
 from fastprof.derive.steps.step_database import NO_TYPE, EventType, TypedEvents
 from fastprof.schema.columns import (
     DisjointSpans,
@@ -42,7 +41,7 @@ from fastprof.schema.columns import (
     number_distinct,
 )
 from fastprof.schema.value_classes import dataclass
-from fastprof.tables.host_events import HOST_THREADS, HostEvents, Plane
+from fastprof.tables.host_events import HOST_THREADS, HostEvents, Plane, find_lines
 
 if TYPE_CHECKING:
     from fastprof.derive.steps.event_graph import EventForest
@@ -296,8 +295,7 @@ def _select_eager_rows(events: HostEvents, plane: Plane, computes: Callable[[str
         op != name and not op.startswith("__") and computes(op) for op, name in zip(ops, events.names, strict=True)
     ])  # fmt: skip
     call = calls[np.maximum(np.searchsorted(calls, kernels) - 1, 0)]
-    firsts = np.array([line.first for line in plane.lines])
-    same = np.searchsorted(firsts, call, side="right") == np.searchsorted(firsts, kernels, side="right")
+    same = find_lines(plane.lines, call) == find_lines(plane.lines, kernels)
     ends = add_durations(events.start_ps[call], np.maximum(events.duration_ps[call], 0))
     rows: Int32s = kernels[(call < kernels) & same & (events.start_ps[kernels] < ends) & is_op[events.meta[call]]]
     return rows

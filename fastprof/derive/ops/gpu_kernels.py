@@ -23,8 +23,8 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from fastprof.derive.devices import gpu_kernels
+from fastprof.derive.devices.device_events import NothingRan
 from fastprof.derive.devices.gpu_kernels import Dim, Launch, is_narrow
-from fastprof.derive.devices.nothing_ran import NothingRan
 from fastprof.hlo.module import HloModule
 from fastprof.hlo.programs import Modules
 from fastprof.schema.columns import Int64s, find_least_by, sum_by

@@ -17,7 +17,6 @@ import numpy.typing as npt
 
 from fastprof.derive.devices.op_names import Framework, is_kineto, may_launch, parse_op_name
 from fastprof.derive.ops.gpu_kernels import DETAILS_OF_MEMORY, KERNEL_DETAILS, NO_OPS, classify_copy
-from fastprof.derive.steps.device_steps import is_derived
 from fastprof.hlo.programs import Found, Modules
 from fastprof.hlo.work import NOTHING, Cost, Counting
 from fastprof.schema.columns import (
@@ -91,7 +90,7 @@ class GpuOpEvents:
 
 def list_op_lines(plane: Plane) -> list[Line]:
     """Return the lines with events that a GPU recorded."""
-    return [line for line in plane.lines if not is_derived(line) and line.last > line.first]
+    return [line for line in plane.lines if not line.is_derived and line.last > line.first]
 
 
 def mark_op_line_events(events: HostEvents) -> Bools:

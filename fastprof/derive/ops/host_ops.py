@@ -23,7 +23,6 @@ from fastprof.derive.ops.gpu_ops import GpuOp, find_program_ops, make_descriptio
 from fastprof.derive.ops.line_times import LineTimes, measure_line_times, select_instruction_rows
 from fastprof.derive.ops.op_table import Ops, OpTable
 from fastprof.derive.ops.op_work import fill_missing_work
-from fastprof.derive.steps.device_steps import is_derived
 from fastprof.errors import CaptureError
 from fastprof.hlo.programs import Modules
 from fastprof.hlo.work import GENERAL, NOTHING
@@ -98,7 +97,7 @@ class ThreadOps:
         self.keys: list[_Key] = []
         """Stage or 0, name and type of each op, by number."""
         plane = events.plane_named(HOST_THREADS)
-        self.lines = [] if plane is None else [line for line in plane.lines if not is_derived(line)]
+        self.lines = [] if plane is None else [line for line in plane.lines if not line.is_derived]
         if plane is None or not self.lines:
             return
         ops = _OpRegistry()

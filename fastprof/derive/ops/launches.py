@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from fastprof._native.grouping import parents
 from fastprof.derive.ops.gpu_ops import OpReferences
-from fastprof.derive.steps.spans import find_pool_regions
+from fastprof.derive.steps.event_graph import find_pool_regions
 from fastprof.hlo.shapes import read_expression
 from fastprof.schema.columns import Bools, Int32s, Int64s, add_durations, find_last_started, find_present, sort_rows
 from fastprof.schema.value_classes import dataclass
@@ -151,7 +151,7 @@ def find_enclosing_reference(events: HostEvents, rows: Int32s, references: OpRef
 def _find_parents(events: HostEvents, rows: Int32s) -> Int32s:
     """Return what encloses each event of the threads that these rows are of."""
     parent = np.full(len(events), -1, np.int32)
-    bounds = np.array([(line.first, line.last) for line in events.lines if line.last > line.first], np.int64)
+    bounds = np.array([(line.first, line.last) for line in events.used_lines], np.int64)
     bounds = bounds[np.argsort(bounds[:, 0])]
     line = np.unique(find_last_started(bounds[:, 0], rows))
     apart: npt.NDArray[np.uint8] | None = None

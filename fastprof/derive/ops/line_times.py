@@ -21,7 +21,7 @@ from fastprof._native.op_kernels import extent, innermost_time, self_times
 from fastprof.decode.nesting import number_lines
 from fastprof.decode.workers import Workers
 from fastprof.derive.ops.op_table import Ops, OpTable, compute_span
-from fastprof.derive.steps.device_steps import is_derived, read_core_details
+from fastprof.derive.steps.device_steps import read_core_details
 from fastprof.derive.steps.step_database import OFF_DUTY
 from fastprof.schema.columns import Bools, Int32s, Int64s, find_rows_within, number_values, sum_exactly
 from fastprof.schema.value_classes import dataclass
@@ -187,7 +187,7 @@ def _measure_active_time(events: HostEvents, lines: list[Line], marks: Marks, ki
 
 def _measure_gpu(events: HostEvents, plane: Plane) -> DutyCycle:
     """Measure the duty cycle of a GPU; lines that profilers derive from others do not count."""
-    lines = [line for line in plane.lines if line.last > line.first and not is_derived(line)]
+    lines = [line for line in plane.lines if line.last > line.first and not line.is_derived]
     if not lines:
         return DutyCycle()
     spans = list_line_spans(events, lines)

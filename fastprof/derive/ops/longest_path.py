@@ -23,7 +23,7 @@ not overlap follow each other then, as here.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import field
 from types import SimpleNamespace
 from typing import Final
@@ -36,7 +36,7 @@ from fastprof.derive.devices.op_names import ANNOTATIONS, CALLS, OPS, has_catego
 from fastprof.derive.ops.launches import find_calls, find_launches
 from fastprof.derive.ops.stream_events import COMMUNICATION, COPY, GpuStreams, StreamEvents, read_streams
 from fastprof.derive.ops.training_passes import find_forward_ops, mark_backward_names
-from fastprof.derive.steps.spans import find_enclosing
+from fastprof.derive.steps.event_graph import find_enclosing
 from fastprof.schema.columns import (
     ArrayRows,
     Bools,
@@ -52,7 +52,7 @@ from fastprof.schema.columns import (
     sum_by,
 )
 from fastprof.schema.value_classes import dataclass
-from fastprof.tables.host_events import HostEvents, join_stat
+from fastprof.tables.host_events import HostEvents, find_lines, join_stat
 
 WAITS: Final = frozenset({"_sync"})
 """The category of what PyTorch's profiler records of waits: for a stream, a device or an event."""
@@ -137,16 +137,11 @@ def select_path_nodes(events: HostEvents, window: PathWindow, marks: Int64s) -> 
     wanted = begun & (events.duration_ps > 0) & _is_path_op(events, every)
     wanted[marks] = False
     ops = np.flatnonzero(wanted)
-    bounds = sorted((line.first, line.number) for line in events.lines if line.last > line.first)
-    line = np.array([number for _, number in bounds], np.int64)[_find_place([first for first, _ in bounds], ops)]
+    lines = events.used_lines
+    line = np.array([line.number for line in lines], np.int64)[find_lines(lines, ops)]
     waits = np.flatnonzero(has_category(events, WAITS)[events.meta] & _mark_plane_events(events, "/device:"))
     call = find_launches(events, waits).row
     return PathNodes(streams, ops, line, every[inside], waits, call)
-
-
-def _find_place(first: Sequence[int], rows: Int64s) -> Int64s:
-    place: Int64s = find_last_started(np.array(first, np.int64), rows)
-    return place
 
 
 def _is_path_op(events: HostEvents, every: StreamEvents) -> Bools:
@@ -572,8 +567,8 @@ def _sum_names(events: HostEvents, path: CriticalPath) -> Iterator[SimpleNamespa
 
 
 def _list_path(events: HostEvents, path: CriticalPath) -> Iterator[SimpleNamespace]:
-    lines = sorted((line for line in events.lines if line.last > line.first), key=lambda line: line.first)
-    place = find_last_started(np.array([line.first for line in lines], np.int64), path.row)
+    lines = events.used_lines
+    place = find_lines(lines, path.row)
     for i, (row, at) in enumerate(zip(path.row.tolist(), place.tolist(), strict=True)):
         yield SimpleNamespace(
             host=events.host, kind=KINDS[path.kind[i]], name=events.names[events.meta[row]],

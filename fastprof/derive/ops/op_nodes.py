@@ -45,8 +45,8 @@ from fastprof.derive.ops.roofline_model import get_known_bytes, get_known_flops,
 from fastprof.derive.ops.scope_trees import UNSCOPED
 from fastprof.derive.ops.torch_calls import OpsAround, fill_work_of_calls
 from fastprof.derive.ops.training_passes import OTHER, PASSES, parse_scopes
+from fastprof.derive.steps.event_graph import find_enclosing
 from fastprof.derive.steps.event_origin import has_line, parse_frame
-from fastprof.derive.steps.spans import find_enclosing
 from fastprof.schema.columns import DURATIONS, Bools, Float64s, Int32s, Int64s, number_values, sum_by
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HOST_THREADS, HostEvents

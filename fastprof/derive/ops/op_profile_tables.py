@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from fastprof.derive.devices.nothing_ran import NothingRan
+from fastprof.derive.devices.device_events import NothingRan
 from fastprof.derive.devices.op_names import is_kineto
 from fastprof.derive.ops import op_columns as op
 from fastprof.derive.ops.framework import parse_framework_name

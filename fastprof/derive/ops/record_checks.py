@@ -34,10 +34,17 @@ from fastprof.decode.span_stats import XPROF
 from fastprof.derive.devices.communication_kinds import find_collective_kind
 from fastprof.derive.devices.op_names import is_kineto
 from fastprof.derive.ops.launches import measure_end_after_wait, measure_start_before_call
-from fastprof.derive.steps.device_steps import is_derived
-from fastprof.schema.columns import Bools, Int64s, add_durations, find_last_started, find_rows_within
+from fastprof.schema.columns import Bools, Int64s, add_durations, find_rows_within
 from fastprof.schema.value_classes import dataclass
-from fastprof.tables.host_events import COUNTER_LINE, HostEvents, Line, compute_once, join_stat
+from fastprof.tables.host_events import (
+    COUNTER_LINE,
+    HostEvents,
+    Line,
+    compute_once,
+    find_line_starts,
+    find_lines,
+    join_stat,
+)
 from fastprof.wording.patterns import compile_late
 from fastprof.wording.quantities import count_noun, format_time, list_few, shorten_name
 
@@ -290,7 +297,7 @@ def find_lost_records(events: HostEvents) -> LostRecords:
     recorded, of_gpu = 0, np.zeros(len(at), np.bool_)
     for plane in events.planes_of("GPU"):
         of_gpu[find_rows_within(at, plane.first, plane.last)] = True
-        lines = (line for line in plane.lines if not is_derived(line) and line.name != COUNTER_LINE)
+        lines = (line for line in plane.lines if not line.is_derived and line.name != COUNTER_LINE)
         recorded += sum(line.last - line.first for line in lines)
     rows, wanted = at[~of_gpu].astype(np.int64), ids[~of_gpu]
     kinds = _classify_calls(events)[events.meta[rows]]
@@ -342,9 +349,7 @@ def _is_captured(events: HostEvents, rows: Int64s) -> Bools:
         return np.zeros(len(rows), np.bool_)
     begun = np.append(-1, begins)[np.searchsorted(begins, rows)]
     ended = np.append(-1, ends)[np.searchsorted(ends, rows)]
-    firsts = np.array([line.first for line in events.lines if line.last > line.first])
-    line_first = firsts[find_last_started(firsts, rows)]
-    captured: Bools = (begun > ended) & (begun >= line_first)
+    captured: Bools = (begun > ended) & (begun >= find_line_starts(events.used_lines, rows))
     return captured
 
 
@@ -358,8 +363,7 @@ def _drop_nested_calls(events: HostEvents, rows: Int64s, lost: Bools) -> tuple[B
     is lost if both are."""
     begin = events.start_ps[rows]
     end = add_durations(begin, np.maximum(events.duration_ps[rows], 0))
-    firsts = np.array([line.first for line in events.lines if line.last > line.first])
-    line = np.searchsorted(firsts, rows, side="right")
+    line = find_lines(events.used_lines, rows)
     differs = events.meta[rows[1:]] != events.meta[rows[:-1]]
     inner = np.append(False, (line[1:] == line[:-1]) & (end[1:] <= end[:-1]) & differs)
     outer = np.append(inner[1:], False)

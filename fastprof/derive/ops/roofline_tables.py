@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pyarrow as pa
 
-from fastprof.derive.devices.device_events import OpEvents, list_op_events
-from fastprof.derive.devices.nothing_ran import NothingRan
+from fastprof.derive.devices.device_events import NothingRan, OpEvents, list_op_events
 from fastprof.derive.ops import host_ops, tpu_cores
 from fastprof.derive.ops import op_columns as op
 from fastprof.derive.ops.device_ops import list_device_planes

@@ -20,7 +20,6 @@ from fastprof.decode.import_log import LogRow
 from fastprof.derive.ops.gpu_kernels import classify_copy, parse_copy_bytes
 from fastprof.derive.ops.launches import find_known_calls, find_launchers, find_launches
 from fastprof.derive.ops.op_table import compute_quartiles, measure_deviations
-from fastprof.derive.steps.device_steps import is_derived
 from fastprof.derive.steps.step_database import EventType
 from fastprof.derive.steps.step_events import classify_gpu_name
 from fastprof.schema.columns import (
@@ -103,7 +102,7 @@ def read_streams(events: HostEvents, with_ops: bool = False) -> GpuStreams:
 
 
 def _is_event_stream(line: Line) -> bool:
-    return not is_derived(line) and line.name != COUNTER_LINE
+    return not line.is_derived and line.name != COUNTER_LINE
 
 
 def _classify_names(events: HostEvents) -> UInt8s:

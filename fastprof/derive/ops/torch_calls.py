@@ -27,8 +27,7 @@ from fastprof.derive.ops.gpu_kernels import classify_copy
 from fastprof.derive.ops.gpu_ops import GpuOpEvents
 from fastprof.derive.ops.launches import find_launchers
 from fastprof.derive.ops.op_table import FROM_SHAPES, OpTable
-from fastprof.derive.steps.device_steps import is_derived
-from fastprof.derive.steps.spans import find_enclosing
+from fastprof.derive.steps.event_graph import find_enclosing
 from fastprof.schema.columns import (
     Bools,
     Int32s,
@@ -59,7 +58,7 @@ def sum_launched_by_name(events: HostEvents) -> Mapping[str, LaunchedTime] | Non
     gpus = events.planes_of("GPU")
     if not gpus or not is_kineto(events):
         return None
-    lines = [line for plane in gpus for line in plane.lines if not is_derived(line)]
+    lines = [line for plane in gpus for line in plane.lines if not line.is_derived]
     rows = np.concatenate([np.zeros(0, np.int64), *(np.arange(line.first, line.last) for line in lines)])
     around, pairs = OpsAround(events), []
     at = around.launching(rows)

@@ -58,7 +58,7 @@ from fastprof.schema.columns import (
     take_rows,
 )
 from fastprof.schema.value_classes import dataclass
-from fastprof.tables.host_events import HostEvents, Line, Plane, Stat, compute_once
+from fastprof.tables.host_events import STEP_LINES, HostEvents, Line, Plane, Stat, compute_once
 from fastprof.wording.quantities import format_size
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
@@ -147,8 +147,6 @@ def _parse_varint(data: bytes, at: int) -> tuple[int, int]:
         shift += 7
     return 0, len(data) + 1
 
-
-STEP_LINES: Final = ("Steps", "Sparse Core Steps")
 
 EVENT_STATS: Final = (
     "device_offset_ps",

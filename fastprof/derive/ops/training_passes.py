@@ -30,7 +30,7 @@ import numpy as np
 from fastprof._native.pipeline_kernels import nearest_marked
 from fastprof.derive.devices.op_names import PYTHON, has_category, is_op
 from fastprof.derive.ops.op_trees import limit_scopes
-from fastprof.derive.steps.spans import find_enclosing
+from fastprof.derive.steps.event_graph import find_enclosing
 from fastprof.schema.columns import Bools, Int32s, Int64s, UInt8s
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import compute_once

@@ -14,7 +14,7 @@ from fastprof.derive.devices.device_events import OP_LINES, STATS, HeldValues, U
 from fastprof.derive.devices.run_environment import HostDevices
 from fastprof.schema.columns import Float64s, Int64s, find_last_started, find_most_by, number_values, sum_by
 from fastprof.schema.value_classes import dataclass
-from fastprof.tables.host_events import HostEvents, Line, Plane, Stat, join_stat
+from fastprof.tables.host_events import HostEvents, Line, Plane, Stat, find_line_starts, find_lines, join_stat
 from fastprof.tables.host_reader import COUNTER, PROFILER_RANGE
 from fastprof.tables.needs import Needs
 
@@ -200,8 +200,8 @@ def _read_counters(events: HostEvents) -> CounterValues:
     """Values of counters by id, as XProf's ``perf_counters`` lists them."""
     rows, value = events.ints("counter_value")
     pool: dict[str, int] = {}
-    lines = [line for line in events.lines if line.last > line.first]
-    place = find_last_started(np.array([line.first for line in lines], np.int64), rows)
+    lines = events.used_lines
+    place = find_lines(lines, rows)
     metas, which = number_values(events.meta[rows])
 
     def numbered(texts: Sequence[str]) -> Int64s:
@@ -238,9 +238,8 @@ def _read_range_counters(events: HostEvents) -> CounterValues:
     value, real = (
         np.concatenate([np.zeros(0), *parts])[order] for parts in zip(*map(_split_numbers, stats), strict=True)
     )
-    lines = [line for line in events.lines if line.last > line.first]
-    first = np.array([line.first for line in lines], np.int64)
-    place = find_last_started(first, rows)
+    lines = events.used_lines
+    place = find_lines(lines, rows)
     metas, which = number_values(events.meta[rows])
     texts = [line.plane.name for line in lines]
     kernels = [_get_title(events, meta) for meta in metas.tolist()]
@@ -250,7 +249,7 @@ def _read_range_counters(events: HostEvents) -> CounterValues:
         texts=[*texts, *kernels, *(name.removeprefix(COUNTER) for name in names)],
         device=place,
         line=len(texts) + which.reshape(-1),
-        sample=np.searchsorted(ranges, rows) - np.searchsorted(ranges, first[place]),
+        sample=np.searchsorted(ranges, rows) - np.searchsorted(ranges, find_line_starts(lines, rows)),
         name=len(texts) + len(kernels) + counter,
         number=none,
         value=value.astype(np.int64),

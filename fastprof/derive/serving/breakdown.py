@@ -28,7 +28,6 @@ from fastprof.derive.serving.requests import (
     find_earliest,
     find_latest,
 )
-from fastprof.derive.steps.device_steps import is_derived
 from fastprof.derive.steps.step_database import EventType
 from fastprof.schema.columns import ArrayRows, Int32s, Int64s, join_parts, number_values
 from fastprof.schema.value_classes import dataclass
@@ -115,7 +114,7 @@ def list_tpu_spans(rows: HostRows) -> OwnedSpans:
 def list_gpu_spans(rows: HostRows) -> OwnedSpans:
     """List kernels and copies of GPUs, owned by their groups. Copies within a device count as compute."""
     events = rows.events
-    own = _find_line_rows(rows, "GPU", lambda line: not is_derived(line))
+    own = _find_line_rows(rows, "GPU", lambda line: not line.is_derived)
     metas, place = number_values(events.meta[own])
     types = np.array([_get_gpu_event_type(events.names[meta]) for meta in metas.tolist()], np.uint8)
     return OwnedSpans(rows.group[own].astype(np.int64), types[place], rows.start(own), rows.end(own))

@@ -41,6 +41,8 @@ from fastprof.tables.host_events import (
     COUNTER_LINE,
     FIRST_DERIVED,
     HOST_THREADS,
+    MODULE_LINES,
+    STEP_LINES,
     HostEvents,
     Line,
     Plane,
@@ -70,10 +72,6 @@ def read_core_details(stats: dict[str, Any]) -> CoreDetails | None:
     return CoreDetails(*(message.integer(field) & 0xFFFFFFFF for field in (2, 4, 6)))
 
 
-STEP_LINES = ("Steps", "Sparse Core Steps")
-MODULE_LINES = ("XLA Modules", "Sparse Core Modules")
-
-
 @dataclass(frozen=True, slots=True)
 class PlaneSteps(ArrayRows):
     """The steps of one plane, in order. ``device_start_ps``, ``device_duration_ps``: by the device clock if it is
@@ -88,11 +86,6 @@ class PlaneSteps(ArrayRows):
     @property
     def markers(self) -> Markers:
         return Markers(self.group_id, self.device_start_ps, self.device_duration_ps)
-
-
-def is_derived(line: Line) -> bool:
-    """Return whether a profiler made the line from others."""
-    return line.is_derived
 
 
 def find_grouping_line(plane: Plane) -> Line | None:
@@ -149,7 +142,7 @@ def _read_derived_line(events: HostEvents, line: Line, group_id: Int32s) -> Plan
 
 def _group_gpu_events(events: HostEvents, plane: Plane, group_id: Int32s) -> PlaneSteps:
     rows = np.concatenate(
-        [np.arange(line.first, line.last) for line in plane.lines if not is_derived(line)] or [np.zeros(0, np.intp)]
+        [np.arange(line.first, line.last) for line in plane.lines if not line.is_derived] or [np.zeros(0, np.intp)]
     )
     rows = rows[sort_by_start(events.start_ps[rows], events.duration_ps[rows])]
     groups = group_id[rows]
@@ -541,7 +534,7 @@ def _bound_executions(
 def _is_on_lines(plane: Plane, rows: Int32s) -> Bools:
     here = np.zeros(len(rows), np.bool_)
     for line in plane.lines:
-        if not is_derived(line):
+        if not line.is_derived:
             here |= (rows >= line.first) & (rows < line.last)
     return here
 

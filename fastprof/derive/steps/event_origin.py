@@ -25,8 +25,7 @@ import numpy as np
 from fastprof._native.cause_kernels import event_writers
 from fastprof.derive.devices import op_names
 from fastprof.derive.devices.op_names import PYTHON_FRAME, Framework, is_frame, parse_op_name
-from fastprof.derive.steps.device_steps import is_derived
-from fastprof.derive.steps.spans import find_enclosing
+from fastprof.derive.steps.event_graph import find_enclosing
 from fastprof.schema.columns import Bools, Int32s, Records, UInt8s
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HOST_THREADS, HostEvents, Line, compute_once
@@ -399,7 +398,7 @@ def is_thread(line: Line) -> bool:
     """Return whether a line is a thread of the host, not of a device and not derived from others."""
     name = line.plane.name
     is_host = name == HOST_THREADS or name.startswith(f"{HOST_THREADS} [") or name in _PLANES
-    return is_host and not is_derived(line)
+    return is_host and not line.is_derived
 
 
 def _classify_by_stats(events: HostEvents, lines: Sequence[Line], kind: UInt8s) -> None:

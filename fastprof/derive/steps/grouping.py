@@ -28,7 +28,7 @@ from fastprof.decode.workers import Workers
 from fastprof.derive.devices import op_names
 from fastprof.derive.devices.op_names import STEP
 from fastprof.derive.steps import device_steps
-from fastprof.derive.steps.device_steps import PlaneSteps, is_derived
+from fastprof.derive.steps.device_steps import PlaneSteps
 from fastprof.derive.steps.event_graph import (
     CODES,
     HAS_GRAPH_TYPE,
@@ -40,7 +40,7 @@ from fastprof.derive.steps.event_graph import (
 )
 from fastprof.derive.steps.event_graph import STATS as STATS
 from fastprof.schema.columns import Bools, Int32s, Int64s, add_durations, find_last_started, number_values, sort_rows
-from fastprof.tables.host_events import HOST_THREADS, HostEvents, Plane, join_stat
+from fastprof.tables.host_events import HOST_THREADS, MODULE_LINES, STEP_LINES, HostEvents, Plane, find_lines, join_stat
 from fastprof.tables.host_reader import CORRELATION, OP_ID
 from fastprof.wording.patterns import compile_late
 
@@ -88,7 +88,7 @@ def collect_profiler_steps(events: HostEvents, group_id: Int32s) -> dict[int, Pl
     """Return the steps of each GPU by number of plane: from the first to the last that it ran of a step."""
     steps_by_plane = {}
     for plane in events.planes_of("GPU"):
-        spans = [np.arange(line.first, line.last) for line in plane.lines if not is_derived(line)]
+        spans = [np.arange(line.first, line.last) for line in plane.lines if not line.is_derived]
         rows = np.concatenate([*spans, np.zeros(0, np.int64)]).astype(np.int64)
         rows = rows[group_id[rows] >= 0]
         steps, place = number_values(group_id[rows])
@@ -124,7 +124,6 @@ def _follow_launches(events: HostEvents, stat: str, group_id: Int32s) -> None:
 
 Types = npt.NDArray[np.uint8]
 _IMPLICIT = tuple(CODES[name] for name in ("FunctionRun", "SessionRun", "RunGraph", "ExecutorState::Process"))
-_IMPLICIT_LINES = ("Steps", "Sparse Core Steps", "XLA Modules", "Sparse Core Modules")
 _TRACE_CONTEXT = CODES["TraceContext"]
 _MOST_GROUPS = 1 << 20
 """Recorded group numbers up to this are accepted; a truncated capture may have few events and large numbers."""
@@ -197,7 +196,7 @@ class Groups:
         events = self.events
         for plane in events.planes_of("TPU"):
             for line in plane.lines:
-                if line.name in device_steps.STEP_LINES:
+                if line.name in STEP_LINES:
                     here = slice(line.first, line.last)
                     for group, title in zip(self.group_id[here].tolist(), events.meta[here].tolist(), strict=True):
                         name = events.names[title]
@@ -397,11 +396,9 @@ def _find_roots(
 def _is_implicit(events: HostEvents, types: Types, roots: Int32s) -> Bools:
     """Return whether frameworks or devices make each root: groups of these are called by a number alone."""
     implicit = is_any_type(types[roots], _IMPLICIT)
-    lines = [line for line in events.lines if line.last > line.first]
-    if lines:
-        by_line = np.array([line.name in _IMPLICIT_LINES for line in lines])
-        firsts = np.array([line.first for line in lines])
-        implicit |= by_line[find_last_started(firsts, roots)]
+    if lines := events.used_lines:
+        by_line = np.array([line.name in STEP_LINES + MODULE_LINES for line in lines])
+        implicit |= by_line[find_lines(lines, roots)]
     return implicit
 
 

@@ -31,8 +31,8 @@ import numpy as np
 
 from fastprof.derive.devices import op_names
 from fastprof.derive.devices.op_names import LOADERS, STEP, is_frame, is_kineto, is_op
+from fastprof.derive.steps.event_graph import find_enclosing
 from fastprof.derive.steps.event_origin import EventOrigins, has_line, parse_frame
-from fastprof.derive.steps.spans import find_enclosing
 from fastprof.schema.columns import (
     Bools,
     Int32s,
@@ -96,7 +96,7 @@ def _find_line_loaders(events: HostEvents, line: Line, waits: Bools, own: Bools)
 @dataclass(frozen=True, slots=True)
 class LoaderTime:
     """How long and how often a program waits for a DataLoader, whether workers load for it, and the function of its own
-    that takes most of that time, or None if there is none is recorded."""
+    that takes most of that time, or None if none is recorded."""
 
     waited_ps: int = 0
     count: int = 0

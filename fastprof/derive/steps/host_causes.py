@@ -23,6 +23,7 @@ import numpy as np
 
 from fastprof._native.cause_kernels import foremost_reasons, of_writer_and_name
 from fastprof.derive.devices.op_names import COLLECTIVES, LOADERS, is_frame
+from fastprof.derive.steps.event_graph import PIECE
 from fastprof.derive.steps.event_origin import EventOrigins, Origin, find_event_origins, index_threads, parse_frame
 from fastprof.derive.steps.host_calls import (
     EVALUATION,
@@ -44,7 +45,6 @@ from fastprof.derive.steps.host_calls import (
     reads_data,
     split_words,
 )
-from fastprof.derive.steps.spans import PIECE
 from fastprof.derive.steps.step_database import EventType, Markers, TypedEvents, select_longest_markers
 from fastprof.schema.columns import (
     Int32s,

@@ -21,7 +21,7 @@ import numpy as np
 from fastprof._native import records
 from fastprof.derive.devices.op_names import ANNOTATIONS, LOADERS, has_category, is_kineto, is_op
 from fastprof.derive.steps import grouping
-from fastprof.derive.steps.device_steps import PlaneSteps, ProgramExecutions, is_derived
+from fastprof.derive.steps.device_steps import PlaneSteps, ProgramExecutions
 from fastprof.derive.steps.event_origin import NameKind, classify_name
 from fastprof.derive.steps.grouping import Groups, make_naming
 from fastprof.derive.steps.host_causes import sort_longest_markers
@@ -37,7 +37,7 @@ from fastprof.schema.columns import (
     number_values,
     sort_rows,
 )
-from fastprof.tables.host_events import HOST_THREADS, HostEvents, Plane, join_stat
+from fastprof.tables.host_events import HOST_THREADS, HostEvents, Plane, find_lines, join_stat
 from fastprof.wording.patterns import compile_late
 
 _WAITS: Final = ("ThunkExecutor::Execute (wait", "SlinkyThreadPool::Await", "Wait for ", "ThreadpoolListener::")
@@ -123,16 +123,11 @@ def _find_holding_span(spans: Markers, time: Int64s) -> Int64s:
 def _find_pool_rows(runs: ProgramExecutions, groups: Groups) -> Int64s:
     """Return all rows of the lines that run ops and set no marker."""
     plane = runs.plane
-    firsts = np.array([line.first for line in plane.lines], np.int64)
-    lasts = np.array([line.last for line in plane.lines], np.int64)
     marks = np.concatenate([groups.step_rows, groups.root_rows[groups.root_rows >= 0]])
     marks = marks[(marks >= plane.first) & (marks < plane.last)]
-    ran, marked = (np.zeros(len(firsts), np.bool_) for _ in range(2))
-    ran[find_last_started(firsts, runs.rows)] = True
-    marked[find_last_started(firsts, marks)] = True
-    some = ran & ~marked
-    pairs = zip(firsts[some].tolist(), lasts[some].tolist(), strict=True)
-    return np.concatenate([np.arange(first, last) for first, last in pairs] or [np.zeros(0, np.int64)])
+    places = np.setdiff1d(find_lines(plane.lines, runs.rows), find_lines(plane.lines, marks))
+    lines = (plane.lines[place] for place in places.tolist())
+    return np.concatenate([np.zeros(0, np.int64), *(np.arange(line.first, line.last) for line in lines)])
 
 
 def _find_launch_times(events: HostEvents, plane: Plane) -> Int64s:
@@ -147,8 +142,7 @@ def _find_launch_times(events: HostEvents, plane: Plane) -> Int64s:
 
 def find_outermost(events: HostEvents, plane: Plane, rows: Int64s) -> Int64s:
     """Return the rows that lie in no other of them on their line."""
-    firsts = np.array([line.first for line in plane.lines], np.int64)
-    line = find_last_started(firsts, rows)
+    line = find_lines(plane.lines, rows)
     end = add_durations(events.start_ps[rows], events.duration_ps[rows])
     keep = np.ones(len(rows), np.bool_)
     bounds = [0, *(np.flatnonzero(line[1:] != line[:-1]) + 1).tolist(), len(rows)]
@@ -202,8 +196,7 @@ def find_repeated_annotation(events: HostEvents) -> RepeatedAnnotation | None:
     hlo = hlo[(hlo >= plane.first) & (hlo < plane.last)]
     fits[hlo - plane.first] = False
     rows = np.flatnonzero(fits & (end > start))
-    firsts = np.array([line.first for line in plane.lines], np.int64) - plane.first
-    line = find_last_started(firsts, rows)
+    line = find_lines(plane.lines, rows + plane.first)
     keys, number, counts = np.unique(
         np.stack([line, meta[rows]], axis=1), axis=0, return_inverse=True, return_counts=True
     )
@@ -228,7 +221,7 @@ def find_calls_named(events: HostEvents, name: str) -> RepeatedAnnotation | None
     rows = plane.first + np.flatnonzero(named[events.meta[plane.first : plane.last]])
     if not len(rows):
         return None
-    line = find_last_started([line.first for line in plane.lines], rows)
+    line = find_lines(plane.lines, rows)
     rows = rows[line == int(np.bincount(line).argmax())]
     return RepeatedAnnotation(find_outermost(events, plane, rows), name)
 
@@ -295,7 +288,7 @@ def find_launch_pattern(events: HostEvents) -> list[ProgramExecutions]:
 
 def _find_gpu_pattern(events: HostEvents, plane: Plane) -> ProgramExecutions | None:
     """Return the launch pattern of the kernels and copies of a GPU, in order of time."""
-    lines = [np.arange(line.first, line.last) for line in plane.lines if not is_derived(line)]
+    lines = [np.arange(line.first, line.last) for line in plane.lines if not line.is_derived]
     rows = np.concatenate(lines or [np.zeros(0, np.int64)])
     period = _find_periods(events, rows[np.argsort(events.start_ps[rows], kind="stable")])
     if period is None:
@@ -501,9 +494,7 @@ def find_loader_steps(groups: Groups) -> LoaderSteps | None:
     )
     if len(calls) < LEAST_REPEATS:
         return None
-    firsts = np.array([line.first for line in plane.lines], np.int64)
-    of = find_last_started(firsts, calls)
-    thread = plane.lines[int(np.bincount(of).argmax())]
+    thread = plane.lines[int(np.bincount(find_lines(plane.lines, calls)).argmax())]
     calls = calls[(calls >= thread.first) & (calls < thread.last)]
     calls = find_outermost(events, plane, calls)
     works = np.array([LAUNCH_PATTERN.search(name) is not None for name in events.names])

@@ -23,7 +23,6 @@ from fastprof.decode.nesting import nest_line
 from fastprof.derive.devices import op_names
 from fastprof.derive.devices.communication_kinds import find_collective_kind
 from fastprof.derive.devices.op_names import LOADERS, Framework, is_kineto
-from fastprof.derive.steps.device_steps import is_derived
 from fastprof.derive.steps.event_graph import find_events_with_stats
 from fastprof.derive.steps.grouping import Groups
 from fastprof.derive.steps.host_causes import overlap_spans
@@ -204,7 +203,7 @@ def find_only_gpu_collectives(events: HostEvents) -> Int64s:
 
 
 def _has_run(plane: Plane) -> bool:
-    return any(line.last > line.first and not is_derived(line) for line in plane.lines)
+    return any(line.last > line.first and not line.is_derived for line in plane.lines)
 
 
 def _drop_nested(events: HostEvents, rows: Int64s) -> Int64s:
@@ -305,7 +304,7 @@ def _collect_plane_events(plane: Plane, groups: Groups, launched: Int32s) -> tup
     marked[steps.group_id] = True
     seen, rows = np.zeros(groups.count, np.bool_), []
     for line in plane.lines:
-        if not is_derived(line):
+        if not line.is_derived:
             own = launched[find_rows_within(launched, line.first, line.last)]
             rows.append(own[marked[groups.group_id[own]]])
             seen[groups.group_id[rows[-1]]] = True
@@ -326,7 +325,7 @@ def collect_gpu_times(events: HostEvents, spans: Markers) -> GpuTimes:
     """Return what all GPUs of a host ran in the time of spans, and the host's collectives if there is one GPU. Events
     without duration take no part."""
     planes = events.planes_of("GPU")
-    own = [(plane, line) for plane in planes for line in plane.lines if not is_derived(line)]
+    own = [(plane, line) for plane in planes for line in plane.lines if not line.is_derived]
     rows = np.concatenate([np.zeros(0, np.int64), *(np.arange(line.first, line.last) for _, line in own)])
     bounds = np.cumsum([0, *(line.last - line.first for _, line in own)])
     type_, _ = _classify_rows(events, rows)

@@ -15,9 +15,9 @@ from fastprof.decode.nesting import nest_line, number_lines
 from fastprof.decode.workers import Workers
 from fastprof.derive.devices.device_events import OpEvents, list_op_events
 from fastprof.derive.steps.device_steps import PlaneSteps, read_core_details
+from fastprof.derive.steps.event_graph import STRETCH
 from fastprof.derive.steps.grouping import Groups
 from fastprof.derive.steps.host_causes import overlap_spans
-from fastprof.derive.steps.spans import STRETCH
 from fastprof.derive.steps.step_database import (
     IDLE,
     OFF_DUTY,
@@ -361,7 +361,7 @@ def _collect_core_events(
 
 
 def _make_core_without_steps(plane: Plane) -> CoreStepEvents:
-    """Make a core of a host without markers, of which nothing else is known."""
+    """Make a core of a host without markers: nothing else is known."""
     rows = np.zeros(0, np.int32)
     return CoreStepEvents(
         plane, Markers.none(), rows, rows, np.zeros(0, np.int64), create_empty_spans(), Collectives.none()

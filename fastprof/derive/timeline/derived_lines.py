@@ -18,7 +18,7 @@ from fastprof.decode.span_stats import XPROF
 from fastprof.derive.host import Host
 from fastprof.derive.ops import stream_events
 from fastprof.derive.ops.gpu_ops import read_program_ids
-from fastprof.derive.steps.device_steps import PlaneSteps, is_derived
+from fastprof.derive.steps.device_steps import PlaneSteps
 from fastprof.derive.steps.event_graph import STATS
 from fastprof.derive.timeline.derived_track import (
     Arg,
@@ -93,7 +93,7 @@ def _find_step_launches(host: Host) -> Int64s:
     plane = events.plane_named(HOST_THREADS)
     if plane is None:
         return np.zeros(0, np.int64)
-    rows = list_line_rows(line for line in plane.lines if not is_derived(line))
+    rows = list_line_rows(line for line in plane.lines if not line.is_derived)
     has, _ = find_present(events.ints("correlation_id")[0], rows)
     rows = rows[has]
     of_driver = np.array([name.startswith(_DRIVER) for name in events.names], bool)

@@ -11,8 +11,6 @@ import numpy.typing as npt
 from fastprof._native.step_kernels import placed
 from fastprof.derive.host import Host
 from fastprof.derive.steps.device_steps import (
-    MODULE_LINES,
-    STEP_LINES,
     find_grouping_line,
     read_device_times,
     spread_groups,
@@ -21,7 +19,7 @@ from fastprof.derive.steps.event_graph import KERNEL_EXECUTE, TF_OP
 from fastprof.derive.timeline.host_timeline import Process, is_grouped, list_processes
 from fastprof.schema.columns import Int32s, Int64s, find_present, join_values, number_values, sort_rows
 from fastprof.schema.value_classes import dataclass
-from fastprof.tables.host_events import HostEvents, Line
+from fastprof.tables.host_events import MODULE_LINES, STEP_LINES, HostEvents, Line
 
 _IDLE, _OFFSET, _DURATION = "step_idle_time_ps", "device_offset_ps", "device_duration_ps"
 

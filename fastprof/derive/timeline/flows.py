@@ -13,7 +13,6 @@ from fastprof._native import records
 from fastprof.derive.devices.op_names import drop_serial
 from fastprof.derive.host import Host
 from fastprof.derive.ops.launches import ASYNC_LINE, DONE, UPDATE, find_latest_begin, find_part_before
-from fastprof.derive.steps.device_steps import is_derived
 from fastprof.derive.steps.event_graph import (
     CODES,
     DEVICE_REQUESTS,
@@ -119,7 +118,7 @@ def _number_scopes(events: HostEvents) -> tuple[Int64s, Bools]:
         for line in plane.lines:
             rows = slice(line.first, line.last)
             scope[rows] = 2 * line.number + 1 if is_thread else 2 * plane.number
-            shown[rows] = not is_derived(line) and line.name != ASYNC_LINE
+            shown[rows] = not line.is_derived and line.name != ASYNC_LINE
     return scope, shown
 
 

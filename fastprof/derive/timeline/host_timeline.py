@@ -13,12 +13,11 @@ from fastprof.decode.plane_kinds import is_gpu_plane
 from fastprof.decode.span_stats import XPROF
 from fastprof.derive.devices.op_names import has_category, is_kineto
 from fastprof.derive.host import Host
-from fastprof.derive.steps.device_steps import is_derived
 from fastprof.derive.steps.event_graph import has_declared_groups
 from fastprof.derive.steps.grouping import find_profiler_marks
 from fastprof.schema.columns import Int32s, Int64s, add_durations
 from fastprof.schema.value_classes import dataclass
-from fastprof.tables.host_events import COUNTER_LINE, HOST_THREADS, HostEvents, Line, Plane, compute_once
+from fastprof.tables.host_events import COUNTER_LINE, HOST_THREADS, STEP_LINES, HostEvents, Line, Plane, compute_once
 
 EVENTS, COUNTER, STEPS = "events", "counter", "steps"
 """Kinds of tracks: slices, values over time, and slices that are steps."""
@@ -26,7 +25,6 @@ EVENTS, COUNTER, STEPS = "events", "counter", "steps"
 PIDS_OF_A_HOST: Final = 1000
 _DEVICES, _LAST_DEVICE, _CUSTOM, _THREADS, _OTHERS = 1, 500, 501, 701, 1 << 20
 _TPU, _CUSTOM_PLANES = "/device:TPU:", "/device:CUSTOM:"
-_STEP_LINES: Final = frozenset({"Steps", "Sparse Core Steps"})
 _TIDS_A_STREAM: Final = 7
 _MOST_STREAMS: Final = 16
 """The number of streams that have derived lines; the others keep their own tids."""
@@ -112,7 +110,7 @@ def list_raw_tracks(events: HostEvents, processes: Iterable[Process]) -> list[Tr
 def _find_line_kind(line: Line) -> str:
     if line.name == COUNTER_LINE:
         return COUNTER
-    return STEPS if line.name in _STEP_LINES else EVENTS
+    return STEPS if line.name in STEP_LINES else EVENTS
 
 
 def get_tid(line: Line) -> int:
@@ -131,7 +129,7 @@ def is_grouped(events: HostEvents) -> bool:
 def list_derived_streams(plane: Plane) -> list[Line]:
     """Return the lines of a GPU that lines are derived from, in the order of XProf: those that compute first, then
     those with the most events."""
-    lines = [line for line in plane.lines if not is_derived(line)]
+    lines = [line for line in plane.lines if not line.is_derived]
     counts = [line.last - line.first + ("Compute" in line.name) * 2**40 for line in lines]
     order = np.arange(len(lines), dtype=np.int32)
     rank_order(np.array(counts, np.int64), order)
@@ -194,7 +192,7 @@ def find_run_range(events: HostEvents) -> tuple[int, int] | None:
     events but the profiler's own. None if the trace is not PyTorch's, or nothing ran. Takes no stats."""
     if not is_kineto(events):
         return None
-    lines = [line for plane in events.planes_of("GPU") for line in plane.lines if not is_derived(line)]
+    lines = [line for plane in events.planes_of("GPU") for line in plane.lines if not line.is_derived]
     rows = np.concatenate([find_profiler_marks(events), *(np.arange(line.first, line.last) for line in lines)]).astype(
         np.int64
     )

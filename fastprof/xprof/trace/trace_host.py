@@ -21,8 +21,7 @@ from fastprof.decode.decoder import Decoded
 from fastprof.decode.plane_kinds import is_gpu_plane
 from fastprof.decode.selection import match_texts
 from fastprof.derive.host import Host
-from fastprof.derive.steps.event_graph import CODES, is_any_type
-from fastprof.derive.steps.spans import find_pool_regions, find_region_marks
+from fastprof.derive.steps.event_graph import CODES, find_pool_regions, find_region_marks, is_any_type
 from fastprof.derive.timeline.derived_lines import NEEDS, derive_timeline
 from fastprof.derive.timeline.derived_track import Arg
 from fastprof.derive.timeline.event_groups import EventGroups, read_event_groups
@@ -126,7 +125,7 @@ def _list_regions(host: Host) -> Regions:
     """List regions, which have the group of the event that includes them."""
     events = host.raw
     begun, begins, duration = find_region_marks(events)
-    lines = [line for line in events.lines if line.last > line.first]
+    lines = events.used_lines
     firsts = np.array([line.first for line in lines], np.int64)
     numbers = np.array([line.number for line in lines], np.int64)
     place = np.searchsorted(firsts, begins) if len(begun) else begun
