@@ -10,8 +10,8 @@ from typing import Final
 
 import numpy as np
 
-from fastprof._native.messages import read_message
 from fastprof.errors import CaptureError
+from fastprof.inputs.message import Message, Value
 from fastprof.inputs.message_columns import Buffer, ByteSpans, MessageColumns, Owned, decode_texts, make_whole_span
 from fastprof.schema.columns import find_group_bounds
 from fastprof.schema.tensor_types import get_tensor_type_bytes, get_tensor_type_name
@@ -20,8 +20,6 @@ from fastprof.schema.value_classes import dataclass
 _DOING: Final = "reading a GraphDef"
 _DEEPEST: Final = 64
 """Functions are values of attributes, and have attributes."""
-Value = int | memoryview
-Fields = Mapping[int, list[Value]]
 _SHAPE, _FUNCTION, _LIST, _PLACEHOLDER = 7, 10, 1, 9
 _FUNCTION_IN_LIST: Final = 9
 _STRING, _STRING_VALUES = 7, 8
@@ -53,18 +51,28 @@ class ValueTexts:
             raise CaptureError(fault.message, offset=at) from None
 
 
-def _read_fields(data: Value) -> Fields:
-    return read_message(data, _DOING) if isinstance(data, memoryview) and len(data) else {}
+class _GraphMessage(Message):
+    DOING = _DOING
+    __slots__ = ()
+
+
+def _read_message(data: Value) -> Message:
+    return _GraphMessage(data if isinstance(data, memoryview) else memoryview(b""))
+
+
+def _get_last(message: Message, number: int) -> Value:
+    values = message.values(number)
+    return values[-1] if values else 0
 
 
 def _format_attr(value: Value, depth: int) -> str:
-    fields = _read_fields(value)
-    if not fields:
+    message = _read_message(value)
+    if not message.numbers():
         return ""
-    number = list(fields)[-1]  # one of them is set; of several the last counts
-    last = fields[number][-1]
+    number = message.numbers()[-1]  # one of them is set; of several the last counts
+    last = _get_last(message, number)
     if number == _LIST:
-        return f"[{', '.join(_format_elements(_read_fields(last), depth))}]"
+        return f"[{', '.join(_format_elements(_read_message(last), depth))}]"
     if number == _FUNCTION:
         return _format_function(last, depth)
     if number == _PLACEHOLDER:
@@ -72,9 +80,9 @@ def _format_attr(value: Value, depth: int) -> str:
     return _PLAIN[number](last) if number in _PLAIN else ""
 
 
-def _format_elements(fields: Fields, depth: int) -> Iterator[str]:
-    for number, values in fields.items():
-        for value in values:
+def _format_elements(message: Message, depth: int) -> Iterator[str]:
+    for number in message.numbers():
+        for value in message.values(number):
             if number == _FUNCTION_IN_LIST:
                 yield _format_function(value, depth)
             elif number in _PACKED and isinstance(value, memoryview):
@@ -88,12 +96,11 @@ def _format_elements(fields: Fields, depth: int) -> Iterator[str]:
 def _format_function(value: Value, depth: int) -> str:
     if depth >= _DEEPEST:
         raise CaptureError(f"functions lie deeper than {_DEEPEST}, {_DOING}")
-    fields = _read_fields(value)
+    message = _read_message(value)
     attrs = []
-    for entry in fields.get(2, []):
-        parts = _read_fields(entry)
-        attrs.append(f"{_format_bytes(parts.get(1, [0])[-1])}={_format_attr(parts.get(2, [0])[-1], depth + 1)}")
-    name = _format_bytes(fields.get(1, [0])[-1])
+    for entry in map(_read_message, message.values(2)):
+        attrs.append(f"{_format_bytes(entry.data(1))}={_format_attr(entry.data(2), depth + 1)}")
+    name = _format_bytes(message.data(1))
     return f"{name}({', '.join(attrs)})" if attrs else name
 
 
@@ -113,10 +120,8 @@ def _format_float(value: Value) -> str:
 
 def _read_sizes(value: Value) -> list[int] | None:
     """None: of unknown rank."""
-    fields = _read_fields(value)
-    if _make_signed(fields.get(3, [0])[-1]):
-        return None
-    return [_make_signed(_read_fields(size).get(1, [0])[-1]) for size in fields.get(2, [])]
+    shape = _read_message(value)
+    return None if shape.flag(3) else [size.integer(1) for size in map(_read_message, shape.values(2))]
 
 
 def _format_shape(value: Value) -> str:
@@ -126,14 +131,13 @@ def _format_shape(value: Value) -> str:
 
 def _format_tensor(value: Value) -> str:
     """Format a tensor with the bytes of its elements; of texts, of those that are recorded."""
-    fields = _read_fields(value)
-    kind = _make_signed(fields.get(1, [0])[-1])
-    at: Value = fields.get(2, [0])[-1]
+    tensor = _read_message(value)
+    kind, at = tensor.integer(1), tensor.data(2)
     sizes, width, size = _read_sizes(at), get_tensor_type_bytes(kind), ""
     if width and sizes is not None and all(dimension >= 0 for dimension in sizes):
         size = f" {prod(sizes) * width} bytes"
     elif kind == _STRING:
-        size = f" {sum(len(value) for value in fields.get(_STRING_VALUES, []) if isinstance(value, memoryview))} bytes"
+        size = f" {sum(map(len, tensor.parts(_STRING_VALUES)))} bytes"
     return f"tensor {get_tensor_type_name(kind)}{_format_shape(at)}{size}"
 
 

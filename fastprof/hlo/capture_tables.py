@@ -18,7 +18,6 @@ from fastprof._native.xspace import Memory
 from fastprof.decode.import_log import ImportLog
 from fastprof.decode.text_pools import TextTable, get_index_dtype
 from fastprof.errors import CaptureError
-from fastprof.hlo.message import Message
 from fastprof.hlo.module import HAS_BACKEND_CONFIG, HAS_REPLICA_GROUPS, HAS_SHARDING, HloModule
 from fastprof.hlo.opcodes import get_category
 from fastprof.hlo.program_memory import CATEGORIES, KINDS, SHARE_WITH, BufferAssignment, ProgramMemory
@@ -27,6 +26,7 @@ from fastprof.hlo.programs import Program
 from fastprof.hlo.shapes import TYPE_NAMES, Shape
 from fastprof.hlo.text.shape_text import format_replica_groups, format_sharding
 from fastprof.schema.columns import Bools, Int32s, Int64s, Records, expand_ranges, number_values
+from fastprof.inputs.message import Message
 from fastprof.schema.tables import Column, TableSchema
 from fastprof.schema.value_classes import dataclass
 

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from fastprof._native.hlo import read_hlo
-from fastprof.hlo.message import Message, scan_messages
 from fastprof.hlo.shapes import NO_SHAPE, TUPLE, Shape
 from fastprof.hlo.text.shape_text import UNKNOWN, ShapeTexts, print_name
+from fastprof.inputs.message import Message, scan_messages
 from fastprof.schema.columns import Int32s, Int64s, Records
 from fastprof.schema.tables import build_texts
 from fastprof.schema.value_classes import dataclass

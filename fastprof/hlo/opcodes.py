@@ -11,10 +11,10 @@ from typing import Protocol
 import numpy as np
 
 from fastprof.errors import CaptureError
-from fastprof.hlo.message import Message
 from fastprof.hlo.module import HloModule, Instruction
 from fastprof.hlo.shapes import Shape, multiply_sizes
 from fastprof.hlo.work import UNKNOWN, ZERO, Counting, Effort, Float, Work, find_largest_work
+from fastprof.inputs.message import Message
 from fastprof.schema.value_classes import dataclass
 
 _WINDOW, _WINDOW_DILATION, _BASE_DILATION = 15, 5, 6

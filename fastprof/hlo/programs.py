@@ -17,10 +17,10 @@ from fastprof.decode.import_log import ImportLog
 from fastprof.decode.span_stats import SpanStats
 from fastprof.decode.xspace_capture import Capture
 from fastprof.errors import CaptureError, ChangedError, FastprofError, UnreadableError
-from fastprof.hlo.message import read_varint
 from fastprof.hlo.shapes import TYPE_NAMES
 from fastprof.inputs.foreign_files import explain_error
 from fastprof.inputs.log_directory import PROGRAM_SUFFIXES
+from fastprof.inputs.message import read_varint
 from fastprof.inputs.paths import show_path
 from fastprof.inputs.source import CaptureSource, open_source
 from fastprof.schema.columns import Int64s

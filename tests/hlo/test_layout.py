@@ -10,9 +10,9 @@ import pytest
 from hlo_builder import Op, Program, shape
 
 import fastprof
-from fastprof.hlo.message import Message
 from fastprof.hlo.module import HloModule
 from fastprof.hlo.shapes import COMBINE, OPAQUE, TOKEN, UNBOUNDED, ArrayLayout
+from fastprof.inputs.message import Message
 
 
 def array(*dimensions: int, tiles: tuple[tuple[int, ...], ...] = (), kind: str = "f32", **rest: int) -> ArrayLayout:

@@ -11,8 +11,8 @@ from hlo_builder import packed, shape, tuple_of
 from trace_builder import int_field, len_field, varint
 
 from fastprof.errors import CaptureError
-from fastprof.hlo.message import Message
 from fastprof.hlo.text.literal_text import format_floats, format_literal, format_small_floats, unpack_packed
+from fastprof.inputs.message import Message
 
 
 def text(shape_proto: bytes, values: bytes) -> str:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from fastprof.hlo.message import Message
 from fastprof.hlo.text.shape_text import (
     ShapeTexts,
     escape_bytes,
@@ -16,6 +15,7 @@ from fastprof.hlo.text.shape_text import (
     format_sharding,
     join_numbers,
 )
+from fastprof.inputs.message import Message
 from fastprof.schema.value_classes import dataclass
 
 Words = Sequence[str]

@@ -7,7 +7,6 @@ from functools import cached_property
 from itertools import chain
 
 from fastprof.errors import CaptureError
-from fastprof.hlo.message import Message
 from fastprof.hlo.module import HloModule
 from fastprof.hlo.shapes import NO_SHAPE, PRED
 from fastprof.hlo.text.attribute_text import format_attributes
@@ -21,6 +20,7 @@ from fastprof.hlo.text.shape_text import (
     omit_metadata,
     quote_unless_json,
 )
+from fastprof.inputs.message import Message
 from fastprof.schema.value_classes import dataclass
 from fastprof.wording.patterns import compile_late
 

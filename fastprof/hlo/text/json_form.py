@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from fastprof.errors import CaptureError
-from fastprof.hlo.message import Message
 from fastprof.hlo.module import HloModule
 from fastprof.hlo.text.attribute_text import format_attributes
 from fastprof.hlo.text.literal_text import format_literal
 from fastprof.hlo.text.module_text import order_computations, order_instructions
 from fastprof.hlo.text.shape_text import UNKNOWN, format_sharding
+from fastprof.inputs.message import Message
 
 _LITERAL, _SHARDING, _CONFIG, _FRONTEND = 8, 40, 43, 68
 _OP_TYPE, _OP_NAME, _SIZE_OF_CODE, _DEDUPLICATED, _SCHEDULING = 1, 2, 8, 12, 16

@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from fastprof.errors import CaptureError
-from fastprof.hlo.message import Message
 from fastprof.hlo.shapes import TOKEN, TUPLE, TYPE_NAMES, multiply_sizes
+from fastprof.inputs.message import Message
 from fastprof.schema.value_classes import dataclass
 
 Numbers = npt.NDArray[np.generic]

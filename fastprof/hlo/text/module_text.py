@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Iterator
 import pyarrow as pa
 
 from fastprof.errors import CaptureError
-from fastprof.hlo.message import Message
 from fastprof.hlo.module import HloModule
 from fastprof.hlo.text.instruction_text import Form, InstructionText, format_frontend
 from fastprof.hlo.text.shape_text import UNKNOWN, ShapeTexts, escape_to_one_line, join_numbers, mark_index, print_name
+from fastprof.inputs.message import Message
 
 _CHANNEL = 26
 _DEVICE_ASSIGNMENT, _COMPUTATION_COUNT = 15, 2

@@ -7,8 +7,8 @@ import re
 from collections.abc import Callable, Iterable
 
 from fastprof.errors import CaptureError
-from fastprof.hlo.message import Message
 from fastprof.hlo.shapes import OPAQUE, TOKEN, TUPLE, TYPE_NAMES, format_tile
+from fastprof.inputs.message import Message
 from fastprof.wording.patterns import compile_late
 
 _SHORT = {ord(char): "\\" + letter for char, letter in (("\n", "n"), ("\r", "r"), ("\t", "t"))}

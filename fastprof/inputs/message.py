@@ -1,9 +1,10 @@
-"""Protobuf messages of HLO that C makes no columns of, each read once and then looked up by field number."""
+"""One protobuf message, read whole by C and then looked up by field number."""
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -12,19 +13,20 @@ from fastprof.errors import CaptureError
 from fastprof.schema.columns import UInt64s
 
 Value = int | memoryview
-"""Value of a varint or fixed-size field, or bytes of a length-delimited one."""
-_DOING = "reading HLO"
+"""Of a varint or fixed-size field, or the bytes of a length-delimited one."""
+
 _OFTEN_EMPTY = (68, 82)
 """Fields of instructions that compilers write without content: frontend attributes and statistics."""
 
 
 class Message:
-    """The fields of a message. CaptureError: it does not decode."""
+    """The fields of a message. CaptureError: it does not decode. ``DOING``: what is being read, for errors."""
 
+    DOING: ClassVar = "reading HLO"
     __slots__ = ("_values",)
 
     def __init__(self, data: memoryview) -> None:
-        self._values: dict[int, list[Value]] = read_message(data, _DOING) if len(data) else {}
+        self._values: dict[int, list[Value]] = read_message(data, self.DOING) if len(data) else {}
 
     @classmethod
     def of(cls, values: dict[int, list[Value]]) -> Message:
@@ -35,6 +37,14 @@ class Message:
 
     def __contains__(self, number: int) -> bool:
         return number in self._values
+
+    def values(self, number: int) -> Sequence[Value]:
+        """Return all values of a field, of whatever wire type."""
+        return self._values.get(number, ())
+
+    def numbers(self) -> list[int]:
+        """Return the numbers of the fields, by first occurrence."""
+        return list(self._values)
 
     def has_any(self, numbers: frozenset[int]) -> bool:
         return not numbers.isdisjoint(self._values)
@@ -67,12 +77,12 @@ class Message:
         """Return all values of a repeated message, string or bytes field."""
         return [value for value in self._values.get(number, ()) if isinstance(value, memoryview)]
 
-    def message(self, number: int) -> Message:
-        """Return the last value of a message field; an empty message where there is none."""
-        return Message(self.data(number))
+    def message(self, number: int) -> Self:
+        """The last value of a message field; an empty message where there is none."""
+        return type(self)(self.data(number))
 
-    def messages(self, number: int) -> list[Message]:
-        return [Message(part) for part in self.parts(number)]
+    def messages(self, number: int) -> list[Self]:
+        return [type(self)(part) for part in self.parts(number)]
 
     def double(self, number: int) -> float:
         """Return a double field, or 0.0 if there is none."""
@@ -89,7 +99,7 @@ def scan_messages(
     """Find the fields of many messages in one pass, and return a function that gives the message of a place among
     ``offsets``. Fields in ``left_out`` are treated as absent. CaptureError: one does not decode."""
     spans = np.ascontiguousarray(np.column_stack([offsets, lengths]), np.uint64)
-    raw = read_message_fields(data, spans, left_out, _DOING)
+    raw = read_message_fields(data, spans, left_out, Message.DOING)
     first, numbers, sizes = (np.frombuffer(raw[place], np.int64).tolist() for place in (0, 1, 3))
     values: list[int] = np.frombuffer(raw[2], np.uint64).tolist()
 
