@@ -44,7 +44,8 @@ class Decoder:
         self._wanted = wanted
         captures = index.captures
         pieces = wanted.pieces()
-        index.ensure(_choose_depth(index, request), pieces)
+        salvage = any(part.capture.salvage for part in captures)
+        index.ensure(records.STATS if request.picks and salvage else request.depth, pieces)
         self._known = [part.known for part in captures]
         self._filters = self._event_filters()
         names = index.names
@@ -142,11 +143,6 @@ class Decoder:
         all events of the session give them, whatever this share holds, and dictionaries have int32 indices."""
         lookups = {number: self._lookups(number) for number in {block.capture for block in share}}
         return fill_rows(self._layout, lookups, share, self.index.workers, stage, fixed_types)
-
-
-def _choose_depth(index: Index, request: Request) -> int:
-    salvage = any(part.capture.salvage for part in index.captures)
-    return records.STATS if request.picks and salvage else request.depth
 
 
 EVENT_COLUMNS = tuple(CAPTURE_TABLES["events"].names())

@@ -24,7 +24,17 @@ from fastprof.decode.span_stats import CaptureTexts, TaskEnvironment, read_task_
 from fastprof.decode.text_pools import TextTable
 from fastprof.decode.workers import Workers, group_sizes
 from fastprof.decode.xspace_capture import Capture, Kinds
-from fastprof.schema.columns import Bools, Int32s, Int64s, Records, sort_rows
+from fastprof.schema.columns import (
+    Bools,
+    Int32s,
+    Int64s,
+    Records,
+    count_bounds,
+    find_runs,
+    invert_order,
+    sort_rows,
+    sum_by,
+)
 from fastprof.schema.value_classes import dataclass
 
 UNIX_NS = 10**18
@@ -303,7 +313,7 @@ class Index:
             shares.append(share)
             count += len(share)
         lines = np.concatenate(shares) if shares else np.zeros(0, LINE)
-        lines["first_event_id"] = np.cumsum(lines["event_count"]) - lines["event_count"]
+        lines["first_event_id"] = count_bounds(lines["event_count"])[:-1]
         self._set_labels(lines)
         return lines
 
@@ -311,16 +321,12 @@ class Index:
         """Pieces of equal plane and id are one line."""
         pieces = part.pieces
         planes = part.capture.plane_of_part[pieces["part"]] if len(pieces) else np.zeros(0, np.int64)
-        order = sort_rows(planes, pieces["id"], np.arange(len(pieces)))
-        fresh = np.ones(len(pieces), bool)
-        fresh[1:] = (np.diff(planes[order]) != 0) | (np.diff(pieces["id"][order]) != 0)
-        group = np.cumsum(fresh) - 1
-        firsts = order[fresh]
+        order = sort_rows(planes, pieces["id"])
+        runs = find_runs(planes[order], pieces["id"][order])
+        firsts = order[runs]
         by_appearance = sort_rows(planes[firsts], firsts)
-        number_of_group = np.empty(len(firsts), np.int64)
-        number_of_group[by_appearance] = np.arange(len(firsts))
         line_of_piece = np.empty(len(pieces), np.int64)
-        line_of_piece[order] = number_of_group[group] if len(pieces) else 0
+        line_of_piece[order] = np.repeat(invert_order(by_appearance), np.diff(np.append(runs, len(pieces))))
         pieces["line_id"] = base + line_of_piece
         pieces["plane_id"] = part.plane_base + planes
         lines = np.zeros(len(firsts), LINE)
@@ -331,7 +337,7 @@ class Index:
         for name in ("duration_ps", "display_id"):  # of the first piece that has one
             stated = np.flatnonzero(pieces[name])[::-1]
             lines[name][line_of_piece[stated]] = pieces[name][stated]
-        np.add.at(lines["event_count"], line_of_piece, pieces["event_count"])
+        lines["event_count"] = sum_by(line_of_piece, pieces["event_count"], len(lines), "events")
         merged = len(pieces) - len(lines)
         if part.environment.zero_ns is not None:  # what another format calls a line may be of several pieces
             lines["timestamp_ns"] = part.environment.zero_ns
@@ -380,11 +386,9 @@ def _number_events(pieces: Records, lines: Records, known: KnownEvents) -> Known
     order = sort_rows(line, known.segments["offset"])
     segments, line = known.segments[order], line[order]
     if len(segments):
-        before = np.cumsum(segments["event_count"]) - segments["event_count"]
-        starts = np.ones(len(line), bool)
-        starts[1:] = line[1:] != line[:-1]
-        first_of_line = np.maximum.accumulate(np.where(starts, np.arange(len(line)), 0))
-        segments["event_id"] = lines["first_event_id"][line] + before - before[first_of_line]
+        before, runs = count_bounds(segments["event_count"])[:-1], find_runs(line)
+        before -= np.repeat(before[runs], np.diff(np.append(runs, len(line))))
+        segments["event_id"] = lines["first_event_id"][line] + before
     return replace(known, segments=segments)
 
 

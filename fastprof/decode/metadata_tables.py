@@ -17,7 +17,7 @@ from fastprof.decode.span_stats import SpanStats, own_spans, read_metadata_stats
 from fastprof.decode.text_pools import TextTable, get_index_dtype, make_dictionary_array
 from fastprof.decode.xspace_capture import Capture, mark_first_of_each
 from fastprof.schema.capture_tables import CAPTURE_TABLES, KINDS
-from fastprof.schema.columns import Int64s, Records, find_last_started, number_values
+from fastprof.schema.columns import Int64s, Records, find_group_bounds, find_last_started, number_values, sum_by
 
 Mask = npt.NDArray[np.bool_]
 
@@ -44,8 +44,7 @@ def _wrap_int64(value: int | None) -> int | None:
 def make_planes_table(index: Index, wanted: Mask) -> pa.Table:
     keys = [key for part in index.captures for key in part.capture.plane_keys]
     hosts = [part.capture.host for part in index.captures for _ in part.capture.plane_keys]
-    events = np.zeros(len(keys), np.int64)
-    np.add.at(events, index.lines["plane_id"], index.lines["event_count"])
+    events = sum_by(index.lines["plane_id"], index.lines["event_count"], len(keys), "events")
     devices = [find_device_of_plane(name) for name, _ in keys]
     return _make_table(
         "planes",
@@ -137,8 +136,7 @@ def _read_children(capture: Capture, rows: npt.NDArray[np.intp]) -> pa.Array:
     owner = place[children["owner"]]
     children, owner = children[owner >= 0], owner[owner >= 0]
     order = np.argsort(owner, kind="stable")
-    offsets = np.zeros(len(rows) + 1, np.int32)
-    np.cumsum(np.bincount(owner, minlength=len(rows)), out=offsets[1:])
+    offsets = find_group_bounds(owner[order], len(rows)).astype(np.int32)
     return pa.ListArray.from_arrays(pa.array(offsets), pa.array(_read_child_ids(capture, children)[order], pa.int64()))
 
 

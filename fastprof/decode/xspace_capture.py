@@ -20,7 +20,7 @@ from fastprof.inputs.foreign_files import explain_error, refuse_other, refuse_ot
 from fastprof.inputs.formats.step_planes import PLANE as GRAPHS
 from fastprof.inputs.resolve import ONLY_PROGRAMS, CaptureFile
 from fastprof.inputs.source import CaptureSource, open_source
-from fastprof.schema.columns import Int32s, Int64s, Records, number_values, sort_rows
+from fastprof.schema.columns import Int32s, Int64s, Records, find_runs, number_values, sort_rows
 from fastprof.schema.value_classes import dataclass
 
 
@@ -51,10 +51,9 @@ def _find_free_id(top: int, known: dict[int, str]) -> int:
 
 def mark_first_of_each(planes: Int64s, ids: Int64s) -> npt.NDArray[np.bool_]:
     """Return whether each row is the first of its plane and id."""
-    order = sort_rows(planes, ids, np.arange(len(ids)))
-    later = (np.diff(planes[order]) == 0) & (np.diff(ids[order]) == 0)
-    first = np.ones(len(ids), bool)
-    first[order[1:][later]] = False
+    order = sort_rows(planes, ids)
+    first = np.zeros(len(ids), bool)
+    first[order[find_runs(planes[order], ids[order])]] = True
     return first
 
 
@@ -118,7 +117,7 @@ class Capture:
             refuse_other(self._head, self.path)
         self.size_bytes = self.source.read_size
         self._read_structure()
-        self.host = file.host or self._recorded_host()
+        self.host = file.host or next(iter(self.hostnames), "") or "unknown"
         if self.source.damage:
             log.add("data_loss", "damaged_stream", self.source.damage, self.path, offset=self.source.size)
         for remark in self.source.remarks:
@@ -159,9 +158,6 @@ class Capture:
     def xspace(self) -> XSpace:
         """The bytes and their name tables, with all stats that are declared by now."""
         return self.stats.xspace
-
-    def _recorded_host(self) -> str:
-        return self.hostnames[0] if self.hostnames and self.hostnames[0] else "unknown"
 
     # ---- bytes and texts
 

@@ -65,9 +65,10 @@ def merge_in_groups(
     level = list(parts)
 
     def submitted(executor: Executor, task: GroupTask) -> Future[Kept]:
-        return executor.submit(
-            combine_hosts, replace(task, parts=tuple(_load_part(part, payloads) for part in task.parts))
-        )
+        loaded = [
+            replace(part, payload=payloads.read(part.payload), beside=payloads.read(part.beside)) for part in task.parts
+        ]
+        return executor.submit(combine_hosts, replace(task, parts=tuple(loaded)))
 
     for count in counts:
         some = [level[accumulation.GROUP * i : accumulation.GROUP * (i + 1)] for i in range(count)]
@@ -89,10 +90,6 @@ def merge_in_groups(
 def _make_task(number: int, parts: Sequence[Part], work: Analyses) -> GroupTask:
     given, numbers = tuple(part.packed for part in parts), tuple(part.number for part in parts)
     return GroupTask(VERSIONS, number, work, given, numbers, sum(part.hosts for part in parts))
-
-
-def _load_part(part: Packed, payloads: Payloads) -> Packed:
-    return replace(part, payload=payloads.read(part.payload), beside=payloads.read(part.beside))
 
 
 def wrap_packed(kept: Kept) -> Packed:

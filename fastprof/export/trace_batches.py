@@ -15,7 +15,7 @@ from fastprof._native import records
 from fastprof._native.trace_writers import Batch, Kinds, Stats, Texts
 from fastprof.decode.decoder import Decoded, Request, Share
 from fastprof.derive.timeline.host_timeline import Process, Track
-from fastprof.schema.columns import Int32s, Int64s, find_group_bounds, find_rows_within, sort_rows
+from fastprof.schema.columns import Int32s, Int64s, find_group_bounds, find_rows_within, find_runs, sort_rows
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_clocks import Offset
 from fastprof.tables.table_set import TableSet
@@ -92,8 +92,7 @@ def _find_free_pid(pid: int, taken: set[int]) -> int:
 def _rank_tracks(process: npt.NDArray[np.int64], sort: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """Return the place of each among those of its process, from 1."""
     order = sort_rows(process, sort)
-    in_order = process[order]
-    starts = np.flatnonzero(np.append(True, in_order[1:] != in_order[:-1]))
+    starts = find_runs(process[order])
     counts = np.diff(np.append(starts, len(order)))
     ranks = np.empty(len(order), np.int64)
     ranks[order] = np.arange(len(order)) - np.repeat(starts, counts) + 1
@@ -270,7 +269,7 @@ class RawBatches:
             own.native(),
             added.event,
             added.native(),
-            self._texts_of(decoded),
+            join_texts(decoded.texts) if len(decoded.texts) > self._lasting else self._texts,
             self._lasting,
             slice_events(self.renamed, *bounds),
             slice_events(self.flows, *bounds),
@@ -288,9 +287,6 @@ class RawBatches:
             _get_values(stats["double_value"], np.float64),
             _get_values(stats["str_value"], np.int32),
         )
-
-    def _texts_of(self, decoded: Decoded) -> Texts:
-        return join_texts(decoded.texts) if len(decoded.texts) > self._lasting else self._texts
 
 
 def _get_values(array: pa.Array, kind: Any) -> npt.NDArray[Any]:

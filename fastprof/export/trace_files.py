@@ -41,7 +41,7 @@ from fastprof.export.trace_batches import (
     list_selected_ids,
     slice_events,
 )
-from fastprof.schema.columns import Int32s, Int64s
+from fastprof.schema.columns import Int32s, Int64s, count_bounds, expand_ranges, find_equal
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_clocks import Offset, Offsets, align_clocks, make_host_clocks
 from fastprof.tables.host_reader import read_host, read_host_lines
@@ -219,10 +219,7 @@ def _add_step_track(timeline: DerivedTimeline, bands: list[StepBand]) -> Derived
 
 
 def _mark_chosen(ids: Int64s, chosen: Int64s) -> npt.NDArray[np.bool_]:
-    if not len(chosen):
-        return np.zeros(len(ids), bool)
-    matches: npt.NDArray[np.bool_] = chosen[np.minimum(np.searchsorted(chosen, ids), len(chosen) - 1)] == ids
-    return matches
+    return find_equal(chosen, ids)[0]
 
 
 def _make_group_stats(groups: EventGroups, ids: Int64s, pool: TextTable) -> StatColumns:
@@ -296,8 +293,8 @@ def _find_kinds(timeline: DerivedTimeline, shared: SharedStats, name_base: int) 
     kinds, kind = np.unique(columns, axis=1, return_inverse=True)
     name, long_name, meta = np.ascontiguousarray(kinds, np.int32)
     counts = np.where(meta >= 0, shared.first[meta + 1] - shared.first[meta], 0)
-    first = np.append(0, np.cumsum(counts)).astype(np.int64)
-    rows = np.arange(first[-1]) + np.repeat(shared.first[np.maximum(meta, 0)] - first[:-1], counts)
+    first = count_bounds(counts)
+    _, rows = expand_ranges(shared.first[np.maximum(meta, 0)], counts)
     stats = shared.columns.taken(rows)
     shared_by_kind = Kinds(name, long_name, join_texts(timeline.names), name_base, stats.native(), first)
     return kind.reshape(-1).astype(np.int32), shared_by_kind

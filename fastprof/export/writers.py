@@ -28,17 +28,13 @@ class Writer(Protocol):
     def close(self) -> None: ...
 
 
-def _is_text(field: pa.Field) -> bool:
-    return bool(pa.types.is_dictionary(field.type) or pa.types.is_string(field.type))
-
-
 class ParquetWriter:
     """zstd; text as dictionaries of any size, times and ids as differences; one row group a call of write."""
 
     suffix = "parquet"
 
     def __init__(self, path: Path, schema: pa.Schema) -> None:
-        texts = [field.name for field in schema if _is_text(field)]
+        texts = [f.name for f in schema if pa.types.is_dictionary(f.type) or pa.types.is_string(f.type)]
         times = {field.name: "DELTA_BINARY_PACKED" for field in schema if field.name in TIMES}
         self._writer = pq.ParquetWriter(
             path,

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from fastprof._native.messages import read_message_fields, read_message_tables
 from fastprof._native.transcribing import span_ints, span_texts
-from fastprof.schema.columns import Int32s, Int64s, UInt64s, sort_rows
+from fastprof.schema.columns import Int32s, Int64s, UInt64s, count_bounds, invert_order, number_owners, sort_rows
 from fastprof.schema.tables import build_texts
 from fastprof.schema.value_classes import dataclass
 
@@ -55,7 +55,7 @@ class MessageColumns:
         raw = read_message_fields(data, spans, left_out, doing)
         first, self._number, self._length = (np.frombuffer(raw[place], np.int64) for place in (0, 1, 3))
         self._value: UInt64s = np.frombuffer(raw[2], np.uint64)
-        self._owner: Int64s = np.repeat(np.arange(len(first) - 1), np.diff(first))
+        self._owner: Int64s = number_owners(np.diff(first))
         self.count = len(first) - 1
 
     def integers(self, number: int, default: int = 0) -> Int64s:
@@ -188,13 +188,6 @@ def sort_words(words: pa.Array) -> Int64s:
     return np.asarray(pc.sort_indices(words)).astype(np.int64)
 
 
-def invert_order(order: Int64s) -> Int64s:
-    """Return the place of each number below its length in an order of all of them."""
-    rows = np.empty(len(order), np.int64)
-    rows[order] = np.arange(len(order))
-    return rows
-
-
 def read_texts(data: Buffer, at: ByteSpans, doing: str) -> DistinctTexts:
     """Invalid UTF-8 is replaced."""
     numbers, offsets, content = span_texts(data, _join_spans(at), True, doing)
@@ -246,6 +239,4 @@ def sort_by_key(owner: Int64s, key: Int64s) -> Int64s:
 
 def find_ends(owner: Int64s, count: int) -> Int64s:
     """Return 0 and where the values of each owner end, for values in the order of their ``count`` owners."""
-    ends = np.zeros(count + 1, np.int64)
-    np.cumsum(np.bincount(owner, minlength=count), out=ends[1:])
-    return ends
+    return count_bounds(np.bincount(owner, minlength=count))

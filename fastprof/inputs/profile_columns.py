@@ -23,7 +23,6 @@ from fastprof.inputs.message_columns import (
     MessageRows,
     WantedFields,
     find_ends,
-    invert_order,
     make_whole_span,
     read_bytes,
     read_integers,
@@ -32,7 +31,7 @@ from fastprof.inputs.message_columns import (
     sort_by_key,
     sort_words,
 )
-from fastprof.schema.columns import ArrayRows, Bools, Int32s, Int64s
+from fastprof.schema.columns import ArrayRows, Bools, Int32s, Int64s, find_equal, invert_order
 from fastprof.schema.value_classes import dataclass
 
 DOING: Final = "reading a ProfileProto"
@@ -249,8 +248,7 @@ class ProfileColumns:
         owner, producer, output = entries.parent[known], rows[known], entries.integers(VALUE)[known]
         last = sort_by_key(owner, producer)
         keys, wanted = owner[last] * len(self) + producer[last], node * len(self) + other
-        at = np.minimum(np.searchsorted(keys, wanted), max(len(keys) - 1, 0))
-        recorded = keys[at] == wanted if len(keys) else np.zeros(len(wanted), bool)
+        recorded, at = find_equal(keys, wanted)
         outputs = np.zeros(len(node), np.int64)
         outputs[recorded] = output[last][at[recorded]]
         return GraphLinks(node, slot, other, outputs)
@@ -272,10 +270,8 @@ class ProfileColumns:
 
     def _rows_of(self, ids: Int64s) -> tuple[Int64s, Bools]:
         """Return the nodes with these ids, and which there are."""
-        if not len(self._ids):
-            return np.zeros(len(ids), np.int64), np.zeros(len(ids), bool)
-        at = np.minimum(np.searchsorted(self._ids, ids), len(self._ids) - 1)
-        return self._row_of_id[at], self._ids[at] == ids
+        known, at = find_equal(self._ids, ids)
+        return self._row_of_id[at] if len(self._ids) else at, known
 
     def _no_node(self, what: str, owner: Int64s, order: Int64s, known: Bools, ids: Int64s) -> CaptureError:
         first = order[np.flatnonzero(~known)[0]]
@@ -347,11 +343,10 @@ class ProfileColumns:
             return read_texts(content, inline, DOING)
         ids, at = self._strings
         wanted = traces.integers(number)
-        places_ = np.minimum(np.searchsorted(ids, wanted), max(len(ids) - 1, 0))
-        known = ids[places_] == wanted if len(ids) else np.zeros(len(wanted), bool)
+        known, place = find_equal(ids, wanted)
         if not known.all():
             self.lost["texts of code"] = self.lost.get("texts of code", 0) + int((~known).sum())
-        spans = at.taken(places_) if len(ids) else ByteSpans(wanted * 0, wanted * 0)
+        spans = at.taken(place) if len(ids) else ByteSpans(wanted * 0, wanted * 0)
         return read_texts(self.data, ByteSpans(spans.offset, np.where(known, spans.length, -1)), DOING)
 
     # ---- runs
@@ -497,6 +492,6 @@ def _get_nth(values: Int64s, ends: Int64s, place: int) -> Int64s:
     """Return the value at a place of each range; 0: it is shorter."""
     at = ends[:-1] + place
     there = at < ends[1:]
-    totals = np.zeros(len(at), np.int64)
-    totals[there] = values[at[there]]
-    return totals
+    nth = np.zeros(len(at), np.int64)
+    nth[there] = values[at[there]]
+    return nth

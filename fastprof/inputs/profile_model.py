@@ -47,7 +47,7 @@ from fastprof.inputs.formats.step_planes import (
 )
 from fastprof.inputs.message_columns import Buffer, ByteSpans, MessageColumns, decode_texts, find_ends, make_whole_span
 from fastprof.inputs.profile_columns import DOING, PICOSECONDS, PLANE, STAT, ProfileColumns, find_times
-from fastprof.schema.columns import Int64s, number_values
+from fastprof.schema.columns import Int64s, find_least_by, find_most_by, number_values
 from fastprof.schema.message_fields import BYTES, encode_varint, put, put_all
 from fastprof.schema.value_classes import dataclass
 from fastprof.wording.patterns import compile_late
@@ -135,7 +135,7 @@ class ProfileModel:
                 node.attrs += put(profile.ATTRS, bytes(view[begin : begin + size]))
                 if key in ("shape", "_output_shapes"):
                     shaped.append(row)
-        rows = _make_array(shaped)
+        rows = np.array(shaped, np.int64)
         at = values.taken(rows)
         lists = MessageColumns(data, MessageColumns(data, at, _GRAPH).spans(1), _GRAPH).each(7)
         listed = list(zip(lists.owner.tolist(), _read_shapes(data, lists.at), strict=True))
@@ -330,12 +330,6 @@ def _add_memory(run: _NodeRun, device: str, stats: _NodeStats, row: int) -> None
 # ---- values
 
 
-def _make_array(rows: list[int]) -> Int64s:
-    import numpy as np
-
-    return np.array(rows, np.int64)
-
-
 def _get_bytes(data: Buffer, at: ByteSpans) -> list[bytes]:
     """Return the bytes of spans, empty where there is none."""
     view = memoryview(data)
@@ -460,10 +454,8 @@ class ProfilePlanes:
         groups = np.searchsorted(self._steps, every.step[rows])
         of_step, group = number_values(groups)
         steps = self._steps[of_step]
-        begin = np.full(len(steps), np.iinfo(np.int64).max)
-        end = np.full(len(steps), np.iinfo(np.int64).min)
-        np.minimum.at(begin, group, every.start_us[rows])
-        np.maximum.at(end, group, every.start_us[rows] + every.duration_us[rows])
+        begin = find_least_by(group, every.start_us[rows], len(steps))
+        end = find_most_by(group, every.start_us[rows] + every.duration_us[rows], len(steps))
         events = []
         spans = zip(of_step.tolist(), steps.tolist(), begin.tolist(), end.tolist(), strict=True)
         for number, step, first, last in spans:
@@ -498,8 +490,8 @@ def _cut_plane(data: Buffer, number: int) -> Iterator[bytes]:
     size = len(plane) + len(head) + len(entry) + inner
     yield encode_varint(1 << 3 | 2) + encode_varint(size) + plane + head + entry + metadata
     view = memoryview(data)
-    for number, head_of_piece in enumerate(heads):
-        yield head_of_piece
+    for number, start in enumerate(heads):
+        yield start
         yield bytes(view[number * _PIECE : (number + 1) * _PIECE])
 
 
@@ -515,7 +507,9 @@ def drop_damaged_nodes(document: bytearray, path: str, salvage: bool, remarks: l
             profile = ProfileColumns(document, tolerant=salvage)
             if salvage:
                 profile.check()
-                remarks.extend(_count_lost(profile))
+                for what, count in profile.lost.items():
+                    text = f"{what} have ids that the profile does not have"
+                    remarks.append(FormatRemark("data_loss", "unknown_id", text, count, None))
             else:
                 assert profile.executions is not None  # the rest is read when a table needs it
             return profile
@@ -548,10 +542,3 @@ def _find_field(document: bytearray, offset: int) -> int:
     while document[at] & 0x80:
         at -= 1
     return at
-
-
-def _count_lost(profile: ProfileColumns) -> list[FormatRemark]:
-    return [
-        FormatRemark("data_loss", "unknown_id", f"{what} have ids that the profile does not have", count, None)
-        for what, count in profile.lost.items()
-    ]

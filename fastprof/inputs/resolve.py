@@ -171,7 +171,8 @@ def list_runs(logdir: str | os.PathLike[str], since: str | date | None = None) -
         raise UsageError("is a file; runs can be listed only for a log directory", path=show_path(path))
     places = sort_newest_first(drop_aliases(find_runs(path).runs))
     if not any(place.is_full for place in places):
-        raise _make_empty_error(_read_run(places[0]), path)
+        only = ", only compiled programs, which load() reads" if _read_run(places[0]).programs else ""
+        raise NotFoundError(f"no captures{only}", path=show_path(path))
     wanted = sort_newest_first(places, oldest) if oldest else places
     return [Run(place.name, place.path, _read_run(place).files) for place in wanted if place.is_full]
 
@@ -345,7 +346,7 @@ def _read_run(place: CaptureDirectory) -> Session:
 
 def _read_traces(place: CaptureDirectory) -> Session:
     """Return the traces of a directory without captures: of each worker the newest."""
-    workers = {name: _find_worker(name) for name in place.traces}
+    workers = {name: split_trace(name) or split_profile(name) or (_find_host(name), 0) for name in place.traces}
     left = leave_out_traces(place.directory, workers)
     hosts = name_ranks({name: host for name, (host, _) in workers.items() if name not in left})
     files: list[CaptureFile] = []
@@ -378,18 +379,6 @@ def _read_graph(place: CaptureDirectory, graph: GraphFiles) -> Session:
     host = _find_host(Path(graph.graph).name)
     file = CaptureFile(show_path(host), show_path(graph.graph), graph, place.name or None)
     return Session(place.name or None, (file,), tuple(_list_timelines(place)))
-
-
-def _find_worker(name: str) -> tuple[str, int]:
-    """Whose trace it is, and its span."""
-    return split_trace(name) or split_profile(name) or (_find_host(name), 0)
-
-
-def _make_empty_error(session: Session, path: str) -> FastprofError:
-    """Make the error for a directory without readable captures."""
-    if session.programs:
-        return NotFoundError("no captures, only compiled programs, which load() reads", path=show_path(path))
-    return NotFoundError("no captures", path=show_path(path))
 
 
 def _resolve_glob(pattern: str, run: str | None) -> list[Session]:

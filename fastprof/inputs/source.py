@@ -93,7 +93,11 @@ class Transcription:
         if self._head is not None:
             yield from self.push(self._begun())
         if self._scribe is not None:
-            yield from self._checked(self._scribe.finish())
+            try:
+                yield from self._scribe.finish()
+            except CaptureError:
+                self.failed = True
+                raise
             self.remarks, self.parts, self.profile = self._scribe.remarks, self._scribe.parts, self._scribe.profile
 
     @property
@@ -114,13 +118,6 @@ class Transcription:
 
     def _scanned(self, chunk: bytes) -> Any:
         return chunk if self._scribe is None else self._scribe.scan(chunk)
-
-    def _checked(self, pieces: Iterable[bytes | memoryview]) -> Iterator[bytes | memoryview]:
-        try:
-            yield from pieces
-        except CaptureError:
-            self.failed = True
-            raise
 
 
 _GZIP: Final = 16 + zlib.MAX_WBITS
@@ -166,7 +163,6 @@ def _inflate_chunks(isal: Any, read: Callable[[int], bytes], size: int) -> Itera
         yield b"".join(parts)
 
 
-_FORMAT: Final = 16 + zlib.MAX_WBITS
 _MEMBER_MAGIC: Final = b"\x1f\x8b"
 _PIECE: Final = 64 << 10
 
@@ -221,7 +217,7 @@ class GzipMembers:
             yield from self._member(most)
 
     def _member(self, most: Callable[[], int]) -> Iterator[bytes]:
-        stream = zlib.decompressobj(_FORMAT)
+        stream = zlib.decompressobj(_GZIP)
         while not stream.eof:
             is_end, before = not self._peek(1), stream.copy()
             try:

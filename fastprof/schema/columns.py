@@ -369,3 +369,10 @@ def measure_covered_time(covers: DisjointSpans, begin: Int64s, duration: Int64s)
         return np.where(last >= 0, before[at] + np.minimum(time, ends[at]) - starts[at], 0)
 
     return cover_until(begin + duration) - cover_until(begin)
+
+
+def invert_order(order: Int64s) -> Int64s:
+    """Return the place of each number below its length in an order of all of them."""
+    rows = np.empty(len(order), np.int64)
+    rows[order] = np.arange(len(order))
+    return rows

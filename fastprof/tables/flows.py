@@ -20,7 +20,16 @@ from fastprof.decode.selection import Selection, Wanted
 from fastprof.decode.span_stats import KINETO
 from fastprof.decode.text_pools import get_index_dtype
 from fastprof.errors import CaptureError
-from fastprof.schema.columns import Int32s, Int64s, Records, number_values, sort_rows
+from fastprof.schema.columns import (
+    Int32s,
+    Int64s,
+    Records,
+    count_bounds,
+    find_runs,
+    number_owners,
+    number_values,
+    sort_rows,
+)
 from fastprof.schema.tables import Count, Kind, Picoseconds, String, TableSchema, Text
 from fastprof.schema.value_classes import dataclass
 
@@ -96,9 +105,9 @@ class Slices:
             )
         ]  # fmt: skip
         is_wanted = np.arange(len(keys[0])) >= len(event_id)
-        order = np.lexsort((is_wanted, *keys))
-        is_first = np.append(True, np.logical_or.reduce([np.diff(key[order]) != 0 for key in keys]))[: len(order)]
-        first = order[is_first][np.cumsum(is_first) - 1]
+        order = sort_rows(*reversed(keys), is_wanted)
+        runs = find_runs(*(key[order] for key in keys))
+        first = np.repeat(order[runs], np.diff(np.append(runs, len(order))))
         rows = np.append(event_id, np.full(len(ps), -1, np.int64))
         event = np.empty(len(order), np.int64)
         event[order] = rows[first]
@@ -318,7 +327,7 @@ def _link_slices(part: FlowRecords, slices: Slices, numbers: Int64s) -> tuple[Ar
     ps, is_near = _convert_times(ends, slices.zero_ns)
     event, line = slices.events_at(part, ps)
     rows = np.flatnonzero(is_near)
-    order = rows[np.lexsort(tuple(ends[name][rows] for name in ("ps", "ns", "id", "id_kind")))]
+    order = rows[sort_rows(*(ends[name][rows] for name in ("id_kind", "id", "ns", "ps")))]
     phase, place = ends["phase"][order], np.arange(len(order))
     is_other = np.zeros(len(order), bool)
     for name in ("id", "id_kind"):
@@ -344,10 +353,8 @@ def make_flows_table(hosts: list[tuple[str, Arrows]]) -> dict[str, pa.Array]:
     """Return the columns of the table."""
     counts = [len(arrows.flow) for _, arrows in hosts]
     texts = [text for _, arrows in hosts for text in arrows.texts]
-    before = np.cumsum([0, *(len(arrows.texts) for _, arrows in hosts)])
-    columns: dict[str, pa.Array] = {
-        "host": _encode_values([host for host, _ in hosts], np.repeat(np.arange(len(hosts)), counts))
-    }
+    before = count_bounds([len(arrows.texts) for _, arrows in hosts])
+    columns: dict[str, pa.Array] = {"host": _encode_values([host for host, _ in hosts], number_owners(counts))}
     for name in ("name", "category"):
         places = [getattr(arrows, name) for _, arrows in hosts]
         at = [np.where(place < 0, -1, place + offset) for place, offset in zip(places, before, strict=False)]

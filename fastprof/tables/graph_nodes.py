@@ -16,6 +16,7 @@ from fastprof.decode.span_stats import read_metadata_stats
 from fastprof.errors import CaptureError
 from fastprof.inputs.formats.step_planes import PLANE, STATS
 from fastprof.schema.capture_tables import HOST
+from fastprof.schema.columns import count_bounds
 from fastprof.schema.tables import TEXT, Count, Kind, String, TableSchema, Text
 from fastprof.schema.value_classes import dataclass
 
@@ -177,8 +178,7 @@ class _Columns:
 
 
 def _make_maps(attrs: list[dict[str, str]]) -> pa.Array:
-    offsets = np.zeros(len(attrs) + 1, np.int32)
-    np.cumsum([len(attr) for attr in attrs], out=offsets[1:])
+    offsets = count_bounds([len(attr) for attr in attrs]).astype(np.int32)
     keys = pa.array([key for attributes in attrs for key in attributes], pa.string())
     values = pa.array([value for attributes in attrs for value in attributes.values()], pa.string())
     return pa.MapArray.from_arrays(pa.array(offsets), keys, values)

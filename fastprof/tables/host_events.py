@@ -15,7 +15,7 @@ import pyarrow as pa
 from fastprof._native import records
 from fastprof.decode.index import CaptureIndex
 from fastprof.decode.xspace_capture import Capture
-from fastprof.schema.columns import Bools, Int32s, Int64s, Numbers, find_last_started, find_rows_within
+from fastprof.schema.columns import Bools, Int32s, Int64s, Numbers, find_equal, find_last_started, find_rows_within
 from fastprof.schema.value_classes import dataclass
 
 if TYPE_CHECKING:
@@ -75,8 +75,8 @@ class Stat:
                 rows.astype(np.int32), np.full(len(rows), records.NONE, np.uint8), np.zeros(len(rows), np.int64)
             )
         wanted = rows.astype(self.rows.dtype)
-        place = np.minimum(np.searchsorted(self.rows, wanted), len(self) - 1)
-        kind = np.where(self.rows[place] == wanted, self.kind[place], np.uint8(records.NONE))
+        has, place = find_equal(self.rows, wanted)
+        kind = np.where(has, self.kind[place], np.uint8(records.NONE))
         return Stat(wanted, kind, self.value[place])
 
     @property
@@ -381,21 +381,16 @@ def join_stat(rows: npt.NDArray[Any], stat_rows: npt.NDArray[Any], values: Int64
     low, high = int(rows.min()), int(rows.max())
     if high - low < _DENSE * len(rows):  # a table by row is faster than a search for each
         some = find_rows_within(stat_rows, low, high + 1)
-        if some.stop - some.start == len(rows) and _are_equal(stat_rows[some], rows):
+        is_same = some.stop - some.start == len(rows) and np.array_equal(stat_rows[some], rows)
+        if is_same and (rows[1:] > rows[:-1]).all():  # no event has the stat twice
             return np.ones(len(rows), bool), values[some].copy()
         table, has = np.zeros(high - low + 1, values.dtype), np.zeros(high - low + 1, bool)
         there = np.subtract(stat_rows[some], low, dtype=np.int64)[::-1]
         table[there], has[there] = values[some][::-1], True  # the first of equals remains
         at = np.subtract(rows, low, dtype=np.int64)
         return has[at], table[at]
-    place = np.minimum(np.searchsorted(stat_rows, rows), len(stat_rows) - 1)
-    has = stat_rows[place] == rows
+    has, place = find_equal(stat_rows, rows)
     return has, np.where(has, values[place], 0)
-
-
-def _are_equal(stat_rows: npt.NDArray[Any], rows: npt.NDArray[Any]) -> bool:
-    """Return whether these are the same rows and no event has the stat twice."""
-    return np.array_equal(stat_rows, rows) and bool((rows[1:] > rows[:-1]).all())
 
 
 class Source:

@@ -117,7 +117,7 @@ def _number_names(events: HostEvents, rows: Int32s) -> Int64s:
     metas, place = number_values(events.meta[rows])
     numbers: dict[str, int] = {}
     each = [numbers.setdefault(events.names[meta], len(numbers)) for meta in metas.tolist()]
-    return np.array(each, np.int64)[place.reshape(-1)]
+    return np.array(each, np.int64)[place]
 
 
 def _find_long_names(events: HostEvents, rows: Int32s) -> Int64s:
@@ -288,7 +288,7 @@ def _correlate_rows(events: HostEvents, rows: Int64s, calls: Int64s) -> None:
     at, ids = events.ints(CORRELATION)
     has, own = join_stat(calls, at, ids)
     fresh = max(int(ids.max(initial=0)), 0) + 1
-    own = np.where(has & (own > 0), own, fresh + np.unique(calls, return_inverse=True)[1].reshape(-1))
+    own = np.where(has & (own > 0), own, fresh + number_values(calls)[1])
     _set_correlations(events, np.concatenate([calls, rows]), np.concatenate([own, own]))
 
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 from fastprof._native.kernels import LineNesting
 from fastprof.decode.decoder import Decoded, Decoder, Request
 from fastprof.decode.nesting import ASYNC_STAT, find_placement, get_int64s, make_nesting_arrays
-from fastprof.schema.columns import Int64s
+from fastprof.schema.columns import Int64s, find_equal, find_rows_within, find_runs
 from fastprof.tables.table_set import TABLES, TableSet
 
 PASSES = 2
@@ -56,9 +56,8 @@ class _Stretch:
 
     def complete(self, late: Int64s) -> None:
         ids = get_int64s(self.decoded.events["event_id"])
-        first, last = np.searchsorted(late[:, 0], [ids[0], ids[-1] + 1])
-        mine = late[first:last]
-        self.self_time[np.searchsorted(ids, mine[:, 0])] = mine[:, 1]
+        mine = late[find_rows_within(late[:, 0], int(ids[0]), int(ids[-1]) + 1)]
+        self.self_time[find_equal(ids, mine[:, 0])[1]] = mine[:, 1]
 
     def arrays(self) -> list[pa.Array]:
         return make_nesting_arrays(
@@ -81,7 +80,7 @@ def _nest_stretches(decoder: Decoder, slack_ps: Int64s, rows: int, passed: Passe
         count = decoded.rows
         depth, parent, own = np.zeros(count, np.int32), np.full(count, -1, np.int64), np.zeros(count, np.int64)
         late = [np.zeros((0, 2), np.int64)]
-        cuts = [0, *(np.flatnonzero(line[1:] != line[:-1]) + 1).tolist(), count]
+        cuts = [*find_runs(line).tolist(), count]
         for a, b in pairwise(cuts):
             if int(line[a]) != open_line:
                 nesting, open_line = LineNesting(int(slack_ps[line[a]])), int(line[a])

@@ -38,7 +38,7 @@ from fastprof.errors import CaptureError, ChangedError, FastprofError, MemoryLim
 from fastprof.hlo.program_tables import PROGRAM_TABLES
 from fastprof.inputs.resolve import Session
 from fastprof.schema.capture_tables import CAPTURE_TABLES, EVENT_ID
-from fastprof.schema.columns import Int64s, Records
+from fastprof.schema.columns import Int64s, find_runs
 from fastprof.schema.tables import VERSION, Count, Kind, Picoseconds, TableSchema
 from fastprof.tables.flows import FLOWS, make_flows_table
 from fastprof.tables.graph_nodes import GRAPH_NODES, make_graph_nodes_table, read_graphs
@@ -278,7 +278,10 @@ class TableSet(Mapping[str, pa.Table]):
         chosen = np.flatnonzero(Wanted(self.session.index, of_lines).lines())
         rows = number_lines(lines["event_count"][chosen], lines["first_event_id"][chosen])
         if rows["last"][-1:].sum() != events.rows:  # faults have been left out: count what is there
-            chosen, rows = _find_line_numbers(events)
+            line = np.asarray(events.events["line_id"])
+            starts = find_runs(line)
+            counts = np.diff(np.append(starts, len(line)))
+            chosen, rows = line[starts], number_lines(counts, get_int64s(events.events["event_id"])[starts])
         start = events.events["start_ps"]
         places = find_placement(start, events.flags.get(ASYNC_STAT))
         depth, parent, self_time = nest_events(
@@ -335,14 +338,6 @@ class TableSet(Mapping[str, pa.Table]):
         a plane has it."""
         has_async = self.session.index.names.stats.find(ASYNC_STAT) >= 0
         return Request(("event_id", "line_id", "start_ps", "duration_ps"), flags=(ASYNC_STAT,) if has_async else ())
-
-
-def _find_line_numbers(events: Decoded) -> tuple[Int64s, Records]:
-    """Return the numbers of the lines that have events, and their rows."""
-    line = np.asarray(events.events["line_id"])
-    starts = np.flatnonzero(np.append(True, line[1:] != line[:-1])) if len(line) else np.zeros(0, np.intp)
-    counts = np.diff(np.append(starts, len(line)))
-    return line[starts], number_lines(counts, get_int64s(events.events["event_id"])[starts])
 
 
 def _check_declared(stat: str, declared: Sequence[TextTable]) -> None:

@@ -25,6 +25,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import field
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -46,7 +47,7 @@ from fastprof.inputs.formats.step_stats import (
 )
 from fastprof.inputs.message_bytes import CUT, BadMessageError, find_complete_end
 from fastprof.inputs.message_columns import Buffer
-from fastprof.schema.columns import Int64s, UInt8s, find_group_bounds
+from fastprof.schema.columns import Int64s, UInt8s, count_bounds, expand_ranges, find_group_bounds, find_runs
 from fastprof.schema.message_fields import put, put_prefix
 from fastprof.schema.value_classes import dataclass
 from fastprof.wording.patterns import compile_late
@@ -122,8 +123,7 @@ class EventColumns:
         is_text = np.concatenate([np.full(len(part[0]), part[3], np.uint8) for part in self._stats])
         first = find_group_bounds(owner[order], len(ids))
         encoded = [text.encode("utf-8", "replace") for text in self._texts]
-        bounds = np.zeros(len(encoded) + 1, np.int64)
-        np.cumsum([len(text) for text in encoded], out=bounds[1:])
+        bounds = count_bounds([len(text) for text in encoded])
         return LineColumns(
             ids, (self._start_ns - zero_ns) * PS, self._duration_ns * PS, first, stat[order], value[order],
             is_text[order], bounds, b"".join(encoded),
@@ -164,18 +164,14 @@ class LineColumns:
     def by_line(self, lines: Int64s) -> Iterator[tuple[int, LineColumns]]:
         """Yield the events of each line; ``lines``: of each event."""
         order = np.argsort(lines, kind="stable")
-        ends = np.searchsorted(lines[order], np.unique(lines), side="right").tolist()
-        first = 0
-        for last in ends:
+        bounds = [*find_runs(lines[order]).tolist(), len(order)]
+        for first, last in pairwise(bounds):
             rows = order[first:last]
             yield int(lines[rows[0]]), self if len(rows) == len(lines) else self._taken(rows)
-            first = last
 
     def _taken(self, rows: Int64s) -> LineColumns:
         counts = np.diff(self.first_stat)[rows]
-        first = np.zeros(len(rows) + 1, np.int64)
-        np.cumsum(counts, out=first[1:])
-        stats = np.repeat(self.first_stat[rows] - first[:-1], counts) + np.arange(first[-1])
+        first, (_, stats) = count_bounds(counts), expand_ranges(self.first_stat[rows], counts)
         return LineColumns(
             self.ids[rows], self.offset_ps[rows], self.duration_ps[rows], first, self.stat_id[stats],
             self.value[stats], self.is_text[stats], self.text_at, self.texts,
@@ -337,7 +333,7 @@ class StepPlanes:
         """Events of the allocators of a host, in order of time, with what each holds by then."""
         records = [device.device.records for device in placed]
         names = [name for record in records for name in record.names]
-        firsts = np.cumsum([0, *(len(part.names) for part in records)]).tolist()
+        firsts = count_bounds([len(part.names) for part in records]).tolist()
         allocator = np.concatenate(
             [part.allocator + first for part, first in zip(records, firsts, strict=False)] or [_NONE]
         )
@@ -530,7 +526,7 @@ def _write_plane(plane: _Plane, number: int, zero_ns: int) -> Iterator[bytes]:
     """Yield the plane as a field of an XSpace, in parts; those of its lines are given up as they are written."""
     head = put(1, number) + put(2, plane.name)
     texts = [name.encode("utf-8", "replace") for name in plane.names]
-    bounds = np.cumsum([0, *map(len, texts)])
+    bounds = count_bounds([*map(len, texts)])
     names = event_metadata(1, bounds, b"".join(texts), 0)
     stats = b"".join(put(5, _make_entry(id_, name)) for name, id_ in plane.stats.items())
     lines = []

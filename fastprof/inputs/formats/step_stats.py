@@ -20,7 +20,7 @@ import numpy as np
 from fastprof.errors import CaptureError
 from fastprof.inputs.message_bytes import Field, get_message, read_sound_fields
 from fastprof.inputs.message_columns import Buffer, ByteSpans, MessageColumns, Owned, decode_texts
-from fastprof.schema.columns import Int64s, sort_rows
+from fastprof.schema.columns import Int64s, count_bounds, sort_rows
 from fastprof.schema.tensor_types import get_tensor_type_name
 from fastprof.schema.value_classes import dataclass
 from fastprof.wording.patterns import compile_late
@@ -166,7 +166,7 @@ def _join_parts(
 ) -> DeviceStats:
     names = list(dict.fromkeys(name for part in parts for name in part.records.names))
     place = {name: number for number, name in enumerate(names)}
-    firsts = np.cumsum([0, *(len(part.start_ns) for part in parts)])
+    firsts = count_bounds([len(part.start_ns) for part in parts])
     owners = [
         np.where(part.records.owner < 0, -1, part.records.owner + first)
         for part, first in zip(parts, firsts.tolist(), strict=False)
