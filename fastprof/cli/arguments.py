@@ -262,7 +262,7 @@ def get_jobs(args: argparse.Namespace) -> dict[str, Any]:
     """Return --jobs as a parameter of ``load``, if it is given."""
     if getattr(args, "jobs", None) is None:
         return {}
-    from fastprof.engines.process_pool import processes
+    from fastprof.engines.executors import processes
 
     return {"executor": processes(args.jobs)}
 

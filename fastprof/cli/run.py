@@ -103,9 +103,9 @@ def _make_settings(args: argparse.Namespace) -> dict[str, Any]:
 
 def _run_program(args: argparse.Namespace, words: list[str], folder: Path, settings: dict[str, Any]) -> int:
     """Run the program, and return its exit code, or 128 plus the number of the signal that ended it."""
-    from fastprof.inputs.own_profiler import frameworks
+    from fastprof.inputs import own_profiler
 
-    environment = frameworks.make_environment(folder.absolute(), settings, dict(os.environ))
+    environment = own_profiler.make_environment(folder.absolute(), settings, dict(os.environ))
     ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN  # then the program ignores it, too
     interrupts = contextlib.nullcontext(list[int]()) if ignored else process.count_interrupts()
     with interrupts as stops, subprocess.Popen([sys.executable, *words], env=environment) as child:
@@ -121,3 +121,20 @@ def _wait_for_child(child: subprocess.Popen[bytes]) -> int:
             return child.wait()
         except process.Terminated:
             child.send_signal(signal.SIGTERM)
+
+
+def _deliver_run(args: argparse.Namespace, folder: Path, name: str | None) -> str | None:
+    """Move what was recorded to a run, and return its path, or None after a message if nothing was recorded."""
+    from fastprof.inputs import own_profiler
+    from fastprof.profile.captured_run import move_to_run
+
+    path = move_to_run(folder, args.logdir, name)
+    if path is None:
+        report = own_profiler.read_report(folder)
+        args.talk.error(f"nothing was recorded: {report.get('why') or 'the program ended too early to say why'}")
+    return path
+
+
+def _check_run(args: argparse.Namespace, path: str) -> list[Check]:
+    duration_ps = 0 if args.duration is None else args.duration * 10**9
+    return servers.check_run(args, path, duration_ps, "run")

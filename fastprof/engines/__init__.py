@@ -3,13 +3,12 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fastprof.engines.process_pool import processes
-    from fastprof.engines.ray_adapter import ray_executor
+    from fastprof.engines.executors import processes, ray_executor
     from fastprof.engines.rows_of_files import host_rows
 
-__all__ = ["engine", "engine_hosts", "host_rows", "host_task", "process_pool", "processes", "ray_executor"]
+__all__ = ["engine", "engine_hosts", "executors", "host_rows", "host_task", "processes", "ray_executor"]
 
-_HOMES = {"host_rows": "rows_of_files", "processes": "process_pool", "ray_executor": "ray_adapter"}
+_HOMES = {"host_rows": "rows_of_files", "processes": "executors", "ray_executor": "executors"}
 
 
 def __getattr__(name: str) -> Any:

@@ -30,11 +30,12 @@ from fastprof.engines.host_task import (
     HostTask,
     Kept,
     Packed,
+    Payloads,
     Reading,
     StepsOfHosts,
     Work,
+    unpack,
 )  # fmt: skip
-from fastprof.engines.packing import Payloads, unpack
 from fastprof.engines.worker import combine_hosts, renumber_host, renumber_kept
 from fastprof.errors import EngineError, FastprofError, UsageError
 from fastprof.inputs.directory_content import GraphFiles

@@ -28,9 +28,10 @@ from fastprof.engines.host_task import (
     Kept,
     Packed,
     StepsOfHosts,
+    pack,
     restore_file,
+    unpack,
 )
-from fastprof.engines.packing import pack, unpack
 from fastprof.errors import ChangedError, EngineError, FastprofError, MemoryLimitError, UsageError
 from fastprof.inputs.resolve import Session
 from fastprof.tables.table_set import OpenSession, TableSet

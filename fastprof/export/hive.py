@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple, Protocol
 from urllib.parse import quote
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from fastprof._native import records
@@ -23,7 +24,6 @@ from fastprof.decode.workers import Workers
 from fastprof.errors import UsageError
 from fastprof.export.host_names import log_shortened, shorten_path_part
 from fastprof.export.writers import Writer
-from fastprof.schema.columns import number_distinct
 from fastprof.schema.tables import VERSION
 from fastprof.tables.nesting_stream import PASSES, stream_nesting
 from fastprof.tables.table_set import TABLES, TableSet
@@ -234,11 +234,19 @@ def _compact_dictionary(array: pa.DictionaryArray) -> pa.DictionaryArray:
         return pa.DictionaryArray.from_arrays(pa.array([], pa.int32()), texts.slice(0, 0))
     valid = None if not array.null_count else np.asarray(array.is_valid())
     numbers = np.asarray(array.indices.fill_null(0)).astype(np.int32)
-    occurring, _ = number_distinct(numbers if valid is None else numbers[valid])
+    occurring = _order_by_first_use(numbers if valid is None else numbers[valid], len(texts))
     place = np.zeros(max(len(texts), 1), np.int32)
     place[occurring] = np.arange(len(occurring), dtype=np.int32)
     indices = pa.array(place[numbers], mask=None if valid is None else ~valid)
     return pa.DictionaryArray.from_arrays(indices, texts.take(pa.array(occurring)), safe=False)
+
+
+def _order_by_first_use(numbers: npt.NDArray[np.int32], count: int) -> npt.NDArray[np.int64]:
+    """Return the numbers that occur, all below ``count``, by their first place."""
+    first = np.full(count, -1, np.int64)
+    first[numbers[::-1]] = np.arange(len(numbers) - 1, -1, -1)  # of several places of a number, the last one stays
+    there = np.flatnonzero(first >= 0)
+    return there[np.argsort(first[there])]
 
 
 ABOUT = "session.json"

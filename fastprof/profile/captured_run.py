@@ -23,7 +23,7 @@ from fastprof.errors import FastprofError, NotFoundError, OutputError, UsageErro
 from fastprof.export.new_files import make_hidden_folder, move_file, open_new_file, wrap_output_errors
 from fastprof.export.xspace_files import SUFFIX, name_files
 from fastprof.inputs.log_directory import PROFILE
-from fastprof.inputs.own_profiler.frameworks import ProfilerLevels, Recorder, find_profiler
+from fastprof.inputs.own_profiler import ProfilerLevels, Recorder, find_profiler
 from fastprof.schema.value_classes import dataclass
 from fastprof.wording.quantities import count_noun, format_time
 
@@ -396,7 +396,7 @@ class Recording:
 
     def keras_callback(self) -> Any:
         """Return a callback for ``fit``, of the Keras that the program has imported: a step is a batch of training."""
-        from fastprof.inputs.own_profiler.frameworks import make_callback
+        from fastprof.inputs.own_profiler import make_callback
 
         return make_callback(self._entered())
 

@@ -21,8 +21,7 @@ from fastprof.analyses import ANALYSES, accumulation, runner
 from fastprof.analyses.accumulation import HostPlan, HostStates, SessionHosts, keep_host
 from fastprof.analyses.contract import AnalysisReport
 from fastprof.derive.host import Choice
-from fastprof.engines.host_task import GroupTask
-from fastprof.engines.packing import Payloads
+from fastprof.engines.host_task import GroupTask, Payloads
 
 KERNEL = DEMO / "kernel"
 MERGING = [name for name in ANALYSES if hasattr(runner.get_analysis(name), "merge")]
@@ -161,7 +160,7 @@ def test_a_group_that_kills_workers_is_an_error(pod: Path) -> None:
 
 def test_what_workers_return_is_stored_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first bytes in memory, the others in a file."""
-    monkeypatch.setattr("fastprof.engines.packing._IN_MEMORY", 10)
+    monkeypatch.setattr("fastprof.engines.host_task._IN_MEMORY", 10)
     payloads = Payloads()
     pieces = [payloads.put(data) for data in (b"12345", b"6789", b"abcdef", b"0")]
     assert [piece.offset < 0 for piece in pieces] == [True, True, False, True]

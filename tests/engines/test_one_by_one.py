@@ -20,7 +20,7 @@ from fastprof.analyses.accumulation import LazyHostValues, PackedValue
 from fastprof.decode.import_log import ImportLog
 from fastprof.derive.memory.session_memory import HostMemoryState
 from fastprof.derive.pipelines.pipelines_of_hosts import KeptPipelinesOfHost
-from fastprof.engines.packing import pack, unpack
+from fastprof.engines.host_task import pack, unpack
 from fastprof.errors import EngineError
 from fastprof.inputs.open_files import Spill
 from fastprof.tables.host_spill import Stored

@@ -14,7 +14,7 @@ from equal_reports import DEMO, check_equal, of_others
 
 import fastprof
 from fastprof import UsageError
-from fastprof.engines import engine, process_pool, processes, worker
+from fastprof.engines import engine, executors, processes, worker
 from fastprof.engines.host_task import HostTask, Kept
 
 NAMES = ("pod_viewer",)
@@ -50,7 +50,7 @@ def test_processes_are_spawned_and_counted() -> None:
     assert made._max_workers == 3  # type: ignore[attr-defined]
     assert made._mp_context.get_start_method() == "spawn"  # type: ignore[attr-defined]
     made.shutdown()
-    assert processes is process_pool.processes
+    assert processes is executors.processes
     for wrong in (0, True, 2.5):
         with pytest.raises(UsageError, match="whole number"):
             processes(wrong)  # type: ignore[arg-type]

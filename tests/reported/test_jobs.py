@@ -15,7 +15,7 @@ from trace_builder import event, line, plane, stat, task_environment, xspace
 
 import fastprof
 from fastprof.cli.main import main
-from fastprof.engines.process_pool import processes
+from fastprof.engines.executors import processes
 from fastprof.errors import NotFoundError, UsageError
 
 H100 = [{"id": 0, "name": "NVIDIA H100 80GB HBM3"}]
