@@ -13,7 +13,7 @@ from fastprof.errors import CaptureError
 from fastprof.schema.columns import UInt64s
 
 Value = int | memoryview
-"""Of a varint or fixed-size field, or the bytes of a length-delimited one."""
+"""The value of a varint or fixed-size field, or the bytes of a length-delimited one."""
 
 _OFTEN_EMPTY = (68, 82)
 """Fields of instructions that compilers write without content: frontend attributes and statistics."""
@@ -78,26 +78,26 @@ class Message:
         return [value for value in self._values.get(number, ()) if isinstance(value, memoryview)]
 
     def message(self, number: int) -> Self:
-        """The last value of a message field; an empty message where there is none."""
+        """Return the last value of a message field; an empty message where there is none."""
         return type(self)(self.data(number))
 
     def messages(self, number: int) -> list[Self]:
         return [type(self)(part) for part in self.parts(number)]
 
     def double(self, number: int) -> float:
-        """Return a double field, or 0.0 if there is none."""
+        """Return the last value of a double field, or 0.0."""
         return float(struct.unpack("<d", struct.pack("<Q", self.integer(number) & (1 << 64) - 1))[0])
 
     def single(self, number: int) -> float:
-        """Return a float field, or 0.0 if there is none."""
+        """Return the last value of a float field, or 0.0."""
         return float(struct.unpack("<f", struct.pack("<I", self.integer(number) & (1 << 32) - 1))[0])
 
 
 def scan_messages(
     data: memoryview, offsets: UInt64s, lengths: UInt64s, left_out: Iterable[int]
 ) -> Callable[[int], Message]:
-    """Find the fields of many messages in one pass, and return a function that gives the message of a place among
-    ``offsets``. Fields in ``left_out`` are treated as absent. CaptureError: one does not decode."""
+    """Find the fields of many messages in one pass, and returns what gives the message of a place among ``offsets``.
+    Fields in ``left_out`` are treated as absent. CaptureError: one does not decode."""
     spans = np.ascontiguousarray(np.column_stack([offsets, lengths]), np.uint64)
     raw = read_message_fields(data, spans, left_out, Message.DOING)
     first, numbers, sizes = (np.frombuffer(raw[place], np.int64).tolist() for place in (0, 1, 3))

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _PS_IN_NS: Final = 1000
 _MOST_APART_NS: Final = 2**61 // _PS_IN_NS
-"""About 26 days. Hosts that started further from the others are not of their run, or damaged."""
+"""The most, some 26 days: hosts that started further from the others are not of their run, or damaged."""
 
 
 @dataclass(frozen=True, slots=True)
