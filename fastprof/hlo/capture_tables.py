@@ -25,8 +25,8 @@ from fastprof.hlo.program_tables import PROGRAM_TABLES
 from fastprof.hlo.programs import Program
 from fastprof.hlo.shapes import TYPE_NAMES, Shape
 from fastprof.hlo.text.shape_text import format_replica_groups, format_sharding
-from fastprof.schema.columns import Bools, Int32s, Int64s, Records, expand_ranges, number_values
 from fastprof.inputs.message import Message
+from fastprof.schema.columns import Bools, Int32s, Int64s, Records, expand_ranges, number_values
 from fastprof.schema.tables import Column, TableSchema
 from fastprof.schema.value_classes import dataclass
 

@@ -16,8 +16,8 @@ from fastprof._native.memory_kernels import heap_trace
 from fastprof.errors import CaptureError, UsageError
 from fastprof.hlo.module import HAS_BACKEND_CONFIG, HloModule
 from fastprof.hlo.shapes import MOST, NO_SHAPE, OPAQUE, POINTER_BYTES, TOKEN, Shape
-from fastprof.schema.columns import Int32s, Int64s, Records, find_equal, find_last_started, number_values
 from fastprof.inputs.message import Message
+from fastprof.schema.columns import Int32s, Int64s, Records, find_equal, find_last_started, number_values
 from fastprof.schema.tables import build_texts
 from fastprof.schema.value_classes import dataclass
 from fastprof.wording.spelling import suggest_name

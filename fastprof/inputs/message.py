@@ -96,8 +96,8 @@ class Message:
 def scan_messages(
     data: memoryview, offsets: UInt64s, lengths: UInt64s, left_out: Iterable[int]
 ) -> Callable[[int], Message]:
-    """Find the fields of many messages in one pass, and returns what gives the message of a place among ``offsets``.
-    Fields in ``left_out`` are treated as absent. CaptureError: one does not decode."""
+    """Find the fields of many messages in one pass, and return a function that gives the message of a place among
+    ``offsets``. Fields in ``left_out`` are treated as absent. CaptureError: one does not decode."""
     spans = np.ascontiguousarray(np.column_stack([offsets, lengths]), np.uint64)
     raw = read_message_fields(data, spans, left_out, Message.DOING)
     first, numbers, sizes = (np.frombuffer(raw[place], np.int64).tolist() for place in (0, 1, 3))
