@@ -193,7 +193,7 @@ _PLAIN = {
 }  # fmt: skip
 
 _SPARSE = ("num_occurrences",)
-"""Columns of which only some rows are written. The others begin as untouched memory, for which NumPy asks for huge
+"""Columns that only some rows fill. The others begin as untouched memory, for which NumPy asks for huge
 pages."""
 
 _STAT_NUMBERS = {
