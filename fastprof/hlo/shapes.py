@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property, lru_cache
 from operator import attrgetter
 
+from fastprof.inputs.message import Message as Message
 from fastprof.schema.value_classes import dataclass
 from fastprof.wording.patterns import compile_late
 

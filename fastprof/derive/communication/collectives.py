@@ -40,7 +40,7 @@ from fastprof.derive.communication.flights import NO_BYTES, Flights
 from fastprof.derive.devices.communication_kinds import CommunicationKind
 from fastprof.derive.steps.device_steps import read_core_details
 from fastprof.errors import CaptureError
-from fastprof.hlo.shapes import Expression, Leaf, Value, read_expression
+from fastprof.hlo.shapes import Expression, Leaf, Message, Value, read_expression
 from fastprof.schema.columns import Bools, Int32s, Int64s, join_parts, number_owners, number_values, sort_rows
 from fastprof.inputs.message import Message
 from fastprof.schema.value_classes import dataclass

@@ -25,7 +25,7 @@ from fastprof.decode.plane_kinds import is_gpu_plane
 from fastprof.derive.devices.device_events import OP_LINES, clip_negative
 from fastprof.derive.steps.step_database import Markers
 from fastprof.errors import CaptureError
-from fastprof.inputs.message import Message
+from fastprof.hlo.shapes import Message
 from fastprof.schema.columns import (
     ArrayRows,
     Bools,
