@@ -60,13 +60,13 @@ def run(args: argparse.Namespace) -> int:
     name = servers.get_run_name(args)
     then = servers.parse_then_verb(args)
     with process.hold_signals():
-        from fastprof.inputs.own_profiler import frameworks
+        from fastprof.inputs import own_profiler
         from fastprof.profile.captured_run import make_unfinished_folder, move_to_run
     with make_unfinished_folder(args.logdir) as folder:
         code = _run_program(args, words, folder, settings)
         path = move_to_run(folder, args.logdir, name)
         if path is None:
-            why = frameworks.read_report(folder).get("why") or "the program ended too early to say why"
+            why = own_profiler.read_report(folder).get("why") or "the program ended too early to say why"
             args.talk.error(f"nothing was recorded: {why}")
     process.limit_threads()
     if path is None:
@@ -121,20 +121,3 @@ def _wait_for_child(child: subprocess.Popen[bytes]) -> int:
             return child.wait()
         except process.Terminated:
             child.send_signal(signal.SIGTERM)
-
-
-def _deliver_run(args: argparse.Namespace, folder: Path, name: str | None) -> str | None:
-    """Move what was recorded to a run, and return its path, or None after a message if nothing was recorded."""
-    from fastprof.inputs import own_profiler
-    from fastprof.profile.captured_run import move_to_run
-
-    path = move_to_run(folder, args.logdir, name)
-    if path is None:
-        report = own_profiler.read_report(folder)
-        args.talk.error(f"nothing was recorded: {report.get('why') or 'the program ended too early to say why'}")
-    return path
-
-
-def _check_run(args: argparse.Namespace, path: str) -> list[Check]:
-    duration_ps = 0 if args.duration is None else args.duration * 10**9
-    return servers.check_run(args, path, duration_ps, "run")

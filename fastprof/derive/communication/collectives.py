@@ -42,7 +42,6 @@ from fastprof.derive.steps.device_steps import read_core_details
 from fastprof.errors import CaptureError
 from fastprof.hlo.shapes import Expression, Leaf, Message, Value, read_expression
 from fastprof.schema.columns import Bools, Int32s, Int64s, join_parts, number_owners, number_values, sort_rows
-from fastprof.inputs.message import Message
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents, Plane
 from fastprof.wording.patterns import compile_late
