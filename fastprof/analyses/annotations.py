@@ -58,8 +58,8 @@ class Params:
     steps_from: str = field(default=AUTO, metadata=STEPS_FROM)
 
 
-_NONE = "there are no annotations"
-_ANNOTATED = Need("annotation_count", _NONE)
+_ABSENT = "there are no annotations"
+_ANNOTATED = Need("annotation_count", _ABSENT)
 SCALARS = {
     "annotation_count": ScalarSpec(None, "different annotations, over all hosts", "annotations"),
     "occurrences": ScalarSpec(None, "sum of count over the rows of annotations", need=_ANNOTATED),

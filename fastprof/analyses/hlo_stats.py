@@ -134,7 +134,7 @@ TABLES = {
                      op.make_text_formula("source_stack")),
             Flag("is_rematerialized", "whether the op computes again what was computed before, to save memory"),
             Flag("is_outside_compilation", "whether the op serves work that runs on the host because it was not "
-                 "compile it"),
+                 "compiled"),
             op.IS_EAGER,
             op.Words("replica_groups", "groups of devices of a collective op, as its text lists them; null: it lists "
                      "none", lambda rows: parse_replica_groups(rows.table.long_name)),
@@ -165,7 +165,7 @@ TABLES = {
         ), derived=True),
         TableSchema("outside_compilation", "all ops that serve work that was not compiled, or all other ops", (
             Flag("is_outside_compilation", "whether the ops serve work that runs on the host because it was not "
-                 "compile it", attrgetter("keys")), *GROUP_TIMES,
+                 "compiled", attrgetter("keys")), *GROUP_TIMES,
         ), derived=True),
         TableSchema("replica_groups", "a category of collective ops, and the groups of devices among which they run, "
                     "largest self time first", (
@@ -234,7 +234,7 @@ SCALARS = {
     "rematerialized_share": ScalarSpec("share", "share of device_op_ps of ops that compute again what was computed "
                                        "before"),
     "outside_compilation_share": ScalarSpec("share", "share of device_op_ps of ops that serve work that was not "
-                                            "compile"),
+                                            "compiled"),
     "padding_share": ScalarSpec("share", "share of padding in the bytes of all arrays that ops read and write, over "
                                 "all occurrences", "padding share of the bytes of arrays"),
 }  # fmt: skip

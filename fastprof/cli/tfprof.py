@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from fastprof.inputs.directory_content import GraphFiles
     from fastprof.profile.profile import Profile
-    from fastprof.profile.tfprof_views import TfprofView
+    from fastprof.tfprof.tfprof_views import TfprofView
 
 ADVISE = "advise"
 _OWN = ("tfprof", "timeline", "pprof")
@@ -186,7 +186,7 @@ def _write_view(profile: Profile, args: argparse.Namespace, sink: output.Sink, f
     elif form == "tfprof":
         sink.send(_encode_text(piece, sink) for piece in view.pieces())
     elif form == "json":
-        from fastprof.render.tfprof_text import write_view_json
+        from fastprof.tfprof.tfprof_text import write_view_json
 
         limit = arguments.get_row_limit(args.limit, "json")
         tables = (table.slice(0, limit) for table in (view.table, view.nodes))

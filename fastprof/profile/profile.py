@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
     from fastprof.decode.xspace_capture import Capture
     from fastprof.export.by_workers import RunOfWorkers
-    from fastprof.profile.tfprof_views import TfprofAdvice, TfprofView, ViewSets
     from fastprof.tables.tables_of_runs import TablesOfRuns
+    from fastprof.tfprof.tfprof_views import TfprofAdvice, TfprofView, ViewSets
 
 _Reports = Callable[[str], Mapping[str, Report]]
 _REPR_WIDTH = 88  # of the names of tables and analyses
@@ -252,7 +252,7 @@ class Profile(AnalysisMethods):
         ``preset``, or of ``options``, a dictionary as tfprof's Python interface takes it. ``host``: whose profile, if
         several have one. UsageError: an unknown view, option or step, or no such profile.
         """
-        from fastprof.profile.tfprof_views import TfprofView, choose_options
+        from fastprof.tfprof.tfprof_views import TfprofView, choose_options
 
         chosen = choose_options(preset, options, given)
         return TfprofView(self._view_sets.of(host, chosen.step), view, chosen)
@@ -273,13 +273,13 @@ class Profile(AnalysisMethods):
     def tfprof_advice(self, checkers: Sequence[str] | None = None, *, host: str | None = None) -> TfprofAdvice:
         """Return what tfprof's advisor says; ``checkers``: names of some of its checkers. UsageError: an unknown
         one."""
-        from fastprof.profile.tfprof_views import TfprofAdvice
+        from fastprof.tfprof.tfprof_views import TfprofAdvice
 
         return TfprofAdvice(self._view_sets.of(host), checkers)
 
     @cached_property
     def _view_sets(self) -> ViewSets:
-        from fastprof.profile.tfprof_views import ViewSets
+        from fastprof.tfprof.tfprof_views import ViewSets
 
         def of_host(host: str | None) -> TableSet:
             return (self if host is None else self.select(hosts=host))._of_all_steps

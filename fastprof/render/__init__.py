@@ -2,5 +2,5 @@
 
 __all__ = [
     "as_json", "as_text", "report_graphics", "report_html", "report_json", "report_text",
-    "table_forms", "tfprof_answer", "tfprof_text",
+    "table_forms",
 ]  # fmt: skip

@@ -21,7 +21,7 @@ from fastprof.viewer.viewed_runs import NotOpenError, ViewedRuns
 
 if TYPE_CHECKING:
     from fastprof.profile.report import Report
-    from fastprof.profile.tfprof_views import TfprofView
+    from fastprof.tfprof.tfprof_views import TfprofView
     from fastprof.viewer.page_capture import PageCapture
 
 _TILE_BYTES = 128 << 20

@@ -34,7 +34,7 @@ from fastprof.viewer.store import NAME_LETTERS, cut_name
 from fastprof.wording.spelling import suggest_name
 
 if TYPE_CHECKING:
-    from fastprof.profile.tfprof_views import TfprofView
+    from fastprof.tfprof.tfprof_views import TfprofView
 
 
 BASE: Final = ViewOptions(max_depth=10_000, order_by="micros", account_displayed_op_only=True)
@@ -613,7 +613,7 @@ def _write_csv(view: TfprofView) -> bytes:
 
 
 def _write_json(view: TfprofView) -> bytes:
-    from fastprof.render.tfprof_text import write_view_json
+    from fastprof.tfprof.tfprof_text import write_view_json
 
     return b"".join(write_view_json(view.view, view.options, view.unknown, view.table, view.nodes))
 

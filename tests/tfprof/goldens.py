@@ -21,8 +21,8 @@ from stacks_of_pprof import resolved
 import fastprof
 from fastprof.derive.tfprof import options as tfprof_options
 from fastprof.derive.tfprof.view_set import ViewSet, make_view_set
-from fastprof.render import tfprof_text
-from fastprof.render.tfprof_answer import make_answer
+from fastprof.tfprof import tfprof_text
+from fastprof.tfprof.tfprof_answer import make_answer
 
 SHARED = Path(__file__).resolve().parents[3] / "shared"
 GOLDENS = SHARED / "conformance" / "tfprof"

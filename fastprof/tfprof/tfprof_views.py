@@ -116,7 +116,7 @@ class TfprofView:
 
     def pieces(self) -> Iterator[str]:
         """Return the report, byte for byte as tfprof writes it to a file, in pieces; without unknown figures."""
-        from fastprof.render.tfprof_text import write_report
+        from fastprof.tfprof.tfprof_text import write_report
 
         options = self.options
         if self.recorded.is_capture:
@@ -131,14 +131,14 @@ class TfprofView:
     @property
     def complaints(self) -> list[str]:
         """Lines that tfprof writes to standard error beside the view: gradients of absent nodes, ignored options."""
-        from fastprof.render.tfprof_answer import list_complaints
+        from fastprof.tfprof.tfprof_answer import list_complaints
 
         return list_complaints(self._views, self.view, self.options).splitlines()
 
     def timeline(self) -> str:
         """Return the view as a Chrome trace, as tfprof writes it. The graph view shows one step: choose it by
         ``step``."""
-        from fastprof.render.tfprof_answer import make_trace
+        from fastprof.tfprof.tfprof_answer import make_trace
 
         if self.view == "graph" and self.recorded.is_capture:
             raise UsageError("the timeline of a capture is that of 'fastprof trace', Profile.to_trace")
@@ -146,7 +146,7 @@ class TfprofView:
 
     def to_pprof(self) -> bytes:
         """Return the code view as a compressed file of pprof; ``select`` names what its samples count."""
-        from fastprof.render.tfprof_answer import compress_stacks
+        from fastprof.tfprof.tfprof_answer import compress_stacks
 
         if self.view != "code":
             raise UsageError("files of pprof have stacks, which only the view code has")
@@ -167,7 +167,7 @@ class TfprofAdvice:
 
     def __init__(self, views: ViewSet, checkers: Sequence[str] | None) -> None:
         from fastprof.derive.tfprof.view_set import CHECKERS
-        from fastprof.render.tfprof_text import list_advice, list_advice_complaints
+        from fastprof.tfprof.tfprof_text import list_advice, list_advice_complaints
 
         if views.recorded.is_capture:
             raise UsageError("the advisor is for profiles of tfprof; 'fastprof diagnosis' examines a capture")
@@ -184,20 +184,20 @@ class TfprofAdvice:
     @cached_property
     def table(self) -> pa.Table:
         """Table of reports, one a row: checker, report."""
-        from fastprof.render.tfprof_text import make_advice_table
+        from fastprof.tfprof.tfprof_text import make_advice_table
 
         return make_advice_table(self.reports)
 
     def by_line(self) -> pa.Table:
         """Return the table with one row a line of a report, for people."""
-        from fastprof.render.tfprof_text import make_advice_table
+        from fastprof.tfprof.tfprof_text import make_advice_table
 
         return make_advice_table({name: "\n".join(some).splitlines() for name, some in self.reports.items()})
 
     @cached_property
     def text(self) -> str:
         """Reports as tfprof prints them."""
-        from fastprof.render.tfprof_text import format_advice
+        from fastprof.tfprof.tfprof_text import format_advice
 
         return format_advice(self.reports)
 

@@ -23,9 +23,9 @@ from fastprof.derive.tfprof.recorded import FIGURES, RecordedGraph, StepRuns, is
 from fastprof.derive.tfprof.view_set import ViewSet, check_view
 from fastprof.derive.tfprof.views import GRADIENT, CodeLines, VisibleTree, make_empty_tree
 from fastprof.errors import UsageError
-from fastprof.render.tfprof_text import MISSES_STREAM, explain_unmatched, surround_report, write_report
 from fastprof.schema.message_fields import encode_varint, put
 from fastprof.schema.value_classes import dataclass
+from fastprof.tfprof.tfprof_text import MISSES_STREAM, explain_unmatched, surround_report, write_report
 
 _SAMPLE_TYPE, _SAMPLE, _LOCATION, _FUNCTION, _STRING, _COMMENT = 1, 2, 4, 5, 6, 13
 MEASURES: Final = {
