@@ -198,7 +198,7 @@ def join_parts(parts: Iterable[npt.NDArray[Any]], kind: type[np.generic] = np.in
 
 def number_owners(counts: Numbers | Sequence[int]) -> Int64s:
     """Return the number of the group of each row, for groups of these sizes that follow each other."""
-    return np.repeat(np.arange(len(counts)), counts)
+    return np.repeat(np.arange(len(counts)), np.asarray(counts, np.int64))  # an empty list would be of floats
 
 
 def expand_ranges(first: npt.NDArray[Any], counts: npt.NDArray[Any]) -> tuple[Int64s, Int64s]:

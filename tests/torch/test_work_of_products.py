@@ -190,6 +190,11 @@ def test_work_of_scaled_products(call: TorchCall, work: TorchWork) -> None:
     assert compute_call_work(call, {}) == work
 
 
+def test_integer_products_are_written_as_32_bits() -> None:
+    call = TorchCall("aten::_int_mm", "[[3, 32], [32, 16]]", '["signed char", "signed char"]', "")
+    assert compute_call_work(call, {}) == TorchWork(2 * 3 * 32 * 16, 96 + 512 + 4 * 48)
+
+
 def test_scaled_products_of_other_shapes_are_unknown() -> None:
     with pytest.raises(UnknownWork, match="not those of such an op"):
         compute_call_work(_scaled([[3, 32], [16, 32], [], []], [F8] * 4, {}), {})

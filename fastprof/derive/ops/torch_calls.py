@@ -490,8 +490,10 @@ _NO_MASK: Final = "which gradients it computes is not recorded (Concrete Inputs,
 
 _NO_KERNEL: Final = "the shape of its weights is not recorded"
 
+_INTEGER: Final = "aten::_int_mm"
+"""Product of 8-bit integers, written as 32-bit ones."""
 _MATRICES: Final = {
-    "aten::mm": (0, 1), "aten::bmm": (0, 1), "aten::mv": (0, 1), "aten::linear": (0, 1),
+    "aten::mm": (0, 1), "aten::bmm": (0, 1), "aten::mv": (0, 1), "aten::linear": (0, 1), _INTEGER: (0, 1),
     "aten::_addmm_activation": (1, 2),
     **{f"aten::{name}": (1, 2) for name in ("addmm", "addmm_", "baddbmm", "baddbmm_", "addmv", "addmv_")},
 }  # fmt: skip
@@ -612,7 +614,7 @@ def _compute_matrix_work(call: TorchCall, dims: Sequence[Any]) -> TorchWork:
     sizes = [read_element_bytes(call, place) for place in places if place < inputs]
     moved = sum(prod(dims[place]) * size for place, size in zip(places, sizes, strict=False))
     given = read_element_bytes(call, places[-1]) if places[-1] >= inputs else 0
-    written = rows * columns * (given or read_element_bytes(call, at_first))
+    written = rows * columns * (given or (4 if call.op == _INTEGER else read_element_bytes(call, at_first)))
     return make_work(2 * rows * first[-1] * columns, moved + written if all(sizes) else 0)
 
 

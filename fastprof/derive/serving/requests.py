@@ -25,6 +25,7 @@ from fastprof.schema.columns import (
     join_parts,
     number_values,
     sort_rows,
+    sum_by,
 )
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HOST_THREADS, HostEvents, join_stat
@@ -376,8 +377,8 @@ def find_tensors(rows: HostRows, requests: Requests, batches: Batches, group_cou
     moves, owner = moves[owner >= 0], owner[owner >= 0]
     known, rank, texts = _describe_moves(rows, moves)
     count = len(requests) + len(batches)
-    time_ps, incomplete = np.zeros(count, np.int64), np.zeros(count, bool)
-    np.add.at(time_ps, owner, np.maximum(rows.events.duration_ps[moves], 0))
+    time_ps = sum_by(owner, np.maximum(rows.events.duration_ps[moves], 0), count, "the durations of tensor transfers")
+    incomplete = np.zeros(count, bool)
     incomplete[owner[~known]] = True
     keep = ~incomplete[owner]
     owner, rank = owner[keep], rank[keep]
