@@ -31,6 +31,7 @@ from fastprof.tables.tables_of_runs import FirstIds, TablesOfRuns, renumber_ids
 from fastprof.wording.patterns import compile_late
 
 ROW_GROUP = 1 << 20
+"""Rows of a Parquet row group, at most."""
 EVENT_TABLES: Final = ("events", "event_stats")
 """Decoded together, in one pass."""
 _NULL: Final = compile_late("(?:_|%(?:25)*5F)_HIVE_DEFAULT_PARTITION__")

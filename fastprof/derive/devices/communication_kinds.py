@@ -176,7 +176,7 @@ _MAY: Final = compile_late(
     "notify|a2a",
     re.IGNORECASE,
 )
-"""A quick test that every collective passes, and few other kernels."""
+"""A quick test that every collective passes, and few other kernels: a name without any of these words is compute."""
 _WORD_ENDS: Final = compile_late(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|(?<=[A-Za-z])(?=2[A-Za-z])|(?<=l2)")
 _MANGLED: Final = compile_late(r"_ZN?[KVr]*L?(?=\d)")
 _LENGTH: Final = compile_late(r"\d{1,3}")
