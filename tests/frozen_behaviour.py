@@ -26,7 +26,6 @@ import sys
 import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -73,8 +72,9 @@ def shared_folder() -> Path | None:
 
 def all_values(listed: list[Capture], wanted: str | None) -> dict[str, Values]:
     found = {}
-    with ProcessPoolExecutor(2, multiprocessing.get_context("spawn"), max_tasks_per_child=50) as pool:
-        for done, (name, values) in enumerate(pool.map(values_of, [(one, wanted) for one in listed]), 1):
+    # not ProcessPoolExecutor: with max_tasks_per_child it may wait for a process that it never starts
+    with multiprocessing.get_context("spawn").Pool(2, maxtasksperchild=50) as pool:
+        for done, (name, values) in enumerate(pool.imap_unordered(values_of, [(one, wanted) for one in listed]), 1):
             found[name] = values
             if done % 50 == 0:
                 sys.stderr.write(f"{done} of {len(listed)} captures\n")
