@@ -33,6 +33,8 @@ from frozen_answers import answers, as_text
 from frozen_captures import QUICK, ROOT, Capture, captures, make
 from frozen_costs import cost_table, costs
 
+import fastprof
+
 LONGEST = 100
 """Letters of a value that is kept as it is."""
 EXAMPLES = 2
@@ -166,6 +168,8 @@ def main() -> int:
     flags.add_argument("--made", metavar="FILE", type=Path, default=ROOT / "build/frozen.gz", help="with made captures")
     flags.set_defaults(run=show)
     args = parser.parse_args()
+    if not Path(fastprof.__file__).is_relative_to(ROOT):
+        parser.error(f"fastprof is imported from {fastprof.__file__}: set PYTHONPATH to {ROOT}")
     return args.run(args) or 0
 
 
