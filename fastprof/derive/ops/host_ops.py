@@ -278,9 +278,6 @@ def _build_host_ops(keys: list[_Key], sums: list[Records], lines: Records) -> Op
     )
 
 
-CPU_EVENT_STATS: Final = ("hlo_op", "program_id")
-
-
 def sum_cpu_ops(events: HostEvents, modules: Modules, plane: Plane) -> tuple[Ops, LineTimes, Int32s]:
     """Return the ops that a host's threads ran, their events, and beside these the row of each one's op."""
     times = measure_line_times(events, plane.lines, select_instruction_rows(events, plane))
