@@ -122,7 +122,7 @@ def _compute_ends(start: pa.Array, duration: pa.Array) -> pa.Array:
 
 
 def _measure_spans(rows: pa.Table, key: str) -> pa.Table:
-    """Return by key the number of events, first start and last end; null if no event has a start."""
+    """Return, per key, the number of events, first start and last end; null if no event has a start."""
     sums = rows.group_by(key).aggregate(list(_EXTREMES.items()))
     return sums.select([key, *map("_".join, _EXTREMES.items())]).rename_columns([key, *_EXTREMES])
 

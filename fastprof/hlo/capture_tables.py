@@ -122,7 +122,7 @@ class ProgramRows:
     # ---- instructions
 
     def where_opcode(self, test: Callable[[str], bool]) -> Bools:
-        """Return by instruction whether its opcode passes a test."""
+        """Return, per instruction, whether its opcode passes a test."""
         opcodes, place = number_values(self.instructions["opcode"])
         passes: Bools = np.array([test(self.module.text(opcode)) for opcode in opcodes.tolist()], bool)[place]
         return passes

@@ -175,7 +175,7 @@ class Fusion:
     # ---- how much of each instruction is used
 
     def _used(self) -> dict[int, Float]:
-        """Return by row how many times an element is computed on average. Users come before their operands; a value
+        """Return, per row, how many times an element is computed on average. Users come before their operands; a value
         that is not computed element by element becomes a root of its own, to which its operands refer."""
         of_root: dict[int, Float] = {self.root.row: ONE}
         from_users: dict[int, dict[int, _Roots | None]] = {self.root.row: {_ITSELF: None}}

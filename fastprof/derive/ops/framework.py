@@ -33,7 +33,7 @@ def group_by_framework_op(table: OpTable, untyped: Sequence[str] | None = None) 
 
 
 def number_framework_ops(table: OpTable, untyped: Sequence[str] | None = None) -> tuple[Int64s, list[str], list[str]]:
-    """Return by device op its row in ``group_by_framework_op``, and the names and types of these rows."""
+    """Return, per device op, its row in ``group_by_framework_op``, and the names and types of these rows."""
     instead = table.category if untyped is None else untyped
     rows: dict[tuple[int, str], int] = {}
     types: list[str] = []

@@ -351,7 +351,7 @@ def _choose_kind(elementwise: object, reduces: object) -> int:
 
 
 def estimate_fusible_time(kind: Int64s, duration_ps: Int64s, line: Int64s) -> Int64s:
-    """Return by kernel how much of its time fusing its run may save. The kernels are line by line, in order of time."""
+    """Return, per kernel, how much time fusing its run may save. The kernels are line by line, in order of time."""
     belongs = (kind == ELEMENTWISE) | (kind == REDUCTION)
     apart = np.append(True, (line[1:] != line[:-1]) | ~belongs[1:] | ~belongs[:-1])[: len(kind)]
     run = np.cumsum(apart) - 1

@@ -224,7 +224,7 @@ def make_description_columns(ops: Sequence[GpuOp]) -> dict[str, list[Any]]:
 
 
 def read_program_ids(events: HostEvents) -> tuple[Bools, Int64s]:
-    """Return by row whether an event records its program, and which."""
+    """Return, per row, whether an event records its program, and which."""
     rows, values = events.ints("program_id")
     present = np.zeros(len(events), bool)
     program = np.zeros(len(events), np.int64)
@@ -333,7 +333,7 @@ class OpReferences:
         return np.array(places, np.int32)[number]
 
     def possible(self) -> Bools:
-        """Return by row whether an event has a stat that may name something, the name of a TensorFlow op, or is a
+        """Return, per row, whether an event has a stat that may name something, the name of a TensorFlow op, or is a
         PyTorch op."""
         named = self._names_op()[self.events.meta]
         for stat in TEXTS:
@@ -346,7 +346,7 @@ class OpReferences:
         return np.where(self._names_op()[metas], metas, -1)
 
     def _names_op(self) -> Bools:
-        """Return by row of metadata whether its name is that of an op."""
+        """Return, per row of metadata, whether its name is that of an op."""
         if is_kineto(self.events):
             return may_launch(self.events)
         return np.array([_is_tensorflow(name) for name in self.events.names], bool)

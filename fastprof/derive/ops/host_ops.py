@@ -174,7 +174,7 @@ def sum_host_ops(events: HostEvents, is_eager: npt.NDArray[Any], workers: Worker
 
 
 def _match_names(events: HostEvents, plane: Plane, ops: _OpRegistry) -> npt.NDArray[np.int32]:
-    """Return by row of metadata the op that its name stands for, or -1."""
+    """Return, per row of metadata, the op that its name stands for, or -1."""
     op_of_meta = np.full(len(events.names), -1, np.int32)
     rows = np.flatnonzero(events.meta_plane == plane.number)
     if is_kineto(events):

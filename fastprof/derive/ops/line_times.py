@@ -209,7 +209,7 @@ def _match_categories(events: HostEvents, wanted: frozenset[str]) -> Bools:
 
 
 def _mark_events(events: HostEvents, is_work: Callable[[Stat, str], Bools]) -> Marks:
-    """Return by row 0 for events that only wait, _UNKNOWN for custom calls that record neither flops nor traffic
+    """Return, per row, 0 for events that only wait, _UNKNOWN for custom calls that record neither flops nor traffic
     between chips, else _WORKS. Recorded stats of the event come before those of its metadata."""
     waits, calls = _match_categories(events, frozenset(OFF_DUTY)), _match_categories(events, frozenset({"custom-call"}))
     of_meta = {name: np.zeros(len(events.names), bool) for name in _WORK}

@@ -179,7 +179,7 @@ class OpTree:
     title: Title
 
     def spread(self, ops: Sequence[Any], sparse: Sequence[Any] = (), fused: Sequence[Any] = ()) -> list[Any]:
-        """Return by node the value of its op, SparseCore op or instruction; None elsewhere and for empty texts."""
+        """Return, per node, the value of its op, SparseCore op or instruction; None elsewhere and for empty texts."""
         spread: list[Any] = [None] * len(self.tree)
         for kind, values in ((OP, ops), (SPARSE_CORE_OP, sparse), (INSTRUCTION, fused)):
             nodes = np.flatnonzero(self.tree.kind == kind) if len(values) else np.zeros(0, np.intp)
@@ -188,7 +188,7 @@ class OpTree:
         return spread
 
     def of_program(self, values: Sequence[Any]) -> list[Any]:
-        """Return by node the value of its op, or of the first op of its program."""
+        """Return, per node, the value of its op, or of the first op of its program."""
         spread = self.spread(values)
         for node in np.flatnonzero(self.tree.kind == PROGRAM).tolist():
             spread[node] = spread[node + int(np.argmax(self.tree.kind[node : self.tree.last[node]] == OP))]

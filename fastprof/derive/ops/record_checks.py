@@ -336,7 +336,7 @@ def _count_untimed(events: HostEvents) -> int:
 
 
 def _classify_calls(events: HostEvents) -> Int64s:
-    """Return by row of event metadata 1 for calls that launch, 2 for calls that copy or set, else 0."""
+    """Return, per row of event metadata, 1 for calls that launch, 2 for calls that copy or set, else 0."""
     return np.array(
         [1 if _KERNELS.search(name) else 2 if _COPIES.match(name) else 0 for name in events.names], np.int64
     )

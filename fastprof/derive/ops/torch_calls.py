@@ -125,7 +125,7 @@ def merge_launched(hosts: Iterable[Mapping[str, LaunchedTime] | None]) -> Mappin
 
 @compute_once
 def _mark_copies(events: HostEvents) -> Bools:
-    """Return by name of events whether it is one of copies or fills."""
+    """Return, per name of events, whether it is one of copies or fills."""
     return np.array([bool(classify_copy(name)) for name in events.names], bool)
 
 

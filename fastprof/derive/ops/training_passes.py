@@ -179,7 +179,7 @@ _MARK_OTHER: Final = 8
 
 @compute_once
 def mark_backward_names(events: HostEvents) -> UInt8s:
-    """Return by row of event metadata BACKWARD, RECOMPUTE or 0: what runs within it is of that pass."""
+    """Return, per row of event metadata, BACKWARD, RECOMPUTE or 0: what runs within it is of that pass."""
     return np.array(
         [*map(_mark_name, events.names, is_op(events).tolist(), has_category(events, PYTHON).tolist())], np.uint8
     )
@@ -192,7 +192,7 @@ def _mark_name(name: str, is_op: bool, is_frame: bool) -> int:
 
 
 def find_pass_of_calls(events: HostEvents) -> UInt8s:
-    """Return by row the code of the pass that it is in."""
+    """Return, per row, the code of the pass that it is in."""
     marks = mark_backward_names(events)[events.meta]
     if not (marks == BACKWARD).any():
         return np.full(len(events), UNKNOWN, np.uint8)
@@ -216,7 +216,7 @@ def _classify_outside(name: str) -> int:
 
 
 def find_innermost_mark(events: HostEvents, marks: UInt8s) -> UInt8s:
-    """Return by row the mark of the innermost event at or above it that has one, or 0."""
+    """Return, per row, the mark of the innermost event at or above it that has one, or 0."""
     nearest = np.empty(len(events), np.int32)
     nearest_marked(find_enclosing(events), (marks > 0).astype(np.uint8), 1, nearest)
     marked: UInt8s = np.append(marks, np.uint8(0))[nearest]

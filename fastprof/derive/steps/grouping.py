@@ -68,7 +68,7 @@ def number_profiler_steps(events: HostEvents, marks: Int32s, most: int) -> Int32
 
 
 def group_by_marks(events: HostEvents, marks: Int32s, until_ps: Int64s | None = None) -> Int32s:
-    """Return by row the number of the marker in whose step each event is, -1 if it is in none. ``until_ps``: when steps
+    """Return, per row, the number of the marker whose step the event is in, or -1. ``until_ps``: when steps
     end; by default with their markers."""
     group_id = np.full(len(events), -1, np.int32)
     begin = events.start_ps[marks]

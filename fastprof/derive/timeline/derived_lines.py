@@ -321,7 +321,7 @@ def _get_texts(events: HostEvents, numbers: npt.NDArray[Any]) -> dict[int, str]:
 
 
 def _list_names(keys: Sequence[_Key], names: PlaneNames, modules: Modules) -> dict[int, Lists]:
-    """Return by line the names that events of each key have there."""
+    """Return, per line, the names that events of each key have there."""
     of_key = [_find_names(key, names, modules) for key in keys]
     return {
         line: make_lists([names_of_line.get(line, []) for names_of_line in of_key])

@@ -39,7 +39,7 @@ def order_computations(module: HloModule) -> list[int]:
 
 
 def _list_called(module: HloModule) -> list[list[list[int]]]:
-    """Return by computation, for each of its instructions that calls any, the computations called."""
+    """Return, per computation and calling instruction, the called computations."""
     called: list[list[list[int]]] = []
     ignored = ("async-update", "async-done")
     for computation in range(len(module.computation_ids)):
