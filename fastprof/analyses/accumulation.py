@@ -409,7 +409,7 @@ class SessionHosts:
 
     @property
     def alone(self) -> bool:
-        """Whether at most one host is selected."""
+        """Return whether at most one host is selected."""
         return len(self.numbers) < 2
 
     def steps(self, source: str) -> list[HostSteps]:

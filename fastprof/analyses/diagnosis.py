@@ -172,7 +172,7 @@ class DiagnosisHostState:
     levels: TracerLevels | None
     capability: tuple[int, int] | None
     serves: bool
-    """Whether its threads serve requests for models."""
+    """True if its threads serve requests for models."""
     graph: AdvisorResult | None
     """Result of tfprof's advisor, if the capture is a tfprof profile."""
     records: HostRecords
@@ -181,7 +181,7 @@ class DiagnosisHostState:
     maker: str | None
     loader: LoaderTime
     has_launches: bool
-    """Whether any launch of GPU work is recorded."""
+    """True if any launch of GPU work is recorded."""
 
 
 def of_host(host: Host, params: Params) -> DiagnosisHostState:

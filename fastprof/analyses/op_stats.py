@@ -328,7 +328,7 @@ class OpDatabase:
 
     @property
     def is_training(self) -> bool | None:
-        """Whether the last host trains, as XProf has it."""
+        """Return whether the last host trains, as XProf has it."""
         return self.is_training_by_host[-1] if self.is_training_by_host else None
 
 

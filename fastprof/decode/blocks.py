@@ -281,7 +281,7 @@ Columns = tuple[Int32s, npt.NDArray[np.uint8], Int64s]
 
 
 @dataclass(slots=True)
-class _Stretch:
+class _Chunk:
     columns: Columns
     count: int = 0
 
@@ -301,11 +301,11 @@ class PickedStats:
 
     def __init__(self, stat_count: int, rows: int, texts: MergedTexts) -> None:
         self.own_numbers: list[Int32s | None] = []
-        """What the own texts of each block are called among all."""
+        """Numbers, among all texts, of the texts of each block."""
         self._stat_count = stat_count
         self._to_come = rows
         self._texts = texts
-        self._stretches: list[list[_Stretch]] = [[] for _ in range(stat_count)]
+        self._chunks: list[list[_Chunk]] = [[] for _ in range(stat_count)]
         self._waiting: dict[int, tuple[int, Sink]] = {}
         self._unused: list[Picks] = []
         self._lock = threading.Lock()
@@ -325,8 +325,8 @@ class PickedStats:
             self._waiting[number] = (rows, sink)
             while (following := len(self.own_numbers)) in self._waiting:
                 places.append(self._place(*self._waiting.pop(following)))
-        for picks, own_numbers, stretches in places:
-            for stat, (columns, at) in stretches.items():
+        for picks, own_numbers, chunks in places:
+            for stat, (columns, at) in chunks.items():
                 picks.copy(stat, at, *columns, own_numbers, self._texts.base)
             picks.clear()
             with self._lock:
@@ -342,33 +342,33 @@ class PickedStats:
         for stat, count in enumerate(sink.picks.counts()):
             if not count:
                 continue
-            stretches = self._stretches[stat]
-            if not stretches or stretches[-1].room < count:
-                stretches.append(self._stretch(count, rows))
-            places[stat] = (stretches[-1].columns, stretches[-1].count)
-            stretches[-1].count += count
+            chunks = self._chunks[stat]
+            if not chunks or chunks[-1].room < count:
+                chunks.append(self._make_chunk(count, rows))
+            places[stat] = (chunks[-1].columns, chunks[-1].count)
+            chunks[-1].count += count
         return sink.picks, self.own_numbers[-1], places
 
-    def _stretch(self, count: int, rows: int) -> _Stretch:
+    def _make_chunk(self, count: int, rows: int) -> _Chunk:
         """Return room for the stats of ``rows`` events, and for those to come if they are similar."""
         likely = min(self._to_come, self._to_come * count * 9 // (rows * 8))
         try:
-            return _Stretch(_make_empty(count + likely))
+            return _Chunk(_make_empty(count + likely))
         except MemoryError:
-            return _Stretch(_make_empty(count))
+            return _Chunk(_make_empty(count))
 
     def columns(self) -> list[Columns]:
         """Return all values by stat, once all blocks are there."""
         assert not self._waiting
-        return [_join_stretches(stretches) for stretches in self._stretches]
+        return [_join_chunks(chunks) for chunks in self._chunks]
 
 
 def _make_empty(count: int) -> Columns:
     return np.empty(count, np.int32), np.empty(count, np.uint8), np.empty(count, np.int64)
 
 
-def _join_stretches(stretches: list[_Stretch]) -> Columns:
-    parts = [stretch.written() for stretch in stretches] or [_make_empty(0)]
+def _join_chunks(chunks: list[_Chunk]) -> Columns:
+    parts = [chunk.written() for chunk in chunks] or [_make_empty(0)]
     if len(parts) == 1:
         return parts[0]
     rows, kinds, values = zip(*parts, strict=True)

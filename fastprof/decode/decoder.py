@@ -152,7 +152,7 @@ STAT_COLUMNS = tuple(CAPTURE_TABLES["event_stats"].names())
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What to decode.
+    """Events and columns to decode.
 
     ``events``, ``stats``: columns of the tables events and event_stats. ``wide``: stats, by name, as columns beside
     the events. ``flags``: stats, by name, as one truth per event: an integer other than zero. ``picks``: stats, by
@@ -214,7 +214,7 @@ Defaults = tuple[Kinds | None, Values | None]
 
 @dataclass(frozen=True, slots=True)
 class CaptureLookups:
-    """What numbers in the events of one capture are looked up in. ``tables``, ``defaults``: as Sink takes them."""
+    """Lookup tables for the numbers in the events of one capture. ``tables``, ``defaults``: as Sink takes them."""
 
     part: CaptureIndex
     texts: StatTexts
@@ -263,8 +263,8 @@ class CaptureLookups:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How columns are filled. ``stats``: the texts of stats. ``dictionaries``: of columns of events; ``stat_names``: of
-    the column ``stat``. ``wide``: stats beside events, those of ``request.wide``, then those of ``request.flags``.
+    """Plan for filling columns. ``stats``: texts of stats. ``dictionaries``: of event columns; ``stat_names``: of the
+    column ``stat``. ``wide``: stats beside events, those of ``request.wide``, then those of ``request.flags``.
     ``may_lack_start``: whether events may have no start."""
 
     request: Request
@@ -277,7 +277,7 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class _Buffers:
-    """What a fill writes into. Numbers of texts below ``text_base`` are of the name tables, those from it on of a
+    """Buffers that a fill writes into. Numbers of texts below ``text_base`` are of the name tables, later ones of a
     block's own texts, which ``merged`` numbers after the name tables."""
 
     rows: int

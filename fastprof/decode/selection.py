@@ -88,7 +88,7 @@ class Selection:
 
     @property
     def filters_events(self) -> bool:
-        """Whether events of one line may be kept and left out."""
+        """Return whether events of one line may be kept and left out."""
         return bool(self.names) or self.time_ps is not None or self.host_times is not None
 
     @property
@@ -97,7 +97,7 @@ class Selection:
 
     @property
     def chooses_lines(self) -> bool:
-        """Whether lines of one plane may be kept and left out."""
+        """Return whether lines of one plane may be kept and left out."""
         return bool(self.lines) or self.line_ids is not None
 
     def check_hosts(self, known: Sequence[str]) -> None:

@@ -92,7 +92,7 @@ class Capture:
         self.only_programs = file.source is ONLY_PROGRAMS
         self.program_files = file.programs
         self.is_part = isinstance(file.source, CaptureSource)
-        """Whether the file has other hosts, too, and this is the part of it that one host has."""
+        """True if the file has other hosts, too, and this is the part of it that one host has."""
         self._before_planes = file.before_planes
         self.memory = memory
         self.log = log

@@ -44,7 +44,7 @@ class Engine:
 
     @property
     def is_made(self) -> bool:
-        """Whether the executor is ours: it can be made again."""
+        """Return whether the executor is ours: it can be made again."""
         return self._make is not None
 
     @property
@@ -61,7 +61,7 @@ class Engine:
 
     @property
     def is_here(self) -> bool:
-        """Whether its workers are all on this machine: to run a host twice at once makes nothing quicker."""
+        """Return whether its workers are all on this machine: to run a host twice at once makes nothing quicker."""
         return isinstance(self.executor, ThreadPoolExecutor) or hasattr(self.executor, "_processes")
 
     @property

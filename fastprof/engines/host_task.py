@@ -1,4 +1,4 @@
-"""What travels to a worker, and back: a task a file, without its bytes, and the states of the file's hosts.
+"""Messages to and from a worker: one task per file, without the bytes of the file, and the states of the file's hosts.
 
 Values are pickled, then compressed, without compiled programs, which stay with the worker. Until a result is read, the
 first values are in memory, the rest in a temporary file."""

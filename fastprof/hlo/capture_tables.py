@@ -299,7 +299,7 @@ class ProgramRows:
 
     @property
     def is_share(self) -> Bools:
-        """Whether each event of heaps shares memory."""
+        """Return whether each event of heaps shares memory."""
         is_share: Bools = self.plan.events["kind"] == SHARE_WITH
         return is_share
 

@@ -79,7 +79,7 @@ class BufferAssignment:
 
     @cached_property
     def aliased(self) -> npt.NDArray[np.bool_]:
-        """Whether each allocation is a parameter that a result is written to, as recorded, or because it may hold the
+        """Return whether each allocation is a parameter that a result is written to, as recorded, or that may hold the
         program's result."""
         written = (self.allocations["aliased_output"] != 0) | (self.allocations["live_out"] != 0)
         aliased: npt.NDArray[np.bool_] = written & (self.allocations["entry_parameter"] != 0)
@@ -87,7 +87,7 @@ class BufferAssignment:
 
     @cached_property
     def whole_run(self) -> npt.NDArray[np.bool_]:
-        """Whether each allocation lives as long as the program runs, as parameters, outputs and constants do."""
+        """Return whether each allocation lives as long as the program runs, as parameters, outputs and constants do."""
         lives = [self.allocations[name] != 0 for name in ("entry_parameter", "live_out", "constant")]
         throughout: npt.NDArray[np.bool_] = lives[0] | lives[1] | lives[2]
         return throughout
@@ -99,7 +99,7 @@ class BufferAssignment:
 
     @cached_property
     def lies(self) -> npt.NDArray[np.bool_]:
-        """Whether each buffer lies in an allocation; at the end False for -1."""
+        """Return whether each buffer lies in an allocation; at the end False for -1."""
         lies: npt.NDArray[np.bool_] = np.append(self.allocation_of >= 0, False)
         return lies
 

@@ -194,7 +194,7 @@ class Shape:
     alignment: int = 0
     """The number of elements is padded to a multiple of this; 0 if it is not recorded."""
     is_dynamic: bool = False
-    """Whether any dimension is only a bound."""
+    """True if any dimension is only a bound."""
     proto: tuple[int, int] = (0, 0)
     """Offset and length of the ShapeProto."""
 
@@ -236,7 +236,7 @@ class Shape:
 
     @cached_property
     def is_cut(self) -> bool:
-        """Whether any of these sizes is too large to be known; see MOST."""
+        """Return whether any of these sizes is too large to be known; see MOST."""
         return self.leaf_bytes >= MOST or any(leaf.count >= MOST for _, leaf in self.leaves())
 
     @cached_property

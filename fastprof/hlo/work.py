@@ -32,9 +32,9 @@ class Cost:
     hbm_read_bytes: int = 0
     hbm_write_bytes: int = 0
     is_known: bool = False
-    """Whether the model knows what it does, or that it costs nothing; and no figure is cut to fit."""
+    """True if the model knows what it does, or that it costs nothing; and no figure is cut to fit."""
     is_cut: bool = False
-    """Whether a figure is cut to fit 64 bits."""
+    """True if a figure is cut to fit 64 bits."""
     elsewhere: tuple[tuple[int, int, int], ...] = ()
     """Memory space as layouts number it, bytes read from it and written to it; without 0, which is HBM."""
 

@@ -167,7 +167,7 @@ class CaptureDirectory:
 
     @property
     def is_full(self) -> bool:
-        """Whether there is something to read other than programs."""
+        """Return whether there is something to read other than programs."""
         return bool(self.captures or self.traces or self.graph)
 
 

@@ -428,7 +428,7 @@ class _Tokens:
 
     @property
     def is_ahead(self) -> bool:
-        """Whether the last one has not been taken."""
+        """Return whether the last one has not been taken."""
         return self._token is not None
 
     def next(self) -> bytes:

@@ -25,7 +25,7 @@ Buffer = bytes | bytearray | memoryview
 
 
 class ByteSpans(NamedTuple):
-    """Where texts, bytes or messages lie in ``data``. A ``length`` of -1 means that there is none."""
+    """Places of texts, bytes or messages in ``data``. A ``length`` of -1 means that there is none."""
 
     offset: Int64s
     length: Int64s

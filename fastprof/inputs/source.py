@@ -102,7 +102,7 @@ class Transcription:
 
     @property
     def is_needed(self) -> bool:
-        """Whether the stream is of another format; known before the first bytes are given."""
+        """Return whether the stream is of another format; known before the first bytes are given."""
         return self._scribe is not None
 
     def close(self) -> None:

@@ -406,7 +406,7 @@ class Profile(AnalysisMethods):
 
     @property
     def has_runs(self) -> bool:
-        """Whether several runs were loaded. Tables then have the column ``run``, even if one run is selected."""
+        """Return whether several runs were loaded. Tables then have the column ``run``, even if one run is selected."""
         return False
 
     @property

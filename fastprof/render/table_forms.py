@@ -35,7 +35,7 @@ class Look(NamedTuple):
 
     @property
     def unicode(self) -> bool:
-        """Whether the encoding has every character that the layout uses."""
+        """Return whether the encoding has every character that the layout uses."""
         try:
             return codecs.lookup(self.encoding).name in ("utf-8", "utf-16", "utf-32")
         except LookupError:

@@ -224,7 +224,7 @@ def reduce_runs(ufunc: np.ufunc, values: npt.NDArray[S], first: Numbers) -> npt.
 
 
 DURATIONS = "the durations of ops"
-"""What does not add up, in messages of errors."""
+"""Default subject of overflow messages."""
 
 
 def sum_exactly(values: npt.NDArray[Any] | Sequence[int], what: str = DURATIONS) -> int:
@@ -285,10 +285,10 @@ def multiply_exactly(values: Int64s, times: int, what: str = DURATIONS) -> Int64
     return values * times
 
 
-def add_exactly(left: Int64s, other: Int64s, what: str) -> Int64s:
+def add_exactly(left: Int64s, right: Int64s, what: str) -> Int64s:
     """Add two columns. CaptureError: a sum does not fit 64 bits."""
-    total = left + other
-    if (((left ^ total) & (other ^ total)) < 0).any():
+    total = left + right
+    if (((left ^ total) & (right ^ total)) < 0).any():
         raise CaptureError(f"{what} do not add up in 64 bits")
     return total
 

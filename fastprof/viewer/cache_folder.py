@@ -164,7 +164,7 @@ class CacheFolder:
         self.limit_bytes = get_usual_limit() if limit_bytes is None else limit_bytes
         self._held: set[Path] = set()
         self.lasting = True
-        """Whether files stay when the process ends: not if the user's own folder cannot be written to."""
+        """True if files stay when the process ends: not if the user's own folder cannot be written to."""
         if not self._is_usable():
             if path is not None:
                 raise OutputError("no folder that can be written to: name another with --cache", path=str(path))

@@ -86,7 +86,7 @@ class Snapshot:
 
     @property
     def is_whole(self) -> bool:
-        """Whether nothing more is to come."""
+        """Return whether nothing more is to come."""
         return all(host.derived in (READY, FAILED) for host in self.hosts)
 
     @property

@@ -550,7 +550,7 @@ class ViewedRun:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more is to come: all is there, or the server ends."""
+        """Return whether nothing more is to come: all is there, or the server ends."""
         return self.snapshot.is_whole or self._left or self._stopping.is_set()
 
     def replaced(self, within_s: float = 0.0) -> str | None:

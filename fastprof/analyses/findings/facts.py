@@ -26,7 +26,7 @@ from fastprof.derive.host import CPU_ONLY, GPU
 from fastprof.derive.steps.event_origin import find_event_origins, has_line, is_built_in, parse_frame
 from fastprof.derive.steps.host_calls import LoaderTime
 from fastprof.derive.steps.step_alignment import SessionSteps
-from fastprof.schema.columns import Bools, Int64s, S, find_last_started, number_values, sum_by
+from fastprof.schema.columns import Bools, Int64s, S, find_last_started, number_values, sum_by, sum_unbounded
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents
 from fastprof.wording.patterns import compile_late
@@ -289,13 +289,13 @@ class DiagnosisFacts:
 
     @cached_property
     def _works(self) -> Bools:
-        """Whether each device that ran anything computes or communicates."""
+        """Return whether each device that ran anything computes or communicates."""
         devices = self.columns(reports.Gaps.devices)
         return read_array(devices.compute_ps, np.int64) + read_array(devices.communication_ps, np.int64) > 0
 
     @cached_property
     def _counts(self) -> Bools:
-        """Whether findings cover each device that ran anything: it computes or communicates, or no device does.
+        """Return whether findings cover each device that ran anything: it computes or communicates, or no device does.
 
         Copies alone, such as those of a process that prepares data on a device, are not what a run waits for."""
         return self._works if self._works.any() else np.ones_like(self._works)
@@ -329,10 +329,10 @@ class DiagnosisFacts:
     @cached_property
     def lost_records_ps(self) -> int:
         """Time in which devices may have run work whose records are lost, summed over devices."""
-        return sum_exactly(self.get_lost_time("lost_records").time_ps)
+        return sum_unbounded(self.get_lost_time("lost_records").time_ps)
 
     def _sum_devices(self, times: pa.ChunkedArray) -> int:
-        return sum_exactly(read_array(times, np.int64)[self._counts])
+        return sum_unbounded(read_array(times, np.int64)[self._counts])
 
     @cached_property
     def lost(self) -> dict[str, LostTime]:
@@ -369,7 +369,7 @@ class DiagnosisFacts:
         """Number of waits for launches: pieces of such time, at most one per kernel.
 
         The host may do several things in one wait."""
-        pieces = sum_exactly(self.get_lost_time("launch").count)
+        pieces = sum_unbounded(self.get_lost_time("launch").count)
         return min(pieces, self.kernels or pieces)
 
     def per_device(self, time_ps: int) -> int:
@@ -386,13 +386,17 @@ class DiagnosisFacts:
         for rows in self.gaps.budgets(cause):
             yield rows[self._counts[rows.device]]
 
+    def sum_cause_time(self, cause: str) -> int:
+        """Return the time of a cause of gaps, over all devices and steps."""
+        return sum_unbounded(self.time_by_step[1][:, CAUSE_NAMES.index(cause)])
+
     def measure_share_between_steps(self, cause: str) -> float:
         """Return the share of the time of a cause of gaps that lies between marked steps, over all devices.
 
         Waits for slower hosts are left out. 0.0 if there are no steps."""
         if not self.figures(reports.Steps).step_count:
             return 0.0
-        of_cause = sum_exactly(self.time_by_step[1][:, CAUSE_NAMES.index(cause)])
+        of_cause = self.sum_cause_time(cause)
         known = self.waited_between_ps if cause == "idle" else 0
         return max(self.measure_time_between_steps(cause) - known, 0) / max(of_cause - known, 1)
 
@@ -439,7 +443,7 @@ class DiagnosisFacts:
 
     @property
     def on_gpus(self) -> bool:
-        """Whether all devices are CUDA or ROCm GPUs."""
+        """Return whether all devices are CUDA or ROCm GPUs."""
         return self.device == GPU
 
     def advise(self, cause: str) -> str:
@@ -475,11 +479,6 @@ class LostTime:
         time = sum_by_key(names, self.time_ps)
         name, most = max(time.items(), key=lambda entry: entry[1], default=(None, 0))
         return name if most >= least * time.total() else None
-
-
-def sum_exactly(values: Int64s) -> int:
-    """Return the sum, of any size."""
-    return sum(values.tolist())
 
 
 def sum_by_key(keys: Iterable[Key], amounts: Int64s) -> Counter[Key]:

@@ -17,10 +17,9 @@ import numpy as np
 
 from fastprof.analyses.findings import reports
 from fastprof.analyses.findings.advice import drop_gpu_advice
-from fastprof.analyses.findings.facts import DiagnosisFacts, Finding, read_array, sum_exactly
+from fastprof.analyses.findings.facts import DiagnosisFacts, Finding, read_array
 from fastprof.analyses.findings.idle_findings import find_slow_pipeline
 from fastprof.analyses.findings.op_findings import find_single_precision
-from fastprof.derive.causes.time_by_cause import CAUSE_NAMES
 from fastprof.derive.devices.communication_kinds import BETWEEN_DEVICES
 from fastprof.derive.devices.gpu_kernels import AMD, NVIDIA, get_matrix_units
 from fastprof.derive.devices.op_names import JAX, PYTORCH, TENSORFLOW, TENSORFLOW_1, UNKNOWN
@@ -152,7 +151,7 @@ def has_spare_memory(facts: DiagnosisFacts, _finding: Finding) -> bool:
 def is_between_steps(facts: DiagnosisFacts, finding: Finding) -> bool:
     """Return whether half of the finding's time or more is outside of what the program marks as steps."""
     cost, steps = finding.cost_ps, facts.figures(reports.Steps)
-    every = sum_exactly(facts.time_by_step[1][:, CAUSE_NAMES.index(finding.cause)])
+    every = facts.sum_cause_time(finding.cause)
     inside = facts.per_device(every - facts.measure_time_between_steps(finding.cause))
     is_marked = bool(steps.step_count) and steps.steps_source in (MARKERS, LAUNCHED)
     return cost is not None and is_marked and 2 * inside <= cost

@@ -19,7 +19,7 @@ from typing import Final
 import numpy as np
 
 from fastprof.analyses.findings import advice, reports
-from fastprof.analyses.findings.facts import CERTAIN, LIKELY, POSSIBLE, DiagnosisFacts, Finding, LostTime, sum_exactly
+from fastprof.analyses.findings.facts import CERTAIN, LIKELY, POSSIBLE, DiagnosisFacts, Finding, LostTime
 from fastprof.analyses.findings.op_findings import describe_use
 from fastprof.analyses.findings.step_findings import sum_slow_step_time
 from fastprof.derive.causes.cause_names import GAP_CAUSES
@@ -31,7 +31,7 @@ from fastprof.derive.host import CPU_ONLY
 from fastprof.derive.steps.event_origin import parse_frame, waits_for_device
 from fastprof.derive.steps.host_calls import asks_queue
 from fastprof.derive.steps.step_advice import make_faster
-from fastprof.schema.columns import Bools
+from fastprof.schema.columns import Bools, sum_unbounded
 from fastprof.schema.value_classes import dataclass
 from fastprof.wording.patterns import compile_late
 from fastprof.wording.quantities import count_noun, format_measure, format_size, format_time
@@ -95,7 +95,7 @@ def find_idle_time(facts: DiagnosisFacts) -> Iterator[Finding]:
         event = _get_main_event(time)
         cause = _refine_cause(facts, recorded, rows, event)
         others = slow.total() + (facts.waited_between_ps if recorded == "idle" else 0)
-        cost = facts.per_device(sum_exactly(rows.time_ps) - others + (between if recorded == "launch" else 0))
+        cost = facts.per_device(sum_unbounded(rows.time_ps) - others + (between if recorded == "launch" else 0))
         if cost <= 0:
             continue
         beside = facts.per_device(facts.measure_concurrent_time(recorded))
@@ -167,11 +167,11 @@ def _measure_python_between(facts: DiagnosisFacts) -> int:
     device          |op|     |op|     |op|
     """
     launches, python = facts.get_lost_time("launch"), facts.get_lost_time("python")
-    few = _PER_PYTHON * sum_exactly(python.count) < sum_exactly(launches.count)
+    few = _PER_PYTHON * sum_unbounded(python.count) < sum_unbounded(launches.count)
     if not len(launches) or not len(python) or _is_on_cpu(facts) or few:
         return 0
     cause = _refine_cause(facts, "launch", launches, _get_main_event(facts.sum_explanations("launch")))
-    return sum_exactly(python.time_ps) if cause in ("eager", "small_ops") else 0
+    return sum_unbounded(python.time_ps) if cause in ("eager", "small_ops") else 0
 
 
 def _refine_cause(facts: DiagnosisFacts, cause: str, rows: LostTime, event: str | None) -> str:
@@ -184,7 +184,7 @@ def _refine_cause(facts: DiagnosisFacts, cause: str, rows: LostTime, event: str 
         return cause
     if _is_on_cpu(facts):
         return "small_ops"  # threads wait for no launches; runs of short ops have this cause
-    count = min(sum_exactly(rows.count), facts.launch_waits)
+    count = min(sum_unbounded(rows.count), facts.launch_waits)
     if count < _OFTEN * facts.device_count:
         return "launch"
     if facts.framework == TENSORFLOW and event and _EAGER.search(event):
@@ -472,7 +472,7 @@ def _describe_copies(row: reports.Communication.kinds) -> str:
 
 def _add_launch(facts: DiagnosisFacts, finding: Finding) -> Finding:
     """Say how often devices wait for a launch, and what they run in between."""
-    time_ps = sum_exactly(facts.get_lost_time("launch").time_ps)
+    time_ps = sum_unbounded(facts.get_lost_time("launch").time_ps)
     if not time_ps or not facts.launch_waits:
         return finding
     once = find_one_time_waits(facts, finding.cause)
@@ -509,9 +509,9 @@ _FIRST_LAUNCH: Final = (
 def _add_queue(facts: DiagnosisFacts, finding: Finding) -> Finding:
     """Say how often launched work waits."""
     rows = facts.get_lost_time(finding.cause)
-    count = sum_exactly(rows.count)
+    count = sum_unbounded(rows.count)
     longest = f", the longest {format_time(int(rows.longest_ps.max()))}" if count > 1 else ""
-    return replace(finding, detail=f"{_format_each(count, 'wait', 'waits', sum_exactly(rows.time_ps))}{longest}.")
+    return replace(finding, detail=f"{_format_each(count, 'wait', 'waits', sum_unbounded(rows.time_ps))}{longest}.")
 
 
 def _add_memory(facts: DiagnosisFacts, finding: Finding) -> Finding:

@@ -76,7 +76,7 @@ class _OpColumns:
 
 
 OpRule = tuple[Bools, Int64s]
-"""Whether each op has a cause, and how much of its time that costs."""
+"""Mask of the ops that have a cause, and the time that the cause costs each of them."""
 
 
 def find_slow_ops(facts: DiagnosisFacts) -> Iterator[Finding]:

@@ -123,7 +123,7 @@ _OF_NAME: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Differences(ArrayRows):
-    """What took longer in outlier steps: a row for each step and kind, by step, then largest difference first."""
+    """Excess times of outlier steps: a row for each step and kind, by step, then largest difference first."""
 
     step: Int64s  # place in the database
     duration_ps: Int64s  # of the step

@@ -160,7 +160,7 @@ def _sample_rows(rows: MeetingRows, meetings: int, most: int) -> MeetingRows:
 
 @dataclass(frozen=True, slots=True)
 class _ReferencePath:
-    """How hosts are compared with their references: for each host the next host on the way to the reference (the
+    """Comparison of hosts with their references: for each host the next host on the way to the reference (the
     reference itself has itself), and the number of meetings with such hosts."""
 
     parent: Int64s

@@ -64,8 +64,8 @@ _SHARED: Final = (CommunicationKind.ALL_GATHER, CommunicationKind.REDUCE_SCATTER
 
 @dataclass(frozen=True, slots=True)
 class Payload:
-    """What an instruction moves. ``bytes``: None if unknown; ``groups``: as in the text, or ""; ``size``: devices of
-    the largest group, None if not recorded or all take part; ``count``: number of groups, or None."""
+    """Bytes and groups of a communication instruction. ``bytes``: None if unknown; ``groups``: as in the text, or "";
+    ``size``: devices of the largest group, None if not recorded or all take part; ``count``: groups, or None."""
 
     bytes: int | None = None
     groups: str = ""

@@ -194,7 +194,7 @@ class HostCommunication:
     arrivals: HostArrivals
     links: HostLinks
     of_torch: bool = False
-    """Whether PyTorch's profiler recorded it."""
+    """True if PyTorch's profiler recorded it."""
     zero_ns: int | None = None
     rank_count: int | None = None
     """The origin of times, and the number of ranks of the program; see collectives.py."""

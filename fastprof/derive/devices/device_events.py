@@ -46,7 +46,7 @@ class OpEvents:
     lines: Records
     """Which events are of one line, as decode.nesting.line_rows has them."""
     overlaps: bool
-    """Whether any events that are nested in the same one overlap."""
+    """True if any events that are nested in the same one overlap."""
 
     def __len__(self) -> int:
         return len(self.rows)

@@ -74,7 +74,7 @@ class TracerLevels:
 
     @property
     def has_all(self) -> bool:
-        """Whether nothing more can be asked for."""
+        """Return whether nothing more can be asked for."""
         return self.host >= ALL_OF_HOST and self.python > 0
 
 

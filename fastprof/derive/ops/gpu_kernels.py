@@ -214,7 +214,7 @@ class KernelRow(NamedTuple):
 
     @property
     def misses(self) -> bool:
-        """Whether the kernel is known not to run on matrix units, but could."""
+        """Return whether the kernel is known not to run on matrix units, but could."""
         return self.could and self.uses is False
 
 

@@ -51,7 +51,7 @@ class GpuOp:
     source: tuple[str, int, str] = ("", -1, "")
     """File, line and stack."""
     is_hlo: bool = False
-    """Whether it is an instruction of a program."""
+    """True if it is an instruction of a program."""
     reason: str = ""
     """Why the op is unknown; "" if it is known."""
     device_cost: Cost = NOTHING

@@ -113,7 +113,7 @@ class ThreadOps:
 
     @property
     def has_instructions(self) -> bool:
-        """Whether instructions of compiled programs are among the ops."""
+        """Return whether instructions of compiled programs are among the ops."""
         return self._beside is not self._named
 
     def occurrences(self) -> tuple[Int64s, Int64s, Int64s]:

@@ -136,7 +136,7 @@ class OpTable:
     """TENSOR_CORE, SPARSE_CORE or 0."""
     is_eager: Bools
     tells_memories: Bools
-    """Whether the capture says how the bytes of an op of one core divide over memories, if only that it is not known:
+    """True if the capture says how the bytes of an op of one core divide over memories, if only that it is not known:
     then ``memory`` has no row of it. False of ops that were combined."""
     flops_source: UInt8s
     """FROM_CAPTURE, FROM_HLO, FROM_SHAPES or 0: where ``flops`` and ``model_flops`` are from."""

@@ -262,7 +262,7 @@ class LostRecords:
 
     @property
     def matters(self) -> bool:
-        """Whether so much is lost that figures of devices do not hold."""
+        """Return whether so much is lost that figures of devices do not hold."""
         of_kernels = self.lost_launches > MOST_KERNELS * self.launches
         return of_kernels or self.lost_copies > MOST_COPIES * self.copies
 

@@ -497,7 +497,7 @@ _MATRICES: Final = {
     "aten::_addmm_activation": (1, 2),
     **{f"aten::{name}": (1, 2) for name in ("addmm", "addmm_", "baddbmm", "baddbmm_", "addmv", "addmv_")},
 }  # fmt: skip
-"""Where the two matrices are among the arguments; what is before them, or after those of linear, is added to their
+"""Places of the two matrices among the arguments; what is before them, or after those of linear, is added to their
 product. What comes later is the array that the result is written into (out=)."""
 
 

@@ -65,7 +65,7 @@ class InputOps:
 
     @property
     def uses_tf_data(self) -> bool:
-        """Whether the pipeline records its stages: any time reads or preprocesses."""
+        """Return whether the pipeline records its stages: any time reads or preprocesses."""
         return self.self_of(DEMANDED_READ, ADVANCED_READ, PREPROCESSING) > 0
 
 

@@ -257,7 +257,7 @@ class Origins:
 
     @property
     def is_identified(self) -> Bools:
-        """Whether each origin has the id of its iterator."""
+        """Return whether each origin has the id of its iterator."""
         return is_integer(self.id_kind) & self.is_named
 
 

@@ -195,7 +195,7 @@ class Stages:
 
     @property
     def unseen(self) -> Bools:
-        """Whether each row runs a function on threads of its own for an unknown time."""
+        """Return whether each row runs a function on threads of its own for an unknown time."""
         silent = (self.kind == IteratorKind.PARALLEL) & (self.function[: self.rows] == 0)
         return np.asarray(silent | (self.kind == IteratorKind.SERVICE))
 
@@ -391,7 +391,7 @@ class WhatIf:
 
     @property
     def helps(self) -> Bools:
-        """Whether each change saves enough to be proposed."""
+        """Return whether each change saves enough to be proposed."""
         return np.asarray(self.saved_ps >= np.maximum(self.now_ps * WORTH, 1.0))
 
 

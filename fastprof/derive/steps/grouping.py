@@ -165,7 +165,7 @@ class Groups:
     relations: npt.NDArray[np.int32]
     device_steps: dict[int, PlaneSteps] = field(default_factory=dict)
     vetoed: bool = False
-    """Whether grouping was given up because events of loops do not record their iterations."""
+    """True if grouping was given up because events of loops do not record their iterations."""
     made: int | None = None
     """Number of groups that were made, if the capture records more, or None if all were made."""
     _naming: Naming = _name_by_number

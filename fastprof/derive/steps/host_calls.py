@@ -95,7 +95,7 @@ def _find_line_loaders(events: HostEvents, line: Line, waits: Bools, own: Bools)
 
 @dataclass(frozen=True, slots=True)
 class LoaderTime:
-    """How long and how often a program waits for a DataLoader, whether workers load for it, and the function of its own
+    """Duration and number of waits for a DataLoader, whether workers load for it, and the function of its own
     that takes most of that time, or None if none is recorded."""
 
     waited_ps: int = 0

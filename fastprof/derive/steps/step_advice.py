@@ -75,7 +75,7 @@ class Verdict:
 
     @property
     def was_judged(self) -> bool:
-        """Whether there was anything to judge, or should have been."""
+        """Return whether there was anything to judge, or should have been."""
         return self.percent is not None or self.classification in (UNDECIDED, YES)
 
     @property
@@ -348,7 +348,7 @@ KINDS_OF_INPUT: Final = (
     "preprocess on more threads or processes, or offline",
     "read and prepare batches on other threads while devices compute",
 )
-"""What makes each kind of input work shorter in any framework."""
+"""Advice that shortens each kind of input work, in any framework."""
 
 
 def adapt_to_framework(findings: Mapping[str, Verdict], framework: str) -> dict[str, Verdict]:

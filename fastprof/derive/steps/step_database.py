@@ -197,7 +197,7 @@ NO_HOSTNAME: Final = "localhost"
 """Name of a host that its capture does not name, as in XProf."""
 
 CORES_PER_HOST: Final = 1000
-"""What the id of a core gains per number of its host if there are several hosts."""
+"""Offset of core ids per host number, if there are several hosts."""
 
 SPARSE_CORE_IDS: Final = 1_000_000
 """Ids of sparse cores on their host begin here."""

@@ -123,7 +123,7 @@ class ViewTree:
     groups: NodeGroups | None = None
     """Accounted nodes of each line of code."""
     by_name: bool = False
-    """Whether siblings are in the order of their names."""
+    """True if siblings are in the order of their names."""
 
     @property
     def of_nodes(self) -> bool:

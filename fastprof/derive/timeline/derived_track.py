@@ -170,7 +170,7 @@ Values = npt.NDArray[Any] | list[str]
 
 @dataclass(frozen=True, slots=True)
 class Arg:
-    """What some events show beside their name. ``rows`` ascend; ``values``: int64, uint64 or float64, or strings.
+    """Values that some events show beside their name. ``rows`` ascend; ``values``: int64, uint64, float64 or strings.
     ``kinds``: the recorded kind of each value, if some were no integers and are 0, or None if all are as recorded."""
 
     name: str

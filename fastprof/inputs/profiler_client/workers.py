@@ -82,7 +82,7 @@ _USUAL_WINDOW: Final = 65_535
 _READ: Final = 1 << 18
 _STREAM: Final = 1
 _PREFIX: Final = 5
-"""What precedes a message: whether it is compressed, and its length in four bytes."""
+"""Header of a message: a byte, 1 if it is compressed, and its length in four bytes."""
 
 
 class ProtocolError(Exception):
@@ -343,7 +343,7 @@ class ServerConnection:
                     connection.shutdown(socket.SHUT_RDWR)
 
     def _reply(self, method: str, request: bytes, deadline: float | None) -> GrpcReply:
-        """Whether the server is unreachable rather than lost: until it has shown that it speaks HTTP/2, it has no
+        """Send a request and return the reply. A server that never showed HTTP/2 is unreachable, not lost: it has no
         request."""
         until = time.monotonic() + _CONNECTING_S
         until = until if deadline is None else min(until, deadline)
@@ -440,7 +440,7 @@ class CapturePlan:
     start_ns: int = 0
     grace_s: float | None = None
     recorded_hosts: bool = False
-    """Whether captures are named after the machine that they record, instead of the address."""
+    """True if captures are named after the machine that they record, instead of the address."""
 
 
 @dataclass(slots=True)
