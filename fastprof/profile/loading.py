@@ -75,7 +75,8 @@ def load(
         if executor is not None:
             from fastprof.engines.engine import Engine
 
-            return load_on_engine(path, how, Engine(executor, retries, host_timeout, in_flight), progress)
+            engine = Engine(executor, retries, host_timeout, in_flight)
+            return _open_profile(path, how, lambda how: load_on_engine(path, how, engine, progress))
         return _open_profile(path, how, progress=progress)
     except (CaptureError, UnreadableError) as error:
         where: Any = os.fspath(path) if run is None and isinstance(path, str | os.PathLike) else None
@@ -117,17 +118,28 @@ def load_again(path: Named | Sequence[Named], **how: Any) -> Profile:
     return _open_profile(path, how, again=True)
 
 
-def _open_profile(path: Named | Sequence[Named], how: dict[str, Any], **rest: Any) -> Profile:
-    """Return the profile of a session, or of the jobs that ``run`` names, such as ``job 1``."""
+def _open_profile(
+    path: Named | Sequence[Named],
+    how: dict[str, Any],
+    on_engine: Callable[[dict[str, Any]], Profile] | None = None,
+    **rest: Any,
+) -> Profile:
+    """Return the profile of a session, or of the jobs that ``run`` names, such as ``job 1``. ``on_engine`` opens it for
+    an executor; the hosts of each job are then found here."""
     try:
-        return _of_runs(path, how, rest)
+        return _of_runs(path, how, rest) if on_engine is None else on_engine(how)
     except (NotFoundError, UsageError):
         wanted = [how["run"]] if isinstance(how.get("run"), str) else list(how.get("run") or ())
         if not wanted or not all(map(is_job_name, wanted)):
             raise
-        by_job = _of_runs(path, {**how, "run": None}, rest).by_job
+        how = {**how, "run": None}
+        by_job = _of_runs(path, how, rest).by_job
         if not by_job.has_runs:
             raise
+    if on_engine is not None:
+        every = on_engine(how)
+        jobs = {name: every.select(hosts=job.hosts["host"].to_pylist()) for name, job in by_job.runs.items()}
+        by_job = _join_profiles(jobs, path, how)
     return by_job.runs[wanted[0]] if len(wanted) == 1 else by_job.select(runs=wanted)
 
 
@@ -154,9 +166,11 @@ def load_on_engine(
     from fastprof.profile.on_engine import open_profiles_on_engine  # late: most sessions do without it
 
     profiles = open_profiles_on_engine(path, how, engine, progress)
-    if len(profiles) == 1:
-        return next(iter(profiles.values()))
-    from fastprof.profile.several_runs import ProfileOfRuns
+    return next(iter(profiles.values())) if len(profiles) == 1 else _join_profiles(profiles, path, how)
+
+
+def _join_profiles(profiles: dict[str, Profile], path: Any, how: dict[str, Any]) -> Profile:
+    from fastprof.profile.several_runs import ProfileOfRuns  # late: most sessions are one run
 
     return ProfileOfRuns.of_profiles(profiles, path, how)
 

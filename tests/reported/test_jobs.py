@@ -6,6 +6,7 @@ import json
 import pickle
 import re
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -166,6 +167,18 @@ def test_with_an_executor_a_notice_says_so(tmp_path: Path) -> None:
     report = fastprof.load(folder, executor=processes(1)).kernel_stats()
     assert report.scalars["occurrences"].value == 24
     assert "because their devices differ: job 1: a, c; job 2: b" in report.notices[0].text
+
+
+def test_with_an_executor_jobs_are_selected_as_runs_are(tmp_path: Path) -> None:
+    folder = written(tmp_path, SEVERAL["other times"][0])
+    with ThreadPoolExecutor(1) as executor:
+        one = fastprof.load(folder, run="job 2", executor=executor)
+        assert one.hosts["host"].to_pylist() == ["b", "c"] and one.kernel_stats().scalars["occurrences"].value == 16
+        two = fastprof.load(folder, run=["job 1", "job 3"], executor=executor)
+        counts = {name: run.scalars["occurrences"].value for name, run in two.kernel_stats().runs.items()}
+        assert counts == {"job 1": 8, "job 3": 8}
+        with pytest.raises(NotFoundError, match="there are: job 1, job 2, job 3"):
+            fastprof.load(folder, run="job 4", executor=executor)
 
 
 def test_hosts_of_xspaces_are_of_one_run_whatever_their_devices(tmp_path: Path) -> None:
