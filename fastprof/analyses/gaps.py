@@ -183,8 +183,8 @@ SCALARS = {
 }  # fmt: skip
 OPENING = Opening(
     (
-        "Devices compute for {compute_share} of their time. The largest cause of the rest is {largest_cause}, "
-        "{largest_cause_share}: {largest_cause_meaning}.",
+        "Devices compute for {compute_share} of their time. The largest cause of the rest takes "
+        "{largest_cause_share}. {largest_cause_meaning}.",
         "Devices compute for {compute_share} of their time.",
     ),
     ("compute_share", "idle_share", "largest_cause", "largest_cause_share", "device_count", "between_steps_ps"),
