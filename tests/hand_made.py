@@ -28,7 +28,8 @@ def cores(*ids: int, sparse: Sequence[int] = (), hosts: Sequence[str] = ("host0"
     flags = np.array([core in sparse for core in ids], bool)
     local = np.array([core if core >= 1_000_000 else core % 1000 for core in ids])
     on = [hosts[at] for at in number]
-    return Cores(np.array(ids), local, number, on, names, flags, np.ones(len(ids), bool), [None] * len(ids))
+    yes = np.ones(len(ids), bool)
+    return Cores(np.array(ids), local, number, on, names, flags, yes, [None] * len(ids), yes)
 
 
 def generic_db(
@@ -71,6 +72,7 @@ def generic_db(
         category_ps=np.zeros((count, width, 0), np.int64),
         infeed_ps=np.zeros((count, width), np.int64),
         sparse_busy_ps=np.zeros((count, width), np.int64),
+        lost=np.zeros((count, width), bool),
         compute_16bit_ps=precision[0],
         compute_32bit_ps=precision[1],
     )
@@ -113,6 +115,7 @@ def tpu_db(
         category_ps=category_ps,
         infeed_ps=np.zeros((count, width), np.int64),
         sparse_busy_ps=busy,
+        lost=np.zeros((count, width), bool),
     )
 
 

@@ -78,11 +78,13 @@ _TABLES = (
         Count("pod_core_id", "id of the core among all hosts: core_id + 1000 times the number of the host",
               lambda rows: rows.database.cores.id[rows.core]),
         *SPAN_COLUMNS,
-        Text("bottleneck", "category with the most time; if several have as much, the one whose column comes first",
-             lambda rows: encode_texts([category.label for category in OWN_CATEGORIES], _find_largest(rows)[0])),
+        Text("bottleneck", "category with the most time; if several have as much, the one whose column comes first; "
+             "null: records of device work are missing in the step",
+             lambda rows: encode_texts([*(category.label for category in OWN_CATEGORIES), None],
+                                       np.where(rows.lost, -1, _find_largest(rows)[0]))),
         Share("bottleneck_share", "time of bottleneck / duration_ps, or / the sum of all categories if ops overlap "
-              "and it is larger; null: duration_ps is 0", _compute_bottleneck_share,
-              lambda rows: rows.duration_ps <= 0),
+              "and it is larger; null: duration_ps is 0, or bottleneck is null", _compute_bottleneck_share,
+              lambda rows: (rows.duration_ps <= 0) | rows.lost),
         *CATEGORY_COLUMNS,
     ), derived=True),
     TableSchema("collectives", "a collective operation of several cores, in a step", (

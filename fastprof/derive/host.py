@@ -191,7 +191,8 @@ class Host:
     def explained_steps(self, source: str) -> HostSteps:
         """Return the steps that are made from ``source``, with the times of their periods; of markers alone those of
         XProf, with the times of their extents."""
-        from fastprof.derive.steps.host_steps import extend_to_periods, select_steps
+        from fastprof.derive.ops.record_checks import find_relevant_losses
+        from fastprof.derive.steps.host_steps import extend_to_periods, mark_unknown_times, select_steps
 
         if source == MARKERS:
             return self.steps
@@ -200,6 +201,9 @@ class Host:
             if (whole := self.with_all_steps(source)) is self:
                 times, by = self.times_from(source), self.source_of_steps(source)
                 explained = extend_to_periods(own, by, self.periods_from(source), times, self.workers)
+                entire = self.entire.raw
+                lost = find_relevant_losses(entire)
+                explained = mark_unknown_times(explained, entire, None if lost is None else lost.times_ps)
             else:  # a chosen step lasts until the next one, whether that is chosen or not
                 every = whole.explained_steps(source).database
                 explained = replace(own, database=select_steps(every, np.isin(every.step, own.database.step)))

@@ -185,6 +185,24 @@ def test_the_time_of_lost_records_is_not_idle_time_with_a_cause() -> None:
     assert any("4 of 8 launches" in one.text for one in profile.kernel_stats().notices)
 
 
+@pytest.mark.parametrize(("analysis", "table"), [("steps", "steps"), ("pod_viewer", "cores")])
+def test_the_device_time_of_steps_with_lost_records_is_unknown(analysis: str, table: str) -> None:
+    rows = load("i05-lostkernels").report(analysis).tables[table].to_pylist()
+    assert [row["device_compute_ps"] for row in rows] == [None, None, 500_000_000, 500_000_000]
+    assert [row["all_others_ps"] for row in rows] == [None, None, 500_000_000, 500_000_000]
+    assert [row["host_compute_ps"] for row in rows] == [0, 0, 0, 0]
+    assert [row["input_ps"] for row in rows] == [None] * 4  # neither Python nor a loader is recorded
+    if analysis == "pod_viewer":
+        assert [row["bottleneck"] for row in rows] == [None, None, "Device compute", "Device compute"]
+
+
+def test_steps_with_lost_records_do_not_count_for_means_of_categories() -> None:
+    rows = load("i05-lostkernels").steps().tables["step_summary"].to_pylist()
+    counts = {(row["core_id"], row["quantity"]): (row["count"], row["mean_ps"]) for row in rows}
+    assert counts[1, "step_time"][0] == 3
+    assert counts[1, "device_compute"] == (1, 500_000_000.0)
+
+
 def hip(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
     for one in events:
         if one.get("cat") == "cuda_runtime":

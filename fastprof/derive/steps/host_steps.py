@@ -27,7 +27,7 @@ from fastprof.derive.devices.run_environment import CPU
 from fastprof.derive.steps import device_steps, step_events, tpu_steps
 from fastprof.derive.steps.device_steps import PlaneSteps
 from fastprof.derive.steps.grouping import Groups, find_step_markers
-from fastprof.derive.steps.host_causes import INPUT, HostReasons, merge_reason_types, repeat_in_spans
+from fastprof.derive.steps.host_causes import INPUT, HostReasons, merge_reason_types, repeat_in_spans, shows_input
 from fastprof.derive.steps.step_database import (
     GENERIC_CORE,
     IDLE,
@@ -54,10 +54,21 @@ from fastprof.derive.steps.step_figures import (
     show_devices,
     sum_own_categories,
 )
+from fastprof.derive.steps.step_figures import (
+    INPUT as INPUT_CATEGORY,
+)
 from fastprof.derive.steps.step_source import MARKERS, MODULES, StepSource, number_steps
 from fastprof.derive.steps.tpu_steps import INFEEDS, sum_times_in_spans
 from fastprof.errors import CaptureError
-from fastprof.schema.columns import Bools, Int32s, Int64s, add_durations, find_last_started, merge_spans
+from fastprof.schema.columns import (
+    Bools,
+    Int32s,
+    Int64s,
+    add_durations,
+    contain_any_time,
+    find_last_started,
+    merge_spans,
+)
 from fastprof.schema.tables import Count, Picoseconds, Share, TableSchema, Text
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents
@@ -165,7 +176,8 @@ def make_generic_core(hostname: str) -> Cores:
     """Return the core of a host whose cores are not distinguished."""
     core_id = np.array([GENERIC_CORE], np.int64)
     none = np.zeros(1, np.int32)
-    return Cores(core_id, core_id, none, [hostname], [hostname], none.astype(np.bool_), np.ones(1, np.bool_), [None])
+    yes = np.ones(1, np.bool_)
+    return Cores(core_id, core_id, none, [hostname], [hostname], ~yes, yes, [None], yes)
 
 
 def make_span_steps(hardware: str, host: str, hostname: str, spans: Markers, step_names: StepNames) -> StepDatabase:
@@ -478,6 +490,22 @@ def extend_to_periods(
     return replace(steps, database=made)
 
 
+def mark_unknown_times(steps: HostSteps, events: HostEvents, lost_calls: Int64s | None) -> HostSteps:
+    """Mark steps in which device work was lost, and whether input would be seen; TPUs record both. ``events``: all of
+    the host; ``lost_calls``: times of calls whose device work is not recorded,
+    ascending, or None."""
+    database = steps.database
+    if database.is_tpu or not len(database):
+        return steps
+    if lost_calls is not None:
+        end = add_durations(database.begin_ps, database.duration_ps)
+        lost = database.present & contain_any_time(database.begin_ps, end, lost_calls)
+        database = replace(database, lost=lost)
+    if not sum_own_categories(database.type_ps)[..., INPUT_CATEGORY].any() and not shows_input(events):
+        database = replace(database, cores=replace(database.cores, shows_input=np.zeros(len(database.cores), np.bool_)))
+    return replace(steps, database=database)
+
+
 def select_steps(database: StepDatabase, chosen: Bools) -> StepDatabase:
     """Return the chosen steps. If none of them is complete, all count for means: they are what was asked for."""
     some = database.chosen(chosen)
@@ -556,7 +584,7 @@ class BetweenSteps:
     """``begin_ps``, ``duration_ps``: pauses between steps of a host, in order; ``longest_before``: the name of the step
     that begins after the longest. ``span_ps``: from the begin of the first step to the end of the last.
     ``core_id``: [c] ids of cores on the host; ``times_ps``: [c, k] time in the pauses by category; ``has_devices``: [c]
-    whether work of a device is recorded in steps or pauses."""
+    whether work of a device is recorded in steps or pauses; ``shows_input``: [c] as in Cores."""
 
     begin_ps: Int64s
     duration_ps: Int64s
@@ -565,6 +593,7 @@ class BetweenSteps:
     core_id: Int64s
     times_ps: Int64s
     has_devices: Bools
+    shows_input: Bools
 
     @property
     def time_ps(self) -> int:
@@ -583,7 +612,8 @@ class BetweenSteps:
         }
         columns = {name: np.full(n, value) for name, value in values.items()}
         before = [self.longest_before] * n
-        of_cores = {name: getattr(self, name)[:n] for name in ("core_id", "times_ps", "has_devices")}
+        of_cores = {name: getattr(self, name)[:n] for name in ("core_id", "times_ps", "has_devices", "shows_input")}
+        of_cores["lost"] = np.zeros(n, np.bool_)
         return SimpleNamespace(host=host, longest_before=before, **of_cores, **columns)
 
 
@@ -620,8 +650,10 @@ def measure_between_steps(
         spent = sum_own_categories(type_ps).sum(axis=0, keepdims=True)
     if len(start):
         spent[:, OTHER] += int(pause.sum()) - spent.sum(axis=1)
-    in_steps = break_down_cores(database).sum(axis=0)[np.isin(database.cores.local_id, core_id)]
-    return BetweenSteps(start, pause, label, span, core_id, spent, show_devices(in_steps) | show_devices(spent))
+    of_rows = np.isin(database.cores.local_id, core_id)
+    has_devices = show_devices(break_down_cores(database).sum(axis=0)[of_rows]) | show_devices(spent)
+    shows_input = database.cores.shows_input[of_rows] | (spent[:, INPUT_CATEGORY] > 0)
+    return BetweenSteps(start, pause, label, span, core_id, spent, has_devices, shows_input)
 
 
 def _sum_tpu_categories(database: StepDatabase) -> Int64s:

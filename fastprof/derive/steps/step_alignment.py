@@ -104,7 +104,7 @@ def _share_equal_values(steps: StepDatabase, before: StepDatabase) -> StepDataba
 
 
 _OF_STEPS: Final = ("step", "number", "name", "label", "numbered", "complete", "has_period", "group", "categories")
-_OF_CORES: Final = ("id", "local_id", "host_number", "host", "name", "sparse", "has_details", "device")
+_OF_CORES: Final = ("id", "local_id", "host_number", "host", "name", "sparse", "has_details", "device", "shows_input")
 
 
 def _find_equal_values(current: Any, before: Any, names: Iterable[str]) -> dict[str, Any]:
@@ -419,6 +419,7 @@ def _join_cores(databases: Sequence[StepDatabase], numbers: list[int], workers: 
         np.concatenate([database.cores.sparse for database in databases]),
         np.concatenate([database.cores.has_details for database in databases]),
         [device for database in databases for device in database.cores.device],
+        np.concatenate([database.cores.shows_input for database in databases]),
     )
 
 

@@ -227,6 +227,7 @@ class Cores:
     sparse: Bools  # a SparseCore
     has_details: Bools  # the capture describes the core
     device: list[str | None]  # as other tables name it: plane of the core, or CPU; None: all GPUs of a host
+    shows_input: Bools  # the records would show input that is loaded or waited for
 
     def __len__(self) -> int:
         return len(self.id)
@@ -254,7 +255,7 @@ class SpilledTimes(Protocol):
 
 BY_CORE: Final = (
     "present", "begin_ps", "duration_ps", "extent_begin_ps", "extent_ps", "type_ps", "category_ps", "infeed_ps",
-    "sparse_busy_ps",
+    "sparse_busy_ps", "lost",
 )  # fmt: skip
 """The arrays of a StepDatabase that have a place for each core."""
 
@@ -292,6 +293,7 @@ class StepDatabase:
     category_ps: Int64s  # [n, c, k] self time by category; of SparseCores that do not mark their steps, nothing
     infeed_ps: Int64s  # [n, c] idle time that the host's input explains
     sparse_busy_ps: Int64s  # [n, c] time in which a SparseCore ran an op; 0 for other cores
+    lost: Bools  # [n, c] calls in the step started device work that is not recorded
     collectives: Collectives
     compute_16bit_ps: int  # time of 16-bit kernels in all groups, whether they are steps or not
     compute_32bit_ps: int
@@ -388,7 +390,7 @@ def check_database_size(steps: int, cores: int, categories: int, hardware: str, 
     """Check that a database of this many steps, cores and op categories fits in memory, or raise MemoryLimitError. A
     capture of a few hundred kilobytes can ask for gigabytes."""
     most = MOST_BYTES if most is None else most
-    of_type, others = 0 if hardware == "TPU" else len(TYPES) * 9, 49
+    of_type, others = 0 if hardware == "TPU" else len(TYPES) * 9, 50
     size = steps * cores * (of_type + others + 8 * (categories + len(OWN_CATEGORIES)))
     if size > most:
         raise MemoryLimitError(
@@ -401,7 +403,7 @@ def check_database_size(steps: int, cores: int, categories: int, hardware: str, 
 def make_empty_database(hardware: str, hosts: list[str], cores: Cores | None = None) -> StepDatabase:
     """Make a database without steps."""
     none, flags = np.zeros(0, np.int64), np.zeros(0, np.bool_)
-    cores = cores or Cores(none, none, none.astype(np.int32), [], [], flags, flags, [])
+    cores = cores or Cores(none, none, none.astype(np.int32), [], [], flags, flags, [], flags)
     blank = make_blank_database(hardware, "", cores, none, [], [])
     return replace(blank, hosts=hosts, group=np.zeros((0, len(hosts)), np.int64))
 
@@ -442,7 +444,7 @@ def make_blank_database(
 def make_zero_times(hardware: str, steps: int, cores: int, categories: int) -> dict[str, Any]:
     """Return the arrays of BY_CORE: no core took part in a step."""
     times: dict[str, Any] = {
-        name: np.zeros((steps, cores), np.bool_ if name == "present" else np.int64) for name in BY_CORE
+        name: np.zeros((steps, cores), np.bool_ if name in ("present", "lost") else np.int64) for name in BY_CORE
     }
     times["type_ps"] = np.zeros((steps, cores, 0 if hardware == "TPU" else len(TYPES)), np.int64)
     times["category_ps"] = np.zeros((steps, cores, categories), np.int64)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
+from operator import attrgetter
 from typing import Any, Final, TypeVar
 
 import numpy as np
@@ -482,6 +483,16 @@ class StepsOnCores:
         shown = np.bincount(self.core, show_devices(self.times_ps))[self.core]
         return np.asarray(shown > 0)
 
+    @property
+    def shows_input(self) -> Bools:
+        """[n] whether the records would show input."""
+        return self.database.cores.shows_input[self.core]
+
+    @property
+    def lost(self) -> Bools:
+        """[n] whether records of device work are missing in the step."""
+        return self.database.lost[self.step, self.core]
+
 
 HOST_COLUMN = Text("host", "host, as the capture's file is named",
             lambda rows: encode_texts(rows.database.hosts, rows.database.cores.host_number[rows.core]))  # fmt: skip
@@ -528,13 +539,9 @@ SPAN_COLUMNS = (
 """What kind of step it is on the core, and when."""
 
 
-def _get_category(place: int) -> Formula:
-    return lambda rows: rows.times_ps[:, place]
-
-
-def _without_devices(rows: Any) -> Bools:
-    unknown: Bools = ~rows.has_devices
-    return unknown
+def _get_category(place: int, rows: Any) -> Int64s:
+    times: Int64s = rows.times_ps[:, place]
+    return times
 
 
 def show_devices(times_ps: Int64s) -> Bools:
@@ -547,7 +554,14 @@ _OF_DEVICES = [
     for place, category in enumerate(OWN_CATEGORIES)
     if category.name.startswith("device_") or category.name in ("output", "copies")
 ]
-_NO_DEVICE = "; null: no work of a device is recorded on the core"
+_LOST = "calls in the step lack their records of device work"
+_NO_DEVICE = f"; null: no work of a device is recorded on the core, or {_LOST}"
+_UNKNOWN: Final[dict[int, tuple[str, Formula]]] = {
+    **dict.fromkeys(_OF_DEVICES, (_NO_DEVICE, lambda rows: ~rows.has_devices | rows.lost)),
+    INPUT: ("; null: nothing that is recorded on the host would show input", lambda rows: ~rows.shows_input),
+    OTHER: (f"; null: {_LOST}", attrgetter("lost")),
+}
+"""Categories of which a 0 may be unknown: when, and which rows."""
 
 
 _CATEGORIES = (
@@ -566,10 +580,11 @@ _CATEGORIES = (
     "time of copies between host and device, or within the device; on GPUs of copies to the device",
     "time of evaluation, logging and saving, with what devices compute for them; on TPUs always 0",
 )
+
+
 CATEGORY_COLUMNS = tuple(
-    Picoseconds(f"{category.name}_ps", what + _NO_DEVICE, _get_category(place), _without_devices)
-    if place in _OF_DEVICES
-    else Picoseconds(f"{category.name}_ps", what, _get_category(place))
+    Picoseconds(f"{category.name}_ps", what + why, partial(_get_category, place), is_unknown)
     for place, (category, what) in enumerate(zip(OWN_CATEGORIES, _CATEGORIES, strict=True))
+    for why, is_unknown in [_UNKNOWN.get(place, ("", None))]
 )
 """Time of a step on a core by category."""

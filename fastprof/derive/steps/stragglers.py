@@ -280,6 +280,7 @@ def summarize_steps(kept: Sequence[HostSteps], database: StepDatabase) -> list[d
         for core, core_id in enumerate(own.cores.id.tolist()):
             counts = own.present[:, core] & own.complete
             times.append((host.host, core_id, "step_time", own.duration_ps[counts, core]))
+            counts &= ~own.lost[:, core]
             by_category = zip(OWN_CATEGORIES, in_categories[counts, core].T, strict=True)
             times += [(host.host, core_id, category.name, values) for category, values in by_category if values.any()]
     return [

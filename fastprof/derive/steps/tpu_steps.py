@@ -103,6 +103,7 @@ def make_tpu_steps(
         extent_ps=duration,
         category_ps=every.category_ps,
         sparse_busy_ps=every.busy_ps,
+        lost=np.zeros_like(every.present),
         collectives=_join_collectives(cores, ids, slot),
     )
     threads = None if seen.has_infeed else on_host()
@@ -137,6 +138,7 @@ def _describe_cores(hostname: str, cores: list[CoreStepEvents], ids: Int64s) -> 
         np.array([core.sparse for core in cores], np.bool_),
         np.array([core_details is not None for core_details in details], np.bool_),
         [core.plane.name for core in cores],
+        np.ones(len(cores), np.bool_),
     )
 
 
