@@ -94,7 +94,7 @@ def _write_runs(
     return lengths
 
 
-class _Run:
+class _SortedRun:
     """A sorted run in the temporary file, read a block at a time."""
 
     def __init__(self, spill: IO[bytes], first: int, length: int, block: int) -> None:
@@ -133,7 +133,7 @@ def _get_rank(key: Records) -> tuple[int, int, int]:
 def _merge_runs(part: CaptureIndex, spill: IO[bytes], lengths: list[int], block: int) -> Iterator[Records]:
     """Merge all runs into one order: each round takes what precedes the first block end, from every run."""
     starts = np.cumsum([0, *lengths[:-1]]).tolist()
-    runs = [_Run(spill, start, length, block) for start, length in zip(starts, lengths, strict=True)]
+    runs = [_SortedRun(spill, start, length, block) for start, length in zip(starts, lengths, strict=True)]
     while True:
         runs = [run for run in runs if not run.finished]
         if not runs:

@@ -28,12 +28,12 @@ from fastprof.engines.host_task import (
     GroupTask,
     HostInFile,
     HostTask,
+    HostWork,
     Kept,
     Packed,
     Payloads,
     Reading,
     StepsOfHosts,
-    Work,
     unpack,
 )  # fmt: skip
 from fastprof.engines.worker import combine_hosts, renumber_host, renumber_kept
@@ -45,7 +45,7 @@ from fastprof.tables.host_clocks import note_clocks
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class PackedPart:
     """What was kept of ``hosts`` hosts. ``number``: that of one host in the session, if it was kept under another."""
 
     packed: Packed
@@ -54,12 +54,12 @@ class Part:
 
 
 def merge_in_groups(
-    parts: Sequence[Part],
+    parts: Sequence[PackedPart],
     work: Analyses,
     engine: Engine,
     payloads: Payloads,
     report: Callable[[int, int], None],
-) -> list[Part]:
+) -> list[PackedPart]:
     """Return the parts, which are hosts, as few as one process has them, in their order. ``report``: how many groups of
     how many are merged. Raises as ``gather``."""
     counts, left, done = [*accumulation.count_groups(len(parts))], [], 0
@@ -83,12 +83,12 @@ def merge_in_groups(
             payloads.stored,
             submitted,
         )
-        level = [Part(wrap_packed(made[task.number]), task.hosts) for task in tasks]
+        level = [PackedPart(wrap_packed(made[task.number]), task.hosts) for task in tasks]
         done += count
     return [part for parts in reversed([*left, level]) for part in parts]
 
 
-def _make_task(number: int, parts: Sequence[Part], work: Analyses) -> GroupTask:
+def _make_task(number: int, parts: Sequence[PackedPart], work: Analyses) -> GroupTask:
     given, numbers = tuple(part.packed for part in parts), tuple(part.number for part in parts)
     return GroupTask(VERSIONS, number, work, given, numbers, sum(part.hosts for part in parts))
 
@@ -252,7 +252,7 @@ class EngineHosts:
     def _merged(self, states: dict[int, Kept], work: Analyses, plan: HostPlan) -> Iterator[HostStates]:
         """Yield what is kept of groups of hosts, which workers merge, and of the last ones."""
         parts = [
-            Part(wrap_packed(states[place.file]), 1, None if place.number == place.file else place.number)
+            PackedPart(wrap_packed(states[place.file]), 1, None if place.number == place.file else place.number)
             for place in self._places
         ]
         first, texts = 0, dict[str, str]()
@@ -293,14 +293,14 @@ class EngineHosts:
     def progress(self) -> Progress | None:
         return self.session.progress
 
-    def of_each(self, work: Work, report: Callable[[int], None]) -> list[Any]:
+    def of_each(self, work: HostWork, report: Callable[[int], None]) -> list[Any]:
         """Return what work returns of each host, in the order of ``places``. ``report``: called with how many files are
         done; of those that the session can do without if they are faulty, ``log`` has a row."""
         return [of_host for _, of_host in self._unpacked(self._round(work, self._selection, {}, report))]
 
     def of_files(
         self,
-        works: Mapping[int, tuple[Work, Selection]],
+        works: Mapping[int, tuple[HostWork, Selection]],
         took: Callable[[int, list[Any]], None],
         report: Callable[[int], None],
     ) -> None:
@@ -329,7 +329,7 @@ class EngineHosts:
 
     def _round(
         self,
-        work: Analyses | StepsOfHosts | Work,
+        work: Analyses | StepsOfHosts | HostWork,
         selection: Selection,
         choices: dict[int, dict[int, Choice]],
         report: Callable[[int], None],

@@ -68,7 +68,7 @@ class BytesOf:
     offset: int
 
 
-class Work(Protocol):
+class HostWork(Protocol):
     """What else is done with the hosts of a file."""
 
     def of_hosts(self, tables: TableSet, numbers: Sequence[int]) -> list[Any]:
@@ -100,7 +100,7 @@ class HostTask:
     names: tuple[str, ...] | None
     file: CaptureFile
     reading: Reading
-    work: Analyses | StepsOfHosts | BytesOf | Work
+    work: Analyses | StepsOfHosts | BytesOf | HostWork
     choices: Mapping[int, Choice] | None = None
     size_bytes: int | None = None
     changed_ns: int | None = None
@@ -264,7 +264,7 @@ def unpack(
         _program_placeholder.__name__: lambda described: _fetch_program(described, fetch),
         _spilled_placeholder.__name__: partial(_spill_part, beside),
     }
-    return _Unpickler(io.BytesIO(data), here, texts).load()
+    return _TaskUnpickler(io.BytesIO(data), here, texts).load()
 
 
 def _spill_part(beside: Beside, place: int, length: int, size: int) -> Stored[Any]:
@@ -283,7 +283,7 @@ class _Pickler(pickle.Pickler):
         return value if type(value) is str and len(value) > _SHORT else None
 
 
-class _Unpickler(pickle.Unpickler):
+class _TaskUnpickler(pickle.Unpickler):
     """``here``: by name, what makes the values that this module stands in for."""
 
     def __init__(self, data: io.BytesIO, here: Mapping[str, Callable[..., Any]], texts: dict[str, str]) -> None:

@@ -32,7 +32,7 @@ PLANE_TABLES = ("events", "event_stats")
 
 
 @dataclass(frozen=True, slots=True)
-class HostRows:
+class FileRows:
     """The rows of a table in one file; ``plane``: of its planes of this name, None: of all. It can be pickled; nothing
     is opened before rows are read."""
 
@@ -62,7 +62,7 @@ class HostRows:
             for batch in rows.batches(own or rows.schema.names[:1], None):
                 yield self._with_keys(batch, {RUN.name: self.file.run or "", HOST.name: host})
 
-    def by_plane(self) -> list[HostRows]:
+    def by_plane(self) -> list[FileRows]:
         """Split the rows by plane. Opens the file to see its planes; a damaged file stays whole, for whoever reads it.
         UsageError: the table is not ``events`` or ``event_stats``."""
         if self.table not in PLANE_TABLES:
@@ -111,7 +111,7 @@ def host_rows(
     run: str | None = None,
     hosts: Collection[str] | None = None,
     on_error: str = "raise",
-) -> list[HostRows]:
+) -> list[FileRows]:
     """Return the rows of a table, by file: of a run, or of what else ``load`` takes. Each has the columns ``run`` and
     ``host`` first; texts are large_string. Ids count from 0 in each file: the key of an event is (run, host, event_id).
 
@@ -134,7 +134,7 @@ def host_rows(
                 f"no file of a host {host!r}; there are: {', '.join(file.host or '-' for file in files)}"
             )
     wanted = [file for file in files if hosts is None or file.host in hosts]
-    return [HostRows(file, table, tuple(chosen), on_error) for file in wanted]
+    return [FileRows(file, table, tuple(chosen), on_error) for file in wanted]
 
 
 def _get_schema(table: str, columns: Sequence[str] | None) -> pa.Schema:

@@ -14,7 +14,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from fastprof.engines.rows_of_files import HostRows, host_rows
+from fastprof.engines.rows_of_files import FileRows, host_rows
 from fastprof.errors import FastprofError, UsageError
 
 _ON_ERROR = {"FAILFAST": "raise", "PERMISSIVE": "skip"}
@@ -37,7 +37,7 @@ class FastprofSource(DataSource):  # type: ignore[misc]
     def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002
         return _Reader(self._split(self._rows()))
 
-    def _split(self, rows: Sequence[HostRows]) -> Sequence[HostRows]:
+    def _split(self, rows: Sequence[FileRows]) -> Sequence[FileRows]:
         split = self.options.get("split", "file").lower()
         try:
             if split not in ("file", "plane"):
@@ -46,7 +46,7 @@ class FastprofSource(DataSource):  # type: ignore[misc]
         except FastprofError as error:
             raise PySparkValueError(str(error)) from None
 
-    def _rows(self) -> Sequence[HostRows]:
+    def _rows(self) -> Sequence[FileRows]:
         options: Mapping[str, str] = self.options
         mode = options.get("mode", "FAILFAST").upper()
         try:
@@ -65,14 +65,14 @@ class FastprofSource(DataSource):  # type: ignore[misc]
 
 
 class _Reader(DataSourceReader):  # type: ignore[misc]
-    def __init__(self, rows: Sequence[HostRows]) -> None:
+    def __init__(self, rows: Sequence[FileRows]) -> None:
         self._rows = rows
 
     def partitions(self) -> Sequence[InputPartition]:
         return [InputPartition(row) for row in self._rows]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        rows: HostRows = partition.value
+        rows: FileRows = partition.value
         schema = _make_spark_schema(rows.schema)
         for batch in rows.batches():
             yield from pa.Table.from_batches([batch]).cast(schema).to_batches(max_chunksize=_ROWS)

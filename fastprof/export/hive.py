@@ -290,7 +290,7 @@ def list_recorded_tables(tables: TableSet | TablesOfRuns) -> list[str]:
     return [name for name in TABLES if name in names]
 
 
-class _Run(NamedTuple):
+class _ExportedRun(NamedTuple):
     """A run to export. ``name`` and ``ids``: None if the session is this run alone; ``hosts``: the selected ones."""
 
     name: str | None
@@ -306,10 +306,10 @@ class _Run(NamedTuple):
         return HostFolder(out, writer, self.name, host, first)
 
 
-def _list_runs(tables: TableSet | TablesOfRuns) -> list[_Run]:
+def _list_runs(tables: TableSet | TablesOfRuns) -> list[_ExportedRun]:
     if isinstance(tables, TablesOfRuns):
-        return [_Run(name, run, tables.ids, run.selected_hosts()) for name, run in tables.runs.items()]
-    return [_Run(None, tables, None, tables.selected_hosts())]
+        return [_ExportedRun(name, run, tables.ids, run.selected_hosts()) for name, run in tables.runs.items()]
+    return [_ExportedRun(None, tables, None, tables.selected_hosts())]
 
 
 def log_folder_name(log: ImportLog, path: str, host: str) -> None:
@@ -333,7 +333,7 @@ def write_sources(out: Path, starts: Iterable[int | None], sources: Sequence[Map
     (out / ABOUT).write_text(json.dumps(about, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
-def _take_log_rows(run: _Run, host: str) -> pa.Table:
+def _take_log_rows(run: _ExportedRun, host: str) -> pa.Table:
     table, captures = run.of_host(host)["import_log"], run.tables.session.captures
     owners = find_log_owners(table, [(capture.path, capture.host) for capture in captures], run.hosts)
     return table.filter(pa.array([owner == host for owner in owners], pa.bool_()))

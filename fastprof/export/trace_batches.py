@@ -134,7 +134,7 @@ _STAT_COLUMNS = ("event_id", "stat", "kind", "int_value", "double_value", "str_v
 _NO_INT64S, _NO_INT32S, _NO_BYTES = np.zeros(0, np.int64), np.zeros(0, np.int32), np.zeros(0, np.uint8)
 
 
-class StatColumns(NamedTuple):
+class StatBatch(NamedTuple):
     """Stats of events. ``event``: ids, ascending. ``name``, ``text``: numbers of texts of the session."""
 
     event: Int64s = _NO_INT64S
@@ -144,15 +144,15 @@ class StatColumns(NamedTuple):
     double_value: npt.NDArray[np.float64] = np.zeros(0, np.float64)
     text: Int32s = _NO_INT32S
 
-    def taken(self, rows: slice | Int64s) -> StatColumns:
+    def taken(self, rows: slice | Int64s) -> StatBatch:
         """These rows, in this order."""
-        return StatColumns._make(column[rows] for column in self)
+        return StatBatch._make(column[rows] for column in self)
 
     def native(self) -> Stats:
         return Stats(*self[1:])
 
 
-class FlowEnds(NamedTuple):
+class FlowBatch(NamedTuple):
     """Ends of flows. ``event``: ids, ascending. ``number``: the same for both ends of a flow. ``out``: 1 where the flow
     starts. ``kind``: numbers of names."""
 
@@ -169,7 +169,7 @@ class Renamed(NamedTuple):
     name: Int32s = _NO_INT32S
 
 
-def slice_events(columns: StatColumns | FlowEnds | Renamed, first: int, last: int) -> tuple[Any, ...]:
+def slice_events(columns: StatBatch | FlowBatch | Renamed, first: int, last: int) -> tuple[Any, ...]:
     """Return the rows of the events from ``first`` to ``last``."""
     rows = find_rows_within(columns.event, first, last + 1)
     return tuple(column[rows] for column in columns)
@@ -204,7 +204,7 @@ class SharedStats:
         session = tables.session
         count = len(session.captures[number].metas)
         self.first = np.zeros(count + 1, np.int64)
-        self.columns = StatColumns()
+        self.columns = StatBatch()
         if not wanted:
             return
         owner, stats = session.metadata_stats(number)
@@ -212,7 +212,7 @@ class SharedStats:
         self.first = find_group_bounds(owner[order], count).astype(np.int64)
         stats = stats.taken(order)
         text = np.where(np.isin(stats.kind, (records.STR, records.REF)), stats.text, -1).astype(np.int32)
-        self.columns = StatColumns(
+        self.columns = StatBatch(
             owner[order], stats.stat.astype(np.int32), stats.kind, stats.int_value, stats.double_value, text
         )
 
@@ -226,9 +226,9 @@ class RawBatches:
         self._track_of_line = track_of_line
         self._kinds = kinds
         self._with_stats = stats != NONE
-        self.added = StatColumns()
+        self.added = StatBatch()
         self.renamed = Renamed()
-        self.flows = FlowEnds()
+        self.flows = FlowBatch()
         self.untimed = self.events = 0
         columns = ("event_id", "line_id", "start_ps", "duration_ps")
         self._decoder = tables.decoder(Request(columns, _STAT_COLUMNS if self._with_stats else (), metas=True))
@@ -257,7 +257,7 @@ class RawBatches:
         self.events += int((track >= 0).sum())
         own = self._own_stats(decoded)
         bounds = (int(event_id[0]), int(event_id[-1])) if len(event_id) else (0, -1)
-        added = StatColumns(*slice_events(self.added, *bounds))
+        added = StatBatch(*slice_events(self.added, *bounds))
         times = _get_values(start, np.int64), _get_values(decoded.events["duration_ps"], np.int64)
         return Batch(
             event_id,
@@ -275,11 +275,11 @@ class RawBatches:
             slice_events(self.flows, *bounds),
         )
 
-    def _own_stats(self, decoded: Decoded) -> StatColumns:
+    def _own_stats(self, decoded: Decoded) -> StatBatch:
         if not decoded.stat_rows:
-            return StatColumns()
+            return StatBatch()
         stats = decoded.stats
-        return StatColumns(
+        return StatBatch(
             _get_values(stats["event_id"], np.int64),
             np.take(self._stat_numbers, _get_values(stats["stat"], np.int32)).astype(np.int32, copy=False),
             _get_values(stats["kind"], np.uint8),

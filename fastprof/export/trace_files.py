@@ -28,12 +28,12 @@ from fastprof.derive.timeline.host_timeline import COUNTER, STEPS, Track, list_p
 from fastprof.export.trace_batches import (
     ALL,
     BATCH_ROWS,
-    FlowEnds,
+    FlowBatch,
     HostNames,
     RawBatches,
     Renamed,
     SharedStats,
-    StatColumns,
+    StatBatch,
     Titled,
     add_title,
     join_texts,
@@ -100,7 +100,7 @@ class DerivedTracks:
         order = np.argsort(self._step_ids, kind="stable")
         return Renamed(self._step_ids[order], names[order].astype(np.int32))
 
-    def flow_ends(self, more_at: int, first: int, chosen: Int64s | None) -> FlowEnds:
+    def flow_ends(self, more_at: int, first: int, chosen: Int64s | None) -> FlowBatch:
         """Return the flows whose ends are both ``chosen`` (ids, ascending; None: all are), numbered from ``first``
         on."""
         keep = np.ones(len(self._producers), bool)
@@ -112,7 +112,7 @@ class DerivedTracks:
         event = np.concatenate([consumers, producers])
         order = np.argsort(event, kind="stable")
         out = np.repeat(np.array([0, 1], np.uint8), len(producers))
-        return FlowEnds(event[order], np.tile(number, 2)[order], out[order], np.tile(kind, 2)[order])
+        return FlowBatch(event[order], np.tile(number, 2)[order], out[order], np.tile(kind, 2)[order])
 
     # ---- derived tracks
 
@@ -142,16 +142,16 @@ class DerivedTracks:
         track[~self._rows] = -1
         kind, kinds = _find_kinds(timeline, shared, name_base)
         own = _make_own_stats(timeline, self._pool)
-        none, texts, lasting = StatColumns(), join_texts(self._pool.array()), len(self._pool)
+        none, texts, lasting = StatBatch(), join_texts(self._pool.array()), len(self._pool)
         event = np.arange(len(timeline), dtype=np.int64)
         for first in range(0, len(timeline), BATCH_ROWS):
             rows = slice(first, first + BATCH_ROWS)
-            stats = StatColumns(*slice_events(own, first, first + BATCH_ROWS - 1))
+            stats = StatBatch(*slice_events(own, first, first + BATCH_ROWS - 1))
             times = clock.moved(timeline.start_ps[rows], timeline.duration_ps[rows])
             yield Batch(
                 event[rows], *times, track[rows], kind[rows], kinds,
                 stats.event, stats.native(), none.event, none.native(), texts, lasting,
-                Renamed(), FlowEnds(),
+                Renamed(), FlowBatch(),
             )  # fmt: skip
 
     @property
@@ -222,7 +222,7 @@ def _mark_chosen(ids: Int64s, chosen: Int64s) -> npt.NDArray[np.bool_]:
     return find_equal(chosen, ids)[0]
 
 
-def _make_group_stats(groups: EventGroups, ids: Int64s, pool: TextTable) -> StatColumns:
+def _make_group_stats(groups: EventGroups, ids: Int64s, pool: TextTable) -> StatBatch:
     """Return what is added to events: their group, whether they are eager, the name of their step."""
     parts = []
     for name, values in (("group_id", groups.group_id), ("is_eager", groups.is_eager)):
@@ -234,7 +234,7 @@ def _make_group_stats(groups: EventGroups, ids: Int64s, pool: TextTable) -> Stat
     return _join_stats(parts)
 
 
-def _make_own_stats(timeline: DerivedTimeline, pool: TextTable) -> StatColumns:
+def _make_own_stats(timeline: DerivedTimeline, pool: TextTable) -> StatBatch:
     rows = np.flatnonzero(timeline.group >= 0)
     return _join_stats([
         _make_stats(pool.add("group_id"), rows, integers=timeline.group[rows]),
@@ -242,7 +242,7 @@ def _make_own_stats(timeline: DerivedTimeline, pool: TextTable) -> StatColumns:
     ])  # fmt: skip
 
 
-def _make_arg(arg: Arg, pool: TextTable) -> StatColumns:
+def _make_arg(arg: Arg, pool: TextTable) -> StatBatch:
     name = pool.add(arg.name)
     if isinstance(arg.values, list):
         return _make_stats(name, arg.rows, texts=_number_texts(arg.values, pool))
@@ -264,13 +264,13 @@ def _make_stats(
     integers: npt.NDArray[Any] | None = None,
     doubles: npt.NDArray[Any] | None = None,
     texts: Int32s | None = None,
-) -> StatColumns:
+) -> StatBatch:
     """Return a stat of events, with values of one kind."""
     count = len(event)
     kind = records.STR if texts is not None else records.DOUBLE if doubles is not None else records.INT64
     if integers is not None and integers.dtype.kind == "u":
         kind = records.UINT64
-    return StatColumns(
+    return StatBatch(
         np.ascontiguousarray(event, np.int64),
         np.full(count, name, np.int32),
         np.full(count, kind, np.uint8),
@@ -280,9 +280,9 @@ def _make_stats(
     )
 
 
-def _join_stats(parts: list[StatColumns]) -> StatColumns:
+def _join_stats(parts: list[StatBatch]) -> StatBatch:
     """Return the stats in the order of events."""
-    columns = StatColumns(*map(np.concatenate, zip(*parts, strict=True)))
+    columns = StatBatch(*map(np.concatenate, zip(*parts, strict=True)))
     return columns.taken(np.argsort(columns.event, kind="stable"))
 
 

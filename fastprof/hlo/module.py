@@ -42,7 +42,7 @@ class Frame:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class SourceLine:
     """Where an instruction comes from; ``file`` "" and ``line`` -1: unknown. Columns and last lines are 0 where
     unknown. ``frames``: innermost first."""
 
@@ -56,7 +56,7 @@ class Source:
     """``file:line:column`` of each frame up to the first of unknown place, each line ended by a line feed."""
 
 
-NO_SOURCE = Source("", -1, 0, 0, 0, (), "")
+NO_SOURCE = SourceLine("", -1, 0, 0, 0, (), "")
 
 
 class StackFrames:
@@ -393,15 +393,15 @@ class HloModule:
         pairs = np.unique(self.instructions[["op_name", "op_type"]])
         return [(self.text(name), self.text(kind)) for name, kind in pairs.tolist()]
 
-    def source_of(self, row: int) -> Source:
+    def source_of(self, row: int) -> SourceLine:
         """Where in the source an instruction comes from: by its metadata, else by its innermost stack frame."""
         file, line, end_line, column, end_column, frame = self._place_fields[row].item()
         frames, stack = self.stack_frames.stack(frame), self.stack_frames.text(frame)
         if file:
-            return Source(self.text(file), line, end_line, column, end_column, frames, stack)
+            return SourceLine(self.text(file), line, end_line, column, end_column, frames, stack)
         if frames:
             inner = frames[0]
-            return Source(inner.file, inner.line, inner.end_line, inner.column, inner.end_column, frames, stack)
+            return SourceLine(inner.file, inner.line, inner.end_line, inner.column, inner.end_column, frames, stack)
         return NO_SOURCE
 
     # ---- columns as lists, for text, which reads values one by one

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from fastprof.hlo.module import Source
+from fastprof.hlo.module import SourceLine
 from fastprof.hlo.program_memory import (
     CATEGORIES,
     CONSTANT,
@@ -105,7 +105,7 @@ class Buffers:
     def stacks(self) -> pa.Array:
         return self._by_source(lambda source: source.stack.rstrip("\n"))
 
-    def _by_source(self, text: Callable[[Source], str]) -> pa.Array:
+    def _by_source(self, text: Callable[[SourceLine], str]) -> pa.Array:
         module = self.program.module
         places = module.instructions[["source_file", "source_line", "stack_frame_id"]]
         known = self.instruction >= 0
@@ -123,7 +123,7 @@ def take_numbered_texts(pool: pa.Array, numbers: npt.NDArray[np.integer[Any]]) -
     return pa.DictionaryArray.from_arrays(indices, pool.take(pa.array(distinct)))
 
 
-def _format_place(source: Source) -> str:
+def _format_place(source: SourceLine) -> str:
     return f"{source.file}:{source.line}" if source.file and source.line > 0 else source.file
 
 

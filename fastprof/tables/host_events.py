@@ -158,7 +158,7 @@ class HostEvents:
     ``meta_plane``   by row of metadata: the number of its plane
     """
 
-    def __init__(self, number: int, planes: list[Plane], columns: dict[str, Any], source: Source) -> None:
+    def __init__(self, number: int, planes: list[Plane], columns: dict[str, Any], source: EventSource) -> None:
         self.host = source.capture.host
         self.number = number
         self.planes = planes
@@ -393,7 +393,7 @@ def join_stat(rows: npt.NDArray[Any], stat_rows: npt.NDArray[Any], values: Int64
     return has, np.where(has, values[place], 0)
 
 
-class Source:
+class EventSource:
     """What the events of a host refer to, whichever of them are chosen."""
 
     def __init__(self, part: CaptureIndex, metadata: tuple[str, ...]) -> None:

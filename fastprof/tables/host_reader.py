@@ -28,10 +28,10 @@ from fastprof.tables.host_events import (
     FIRST_DERIVED,
     HOST_THREADS,
     MODULE_LINES,
+    EventSource,
     HostEvents,
     Line,
     Plane,
-    Source,
     Stat,
     join_stat,
 )
@@ -52,7 +52,7 @@ def choose_op_stats(metadata: Sequence[str]) -> tuple[str, ...]:
     return (*metadata, _CATEGORY, _LONG_NAME, _PROGRAM) if _SYMBOL in metadata else ()
 
 
-def add_op_metadata(events: HostEvents, source: Source, metadata: Sequence[str]) -> HostEvents:
+def add_op_metadata(events: HostEvents, source: EventSource, metadata: Sequence[str]) -> HostEvents:
     """Return the events of a trace, but for what lines that XProf made from others repeat of cores; those that record
     an op have the row of metadata that an XSpace has of it, with these stats."""
     keep = np.ones(len(events), bool)
@@ -67,7 +67,7 @@ def add_op_metadata(events: HostEvents, source: Source, metadata: Sequence[str])
     return events
 
 
-def _add_ops(events: HostEvents, source: Source, metadata: Sequence[str]) -> None:
+def _add_ops(events: HostEvents, source: EventSource, metadata: Sequence[str]) -> None:
     rows = _find_op_rows(events)
     programs, names, long_names = (
         _find_programs(events, rows),
@@ -369,7 +369,7 @@ def read_host(
     of_ops = choose_op_stats(metadata) if of_xprof else ()
     stats = tuple(dict.fromkeys((*_expand_names(tables, number, stats), *of_ops)))
     wanted = Wanted(index, narrow)
-    source = Source(part, metadata)
+    source = EventSource(part, metadata)
     source.arrows = lambda: tables.session.arrows()[number]
     _learn_lines(index, narrow, alone=len(index.captures) == 1 and not planes)
     if metadata:
@@ -415,7 +415,7 @@ def read_host_lines(tables: TableSet, number: int) -> HostEvents:
     _add_lines(index, wanted, planes, None, part.environment.transcribed_from == XPROF)
     none = np.zeros(0, np.int64)
     columns: dict[str, Any] = {"meta": np.zeros(0, np.int32), "start_ps": none, "duration_ps": none, "stats": {}}
-    return HostEvents(number, planes, columns, Source(part, ()))
+    return HostEvents(number, planes, columns, EventSource(part, ()))
 
 
 def _drop_timeless(events: HostEvents, has_start: npt.NDArray[np.bool_]) -> HostEvents:
@@ -510,7 +510,7 @@ def _list_planes(tables: TableSet, wanted: Wanted, number: int) -> list[Plane]:
     return planes
 
 
-def _read_metadata(source: Source, tables: TableSet, number: int) -> None:
+def _read_metadata(source: EventSource, tables: TableSet, number: int) -> None:
     """Stats of event metadata: of several of one name, the first counts."""
     names = tables.session.index.names
     owner, stats = tables.session.metadata_stats(number)

@@ -56,7 +56,7 @@ class Stored(Generic[T]):
     def value(self) -> T:
         data = _get_codec().decompress(self._files[0].read(self._piece), self._size, asbytes=True)
         has_parts = len(self._files) > 1
-        value: T = _Unpickler(data, self._files).load() if has_parts else pickle.loads(data)
+        value: T = _SpillUnpickler(data, self._files).load() if has_parts else pickle.loads(data)
         return value
 
     def part(self, place: int, length: int, size: int) -> Stored[Any]:
@@ -100,7 +100,7 @@ def _spilled_placeholder(files: Sequence[int], piece: SpilledPiece, size: int) -
     raise NotImplementedError
 
 
-class _Unpickler(pickle.Unpickler):
+class _SpillUnpickler(pickle.Unpickler):
     """``files``: of the value, then of its parts."""
 
     def __init__(self, data: bytes, files: tuple[Spill, ...]) -> None:

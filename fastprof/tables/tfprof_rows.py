@@ -47,7 +47,7 @@ class LazyColumns:
         self._path = path
 
     @cached_property
-    def _rows(self) -> _Rows:
+    def _rows(self) -> _TfprofRows:
         return _ROWS[self._schema.name](*self._how)
 
     def __getitem__(self, name: str) -> pa.Array:
@@ -70,7 +70,7 @@ def _narrow_column(column: pa.ChunkedArray) -> pa.Array:
     return pa.DictionaryArray.from_arrays(array.indices.cast(index), array.dictionary)
 
 
-class _Rows:
+class _TfprofRows:
     """The base of what formulas of tables read: a column is the attribute of its name."""
 
     def __init__(self, host: str, profile: ProfileColumns) -> None:
@@ -88,7 +88,7 @@ class _Rows:
         return pa.DictionaryArray.from_arrays(pa.array(nodes.astype(np.int32)), self._profile.names)
 
 
-class _ProfileRows(_Rows):
+class _ProfileRows(_TfprofRows):
     def __len__(self) -> int:
         return 1
 
@@ -105,7 +105,7 @@ class _ProfileRows(_Rows):
         return [self._profile.misses_accelerator_stream]
 
 
-class _NodeRows(_Rows):
+class _NodeRows(_TfprofRows):
     def __len__(self) -> int:
         return len(self._profile)
 
@@ -235,7 +235,7 @@ class _NodeRows(_Rows):
         return self._listed(node, values)
 
 
-class _ExecutionRows(_Rows):
+class _ExecutionRows(_TfprofRows):
     def __init__(self, host: str, profile: ProfileColumns) -> None:
         super().__init__(host, profile)
         self._every = profile.executions
@@ -267,7 +267,7 @@ class _ExecutionRows(_Rows):
         return pa.array(np.where(self._timed, micros, 0) * profiles.PICOSECONDS, mask=~self._timed)
 
 
-class _MemoryRows(_Rows):
+class _MemoryRows(_TfprofRows):
     def __init__(self, host: str, profile: ProfileColumns) -> None:
         super().__init__(host, profile)
         self._run, self._numbers = profile.memory

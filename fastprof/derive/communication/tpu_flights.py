@@ -22,7 +22,7 @@ from fastprof._native.op_kernels import extent
 from fastprof.decode.nesting import number_lines
 from fastprof.decode.workers import Workers
 from fastprof.derive.communication.flights import NO_BYTES, CoreActivity, Flights, Operation, Operations, merge_work
-from fastprof.derive.devices.communication_kinds import DONE, START, Part, find_communication
+from fastprof.derive.devices.communication_kinds import DONE, START, CommunicationOp, find_communication
 from fastprof.derive.devices.device_events import OP_LINES, OpEvents, list_op_events, sort_op_events
 from fastprof.derive.ops.launches import ASYNC_LINE, find_latest_begin, find_part_before
 from fastprof.derive.ops.op_table import compute_span
@@ -393,7 +393,7 @@ def _read_text(events: HostEvents, number: int) -> str:
 
 
 @lru_cache(1 << 15)
-def _classify_op(category: str, text: str, name: str) -> tuple[Part | None, str]:
+def _classify_op(category: str, text: str, name: str) -> tuple[CommunicationOp | None, str]:
     """Return the role of an op, and the name of the op that starts what this one starts or ends."""
     part = find_communication(category, text, name)
     if part is None or part.role != DONE:

@@ -82,24 +82,24 @@ _MOVES: Final = frozenset({"copy", "slice", "dynamic-slice", "dynamic-update-sli
 _ENDINGS: Final = (("-start", START), ("-done", DONE), ("-update", WHOLE))
 
 
-class Part(NamedTuple):
+class CommunicationOp(NamedTuple):
     """An op that communicates: its kind, and whether it is all of the operation, its start or its end."""
 
     kind: CommunicationKind
     role: int
 
 
-def find_communication(category: str, text: str, name: str) -> Part | None:
+def find_communication(category: str, text: str, name: str) -> CommunicationOp | None:
     """Return what an HLO instruction is, or None if it computes. ``category``, ``text`` (``%name = shape opcode(…``, or
     "" if unknown) and ``name`` are its own."""
     base, role = split_opcode(category or _drop_name_serial(name))
     known = OF_CATEGORY.get(base)
     if known is not None:
-        return Part(known, START if role == WHOLE and base in _STARTS else role)
+        return CommunicationOp(known, START if role == WHOLE and base in _STARTS else role)
     if base not in ("async", "copy") or role == WHOLE:
-        return None if base not in _MOVES or role == WHOLE else Part(CommunicationKind.LOCAL_COPY, role)
+        return None if base not in _MOVES or role == WHOLE else CommunicationOp(CommunicationKind.LOCAL_COPY, role)
     read = read_expression(text)
-    return Part(_find_async_kind(base, read, name), role)
+    return CommunicationOp(_find_async_kind(base, read, name), role)
 
 
 def split_opcode(opcode: str) -> tuple[str, int]:

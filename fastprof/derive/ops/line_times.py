@@ -115,7 +115,7 @@ def select_instruction_rows(events: HostEvents, plane: Plane) -> Int32s:
 Marks = npt.NDArray[np.uint8]
 
 TENSOR_CORE_OPS: Final = "XLA Ops"
-OP_LINES: Final = (TENSOR_CORE_OPS, "Sparse Core Ops")
+CORE_OP_LINES: Final = (TENSOR_CORE_OPS, "Sparse Core Ops")
 MODULE_LINES: Final = ("XLA Modules", "Sparse Core Modules")
 EVENT_STATS: Final = ("flops", "model_flops", "uses_ici")
 METADATA_STATS: Final = ("hlo_category", "flops", "model_flops", "uses_ici")
@@ -153,7 +153,7 @@ def measure_duty_cycle(
         return sum((_measure_gpu(events, plane) for plane in events.planes_of("GPU")), DutyCycle())
     chips: dict[tuple[str, int], list[Line]] = {}
     for plane in events.planes_of("TPU") + events.planes_of("SPARSECORE"):
-        lines = [line for line in plane.lines if line.name in OP_LINES + MODULE_LINES and line.last > line.first]
+        lines = [line for line in plane.lines if line.name in CORE_OP_LINES + MODULE_LINES and line.last > line.first]
         if lines:
             # a core that is not described is a chip of its own
             details = read_core_details(plane.stats)
@@ -162,7 +162,7 @@ def measure_duty_cycle(
     if not chips:
         return DutyCycle()
     marks = _mark_events(events, is_work)
-    for line in (line for lines in chips.values() for line in lines if line.name in OP_LINES[1:]):
+    for line in (line for lines in chips.values() for line in lines if line.name in CORE_OP_LINES[1:]):
         marks[line.first : line.last] = marks[line.first : line.last] > 0  # all ops of SparseCores work
     return sum((_measure_chip(events, lines, marks, workers) for lines in chips.values()), DutyCycle())
 
@@ -170,7 +170,7 @@ def measure_duty_cycle(
 def _measure_chip(events: HostEvents, lines: list[Line], marks: Marks, workers: Workers) -> DutyCycle:
     """Measure the duty cycle of the chip with these op and module lines. ``marks``: by row of events."""
     span = measure_span(events, lines[0].plane, list_line_spans(events, lines))
-    ops = [line for line in lines if line.name in OP_LINES]
+    ops = [line for line in lines if line.name in CORE_OP_LINES]
     vague = any(bool((marks[line.first : line.last] == _UNKNOWN).any()) for line in ops)
     kinds = [_WORKS, _WORKS | _UNKNOWN] if vague else [_WORKS]
     active = workers.run(None, [partial(_measure_active_time, events, ops, marks, kind) for kind in kinds])

@@ -342,7 +342,7 @@ class _Helps:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Rows:
+class _PipelineRows:
     """Rows of a table about one host. ``pipeline``, ``iterator``: of each row, or -1; ``columns``: an object with
     further columns of the table, each by its name."""
 
@@ -381,7 +381,7 @@ class _Rows:
         return np.append(self.host.sums.critical_ps, 0)[find_tree_rows(self.reading.tree, self.pipeline, self.iterator)]
 
 
-def list_rows(host: HostPipelines) -> dict[str, _Rows]:
+def list_rows(host: HostPipelines) -> dict[str, _PipelineRows]:
     """List the rows of each table."""
     reading, tree, records, calls = host.reading, host.reading.tree, host.reading.records, host.reading.calls
     of_pipeline, of_call = host.bottlenecks.of_pipeline, host.bottlenecks.of_call
@@ -391,17 +391,17 @@ def list_rows(host: HostPipelines) -> dict[str, _Rows]:
     critical = np.append(host.sums.critical_ps, 0)[of_part]
     order = sort_rows(parts.pipeline, -critical, of_part, -parts.time_ps, parts.part)
     return {
-        "pipelines": _Rows(host, np.arange(len(of_pipeline)), np.append(tree.iterator, -1)[of_pipeline],
+        "pipelines": _PipelineRows(host, np.arange(len(of_pipeline)), np.append(tree.iterator, -1)[of_pipeline],
                            host.calls),
-        "iterators": _Rows(host, tree.pipeline, tree.iterator, host.sums),
-        "critical_path": _Rows(host, segments.pipeline, segments.iterator, segments),
-        "bottlenecks": _Rows(host, some, tree.iterator[of_pipeline[some]]),
-        "self_time": _Rows(host, parts.pipeline[order], parts.iterator[order], SelfParts(
+        "iterators": _PipelineRows(host, tree.pipeline, tree.iterator, host.sums),
+        "critical_path": _PipelineRows(host, segments.pipeline, segments.iterator, segments),
+        "bottlenecks": _PipelineRows(host, some, tree.iterator[of_pipeline[some]]),
+        "self_time": _PipelineRows(host, parts.pipeline[order], parts.iterator[order], SelfParts(
             *(getattr(parts, name)[order] for name in SelfParts.__slots__))),
-        "step_waits": _Rows(host, host.waits.pipeline, np.full(len(host.waits.pipeline), -1), host.waits),
-        "what_if": _Rows(host, tree.pipeline[changed], tree.iterator[changed], host.what_if),
-        "calls": _Rows(host, calls.pipeline, np.append(records.iterator, -1)[of_call], calls),
-        "call_iterators": _Rows(host, calls.pipeline[records.call], records.iterator, records),
+        "step_waits": _PipelineRows(host, host.waits.pipeline, np.full(len(host.waits.pipeline), -1), host.waits),
+        "what_if": _PipelineRows(host, tree.pipeline[changed], tree.iterator[changed], host.what_if),
+        "calls": _PipelineRows(host, calls.pipeline, np.append(records.iterator, -1)[of_call], calls),
+        "call_iterators": _PipelineRows(host, calls.pipeline[records.call], records.iterator, records),
     }  # fmt: skip
 
 
@@ -428,7 +428,7 @@ def _make_root_column(name: str, description: str) -> Column:
                  lambda rows: read_numbers(rows.reading, name)[rows.roots()] == 0)  # fmt: skip
 
 
-def _get_call_step(rows: _Rows) -> pa.Array:
+def _get_call_step(rows: _PipelineRows) -> pa.Array:
     """Return the step of each call, or null if it belongs to no step."""
     steps, group = rows.host.steps.group, rows.reading.calls.group_id
     at = np.searchsorted(steps, group)
@@ -436,11 +436,11 @@ def _get_call_step(rows: _Rows) -> pa.Array:
     return pa.array(np.append(rows.host.steps.number, -1)[at], mask=~of_step | (group < 0))
 
 
-def _explain_no_prediction(rows: _Rows) -> npt.NDArray[np.bool_]:
+def _explain_no_prediction(rows: _PipelineRows) -> npt.NDArray[np.bool_]:
     return np.asarray(rows.then_ps < 0)
 
 
-def _lacks_iterator(rows: _Rows) -> npt.NDArray[np.bool_]:
+def _lacks_iterator(rows: _PipelineRows) -> npt.NDArray[np.bool_]:
     return rows.iterator < 0
 
 

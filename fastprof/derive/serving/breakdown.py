@@ -22,9 +22,9 @@ from fastprof.derive.serving.requests import (
     SCHEDULE,
     Batches,
     GroupLinks,
-    HostRows,
     NumberLinks,
     Requests,
+    ServingEvents,
     find_earliest,
     find_latest,
 )
@@ -97,7 +97,7 @@ class TimedRequests(NamedTuple):
     parts: Int64s
 
 
-def list_tpu_spans(rows: HostRows) -> OwnedSpans:
+def list_tpu_spans(rows: ServingEvents) -> OwnedSpans:
     """List transfers to and from TPUs, and programs on them, owned by their groups."""
     every = (
         (EventType.DEVICE_TO_HOST, rows.grouped(*READS)),
@@ -111,7 +111,7 @@ def list_tpu_spans(rows: HostRows) -> OwnedSpans:
     ])  # fmt: skip
 
 
-def list_gpu_spans(rows: HostRows) -> OwnedSpans:
+def list_gpu_spans(rows: ServingEvents) -> OwnedSpans:
     """List kernels and copies of GPUs, owned by their groups. Copies within a device count as compute."""
     events = rows.events
     own = _find_line_rows(rows, "GPU", lambda line: not line.is_derived)
@@ -126,12 +126,12 @@ def _get_gpu_event_type(name: str) -> int:
     return _COPIES.get(ends, COMPUTE)
 
 
-def list_programs(rows: HostRows) -> Int64s:
+def list_programs(rows: ServingEvents) -> Int64s:
     """Return the rows of grouped programs that ran on TPUs."""
     return _find_line_rows(rows, "TPU", lambda line: line.name == MODULES_LINE)
 
 
-def _find_line_rows(rows: HostRows, kind: str, wanted: Callable[[Line], bool]) -> Int64s:
+def _find_line_rows(rows: ServingEvents, kind: str, wanted: Callable[[Line], bool]) -> Int64s:
     """Return the grouped rows of device lines."""
     lines = [line for plane in rows.events.planes_of(kind) for line in plane.lines if wanted(line)]
     own = join_parts(np.arange(line.first, line.last) for line in lines)
@@ -139,7 +139,7 @@ def _find_line_rows(rows: HostRows, kind: str, wanted: Callable[[Line], bool]) -
     return grouped
 
 
-def _list_transfers(rows: HostRows, issue: str, kind: int) -> OwnedSpans:
+def _list_transfers(rows: ServingEvents, issue: str, kind: int) -> OwnedSpans:
     """List transfers from an issue event to the last event of the same ``_c`` that marks the end and began later."""
     issued, done = rows.grouped(issue), rows.grouped(f"{issue}=>Done")
     contexts = rows.events.ints("_c")
@@ -160,7 +160,7 @@ def _find_last_of_each(rows: Int64s, ids: Int64s) -> tuple[Int64s, Int64s]:
     return rows[::-1][last], distinct
 
 
-def list_stage_marks(rows: HostRows) -> StageMarks:
+def list_stage_marks(rows: ServingEvents) -> StageMarks:
     """List the grouped events that mark a stage: name by name, then in the order of the capture."""
     named = {stage: rows.grouped(*names) for stage, names in STAGES.items()}
     return {stage: (rows.group[at].astype(np.int64), rows.start(at)) for stage, at in named.items()}

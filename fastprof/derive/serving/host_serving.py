@@ -19,10 +19,10 @@ from fastprof.derive.serving.requests import (
     UNKNOWN,
     Batches,
     GroupLinks,
-    HostRows,
     NumberLinks,
     Pattern,
     Requests,
+    ServingEvents,
     TensorMoves,
     find_earliest,
 )
@@ -139,7 +139,7 @@ class HostServing:
 def read_host_serving(host: str, events: HostEvents, groups: Groups) -> HostServing:
     """Read the serving side of a host, which has no requests if its threads recorded none. CaptureError: times do not
     fit 64 bits."""
-    rows, links = HostRows(events, groups), GroupLinks.of(groups)
+    rows, links = ServingEvents(events, groups), GroupLinks.of(groups)
     recorded, batches, models = requests.find_requests(rows, links)
     for what, begin, end in (("requests", recorded.begin, recorded.end), ("batches", batches.begin, batches.end)):
         if ((end > begin) & (end - begin < 0)).any():
@@ -163,7 +163,7 @@ def read_host_serving(host: str, events: HostEvents, groups: Groups) -> HostServ
 
 
 def _time_batches(
-    rows: HostRows, requests: Requests, batches: Batches, devices: tuple[OwnedSpans, OwnedSpans], links: GroupLinks
+    rows: ServingEvents, requests: Requests, batches: Batches, devices: tuple[OwnedSpans, OwnedSpans], links: GroupLinks
 ) -> BatchTimes:
     count = len(batches)
     place, request = batches.requests.of_each(np.arange(count))
@@ -182,7 +182,7 @@ def _sum_compute(spans: OwnedSpans, batch_of_group: Int64s, count: int) -> Int64
     return compute_ps
 
 
-def _list_program_ids(rows: HostRows, batch_of_group: Int64s, count: int) -> Objects:
+def _list_program_ids(rows: ServingEvents, batch_of_group: Int64s, count: int) -> Objects:
     """Return ids of programs: the stat program_id, else the number that ends the name, as in ``jit_f(7)``."""
     programs = breakdown.list_programs(rows)
     batch = batch_of_group[rows.group[programs]]

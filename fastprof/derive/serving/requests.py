@@ -35,7 +35,7 @@ NONE = int(np.iinfo(np.int64).min)
 """Missing time or number."""
 
 
-class HostRows:
+class ServingEvents:
     """Events of the threads of a host. Rows are those of ``events``."""
 
     def __init__(self, events: HostEvents, groups: Groups) -> None:
@@ -173,7 +173,7 @@ class GroupLinks:
         return cls(NumberLinks.of(led, followed, count), NumberLinks.of(followed, led, count), count)
 
 
-def find_requests(rows: HostRows, links: GroupLinks) -> tuple[Requests, Batches, list[str]]:
+def find_requests(rows: ServingEvents, links: GroupLinks) -> tuple[Requests, Batches, list[str]]:
     """Find the requests and batches of a host, and its models."""
     batch_rows = rows.grouped(*BATCHES)
     is_batch = np.zeros(links.count, bool)
@@ -200,7 +200,7 @@ def find_requests(rows: HostRows, links: GroupLinks) -> tuple[Requests, Batches,
     return Requests(group, model[kept], begin[kept], end[kept], size[kept], to_batch), batch, models
 
 
-def _find_user_roots(rows: HostRows) -> Int64s:
+def _find_user_roots(rows: ServingEvents) -> Int64s:
     """Return roots of groups that are requests because their server marks them."""
     root_rows, level = rows.events.ints("_r")
     mine = (root_rows >= rows.first) & (root_rows < rows.last) & (rows.group[root_rows] >= 0)
@@ -215,7 +215,7 @@ def _find_user_roots(rows: HostRows) -> Int64s:
     return roots
 
 
-def _find_group_models(rows: HostRows, roots: Int64s, count: int) -> tuple[Int64s, list[str]]:
+def _find_group_models(rows: ServingEvents, roots: Int64s, count: int) -> tuple[Int64s, list[str]]:
     """Return the model of each group as a place in the list, or NO_MODEL if no event of the group names a model."""
     stat = rows.events.stat("model_id")
     numbers, names = _list_model_names(rows.events, stat.kind, stat.value)
@@ -289,7 +289,7 @@ def _number_root_models(
     return renamed, [names[number] for number in ordered.tolist()]
 
 
-def _find_group_spans(rows: HostRows, group: Int64s, count: int) -> tuple[Int64s, Int64s]:
+def _find_group_spans(rows: ServingEvents, group: Int64s, count: int) -> tuple[Int64s, Int64s]:
     """Return the span from the first to the last event of each group on the host's threads."""
     place = np.full(count + 1, -1, np.int64)
     place[group] = np.arange(len(group))
@@ -299,7 +299,7 @@ def _find_group_spans(rows: HostRows, group: Int64s, count: int) -> tuple[Int64s
     return find_least_by(request, rows.start(inside), len(group)), find_most_by(request, rows.end(inside), len(group))
 
 
-def _find_last_of_group(rows: HostRows, names: tuple[str, ...], stat: str, count: int) -> Int64s:
+def _find_last_of_group(rows: ServingEvents, names: tuple[str, ...], stat: str, count: int) -> Int64s:
     """Return an integer stat of the last event of these types in each group, or 0."""
     named = rows.grouped(*names)
     stat_rows, values = rows.events.ints(stat)
@@ -309,7 +309,7 @@ def _find_last_of_group(rows: HostRows, names: tuple[str, ...], stat: str, count
     return of_group
 
 
-def _read_batches(rows: HostRows, batch_rows: Int64s, requests: Int64s, links: GroupLinks) -> Batches:
+def _read_batches(rows: ServingEvents, batch_rows: Int64s, requests: Int64s, links: GroupLinks) -> Batches:
     distinct, last = np.unique(rows.group[batch_rows[::-1]], return_index=True)
     group, at = distinct.astype(np.int64), batch_rows[::-1][last]
     padding, padded_size = _read_padding(rows, links.count)
@@ -325,7 +325,7 @@ def _read_batches(rows: HostRows, batch_rows: Int64s, requests: Int64s, links: G
     )
 
 
-def _read_padding(rows: HostRows, count: int) -> tuple[Int64s, Int64s]:
+def _read_padding(rows: ServingEvents, count: int) -> tuple[Int64s, Int64s]:
     """Return padding and size of each batch, from the last event that has both."""
     paddings = rows.grouped(*PADDING)
     amounts, sizes = rows.events.ints("padding_amount"), rows.events.ints("batch_size_after_padding")
@@ -367,7 +367,7 @@ class TensorMoves:
     patterns: list[Pattern]
 
 
-def find_tensors(rows: HostRows, requests: Requests, batches: Batches, group_count: int) -> TensorMoves:
+def find_tensors(rows: ServingEvents, requests: Requests, batches: Batches, group_count: int) -> TensorMoves:
     """Find the moves of a host. An owner is left out if the shape or layout of one of its moves is not recorded."""
     owner_of_group = np.full(group_count, -1, np.int64)
     owner_of_group[batches.group] = len(requests) + np.arange(len(batches))
@@ -392,7 +392,7 @@ def find_tensors(rows: HostRows, requests: Requests, batches: Batches, group_cou
     return TensorMoves(owners, np.array(pattern, np.int64), time_ps[owners], patterns)
 
 
-def _describe_moves(rows: HostRows, moves: Int64s) -> tuple[npt.NDArray[np.bool_], Int64s, list[str]]:
+def _describe_moves(rows: ServingEvents, moves: Int64s) -> tuple[npt.NDArray[np.bool_], Int64s, list[str]]:
     """Return whether shape and layout of each move are known, the rank of its description, and the descriptions,
     sorted."""
     columns = [rows.events.meta[moves].astype(np.int64)]

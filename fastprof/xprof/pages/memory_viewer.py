@@ -34,7 +34,7 @@ _CANVAS = 4096
 def answer(report: AnalysisReport) -> Any:
     """Make the page. It is empty without a program, if XProf has no answer, and for sizes beyond 64 bits."""
     shown = None if report.detail is None else report.detail_as(ShownProgram)
-    return {} if shown is None or shown.memory.unknown == TOO_LARGE else _drop_defaults(_Page(shown.space).all())
+    return {} if shown is None or shown.memory.unknown == TOO_LARGE else _drop_defaults(_Drawing(shown.space).all())
 
 
 def _drop_defaults(value: Any) -> Any:
@@ -55,7 +55,7 @@ def _sort_largest_first(mebibytes: Sequence[float]) -> list[int]:
     return places
 
 
-class _Page:
+class _Drawing:
     def __init__(self, space: MemorySpace) -> None:
         self.space = space
         self.program = space.program

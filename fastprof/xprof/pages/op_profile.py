@@ -48,8 +48,8 @@ def answer(report: AnalysisReport) -> object:
     ops = counted_ops.get_device_ops(report)
     name = f"by{profile.group_by.capitalize()}"
     return {
-        name: _Page(profile, ops, with_idle=True).root(),
-        f"{name}ExcludeIdle": _Page(profile, ops, with_idle=False).root(),
+        name: _OpTreePage(profile, ops, with_idle=True).root(),
+        f"{name}ExcludeIdle": _OpTreePage(profile, ops, with_idle=False).root(),
         "deviceType": profile.session.hardware,
         "aggDvfsTimeScaleMultiplier": _write_number(_divide(ops.normalized_op_ps, ops.op_ps)),
     }
@@ -72,7 +72,7 @@ def _write_number(value: float) -> float | int:
     return int(value) if value.is_integer() and abs(value) < 1e15 else value
 
 
-class _Page:
+class _OpTreePage:
     """One of the two trees."""
 
     def __init__(self, profile: OpProfile, ops: Ops, *, with_idle: bool) -> None:
