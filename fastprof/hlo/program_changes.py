@@ -1,0 +1,159 @@
+"""What differs between two compiled programs of one function: arguments, else constants, else instructions.
+
+Optimised programs of other shapes differ everywhere. So constants are compared only if all arguments are equal, and
+instructions only if all constants are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import zip_longest
+from typing import Final
+
+from fastprof.errors import CaptureError
+from fastprof.hlo.module import HloModule
+from fastprof.hlo.shapes import TYPE_NAMES, Shape
+from fastprof.hlo.text.literal_text import format_literal
+from fastprof.hlo.text.shape_text import format_sharding
+from fastprof.inputs.message import Message
+from fastprof.schema.value_classes import dataclass
+
+SHAPE, TYPE, LAYOUT, SHARDING, ARGUMENTS = "shape", "type", "layout", "sharding", "arguments"
+CONSTANT, INSTRUCTIONS, NOTHING = "constant", "instructions", "nothing"
+OF_ARGUMENTS: Final = (SHAPE, TYPE, LAYOUT, SHARDING, ARGUMENTS)
+"""Kinds of changes that arguments show."""
+_NO_NAMES: Final = ("", "XLA_Args")
+_LITERAL: Final = 8
+_MOST_LETTERS: Final = 40
+_MOST_BYTES: Final = 64
+"""Bytes of a literal up to which it is formatted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """``kind``: one of the names above. ``argument``: what changed, None for constants and instructions. ``before``,
+    ``after``: in both programs, as XLA writes shapes; "" if one of them has no such argument."""
+
+    kind: str
+    argument: str | None = None
+    before: str = ""
+    after: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """An argument of a program. ``name``: as the framework records it, else by position, from 0."""
+
+    name: str
+    element_type: int
+    dimensions: tuple[tuple[int, ...], ...]
+    text: str
+    layout: str
+    sharding: str
+
+    @property
+    def is_scalar(self) -> bool:
+        return self.dimensions == ((),)
+
+
+def compare_programs(before: HloModule, after: HloModule) -> tuple[Change, ...]:
+    """Return what differs, one change for each argument or constant. LookupError, ValueError, CaptureError: a program
+    is damaged."""
+    changes = compare_arguments(list_arguments(before), list_arguments(after)) or _compare_constants(before, after)
+    if changes:
+        return changes
+    old, new = _summarize(before), _summarize(after)
+    if old == new:
+        return (Change(NOTHING),)
+    return (Change(INSTRUCTIONS, None, f"{len(old):,} instructions", f"{len(new):,} instructions"),)
+
+
+def compare_arguments(before: Sequence[Argument], after: Sequence[Argument]) -> tuple[Change, ...]:
+    """Return what differs in the arguments. Those of equal names are compared if all have names, else those of equal
+    positions."""
+    old, new = {each.name: each for each in before}, {each.name: each for each in after}
+    if len(old) == len(before) and len(new) == len(after):
+        pairs = [(old.get(name), new.get(name)) for name in old | new]
+    else:
+        pairs = [*zip_longest(before, after)]
+    return tuple(change for pair in pairs if (change := _compare_argument(*pair)) is not None)
+
+
+def list_arguments(module: HloModule) -> list[Argument]:
+    """Return the arguments of a program, in order. LookupError, ValueError, CaptureError: the program is damaged."""
+    rows = module.rows_of(module.entry)
+    own = [module.instruction(row) for row in rows if module.opcodes[row] == "parameter"]
+    arguments = []
+    for instruction in sorted(own, key=lambda parameter: parameter.parameter_number):
+        shape, name = instruction.shape, module.op_name(instruction.row)
+        if name in _NO_NAMES:
+            name = f"argument {instruction.parameter_number}"
+        at, length = module.instructions[["sharding_offset", "sharding_length"]][instruction.row].item()
+        sharding = format_sharding(module.data[at : at + length]) if length else ""
+        leaves = [leaf for _, leaf in shape.leaves()]
+        layout = " ".join(_format_numbers(leaf.minor_to_major, "{}") for leaf in leaves)
+        sizes = tuple(leaf.dimensions for leaf in leaves)
+        arguments.append(Argument(name, shape.element_type, sizes, format_shape(shape), layout, sharding))
+    return arguments
+
+
+def format_shape(shape: Shape) -> str:
+    """Return a shape as XLA writes it, without layouts: ``f32[200,512]``."""
+    texts = []
+    for _, leaf in shape.leaves():
+        known = 0 < leaf.element_type < len(TYPE_NAMES)
+        texts.append((TYPE_NAMES[leaf.element_type].lower() if known else "?") + _format_numbers(leaf.dimensions, "[]"))
+    return f"({', '.join(texts)})" if shape.is_tuple else "".join(texts)
+
+
+def _format_numbers(numbers: tuple[int, ...], brackets: str) -> str:
+    return f"{brackets[0]}{','.join(map(str, numbers))}{brackets[1]}"
+
+
+def _compare_argument(old: Argument | None, new: Argument | None) -> Change | None:
+    if old is None or new is None:
+        only = old or new
+        name = None if only is None else only.name
+        return Change(ARGUMENTS, name, "" if old is None else old.text, "" if new is None else new.text)
+    if old.text != new.text:
+        kind = SHAPE if old.dimensions != new.dimensions else TYPE
+        return Change(kind, new.name, old.text, new.text)
+    if old.sharding != new.sharding:
+        return Change(SHARDING, new.name, f"{old.text} {old.sharding}".rstrip(), f"{new.text} {new.sharding}".rstrip())
+    if old.layout != new.layout:
+        return Change(LAYOUT, new.name, f"{old.text}{old.layout}", f"{new.text}{new.layout}")
+    return None
+
+
+def _compare_constants(before: HloModule, after: HloModule) -> tuple[Change, ...]:
+    """Return constants that differ; none if the programs have other numbers of constants."""
+    old, new = _list_constants(before), _list_constants(after)
+    if len(old) != len(new):
+        return ()
+    differ = [(first, second) for first, second in zip(old, new, strict=True) if first != second]
+    texts = dict.fromkeys((_format_constant(*first), _format_constant(*second)) for first, second in differ)
+    return tuple(Change(CONSTANT, None, *pair) for pair in texts)
+
+
+def _list_constants(module: HloModule) -> list[tuple[str, bytes]]:
+    """Return shape and literal of all constants, in the order of the program."""
+    rows = [row for row, opcode in enumerate(module.opcodes) if opcode == "constant"]
+    constants = map(module.instruction, rows)
+    return [(format_shape(each.shape), bytes(each.fields().data(_LITERAL))) for each in constants]
+
+
+def _format_constant(shape: str, literal: bytes) -> str:
+    """Return a scalar as a number, and the shape of anything larger."""
+    if not shape.endswith("[]") or len(literal) > _MOST_BYTES:
+        return shape
+    try:
+        text = "".join(format_literal(Message(memoryview(literal))))
+    except (CaptureError, LookupError, ValueError):
+        return shape
+    return text[:_MOST_LETTERS]
+
+
+def _summarize(module: HloModule) -> list[tuple[str, str]]:
+    """Return opcode and shape of all instructions."""
+    every = map(module.instruction, range(len(module)))
+    return [(instruction.opcode, format_shape(instruction.shape)) for instruction in every]
