@@ -178,7 +178,7 @@ class OpRuns:
 @compute_once
 def find_computing_ops(events: HostEvents) -> Int64s:
     """Return the rows of the outermost ops on threads of a host without devices, in order, but for those of data
-    loaders."""
+    loaders and compilations."""
     none = np.zeros(0, np.int64)
     plane = events.plane_named(HOST_THREADS)
     if plane is None or not is_kineto(events) or events.planes_of("GPU"):
@@ -191,8 +191,8 @@ def _find_line_ops(events: HostEvents, line: Line) -> Int64s:
     ops = line.first + np.flatnonzero(is_op(events)[meta])
     if not len(ops):
         return ops
-    loads = line.first + np.flatnonzero(_is_loader(events)[meta])
-    begin, end = merge_spans(events.start_ps[loads], np.maximum(events.duration_ps[loads], 0))
+    others = line.first + np.flatnonzero((_is_loader(events) | _compiles(events))[meta])
+    begin, end = merge_spans(events.start_ps[others], np.maximum(events.duration_ps[others], 0))
     start = events.start_ps[ops]
     if len(begin):
         place = find_last_started(begin, start)
@@ -200,6 +200,16 @@ def _find_line_ops(events: HostEvents, line: Line) -> Int64s:
         start = events.start_ps[ops]
     reached = np.maximum.accumulate(add_durations(start, np.maximum(events.duration_ps[ops], 0)))
     return ops[np.append(True, start[1:] >= reached[:-1])] if len(ops) else ops
+
+
+TORCH_COMPILES: Final = compile_late(r"dynamo$|entire_frame_compile$|_compile\.(?:<locals>\.)?compile_inner")
+"""Names of ops in which torch.compile compiles: they compute nothing, and the ops in them are traced."""
+
+
+@compute_once
+def _compiles(events: HostEvents) -> Bools:
+    """Return whether each row of event metadata compiles a function."""
+    return np.array([TORCH_COMPILES.match(name) is not None for name in events.names], np.bool_)
 
 
 @compute_once

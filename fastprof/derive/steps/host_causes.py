@@ -143,7 +143,8 @@ _PATTERNS: Final = (
     (Code.GARBAGE, r"CollectGarbage"),
     (Code.INPUT, r"^Iterator|IteratorGetNext|MultiDeviceIterator|InfeedEnqueue|InstantiatedCapturedFunction::"
                  r"|(?:Produce|Consume)$|^MakeIterator|DatasetOp::"),
-    (Code.COMPILATION, r"(?i:compil)|trace_to_(?:jaxpr|subjaxpr)|lower_sharding_computation|graph_building|PTX->CUBIN"
+    (Code.COMPILATION, r"(?i:compil)(?!ed(?:Function|FxGraph| Region| Autograd))|^dynamo$|trace_to_(?:jaxpr|subjaxpr)"
+                       r"|lower_sharding_computation|graph_building|PTX->CUBIN"
                        r"|XLA::TPU|LLVM|Autotun|Optimize(?:Hlo|Graph)|Grappler|RunHloPasses|RunBackend"),
     (Code.MEMORY, r"Defragment|Build buffer allocations|DeviceMemAllocator|BFCAllocator|AllocateRaw|RetryingAlloc"
                   r"|^(?:cu|cuda|hip)(?:Mem)?(?:Alloc|Malloc|Free)"),
