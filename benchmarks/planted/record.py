@@ -34,6 +34,7 @@ FOLDERS = {
     HERE: TESTS / "planted/recorded",
     HERE / "held_out": TESTS / "planted/held_out",
     HERE / "loops": TESTS / "planted/loops",
+    HERE / "recompiling": TESTS / "planted/recompiling",
 }
 """Of programs, and of their captures."""
 LARGEST = 60_000
@@ -84,12 +85,26 @@ def texts(space: Any) -> Iterator[tuple[Any, str]]:
                 yield stat, "str_value"
 
 
+def programs(space: Any) -> Iterator[Any]:
+    """Stats of event metadata that hold bytes: compiled programs."""
+    metadata = [stat for plane in space.planes for one in plane.event_metadata.values() for stat in one.stats]
+    return (stat for stat in metadata if stat.WhichOneof("value") == "bytes_value")
+
+
+def without_folders(path: re.Match[bytes]) -> bytes:
+    """Return a path of equal length, because programs record the lengths of their texts, of the same last part."""
+    folder, _, name = path[0].rpartition(b"/")
+    return b"./" * (len(folder) // 2) + b"/" * (1 + len(folder) % 2) + name
+
+
 def without_names(capture: bytes) -> bytes:
     """The capture, of ``host0``; absolute paths keep their last part."""
     space = xspace_class()()
     space.ParseFromString(capture)
     del space.hostnames[:]
     space.hostnames.append("host0")
+    for program in programs(space):
+        program.bytes_value = ABSOLUTE.sub(without_folders, program.bytes_value)
     for message, name in texts(space):
         text = getattr(message, name)
         short = ABSOLUTE.sub(lambda path: path[0].rpartition(b"/")[2], text.encode()).decode()
