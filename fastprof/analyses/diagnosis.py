@@ -37,9 +37,16 @@ from fastprof.analyses.findings.facts import (
 )
 from fastprof.analyses.findings.guides import Unrecorded, add_advice, list_unproven_causes, list_unrecorded
 from fastprof.analyses.findings.idle_findings import add_context, split_start_up
+from fastprof.analyses.findings.recompilation import (
+    RECOMPILATIONS,
+    build_table,
+    number_recompilations,
+)
 from fastprof.decode.plane_kinds import find_device_of_plane, get_device_word, pluralise_device
 from fastprof.decode.span_stats import has_tfprof_profile
+from fastprof.derive.causes import recompilations
 from fastprof.derive.causes.cause_names import CAUSES
+from fastprof.derive.causes.compilations import Compilation
 from fastprof.derive.devices import run_environment
 from fastprof.derive.devices.device_peaks import find_capability
 from fastprof.derive.devices.gpu_kernels import maker_of
@@ -52,10 +59,11 @@ from fastprof.derive.ops.record_checks import Flaw, HostRecords
 from fastprof.derive.serving import MODEL, is_of_server
 from fastprof.derive.steps import event_origin
 from fastprof.derive.steps.host_calls import LoaderTime, longest_wait, measure_loader_time
+from fastprof.derive.steps.step_alignment import SessionSteps
 from fastprof.schema.tables import Column, Flag, ObjectRows, Picoseconds, Share, String, TableSchema, Text
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HOST_THREADS
-from fastprof.tables.needs import Needs
+from fastprof.tables.needs import Needs, unite_needs
 from fastprof.wording.quantities import format_measure
 
 if TYPE_CHECKING:
@@ -63,7 +71,9 @@ if TYPE_CHECKING:
     from fastprof.derive.tfprof.view_set import AdvisorResult
 
 NAME = "diagnosis"
-READS = Needs(stats=(MODEL, *event_origin.STATS, *record_checks.RECORD_STATS))
+READS = unite_needs([
+    recompilations.READS, Needs(stats=(MODEL, *event_origin.STATS, *record_checks.RECORD_STATS))
+])  # fmt: skip
 AFTER = ("tf_data", "gaps", "steps", "communication", "kernel_stats", "hlo_stats", "roofline", "memory_profile",
          "op_stats")  # fmt: skip
 """Prerequisites. tf_data is first: it takes much memory for a while, and host states of the others do not exist yet."""
@@ -127,6 +137,7 @@ TABLES = {
         Text("causes", "causes that may be missed for it"),
         String("how", "how to record it"),
     ), derived=True),
+    "recompilations": RECOMPILATIONS,
 }  # fmt: skip
 
 SCALARS = {
@@ -157,6 +168,8 @@ SECTIONS = (
                             "computing_device_count", "framework")),
     Section("Causes that were looked at", "examined", ("cause", "cost_ps", "share", "reason"), "share", rows=30,
             nonzero="cost_ps", wraps="reason", shown=lambda report: report.scalars["window_ps"].value is not None),
+    Section("Recompilations", "recompilations", ("function", "number", "step", "duration_ps", "change", "argument",
+            "before", "after", "reason"), rows=20, wraps="reason", shown=has_rows("recompilations")),
     Section("Not recorded", "unrecorded", rows=10, shown=has_rows("unrecorded"), in_words=True),
 )  # fmt: skip
 
@@ -182,6 +195,8 @@ class DiagnosisHostState:
     loader: LoaderTime
     has_launches: bool
     """True if any launch of GPU work is recorded."""
+    name: str
+    compilations: list[Compilation]
 
 
 def of_host(host: Host, params: Params) -> DiagnosisHostState:
@@ -193,7 +208,7 @@ def of_host(host: Host, params: Params) -> DiagnosisHostState:
         has_threads=threads is not None and threads.last > threads.first,
         levels=read_tracer_levels(raw),
         graph=_read_advisor(raw.capture),
-        names=collect_names(raw, host.entire.events),
+        names=collect_names(host.entire.events),
         capability=find_capability(raw.planes),
         serves=is_of_server(raw),
         records=record_checks.check_records(host.entire.raw),
@@ -201,6 +216,8 @@ def of_host(host: Host, params: Params) -> DiagnosisHostState:
         maker=maker_of(raw),
         loader=measure_loader_time(raw),
         has_launches=has_launches(host.entire.raw),
+        name=host.name,
+        compilations=recompilations.find_compilations(host),
     )
 
 
@@ -228,6 +245,10 @@ def run(kept: Sequence[DiagnosisHostState], params: Params, after: Mapping[str, 
         device=devices.pop() if len(devices) == 1 else "device",
         maker=makers.pop() if len(makers) == 1 else None,
         loader=longest_wait(host.loader for host in kept),
+        compilations=Counter(each.function for host in kept for each in host.compilations),
+        recompilations=number_recompilations(
+            [(host.name, host.compilations) for host in kept], after["steps"].detail_as(SessionSteps).database
+        ),
     )
     costs = [limit_to_run(cost, facts.window_ps) for rule in RULES for cost in rule(facts) if facts.window_ps]
     every = [add_context(facts, part) for cost in costs for part in split_start_up(facts, cost)]
@@ -243,6 +264,7 @@ def run(kept: Sequence[DiagnosisHostState], params: Params, after: Mapping[str, 
         "findings": TABLES["findings"].of(shown),
         "examined": TABLES["examined"].of(_list_causes(facts, counted, [*_list_absent(facts, kept, missing)], flaws)),
         "unrecorded": TABLES["unrecorded"].of(ObjectRows(missing)),
+        "recompilations": build_table(facts.recompilations),
     }
     values = _compute_values(facts, findings, start_up_ps, flaws, serves=any(host.serves for host in kept))
     return AnalysisReport(NAME, tables, make_scalars(SCALARS, values), (), dict(after))

@@ -57,7 +57,7 @@ class AnalysisMethods:
         device: compare ops with the published peaks of this device, such as H100 or TPU v5e
         peak: compare ops with these peaks of one device: flops=312T,hbm=2039GB/s, or one of them
 
-        Tables: findings, examined, unrecorded.
+        Tables: findings, examined, unrecorded, recompilations.
         Figures: headline, finding_count, window_ps, compute_share, incomplete, device_count, used_device_count,
         computing_device_count, framework.
         """

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
@@ -17,6 +16,7 @@ import pyarrow as pa
 from fastprof.analyses.contract import AnalysisReport
 from fastprof.analyses.findings import reports
 from fastprof.analyses.findings.advice import get_advice
+from fastprof.analyses.findings.recompilation import Recompilation
 from fastprof.decode.plane_kinds import pluralise_device
 from fastprof.derive.causes.cause_names import GAP_CAUSES
 from fastprof.derive.causes.time_by_cause import CAUSE_NAMES, Budget, SessionBudget
@@ -26,10 +26,9 @@ from fastprof.derive.host import CPU_ONLY, GPU
 from fastprof.derive.steps.event_origin import find_event_origins, has_line, is_built_in, parse_frame
 from fastprof.derive.steps.host_calls import LoaderTime
 from fastprof.derive.steps.step_alignment import SessionSteps
-from fastprof.schema.columns import Bools, Int64s, S, find_last_started, number_values, sum_by, sum_unbounded
+from fastprof.schema.columns import Bools, Int64s, S, number_values, sum_by, sum_unbounded
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents
-from fastprof.wording.patterns import compile_late
 from fastprof.wording.quantities import format_measure
 
 if TYPE_CHECKING:
@@ -115,20 +114,13 @@ def sum_start_up(findings: Iterable[Finding]) -> int:
 # ---- names of events
 
 
-_COMPILES: Final = compile_late(r"backend_compile(?:_and_load)?$|tf\.function-graph_building$|XlaCompilationCache::")
-"""Names of events that are one compilation each; events of passes and stages lie within."""
-_CALLED: Final = compile_late(r"PjitFunction\((.*)\)$", re.DOTALL)
-
-
 @dataclass(frozen=True, slots=True)
 class EventNames:
     """Functions named by events.
 
-    ``compiled``: how often each function was compiled; the name is "" if none is recorded. ``defined``: file and line
-    of each Python function that the tracer saw, "" if functions share its name. ``callers``: the function and line
-    that calls each slow compiled function for longest."""
+    ``defined``: file and line of each Python function that the tracer saw, "" if functions share its name.
+    ``callers``: the function and line that calls each slow compiled function for longest."""
 
-    compiled: Mapping[str, int] = field(default_factory=dict)
     defined: Mapping[str, str] = field(default_factory=dict)
     callers: Mapping[str, str] = field(default_factory=dict)
 
@@ -144,22 +136,20 @@ class EventNames:
         return bool(self.defined)
 
 
-def collect_names(raw: HostEvents, events: HostEvents) -> EventNames:
+def collect_names(events: HostEvents) -> EventNames:
     """Collect the names of a host. ``events``: its events with what derived analyses add."""
-    return EventNames(_count_compilations(raw), _find_definitions(events.recorded_names), _find_callers(events))
+    return EventNames(_find_definitions(events.recorded_names), _find_callers(events))
 
 
 def join_names(hosts: Iterable[EventNames]) -> EventNames:
-    """Join the names of all hosts: add compilations, leave out definitions that differ."""
-    compiled: Counter[str] = Counter()
+    """Join the names of all hosts, leaving out definitions that differ."""
     defined: dict[str, str] = {}
     callers: dict[str, str] = {}
     for host in hosts:
-        compiled.update(host.compiled)
         for function, place in host.defined.items():
             defined[function] = place if defined.get(function, place) == place else ""
         callers.update({name: caller for name, caller in host.callers.items() if name not in callers})
-    return EventNames(compiled, defined, callers)
+    return EventNames(defined, callers)
 
 
 def _find_definitions(names: Iterable[str]) -> dict[str, str]:
@@ -194,39 +184,6 @@ def _find_callers(raw: HostEvents) -> dict[str, str]:
     return {raw.names[called]: raw.names[by] for (called, by), _time_ps in longest_last}
 
 
-def _count_compilations(raw: HostEvents) -> Counter[str]:
-    """Count the compilations of each function: the outermost function call that encloses the compilation."""
-    names = raw.names
-    compiles = np.array([_COMPILES.match(name) is not None for name in names], bool)
-    if not compiles.any():
-        return Counter()
-    calls = np.array([_CALLED.match(name) is not None for name in names], bool)
-    compilations: Counter[str] = Counter()
-    for line in raw.lines:
-        meta = raw.meta[line.first : line.last]
-        at = np.flatnonzero(compiles[meta])
-        if len(at):
-            begin = raw.start_ps[line.first : line.last]
-            end = begin + raw.duration_ps[line.first : line.last]
-            call = _find_outermost(at, np.flatnonzero(calls[meta]), begin, end)
-            functions, counts = np.unique(np.where(call < 0, -1, meta[call]), return_counts=True)
-            for name, count in zip(functions.tolist(), counts.tolist(), strict=True):
-                match = _CALLED.match(names[name])
-                compilations[match[1] if match else ""] += count
-    return compilations
-
-
-def _find_outermost(at: Int64s, calls: Int64s, begin: Int64s, end: Int64s) -> Int64s:
-    """Return the outermost call that encloses each event of a line, or -1. Events are ordered by start."""
-    if not len(calls):
-        return np.full(len(at), -1, np.int64)
-    reached = np.maximum.accumulate(end[calls])
-    outermost = calls[np.append(True, begin[calls[1:]] >= reached[:-1])]
-    before = find_last_started(outermost, at)
-    call = outermost[np.maximum(before, 0)]
-    return np.where((before >= 0) & (end[call] >= end[at]), call, -1)
-
-
 # ---- facts
 
 
@@ -242,7 +199,8 @@ class DiagnosisFacts:
     ``names``: of events of all hosts; ``levels``: what the profiler was asked to record on all hosts, or None;
     ``capability``: the least compute capability of GPUs, or None; ``graphs``: results of tfprof's advisor; ``device``:
     name of a device (GPU, TPU, MTIA, NPU, …); ``maker``: vendor of the GPUs, or None if unknown or several; ``loader``:
-    DataLoader waits of the host that waits longest."""
+    DataLoader waits of the host that waits longest; ``compilations``: number by function, "" if it is not recorded;
+    ``recompilations``: those of functions that were compiled before."""
 
     framework: str
     hardware: str
@@ -254,6 +212,8 @@ class DiagnosisFacts:
     device: str = GPU
     maker: str | None = None
     loader: LoaderTime = field(default_factory=LoaderTime)
+    compilations: Mapping[str, int] = field(default_factory=dict)
+    recompilations: Sequence[Recompilation] = ()
 
     @cached_property
     def memo(self) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from typing import Final
 
 import numpy as np
 
-from fastprof.analyses.findings import advice, reports
+from fastprof.analyses.findings import advice, recompilation, reports
 from fastprof.analyses.findings.facts import CERTAIN, LIKELY, POSSIBLE, DiagnosisFacts, Finding, LostTime
 from fastprof.analyses.findings.op_findings import describe_use
 from fastprof.analyses.findings.step_findings import sum_slow_step_time
@@ -398,9 +398,9 @@ def find_slow_pipeline(facts: DiagnosisFacts, finding: Finding) -> reports.TfDat
 
 
 def _add_compilation(facts: DiagnosisFacts, finding: Finding) -> Finding:
-    """Say how often each function was compiled, and in how many steps."""
+    """Say how often each function was compiled, in how many steps, and what had changed."""
     words = []
-    names = [(count, name) for name, count in facts.names.compiled.items()]
+    names = [(count, name) for name, count in facts.compilations.items()]
     if count := sum(count for count, _ in names):
         most, name = max(names)
         words.append(count_noun(count, "compilation or trace", "compilations or traces"))
@@ -415,10 +415,19 @@ def _add_compilation(facts: DiagnosisFacts, finding: Finding) -> Finding:
         most_ps = max(by_step.values())
         several = sum(time_ps * 10 >= most_ps for time_ps in by_step.values())
         words.append(f"{several} of {count_noun(count, 'step', 'steps')} spend time on it.")
+    functions = recompilation.group_by_function(facts.recompilations)
+    hosts = len({row.host for row in facts.recompilations})
+    words += [recompilation.describe_function(own, hosts) for own in functions[:_FUNCTIONS]]
     known = replace(finding, detail=" ".join(words) or None)
+    if functions:
+        known = replace(known, advice=recompilation.advise(functions[0], finding.advice))
     if _is_only_first(facts, finding.cause, count):
         return replace(known, certainty=LIKELY, advice=_ONLY_FIRST, is_once=True)
     return known
+
+
+_FUNCTIONS: Final = 2
+"""Most functions of which the finding says what changed; the table recompilations has all."""
 
 
 def _sum_step_time(facts: DiagnosisFacts, cause: str) -> dict[int, int]:

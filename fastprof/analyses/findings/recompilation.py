@@ -1,0 +1,321 @@
+"""What changed when functions were compiled again: the table recompilations, sentences, and the way out.
+
+Programs show arguments and constants; that an argument is static, or a function a new object, is a guess and says so.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from types import SimpleNamespace
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from fastprof.derive.causes.compilations import Compilation
+from fastprof.derive.causes.recompilations import NO_PROGRAM, NO_SHAPES
+from fastprof.derive.devices.op_names import JAX, PYTORCH, TENSORFLOW
+from fastprof.derive.steps.step_alignment import find_session_steps
+from fastprof.derive.steps.step_database import StepDatabase
+from fastprof.hlo.program_changes import (
+    ARGUMENTS,
+    CONSTANT,
+    INSTRUCTIONS,
+    LAYOUT,
+    NOTHING,
+    SHAPE,
+    SHARDING,
+    TYPE,
+    Change,
+)
+from fastprof.schema.tables import Column, Count, Picoseconds, String, TableSchema, Text
+from fastprof.schema.value_classes import dataclass
+from fastprof.wording.quantities import format_time
+
+KINDS: Final = (SHAPE, TYPE, LAYOUT, SHARDING, ARGUMENTS, CONSTANT, INSTRUCTIONS, NOTHING)
+_SHOWN: Final = 3
+"""Values, arguments and groups of changes that a sentence names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recompilation:
+    """A compilation of a function that was compiled before. ``number``: of the function's compilations in the capture,
+    from 1; ``step``: number of its step, or None."""
+
+    host: str
+    number: int
+    step: int | None
+    compilation: Compilation
+
+    @property
+    def changes(self) -> tuple[Change, ...]:
+        return self.compilation.changes
+
+    @property
+    def kind(self) -> str:
+        """Kind of what changed; "" if that is unknown."""
+        return self.changes[0].kind if self.changes else ""
+
+
+RECOMPILATIONS: Final = TableSchema("recompilations", "a compilation of a function that was compiled before, in order "
+                                    "of time", (
+    Text("host", "host"),
+    Text("function", "function as the framework names it; PyTorch records its name only together with Python",
+         lambda rows: [each.function for each in rows.compilations]),
+    Column("number", pa.int32(), "number of the compilation, from 1: of those of the function in the capture, or in "
+           "the chosen steps", of=lambda rows: rows.number),
+    Column("step", pa.int64(), "step; null: in none", True),
+    Picoseconds("start_ps", "start of the call that compiles, or of the compilation",
+                lambda rows: [each.start_ps for each in rows.compilations]),
+    Picoseconds("duration_ps", "time from there until the program is compiled; of a tf.function that traces, the "
+                "call", lambda rows: [each.duration_ps for each in rows.compilations]),
+    String("program", "compiled program, or number that torch.compile gives the compilation; null: not recorded",
+           lambda rows: [each.program for each in rows.compilations]),
+    String("compared_program", "earlier program that it is compared with, the one with the fewest other arguments; "
+           "null: none", lambda rows: [each.compared for each in rows.compilations]),
+    Text("change", f"what changed: {', '.join(KINDS)}; null: unknown",
+         lambda rows: [change and change.kind for change in rows.changes]),
+    String("argument", "first argument that changed, of PyTorch the input of an op; null: none, or unknown",
+           lambda rows: [change and change.argument for change in rows.changes]),
+    String("before", "its shape and type, or the constant, in the earlier program; null: unknown",
+           lambda rows: [(change and change.before) or None for change in rows.changes]),
+    String("after", "its shape and type, or the constant, in the program; null: unknown",
+           lambda rows: [(change and change.after) or None for change in rows.changes]),
+    Count("change_count", "number of arguments or constants that are known to have changed",
+          lambda rows: [sum(change.kind not in (NOTHING, INSTRUCTIONS) for change in each.changes)
+                        for each in rows.compilations]),
+    String("reason", "why the change is unknown; null: it is known",
+           lambda rows: [each.reason for each in rows.compilations]),
+), derived=True)  # fmt: skip
+
+
+def build_table(rows: Sequence[Recompilation]) -> pa.Table:
+    return RECOMPILATIONS.of(
+        SimpleNamespace(
+            host=[row.host for row in rows],
+            number=[row.number for row in rows],
+            step=[row.step for row in rows],
+            compilations=[row.compilation for row in rows],
+            changes=[row.changes[0] if row.changes else None for row in rows],
+        )
+    )
+
+
+def number_recompilations(
+    hosts: Iterable[tuple[str, Sequence[Compilation]]], database: StepDatabase
+) -> list[Recompilation]:
+    """Return the recompilations of all hosts, given with their compilations, with the numbers of their steps."""
+    rows = []
+    for place, (host, compilations) in enumerate(hosts):
+        counts: Counter[str] = Counter()
+        keys = find_session_steps(database, place, np.array([each.step for each in compilations], np.int64))
+        for each, step in zip(compilations, database.numbers_of(keys).tolist(), strict=True):
+            counts[each.function] += 1
+            if each.again:
+                rows.append(Recompilation(host, counts[each.function], None if step < 0 else step, each))
+    return rows
+
+
+# ---- words
+
+
+def group_by_function(rows: Iterable[Recompilation]) -> list[list[Recompilation]]:
+    """Return the recompilations of each named function, the costliest first, on the host where they take longest."""
+    functions: dict[tuple[str, str], dict[str, list[Recompilation]]] = {}
+    for row in rows:
+        if row.compilation.function:
+            hosts = functions.setdefault((row.compilation.framework, row.compilation.function), {})
+            hosts.setdefault(row.host, []).append(row)
+    return sorted((max(hosts.values(), key=_sum_time) for hosts in functions.values()), key=_sum_time, reverse=True)
+
+
+def _sum_time(own: Iterable[Recompilation]) -> int:
+    return sum(row.compilation.duration_ps for row in own)
+
+
+def describe_function(own: Sequence[Recompilation], host_count: int = 1) -> str:
+    """Say how often and when a function was compiled again on a host, what that took, and what had changed."""
+    framework, function = own[0].compilation.framework, own[0].compilation.function
+    name = f"{function} of torch.compile" if framework == PYTORCH and function.startswith("frame ") else function
+    traced = framework == TENSORFLOW and not any(row.compilation.program for row in own)
+    again = f"{'traced' if traced else 'compiled'} again {_count_times(len(own))}{_format_steps(own)}"
+    where = f" on {own[0].host}" if host_count > 1 else ""
+    took = format_time(_sum_time(own))
+    return f"{name} was {again}{where}, which took {took}: {_describe_changes(own)}."
+
+
+def _count_times(count: int) -> str:
+    return {1: "once", 2: "twice"}.get(count, f"{count:,} times")
+
+
+def _format_steps(own: Sequence[Recompilation]) -> str:
+    """Return the steps, in parentheses; empty if any is not known."""
+    steps = sorted({row.step for row in own if row.step is not None})
+    if not steps or any(row.step is None for row in own):
+        return ""
+    if len(steps) == 1:
+        return f" (step {steps[0]})"
+    if steps[-1] - steps[0] == len(steps) - 1 and len(steps) > _SHOWN:
+        return f" (steps {steps[0]} to {steps[-1]})"
+    shown = ", ".join(map(str, steps[:_SHOWN]))
+    return f" (steps {shown} and {len(steps) - _SHOWN:,} more)" if len(steps) > _SHOWN else f" (steps {shown})"
+
+
+def _describe_changes(own: Sequence[Recompilation]) -> str:
+    groups: dict[tuple[str, tuple[str | None, ...]], list[Compilation]] = {}
+    for row in own:
+        arguments = tuple(change.argument for change in row.changes if change.kind == row.kind)
+        groups.setdefault((row.kind, arguments[:_SHOWN]), []).append(row.compilation)
+    ordered = sorted(groups.values(), key=lambda group: -len(group))
+    texts = [_describe_group(group) for group in ordered[:_SHOWN]]
+    if len(ordered) > 1:
+        texts = [f"{_count_times(len(group))} {text}" for group, text in zip(ordered, texts, strict=False)]
+    left = len(own) - sum(map(len, ordered[:_SHOWN]))
+    return "; ".join(texts) + (f"; {_count_times(left)} something else" if left else "")
+
+
+def _describe_group(group: Sequence[Compilation]) -> str:
+    first = group[0]
+    if not first.changes:
+        reasons = Counter(each.reason or NO_PROGRAM for each in group)
+        return f"what changed is unknown, because {reasons.most_common(1)[0][0]}"
+    kind = first.changes[0].kind
+    if kind == NOTHING:
+        return _describe_equal(first)
+    if kind == INSTRUCTIONS:
+        before, after = first.changes[0].before or "none", first.changes[0].after or "none"
+        if first.framework == PYTORCH:
+            return f"its code runs other ops ({before}, then {after})"
+        return f"arguments keep shape and type, but the program differs ({before}, then {after}): {_OTHER_PATH}"
+    if kind == CONSTANT:
+        chain = _format_chain([each.changes[0] for each in group])
+        return f"arguments keep shape and type, but a constant differs ({chain}): {_GUESS[first.framework]}"
+    changes = [change for change in first.changes if change.kind == kind]
+    texts = []
+    for change in changes[:_SHOWN]:
+        key = kind, change.argument
+        same = [other for each in group for other in each.changes if (other.kind, other.argument) == key]
+        texts.append(f"{change.argument} ({_format_chain(same)})")
+    if len(changes) > _SHOWN:
+        texts.append(f"{len(changes) - _SHOWN:,} more")
+    named = texts[0] if len(texts) == 1 else f"{', '.join(texts[:-1])} and {texts[-1]}"
+    return f"{_VERBS[kind][len(texts) > 1]} {named}"
+
+
+_VERBS: Final = {
+    SHAPE: ("another shape of", "other shapes of"),
+    TYPE: ("another type of", "other types of"),
+    LAYOUT: ("another layout of", "other layouts of"),
+    SHARDING: ("another sharding of", "other shardings of"),
+    ARGUMENTS: ("an argument that comes or goes,", "arguments that come or go,"),
+}
+_GUESS: Final = {
+    JAX: "likely a static argument (static_argnums, static_argnames), or a Python value that the function reads",
+    TENSORFLOW: "likely a Python number that is passed as an argument",
+    PYTORCH: "likely a Python number that a guard checks",
+}
+_OTHER_PATH: Final = "likely a static argument, or Python code that takes another path"
+
+
+def _describe_equal(each: Compilation) -> str:
+    """Guess why an equal program was compiled."""
+    if each.framework == PYTORCH:
+        return "its ops get equal shapes and types: likely a guard on a Python value failed"
+    if each.framework == TENSORFLOW:
+        return (
+            "the programs are equal: likely the function was traced again, for another Python argument or fewer known "
+            "dimensions, or is a new tf.function each time"
+        )
+    new = "likely the function is a new object each time, as with jax.jit of a lambda or functools.partial in the loop"
+    if not each.scalars:
+        return f"the programs are equal: {new}"
+    weak = f"likely {each.scalars[0]} is a Python number in one call and an array in another"
+    return f"the programs are equal: {weak}, or {new.removeprefix('likely ')}"
+
+
+def _format_chain(changes: Sequence[Change]) -> str:
+    """Return the values one after the other: ``f32[200,512], then f32[207,512]``."""
+    values: list[str] = []
+    for change in changes:
+        for value in (change.before or "none", change.after or "none"):
+            if not values or values[-1] != value:
+                values.append(value)
+    shown = ", then ".join(values[:_SHOWN])
+    return f"{shown} and {len(values) - _SHOWN:,} more" if len(values) > _SHOWN else shown
+
+
+# ---- the way out
+
+_OWN_MEANS: Final = {
+    JAX: "jax.config.update(\"jax_explain_cache_misses\", True) logs why a call compiles; jax_compilation_cache_dir "
+         "keeps programs for later runs.",
+    PYTORCH: "TORCH_LOGS=recompiles names the guard that failed; beyond torch._dynamo.config.recompile_limit (8) the "
+             "function runs eagerly.",
+}  # fmt: skip
+"""How each framework itself shows what changed."""
+
+_ADVICE: Final[dict[str, dict[str, str]]] = {
+    JAX: {
+        SHAPE: "Give {} the same shapes in every step: drop or pad the last batch, and pad sequences to a few lengths "
+               "(buckets).",
+        TYPE: "Give {} the same types in every step: convert before the call (x.astype, jnp.float32 of a Python "
+              "number).",
+        LAYOUT: "Pass arrays of one layout to {}.",
+        SHARDING: "Place the arguments of {} alike in every step: jax.device_put with one sharding, or in_shardings of "
+                  "jax.jit.",
+        ARGUMENTS: "Pass the same arguments to {} in every step: dictionaries of the same keys, and no None instead "
+                   "of an array.",
+        CONSTANT: "Pass what changes to {} as an array: take it out of static_argnums and static_argnames.",
+        INSTRUCTIONS: "Pass what changes to {} as an array: take it out of static_argnums and static_argnames, and "
+                      "branch on it with jax.lax.cond.",
+        NOTHING: "Define the jitted {} once, outside of the loop, and pass Python numbers as arrays "
+                 "(jnp.float32(rate)).",
+    },
+    TENSORFLOW: {
+        SHAPE: "XLA compiles {} for each shape: use batch(drop_remainder=True), pad sequences to a few lengths "
+               "(padded_batch, bucket_by_sequence_length), or leave jit_compile off and give input_signature with "
+               "dimensions of None.",
+        TYPE: "Give {} the same types in every step: tf.cast before the call, or input_signature.",
+        CONSTANT: "Pass tensors to {} instead of Python numbers (tf.constant), or fix its arguments with "
+                  "input_signature.",
+        NOTHING: "Define the tf.function {} once, outside of the loop, and pass tensors instead of Python objects.",
+    },
+    PYTORCH: {
+        SHAPE: "Mark the dimension that changes with torch._dynamo.mark_dynamic(x, 0), compile with "
+               "torch.compile(dynamic=True), or pad batches to one shape.",
+        TYPE: "Pass tensors of the same type in every step.",
+        INSTRUCTIONS: "Take Python branches out of the compiled function, or pass what they test as a tensor.",
+        NOTHING: "Pass numbers that change as tensors, and let the compiled function read no globals or attributes "
+                 "that change.",
+    },
+}  # fmt: skip
+_OF_KERAS: Final = ("one_step_on_data", "one_step_on_iterator", "multi_step_on_iterator")
+"""Functions that Keras traces for fit, evaluate and predict."""
+_SHAPES_OF_KERAS: Final = (
+    "Keras compiles its step for each shape of a batch: drop or pad the last batch, pad sequences to a few lengths "
+    "(keras.utils.pad_sequences), or call Model.compile with jit_compile=False."
+)
+_TO_RECORD: Final = {
+    (JAX, NO_PROGRAM): "Record the compiled programs (ProfileOptions.enable_hlo_proto = True, its default) to see "
+                       "what changed, or set jax.config.update(\"jax_explain_cache_misses\", True), which logs it.",
+    (TENSORFLOW, NO_PROGRAM): "print({}.pretty_printed_concrete_signatures()) lists what it was traced for, which "
+                              "profiles show only if XLA compiles the function (jit_compile=True).",
+    (PYTORCH, NO_SHAPES): "Record with torch.profiler.profile(record_shapes=True) to see what changed.",
+}  # fmt: skip
+"""What to record, where the change is unknown for want of it."""
+
+
+def advise(own: Sequence[Recompilation], general: str) -> str:
+    """Return the way out for a function, by what changed most often; ``general``: the advice if that is unknown."""
+    framework, function = own[0].compilation.framework, own[0].compilation.function
+    counts = Counter(row.kind for row in own)
+    kind = max(counts, key=lambda kind: (counts[kind], kind not in ("", NOTHING)))
+    texts = _ADVICE.get(framework, {})
+    first = texts.get(kind, texts.get(CONSTANT, general) if kind == INSTRUCTIONS else general)
+    if framework == TENSORFLOW and function in _OF_KERAS:
+        first = _SHAPES_OF_KERAS
+    to_record = dict.fromkeys(_TO_RECORD.get((framework, row.compilation.reason or ""), "") for row in own)
+    own_means = _OWN_MEANS.get(framework, "") if first != general else ""
+    named = [text.replace("{}", function) for text in (first, *to_record, own_means) if text]
+    return " ".join(named)

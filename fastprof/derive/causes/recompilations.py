@@ -1,0 +1,310 @@
+"""Recompilations: what had changed when a function was compiled again.
+
+The program of a compilation is the first one of its name that runs after it and did not run before. It is compared with
+the nearest program of the name that was there before it: the one with the fewest other arguments, the last of several.
+
+    compilation  |======|        |======|
+    program               |f(7)|          |f(9)| |f(7)|
+
+PyTorch records no programs: the ops that the compiled code runs are compared, with the shapes of what they get.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import zip_longest
+from typing import Final
+
+import numpy as np
+
+from fastprof.derive.causes import compilations
+from fastprof.derive.causes.compilations import (
+    Compilation,
+    find_calls,
+    find_frame_compilations,
+    find_frame_function,
+    find_regions,
+    make_key,
+    parse_function,
+)
+from fastprof.derive.devices.op_names import ARGUMENTS
+from fastprof.derive.host import Host
+from fastprof.derive.steps.step_source import AUTO
+from fastprof.errors import CaptureError
+from fastprof.hlo import METADATA_STATS
+from fastprof.hlo.program_changes import (
+    INSTRUCTIONS,
+    NOTHING,
+    SHAPE,
+    TYPE,
+    Argument,
+    Change,
+    compare_arguments,
+    compare_programs,
+    list_arguments,
+)
+from fastprof.hlo.programs import Modules, parse_program_id
+from fastprof.schema.columns import find_last_started
+from fastprof.schema.value_classes import dataclass
+from fastprof.tables.host_events import MODULE_LINES, HostEvents
+from fastprof.tables.needs import Needs, unite_needs
+
+READS: Final = unite_needs([
+    Host.GROUPING, Needs(stats=(*compilations.STATS, "program_id", *ARGUMENTS), metadata_stats=METADATA_STATS)
+])  # fmt: skip
+
+NO_PROGRAM: Final = "the capture carries no compiled program of it"
+NO_EARLIER: Final = "the program before it is not in the capture"
+DAMAGED: Final = "a program of it does not decode"
+OTHER_FUNCTION: Final = "earlier programs of this name have other arguments: likely another function"
+NO_SHAPES: Final = "no shape of what its ops get is recorded"
+NOT_RUN: Final = "its code, or that of the compilation before, did not run in the capture"
+
+
+def find_compilations(host: Host) -> list[Compilation]:
+    """Return the compilations of a host, in order of time, with what had changed. Of chosen steps, those within."""
+    every = host.entire
+    groups = every.groups_from(AUTO)
+    events = groups.events
+    compared = [*_compare_calls(events, every, find_calls(events)), *_compare_frames(events)]
+    if not compared:
+        return []
+    steps = every.steps_from(AUTO).database.step
+    chosen = steps if host is every else host.groups_from(AUTO).group_id
+    group = groups.group_id[[each.row for each in compared]]
+    known, ours = np.isin(group, steps).tolist(), np.isin(group, chosen).tolist()
+    placed = [
+        replace(each, step=step if is_step else -1)
+        for each, step, is_step, is_ours in zip(compared, group.tolist(), known, ours, strict=True)
+        if host is every or is_ours
+    ]
+    return sorted(placed, key=lambda each: each.start_ps)
+
+
+# ---- their programs
+
+
+@dataclass(slots=True)
+class _Program:
+    """A program of a function. ``first_ps``: when it first ran, or None. ``arguments``: None if damaged."""
+
+    number: int
+    title: str
+    first_ps: int | None
+    arguments: list[Argument] | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(argument.name for argument in self.arguments or ())
+
+
+def _compare_calls(events: HostEvents, host: Host, calls: Sequence[Compilation]) -> Iterator[Compilation]:
+    """Yield the compilations with what changed."""
+    of_function: dict[str, list[Compilation]] = {}
+    for call in calls:
+        of_function.setdefault(make_key(call.function), []).append(call)
+    programs = _list_programs(events, host, set(of_function) - {""}) if calls else {}
+    for key, own in of_function.items():
+        own.sort(key=lambda each: each.ready_ps)
+        if key:
+            yield from _compare_function(own, programs.get(key, []), host.modules)
+        else:
+            yield from own
+
+
+def _list_programs(events: HostEvents, host: Host, keys: set[str]) -> dict[str, list[_Program]]:
+    """List the programs of these functions, in the order in which they first ran."""
+    first = _find_first_runs(events)
+    programs: dict[str, list[_Program]] = {}
+    for number in host.modules.program_ids:
+        title = host.modules.title(number) or ""
+        key = make_key(parse_function(title)[1])
+        if key in keys:
+            programs.setdefault(key, []).append(_Program(number, title, first.get(number)))
+    return programs
+
+
+def _find_first_runs(events: HostEvents) -> dict[int, int]:
+    """Return when each program first ran, by id."""
+    first: dict[int, int] = {}
+    rows, numbers = events.ints("program_id")
+    if len(rows):
+        order = np.argsort(events.start_ps[rows], kind="stable")
+        known, at = np.unique(numbers[order], return_index=True)
+        first = dict(zip(known.tolist(), events.start_ps[rows[order[at]]].tolist(), strict=True))
+    for line in events.lines:
+        for row in range(line.first, line.last) if line.name in MODULE_LINES and not line.is_derived else ():
+            number = parse_program_id(events.names[events.meta[row]])
+            if number is not None:
+                first[number] = min(first.get(number, _NEVER), int(events.start_ps[row]))
+    return first
+
+
+_NEVER: Final = 1 << 63
+
+
+def _compare_function(calls: list[Compilation], programs: list[_Program], modules: Modules) -> Iterator[Compilation]:
+    """Yield the compilations of a function. ``calls``: in order of time."""
+    for program in programs if len(programs) > 1 else ():
+        module = modules.module(program.number)
+        try:
+            program.arguments = None if module is None else list_arguments(module)
+        except (LookupError, ValueError, CaptureError):
+            program.arguments = None
+    ran = sorted((program for program in programs if program.first_ps is not None), key=lambda each: each.first_ps or 0)
+    matched = _match_programs(calls, [program.first_ps or 0 for program in ran])
+    aside = [program for program in programs if program.first_ps is None] if min(matched) >= 0 else []
+    for place, (call, at) in enumerate(zip(calls, matched, strict=True)):
+        again = call.again or place > 0 or at > 0 or bool(aside)
+        if not again:
+            yield call
+        elif at < 0:
+            yield replace(call, again=True, reason=NO_PROGRAM)
+        else:
+            named = replace(call, again=True, program=ran[at].title)
+            yield _compare(named, ran[at], aside + ran[:at], modules)
+
+
+def _match_programs(calls: Sequence[Compilation], first_ps: Sequence[int]) -> list[int]:
+    """Return the place of the program of each compilation, or -1: the first that began to run after it; not one that
+    began after the next compilation, unless there is one for each. ``first_ps``: when each program first ran, in order.
+    """
+    matched: list[int] = []
+    after = 0
+    for place, call in enumerate(calls):
+        while after < len(first_ps) and first_ps[after] < call.ready_ps:
+            after += 1
+        left = len(first_ps) - after
+        late = place + 1 < len(calls) and left > 0 and first_ps[after] >= calls[place + 1].ready_ps
+        is_matched = left > 0 and not (late and left < len(calls) - place)
+        matched.append(after if is_matched else -1)
+        after += is_matched
+    return matched
+
+
+def _compare(call: Compilation, program: _Program, earlier: Sequence[_Program], modules: Modules) -> Compilation:
+    """Compare the program of a compilation with an earlier one."""
+    if not earlier:
+        return replace(call, reason=NO_EARLIER)
+    readable = [each for each in earlier[-_MOST_COMPARED:] if each.arguments is not None]
+    if program.arguments is None or not readable:
+        return replace(call, reason=DAMAGED)
+    nearest = _choose_nearest(program, readable)
+    if nearest is None:
+        return replace(call, reason=OTHER_FUNCTION)
+    before, after = modules.module(nearest.number), modules.module(program.number)
+    if before is None or after is None:
+        return replace(call, reason=DAMAGED)
+    scalars = tuple(argument.name for argument in program.arguments if argument.is_scalar)
+    try:
+        return replace(call, compared=nearest.title, changes=compare_programs(before, after), scalars=scalars)
+    except (LookupError, ValueError, CaptureError):
+        return replace(call, reason=DAMAGED)
+
+
+_MOST_COMPARED: Final = 32
+"""Earlier programs among which the nearest is looked for."""
+
+
+def _choose_nearest(program: _Program, earlier: Sequence[_Program]) -> _Program | None:
+    """Return the earlier program with the fewest other arguments, the last of several; None if all arguments of each
+    have other names."""
+    names = program.names
+    alike = [each for each in earlier if not names or not each.names or not set(each.names).isdisjoint(names)]
+    own = program.arguments or []
+    return min(reversed(alike), key=lambda each: len(compare_arguments(each.arguments or [], own)), default=None)
+
+
+# ---- PyTorch
+
+
+def _compare_frames(events: HostEvents) -> Iterator[Compilation]:
+    """Yield the compilations of torch.compile, with what differs in the ops of their code."""
+    frames = find_frame_compilations(events)
+    regions = find_regions(events) if frames else {}
+    functions: dict[str, str] = {}
+    for number, region in regions.items():
+        if name := find_frame_function(events, region):
+            functions[number.partition("/")[0]] = name
+    ops = {number: _read_ops(events, region) for number, region in regions.items()}
+    for each in frames:
+        if each.program is None:
+            yield each
+            continue
+        frame, _, place = each.program.partition("/")
+        named = replace(each, function=functions.get(frame, f"frame {frame}"))
+        earlier = [f"{frame}/{number}" for number in range(max(int(place) - _MOST_COMPARED, 0), int(place))]
+        yield _compare_ops(named, ops, earlier) if each.again else named
+
+
+_Op = tuple[str, list[str]]
+"""Name of an op, and what it gets: ``float[16,32]``."""
+
+
+def _compare_ops(compilation: Compilation, ops: dict[str, list[_Op]], earlier: Sequence[str]) -> Compilation:
+    """Compare the ops of a compilation with those of the nearest earlier one of its frame."""
+    after = ops.get(compilation.program or "")
+    ran = [number for number in reversed(earlier) if number in ops]
+    if after is None or not ran:
+        return replace(compilation, reason=NOT_RUN)
+    known = [number for number in ran if any(inputs for _, inputs in ops[number])]
+    if not known or not any(inputs for _, inputs in after):
+        return replace(compilation, reason=NO_SHAPES)
+    changes = {number: _find_first_change(ops[number], after) for number in known}
+    nearest = min(changes, key=lambda number: _ORDER.get(changes[number][0].kind, len(changes[number])))
+    return replace(compilation, compared=nearest, changes=changes[nearest])
+
+
+_ORDER: Final = {NOTHING: 0, INSTRUCTIONS: 1 << 31}
+"""How far compilations with such a change are from each other, beside the number of inputs that differ."""
+
+
+def _find_first_change(before: list[_Op], after: list[_Op]) -> tuple[Change, ...]:
+    """Return what differs in the first op that differs: the ops after it follow from it."""
+    pair = next((pair for pair in zip_longest(before, after) if pair[0] != pair[1]), None)
+    if pair is None:
+        return (Change(NOTHING),)
+    old, new = pair
+    if old is None or new is None or old[0] != new[0] or len(old[1]) != len(new[1]):
+        return (Change(INSTRUCTIONS, None, "" if old is None else old[0], "" if new is None else new[0]),)
+    inputs = enumerate(zip(old[1], new[1], strict=True))
+    return tuple(
+        Change(TYPE if first.partition("[")[2] == second.partition("[")[2] else SHAPE, f"input {place} of {new[0]}",
+               first, second)
+        for place, (first, second) in inputs
+        if first != second
+    )  # fmt: skip
+
+
+def _read_ops(events: HostEvents, region: tuple[int, int]) -> list[_Op]:
+    """Return the outermost ops in a region, with types and shapes of what they get, as far as these are recorded."""
+    first, last = region
+    columns = []
+    for name in ARGUMENTS:
+        rows, numbers = events.texts(name)
+        begin, end = (find_last_started(rows, np.array([first, last]) - 1) + 1).tolist()
+        columns.append(dict(zip(rows[begin:end].tolist(), numbers[begin:end].tolist(), strict=True)))
+    dims, old_dims, types, _ = columns
+    ops: list[_Op] = []
+    until = int(events.start_ps[first])
+    for row in sorted({*dims, *old_dims} - {first}):
+        name, start = events.names[events.meta[row]], int(events.start_ps[row])
+        if "::" in name and start >= until:
+            until = start + max(int(events.duration_ps[row]), 0)
+            shape = events.text(dims[row] if row in dims else old_dims[row])
+            ops.append((name, _format_inputs(shape, events.text(types[row]) if row in types else "")))
+    return ops
+
+
+def _format_inputs(dims: str, types: str) -> list[str]:
+    """Return what an op gets: ``float[16,32]``; none of it if that cannot be read."""
+    try:
+        shapes, named = json.loads(dims), json.loads(types) if types else []
+    except (ValueError, RecursionError):
+        return []
+    if not isinstance(shapes, list) or not isinstance(named, list):
+        return []
+    named += [""] * (len(shapes) - len(named))
+    return [f"{kind}{json.dumps(shape, separators=(',', ':'))}" for shape, kind in zip(shapes, named, strict=False)]
