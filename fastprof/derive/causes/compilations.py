@@ -13,7 +13,7 @@ A compilation is
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
@@ -169,17 +169,24 @@ def make_key(function: str) -> str:
     return _NO_LETTERS.sub("_", function).strip("_")
 
 
+_MOST_CALLS: Final = 32
+"""Calls of one function that may compile at a time."""
+
+
 def _add_backends(calls: list[Compilation], backends: Sequence[Compilation]) -> list[Compilation]:
     """Return calls, with the compilations by XLA that are in none of them. A tf.function may be compiled after the call
     that traced it: then the trace and the first compilation are one."""
     of_function: dict[str, list[int]] = {}
     for place, call in enumerate(calls):
         of_function.setdefault(make_key(call.function), []).append(place)
+    for places in of_function.values():
+        places.sort(key=lambda place: calls[place].start_ps)
     joined: set[int] = set()
     apart = []
     for backend in sorted(backends, key=lambda each: each.start_ps):
         places = of_function.get(make_key(backend.function), [])
-        before = [place for place in places if calls[place].start_ps <= backend.start_ps]
+        last_before = bisect_right(places, backend.start_ps, key=lambda place: calls[place].start_ps)
+        before = places[max(last_before - _MOST_CALLS, 0) : last_before]
         within = [place for place in before if backend.start_ps <= calls[place].start_ps + calls[place].duration_ps]
         last = max(within or before, key=lambda place: calls[place].start_ps, default=None)
         if last is None or (not within and (last in joined or calls[last].framework != TENSORFLOW)):
@@ -199,7 +206,7 @@ def _add_backends(calls: list[Compilation], backends: Sequence[Compilation]) -> 
 def find_frame_compilations(events: HostEvents) -> list[Compilation]:
     """Return the frames that torch.compile compiles, without what changed. ``program``: the number of the compilation,
     ``0/2``; None if it is not recorded. ``function``: "" until code of the frame runs with Python recorded."""
-    compiles = np.array([TORCH_COMPILES.match(name) and name != "dynamo" != None for name in events.names], bool)
+    compiles = np.array([TORCH_COMPILES.match(name) is not None and name != "dynamo" for name in events.names], bool)
     frames = []
     for line in _list_lines(events) if compiles.any() else ():
         meta, begin = events.meta[line.first : line.last], events.start_ps[line.first : line.last]
