@@ -1,18 +1,20 @@
 """The views of tfprof: a graph by name scope, by input, by op or by line of code; or its advice.
 
 VIEW is scope, graph, op, code or advise. --graph is read instead of a SESSION. Options have tfprof's names, and the
-defaults of its command line; --preset and --options start from other ones. --format tfprof prints tfprof's own report.
+defaults of its command line; --preset and --options start from other ones. --format tfprof prints tfprof's own report,
+or answers as the option output in the file of --options says: stdout, file:outfile=PATH, timeline:outfile=PATH,
+pprof:outfile=PATH or none.
 Regular expressions are RE2's and match entire names.
 """
 
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fastprof.cli import arguments, output
 from fastprof.errors import UsageError
+from fastprof.export.new_files import open_new_file
 from fastprof.render.table_forms import FORMATS
 from fastprof.wording.spelling import suggest_name
 
@@ -71,14 +73,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--options",
         metavar="FILE",
-        help="start from a JSON object of options, with the defaults of tfprof's Python interface",
+        help="start from the options in FILE (JSON, OptionsProto as text, or flags of tfprof), with the defaults of "
+        "tfprof's Python interface. With --format tfprof, their output says where the answer goes; with --format json, "
+        "it is what tfprof returns",
     )
     for field in _list_fields():
         _add_option(group, field)
     group.add_argument(
         "--checkers",
         metavar="A,B",
-        type=arguments.split_names,
+        type=_parse_list,
         action="extend",
         help="with advise: only these checkers; repeatable",
     )
@@ -127,9 +131,10 @@ def run(args: argparse.Namespace) -> None:
     if (args.run_metadata or args.op_log) and not args.graph:
         raise UsageError("--run-metadata and --op-log need --graph")
     form = output.choose_format(args.format, args.output, (*FORMATS, *_OWN))
-    if args.checkers and args.view != ADVISE:
+    if args.checkers is not None and args.view != ADVISE:
         raise UsageError(f"--checkers needs the view {ADVISE}")
-    args.session = [_get_graph_files(args)] if args.graph else args.session
+    asks = args.options is not None and form in ("tfprof", "json") and args.view != ADVISE
+    args.session = [_get_graph_files(args, asks)] if args.graph else args.session
     if not args.session:
         raise UsageError("a SESSION is missing; or give --graph FILE")
     profile = arguments.open_session(args)
@@ -137,18 +142,23 @@ def run(args: argparse.Namespace) -> None:
     with output.open_sink(args, form) as sink:
         if args.view == ADVISE:
             _write_advice(profile, args, sink, form)
+        elif asks:
+            _write_answer(profile, args, sink, form)
         else:
             _write_view(profile, args, sink, form)
     arguments.note_log(profile, args)
     output.note_written(args)
 
 
-def _get_graph_files(args: argparse.Namespace) -> GraphFiles:
+def _get_graph_files(args: argparse.Namespace, asks: bool) -> GraphFiles:
+    """``asks``: as tfprof takes them, to which a single run is step 0."""
     from fastprof.inputs import directory_content, open_files
 
     if args.session:
         raise UsageError(f"--graph is read instead of a SESSION, and {args.session[0]} is given, too")
     runs = directory_content.number_runs(args.run_metadata)
+    if asks and len(runs) == 1:
+        runs = ((0, args.run_metadata[0]),)
     most = open_files.check_limit(args.max_unpacked)
     return directory_content.GraphFiles(args.graph, runs, args.op_log, most)
 
@@ -156,12 +166,19 @@ def _get_graph_files(args: argparse.Namespace) -> GraphFiles:
 def _write_advice(profile: Profile, args: argparse.Namespace, sink: output.Sink, form: str) -> None:
     if form in ("timeline", "pprof"):
         raise UsageError(f"--format {form} needs a view, not {ADVISE}")
-    advice = profile.tfprof_advice(args.checkers, host=args.host)
+    from fastprof.tfprof import option_files, tfprof_protos
+
+    checkers = args.checkers
+    if checkers is None and args.options is not None:
+        checkers = option_files.read_checker_file(args.options)
+    advice = profile.tfprof_advice(checkers, host=args.host)
     args.talk.progress.clear()
-    for complaint in advice.complaints:
-        args.talk.note(complaint)
+    _write_complaints(args, form, advice.complaints)
     if form == "tfprof":
         sink.send([_encode_text(advice.text, sink)])
+        return
+    if form == "json":
+        sink.send([tfprof_protos.write_advice_proto(advice.reports).encode()])
         return
     table = advice.by_line() if form == _TABLE else advice.table
     output.send_table(args, sink, table, "tfprof_advice", form, "reports")
@@ -169,16 +186,58 @@ def _write_advice(profile: Profile, args: argparse.Namespace, sink: output.Sink,
         args.talk.note("the advisor reports nothing")
 
 
+def _write_complaints(args: argparse.Namespace, form: str, complaints: list[str]) -> None:
+    """Write what tfprof says beside an answer, in its own form if that is requested."""
+    if form == "tfprof":
+        args.talk.pass_on("".join(f"{complaint}\n" for complaint in complaints))
+    else:
+        for complaint in complaints:
+            args.talk.note(complaint)
+
+
+def _get_given(args: argparse.Namespace) -> dict[str, Any]:
+    return {field.name: value for field in _list_fields() if (value := getattr(args, field.name)) is not None}
+
+
+def _write_answer(profile: Profile, args: argparse.Namespace, sink: output.Sink, form: str) -> None:
+    """Answer as tfprof does: files and texts where the output of the options says, or what its Python interface
+    returns. Without an output, or with -o, the report alone is written."""
+    from fastprof.tfprof.option_files import read_option_file
+
+    options = read_option_file(args.options)
+    is_asked = ("output" in options and args.output is None) or form == "json"
+    options = options if is_asked else options | {"output": f"file:outfile={args.output or '-'}"}
+    answer = profile.tfprof_answer(args.view, options, host=args.host, **_get_given(args))
+    args.talk.progress.clear()
+    if form == "json":
+        sink.send(piece.encode("utf-8", "replace") for piece in answer.proto())
+        return
+    args.talk.pass_on(answer.stderr)
+    if answer.target is None:
+        raise UsageError(f"{args.options}: tfprof has no output {options['output']!r}")
+    files = dict(answer.files)
+    if answer.target.form == "file" and answer.report is not None:
+        if not is_asked:
+            sink.send([_encode_text(answer.report, sink)])
+            return
+        files[""] = answer.report.encode("utf-8", "replace")
+    for suffix, content in files.items():
+        with open_new_file(f"{answer.target.path}{suffix}", force=True) as write:
+            output.Sink(write, sink.look, f"{answer.target.path}{suffix}", lambda: None, data=False).send([content])
+    sink.send([_encode_text(answer.stdout, sink)])
+
+
 def _write_view(profile: Profile, args: argparse.Namespace, sink: output.Sink, form: str) -> None:
-    given = {field.name: value for field in _list_fields() if (value := getattr(args, field.name)) is not None}
-    from_file = None if args.options is None else _read_options(args.options)
+    from fastprof.tfprof.option_files import read_option_file
+
+    given = _get_given(args)
+    from_file = None if args.options is None else read_option_file(args.options)
     view = profile.tfprof(args.view, host=args.host, preset=args.preset, options=from_file, **given)
     args.talk.progress.clear()
     for name in view.options.select:
         if name in view.unknown:
             args.talk.note(f"{name}: {view.unknown[name]}")
-    for complaint in view.complaints:
-        args.talk.note(complaint)
+    _write_complaints(args, form, view.complaints)
     if form == "pprof":
         sink.send([view.to_pprof()])
     elif form == "timeline":
@@ -199,19 +258,6 @@ def _write_view(profile: Profile, args: argparse.Namespace, sink: output.Sink, f
 def _encode_text(text: str, sink: output.Sink) -> bytes:
     encoding = "utf-8" if sink.look.file or not sink.look.screen else sink.look.encoding
     return text.encode(encoding, "backslashreplace")
-
-
-def _read_options(path: str) -> dict[str, Any]:
-    """Read the options in a file."""
-    import json
-
-    try:
-        options = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise UsageError(f"{path} has no JSON: {error}") from None
-    if not isinstance(options, dict):
-        raise UsageError(f"{path} has no object of options")
-    return options
 
 
 def _make_readable(view: TfprofView) -> pa.Table:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from fastprof.decode.xspace_capture import Capture
     from fastprof.export.by_workers import RunOfWorkers
     from fastprof.tables.tables_of_runs import TablesOfRuns
+    from fastprof.tfprof.tfprof_answer import TfprofAnswer
     from fastprof.tfprof.tfprof_views import TfprofAdvice, TfprofView, ViewSets
 
 _Reports = Callable[[str], Mapping[str, Report]]
@@ -256,6 +257,17 @@ class Profile(AnalysisMethods):
 
         chosen = choose_options(preset, options, given)
         return TfprofView(self._view_sets.of(host, chosen.step), view, chosen)
+
+    def tfprof_answer(
+        self, view: str, options: Mapping[str, Any], *, host: str | None = None, **given: Any
+    ) -> TfprofAnswer:
+        """Return what tfprof answers if its Python interface asks: a report or files, what it prints, and its proto. No
+        file is written. ``options``, ``given``, ``host``: as in ``tfprof``. UsageError: an unknown view or option."""
+        from fastprof.tfprof.tfprof_answer import make_answer
+        from fastprof.tfprof.tfprof_views import choose_options
+
+        chosen = choose_options(None, options, given)
+        return make_answer(self._view_sets.of(host, chosen.step), view, chosen)
 
     @property
     def tfprof_hosts(self) -> list[str]:

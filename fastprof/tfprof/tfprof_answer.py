@@ -12,8 +12,9 @@ import gzip
 import json
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import field
+from functools import partial
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
@@ -25,6 +26,7 @@ from fastprof.derive.tfprof.views import GRADIENT, CodeLines, VisibleTree, make_
 from fastprof.errors import UsageError
 from fastprof.schema.message_fields import encode_varint, put
 from fastprof.schema.value_classes import dataclass
+from fastprof.tfprof.tfprof_protos import write_view_proto
 from fastprof.tfprof.tfprof_text import MISSES_STREAM, explain_unmatched, surround_report, write_report
 
 _SAMPLE_TYPE, _SAMPLE, _LOCATION, _FUNCTION, _STRING, _COMMENT = 1, 2, 4, 5, 6, 13
@@ -418,23 +420,63 @@ class TfprofAnswer:
     """The view; None: tfprof refuses, or answers with files only."""
     report: str | None = None
     files: Mapping[str, bytes] = field(default_factory=dict)
-    """Contents of the files of the output, by what follows the path that the output has."""
+    """Contents of the files of the output but ``file``, by what follows the path that the output has."""
     stdout: str = ""
     stderr: str = ""
+    target: OutputTarget | None = None
+    """None: the output that is requested does not exist."""
+    proto: Callable[[], Iterator[str]] = field(default=lambda: iter(("{}\n",)))
+    """Returns the parts of what tfprof returns, as JSON."""
+
+
+class OutputTarget(NamedTuple):
+    """Form of an output, and the path of its files, empty for those without any."""
+
+    form: str
+    path: str
+
+
+_OUTPUTS: Final = {"timeline": True, "stdout": False, "file": True, "pprof": True, "none": False}
+"""Forms of outputs, and whether they have a path."""
+
+
+def read_output(output: str) -> OutputTarget | str:
+    """Return what ``form:outfile=path`` says, or how tfprof refuses it."""
+    form, _, more = output.partition(":")
+    form = form if output else "stdout"
+    if form not in _OUTPUTS:
+        return f"E.g. Unknown output type: {form}, Valid types: {','.join(sorted(_OUTPUTS))}\n"
+    path = ""
+    for pair in filter(None, more.split(",")):
+        key, *value = filter(None, pair.split("="))
+        if not value:
+            return "Visualize format: -output timeline:key=value,key=value,..."
+        if key != "outfile" or not _OUTPUTS[form]:
+            return f"Unrecognized options {key} for output_type: {form}\n"
+        path = "=".join(value)
+    if _OUTPUTS[form] and not path:
+        return f"Missing required output_options for {form}\nE.g. -output {form}:outfile=...\n"
+    return OutputTarget(form, path)
 
 
 def make_answer(views: ViewSet, view: str, options: ViewOptions) -> TfprofAnswer:
     """What tfprof answers. UsageError: an unknown view."""
     check_view(view)
-    made = _answer_view(views, view, options)
-    if options.output.partition(":")[0] == "stdout":
+    target = read_output(options.output)
+    unmatched = explain_unmatched(views) if view == "code" else ""
+    if isinstance(target, str):
+        return TfprofAnswer(stderr=f"{unmatched}INVALID_ARGUMENT: {target}\n")
+    made = _answer_view(views, view, options, target)
+    made.target = target
+    made.proto = partial(write_view_proto, made.shown, views.recorded, options.step)
+    made.stderr = unmatched + made.stderr
+    if target.form == "stdout":
         made.stdout = surround_report(options, made.report or "")
     return made
 
 
-def _answer_view(views: ViewSet, view: str, options: ViewOptions) -> TfprofAnswer:
-    output, _, more = options.output.partition(":")
-    path = get_output_path(more)
+def _answer_view(views: ViewSet, view: str, options: ViewOptions, target: OutputTarget) -> TfprofAnswer:
+    output, path = target
     if not views.has_step(options.step):
         steps = "".join(f"{step} " for step in views.recorded.steps)
         return TfprofAnswer(stderr=f"Options -step={options.step} not found.\nAvailable steps: {steps}\n")
@@ -442,8 +484,8 @@ def _answer_view(views: ViewSet, view: str, options: ViewOptions) -> TfprofAnswe
         return TfprofAnswer(stderr="No code trace information\n")
     refusal = _explain_refusal(view, output, options)
     if refusal:
-        return TfprofAnswer(make_empty_tree(), stderr=(explain_unmatched(views) if view == "code" else "") + refusal)
-    stderr = list_complaints(views, view, options)
+        return TfprofAnswer(make_empty_tree(), stderr=refusal)
+    stderr = _note_ignored(view, options)
     if output == "timeline":
         return _answer_timeline(views, view, options, path, stderr)
     shown = views.shown(view, options)
@@ -458,17 +500,14 @@ def _answer_view(views: ViewSet, view: str, options: ViewOptions) -> TfprofAnswe
     return TfprofAnswer(shown, text, stderr=stderr)
 
 
-def get_output_path(parameters: str) -> str:
-    """The path of ``outfile=PATH``, as the output of tfprof's options has it."""
-    return parameters.partition("outfile=")[2].partition(",")[0]
-
-
 def list_complaints(views: ViewSet, view: str, options: ViewOptions) -> str:
     """What tfprof writes to standard error beside a view."""
-    if view != "code":
-        return ""
-    ignored = "Note: code view ignores account_displayed_op_only\n" if options.account_displayed_op_only else ""
-    return explain_unmatched(views) + ignored
+    return (explain_unmatched(views) if view == "code" else "") + _note_ignored(view, options)
+
+
+def _note_ignored(view: str, options: ViewOptions) -> str:
+    is_ignored = view == "code" and options.account_displayed_op_only
+    return "Note: code view ignores account_displayed_op_only\n" if is_ignored else ""
 
 
 def _explain_refusal(view: str, output: str, options: ViewOptions) -> str:

@@ -158,7 +158,7 @@ def _format_option(options: ViewOptions, name: str) -> str:
         return ",".join(sorted(set(value)))
     if name == "output":
         form, _, more = value.partition(":")
-        return f"{form}:{more}"
+        return f"{form or 'stdout'}:{more}"
     if isinstance(value, bool):
         return "true" if value else "false"
     return ",".join(value) if isinstance(value, tuple) else str(value)
@@ -441,11 +441,11 @@ def list_advice(views: ViewSet, checkers: Iterable[str] = CHECKERS) -> Mapping[s
 
 
 def list_advice_complaints(views: ViewSet, checkers: Iterable[str] = CHECKERS) -> str:
-    """Return what tfprof writes to standard error if something is not recorded."""
+    """Return what tfprof writes to standard error: gradients of absent nodes, and what is not recorded."""
+    unmatched = explain_unmatched(views)
     if "ExpensiveOperationChecker" not in set(checkers):
-        return ""
-    no_steps = "" if views.recorded.steps else _NO_STEPS
-    return no_steps + (explain_unmatched(views) if views.lines.is_known else _NO_CODE)
+        return unmatched
+    return unmatched + ("" if views.recorded.steps else _NO_STEPS) + ("" if views.lines.is_known else _NO_CODE)
 
 
 def explain_unmatched(views: ViewSet) -> str:

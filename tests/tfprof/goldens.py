@@ -1,41 +1,44 @@
-"""The reference's answers of ``../shared/conformance/tfprof``, and what ours are: python tests/tfprof/goldens.py
+"""The reference's answers of ``../shared/conformance/tfprof``, and what the command line answers:
 
-Prints how many are met, by profile and view; an answer is met if all of it is the same: report, files, numbers of the
-proto, standard output and standard error.
+    python tests/tfprof/goldens.py
+
+Prints how many are met, by input and view; an answer is met if all of it is the same: files, standard output and
+standard error byte for byte, what tfprof returns as JSON, files of pprof without ids.
 """
 
 from __future__ import annotations
 
+import contextlib
 import gzip
+import io
 import json
 import sys
+import tempfile
 from collections import Counter
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 from typing import Any
 
-from protos import proto
 from stacks_of_pprof import resolved
 
-import fastprof
-from fastprof.derive.tfprof import options as tfprof_options
-from fastprof.derive.tfprof.view_set import ViewSet, make_view_set
-from fastprof.tfprof import tfprof_text
-from fastprof.tfprof.tfprof_answer import make_answer
+from fastprof.cli.main import main as run_command
 
 SHARED = Path(__file__).resolve().parents[3] / "shared"
 GOLDENS = SHARED / "conformance" / "tfprof"
+TF1, INPUTS = SHARED / "captures" / "tf1", GOLDENS / "inputs"
 PROFILES = {
     "profile_1": SHARED / "spec" / "samples" / "profile_1",
-    "profile_8": SHARED / "captures" / "tf1" / "profile_8",
-    "gpu_profile": GOLDENS / "inputs" / "gpu_profile",
+    "profile_8": TF1 / "profile_8",
+    "gpu_profile": INPUTS / "gpu_profile",
 }
-
-
-@cache
-def views_of(profile: str) -> ViewSet:
-    return make_view_set(fastprof.load(PROFILES[profile]).tables)
+CALLS = {
+    "tf1": ("--graph", TF1 / "graph.pb", "--run-metadata", TF1 / "run_metadata.pb"),
+    "gpu": ("--graph", INPUTS / "gpu_graph.pb", "--run-metadata", INPUTS / "gpu_run_metadata_1.pb"),
+    "gpu_op_log": ("--graph", INPUTS / "gpu_graph.pb", "--run-metadata", INPUTS / "gpu_run_metadata_0.pb",
+                   "--op-log", INPUTS / "gpu_op_log"),
+    "graph_only": ("--graph", TF1 / "graph.pb"),
+}  # fmt: skip
+"""One call of tfprof: a graph, a run and a log of ops instead of a profile."""
 
 
 def load(path: Path) -> Any:
@@ -43,66 +46,97 @@ def load(path: Path) -> Any:
     return json.loads(gzip.decompress(data) if path.suffix == ".gz" else data)
 
 
-def answers(folder: str) -> Iterator[Path]:
-    """The files of answers, without the files that are part of one."""
-    return (path for path in sorted((GOLDENS / folder).glob("*.json*")) if ".trace." not in path.name)
+def list_answers(source: str) -> list[tuple[str, Path]]:
+    """The answers of a profile or of a call by their views, without the files that are part of an answer."""
+    found = GOLDENS.glob(f"one_call/{source}.*.json*" if source in CALLS else f"{source}/*.json*")
+    paths = [path for path in sorted(found) if ".trace." not in path.name]
+    return [("advise" if "advise" in path.name else path.name.split(".")[1], path) for path in paths]
 
 
-def differences(path: Path, views: ViewSet) -> list[str]:
+class Answer:
+    """What the command writes: standard output, standard error, and files."""
+
+    def __init__(self, words: list[str], folder: Path) -> None:
+        out, err = io.TextIOWrapper(io.BytesIO(), "utf-8"), io.StringIO()
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            self.code = run_command(["tfprof", *words])
+        out.seek(0)
+        self.out, self.err = (text.replace(str(folder), "FOLDER") for text in (out.read(), err.getvalue()))
+        self.files = {path.name: path.read_bytes() for path in sorted(folder.glob("answer*"))}
+
+
+def ask(source: list[str], view: str, options: Any, folder: Path, form: str) -> Answer:
+    """``options``: those of a view, or the checkers of advice."""
+    path = folder / "options"
+    path.write_text(json.dumps(options).replace("FOLDER", str(folder)), "utf-8")
+    return Answer([*source, view, "--options", str(path), "--format", form], folder)
+
+
+def differences(source: str, view: str, path: Path) -> list[str]:
     """The parts of an answer that ours does not have."""
     golden = load(path)
-    if "checkers" in golden:
-        return _advice_differences(golden, views)
-    options = tfprof_options.read_options({**golden["options"], "output": f"{golden['output']}:outfile=FOLDER/answer"})
-    ours = make_answer(views, golden["view"], options)
-    made: dict[str, Any] = {
-        "stderr": ours.stderr,
-        "stdout": ours.stdout,
-        "files": sorted(f"answer{name}" for name in ours.files),
-        "proto": {} if ours.shown is None else proto(ours.shown, views.recorded, options.step),
-    }
+    words = [str(word) for word in CALLS.get(source, (PROFILES.get(source),))]
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        if view == "advise":
+            given = {checker: {} for checker in golden["checkers"]}
+        else:
+            given = {**golden["options"], "output": f"{golden['output']}:outfile=FOLDER/answer"}
+        ours = ask(words, view, given, folder, "tfprof")
+        returned = json.loads(ask(words, view, given, folder, "json").out)
+    made: dict[str, Any] = {"stderr": ours.err, "proto": returned}
+    if view == "advise":
+        made["stdout by checker"] = _split_advice(ours.out)
+        return [part for part, value in made.items() if golden[part] != value]
+    made["stdout"] = ours.out
+    files = ours.files
     if golden["output"] == "file":
-        made["report"] = None if ours.report is None else ours.report.split("\n")
-    if golden["output"] == "pprof" and golden["files"]:
-        made["profile"] = resolved(gzip.decompress(ours.files[""]))
+        report = files.pop("answer", None)
+        made["report"] = None if report is None else report.decode().replace(str(folder), "FOLDER").split("\n")
+    made["files"] = sorted(files)
+    if golden["output"] == "pprof" and files:
+        made["profile"] = resolved(gzip.decompress(files["answer"]))
     wrong = [part for part, value in made.items() if golden[part] != value]
-    return wrong + (_trace_differences(path, ours.files) if golden["output"] == "timeline" else [])
+    return wrong + (_compare_traces(path, files) if golden["output"] == "timeline" else [])
 
 
-def _trace_differences(path: Path, files: Any) -> list[str]:
+def _compare_traces(path: Path, files: dict[str, bytes]) -> list[str]:
     stem = path.name.partition(".json")[0]
     theirs = {one.name[len(stem) :].partition(".trace")[0]: one for one in path.parent.glob(f"{stem}_*.trace.json*")}
-    if sorted(theirs) != sorted(files):
-        return ["names of traces"]
     contents = {
-        name: gzip.decompress(one.read_bytes()) if one.suffix == ".gz" else one.read_bytes()
+        f"answer{name}": gzip.decompress(one.read_bytes()) if one.suffix == ".gz" else one.read_bytes()
         for name, one in theirs.items()
     }
-    return [f"trace {name}" for name, content in contents.items() if content != files[name]]
+    return [] if contents == files else ["traces"]
 
 
-def _advice_differences(golden: Any, views: ViewSet) -> list[str]:
-    reports = tfprof_text.list_advice(views, golden["checkers"])
-    blocks = {name: [*"\n".join(some).split("\n"), ""] if some else [""] for name, some in reports.items()}
-    made = {
-        "stderr": tfprof_text.list_advice_complaints(views, golden["checkers"]),
-        "stdout by checker": dict(sorted(blocks.items())),
-        "proto": {"checkers": {name: {"reports": some} if some else {} for name, some in sorted(reports.items())}},
-    }
-    return [part for part, value in made.items() if golden[part] != value]
+def _split_advice(text: str) -> dict[str, list[str]]:
+    """The lines of each checker, as the goldens have them: checkers come in any order."""
+    blocks: dict[str, list[str]] = {}
+    current: list[str] = []
+    for line in text.split("\n"):
+        if line.endswith("Checker:"):
+            current = blocks[line[:-1]] = []
+        else:
+            current.append(line)
+    return dict(sorted(blocks.items()))
+
+
+def score() -> Iterator[tuple[str, str, Path, list[str]]]:
+    for source in (*PROFILES, *CALLS):
+        for view, path in list_answers(source):
+            yield source, view, path, differences(source, view, path)
 
 
 def main() -> None:
     met, missed = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
-    for profile in PROFILES:
-        for path in answers(profile):
-            view = "advise" if path.name.startswith("advise") else path.name.split(".")[1]
-            wrong = differences(path, views_of(profile))
-            (missed if wrong else met)[profile, view] += 1
-            if wrong:
-                sys.stdout.write(f"{profile}/{path.name}: {', '.join(wrong)}\n")
+    for source, view, path, wrong in score():
+        (missed if wrong else met)[source, view] += 1
+        if wrong:
+            sys.stdout.write(f"{source}/{path.name}: {', '.join(wrong)}\n")
     for key in sorted({*met, *missed}):
         sys.stdout.write(f"{' '.join(key)} {met[key]}/{met[key] + missed[key]}\n")
+    sys.stdout.write(f"{met.total()} of {met.total() + missed.total()}\n")
 
 
 if __name__ == "__main__":

@@ -1,21 +1,29 @@
-"""Every answer of the reference, byte for byte: reports, files, numbers, standard output and standard error."""
+"""Answers of the reference through the command line, byte for byte: files, standard output, standard error, and what
+tfprof returns."""
 
 from __future__ import annotations
 
 import pytest
 from gate import few
-from goldens import GOLDENS, PROFILES, answers, differences, views_of
+from goldens import CALLS, GOLDENS, PROFILES, differences, list_answers
 
 VIEWS = {"scope": 41, "graph": 32, "op": 40, "code": 41, "advise": 6}
 """How many answers there are of each view. The reference crashes with the code view at depth 0, so that has none."""
+pytestmark = [pytest.mark.captures, pytest.mark.skipif(not GOLDENS.is_dir(), reason="the answers are absent")]
 
 
-@pytest.mark.captures
-@pytest.mark.skipif(not GOLDENS.is_dir(), reason="the reference's answers are absent")
 @pytest.mark.parametrize("view", VIEWS)
-@pytest.mark.parametrize("profile", few(PROFILES, 6))
-def test_answers_are_those_of_tfprof(profile: str, view: str) -> None:
-    some = [path for path in answers(profile) if f".{view}." in path.name or path.name.startswith(f"{view}_")]
-    wrong = {path.name: parts for path in some if (parts := differences(path, views_of(profile)))}
-    assert wrong == {}
+@pytest.mark.parametrize("profile", PROFILES)
+def test_answers_of_profiles_are_those_of_tfprof(profile: str, view: str) -> None:
+    some = [path for of, path in list_answers(profile) if of == view]
     assert len(some) == VIEWS[view]
+    wrong = {path.name: parts for path in few(some, 3) if (parts := differences(profile, view, path))}
+    assert wrong == {}
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_answers_to_one_call_are_those_of_tfprof(call: str) -> None:
+    some = list_answers(call)
+    assert len(some) == 5
+    wrong = {path.name: parts for view, path in few(some, 2) if (parts := differences(call, view, path))}
+    assert wrong == {}

@@ -90,12 +90,17 @@ def read_options(given: Mapping[str, Any]) -> ViewOptions:
     return BUILT.replaced(**given)
 
 
-def _check_value(name: str, value: Any) -> Any:
+def find_kind(name: str) -> str:
+    """Return the type of an option: int, str, bool or that of a tuple. UsageError: no such option."""
     if name not in _KINDS:
         raise UsageError(
             f"unknown option of tfprof: {name!r}{suggest_name(name, NAMES)} (there are: {', '.join(NAMES)})"
         )
-    kind = _KINDS[name]
+    return _KINDS[name]
+
+
+def _check_value(name: str, value: Any) -> Any:
+    kind = find_kind(name)
     if kind == "bool":
         if not isinstance(value, bool):
             raise UsageError(f"{name} is true or false, not {value!r}")

@@ -1,0 +1,105 @@
+r"""Which options does a file have? As JSON, by the names of tfprof's Python interface or of OptionsProto in JSON; as
+the text of an OptionsProto; or as tfprof's command line has them::
+
+    {"max_depth": 5, "select": ["micros"]}    {"maxDepth": 5, "select": ["micros"]}
+    max_depth: 5 select: "micros"             -max_depth 5 -select micros,bytes -account_displayed_op_only
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from pathlib import Path
+from typing import Any, Final
+
+from fastprof.derive.tfprof.options import find_kind
+from fastprof.errors import UsageError
+from fastprof.wording.patterns import compile_late
+
+_FIELD: Final = compile_late(r"""\s*([A-Za-z_]\w*)\s*:\s*("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[^\s,;'"]+)[,;]?""")
+_CAPITAL: Final = compile_late("[A-Z]")
+_WHOLE: Final = compile_late("-?[0-9]{1,20}")
+_TRUE, _FALSE = ("true", "t", "yes", "y", "1"), ("false", "f", "no", "n", "0")
+
+
+def read_option_file(path: str) -> dict[str, Any]:
+    """Return the options by their names, with values that are still to be checked. UsageError: the file has none."""
+    text = Path(path).read_text(encoding="utf-8", errors="surrogateescape").strip()
+    if text[:1] in ("{", "["):
+        return {_find_name(name): _read_value(_find_name(name), value) for name, value in _read_object(path, text)}
+    options: dict[str, Any] = {}
+    as_flags = text.startswith("-")
+    for name, value in _split_flags(path, text) if as_flags else _split_fields(path, text):
+        if find_kind(name) in ("int", "str", "bool"):
+            options[name] = _read_value(name, value)
+        else:
+            options.setdefault(name, []).extend(filter(None, value.split(",")) if as_flags else [value])
+    return options
+
+
+def read_checker_file(path: str) -> list[str]:
+    """Return the names of checkers: an object with them as keys, as tfprof's Python interface takes it, or with an
+    object or list of them as ``checkers``."""
+    given = dict(_read_object(path, Path(path).read_text(encoding="utf-8")))
+    return list(given.get("checkers", given))
+
+
+def _read_object(path: str, text: str) -> list[tuple[str, Any]]:
+    try:
+        options = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{path} has no JSON: {error}") from None
+    if not isinstance(options, dict):
+        raise UsageError(f"{path} has no object of options")
+    return list(options.items())
+
+
+def _find_name(name: str) -> str:
+    """Return the option that a field of OptionsProto in JSON is."""
+    return _CAPITAL.sub(lambda letter: f"_{letter[0].lower()}", name)
+
+
+def _read_value(name: str, value: Any) -> Any:
+    """Read a text as the number or the truth that the option takes, and leave other values."""
+    kind = find_kind(name)
+    if kind == "int" and isinstance(value, str) and _WHOLE.fullmatch(value):
+        return int(value)
+    if kind == "bool" and isinstance(value, str) and value.lower() in (*_TRUE, *_FALSE):
+        return value.lower() in _TRUE
+    return value
+
+
+def _split_fields(path: str, text: str) -> list[tuple[str, str]]:
+    """Return the fields of a message in text format."""
+    text = re.sub(r"(?m)^\s*#.*$", "", text).strip()
+    fields, place = [], 0
+    while place < len(text):
+        field = _FIELD.match(text, place)
+        if field is None:
+            raise UsageError(f"{path} has no options: neither JSON nor fields 'name: value' at {text[place:][:30]!r}")
+        name, value = field.groups()
+        if value[0] in "\"'":
+            try:
+                value = ast.literal_eval(f"b{value}" if value.isascii() else value)
+            except (SyntaxError, ValueError):
+                raise UsageError(f"{path}: {value[:60]} is not a text") from None
+        fields.append((name, value.decode("utf-8", "replace") if isinstance(value, bytes) else value))
+        place = field.end()
+    return fields
+
+
+def _split_flags(path: str, text: str) -> list[tuple[str, str]]:
+    """Return the options of tfprof's command line. A truth may go without a value."""
+    words, flags = text.split(), []
+    while words:
+        flag, equals, value = words.pop(0).partition("=")
+        name = flag.lstrip("-")
+        if not flag.startswith("-"):
+            raise UsageError(f"{path}: {flag!r} is not an option; options begin with '-'")
+        if not equals and words and not (find_kind(name) == "bool" and words[0].startswith("-")):
+            value = words.pop(0)
+        elif not equals:
+            value = "true"
+        flags.append((name, value.strip("\"'")))
+    return flags
