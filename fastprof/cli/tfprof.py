@@ -133,7 +133,7 @@ def run(args: argparse.Namespace) -> None:
     form = output.choose_format(args.format, args.output, (*FORMATS, *_OWN))
     if args.checkers is not None and args.view != ADVISE:
         raise UsageError(f"--checkers needs the view {ADVISE}")
-    asks = args.options is not None and form in ("tfprof", "json") and args.view != ADVISE
+    asks = args.options is not None and form in ("tfprof", "json")
     args.session = [_get_graph_files(args, asks)] if args.graph else args.session
     if not args.session:
         raise UsageError("a SESSION is missing; or give --graph FILE")
@@ -173,7 +173,8 @@ def _write_advice(profile: Profile, args: argparse.Namespace, sink: output.Sink,
         checkers = option_files.read_checker_file(args.options)
     advice = profile.tfprof_advice(checkers, host=args.host)
     args.talk.progress.clear()
-    _write_complaints(args, form, advice.complaints)
+    of_graph = args.session[0].complaints if form == "tfprof" and args.graph else []
+    _write_complaints(args, form, [*of_graph, *advice.complaints])
     if form == "tfprof":
         sink.send([_encode_text(advice.text, sink)])
         return
@@ -207,11 +208,13 @@ def _write_answer(profile: Profile, args: argparse.Namespace, sink: output.Sink,
     options = read_option_file(args.options)
     is_asked = ("output" in options and args.output is None) or form == "json"
     options = options if is_asked else options | {"output": f"file:outfile={args.output or '-'}"}
-    answer = profile.tfprof_answer(args.view, options, host=args.host, **_get_given(args))
+    of_graph = args.graph is not None
+    answer = profile.tfprof_answer(args.view, options, host=args.host, of_graph=of_graph, **_get_given(args))
     args.talk.progress.clear()
     if form == "json":
         sink.send(piece.encode("utf-8", "replace") for piece in answer.proto())
         return
+    args.talk.pass_on("".join(f"{complaint}\n" for complaint in args.session[0].complaints) if of_graph else "")
     args.talk.pass_on(answer.stderr)
     if answer.target is None:
         raise UsageError(f"{args.options}: tfprof has no output {options['output']!r}")

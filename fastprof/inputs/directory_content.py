@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -33,6 +34,8 @@ class GraphFiles:
     runs: tuple[tuple[int, str], ...] = ()
     op_log: str | None = None
     max_unpacked: int = open_files.MOST_UNPACKED
+    complaints: list[str] = field(default_factory=list, repr=False)
+    """What tfprof writes to standard error in one call with these files, once they are read."""
     _data: bytes | None = field(default=None, repr=False)
     _at: int = 0
 
@@ -58,35 +61,41 @@ class GraphFiles:
         return GraphFiles, (self.graph, self.runs, self.op_log, self.max_unpacked)
 
     def _made(self) -> bytes:
-        from fastprof.inputs.profile_model import ProfileModel
+        from fastprof.inputs.profile_model import ProfileModel, find_log_place
 
         model = ProfileModel()
-        for path, kinds, add in (
-            (self.graph, _GRAPHS, model.add_graph),
-            *((path, _RUNS, lambda data, step=step: model.add_run(step, data)) for step, path in self.runs),
-            *(((self.op_log, _LOGS, model.add_log),) if self.op_log else ()),
-        ):
+        adds: list[tuple[str, tuple[str, ...], Callable[[bytes], None]]] = [
+            (path, _RUNS, partial(model.add_run, step)) for step, path in self.runs
+        ]
+        if self.op_log:
+            adds.insert(find_log_place(len(adds)), (self.op_log, _LOGS, model.add_log))
+        for path, kinds, add in ((self.graph, _GRAPHS, model.add_graph), *adds):
             data = _read_message(path, kinds, self.max_unpacked)
             try:
                 add(data)
             except CaptureError as fault:
                 raise CaptureError(fault.message, path=show_path(path), offset=fault.offset) from None
+        if len(self.runs) == 1:
+            self.complaints[:] = model.complaints
         return b"".join(model.profile())
 
 
 _GRAPHS, _RUNS, _LOGS = ("graph_def", "graph_def_text"), ("run_metadata", "run_metadata_text"), ("op_log",)
 _KINDS = {"a GraphDef": _GRAPHS, "RunMetadata": _RUNS, "an OpLogProto of tfprof": _LOGS}
+_FIELDS: Final = {_GRAPHS: (1, 2, 3, 4), _RUNS: (1, 2, 3, 4, 5), _LOGS: (1, 2)}
+"""Numbers of their fields."""
 
 
-def _read_message(path: str, kinds: Sequence[str], max_unpacked: int) -> bytes:
-    """Return the file as a protobuf. CaptureError: it is none of these ``kinds`` of formats."""
+def _read_message(path: str, kinds: tuple[str, ...], max_unpacked: int) -> bytes:
+    """Return the file as a protobuf. CaptureError: it is none of these ``kinds`` of formats. A message without what
+    formats are known by, such as a run without nodes, is one if it has no other fields."""
     from fastprof.inputs.formats import HEAD, find_format, graph_def_text, run_metadata_text
-    from fastprof.inputs.message_bytes import BadMessageError, encode_text_proto
+    from fastprof.inputs.message_bytes import BadMessageError, encode_text_proto, has_only_fields
     from fastprof.inputs.source import read_entire
 
     data = read_entire(make_absolute(path), show_path(path), max_unpacked)
     form = find_format(data[:HEAD])
-    if data and (form is None or form.NAME not in kinds):
+    if data and (not has_only_fields(data, _FIELDS[kinds]) if form is None else form.NAME not in kinds):
         wanted = next(name for name, known in _KINDS.items() if known == kinds)
         raise CaptureError(f"this is not {wanted}", path=show_path(path), offset=0, salvageable=False)
     texts = {graph_def_text.NAME: graph_def_text.GRAPH, run_metadata_text.NAME: run_metadata_text.RUN}

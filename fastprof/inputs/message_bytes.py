@@ -10,7 +10,7 @@ The fields of a message are a table: of each its number and its kind. What is in
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import field
 from typing import Final, NamedTuple
@@ -237,6 +237,14 @@ def begins_with_kind(head: bytes, kind: MessageKind, named: tuple[int, ...]) -> 
     except BadMessageError:
         return False
     return False
+
+
+def has_only_fields(data: bytes, numbers: Container[int]) -> bool:
+    """Return whether the bytes are a message with fields of these numbers only."""
+    try:
+        return all(number in numbers for number, *_ in read_begun_fields(memoryview(data), False))
+    except BadMessageError:
+        return False
 
 
 def _has_named_field(data: memoryview, kind: MessageKind, named: tuple[int, ...], is_cut: bool) -> bool:

@@ -24,10 +24,10 @@ A damaged field becomes one of a number that nobody reads: all others stay where
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -55,7 +55,6 @@ from fastprof.wording.patterns import compile_late
 _GRAPH, _RUN, _LOG = "reading a GraphDef", "reading RunMetadata", "reading an OpLogProto"
 _CANONICAL: Final = compile_late(r".*/(device:gpu|gpu|device:cpu|cpu):\d+", re.DOTALL)
 _GPU: Final = compile_late(r"gpu:\d+")
-_OUTPUT: Final = compile_late(r"[0-9]{1,9}")
 _NO_NODES: Final = ("RecvTensor", "_SOURCE")
 _ENTRY_KEY, _ENTRY_VALUE = 1, 2
 
@@ -105,6 +104,8 @@ class ProfileModel:
         self.texts: dict[int, bytes] = {}
         self.has_code = False
         self.misses_stream = False
+        self.complaints: list[str] = []
+        """What tfprof writes to standard error when it adds a run."""
 
     # ---- graph
 
@@ -170,7 +171,7 @@ class ProfileModel:
                 if name in _NO_NODES or "MEMCPY" in name:
                     continue
                 node = self.nodes[name] = _ModelNode(name, name, types={name})
-            _add_stats(node, step, names[owner], nodes, row)
+            self.complaints += _add_stats(node, step, names[owner], nodes, row)
 
     # ---- log
 
@@ -217,21 +218,29 @@ def make_profile(graph: Buffer, runs: Iterable[tuple[int, Buffer]] = (), op_log:
     """
     model = ProfileModel()
     model.add_graph(graph)
-    for step, data in runs:
-        model.add_run(step, data)
+    steps = list(runs)
+    adds: list[tuple[Callable[..., None], tuple[Any, ...]]] = [(model.add_run, run) for run in steps]
     if op_log is not None:
-        model.add_log(op_log)
+        adds.insert(find_log_place(len(steps)), (model.add_log, (op_log,)))
+    for add, given in adds:
+        add(*given)
     return b"".join(model.profile())
+
+
+def find_log_place(runs: int) -> int:
+    """Return how many runs tfprof adds before the log: in one call the only one, so that nodes which only the run has
+    get what the log says of them; else none, because steps are added to a profiler that has its log."""
+    return runs if runs == 1 else 0
 
 
 def _make_fields(node: _ModelNode, number: int, ids: dict[str, int]) -> Iterator[bytes]:
     yield put(profile.NAME, node.name)
     outputs: dict[int, int] = {}
     for slot, text in enumerate(node.inputs):
-        name, _, output = text.removeprefix("^").partition(":")
+        name = text.removeprefix("^").partition(":")[0]
         if name in ids:
             yield put(profile.INPUTS, put(1, slot) + put(2, ids[name]))
-            outputs[ids[name]] = int(output) if _OUTPUT.fullmatch(output) else 0
+            outputs[ids[name]] = 0  # tfprof reads no number of an output; the table graph_nodes has it
     if node.shape:
         yield put(profile.SHAPE, b"".join(map(encode_varint, node.shape)))
     yield from (put(profile.TYPES, text) for text in sorted(node.types, key=str.encode))
@@ -253,7 +262,8 @@ class _NodeStats:
 
     def __init__(self, data: Buffer, at: ByteSpans) -> None:
         nodes = MessageColumns(data, at, _RUN)
-        self.names = [name.partition(":")[0] for name in decode_texts(data, nodes.spans(1))]
+        self.labels = list(decode_texts(data, nodes.spans(1)))
+        self.names = [label.partition(":")[0] for label in self.labels]
         self.start, self.op_end = nodes.integers(2).tolist(), nodes.integers(4).tolist()
         has_memory = nodes.spans(12)
         memory = MessageColumns(data, has_memory, _RUN)
@@ -280,7 +290,8 @@ class _NodeStats:
         self.size, self.pointer = [max(pair) for pair in sizes], described.integers(6).tolist()
 
 
-def _add_stats(node: _ModelNode, step: int, device: str, stats: _NodeStats, row: int) -> None:
+def _add_stats(node: _ModelNode, step: int, device: str, stats: _NodeStats, row: int) -> Iterator[str]:
+    """Yield what tfprof complains of."""
     is_canonical = _CANONICAL.fullmatch(device) is not None
     if is_canonical:
         if node.device and node.device != device:
@@ -291,6 +302,8 @@ def _add_stats(node: _ModelNode, step: int, device: str, stats: _NodeStats, row:
     run.devices.add(device)
     start = stats.start[row]
     if start <= 0:
+        if device == node.device:
+            yield f"{stats.labels[row]} has no start time, skipping"
         return
     took = stats.op_end[row] or 1
     run.start = min(run.start, start) if run.start > 0 else start
@@ -302,6 +315,9 @@ def _add_stats(node: _ModelNode, step: int, device: str, stats: _NodeStats, row:
         run.hosts.setdefault(device, []).append(times)
         run.count += 1
     if device == node.device:
+        of_gpu = sum(stats.is_gpu[stats.allocators[row] : stats.allocators[row + 1]])
+        if of_gpu > 1:
+            yield f"found {of_gpu} gpu allocator for 1 node"
         _add_memory(run, device, stats, row)
 
 

@@ -259,15 +259,16 @@ class Profile(AnalysisMethods):
         return TfprofView(self._view_sets.of(host, chosen.step), view, chosen)
 
     def tfprof_answer(
-        self, view: str, options: Mapping[str, Any], *, host: str | None = None, **given: Any
+        self, view: str, options: Mapping[str, Any], *, host: str | None = None, of_graph: bool = False, **given: Any
     ) -> TfprofAnswer:
         """Return what tfprof answers if its Python interface asks: a report or files, what it prints, and its proto. No
-        file is written. ``options``, ``given``, ``host``: as in ``tfprof``. UsageError: an unknown view or option."""
+        file is written. ``options``, ``given``, ``host``: as in ``tfprof``; ``of_graph``: tfprof reads the graph and
+        its runs, not a profile of them. UsageError: an unknown view or option."""
         from fastprof.tfprof.tfprof_answer import make_answer
         from fastprof.tfprof.tfprof_views import choose_options
 
         chosen = choose_options(None, options, given)
-        return make_answer(self._view_sets.of(host, chosen.step), view, chosen)
+        return make_answer(self._view_sets.of(host, chosen.step), view, chosen, of_graph=of_graph)
 
     @property
     def tfprof_hosts(self) -> list[str]:

@@ -459,14 +459,15 @@ def read_output(output: str) -> OutputTarget | str:
     return OutputTarget(form, path)
 
 
-def make_answer(views: ViewSet, view: str, options: ViewOptions) -> TfprofAnswer:
-    """What tfprof answers. UsageError: an unknown view."""
+def make_answer(views: ViewSet, view: str, options: ViewOptions, *, of_graph: bool = False) -> TfprofAnswer:
+    """What tfprof answers. ``of_graph``: it has read a graph and runs instead of a profile, and so reports accelerators
+    whose streams they lack. UsageError: an unknown view."""
     check_view(view)
     target = read_output(options.output)
     unmatched = explain_unmatched(views) if view == "code" else ""
     if isinstance(target, str):
         return TfprofAnswer(stderr=f"{unmatched}INVALID_ARGUMENT: {target}\n")
-    made = _answer_view(views, view, options, target)
+    made = _answer_view(views, view, options, target, of_graph)
     made.target = target
     made.proto = partial(write_view_proto, made.shown, views.recorded, options.step)
     made.stderr = unmatched + made.stderr
@@ -475,7 +476,7 @@ def make_answer(views: ViewSet, view: str, options: ViewOptions) -> TfprofAnswer
     return made
 
 
-def _answer_view(views: ViewSet, view: str, options: ViewOptions, target: OutputTarget) -> TfprofAnswer:
+def _answer_view(views: ViewSet, view: str, options: ViewOptions, target: OutputTarget, of_graph: bool) -> TfprofAnswer:
     output, path = target
     if not views.has_step(options.step):
         steps = "".join(f"{step} " for step in views.recorded.steps)
@@ -486,6 +487,9 @@ def _answer_view(views: ViewSet, view: str, options: ViewOptions, target: Output
     if refusal:
         return TfprofAnswer(make_empty_tree(), stderr=refusal)
     stderr = _note_ignored(view, options)
+    if view == "code" and "tensor_value" in options.select:
+        rows = len(views.shown(view, options).row)
+        stderr += rows * "code view has no tensor value to show\n"
     if output == "timeline":
         return _answer_timeline(views, view, options, path, stderr)
     shown = views.shown(view, options)
@@ -495,7 +499,7 @@ def _answer_view(views: ViewSet, view: str, options: ViewOptions, target: Output
         return TfprofAnswer(shown, files={"": stacks}, stdout=printed, stderr=stderr)
     if output == "none":
         return TfprofAnswer(shown, stderr=stderr)
-    prefix = MISSES_STREAM if views.recorded.misses_accelerator_stream else ""
+    prefix = MISSES_STREAM if of_graph and views.recorded.misses_accelerator_stream else ""
     text = prefix + "".join(write_report(shown, view, views.recorded, options))
     return TfprofAnswer(shown, text, stderr=stderr)
 
