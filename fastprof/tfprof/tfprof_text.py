@@ -11,7 +11,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fastprof._native.kernels import rank_order
 from fastprof.derive.tfprof.forest import Ints, get_text_buffers
 from fastprof.derive.tfprof.options import NAMES, ViewOptions
 from fastprof.derive.tfprof.recorded import FIGURES, RecordedGraph, get_numbers, get_plain, get_texts
@@ -224,8 +223,7 @@ def _format_input_types(recorded: RecordedGraph, nodes: Ints, options: ViewOptio
         counts[0] += 1
         counts[1] += run_count
         counts[2] += time_us
-    ordered = sorted(sums, key=str.encode)
-    ordered = [ordered[place] for place in _rank_counts([sums[spelt][1] for spelt in ordered])]
+    ordered = sorted(sorted(sums, key=str.encode), key=lambda spelt: -sums[spelt][1])
     return "\n".join(
         f"{spelt}\t(run*{sums[spelt][1]}|defined*{sums[spelt][0]})\texec_time: {format_micros(sums[spelt][2])}"
         for spelt in ordered
@@ -234,13 +232,6 @@ def _format_input_types(recorded: RecordedGraph, nodes: Ints, options: ViewOptio
 
 def _format_shape(shape: dict[str, Any]) -> str:
     return f"{shape['slot']}:{'x'.join(map(str, shape['shape'])) or 'unknown'}"
-
-
-def _rank_counts(counts: list[int]) -> list[int]:
-    """Return the places by falling counts; ties as the C++ library that tfprof uses leaves them."""
-    places = np.arange(len(counts), dtype=np.int32)
-    rank_order(np.array(counts, np.int64), places)
-    return places.tolist()
 
 
 _PIECE_BYTES = 1 << 24  # of text at a time: lines of deep rows are long
