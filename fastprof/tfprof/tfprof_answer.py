@@ -26,6 +26,7 @@ from fastprof.derive.tfprof.views import GRADIENT, CodeLines, VisibleTree, make_
 from fastprof.errors import UsageError
 from fastprof.schema.message_fields import encode_varint, put
 from fastprof.schema.value_classes import dataclass
+from fastprof.tfprof.invalid_regexes import drop_faults, list_fault_lines, list_faults
 from fastprof.tfprof.tfprof_protos import write_view_proto
 from fastprof.tfprof.tfprof_text import MISSES_STREAM, explain_unmatched, surround_report, write_report
 
@@ -486,7 +487,13 @@ def _answer_view(views: ViewSet, view: str, options: ViewOptions, target: Output
     refusal = _explain_refusal(view, output, options)
     if refusal:
         return TfprofAnswer(make_empty_tree(), stderr=refusal)
-    stderr = _note_ignored(view, options)
+    faults = list_faults(options)
+    options, asked = drop_faults(options, faults), options
+    by_steps = view == "graph" and output == "timeline" and options.step < 0
+    stderr = _note_ignored(view, options) + "".join(
+        list_fault_lines(views, view, asked.replaced(step=step), faults)
+        for step in (views.recorded.steps if by_steps else [options.step])
+    )
     if view == "code" and "tensor_value" in options.select:
         rows = len(views.shown(view, options).row)
         stderr += rows * "code view has no tensor value to show\n"

@@ -187,12 +187,23 @@ def match_any(texts: pa.Array, regexes: Sequence[str]) -> Flags:
     return matches
 
 
-def match_one(texts: pa.Array, regex: str) -> Flags:
-    """Return whether a regular expression matches each text entirely. UsageError: it is not one."""
+NOTHING = r"[^\s\S]"
+"""Expression that matches no text."""
+
+
+def find_fault(regex: str) -> str:
+    """Return why a text is not a regular expression, in RE2's words; empty if it is one."""
     try:  # alone: an expression such as a)(b would be valid inside the parentheses
         pc.match_substring_regex(pa.array([""]), regex)
     except pa.ArrowInvalid as error:
-        raise UsageError(f"{regex!r} is not a regular expression: {str(error).partition(': ')[2]}") from None
+        return str(error).partition(": ")[2]
+    return ""
+
+
+def match_one(texts: pa.Array, regex: str) -> Flags:
+    """Return whether a regular expression matches each text entirely. UsageError: it is not one."""
+    if fault := find_fault(regex):
+        raise UsageError(f"{regex!r} is not a regular expression: {fault}")
     matches = pc.match_substring_regex(texts, rf"\A(?:{regex}{_close_quote(regex)})\z")
     return np.asarray(matches.to_numpy(zero_copy_only=False), np.bool_)
 

@@ -15,7 +15,7 @@ from fastprof.derive.tfprof import views
 from fastprof.derive.tfprof.forest import Ints, NameScopes
 from fastprof.derive.tfprof.options import VIEWS, ViewOptions
 from fastprof.derive.tfprof.recorded import FIGURES, RecordedGraph, get_flags, get_numbers, get_plain, get_texts
-from fastprof.derive.tfprof.views import CodeLines, InputWalk, OpNodes, VisibleTree
+from fastprof.derive.tfprof.views import CodeLines, InputWalk, OpNodes, ViewTree, VisibleTree
 from fastprof.errors import UsageError
 from fastprof.schema.columns import find_runs, reduce_runs
 from fastprof.schema.value_classes import dataclass
@@ -73,16 +73,25 @@ class ViewSet:
 
     def _shown(self, view: str, options: ViewOptions) -> VisibleTree:
         if view == "op":
-            return views.show_ops(self.recorded, self._of(OpNodes), options)
+            return views.show_ops(self.recorded, self.ops, options)
+        return views.show_tree(self.tree(view, options), options)
+
+    @property
+    def ops(self) -> OpNodes:
+        return self._of(OpNodes)
+
+    def tree(self, view: str, options: ViewOptions) -> ViewTree:
+        """Return the tree of scope, graph or code before anything is hidden. UsageError: what it shows is not
+        recorded."""
         if view == "scope":
-            return views.show_tree(views.build_scope_tree(self.recorded, self._of(_build_scopes), options), options)
+            return views.build_scope_tree(self.recorded, self._of(_build_scopes), options)
         if view == "graph":
             if self.recorded.without_graph is not None:
                 raise UsageError(self.recorded.without_graph)
-            return views.show_tree(views.build_graph_tree(self.recorded, self._of(InputWalk), options), options)
+            return views.build_graph_tree(self.recorded, self._of(InputWalk), options)
         if not self.lines.is_known:
             raise UsageError(self.recorded.without_code)
-        return views.show_tree(views.build_code_tree(self.recorded, self.lines, options), options)
+        return views.build_code_tree(self.recorded, self.lines, options)
 
     def has_step(self, step: int) -> bool:
         return step < 0 or step in self.recorded.steps

@@ -193,39 +193,59 @@ def make_empty_tree() -> VisibleTree:
     )
 
 
+@dataclass(slots=True)
+class AccountedRows:
+    """Rows of a tree that are in view, the root first, with their sums."""
+
+    forest: NodeForest
+    rows: Ints
+    figures: Ints
+    totals: Ints
+    names: pa.Array | None
+    """Names, if they are used."""
+
+    @classmethod
+    def of(cls, tree: ViewTree, options: ViewOptions) -> AccountedRows:
+        rows, forest, figures = np.arange(len(tree.in_view)), tree.forest, tree.figures
+        if not tree.in_view.all():
+            rows, forest, figures = np.flatnonzero(tree.in_view), forest.only(tree.in_view), figures[:, tree.in_view]
+        return cls(forest, rows, figures, forest.below(figures), tree.names(rows) if _uses_names(options) else None)
+
+    def narrow(self, chosen: Flags) -> None:
+        """Leave the chosen rows."""
+        if not chosen.all():
+            self.forest, self.rows = self.forest.only(chosen), self.rows[chosen]
+            self.figures, self.totals = self.figures[:, chosen], self.totals[:, chosen]
+            self.names = None if self.names is None else self.names.filter(pa.array(chosen))
+
+    def begin(self, options: ViewOptions) -> None:
+        """Leave the rows that start the view, and those below them."""
+        if options.start_name_regexes != EVERYTHING:
+            assert self.names is not None
+            starts = match_any(self.names, options.start_name_regexes)
+            starts[0] = False
+            inside = self.forest.under(starts) | starts
+            inside[0] = True
+            self.narrow(inside)
+
+    def are_large_enough(self, tree: ViewTree, options: ViewOptions) -> Flags:
+        return is_large_enough(self.totals, options, self.figures if tree.of_nodes else None)
+
+
 def show_tree(tree: ViewTree, options: ViewOptions) -> VisibleTree:
     """Return the part of a tree that ``options`` show."""
-    rows, forest, figures = np.arange(len(tree.in_view)), tree.forest, tree.figures
-    if not tree.in_view.all():
-        rows, forest, figures = np.flatnonzero(tree.in_view), forest.only(tree.in_view), figures[:, tree.in_view]
-    totals = forest.below(figures)
-    names = tree.names(rows) if _uses_names(options) else None
-
-    def narrowed(chosen: Flags) -> None:
-        nonlocal forest, rows, figures, totals, names
-        if chosen.all():
-            return
-        forest, rows = forest.only(chosen), rows[chosen]
-        figures, totals = figures[:, chosen], totals[:, chosen]
-        names = None if names is None else names.filter(pa.array(chosen))
-
-    if options.start_name_regexes != EVERYTHING:
-        assert names is not None
-        starts = match_any(names, options.start_name_regexes)
-        starts[0] = False
-        inside = forest.under(starts) | starts
-        inside[0] = True
-        narrowed(inside)
-    own = figures if tree.of_nodes else None
+    kept = AccountedRows.of(tree, options)
+    kept.begin(options)
     wanted = (
-        _find_reached(tree, forest, names, options)
-        & is_large_enough(totals, options, own)
-        & is_shown_name(names, options)
+        _find_reached(tree, kept.forest, kept.names, options)
+        & kept.are_large_enough(tree, options)
+        & is_shown_name(kept.names, options)
     )
-    wanted &= forest.depth < options.max_depth
+    wanted &= kept.forest.depth < options.max_depth
     wanted[0] = True
-    moved = len(rows) < len(tree.in_view) or not wanted.all()
-    narrowed(wanted)
+    moved = len(kept.rows) < len(tree.in_view) or not wanted.all()
+    kept.narrow(wanted)
+    forest, rows, figures, totals, names = kept.forest, kept.rows, kept.figures, kept.totals, kept.names
     if options.account_displayed_op_only and tree.of_nodes:
         totals = forest.below(figures) if moved else totals
     elif tree.of_nodes:
@@ -368,20 +388,32 @@ class OpNodes:
         self.groups = NodeGroups.of(row, np.arange(len(recorded)), len(order))
 
 
+class AccountedOps:
+    """Ops that are accounted, in the order of the report, with their sums."""
+
+    def __init__(self, recorded: RecordedGraph, ops: OpNodes, options: ViewOptions) -> None:
+        account = account_groups(recorded, ops.groups, options)
+        by = "definition_count" if options.order_by == "occurrence" else options.order_by
+        order = np.arange(len(ops.names))
+        if by != "name":
+            order = np.argsort(~account.figures[FIGURES.index(by)], kind="stable")
+        self.order: Ints = order[account.accounted[order]]
+        self.groups = account.groups
+        self.figures = account.figures[:, self.order]
+        self.totals = _sum_suffixes(self.figures)
+        self.names = ops.names.take(pa.array(self.order))
+
+    def are_large_enough(self, options: ViewOptions) -> Flags:
+        large: Flags = self.figures[FIGURES.index("definition_count")] >= options.min_occurrence
+        return large & is_large_enough(self.totals, options)
+
+
 def show_ops(recorded: RecordedGraph, ops: OpNodes, options: ViewOptions) -> VisibleTree:
     """Return the ops that are shown, below a root that has the sums of all."""
-    account = account_groups(recorded, ops.groups, options)
-    by = "definition_count" if options.order_by == "occurrence" else options.order_by
-    order = np.arange(len(ops.names))
-    if by != "name":
-        order = np.argsort(~account.figures[FIGURES.index(by)], kind="stable")
-    order = order[account.accounted[order]]
-    figures = account.figures[:, order]
-    totals = _sum_suffixes(figures)
+    kept = AccountedOps(recorded, ops, options)
+    order, figures, totals = kept.order, kept.figures, kept.totals
     root = totals[:, 0] if len(order) else np.zeros(len(recorded.rows), np.int64)
-    names = ops.names.take(pa.array(order))
-    wanted = _select_range(names, options) & is_large_enough(totals, options) & is_shown_name(names, options)
-    wanted &= figures[FIGURES.index("definition_count")] >= options.min_occurrence
+    wanted = _select_range(kept.names, options) & kept.are_large_enough(options) & is_shown_name(kept.names, options)
     order, figures, totals = order[wanted], figures[:, wanted], totals[:, wanted]
     if options.account_displayed_op_only:
         totals = _sum_suffixes(figures)
@@ -392,7 +424,7 @@ def show_ops(recorded: RecordedGraph, ops: OpNodes, options: ViewOptions) -> Vis
     accounted = np.ones(len(rows), np.bool_)
     accounted[0] = False
     chain = NodeForest(np.arange(len(rows)))
-    return VisibleTree(chain, rows, figures, np.c_[root, totals], accounted, names, groups=account.groups)
+    return VisibleTree(chain, rows, figures, np.c_[root, totals], accounted, names, groups=kept.groups)
 
 
 def _sum_suffixes(figures: Ints) -> Ints:

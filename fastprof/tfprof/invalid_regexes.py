@@ -1,0 +1,177 @@
+"""Regular expressions that are not valid, as tfprof treats them: they match nothing, and RE2 writes two lines to
+standard error whenever one is tried. What is tried when follows from the walks of tfprof: it accounts rows from the
+leaves to the top, then looks for rows to start at, then walks what is left from the top on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from fastprof.derive.tfprof.forest import EVERYTHING, NOTHING, Flags, Ints, NodeForest, find_fault, match_one
+from fastprof.derive.tfprof.options import ViewOptions
+from fastprof.derive.tfprof.recorded import RecordedGraph, get_plain
+from fastprof.derive.tfprof.view_set import ViewSet
+from fastprof.derive.tfprof.views import SCOPE_TYPE, AccountedOps, AccountedRows, NodeGroups, ViewTree
+
+_LISTS: Final = ("account_type_regexes", "start_name_regexes", "trim_name_regexes", "show_name_regexes",
+                 "hide_name_regexes")  # fmt: skip
+_FAULT: Final = (
+    "external/com_googlesource_code_re2/re2/re2.cc:232: Error parsing '{}': {fault}\n"
+    "external/com_googlesource_code_re2/re2/re2.cc:916: Invalid RE2: {fault}\n"
+)
+_MOST_SHOWN: Final = 100  # bytes of an expression
+
+
+def list_faults(options: ViewOptions) -> dict[str, str]:
+    """Return the expressions of the options that are not valid, with the lines that RE2 writes."""
+    faults = {}
+    for regex in {regex for name in _LISTS for regex in getattr(options, name)}:
+        if fault := find_fault(regex):
+            data = regex.encode("utf-8", "replace")
+            shown = regex if len(data) < _MOST_SHOWN else f"{data[:_MOST_SHOWN].decode('utf-8', 'replace')}..."
+            faults[regex] = _FAULT.format(shown, fault=fault)
+    return faults
+
+
+def drop_faults(options: ViewOptions, faults: Mapping[str, str]) -> ViewOptions:
+    """Return the options with expressions that match nothing in place of those that are not valid."""
+    lists = {name: getattr(options, name) for name in _LISTS}
+    return options.replaced(
+        **{name: [NOTHING if regex in faults else regex for regex in some] for name, some in lists.items()}
+    )
+
+
+def list_fault_lines(views: ViewSet, view: str, options: ViewOptions, faults: Mapping[str, str]) -> str:
+    """Return all that RE2 writes while tfprof makes a view. ``options``: with the expressions that are not valid."""
+    if not faults:
+        return ""
+    valid = drop_faults(options, faults)
+    if view == "op":
+        return "".join(_walk_ops(views, options, valid, faults))
+    tree = views.tree(view, valid)
+    leaves_first = _list_leaves_first(tree.forest)
+    if view == "code":
+        accounted = _account_groups(views.recorded, views.lines.groups, leaves_first, options, faults)
+    else:
+        accounted = _account_rows(views.recorded, tree, leaves_first, options, faults)
+    return "".join([*accounted, *_walk_rows(tree, options, valid, faults)])
+
+
+class _Tries:
+    """What is written when a list of expressions is tried on texts, each up to the first that matches."""
+
+    def __init__(self, regexes: Sequence[str], texts: pa.Array, faults: Mapping[str, str]) -> None:
+        self.first = np.full(len(texts), len(regexes), np.int64)
+        """Place of the first expression that matches each text; after the last if none does."""
+        self._lines = [""]
+        for place, regex in enumerate(regexes):
+            self._lines.append(self._lines[-1] + faults.get(regex, ""))
+            if regex not in faults:
+                self.first[match_one(texts, regex) & (self.first > place)] = place
+        self.matched: Flags = self.first < len(regexes)
+
+    def lines(self, place: int) -> str:
+        return self._lines[int(self.first[place])]
+
+
+class _ShowTries:
+    """The same of the names to show, then of those to hide."""
+
+    def __init__(self, options: ViewOptions, names: pa.Array, faults: Mapping[str, str]) -> None:
+        is_all = options.show_name_regexes == EVERYTHING
+        self._show = None if is_all else _Tries(options.show_name_regexes, names, faults)
+        self._hide = _Tries(options.hide_name_regexes, names, faults)
+
+    def lines(self, place: int) -> str:
+        if self._show is None or self._show.matched[place]:
+            return ("" if self._show is None else self._show.lines(place)) + self._hide.lines(place)
+        return self._show.lines(place)
+
+
+def _count_types(recorded: RecordedGraph) -> Ints:
+    return np.array([len(set(some or ())) for some in get_plain(recorded.nodes["types"]).to_pylist()], np.int64)
+
+
+def _account_rows(
+    recorded: RecordedGraph, tree: ViewTree, rows: Sequence[int], options: ViewOptions, faults: Mapping[str, str]
+) -> Iterator[str]:
+    """An expression is tried on all types of a node, if none before it matches one."""
+    regexes = options.account_type_regexes
+    if not any(regex in faults for regex in regexes):
+        return
+    assert tree.node is not None
+    counts = _count_types(recorded)
+    matched = [np.zeros(len(counts), np.bool_) if regex in faults else recorded.times_accounted([regex]) > 0
+               for regex in regexes]  # fmt: skip
+    of_scopes = _Tries(regexes, pa.array([SCOPE_TYPE]), faults).lines(0)
+    for row in rows:
+        node = int(tree.node[row])
+        if node < 0:
+            yield of_scopes
+            continue
+        for regex, matches in zip(regexes, matched, strict=True):
+            if matches[node]:
+                break
+            yield faults.get(regex, "") * int(counts[node])
+
+
+def _account_groups(
+    recorded: RecordedGraph, groups: NodeGroups, rows: Sequence[int], options: ViewOptions, faults: Mapping[str, str]
+) -> Iterator[str]:
+    """Each expression is tried on the types of all nodes of a row."""
+    counts = _count_types(recorded)
+    for row in rows:
+        size = int(counts[groups.of_row(row)].sum())
+        for regex in options.account_type_regexes:
+            yield faults.get(regex, "") * size
+
+
+def _list_leaves_first(forest: NodeForest) -> list[int]:
+    rows: list[int] = np.lexsort((-forest.depth, forest.end)).tolist()
+    return [row for row in rows if row]
+
+
+def _walk_rows(tree: ViewTree, options: ViewOptions, valid: ViewOptions, faults: Mapping[str, str]) -> Iterator[str]:
+    kept = AccountedRows.of(tree, valid)
+    names = kept.names if kept.names is not None else tree.names(kept.rows)
+    if options.start_name_regexes != EVERYTHING:
+        starts = _Tries(options.start_name_regexes, names, faults)
+        starts.matched[0] = False
+        found = kept.forest.under(starts.matched)
+        yield from (starts.lines(row) for row in range(1, len(names)) if not found[row])
+    kept.begin(valid)
+    names = kept.names if kept.names is not None else tree.names(kept.rows)
+    depth, large = kept.forest.depth, kept.are_large_enough(tree, valid)
+    trims, shows = _Tries(options.trim_name_regexes, names, faults), _ShowTries(options, names, faults)
+    hidden = kept.forest.under(trims.matched) | (depth > options.max_depth)
+    for row in np.flatnonzero(~hidden).tolist():
+        show = shows.lines(row) if row and large[row] and depth[row] < options.max_depth else ""
+        if tree.of_nodes:
+            yield show + trims.lines(row)
+        else:
+            yield trims.lines(row) + ("" if trims.matched[row] else show)
+
+
+def _walk_ops(views: ViewSet, options: ViewOptions, valid: ViewOptions, faults: Mapping[str, str]) -> Iterator[str]:
+    ops = views.ops
+    yield from _account_groups(views.recorded, ops.groups, range(len(ops.names)), options, faults)
+    kept = AccountedOps(views.recorded, ops, valid)
+    begin = 0
+    if options.start_name_regexes not in (EVERYTHING, ()):
+        starts = _Tries(options.start_name_regexes, kept.names, faults)
+        while begin < len(kept.order):
+            yield starts.lines(begin)
+            if starts.matched[begin]:
+                break
+            begin += 1
+    large = kept.are_large_enough(valid)
+    trims, shows = _Tries(options.trim_name_regexes, kept.names, faults), _ShowTries(options, kept.names, faults)
+    for row in range(begin, len(kept.order)):
+        yield trims.lines(row)
+        if trims.matched[row] or row - begin > options.max_depth:
+            break
+        yield shows.lines(row) if large[row] else ""
