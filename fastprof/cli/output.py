@@ -321,12 +321,9 @@ class Messages:
 
     def pass_on(self, text: str) -> None:
         """Write lines of another program as it writes them."""
-        if text:
-            self._write(escape_lines(text) if self._is_screen() else text)
-
-    def _is_screen(self) -> bool:
         stream = self._stream or sys.stderr
-        return stream is not None and not stream.closed and stream.isatty()
+        if text and stream is not None and not stream.closed:
+            self._write(escape_lines(text) if stream.isatty() else text)
 
     def traceback(self, error: BaseException) -> None:
         import traceback

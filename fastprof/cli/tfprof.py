@@ -160,7 +160,7 @@ def _get_graph_files(args: argparse.Namespace, asks: bool) -> GraphFiles:
     if asks and len(runs) == 1:
         runs = ((0, args.run_metadata[0]),)
     most = open_files.check_limit(args.max_unpacked)
-    return directory_content.GraphFiles(args.graph, runs, args.op_log, most)
+    return directory_content.GraphFiles(args.graph, runs, args.op_log, most, asks or args.format == "tfprof")
 
 
 def _write_advice(profile: Profile, args: argparse.Namespace, sink: output.Sink, form: str) -> None:

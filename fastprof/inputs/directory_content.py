@@ -34,6 +34,8 @@ class GraphFiles:
     runs: tuple[tuple[int, str], ...] = ()
     op_log: str | None = None
     max_unpacked: int = open_files.MOST_UNPACKED
+    as_tfprof: bool = False
+    """Whether the log and the inputs of nodes are read as tfprof reads them, not as they are recorded."""
     complaints: list[str] = field(default_factory=list, repr=False)
     """What tfprof writes to standard error in one call with these files, once they are read."""
     _data: bytes | None = field(default=None, repr=False)
@@ -58,17 +60,17 @@ class GraphFiles:
 
     def __reduce__(self) -> tuple[object, ...]:
         """Return the files, to be read again."""
-        return GraphFiles, (self.graph, self.runs, self.op_log, self.max_unpacked)
+        return GraphFiles, (self.graph, self.runs, self.op_log, self.max_unpacked, self.as_tfprof)
 
     def _made(self) -> bytes:
         from fastprof.inputs.profile_model import ProfileModel, find_log_place
 
-        model = ProfileModel()
+        model = ProfileModel(as_tfprof=self.as_tfprof)
         adds: list[tuple[str, tuple[str, ...], Callable[[bytes], None]]] = [
             (path, _RUNS, partial(model.add_run, step)) for step, path in self.runs
         ]
         if self.op_log:
-            adds.insert(find_log_place(len(adds)), (self.op_log, _LOGS, model.add_log))
+            adds.insert(find_log_place(len(adds), as_tfprof=self.as_tfprof), (self.op_log, _LOGS, model.add_log))
         for path, kinds, add in ((self.graph, _GRAPHS, model.add_graph), *adds):
             data = _read_message(path, kinds, self.max_unpacked)
             try:

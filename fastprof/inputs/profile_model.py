@@ -24,10 +24,10 @@ A damaged field becomes one of a number that nobody reads: all others stay where
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from functools import cached_property
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -55,6 +55,7 @@ from fastprof.wording.patterns import compile_late
 _GRAPH, _RUN, _LOG = "reading a GraphDef", "reading RunMetadata", "reading an OpLogProto"
 _CANONICAL: Final = compile_late(r".*/(device:gpu|gpu|device:cpu|cpu):\d+", re.DOTALL)
 _GPU: Final = compile_late(r"gpu:\d+")
+_OUTPUT: Final = compile_late(r"[0-9]{1,9}")
 _NO_NODES: Final = ("RecvTensor", "_SOURCE")
 _ENTRY_KEY, _ENTRY_VALUE = 1, 2
 
@@ -96,9 +97,11 @@ class _ModelNode:
 
 
 class ProfileModel:
-    """A graph, to which runs and a log are added; then its profile."""
+    """A graph, to which runs and a log are added; then its profile. ``as_tfprof``: all inputs take the first output of
+    their producers, as tfprof reads them."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, as_tfprof: bool = False) -> None:
+        self._as_tfprof = as_tfprof
         self.nodes: dict[str, _ModelNode] = {}
         self.steps: set[int] = set()
         self.texts: dict[int, bytes] = {}
@@ -203,12 +206,37 @@ class ProfileModel:
         """Yield a field at a time."""
         ids = {name: number for number, name in enumerate(self.nodes)}
         for number, node in enumerate(self.nodes.values()):
-            yield put(profile.NODES, put(1, number) + put(2, b"".join(_make_fields(node, number, ids))))
+            yield put(profile.NODES, put(1, number) + put(2, b"".join(self._make_fields(node, number, ids))))
         yield put(profile.HAS_TRACE, int(self.has_code))
         yield put(profile.STEPS, b"".join(map(encode_varint, sorted(self.steps))))
         for key, text in sorted(self.texts.items()):
             yield put(profile.ID_TO_STRING, put(1, key) + put(2, text))
         yield put(profile.MISSES_STREAM, int(self.misses_stream))
+
+    def _make_fields(self, node: _ModelNode, number: int, ids: dict[str, int]) -> Iterator[bytes]:
+        yield put(profile.NAME, node.name)
+        outputs: dict[int, int] = {}
+        for slot, text in enumerate(node.inputs):
+            name, _, output = text.removeprefix("^").partition(":")
+            if name in ids:
+                yield put(profile.INPUTS, put(1, slot) + put(2, ids[name]))
+                is_other = not self._as_tfprof and _OUTPUT.fullmatch(output)
+                outputs[ids[name]] = int(output) if is_other else 0
+        if node.shape:
+            yield put(profile.SHAPE, b"".join(map(encode_varint, node.shape)))
+        yield from (put(profile.TYPES, text) for text in sorted(node.types, key=str.encode))
+        if node.device:
+            yield put(profile.CANONICAL_DEVICE, node.device) + put(
+                profile.HOST_DEVICE, _GPU.sub("cpu:0", node.device, 1)
+            )
+        yield put(profile.FLOAT_OPS, node.float_ops) + put(profile.OP, node.op) + node.code + node.attrs
+        yield from (put(profile.EXECS, put(1, step) + put(2, run.fields())) for step, run in sorted(node.runs.items()))
+        yield put(profile.ID, number)
+        yield from (put(profile.OUTPUT_OF_INPUT, put(1, id_) + put(2, output)) for id_, output in outputs.items())
+        for slot, sizes in enumerate(node.output_shapes):
+            yield put(
+                profile.OUTPUT_SHAPES, put(1, slot) + put(2, put(profile.TUPLE, b"".join(map(encode_varint, sizes))))
+            )
 
 
 def make_profile(graph: Buffer, runs: Iterable[tuple[int, Buffer]] = (), op_log: Buffer | None = None) -> bytes:
@@ -218,40 +246,17 @@ def make_profile(graph: Buffer, runs: Iterable[tuple[int, Buffer]] = (), op_log:
     """
     model = ProfileModel()
     model.add_graph(graph)
-    steps = list(runs)
-    adds: list[tuple[Callable[..., None], tuple[Any, ...]]] = [(model.add_run, run) for run in steps]
+    for step, data in runs:
+        model.add_run(step, data)
     if op_log is not None:
-        adds.insert(find_log_place(len(steps)), (model.add_log, (op_log,)))
-    for add, given in adds:
-        add(*given)
+        model.add_log(op_log)
     return b"".join(model.profile())
 
 
-def find_log_place(runs: int) -> int:
-    """Return how many runs tfprof adds before the log: in one call the only one, so that nodes which only the run has
-    get what the log says of them; else none, because steps are added to a profiler that has its log."""
-    return runs if runs == 1 else 0
-
-
-def _make_fields(node: _ModelNode, number: int, ids: dict[str, int]) -> Iterator[bytes]:
-    yield put(profile.NAME, node.name)
-    outputs: dict[int, int] = {}
-    for slot, text in enumerate(node.inputs):
-        name = text.removeprefix("^").partition(":")[0]
-        if name in ids:
-            yield put(profile.INPUTS, put(1, slot) + put(2, ids[name]))
-            outputs[ids[name]] = 0  # tfprof reads no number of an output; the table graph_nodes has it
-    if node.shape:
-        yield put(profile.SHAPE, b"".join(map(encode_varint, node.shape)))
-    yield from (put(profile.TYPES, text) for text in sorted(node.types, key=str.encode))
-    if node.device:
-        yield put(profile.CANONICAL_DEVICE, node.device) + put(profile.HOST_DEVICE, _GPU.sub("cpu:0", node.device, 1))
-    yield put(profile.FLOAT_OPS, node.float_ops) + put(profile.OP, node.op) + node.code + node.attrs
-    yield from (put(profile.EXECS, put(1, step) + put(2, run.fields())) for step, run in sorted(node.runs.items()))
-    yield put(profile.ID, number)
-    yield from (put(profile.OUTPUT_OF_INPUT, put(1, id_) + put(2, output)) for id_, output in outputs.items())
-    for slot, sizes in enumerate(node.output_shapes):
-        yield put(profile.OUTPUT_SHAPES, put(1, slot) + put(2, put(profile.TUPLE, b"".join(map(encode_varint, sizes)))))
+def find_log_place(runs: int, *, as_tfprof: bool) -> int:
+    """Return how many runs are added before the log. tfprof adds the only run of one call before it, so that nodes
+    which only the run has get what the log says of them; several runs are added to a profiler that has its log."""
+    return 0 if as_tfprof and runs > 1 else runs
 
 
 # ---- statistics of nodes

@@ -11,11 +11,12 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from fastprof.derive.tfprof.forest import EVERYTHING, NOTHING, Flags, Ints, NodeForest, find_fault, match_one
+from fastprof.derive.tfprof.forest import EVERYTHING, NOTHING, Flags, Ints, find_fault, match_one
 from fastprof.derive.tfprof.options import ViewOptions
 from fastprof.derive.tfprof.recorded import RecordedGraph, get_plain
 from fastprof.derive.tfprof.view_set import ViewSet
 from fastprof.derive.tfprof.views import SCOPE_TYPE, AccountedOps, AccountedRows, NodeGroups, ViewTree
+from fastprof.schema.columns import sort_rows
 
 _LISTS: Final = ("account_type_regexes", "start_name_regexes", "trim_name_regexes", "show_name_regexes",
                  "hide_name_regexes")  # fmt: skip
@@ -26,39 +27,41 @@ _FAULT: Final = (
 _MOST_SHOWN: Final = 100  # bytes of an expression
 
 
-def list_faults(options: ViewOptions) -> dict[str, str]:
-    """Return the expressions of the options that are not valid, with the lines that RE2 writes."""
-    faults = {}
+def try_regexes(views: ViewSet, view: str, options: ViewOptions, steps: Sequence[int]) -> tuple[ViewOptions, str]:
+    """Return the options with expressions that match nothing in place of those that are not valid, and all that RE2
+    writes while tfprof makes the view, of each step if there are several."""
+    faults: dict[str, str] = {}
     for regex in {regex for name in _LISTS for regex in getattr(options, name)}:
         if fault := find_fault(regex):
             data = regex.encode("utf-8", "replace")
             shown = regex if len(data) < _MOST_SHOWN else f"{data[:_MOST_SHOWN].decode('utf-8', 'replace')}..."
             faults[regex] = _FAULT.format(shown, fault=fault)
-    return faults
-
-
-def drop_faults(options: ViewOptions, faults: Mapping[str, str]) -> ViewOptions:
-    """Return the options with expressions that match nothing in place of those that are not valid."""
-    lists = {name: getattr(options, name) for name in _LISTS}
-    return options.replaced(
-        **{name: [NOTHING if regex in faults else regex for regex in some] for name, some in lists.items()}
+    if not faults:
+        return options, ""
+    lists = {name: [NOTHING if regex in faults else regex for regex in getattr(options, name)] for name in _LISTS}
+    valid = options.replaced(**lists)
+    return valid, "".join(
+        line
+        for step in steps
+        for line in _walk_view(views, view, options.replaced(step=step), valid.replaced(step=step), faults)
     )
 
 
-def list_fault_lines(views: ViewSet, view: str, options: ViewOptions, faults: Mapping[str, str]) -> str:
-    """Return all that RE2 writes while tfprof makes a view. ``options``: with the expressions that are not valid."""
-    if not faults:
-        return ""
-    valid = drop_faults(options, faults)
+def _walk_view(
+    views: ViewSet, view: str, options: ViewOptions, valid: ViewOptions, faults: Mapping[str, str]
+) -> Iterator[str]:
+    """Yield what is written, in its order. ``valid``: the options without ``faults``."""
     if view == "op":
-        return "".join(_walk_ops(views, options, valid, faults))
+        yield from _walk_ops(views, options, valid, faults)
+        return
     tree = views.tree(view, valid)
-    leaves_first = _list_leaves_first(tree.forest)
+    ends = sort_rows(tree.forest.end, -tree.forest.depth).tolist()  # leaves come first
+    rows = [row for row in ends if row]
     if view == "code":
-        accounted = _account_groups(views.recorded, views.lines.groups, leaves_first, options, faults)
+        yield from _account_groups(views.recorded, views.lines.groups, rows, options, faults)
     else:
-        accounted = _account_rows(views.recorded, tree, leaves_first, options, faults)
-    return "".join([*accounted, *_walk_rows(tree, options, valid, faults)])
+        yield from _account_rows(views.recorded, tree, rows, options, faults)
+    yield from _walk_rows(tree, options, valid, faults)
 
 
 class _Tries:
@@ -79,7 +82,7 @@ class _Tries:
 
 
 class _ShowTries:
-    """The same of the names to show, then of those to hide."""
+    """What is written when names are tried: those to show, then those to hide."""
 
     def __init__(self, options: ViewOptions, names: pa.Array, faults: Mapping[str, str]) -> None:
         is_all = options.show_name_regexes == EVERYTHING
@@ -130,19 +133,14 @@ def _account_groups(
             yield faults.get(regex, "") * size
 
 
-def _list_leaves_first(forest: NodeForest) -> list[int]:
-    rows: list[int] = np.lexsort((-forest.depth, forest.end)).tolist()
-    return [row for row in rows if row]
-
-
 def _walk_rows(tree: ViewTree, options: ViewOptions, valid: ViewOptions, faults: Mapping[str, str]) -> Iterator[str]:
     kept = AccountedRows.of(tree, valid)
     names = kept.names if kept.names is not None else tree.names(kept.rows)
     if options.start_name_regexes != EVERYTHING:
         starts = _Tries(options.start_name_regexes, names, faults)
         starts.matched[0] = False
-        found = kept.forest.under(starts.matched)
-        yield from (starts.lines(row) for row in range(1, len(names)) if not found[row])
+        passed = kept.forest.under(starts.matched)
+        yield from (starts.lines(row) for row in range(1, len(names)) if not passed[row])
     kept.begin(valid)
     names = kept.names if kept.names is not None else tree.names(kept.rows)
     depth, large = kept.forest.depth, kept.are_large_enough(tree, valid)

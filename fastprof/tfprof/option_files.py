@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ast
 import json
-import re
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,7 +16,10 @@ from fastprof.derive.tfprof.options import find_kind
 from fastprof.errors import UsageError
 from fastprof.wording.patterns import compile_late
 
-_FIELD: Final = compile_late(r"""\s*([A-Za-z_]\w*)\s*:\s*("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[^\s,;'"]+)[,;]?""")
+_FIELD: Final = compile_late(
+    r"""([A-Za-z_]\w*)\s*:\s*("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[^\s,;'"]+)[,;]?(?:\s|#[^\n]*)*"""
+)
+_BETWEEN: Final = compile_late(r"(?:\s|#[^\n]*)*")
 _CAPITAL: Final = compile_late("[A-Z]")
 _WHOLE: Final = compile_late("-?[0-9]{1,20}")
 _TRUE, _FALSE = ("true", "t", "yes", "y", "1"), ("false", "f", "no", "n", "0")
@@ -27,7 +29,8 @@ def read_option_file(path: str) -> dict[str, Any]:
     """Return the options by their names, with values that are still to be checked. UsageError: the file has none."""
     text = Path(path).read_text(encoding="utf-8", errors="surrogateescape").strip()
     if text[:1] in ("{", "["):
-        return {_find_name(name): _read_value(_find_name(name), value) for name, value in _read_object(path, text)}
+        named = [(_CAPITAL.sub(r"_\g<0>", name).lower(), value) for name, value in _read_object(path, text)]
+        return {name: _read_value(name, value) for name, value in named}
     options: dict[str, Any] = {}
     as_flags = text.startswith("-")
     for name, value in _split_flags(path, text) if as_flags else _split_fields(path, text):
@@ -55,11 +58,6 @@ def _read_object(path: str, text: str) -> list[tuple[str, Any]]:
     return list(options.items())
 
 
-def _find_name(name: str) -> str:
-    """Return the option that a field of OptionsProto in JSON is."""
-    return _CAPITAL.sub(lambda letter: f"_{letter[0].lower()}", name)
-
-
 def _read_value(name: str, value: Any) -> Any:
     """Read a text as the number or the truth that the option takes, and leave other values."""
     kind = find_kind(name)
@@ -72,8 +70,8 @@ def _read_value(name: str, value: Any) -> Any:
 
 def _split_fields(path: str, text: str) -> list[tuple[str, str]]:
     """Return the fields of a message in text format."""
-    text = re.sub(r"(?m)^\s*#.*$", "", text).strip()
-    fields, place = [], 0
+    comments = _BETWEEN.match(text)
+    fields, place = [], comments.end() if comments else 0
     while place < len(text):
         field = _FIELD.match(text, place)
         if field is None:
@@ -91,14 +89,14 @@ def _split_fields(path: str, text: str) -> list[tuple[str, str]]:
 
 def _split_flags(path: str, text: str) -> list[tuple[str, str]]:
     """Return the options of tfprof's command line. A truth may go without a value."""
-    words, flags = text.split(), []
+    words, flags = text.split()[::-1], []
     while words:
-        flag, equals, value = words.pop(0).partition("=")
+        flag, equals, value = words.pop().partition("=")
         name = flag.lstrip("-")
         if not flag.startswith("-"):
             raise UsageError(f"{path}: {flag!r} is not an option; options begin with '-'")
-        if not equals and words and not (find_kind(name) == "bool" and words[0].startswith("-")):
-            value = words.pop(0)
+        if not equals and words and not (find_kind(name) == "bool" and words[-1].startswith("-")):
+            value = words.pop()
         elif not equals:
             value = "true"
         flags.append((name, value.strip("\"'")))

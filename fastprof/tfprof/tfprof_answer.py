@@ -26,7 +26,6 @@ from fastprof.derive.tfprof.views import GRADIENT, CodeLines, VisibleTree, make_
 from fastprof.errors import UsageError
 from fastprof.schema.message_fields import encode_varint, put
 from fastprof.schema.value_classes import dataclass
-from fastprof.tfprof.invalid_regexes import drop_faults, list_fault_lines, list_faults
 from fastprof.tfprof.tfprof_protos import write_view_proto
 from fastprof.tfprof.tfprof_text import MISSES_STREAM, explain_unmatched, surround_report, write_report
 
@@ -478,22 +477,21 @@ def make_answer(views: ViewSet, view: str, options: ViewOptions, *, of_graph: bo
 
 
 def _answer_view(views: ViewSet, view: str, options: ViewOptions, target: OutputTarget, of_graph: bool) -> TfprofAnswer:
+    from fastprof.tfprof.invalid_regexes import try_regexes
+
     output, path = target
     if not views.has_step(options.step):
-        steps = "".join(f"{step} " for step in views.recorded.steps)
-        return TfprofAnswer(stderr=f"Options -step={options.step} not found.\nAvailable steps: {steps}\n")
+        known = "".join(f"{step} " for step in views.recorded.steps)
+        return TfprofAnswer(stderr=f"Options -step={options.step} not found.\nAvailable steps: {known}\n")
     if view == "code" and not views.lines.is_known:
         return TfprofAnswer(stderr="No code trace information\n")
     refusal = _explain_refusal(view, output, options)
     if refusal:
         return TfprofAnswer(make_empty_tree(), stderr=refusal)
-    faults = list_faults(options)
-    options, asked = drop_faults(options, faults), options
-    by_steps = view == "graph" and output == "timeline" and options.step < 0
-    stderr = _note_ignored(view, options) + "".join(
-        list_fault_lines(views, view, asked.replaced(step=step), faults)
-        for step in (views.recorded.steps if by_steps else [options.step])
-    )
+    is_by_step = view == "graph" and output == "timeline" and options.step < 0
+    steps = views.recorded.steps if is_by_step else [options.step]
+    options, tried = try_regexes(views, view, options, steps)
+    stderr = _note_ignored(view, options) + tried
     if view == "code" and "tensor_value" in options.select:
         rows = len(views.shown(view, options).row)
         stderr += rows * "code view has no tensor value to show\n"

@@ -74,9 +74,6 @@ def _describe_node(recorded: RecordedGraph, node: int) -> dict[str, Any]:
     if device := recorded.devices[node].as_py():
         row["devices"] = [device]
     if inputs := recorded.input_shapes[node].as_py():
-        row["input_shapes"] = {str(one["slot"]): _describe_shape(one["shape"]) for one in inputs}
+        dims = [(slot["slot"], [{"size": str(size)} if size else {} for size in slot["shape"]]) for slot in inputs]
+        row["input_shapes"] = {str(slot): {"dim": dim} if dim else {"unknown_rank": True} for slot, dim in dims}
     return row
-
-
-def _describe_shape(sizes: list[int]) -> dict[str, Any]:
-    return {"dim": [{"size": str(size)} if size else {} for size in sizes]} if sizes else {"unknown_rank": True}
