@@ -1,6 +1,6 @@
 """The reference's answers of ``../shared/conformance/tfprof``, and what the command line answers:
 
-    python tests/tfprof/goldens.py
+    PYTHONPATH=tests python tests/tfprof/goldens.py
 
 Prints how many are met, by input and view; an answer is met if all of it is the same: files, standard output and
 standard error byte for byte, what tfprof returns as JSON, files of pprof without ids.
