@@ -26,6 +26,7 @@ from fastprof import errors
 from fastprof.errors import UsageError
 from fastprof.schema.value_classes import dataclass
 from fastprof.viewer.query import RequestError
+from fastprof.wording.patterns import compile_late
 
 FRESH = "no-cache"
 """Cache control of answers that the browser checks each time: 304 if they are unchanged."""
@@ -202,11 +203,11 @@ class Gate:
     def _refusal(self, scope: Scope) -> ASGIApp | None:
         """Return the answer if the request is refused, else None."""
         headers = Headers(scope=scope)
-        if headers.get("sec-fetch-site") == "cross-site" and headers.get("sec-fetch-mode") != "navigate":
+        if _is_from_other_page(headers, scope["method"]):
             return make_error_answer(403, "pages of other sites may not read this server")
         if self._is_local:
-            name = _get_host_name(headers.get("host", ""))
-            if not (is_loopback(name) or name.endswith(".localhost")):
+            names = [_get_host_name(host) for host in headers.getlist("host")]
+            if len(names) != 1 or not (is_loopback(names[0]) or names[0].endswith(".localhost")):
                 text = "this server answers under localhost and 127.0.0.1; start it with --host to serve another name"
                 return make_error_answer(421, text)
         if self.token is None:
@@ -248,13 +249,32 @@ def _is_same_text(given: str, wanted: str) -> bool:
     return hmac.compare_digest(given.encode("utf-8", "surrogatepass"), wanted.encode())
 
 
+_HOST = compile_late(
+    r"(?:\[(?P<ipv6>[0-9a-f:.]+)\]|(?P<name>[a-z0-9_-]+(?:\.[a-z0-9_-]+)*)\.?)(?::[0-9]{0,5})?",
+    re.IGNORECASE | re.ASCII,
+)
+
+
 def _get_host_name(host: str) -> str:
-    """Return the name in a Host header, without the port."""
-    name = host.strip().lower()
-    if name.startswith("["):
-        inside = re.fullmatch(r"\[([^\[\]]*)\](?::\d*)?", name, re.ASCII)
-        return inside[1] if inside else ""
-    return name.rpartition(":")[0] if name.count(":") == 1 else name
+    """Return the name or address in a Host header, without brackets and port; nothing if it is not exactly such a
+    header."""
+    match = _HOST.fullmatch(host.strip(" \t"))
+    if match is None:
+        return ""
+    if (address := match["ipv6"]) is not None:
+        return address if ":" in address else ""
+    return match["name"].lower()
+
+
+def _is_from_other_page(headers: Headers, method: str) -> bool:
+    """Return whether a page of another origin sends the request: by what browsers say of it, else by its Origin. Links
+    to this server may be followed from anywhere."""
+    site = headers.get("sec-fetch-site")
+    if site is not None:
+        is_link = headers.get("sec-fetch-mode") == "navigate" and method in ("GET", "HEAD")
+        return site in ("cross-site", "same-site") and not is_link
+    own = {f"{scheme}://{headers.get('host', '')}".lower() for scheme in ("http", "https")}
+    return any(origin.lower() not in own for origin in headers.getlist("origin"))
 
 
 def _list_cookies(headers: Headers, name: str) -> Iterator[str]:

@@ -47,7 +47,7 @@ class Client:
         self,
         path: str,
         params: Mapping[str, Any] | None = None,
-        headers: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | list[tuple[str, str]] | None = None,
         method: str = "GET",
     ) -> Answer:
         return asyncio.run(self.send(path, params, headers, method))
@@ -56,10 +56,10 @@ class Client:
         self,
         path: str,
         params: Mapping[str, Any] | None = None,
-        headers: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | list[tuple[str, str]] | None = None,
         method: str = "GET",
     ) -> Answer:
-        fields = {"host": self.host, **(headers or {})}
+        fields = [*headers] if isinstance(headers, list) else [*{"host": self.host, **(headers or {})}.items()]
         path, _, query = path.partition("?")
         scope = {
             "type": "http",
@@ -71,7 +71,7 @@ class Client:
             "raw_path": path.encode(),
             "root_path": "",
             "query_string": (query or urlencode(params or {}, doseq=True)).encode(),
-            "headers": [(name.lower().encode(), value.encode()) for name, value in fields.items()],
+            "headers": [(name.lower().encode(), value.encode()) for name, value in fields],
             "client": ("127.0.0.1", 1),
             "server": ("127.0.0.1", 80),
         }

@@ -20,7 +20,9 @@ def served(token: str | None = None) -> Served:
 
 
 @pytest.mark.parametrize(
-    "host", ["localhost", "localhost:8791", "127.0.0.1:1", "127.1.2.3", "[::1]:99", "x.localhost:1"]
+    "host",
+    ["localhost", "localhost:8791", "127.0.0.1:1", "127.1.2.3", "[::1]:99", "[::1]", "[::1]:", "x.localhost:1"]
+    + ["LocalHost:8791", "localhost.", "localhost.:8791", "127.0.0.1:"],
 )
 def test_names_of_this_machine_are_answered(host: str) -> None:
     answer = served().client.get("/api/runs", headers={"host": host})
@@ -30,12 +32,51 @@ def test_names_of_this_machine_are_answered(host: str) -> None:
 @pytest.mark.parametrize(
     "host",
     ["evil.example", "evil.example:8791", "localhost.evil.example", "", "127.evil.example", "[::2]"]
-    + ["[::1]evil.example", "[::1]:1.evil.example", "[::1", "[[::1]]", "::1]"],
+    + ["[::1]evil.example", "[::1]:1.evil.example", "[::1", "[[::1]]", "::1]", "::1", "[127.0.0.1]", "[::1%lo]"]
+    + [
+        "127.0.0.1:8791@evil.example",
+        "localhost@evil.example",
+        "user:localhost@evil.example",
+        "localhost:@evil.example",
+    ]
+    + [
+        "localhost:8791.evil.example",
+        "localhost:8791/",
+        "localhost/.localhost",
+        "evil.example#.localhost",
+        ".localhost",
+    ]
+    + ["evil.example:1@x.localhost", "localhost..", "localhost:123456", "localhost:-1", "localhost,localhost"]
+    + ["127.0.0.1\t.evil.example", "0.0.0.0", "127.0.0.01", "2130706433", "http://localhost"],
 )
 def test_a_name_that_somebody_lets_lead_here_is_not_answered(host: str) -> None:
     answer = served().client.get("/api/runs", headers={"host": host})
     assert answer.status_code == 421
     assert "localhost" in answer.json()["error"]
+
+
+def test_a_request_with_several_names_is_not_answered() -> None:
+    client = served().client
+    assert client.get("/api/runs", headers=[("host", "localhost"), ("host", "evil.example")]).status_code == 421
+    assert client.get("/api/runs", headers=[("host", "localhost"), ("host", "localhost")]).status_code == 421
+
+
+@pytest.mark.parametrize(
+    ("origin", "status"),
+    [("http://localhost:8791", 200), ("https://LOCALHOST:8791", 200), ("http://localhost:8792", 403), ("null", 403)]
+    + [("http://localhost:8791@evil.example", 403), ("http://evil.example", 403), ("http://localhost", 403), ("", 403)],
+)
+def test_an_origin_is_this_server_or_not_answered(origin: str, status: int) -> None:
+    headers = {"host": "localhost:8791", "origin": origin}
+    assert served().client.get("/api/runs", headers=headers).status_code == status
+
+
+def test_pages_at_other_ports_are_not_answered() -> None:
+    client = served().client
+    asked = {"sec-fetch-site": "same-site", "sec-fetch-mode": "cors"}
+    assert client.get("/api/runs", headers=asked).status_code == 403
+    form = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate"}
+    assert client.get("/api/capture", headers=form, method="POST").status_code == 403
 
 
 def test_pages_of_other_sites_are_not_answered_and_links_from_them_are() -> None:
