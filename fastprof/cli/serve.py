@@ -25,6 +25,7 @@ from fastprof.errors import CaptureError, FastprofError, NotFoundError, Unreadab
 
 if TYPE_CHECKING:
     from fastprof.inputs.profiler_client.profiler_servers import Address
+    from fastprof.inputs.resolve import Run
     from fastprof.profile.profile import Profile
 
 
@@ -224,7 +225,7 @@ def _serve(profile: Profile | None, args: argparse.Namespace, captured: list[Add
         token = make_token()
     capture = PageCapture(captured, args.session[0]) if captured else None
     cache = CacheFolder(args.cache, args.cache_limit)
-    runs = ViewedRuns(_get_source(args), profile, lambda name: _load_run(args, name), cache)
+    runs = ViewedRuns(_get_source(args), profile, lambda run: _load_run(args, run), cache, args.on_error)
     try:
         chosen = runs.opened(None)  # starts to build while the server is imported
         with process.hold_signals():
@@ -259,9 +260,11 @@ def _get_source(args: argparse.Namespace) -> Any:
     return args.session[0] if len(args.session) == 1 and not args.as_hosts else list(args.session)
 
 
-def _load_run(args: argparse.Namespace, name: str | None) -> Profile:
-    """Load the session once more, or another run of it."""
+def _load_run(args: argparse.Namespace, run: Run | str | None) -> Profile:
+    """Load the session once more, or another run of it, by its name or as listed."""
     from fastprof.profile.loading import load_again
 
     reading = arguments.get_reading(args)
-    return load_again(_get_source(args), **reading | {"run": name or reading["run"]})
+    if run is None or isinstance(run, str):
+        return load_again(_get_source(args), **reading | {"run": run or reading["run"]})
+    return load_again(run, **reading | {"run": None})

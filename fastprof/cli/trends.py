@@ -41,15 +41,14 @@ def run(args: argparse.Namespace) -> int:
     chosen = _choose_runs(args)
     shown = chosen[: arguments.get_row_limit(args.limit, form)]
     reading = arguments.get_reading(args)
-    by_name = {run.name: run for run in shown}
 
-    def load(name: str) -> Profile:
+    def load(run: Run) -> Profile:
         from fastprof import load
 
-        profile: Profile = load(by_name[name], **reading | {"run": None}, **arguments.get_jobs(args))
+        profile: Profile = load(run, **reading | {"run": None}, **arguments.get_jobs(args))
         return profile
 
-    trends = RunTrends(load, CacheFolder())
+    trends = RunTrends(load, CacheFolder(), reading=reading["on_error"])
     rows: list[dict[str, Any]] = []
     for run in shown:
         args.talk.progress("analysing runs", len(rows), len(shown))

@@ -192,6 +192,17 @@ class CacheFolder:
         self._make_room(keep=target)
         return target
 
+    def find(self, key: str, open_file: Callable[[Path], T]) -> T | None:
+        """Check and open the file of that key, or return None if it is missing or damaged."""
+        path = self.path / f"{key}{_SUFFIX}"
+        try:
+            if not self._touched(path):
+                return None
+            check_seal(path)
+            return open_file(path)
+        except (ValueError, LookupError, OSError):
+            return None
+
     def opened(self, key: str | None, build: Build, open_file: Callable[[Path], T]) -> T:
         """Check and open the file of that key. A file that is damaged, or that another process removes before it is
         open, is built again. Without a key it is gone once it is open."""

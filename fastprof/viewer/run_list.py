@@ -1,7 +1,8 @@
 """The runs of a log directory: the list of them, the version of each, and the row of trends of each.
 
 A version is which files a run was read from. Listing is done by one thread at a time. A row of trends is computed once
-and kept in the cache folder; a server computes rows in a thread, the newest run first.
+and kept in the cache folder, named after the files of its run, so that the next start opens no run; a server computes
+rows in a thread, the newest run first.
 """
 
 from __future__ import annotations
@@ -185,12 +186,17 @@ _TRIES: Final = 3
 
 
 class RunTrends:
-    """Rows of trends. ``load``: opens the run of a name; ``stopping``: set when nothing more is to be computed."""
+    """Rows of trends. ``load``: opens a run; ``reading``: how, as far as rows depend on it; ``stopping``: set when
+    nothing more is to be computed."""
 
     def __init__(
-        self, load: Callable[[str], Profile], cache: CacheFolder | None, stopping: threading.Event | None = None
+        self,
+        load: Callable[[Run], Profile],
+        cache: CacheFolder | None,
+        stopping: threading.Event | None = None,
+        reading: str = "raise",
     ) -> None:
-        self._load, self._cache = load, cache
+        self._load, self._cache, self._reading = load, cache, reading
         self._stopping = stopping or threading.Event()
         self._lock = threading.Lock()
         self._rows: dict[str, tuple[State, Row]] = {}
@@ -213,7 +219,7 @@ class RunTrends:
         """Return the row of a run, computed if it is not there."""
         state = _get_file_states(run)
         try:
-            values = self._load_values(run.name)
+            values = self._load_values(run)
         except FastprofError as error:
             values = {"problem": str(error)}
         row = {"run": run.name, **values}
@@ -226,36 +232,57 @@ class RunTrends:
         return row if state == _get_file_states(run) else None
 
     def _compute(self) -> None:
+        """Compute the rows of a request one after the other; begin again only for another request."""
+        done: Sequence[Run] | None = None
         while not self._stopping.is_set():
-            missing = next((run for run in self._wanted if self._row(run) is None), None)
             with self._lock:
-                if missing is None:
+                if done is self._wanted:
                     self._thread = None
                     return
-            self.row(missing)
+                done = self._wanted
+            for run in done:
+                if self._stopping.is_set() or self._wanted is not done:
+                    break
+                if self._row(run) is None:
+                    self.row(run)
 
-    def _load_values(self, name: str) -> Row:
+    def _load_values(self, run: Run) -> Row:
         for left in reversed(range(_TRIES)):
             try:
-                return self._values(self._load(name))
+                return self._values(run)
             except ChangedError:
                 if not left:
                     raise
         raise AssertionError("the last try returns or raises")
 
-    def _values(self, profile: Profile) -> Row:
-        if self._cache is None:
-            return batch.measure_run(profile)
+    def _values(self, run: Run) -> Row:
+        key = None if self._cache is None else self._make_key(run)
+        if self._cache is None or key is None:
+            return batch.measure_run(self._load(run))
+        row = self._cache.find(key, _read_row)
+        if row is not None:
+            return row
+        profile = self._load(run)
         version = RunVersion(profile.table_set.session)
-        salvaged = "-salvaged" if any(capture.salvage for capture in profile.table_set.session.captures) else ""
-        key = f"trend-{batch.VERSION}-{version.name}{salvaged}"
-        return self._cache.opened(key, lambda path: _write_row(path, profile, version), _read_row)
+        row = batch.measure_run(profile)
+        version.check()
+        if self._make_key(run) != key:
+            raise _make_changed_error(run.path)
+        text = json.dumps(row)
+        return self._cache.opened(key, lambda path: _write_row(path, text), _read_row)
+
+    def _make_key(self, run: Run) -> str | None:
+        """Name what the row of a run is made of, without opening the run; None if nothing distinguishes it."""
+        keys = [make_source_key(path) for path in _list_paths(run)]
+        if not keys or None in keys:
+            return None
+        parts = repr((__version__, self._reading, [file.host for file in run.files], keys))
+        digest = hashlib.blake2b(parts.encode("utf-8", "surrogatepass"), digest_size=20).hexdigest()
+        return f"trend-{batch.VERSION}-{digest}"
 
 
-def _write_row(path: Path, profile: Profile, version: RunVersion) -> None:
-    row = batch.measure_run(profile)
-    version.check()
-    path.write_text(json.dumps(row), encoding="ascii")
+def _write_row(path: Path, text: str) -> None:
+    path.write_text(text, encoding="ascii")
 
 
 def _read_row(path: Path) -> Row:
@@ -266,4 +293,11 @@ def _read_row(path: Path) -> Row:
 
 
 def _get_file_states(run: Run) -> State:
-    return tuple(find_file(file.source) for file in run.files if isinstance(file.source, str))
+    return tuple(find_file(path) for path in _list_paths(run))
+
+
+def _list_paths(run: Run) -> list[str]:
+    """Return the files that a run is read from, each once."""
+    sources = [file.source for file in run.files]
+    paths = [path for one in sources for path in ([one] if isinstance(one, str) else getattr(one, "paths", []))]
+    return list(dict.fromkeys([*paths, *(program for file in run.files for program in file.programs)]))

@@ -33,8 +33,8 @@ _TRIES = 3
 BROKEN: Final = (CaptureError, UnreadableError)
 """Errors of a run that is there and cannot be opened."""
 
-Load = Callable[[str | None], "Profile"]
-"""Function that opens the session, or the run of that name of it."""
+Load = Callable[["Run | str | None"], "Profile"]
+"""Function that opens the session, or the run of it that is given or has that name."""
 
 
 class NotOpenError(Exception):
@@ -83,9 +83,12 @@ class _RunFault:
 
 class ViewedRuns:
     """``source``: what the user named, which may be a path. ``first``: the session as it was opened at the start; None:
-    a directory in which no run could be opened yet. ``directory``: the log directory, if it is one."""
+    a directory in which no run could be opened yet. ``directory``: the log directory, if it is one. ``reading``: what
+    becomes of damaged files, as in ``fastprof.load``."""
 
-    def __init__(self, source: Any, first: Profile | None, load: Load, cache: CacheFolder | None = None) -> None:
+    def __init__(
+        self, source: Any, first: Profile | None, load: Load, cache: CacheFolder | None = None, reading: str = "raise"
+    ) -> None:
         self.directory = source if isinstance(source, (str, os.PathLike)) and Path(source).is_dir() else None
         self._source = source
         self._runs = RunList(self.directory)
@@ -98,7 +101,7 @@ class ViewedRuns:
         self._faults: dict[str, _RunFault] = {}
         self._passed: tuple[str, str] | None = None
         self.stopping = threading.Event()
-        self._trends = RunTrends(load, cache, self.stopping)
+        self._trends = RunTrends(load, cache, self.stopping, reading)
         self.title = _get_title(source, first)
         self.usual: str | None = None
         """Run that is shown if a request names none."""

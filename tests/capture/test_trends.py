@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import time
 from collections.abc import Callable
@@ -113,18 +114,49 @@ def test_runs_are_chosen(rows: Rows, logs: Path) -> None:
     assert main(["trends", str(logs), "--as-hosts"]) == main(["trends", str(logs), str(logs)]) == 2
 
 
+def complete(served: Served) -> list[str]:
+    """The runs of all rows, once these are there."""
+    for _ in range(2000):
+        answer = served.get("/api/trends")
+        if not answer["pending"]:
+            return [row["run"] for row in answer["trends"]["rows"]]
+        time.sleep(0.005)
+    raise AssertionError("the rows did not come")
+
+
+def count_steps(monkeypatch: pytest.MonkeyPatch, logs: Path, cache: Path) -> tuple[int, int]:
+    """How many directories a start lists until all rows are there, and how many runs it opens."""
+    served, steps, opened = Served(str(logs), cache=CacheFolder(cache)), [], []
+    scandir, load = os.scandir, served.runs._trends._load
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "scandir", lambda *path: steps.append(path) or scandir(*path))  # type: ignore[func-returns-value]
+        patch.setattr(served.runs._trends, "_load", lambda run: opened.append(run) or load(run))
+        served.get("/api/runs")
+        patch.setattr(served.runs._runs, "_took_s", 1e9)  # the list is made once, however slow the machine
+        steps.clear()
+        complete(served)
+    return len(steps), len(opened)
+
+
+def test_a_start_looks_at_each_run_once_and_opens_none_whose_row_is_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fresh, known = [], []
+    for count in (3, 6, 12):
+        logs, cache = tmp_path / f"logs{count}", tmp_path / f"cache{count}"
+        for number in range(count):
+            write_run(logs, f"2026_01_01_00_00_{number:02}", capture())
+        fresh.append(count_steps(monkeypatch, logs, cache))
+        known.append(count_steps(monkeypatch, logs, cache))
+    listed = [steps for steps, _ in fresh]
+    assert [opened for _, opened in fresh] == [3, 6, 12]
+    assert listed[2] - listed[1] == 2 * (listed[1] - listed[0])
+    assert known == [(0, 0)] * 3
+
+
 def test_the_page_gets_rows_as_they_are_computed(logs: Path, tmp_path: Path) -> None:
     served = Served(str(logs), cache=CacheFolder(tmp_path / "cache"))
-
-    def complete() -> list[str]:
-        for _ in range(2000):
-            answer = served.get("/api/trends")
-            if not answer["pending"]:
-                return [row["run"] for row in answer["trends"]["rows"]]
-            time.sleep(0.005)
-        raise AssertionError("the rows did not come")
-
-    assert complete() == [NEW, OLD]
+    assert complete(served) == [NEW, OLD]
     units = {one["name"]: one["unit"] for one in served.get("/api/trends")["trends"]["columns"]}
     assert (units["step_time_p50_ps"], units["not_computing_share"], units["memory_peak_bytes"]) == (
         "ps",
@@ -133,5 +165,5 @@ def test_the_page_gets_rows_as_they_are_computed(logs: Path, tmp_path: Path) -> 
     )
     shutil.rmtree(logs / "plugins" / "profile" / OLD)  # as a ring of runs does
     write_run(logs, "2026_01_03_00_00_00", capture())
-    assert complete() == ["2026_01_03_00_00_00", NEW]
+    assert complete(served) == ["2026_01_03_00_00_00", NEW]
     assert [row["run"] for row in served.get("/api/trends", limit=1)["trends"]["rows"]] == ["2026_01_03_00_00_00"]

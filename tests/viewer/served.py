@@ -15,6 +15,7 @@ from urllib.parse import urlencode
 import numpy as np
 
 import fastprof
+from fastprof.inputs.resolve import Run
 from fastprof.profile.loading import load_again
 from fastprof.viewer.cache_folder import CacheFolder
 from fastprof.viewer.page_capture import PageCapture
@@ -107,11 +108,13 @@ class Served:
         on_error: str = "raise",
         capture: PageCapture | None = None,
     ) -> None:
-        def load(name: str | None) -> fastprof.Profile:
-            return load_again(source, run=name or run, on_error=on_error)
+        def load(named: Run | str | None) -> fastprof.Profile:
+            if isinstance(named, Run):
+                return load_again(named, on_error=on_error)
+            return load_again(source, run=named or run, on_error=on_error)
 
         self.profile = fastprof.load(source, run=run, on_error=on_error) if opened else None
-        self.runs = ViewedRuns(source, self.profile, load, cache)
+        self.runs = ViewedRuns(source, self.profile, load, cache, on_error)
         self.client = Client(make_application(self.runs, token, capture=capture))
 
     def get(self, path: str, **params: Any) -> Any:
