@@ -1,8 +1,14 @@
 """Files that can be made again, kept between runs in a folder of their own: bounded in size, shared by processes.
 
 A file is named by its key, and sealed: checksums of all its bytes follow them, because old files, disks, copies and
-people do damage. It appears whole or not at all: it is built under another name and renamed. Who opens it maps it, so
-it may be removed at any time without harm to those who have it open.
+people do damage. It appears whole or not at all: it is built under another name and renamed.
+
+    KEY.fastprof  --copied, and the copy checked-->  KEY.PID-RANDOM.partial  --opened, then unnamed-->  mapped
+
+What is mapped is a copy that nobody can find by then: the system ends a process that reads a map behind the end of a
+file that somebody has truncated. A file of the folder may be removed or damaged at any time without harm to those who
+have it open. Until a file is complete or unnamed, its writer holds the lock of its key: without one, its writer was
+killed, and who writes next removes it.
 """
 
 from __future__ import annotations
@@ -24,7 +30,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from fastprof.decode.workers import Workers, count_cpus
-from fastprof.errors import OutputError, UsageError
+from fastprof.errors import FastprofError, OutputError, UsageError
 from fastprof.inputs.open_files import open_descriptor
 from fastprof.wording.amounts import parse_size
 
@@ -53,15 +59,34 @@ def check_seal(path: Path) -> None:
     """Raise DamagedFileError if the file lacks checksums, or they do not match its bytes. OSError: it cannot be
     read."""
     with path.open("rb") as file:
-        descriptor = file.fileno()
-        total = os.fstat(descriptor).st_size
-        size = _read_recorded_size(descriptor, total)
-        if size is None or total != size + 4 * -(-size // _BLOCK) + _FOOT.size:
-            raise DamagedFileError("no checksums")
-        tail = os.pread(descriptor, total - size, size)
-        sums = tail[: -_FOOT.size]
-        if tail != sums + _make_foot(size, sums) or sums != _compute_checksums(descriptor, size):
-            raise DamagedFileError("the bytes are not those that were written")
+        size, tail = _read_seal(file.fileno())
+        _check_sums(tail, _compute_checksums(file.fileno(), size))
+
+
+def copy_sealed(descriptor: int, copy: Path) -> None:
+    """Copy a sealed file to an empty one, and check what was copied. Raises what ``check_seal`` raises."""
+    size, tail = _read_seal(descriptor)
+    with copy.open("r+b") as target:
+        _check_sums(tail, _compute_checksums(descriptor, size, target.fileno()))
+        target.seek(size)
+        target.write(tail)
+
+
+def _read_seal(descriptor: int) -> tuple[int, bytes]:
+    """Return the number of bytes of a file before its seal, and the seal."""
+    total = os.fstat(descriptor).st_size
+    size = _read_recorded_size(descriptor, total)
+    if size is None or total != size + 4 * -(-size // _BLOCK) + _FOOT.size:
+        raise DamagedFileError("no checksums")
+    tail = os.pread(descriptor, total - size, size)
+    if tail != tail[: -_FOOT.size] + _make_foot(size, tail[: -_FOOT.size]):
+        raise DamagedFileError("the checksums are damaged")
+    return size, tail
+
+
+def _check_sums(tail: bytes, sums: bytes) -> None:
+    if tail[: -_FOOT.size] != sums:
+        raise DamagedFileError("the bytes are not those that were written")
 
 
 def get_content_size(path: Path) -> int:
@@ -84,19 +109,23 @@ def _read_recorded_size(descriptor: int, total: int) -> int | None:
     return int(size) if magic == _MAGIC and size <= total - _FOOT.size else None
 
 
-def _compute_checksums(descriptor: int, size: int) -> bytes:
-    """Return a checksum for each block. Blocks are copied, not mapped: what has been checked need not stay in
-    memory."""
+def _compute_checksums(descriptor: int, size: int, target: int = -1) -> bytes:
+    """Return a checksum for each block, and write the blocks to ``target``. Blocks are copied, not mapped: what has
+    been checked need not stay in memory."""
     step = _SHARE * _BLOCK
-    tasks = [partial(_compute_share, descriptor, first, min(first + step, size)) for first in range(0, size, step)]
+    shares = [(first, min(first + step, size)) for first in range(0, size, step)]
+    tasks = [partial(_compute_share, descriptor, first, last, target) for first, last in shares]
     return b"".join(Workers(count_cpus()).run(None, tasks))
 
 
-def _compute_share(descriptor: int, first: int, last: int) -> bytes:
+def _compute_share(descriptor: int, first: int, last: int, target: int) -> bytes:
     block, sums = memoryview(bytearray(min(_BLOCK, last - first))), bytearray()
     for at in range(first, last, _BLOCK):
         there = os.preadv(descriptor, [block[: min(_BLOCK, last - at)]], at)
         sums += struct.pack("<I", zlib.crc32(block[:there]))
+        done = 0
+        while target >= 0 and done < there:
+            done += os.pwrite(target, block[done:there], at + done)
     return bytes(sums)
 
 
@@ -107,6 +136,9 @@ LIMIT = "FASTPROF_CACHE_LIMIT"
 USUAL_LIMIT = 10 << 30
 _SUFFIX, _LOCK, _PARTIAL = ".fastprof", ".lock", ".partial"
 _ABANDONED_S = 24 * 3600
+"""Age from which on a file is abandoned on a file system without locks."""
+_SLACK = 16
+"""Part of the limit that is freed beyond it, so that not each file that is built has all others listed."""
 _TRIES = 3
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 _SAMPLE, _SAMPLES = 1 << 16, 16
@@ -156,6 +188,30 @@ def make_source_key(path: str | os.PathLike[str], *more: object) -> str | None:
     return digest.hexdigest()[:40]
 
 
+class _Listing:
+    """What the last listing of a folder found, and what was added since."""
+
+    def __init__(self, files: int = 0, size: int = 0) -> None:
+        self.left, self.size = files, size
+
+    def covers(self, added: int, limit: int) -> bool:
+        """Count a file of ``added`` bytes, and return whether the folder need not be listed again."""
+        self.left, self.size = self.left - 1, self.size + added
+        return self.left >= 0 and self.size <= limit
+
+
+def _is_abandoned(path: Path, used: float) -> bool:
+    """Return whether the process that wrote a file has ended: then its lock is free."""
+    try:
+        with path.open("r+b") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return used < time.time() - _ABANDONED_S
+    return True
+
+
 class CacheFolder:
     """Folder of files made from captures, of at most ``limit_bytes``: the least recently used goes first."""
 
@@ -163,6 +219,7 @@ class CacheFolder:
         self.path = get_usual_folder() if path is None else Path(path).expanduser()
         self.limit_bytes = get_usual_limit() if limit_bytes is None else limit_bytes
         self._held: set[Path] = set()
+        self._listed = _Listing()
         self.lasting = True
         """True if files stay when the process ends: not if the user's own folder cannot be written to."""
         if not self._is_usable():
@@ -172,24 +229,22 @@ class CacheFolder:
             self.path = Path(tempfile.mkdtemp(prefix="fastprof-"))
             weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
 
-    def file(self, key: str | None, build: Build) -> Path:
-        """Return the file of that key; if it is missing, ``build`` writes it to the path that it receives. Without a
-        key it is always built, and the caller removes it, best as soon as it is open."""
-        if key is None:
-            return self._built(self._partial("unnamed"), build)
+    def file(self, key: str, build: Build) -> Path:
+        """Return the file of that key; if it is missing, ``build`` writes it to the path that it receives."""
         target = self.path / f"{key}{_SUFFIX}"
         if self._touched(target):
             return target
         with self._lock(key):
             if self._touched(target):
                 return target  # another process has built it meanwhile
-            partial = self._built(self._partial(key), build)
-            try:
-                partial.replace(target)
-            except OSError as error:
-                partial.unlink(missing_ok=True)
-                raise OutputError(f"cannot write: {error.strerror or error}", path=str(target)) from None
-        self._make_room(keep=target)
+            with self._written(key, build) as partial:
+                try:
+                    size = partial.stat().st_size
+                    partial.replace(target)
+                except OSError as error:
+                    partial.unlink(missing_ok=True)
+                    raise OutputError(f"cannot write: {error.strerror or error}", path=str(target)) from None
+        self._make_room(target, size)
         return target
 
     def find(self, key: str, open_file: Callable[[Path], T]) -> T | None:
@@ -204,23 +259,25 @@ class CacheFolder:
             return None
 
     def opened(self, key: str | None, build: Build, open_file: Callable[[Path], T]) -> T:
-        """Check and open the file of that key. A file that is damaged, or that another process removes before it is
-        open, is built again. Without a key it is gone once it is open."""
+        """Check and open a copy of the file of that key, which has no name once it is open. A file that is damaged, or
+        that another process removes before it is copied, is built again. Without a key the file itself is opened so."""
+        if key is None:
+            return self._open_written("unnamed", build, open_file)
         fresh: list[Path] = []
 
         def built(path: Path) -> None:
             build(path)
             fresh.append(path)
-            if key is not None:
-                seal_file(path)
+            seal_file(path)
 
         for left in reversed(range(_TRIES)):
             fresh.clear()
             path = self.file(key, built)
             try:
-                if not fresh:
-                    check_seal(path)
-                return open_file(path)
+                with path.open("rb") as file:
+                    return self._open_written(key, partial(copy_sealed, file.fileno()), open_file)
+            except OutputError:  # the copy cannot be written
+                raise
             except FileNotFoundError:
                 if not left:
                     raise
@@ -228,10 +285,15 @@ class CacheFolder:
                 if fresh or not left:  # built just now: it will be no better the next time
                     raise
                 path.unlink(missing_ok=True)
-            finally:
-                if key is None:
-                    path.unlink(missing_ok=True)
         raise AssertionError("the last try returns or raises")
+
+    def _open_written(self, name: str, write: Build, open_file: Callable[[Path], T]) -> T:
+        """Open a file of its own, which is gone once it is open."""
+        with self._written(name, write) as path:
+            try:
+                return open_file(path)
+            finally:
+                path.unlink(missing_ok=True)
 
     def let_go(self) -> None:
         """Remove the locks that are held: the process ends, and what it builds is given up."""
@@ -245,26 +307,45 @@ class CacheFolder:
             return False
         return os.access(self.path, os.W_OK | os.X_OK)
 
-    def _partial(self, name: str) -> Path:
-        return self.path / f"{name}.{os.getpid()}-{os.urandom(4).hex()}{_PARTIAL}"
-
-    def _built(self, partial: Path, build: Build) -> Path:
+    @contextlib.contextmanager
+    def _written(self, name: str, write: Build) -> Iterator[Path]:
+        """Have a file of its own written, which is locked until the end of the block."""
+        path, held = self._try_to_write(name, write)
         try:
-            for left in reversed(range(_TRIES)):
+            yield path
+        finally:
+            os.close(held)
+
+    def _try_to_write(self, name: str, write: Build) -> tuple[Path, int]:
+        """Return a file that was written, and the descriptor that holds its lock."""
+        for left in reversed(range(_TRIES)):
+            try:
+                path, held = self._lock_new_file(name)
                 try:
-                    build(partial)
-                    break
-                except OSError as error:
-                    partial.unlink(missing_ok=True)
-                    if error.errno not in _NO_ROOM or not left or not self._gave_room(left):
-                        raise
-        except OSError as error:
-            text = f"cannot write: {error.strerror or error} (--cache names another folder)"
-            raise OutputError(text, path=str(self.path)) from None
-        except BaseException:
-            partial.unlink(missing_ok=True)
-            raise
-        return partial
+                    write(path)
+                    return path, held
+                except BaseException:
+                    path.unlink(missing_ok=True)
+                    os.close(held)
+                    raise
+            except FastprofError:
+                raise
+            except OSError as error:
+                if error.errno not in _NO_ROOM or not left or not self._gave_room(left):
+                    text = f"cannot write: {error.strerror or error} (--cache names another folder)"
+                    raise OutputError(text, path=str(self.path)) from None
+        raise AssertionError("the last try returns or raises")
+
+    def _lock_new_file(self, name: str) -> tuple[Path, int]:
+        """Make an empty file, and return it with the descriptor that holds its lock."""
+        while True:
+            path = self.path / f"{name}.{os.getpid()}-{os.urandom(4).hex()}{_PARTIAL}"
+            held = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600)
+            with contextlib.suppress(OSError):  # a file system without locks
+                fcntl.flock(held, fcntl.LOCK_EX)
+            if os.fstat(held).st_nlink:
+                return path, held
+            os.close(held)  # it was taken for a file that nobody writes
 
     @contextlib.contextmanager
     def _lock(self, key: str) -> Iterator[None]:
@@ -304,20 +385,23 @@ class CacheFolder:
                     files.append((status.st_mtime, status.st_size, path))
         return files
 
-    def _make_room(self, keep: Path) -> None:
+    def _make_room(self, keep: Path, added: int) -> None:
+        """Remove what was used longest ago if the folder is too large, and what killed processes left. Files are listed
+        if they may be too large, or have become twice as many."""
+        if self._listed.covers(added, self.limit_bytes):
+            return
         files = sorted(self._files())
-        abandoned = time.time() - _ABANDONED_S
         for used, _, path in files:
-            if path.suffix != _SUFFIX and used < abandoned:
+            if path.suffix != _SUFFIX and _is_abandoned(path, used):
                 path.unlink(missing_ok=True)
         files = [file for file in files if file[2].suffix == _SUFFIX]
         total = sum(size for _, size, _ in files)
+        most = self.limit_bytes if total <= self.limit_bytes else self.limit_bytes - self.limit_bytes // _SLACK
         for _, size, path in files:
-            if total <= self.limit_bytes:
-                return
-            if path != keep:
+            if total > most and path != keep:
                 path.unlink(missing_ok=True)
                 total -= size
+        self._listed = _Listing(len(files), total)
 
     def _gave_room(self, left: int) -> bool:
         """Remove files because the disk is full, least recently used first: half of all, and all for the last try.

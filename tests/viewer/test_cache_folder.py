@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import mmap
 import multiprocessing
 import os
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -71,14 +73,35 @@ def test_a_file_larger_than_the_limit_is_kept_while_it_is_the_newest(tmp_path: P
     assert [p.name for p in tmp_path.iterdir()] == ["next.fastprof"]
 
 
-def test_leftovers_of_killed_processes_go(tmp_path: Path) -> None:
-    left = tmp_path / "k.1-00.partial"
-    left.write_bytes(b"x")
-    os.utime(left, (1, 1))
-    fresh = tmp_path / "k.2-00.partial"
-    fresh.write_bytes(b"x")
+def _build_for_ever(path: str) -> None:
+    def build(target: Path) -> None:
+        target.write_bytes(b"half")
+        (Path(path) / "begun").touch()
+        time.sleep(600)
+
+    CacheFolder(path, 100).file("k", build)
+
+
+def test_what_a_killed_build_leaves_is_removed_by_the_next(tmp_path: Path) -> None:
+    process = multiprocessing.get_context("spawn").Process(target=_build_for_ever, args=(str(tmp_path),))
+    process.start()
+    while not (tmp_path / "begun").exists():
+        time.sleep(0.01)
     CacheFolder(tmp_path, 100).file("n", _write(1))
-    assert not left.exists() and fresh.exists()
+    assert sorted(path.suffix for path in tmp_path.iterdir()) == ["", ".fastprof", ".lock", ".partial"]
+    process.kill()
+    process.join()
+    CacheFolder(tmp_path, 100).file("m", _write(1))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["begun", "m.fastprof", "n.fastprof"]
+    assert CacheFolder(tmp_path, 100).file("k", _write(3)).stat().st_size == 3
+
+
+def test_many_builds_list_the_folder_a_few_times(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, looked_at, listed = CacheFolder(tmp_path, 10_000), [], CacheFolder._files
+    monkeypatch.setattr(CacheFolder, "_files", lambda self: looked_at.extend(found := listed(self)) or found)
+    for number in range(200):
+        folder.file(str(number), _write(10))
+    assert 0 < len(looked_at) < 2 * 200
 
 
 def test_other_files_of_the_folder_are_left_alone(tmp_path: Path) -> None:
@@ -149,15 +172,6 @@ def test_what_is_not_a_regular_file_has_no_key(tmp_path: Path) -> None:
     assert make_source_key(tmp_path / "pipe") is None
 
 
-def test_without_a_key_it_is_built_each_time(tmp_path: Path) -> None:
-    folder = CacheFolder(tmp_path, 100)
-    one, two = folder.file(None, _write(1)), folder.file(None, _write(1))
-    assert one != two
-    for path in (one, two):
-        path.unlink()
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_the_environment_names_folder_and_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FASTPROF_CACHE", str(tmp_path / "deep" / "cache"))
     monkeypatch.setenv("FASTPROF_CACHE_LIMIT", "2MiB")
@@ -216,17 +230,41 @@ def test_what_cannot_be_read_though_it_is_whole_is_built_once_more(tmp_path: Pat
 
 
 def test_what_another_process_removes_before_it_is_open_is_built_again(tmp_path: Path) -> None:
-    folder, calls = CacheFolder(tmp_path, 1000), list[int]()
+    class Swept(CacheFolder):
+        left = 1
 
-    def late(path: Path) -> bytes:
-        if len(calls) < 2:
-            path.unlink()
-        return path.read_bytes()
+        def file(self, key: str, build: Callable[[Path], None]) -> Path:
+            path = super().file(key, build)
+            if self.left:
+                self.left -= 1
+                path.unlink()
+            return path
 
-    assert folder.opened("k", _write(10, calls), late)[:10] == b"x" * 10
+    folder, calls = Swept(tmp_path, 1000), list[int]()
+    assert folder.opened("k", _write(10, calls), Path.read_bytes)[:10] == b"x" * 10
     assert calls == [1, 1]
+    folder.left = 9
     with pytest.raises(FileNotFoundError):
-        folder.opened("k", _write(1), lambda path: (path.unlink(), path.read_bytes())[1])
+        folder.opened("k", _write(1), Path.read_bytes)
+
+
+def test_what_is_opened_has_no_name_by_then_and_keeps_its_bytes(tmp_path: Path) -> None:
+    """The system ends a process that reads a map behind the end of its file."""
+    for _ in range(2):  # built just now, and there already
+        view = CacheFolder(tmp_path, 1 << 20).opened("k", _write(100_000), _map)
+        (file,) = tmp_path.iterdir()
+        file.write_bytes(b"")
+        assert view[99_999] == ord("x")
+
+
+def test_what_is_not_kept_has_no_name_once_it_is_open(tmp_path: Path) -> None:
+    view = CacheFolder(tmp_path, 1 << 20).opened(None, _write(100_000), _map)
+    assert list(tmp_path.iterdir()) == [] and view[99_999] == ord("x")
+
+
+def _map(path: Path) -> mmap.mmap:
+    with path.open("rb") as file:
+        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
 
 
 def test_without_a_key_it_is_gone_once_it_is_open(tmp_path: Path) -> None:
@@ -270,9 +308,9 @@ def test_locks_are_let_go_of_when_the_process_ends(tmp_path: Path) -> None:
     thread = threading.Thread(target=folder.file, args=("k", build))
     thread.start()
     assert building.wait(10)
-    assert [path.name for path in tmp_path.iterdir()] == ["k.lock"]
+    assert sorted(path.suffix for path in tmp_path.iterdir()) == [".lock", ".partial"]
     folder.let_go()
-    assert list(tmp_path.iterdir()) == []
+    assert [path.suffix for path in tmp_path.iterdir()] == [".partial"]
     go_on.set()
     thread.join()
     assert [path.name for path in tmp_path.iterdir()] == ["k.fastprof"]

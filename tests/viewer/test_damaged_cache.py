@@ -126,3 +126,14 @@ def test_one_damaged_file_of_a_real_capture_is_built_again_and_the_others_are_ke
         assert answers(Served(DEMO / "xla", cache=CacheFolder(cache))) == first
         assert {file: file.stat().st_ino for file in numbers} == numbers
         cache_folder.check_seal(spoilt)
+
+
+def test_files_that_are_truncated_while_a_run_is_shown_change_no_answer(
+    kept: tuple[Path, Path, dict[str, Any]], tmp_path: Path
+) -> None:
+    path, _, expected = kept
+    served = Served(path, cache=CacheFolder(tmp_path))
+    served.timeline()
+    for file in tmp_path.iterdir():
+        file.write_bytes(b"")
+    assert answers(served) == expected
