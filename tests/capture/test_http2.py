@@ -120,7 +120,8 @@ def test_an_answer_without_bytes_is_an_answer() -> None:
         (b"", "lost", "the connection was closed"),
         (OPENING + frame(0, message(b"abc")[:-1]), "lost", "closed"),
         (OPENING + frame(0, message(b"abc")[:-1]) + OK, "lost", "ends too soon"),
-        (OPENING + frame(0, b"\0\xff\xff\xff\xff" + b"little") + OK, "lost", "ends too soon"),
+        (OPENING + frame(0, b"\0\x80\0\0\0" + b"little") + OK, "lost", "ends too soon"),
+        (OPENING + frame(0, b"\0\x80\0\0\1" + b"little") + OK, "lost", "2,147,483,649 bytes, above the limit"),
         (OPENING + frame(0, message(b"abc") + b"d") + OK, "lost", "several messages"),
         (OPENING + frame(0, b"\1" + message(b"abc")[1:]) + OK, "lost", "compressed"),
         (frame(3, b"\0\0\0\7"), "unreachable", "REFUSED_STREAM"),
@@ -143,6 +144,27 @@ def test_an_answer_without_bytes_is_an_answer() -> None:
 def test_what_goes_wrong_is_said(said: bytes, status: str, reason: str) -> None:
     error = failure(said)
     assert (error.status, reason in error.reason) == (status, True), error
+
+
+@pytest.mark.parametrize(
+    "part",
+    [frame(6, b"a ping!!", stream=0), frame(0, b""), frame(4, b"", stream=0), frame(0x77, b"x" * 1000)]
+    + [frame(0, b"\xff" + bytes(255), PADDED), frame(1, b"\x08\x03103", WHOLE)],
+    ids=["pings", "no data", "settings", "unknown frames", "padding", "early hints"],
+)
+def test_what_is_sent_beside_an_answer_is_bounded(part: bytes) -> None:
+    """However long the call may last."""
+    error = failure(OPENING * (part[3] != 1) + part * (4_000_000 // len(part)))
+    assert (error.status, "most of them beside the answer" in error.reason) == ("lost", True), error
+    assert int(error.reason.partition(" bytes")[0].replace(",", "")) < 2_000_000
+
+
+def test_an_answer_in_small_frames_is_an_answer() -> None:
+    text = bytes(300_000)
+    data = message(text)
+    parts = b"".join(frame(0, data[at : at + 12]) for at in range(0, len(data), 12))
+    with saying(OPENING + parts + OK) as address:
+        assert answer(address) == text
 
 
 @pytest.mark.parametrize("settings", [b"", b"HTTP/1.1 400 Bad Request\r\n\r\n", b"SSH-2.0-x\r\n", frame(1, b"\x88")])

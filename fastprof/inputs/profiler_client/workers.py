@@ -81,6 +81,13 @@ _WINDOW: Final = 8 << 20
 _USUAL_WINDOW: Final = 65_535
 _READ: Final = 1 << 18
 _STREAM: Final = 1
+MOST_ANSWERED: Final = 1 << 31
+"""Bytes of the largest protobuf message."""
+_MOST_REPORTED: Final = 1 << 24
+"""Bytes of an answer that is no capture."""
+_MOST_BESIDE: Final = 1 << 20
+"""Bytes that a server may send beside its answer, plus as many as it has sent of that: frames may have little in
+them, and a server that waits sends signs of life."""
 _PREFIX: Final = 5
 """Header of a message: a byte, 1 if it is compressed, and its length in four bytes."""
 
@@ -102,10 +109,10 @@ class GrpcReply:
 
 
 class GrpcCall:
-    """A call on a connected socket. ``deadline``: of ``time.monotonic``, or None. Raises OSError, TimeoutError at the
-    deadline, and ProtocolError."""
+    """A call on a connected socket. ``deadline``: of ``time.monotonic``, or None. ``most``: bytes that the answer may
+    have. Raises OSError, TimeoutError at the deadline, and ProtocolError, also for a server that sends more."""
 
-    def __init__(self, connected: socket.socket, deadline: float | None) -> None:
+    def __init__(self, connected: socket.socket, deadline: float | None, most: int = MOST_ANSWERED) -> None:
         from h2.config import H2Configuration
         from h2.connection import H2Connection
         from h2.settings import SettingCodes, Settings
@@ -117,7 +124,8 @@ class GrpcCall:
             client=True,
             initial_values={SettingCodes.ENABLE_PUSH: 0, SettingCodes.INITIAL_WINDOW_SIZE: _WINDOW},
         )
-        self._message = _Message()
+        self._message = _Message(most)
+        self._received = 0
         self._unread = bytearray()
         self._fields: dict[str, str] = {}
         self._is_open = self._has_ended = False
@@ -161,6 +169,9 @@ class GrpcCall:
         data = self._socket.recv(_READ)
         if not data:
             raise ProtocolError("the connection was closed")
+        self._received += len(data)
+        if self._received > 2 * self._message.received + _MOST_BESIDE:
+            raise ProtocolError(f"{self._received:,} bytes came, most of them beside the answer")
         try:
             self._unread += data
             while frame := self._frame():
@@ -227,9 +238,10 @@ class GrpcCall:
 
 
 class _Message:
-    """An answer on its way: the prefix, then the message, in memory of its size."""
+    """An answer on its way: the prefix, then the message, in memory of its size, which is at most ``most``."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int) -> None:
+        self._most = most
         self._prefix = b""
         self._body: memoryview | None = None
         self._at = 0
@@ -242,12 +254,18 @@ class _Message:
             compressed, length = struct.unpack(">BI", self._prefix)
             if compressed:
                 raise ProtocolError("an answer that is compressed, which was not requested")
+            if length > self._most:
+                raise ProtocolError(f"an answer of {length:,} bytes, above the limit of {self._most:,}")
             self._body = _allocate_memory(length)
         if data and self._body is not None:
             if len(data) > len(self._body) - self._at:
                 raise ProtocolError("an answer of several messages")
             self._body[self._at : self._at + len(data)] = data
             self._at += len(data)
+
+    @property
+    def received(self) -> int:
+        return len(self._prefix) + self._at
 
     def whole(self) -> memoryview | None:
         if not self._prefix:
@@ -324,11 +342,11 @@ class ServerConnection:
     def __exit__(self, *_: object) -> None:
         self.cancel()
 
-    def answer(self, method: str, request: bytes, timeout_s: float | None) -> memoryview:
-        """Blocks. Raises CallError."""
+    def answer(self, method: str, request: bytes, timeout_s: float | None, most: int = MOST_ANSWERED) -> memoryview:
+        """Blocks. ``most``: bytes that the answer may have. Raises CallError."""
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         try:
-            return _get_answer(self._reply(method, request, deadline))
+            return _get_answer(self._reply(method, request, deadline, most))
         except CallError:
             if self._is_cancelled:
                 raise CallError(CANCELLED) from None
@@ -342,7 +360,7 @@ class ServerConnection:
                 with suppress(OSError):
                     connection.shutdown(socket.SHUT_RDWR)
 
-    def _reply(self, method: str, request: bytes, deadline: float | None) -> GrpcReply:
+    def _reply(self, method: str, request: bytes, deadline: float | None, most: int) -> GrpcReply:
         """Send a request and return the reply. A server that never showed HTTP/2 is unreachable, not lost: it has no
         request."""
         until = time.monotonic() + _CONNECTING_S
@@ -350,7 +368,7 @@ class ServerConnection:
         status = UNREACHABLE
         try:
             with self._connected(until) as connected:
-                call = GrpcCall(connected, until)
+                call = GrpcCall(connected, until, most)
                 call.open()
                 status, call.deadline = LOST, deadline
                 return call.reply(str(self._address), method, request)
@@ -536,7 +554,7 @@ class Worker:
         if connection is None:
             return
         try:
-            connection.answer(TERMINATE, make_terminate_request(self.request.session), _TERMINATE_S)
+            connection.answer(TERMINATE, make_terminate_request(self.request.session), _TERMINATE_S, _MOST_REPORTED)
         except CallError:
             connection.cancel()
 
@@ -551,7 +569,7 @@ def monitor_server(address: Address, duration_ms: int, level: int, grace_s: floa
     """Return what a server reports of itself: the text for people, and figures. Raises CallError."""
     request = make_monitor_request(duration_ms, level, timestamp=True)
     with ServerConnection(address) as connection:
-        data = connection.answer(MONITOR, request, duration_ms / 1000 + grace_s)
+        data = connection.answer(MONITOR, request, duration_ms / 1000 + grace_s, _MOST_REPORTED)
     try:
         return parse_monitor_answer(data)
     except BadMessageError as error:
