@@ -48,17 +48,26 @@ def _rebuild(kind: type[FastprofError], message: str, path: str | None, offset: 
 class CaptureError(FastprofError, ValueError):
     """A capture is truncated, corrupt, empty or of another format.
 
-    ``salvageable``: whether ``on_error="salvage"`` may keep a part of it.
+    ``salvageable``: whether ``on_error="salvage"`` may keep a part of it. ``excerpt``: what a file of another format
+    has in it, for whoever may read the file. The text of the error, which goes to pages and reports, has nothing of it:
+    the file may be a link to one that was never meant to be shown.
     """
 
     def __init__(
-        self, message: str, *, path: str | None = None, offset: int | None = None, salvageable: bool = True
+        self,
+        message: str,
+        *,
+        path: str | None = None,
+        offset: int | None = None,
+        salvageable: bool = True,
+        excerpt: str | None = None,
     ) -> None:
         super().__init__(message, path=path, offset=offset)
         self.salvageable = salvageable
+        self.excerpt = None if excerpt is None else _one_line(excerpt)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (*super().__reduce__(), {"salvageable": self.salvageable})
+        return (*super().__reduce__(), {"salvageable": self.salvageable, "excerpt": self.excerpt})
 
 
 class NotFoundError(FastprofError, FileNotFoundError):

@@ -67,11 +67,11 @@ def of_severity(log: pa.Table, *severities: str) -> list[dict[str, Any]]:
 # ---- a file of another format -------------------------------------------------------------------------
 
 OTHER = {
-    "JSON": (b'{"a": [1], "b": {}}', "JSON that is not a trace: no traceEvents; its keys are a, b"),
+    "JSON": (b'{"a": [1], "b": {}}', "JSON that is not a trace: no traceEvents"),
     "a list": (b'\n [{"a": "X"}]', "JSON that is not a trace: no events"),
-    "JSON null": (b"null", "JSON that is not a trace: it is the value null; a trace is an object with traceEvents"),
-    "a text in JSON": (b' "a\\n" ', r'JSON that is not a trace: it is the text "a\n"; a trace is'),
-    "a number in JSON": (b"-12.5e3\n", "JSON that is not a trace: it is the number -12.5e3; a trace is"),
+    "JSON null": (b"null", "JSON that is not a trace: it is null, true or false; a trace is an object with"),
+    "a text in JSON": (b' "a\\n" ', "JSON that is not a trace: it is a text; a trace is"),
+    "a number in JSON": (b"-12.5e3\n", "JSON that is not a trace: it is a number; a trace is"),
     "TOML": (b'[project]\nname = "a, whatever"\n' * 9, "the file looks like plain text"),
     "text that begins as planes do": (b"\n Licence\n\nYou may do what you like, and so on.\n", "looks like plain text"),
     "text that begins as host names do": (b'"name","count"\n"a",1\n' * 20, "looks like plain text"),

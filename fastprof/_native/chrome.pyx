@@ -143,7 +143,7 @@ cdef class ChromeScribe:
         with nogil:
             code = fp_chrome_finish(self.chrome, &fault)
         if code not in (FP_OK, FP_NO_MEMORY) and fault.what in (b"no traceEvents", b"no events"):
-            raise CaptureError(self.no_trace(fault.what.decode()), path=self.path, offset=0, salvageable=False)
+            raise self.no_trace(fault.what.decode())
         self.checked(code, &fault)
         return self.spilled()
 
@@ -152,12 +152,13 @@ cdef class ChromeScribe:
             raise CaptureError(f"an event is larger than {FP_JSON_LARGEST_EVENT >> 20} MiB", path=self.path, offset=fault.offset)
         check(code, "reading JSON", fault if code != FP_NO_MEMORY else NULL, self.path)
 
-    cdef str no_trace(self, str missing):
+    cdef object no_trace(self, str missing):
         cdef const fp_bytes *keys = fp_chrome_keys(self.chrome)
         shown = PyBytes_FromStringAndSize(<char *>keys.data, <Py_ssize_t>keys.size).decode("utf-8", "replace") if keys.size else ""
         if "traceEvents" in shown.split(", "):
             missing = "traceEvents is not an array"
-        return f"JSON that is not a trace: {missing}" + (f"; its keys are {shown}" if shown else "")
+        return CaptureError(f"JSON that is not a trace: {missing}", path=self.path, offset=0, salvageable=False,
+                            excerpt=f"its keys are {shown}" if shown else None)
 
     def parts(self):
         """After finish: the parts of the XSpace, as uint64 pairs: where each stands in what was kept, and its length."""

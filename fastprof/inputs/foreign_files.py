@@ -59,6 +59,7 @@ _KEY = compile_late(rb'"([^"\\]+)"\s*:')
 _VALUE = compile_late(
     r'(?P<value>null|true|false)|(?P<number>-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)|(?P<text>"(?:[^"\\\x00-\x1f]|\\.)*"?)'
 )
+_VALUES = {"value": "null, true or false", "number": "a number", "text": "a text"}
 _LEAST_TEXT = 9  # a shorter file may be text by chance, if its name does not say that it is
 _SHOWN = 40
 _BEGIN = 512
@@ -71,18 +72,19 @@ def explain_error(error: CaptureError, head: bytes, *, is_program: bool = False)
         return error
     if (known := _find_document_format(error)) is not None:
         text = f"{_REFUSED} but {known}; {error.message.partition(': ')[2]}"
-        return CaptureError(text, path=error.path, offset=0, salvageable=False)
+        return CaptureError(text, path=error.path, offset=0, salvageable=False, excerpt=error.excerpt)
     if (known := _find_known_format(head)) is not None:
         return CaptureError(f"{_REFUSED} but {known}", path=error.path, offset=0, salvageable=False)
-    value = _describe_json_value(head)
+    value = _find_json_value(head)
     if value is not None and not is_program:
-        text = f"JSON that is not a trace: {value}; a trace is an object with traceEvents, or an array of events"
-        return CaptureError(text, path=error.path, offset=error.offset, salvageable=False)
+        text = (
+            f"JSON that is not a trace: it is {_VALUES[value[0]]}; a trace is an object with traceEvents, or an array"
+        )
+        return _make_error(error, f"{text} of events", value[1])
     guess = _find_other_format(head, named_json=".json" in Path(error.path or "").name)
     if guess == _PLAIN and not is_program:
-        begin = head.decode("utf-8-sig", "ignore").strip()[:_SHOWN]
-        text = f"the file looks like plain text, neither an XSpace nor JSON; it begins with {begin!r}; {_CAPTURES}"
-        return CaptureError(text, path=error.path, offset=error.offset, salvageable=False)
+        text = f"the file looks like plain text, neither an XSpace nor JSON; {_CAPTURES}"
+        return _make_error(error, text, head.decode("utf-8-sig", "ignore").strip())
     if guess is None and not is_program and _begins_with_text(head, 0):  # an HloModuleProto
         guess = _PROGRAM
     if guess is None:
@@ -91,18 +93,23 @@ def explain_error(error: CaptureError, head: bytes, *, is_program: bool = False)
     return CaptureError(message, path=error.path, offset=error.offset, salvageable=False)
 
 
-def _describe_json_value(head: bytes) -> str | None:
-    """Return what a document is that is a value by itself; None: it is none, or it has several lines, as tables do."""
+def _make_error(error: CaptureError, text: str, begin: str) -> CaptureError:
+    excerpt = f"it begins with {begin[:_SHOWN]!r}"
+    return CaptureError(text, path=error.path, offset=error.offset, salvageable=False, excerpt=excerpt)
+
+
+def _find_json_value(head: bytes) -> tuple[str, str] | None:
+    """Return the kind and text of a document that is a value by itself; None: it is none, or it has several lines, as
+    tables do."""
     match = _VALUE.fullmatch(head.decode("utf-8-sig", "ignore").strip())
     if match is None:
         return None
-    kind = next(name for name, text in match.groupdict().items() if text is not None)
-    return f"it is the {kind} {match[0][:_SHOWN]}"
+    return next(name for name, text in match.groupdict().items() if text is not None), match[0]
 
 
 def refuse_other(head: bytes, path: str) -> None:
     """Raise CaptureError for a damaged file that looks like one of another format: nothing of it can be salvaged."""
-    if _describe_json_value(head) is not None or _find_known_format(head) is not None:
+    if _find_json_value(head) is not None or _find_known_format(head) is not None:
         raise explain_error(CaptureError("", path=path, offset=0), head)
     guess = _find_other_format(head)
     if guess is not None:
@@ -112,7 +119,7 @@ def refuse_other(head: bytes, path: str) -> None:
 
 def _find_document_format(error: CaptureError) -> str | None:
     """Return the format of a JSON document by its keys, or None."""
-    keys = error.message.partition("; its keys are ")[2].split(", ")
+    keys = (error.excerpt or "").removeprefix("its keys are ").split(", ")
     return next((text for needed, text in _DOCUMENTS if needed.issubset(keys)), None)
 
 

@@ -213,13 +213,14 @@ def test_advice_names_what_helps(tmp_path: Path, capsys: pytest.CaptureFixture[s
     trace, torn = tmp_path / "trace.json", tmp_path / "torn.xplane.pb"
     trace.write_bytes(gzip.compress(b'{"frames": [{"ph": "X"}]}'))
     torn.write_bytes(xspace(plane("p", [line("l", [event("a"), event("b")])]))[:-3])
+    keys = "fastprof: its keys are frames\n"
     advice = "fastprof: --on-error salvage keeps what can be decoded of a damaged file; "
     advice += "--on-error skip leaves the file out\n"
     for argv, expected in (
-        ([trace], ""),
-        ([trace, "--on-error", "salvage"], ""),
+        ([trace], keys),
+        ([trace, "--on-error", "salvage"], keys),
         ([torn, trace], advice),
-        ([trace, torn], "fastprof: --on-error skip leaves the file out, if the session has others\n"),
+        ([trace, torn], keys + "fastprof: --on-error skip leaves the file out, if the session has others\n"),
         ([torn], advice),
         ([torn, trace, "--on-error", "salvage"], None),
     ):
@@ -228,7 +229,7 @@ def test_advice_names_what_helps(tmp_path: Path, capsys: pytest.CaptureFixture[s
         message, _, rest = capsys.readouterr().err.partition("\n")
         assert expected is None or rest == expected
         if str(trace) in message:
-            assert "JSON that is not a trace: no traceEvents; its keys are frames" in message
+            assert "JSON that is not a trace: no traceEvents (at byte 0)" in message
 
 
 def test_a_stat_that_no_capture_has_is_an_error(run_directory: Path, capsys: pytest.CaptureFixture[str]) -> None:

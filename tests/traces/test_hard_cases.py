@@ -317,14 +317,15 @@ def test_36_other_json(document: str) -> None:
     with pytest.raises(fastprof.CaptureError) as error:
         fastprof.load(document.encode())
     for key in json.loads(document):
-        assert key in str(error.value)
+        assert key in (error.value.excerpt or "")
 
 
 @pytest.mark.captures
 def test_36_a_profile_of_speedscope() -> None:
     path = Path(__file__).resolve().parents[3] / "shared" / "captures" / "corrupt" / "incomplete-trace.json"
-    with pytest.raises(fastprof.CaptureError, match=r"no traceEvents; its keys are \$schema, shared, profiles"):
+    with pytest.raises(fastprof.CaptureError, match="no traceEvents") as error:
         fastprof.load(path)
+    assert error.value.excerpt == "its keys are $schema, shared, profiles"
 
 
 def test_38_one_time_of_zero_among_unix_times() -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -131,3 +133,33 @@ def test_a_list_that_takes_long_is_kept_for_a_while_and_made_once(monkeypatch: p
     assert runs.find("new") is None and walks == [0.0, 11.9]
     now[0] += 10.1
     assert runs.now() == ["run"] and walks == [0.0, 11.9, 24.0]
+
+
+SECRETS = {
+    "text": b"password: %s\nuser: root\n",
+    "a JSON value": b'"%s"',
+    "JSON": b'{"%s": {"key": "%s"}}',
+    "an unfinished text in JSON": b'{"a": "%s',
+    "JSON with events": b'{"traceEvents": {"%s": 1}}',
+    "events that are not": b'[{"%s": "%s"}]',
+    "a number": b"12345%s",
+    "a table": b'Name,Id,%s,Time\n"%s",1,2,3\n',
+    "text after a mark": b"\xef\xbb\xbf%s and so on",
+}
+
+
+@pytest.mark.parametrize("kind", SECRETS)
+@pytest.mark.parametrize(("name", "on_error"), [("vm.xplane.pb", "raise"), ("vm.trace.json", "salvage")])
+def test_a_link_shows_nothing_of_a_file_that_is_no_capture(kind: str, name: str, on_error: str, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").write_bytes(SECRETS[kind].replace(b"%s", b"hunter2"))
+    run = write(tmp_path / "logs", NEWEST) / "plugins" / "profile" / NEWEST
+    (run / "vm.xplane.pb").unlink()
+    (run / name).symlink_to(tmp_path / "elsewhere")
+    served = Served(str(tmp_path / "logs"), opened=False, on_error=on_error)
+    said = [
+        served.client.get(path, {"run": run.name}).text for path in ("/api/open", "/api/timeline", "/api/report/steps")
+    ]
+    while json.loads(served.client.get("/api/trends").text)["pending"]:
+        time.sleep(0.01)
+    said += [served.client.get(path).text for path in ("/api/open", "/api/runs", "/api/trends")]
+    assert "vm." in "".join(said) and "hunter2" not in "".join(said)
