@@ -23,9 +23,11 @@ fp_chrome *fp_chrome_new(fp_memory *memory, bool salvage) {
   memset(&chrome->first_stat, 0xFF, sizeof chrome->first_stat);
   chrome->least_after_zero = INT64_MAX;
   for (int i = 0; i < WORDS; i++) chrome->words[i] = -1;
-  fp_strings *pools[] = {&chrome->names, &chrome->cats, &chrome->stats, &chrome->texts, &chrome->flow_texts};
+  fp_strings *pools[] = {&chrome->names, &chrome->cats, &chrome->stats, &chrome->texts, &chrome->flow_texts,
+                         &chrome->frame_ids};
   fp_key_map *maps[] = {&chrome->process_keys, &chrome->thread_keys, &chrome->plane_keys, &chrome->line_keys,
-                        &chrome->metadata_keys, &chrome->async_keys, &chrome->hour_keys};
+                        &chrome->metadata_keys, &chrome->async_keys, &chrome->hour_keys, &chrome->plane_stat_keys,
+                        &chrome->epoch_keys};
   fp_bytes *bytes[] = {&chrome->head, &chrome->field_name, &chrome->decoded, &chrome->arg_of, &chrome->sides, &chrome->event_stats,
                        &chrome->held_stats, &chrome->window, &chrome->spill, &chrome->environment, &chrome->stacks,
                        &chrome->keys};
@@ -42,19 +44,20 @@ void fp_chrome_free(fp_chrome *chrome) {
   chrome_plane *planes = chrome->planes.items;
   for (size_t i = 0; i < chrome->processes.count; i++) fp_bytes_free(&processes[i].stats);
   for (size_t i = 0; i < chrome->planes.count; i++) {
-    fp_bytes_free(&planes[i].used);
     fp_bytes_free(&planes[i].stats);
   }
-  fp_strings *pools[] = {&chrome->names, &chrome->cats, &chrome->stats, &chrome->texts, &chrome->flow_texts};
+  fp_strings *pools[] = {&chrome->names, &chrome->cats, &chrome->stats, &chrome->texts, &chrome->flow_texts,
+                         &chrome->frame_ids};
   fp_key_map *maps[] = {&chrome->process_keys, &chrome->thread_keys, &chrome->plane_keys, &chrome->line_keys,
-                        &chrome->metadata_keys, &chrome->async_keys, &chrome->hour_keys};
+                        &chrome->metadata_keys, &chrome->async_keys, &chrome->hour_keys, &chrome->plane_stat_keys,
+                        &chrome->epoch_keys};
   fp_bytes *bytes[] = {&chrome->head, &chrome->field_name, &chrome->decoded, &chrome->arg_of, &chrome->sides, &chrome->event_stats,
                        &chrome->held_stats, &chrome->window, &chrome->spill, &chrome->environment, &chrome->stacks,
                        &chrome->keys};
   fp_vector *vectors[] = {&chrome->processes, &chrome->threads, &chrome->planes, &chrome->lines, &chrome->metadatas,
                           &chrome->last_metadatas, &chrome->stat_list, &chrome->next_stat, &chrome->stat_uses, &chrome->held,
                           &chrome->epochs, &chrome->fragments, &chrome->hours, &chrome->frames,
-                          &chrome->parts};
+                          &chrome->parts, &chrome->plane_stats, &chrome->named_planes, &chrome->stack_frames};
   for (size_t i = 0; i < sizeof pools / sizeof *pools; i++) fp_strings_free(pools[i]);
   for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) fp_key_map_free(maps[i]);
   for (size_t i = 0; i < sizeof bytes / sizeof *bytes; i++) fp_bytes_free(bytes[i]);

@@ -2,7 +2,7 @@
 #include "formats/chrome_processes.h"
 #include "formats/chrome_stats.h"
 
-enum { MOST_SHOWN = 8, MOST_KEPT = 1 << 16, ENOUGH_EVENTS = 1000, MOST_FRAMES = 1 << 14 };
+enum { MOST_SHOWN = 8, MOST_KEPT = 1 << 16, ENOUGH_EVENTS = 1000 };
 
 bool chrome_view_text(fp_memory *memory, const uint8_t *text, size_t length, chrome_text_view *found) {
   size_t blocks = length / FP_JSON_BLOCK + 1;
@@ -39,8 +39,7 @@ static bool is_any(const uint8_t *key, size_t length, const char *const *names, 
   return false;
 }
 
-/* The value of a text: an object or array, a string, or a number or word up to the end. False: it is none. */
-static bool whole_value(const chrome_text_view *found, size_t length, fp_json_value *value) {
+bool chrome_whole_value(const chrome_text_view *found, size_t length, fp_json_value *value) {
   uint32_t marks[1] = {(uint32_t)length}; /* of a scalar, whose end no mark says */
   fp_json_view view = found->view;
   fp_json_walk walk = {0, 0, true};
@@ -128,7 +127,7 @@ bool chrome_take_member(void *context, const uint8_t *key, size_t key_length, co
     chrome->failed = true;
     return true;
   }
-  bool has_value = whole_value(&found, length, &value);
+  bool has_value = chrome_whole_value(&found, length, &value);
   if (!has_value && !is_whole) value = (fp_json_value){*found.text == '"', (uint32_t)length, 0, FP_JSON_TEXT};
   bool is_json = has_value || !is_whole;
   if (is_json && is_whole) is_json = take_known(chrome, key, key_length, &found, &value);
@@ -136,62 +135,6 @@ bool chrome_take_member(void *context, const uint8_t *key, size_t key_length, co
     is_json = keep_member(chrome, key, key_length, &found, &value, is_whole);
   chrome_free_view(chrome->memory, &found);
   return is_json;
-}
-
-/* ---- stacks ---- */
-
-/* The frame of an id; false: there is none. */
-static bool frame_of(const fp_json_view *view, const fp_json_value *frames, const fp_bytes *id, fp_json_value *frame) {
-  return chrome_member(view, frames, (const char *)id->data, frame) && frame->kind == FP_JSON_OBJECT;
-}
-
-/* Puts a name and a line feed before the frames that are known. */
-static void put_before(fp_chrome *chrome, fp_bytes *out, size_t from, const uint8_t *name, size_t length) {
-  size_t size = out->size - from, extra = length + (size ? 1 : 0);
-  if (!fp_bytes_room(out, extra)) {
-    chrome->failed = true;
-    return;
-  }
-  memmove(out->data + from + extra, out->data + from, size);
-  if (length) memcpy(out->data + from, name, length);
-  if (size) out->data[from + length] = '\n';
-  out->size += extra;
-}
-
-static void walk_frames(fp_chrome *chrome, fp_bytes *out, const chrome_text_view *text, const fp_json_value *frames, fp_bytes *id) {
-  fp_json_value frame, name, parent;
-  size_t from = out->size, length;
-  for (size_t depth = 0;; depth++) {
-    if (depth == MOST_FRAMES || id->failed || !frame_of(&text->view, frames, id, &frame)) {
-      chrome_remark(chrome, CHROME_BAD_STACK, 0, 1);
-      return;
-    }
-    if (chrome_member(&text->view, &frame, "name", &name) && name.kind == FP_JSON_TEXT) {
-      const uint8_t *plain = chrome_text(chrome, &text->view, &name, &length);
-      put_before(chrome, out, from, plain, length);
-    }
-    if (!chrome_member(&text->view, &frame, "parent", &parent)) return;
-    id->size = 0;
-    fp_bytes_put(id, text->text + parent.from, parent.to - parent.from);
-    fp_bytes_byte(id, 0);
-  }
-}
-
-void chrome_put_stack(fp_chrome *chrome, fp_bytes *out, chrome_id frame) {
-  chrome_text_view text;
-  fp_json_value frames = {0, 0, 0, FP_JSON_NOTHING};
-  fp_bytes id = {.memory = chrome->memory};
-  if (!chrome_view_text(chrome->memory, chrome->stacks.data, chrome->stacks.size, &text)) {
-    chrome->failed = true;
-    return;
-  }
-  chrome_put_id(chrome, &id, frame);
-  fp_bytes_byte(&id, 0);
-  if (text.view.count) whole_value(&text, chrome->stacks.size, &frames);
-  walk_frames(chrome, out, &text, &frames, &id);
-  chrome->failed |= id.failed;
-  fp_bytes_free(&id);
-  chrome_free_view(chrome->memory, &text);
 }
 
 /* ---- what wrote it ---- */

@@ -9,7 +9,7 @@
 #include <stdio.h>
 
 enum { ORDER_OF_OTHERS = 1 << 20, ORDER_OF_OVERHEAD = 1 << 22, ORDER_OF_PROFILER };
-enum { FIRST_DERIVED = 20, MOST_DERIVED = 368 };
+enum { FIRST_DERIVED = 20, MOST_DERIVED = 368, MOST_REPEATED = 256 };
 static const int64_t DERIVED = INT64_C(0xDEADBEEF); /* XProf's range of ids of lines that are made of others */
 
 int32_t chrome_process_of(fp_chrome *chrome, chrome_id pid) {
@@ -66,7 +66,7 @@ static int32_t added_plane(fp_chrome *chrome, int32_t process, int32_t name, int
     return -1;
   }
   *plane = (chrome_plane){.process = process, .name = name, .order = order, .model = -1};
-  plane->used.memory = plane->stats.memory = chrome->memory;
+  plane->stats.memory = chrome->memory;
   return (int32_t)chrome->planes.count - 1;
 }
 
@@ -106,11 +106,15 @@ int32_t chrome_plane_of_process(fp_chrome *chrome, int32_t process) {
 
 int32_t chrome_plane_named(fp_chrome *chrome, const char *name, int64_t order) {
   int32_t text = fp_strings_add(&chrome->texts, (const uint8_t *)name, strlen(name));
-  const chrome_plane *planes = chrome->planes.items;
-  for (size_t i = 0; i < chrome->planes.count; i++)
-    if (planes[i].name == text) return (int32_t)i;
-  if (text < 0) chrome->failed = true;
-  return text < 0 ? -1 : added_plane(chrome, -1, text, order);
+  const fp_key key = {{(uint64_t)(uint32_t)text, 0, 0, 0}};
+  int32_t number = text < 0 ? -1 : fp_key_map_add(&chrome->plane_keys, &key);
+  if (number >= 0 && (size_t)number == chrome->named_planes.count) {
+    int32_t plane = added_plane(chrome, -1, text, order), *added = plane < 0 ? NULL : fp_vector_add(chrome->memory, &chrome->named_planes, sizeof *added);
+    if (added) *added = plane;
+  }
+  if (number >= 0 && (size_t)number < chrome->named_planes.count) return ((const int32_t *)chrome->named_planes.items)[number];
+  chrome->failed = true;
+  return -1;
 }
 
 /* What a line is found by: threads by their process, too, others by their name. */
@@ -189,7 +193,7 @@ int32_t chrome_metadata_of(fp_chrome *chrome, int32_t plane, int32_t name, int32
 
 /* ---- M events ---- */
 
-/* The stat of an argument of a process-wide event: NAME, or NAME.KEY. */
+/* The stat of an argument of a process-wide event: NAME, or NAME.KEY, whose NAME is cut, as many may have it. */
 static int32_t process_stat(fp_chrome *chrome, const chrome_event *event, const fp_json_value *key, bool is_only) {
   static const char *const plain[] = {"name", "labels", "value", "sort_index", "number", "uptime"};
   size_t length, key_length = key->to - key->from;
@@ -198,7 +202,7 @@ static int32_t process_stat(fp_chrome *chrome, const chrome_event *event, const 
   for (size_t i = 0; is_only && i < sizeof plain / sizeof *plain; i++)
     is_plain |= strlen(plain[i]) == key_length && !memcmp(plain[i], text, key_length);
   fp_bytes full = {.memory = chrome->memory};
-  fp_bytes_put(&full, name, length);
+  fp_bytes_put(&full, name, is_plain ? length : chrome_cut(name, length, MOST_REPEATED));
   if (!is_plain) {
     fp_bytes_byte(&full, '.');
     text = chrome_text(chrome, event->view, key, &key_length);

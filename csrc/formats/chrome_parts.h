@@ -80,13 +80,17 @@ typedef struct chrome_plane {
   bool is_device;
   int32_t model;   /* Kineto: of a device, as its properties name it; -1 */
   bool is_left_out;
-  fp_bytes used;   /* by stat name: whether the plane uses it */
   fp_bytes stats;  /* XStats, before those of the process */
 } chrome_plane;
 
 typedef struct chrome_metadata {
   int32_t plane, name, cat, id;
 } chrome_metadata;
+
+/* A name of a stat that events of a plane use. */
+typedef struct chrome_plane_stat {
+  int32_t plane, stat;
+} chrome_plane_stat;
 
 /* The last metadata of a name, which mostly is the next, too. */
 typedef struct chrome_last_metadata {
@@ -181,6 +185,12 @@ typedef struct chrome_held {
   int64_t duration_ps; /* of a complete event */
 } chrome_held;
 
+/* A frame of stackFrames: its object in their text, and its parent. Both NOTHING or -1: there is none. */
+typedef struct chrome_stack_frame {
+  fp_json_value object, name;
+  int32_t parent;
+} chrome_stack_frame;
+
 /* A stretch of time around `base_ns`, within which offsets of events fit. */
 typedef struct chrome_epoch {
   int64_t base_ns, first_ns, last_ns;
@@ -227,9 +237,12 @@ struct fp_chrome {
   uint64_t empty_offset;
 
   fp_strings names, cats, stats, texts;
+  fp_strings frame_ids; /* of stackFrames, as they are written there */
   fp_bytes decoded; /* the text that was decoded last */
-  fp_key_map process_keys, thread_keys, plane_keys, line_keys, metadata_keys, async_keys;
+  fp_key_map process_keys, thread_keys, plane_keys, line_keys, metadata_keys, async_keys, plane_stat_keys, epoch_keys;
   fp_vector processes, threads, planes, lines, metadatas, last_metadatas;
+  fp_vector plane_stats;  /* chrome_plane_stat */
+  fp_vector named_planes; /* int32_t, by key of plane_keys: which plane has this name */
   int32_t words[WORDS];
   fp_bytes arg_of; /* by stat: what it is for */
   fp_bytes sides;  /* Kineto, by category: 1 + the side */
@@ -278,6 +291,8 @@ struct fp_chrome {
   uint32_t document;
   fp_bytes stacks;      /* stackFrames, as text */
   fp_vector frames;     /* chrome_frame: those that events name */
+  fp_vector stack_frames; /* chrome_stack_frame, by frame_ids */
+  uint64_t stack_room;    /* bytes that stacks may still have */
   fp_bytes keys;
   uint32_t key_count;
   uint64_t object_count; /* items of the events, but for empty objects */
@@ -321,6 +336,12 @@ int32_t chrome_event_name(fp_chrome *chrome, const fp_json_view *view, const fp_
 int32_t chrome_category(fp_chrome *chrome, const fp_json_view *view, const fp_json_value *value);
 /* The canonical form of an id. */
 chrome_id chrome_read_id(fp_chrome *chrome, const fp_json_view *view, const fp_json_value *value);
+/* How many bytes of a text are whole characters, of at most `most` bytes. */
+static inline size_t chrome_cut(const uint8_t *text, size_t length, size_t most) {
+  if (length <= most) return length;
+  while (most && (text[most] & 0xC0) == 0x80) most--;
+  return most;
+}
 /* The text of an id, and of a number of a pool. */
 void chrome_put_id(const fp_chrome *chrome, fp_bytes *out, chrome_id id);
 const uint8_t *chrome_string(const fp_strings *pool, int32_t number, size_t *length);
@@ -436,8 +457,6 @@ void chrome_record(fp_chrome *chrome, fp_chrome_tape *tape, const uint8_t *data,
 bool chrome_take_member(void *context, const uint8_t *key, size_t key_length, const uint8_t *text, size_t length, bool is_whole);
 /* Which dialect the head of a document is. `is_sure`: it has said enough. */
 chrome_dialect chrome_guess(fp_chrome *chrome, const uint8_t *head, size_t size, bool is_all, bool *is_sure);
-/* The stack of a frame of stackFrames: its names, outermost first, a line each. */
-void chrome_put_stack(fp_chrome *chrome, fp_bytes *out, chrome_id frame);
 /* Marks of a text that is whole. False: memory ran out. */
 typedef struct chrome_text_view {
   fp_json_view view;
@@ -446,6 +465,24 @@ typedef struct chrome_text_view {
 } chrome_text_view;
 bool chrome_view_text(fp_memory *memory, const uint8_t *text, size_t length, chrome_text_view *found);
 void chrome_free_view(fp_memory *memory, chrome_text_view *found);
+/* The value of a text: an object or array, a string, or a number or word up to the end. False: it is none. */
+bool chrome_whole_value(const chrome_text_view *found, size_t length, fp_json_value *value);
+
+/* ---- chrome_stacks.c ---- */
+
+/* Learns the frames of stackFrames; the view holds while stacks are put. False: memory ran out. */
+bool chrome_read_frames(fp_chrome *chrome, chrome_text_view *text);
+/* The stack of a frame: its names, outermost first, a line each. */
+void chrome_put_stack(fp_chrome *chrome, fp_bytes *out, const chrome_text_view *text, chrome_id frame);
+
+/* ---- chrome_titles.c ---- */
+
+/* The name of a plane. `process`: that most events of a device are of, -1: none. */
+void chrome_put_plane_name(const fp_chrome *chrome, fp_bytes *out, const chrome_plane *plane, int32_t process);
+/* The thread whose line it is; NULL: none. */
+const chrome_thread *chrome_thread_of_line(fp_chrome *chrome, const chrome_line *line);
+/* The name that M events give a thread, or its tid, or that of its plane. */
+void chrome_put_line_name(fp_chrome *chrome, fp_bytes *out, const chrome_line *line, const chrome_plane *plane);
 
 /* ---- chrome_space.c ---- */
 

@@ -10,8 +10,8 @@
 #include "formats/proto_write.h"
 
 enum { LEAST_WINDOW = 1 << 20, MOST_WINDOW = 1 << 24, BYTES_A_LINE = 1 << 12, LINE_EVENTS = 4, EVENT_METADATA = 1, EVENT_OFFSET = 2, EVENT_DURATION = 3 };
-enum { HOUR_BITS = 42, FLOW_LINE = -1, NS_IN_US = 1000 };
-static const int64_t EPOCH_NS = INT64_C(1) << 50, LEAD_NS = INT64_C(1) << 36;
+enum { HOUR_BITS = 42, EPOCH_BITS = 50, FLOW_LINE = -1, NS_IN_US = 1000 };
+static const int64_t EPOCH_NS = INT64_C(1) << EPOCH_BITS, LEAD_NS = INT64_C(1) << 36;
 
 typedef struct window_head {
   int32_t line, epoch;
@@ -48,24 +48,44 @@ void chrome_count_time(fp_chrome *chrome, fp_json_time time) {
   count_hour(chrome, time.ns);
 }
 
+static bool is_of_epoch(const fp_chrome *chrome, int32_t number, int64_t ns) {
+  int64_t base = ((const chrome_epoch *)chrome->epochs.items)[number].base_ns;
+  return (ns > base ? (uint64_t)ns - (uint64_t)base : (uint64_t)base - (uint64_t)ns) < (uint64_t)EPOCH_NS;
+}
+
+/* A slot of epochs by their base: an epoch's length of time has two at most. */
+static fp_key epoch_key(int64_t stretch, uint64_t slot) {
+  return (fp_key){{(uint64_t)stretch, slot, 0, 0}};
+}
+
+/* The epoch of a time; -1: there is none. A file may have thousands, so all but the last are looked up. */
+static int32_t find_epoch(const fp_chrome *chrome, int64_t ns) {
+  if (chrome->last_epoch >= 0 && is_of_epoch(chrome, chrome->last_epoch, ns)) return chrome->last_epoch;
+  int32_t found = -1;
+  for (int i = 0; i < 6; i++) {
+    const fp_key key = epoch_key((ns >> EPOCH_BITS) + i / 2 - 1, (uint64_t)i % 2);
+    int32_t number = fp_key_map_find(&chrome->epoch_keys, &key);
+    if (number >= 0 && (found < 0 || number < found) && is_of_epoch(chrome, number, ns)) found = number;
+  }
+  return found;
+}
+
 /* The epoch of a time. Its base lies before the first time, as few events come far out of order. */
 static int32_t epoch_of(fp_chrome *chrome, int64_t ns) {
-  chrome_epoch *epochs = chrome->epochs.items;
-  for (size_t i = 0; i <= chrome->epochs.count; i++) {
-    int32_t number = i ? (int32_t)i - 1 : chrome->last_epoch;
-    if (number < 0) continue;
-    uint64_t apart = ns > epochs[number].base_ns ? (uint64_t)ns - (uint64_t)epochs[number].base_ns
-                                                 : (uint64_t)epochs[number].base_ns - (uint64_t)ns;
-    if (apart < (uint64_t)EPOCH_NS) return chrome->last_epoch = number;
+  int32_t number = find_epoch(chrome, ns);
+  if (number >= 0) return chrome->last_epoch = number;
+  int64_t base = ns >= 0 && ns < LEAD_NS ? 0 : ns > INT64_MIN + LEAD_NS ? ns - LEAD_NS : ns;
+  for (uint64_t slot = 0; number != (int32_t)chrome->epochs.count; slot++) { /* the first that is free */
+    const fp_key key = epoch_key(base >> EPOCH_BITS, slot);
+    if ((number = fp_key_map_add(&chrome->epoch_keys, &key)) < 0) break;
   }
-  chrome_epoch *fresh = fp_vector_add(chrome->memory, &chrome->epochs, sizeof *fresh);
+  chrome_epoch *fresh = number < 0 ? NULL : fp_vector_add(chrome->memory, &chrome->epochs, sizeof *fresh);
   if (!fresh) {
     chrome->failed = true;
     return -1;
   }
-  int64_t base = ns >= 0 && ns < LEAD_NS ? 0 : ns > INT64_MIN + LEAD_NS ? ns - LEAD_NS : ns;
   *fresh = (chrome_epoch){base, ns, ns, 0, chrome->offset};
-  return chrome->last_epoch = (int32_t)chrome->epochs.count - 1;
+  return chrome->last_epoch = number;
 }
 
 /* ---- the window ---- */
@@ -156,19 +176,19 @@ void chrome_flush(fp_chrome *chrome) {
 }
 
 /* Notes which stats the plane of a line uses. */
-static void note_used(fp_chrome *chrome, chrome_plane *plane) {
+static void note_used(fp_chrome *chrome, int32_t plane) {
   const chrome_stat *list = chrome->stat_list.items;
-  size_t names = fp_strings_count(&chrome->stats);
-  if (plane->used.size < names) {
-    uint8_t *room = fp_bytes_room(&plane->used, names - plane->used.size);
-    if (!room) {
-      chrome->failed = true;
-      return;
-    }
-    memset(room, 0, names - plane->used.size);
-    plane->used.size = names;
+  for (size_t i = 0; i < chrome->stat_list.count; i++) {
+    chrome_stat_use *use = (chrome_stat_use *)chrome->stat_uses.items + list[i].name;
+    if (use->plane == (uint32_t)plane + 1) continue;
+    use->plane = (uint32_t)plane + 1;
+    const fp_key key = {{(uint64_t)(uint32_t)plane, (uint64_t)(uint32_t)list[i].name, 0, 0}};
+    int32_t number = fp_key_map_add(&chrome->plane_stat_keys, &key);
+    if (number >= 0 && (size_t)number < chrome->plane_stats.count) continue;
+    chrome_plane_stat *fresh = number < 0 ? NULL : fp_vector_add(chrome->memory, &chrome->plane_stats, sizeof *fresh);
+    if (fresh) *fresh = (chrome_plane_stat){plane, list[i].name};
+    else chrome->failed = true;
   }
-  for (size_t i = 0; i < chrome->stat_list.count; i++) plane->used.data[list[i].name] = 1;
 }
 
 void chrome_note_end(fp_chrome *chrome, int32_t number, fp_json_time time, int64_t duration_ps) {
@@ -189,7 +209,7 @@ void chrome_put_event(fp_chrome *chrome, int32_t line, int32_t name, int32_t cat
   chrome_line *owner = (chrome_line *)chrome->lines.items + line;
   int32_t metadata = chrome_metadata_of(chrome, owner->plane, name, cat), epoch = epoch_of(chrome, time.ns);
   if (metadata < 0 || epoch < 0) return;
-  note_used(chrome, (chrome_plane *)chrome->planes.items + owner->plane);
+  note_used(chrome, owner->plane);
   owner->event_count++;
   chrome_epoch *times = (chrome_epoch *)chrome->epochs.items + epoch;
   if (time.ns < times->first_ns) times->first_ns = time.ns;

@@ -19,7 +19,7 @@ enum {
   MAP_KEY = 1, MAP_VALUE = 2, METADATA_ID = 1, METADATA_NAME = 2, METADATA_STATS = 5,
   FLOW_ENDS = 1, FLOW_LINES = 2, FLOW_TEXTS = 3, FLOW_BESIDE = 4
 };
-enum { PS_IN_NS = 1000, PS_IN_US = 1000000 };
+enum { PS_IN_NS = 1000, PS_IN_US = 1000000, MOST_REPEATED = 256 };
 static const int64_t MOST_NS = INT64_C(9223372036854775);
 
 /* Where ranges of the spill go in the bytes of a plane. */
@@ -28,12 +28,25 @@ typedef struct insertion {
   uint64_t offset, length;
 } insertion;
 
-/* A plane that is put together. */
+/* A plane that is put together. `names`: int32_t, of the stats that it uses, some more than once. */
 typedef struct assembly {
   fp_bytes bytes;
-  fp_vector insertions;
+  fp_vector insertions, names;
   uint64_t inserted;
 } assembly;
+
+/* What is sorted by plane: lines with events, metadata, names of stats. `at`: of plane i, from at[i] to at[i + 1]. */
+typedef struct by_plane {
+  uint32_t *items, *at;
+} by_plane;
+
+/* What all planes need. `counts`: by process, zero between planes; `frames`: the text of stackFrames. */
+typedef struct space {
+  by_plane lines, metadata, stats;
+  size_t *fragments_at;
+  uint64_t *counts;
+  chrome_text_view frames;
+} space;
 
 static void put_bytes(fp_bytes *out, uint32_t field, const uint8_t *bytes, size_t length) {
   proto_put_varint(out, field << 3 | WIRE_LEN);
@@ -45,50 +58,6 @@ static void put_bytes(fp_bytes *out, uint32_t field, const uint8_t *bytes, size_
 
 static const chrome_process *process_of(const fp_chrome *chrome, int32_t number) {
   return (const chrome_process *)chrome->processes.items + number;
-}
-
-/* `process`: that most events of a device are of, -1: none. */
-static void put_plane_name(const fp_chrome *chrome, fp_bytes *out, const chrome_plane *plane, int32_t process) {
-  size_t length;
-  int32_t number = plane->name >= 0 ? plane->name : process_of(chrome, plane->process)->name;
-  if (plane->is_device) {
-    chrome_put_device_name(chrome, out, plane, process < 0 ? NULL : process_of(chrome, process));
-  } else if (number >= 0) {
-    const uint8_t *text = chrome_string(&chrome->texts, number, &length);
-    fp_bytes_put(out, text, length);
-  } else if (process_of(chrome, plane->process)->pid.kind == CHROME_NO_ID) {
-    fp_bytes_text(out, "process");
-  } else {
-    chrome_put_id(chrome, out, process_of(chrome, plane->process)->pid);
-    if (!out->size) fp_bytes_text(out, "process");
-  }
-}
-
-static const chrome_thread *thread_of(fp_chrome *chrome, const chrome_line *line) {
-  int32_t number = chrome_thread_of(chrome, process_of(chrome, line->process)->pid, line->tid, false);
-  return number < 0 || line->tid.kind == CHROME_NO_ID ? NULL : (const chrome_thread *)chrome->threads.items + number;
-}
-
-/* The name that M events give a thread, or its tid, or that of its plane. */
-static void put_line_name(fp_chrome *chrome, fp_bytes *out, const chrome_line *line, const chrome_plane *plane) {
-  size_t length;
-  bool is_stream = line->role == CHROME_STREAM || line->role == CHROME_SYNC || line->role == CHROME_NOTES;
-  const chrome_thread *thread = thread_of(chrome, line);
-  if (line->name >= 0) {
-    const uint8_t *text = chrome_string(&chrome->texts, line->name, &length);
-    fp_bytes_put(out, text, length);
-    return;
-  }
-  if (thread && thread->name >= 0 && line->role != CHROME_SYNC) {
-    const uint8_t *text = chrome_string(&chrome->texts, thread->name, &length);
-    fp_bytes_put(out, text, length);
-  } else if (line->tid.kind != CHROME_NO_ID) {
-    if (is_stream && line->tid.kind != CHROME_TEXT_ID) fp_bytes_text(out, "stream ");
-    chrome_put_id(chrome, out, line->tid);
-  }
-  if (!out->size) put_plane_name(chrome, out, plane, line->process);
-  if (line->role == CHROME_SYNC) fp_bytes_text(out, " (sync)");
-  if (line->role == CHROME_NOTES) fp_bytes_text(out, " annotations");
 }
 
 /* ---- lines ---- */
@@ -117,18 +86,18 @@ static void drop_far_epochs(fp_chrome *chrome) {
     if (!is_near(chrome, (int32_t)i)) chrome_remark(chrome, CHROME_BAD_TIME, epochs[i].first_offset, epochs[i].count);
 }
 
-/* A line of the events of one epoch. */
-static void put_line(fp_chrome *chrome, assembly *to, const chrome_fragment *fragments, size_t count) {
+/* A line of the events of one epoch. `is_again`: another of its epochs has been put, with the name as a whole. */
+static void put_line(fp_chrome *chrome, assembly *to, const chrome_fragment *fragments, size_t count, bool is_again) {
   const chrome_line *line = (const chrome_line *)chrome->lines.items + fragments->line;
   const chrome_plane *plane = (const chrome_plane *)chrome->planes.items + line->plane;
-  const chrome_thread *thread = thread_of(chrome, line);
+  const chrome_thread *thread = chrome_thread_of_line(chrome, line);
   fp_bytes head = {.memory = chrome->memory}, name = {.memory = chrome->memory};
   uint64_t length = 0;
   if (!is_near(chrome, fragments->epoch)) return;
   for (size_t i = 0; i < count; i++) length += fragments[i].length;
-  put_line_name(chrome, &name, line, plane);
+  chrome_put_line_name(chrome, &name, line, plane);
   proto_put_number(&head, LINE_ID, (uint64_t)line->xline_id);
-  put_bytes(&head, LINE_NAME, name.data, name.size);
+  put_bytes(&head, LINE_NAME, name.data, chrome_cut(name.data, name.size, is_again ? MOST_REPEATED : SIZE_MAX));
   proto_put_number(&head, LINE_TIMESTAMP, (uint64_t)((const chrome_epoch *)chrome->epochs.items)[fragments->epoch].base_ns);
   if (thread && thread->sort_index) proto_put_number(&head, LINE_DISPLAY_ID, (uint64_t)thread->sort_index);
   proto_put_varint(&to->bytes, PLANE_LINES << 3 | WIRE_LEN);
@@ -147,24 +116,26 @@ static void put_line(fp_chrome *chrome, assembly *to, const chrome_fragment *fra
 
 /* ---- metadata and stats ---- */
 
-/* Marks a stat name as used by a plane. */
-static void use(fp_chrome *chrome, chrome_plane *plane, int32_t name) {
-  while (plane->used.size <= (size_t)name && !plane->used.failed) fp_bytes_byte(&plane->used, 0);
-  if (plane->used.failed) chrome->failed = true;
-  else plane->used.data[name] = 1;
+/* Notes that a plane uses the name of a stat. */
+static void use(fp_chrome *chrome, assembly *to, int32_t name) {
+  const int32_t *names = to->names.items;
+  if (to->names.count && names[to->names.count - 1] == name) return;
+  int32_t *added = fp_vector_add(chrome->memory, &to->names, sizeof *added);
+  if (added) *added = name;
+  else chrome->failed = true;
 }
 
-/* Puts XStats of a plane, and marks their names. */
-static void put_stats(fp_chrome *chrome, assembly *to, chrome_plane *plane, const fp_bytes *stats) {
+/* Puts XStats of a plane, and notes their names. */
+static void put_stats(fp_chrome *chrome, assembly *to, const fp_bytes *stats) {
   const uint8_t *p = stats->data, *end = p + stats->size;
   chrome_written stat;
   while (stats->size && chrome_next_written(&p, end, &stat)) {
     put_bytes(&to->bytes, PLANE_STATS, stat.fields, (size_t)(stat.end - stat.fields));
-    use(chrome, plane, stat.name);
+    use(chrome, to, stat.name);
   }
 }
 
-static void put_event_metadata(fp_chrome *chrome, assembly *to, chrome_plane *plane, const chrome_metadata *metadata) {
+static void put_event_metadata(fp_chrome *chrome, assembly *to, const chrome_metadata *metadata) {
   fp_bytes value = {.memory = chrome->memory}, stat = {.memory = chrome->memory};
   size_t length;
   const uint8_t *text = chrome_string(&chrome->names, metadata->name, &length);
@@ -174,7 +145,7 @@ static void put_event_metadata(fp_chrome *chrome, assembly *to, chrome_plane *pl
     int32_t word = chrome_word_number(chrome, WORD_CAT);
     text = chrome_string(&chrome->cats, metadata->cat, &length);
     if (word >= 0) {
-      use(chrome, plane, word);
+      use(chrome, to, word);
       chrome_put_stat_text(&stat, word, text, length);
       if (stat.size) stat.data[0] = WIRE_TAG(METADATA_STATS, WIRE_LEN);
       fp_bytes_put(&value, stat.data, stat.size);
@@ -202,21 +173,27 @@ static void put_one_stat_name(fp_chrome *chrome, assembly *to, int32_t number, c
   chrome->failed |= to->bytes.failed;
 }
 
+static int compare_names(const void *a, const void *b) {
+  const int32_t *first = a, *second = b;
+  return (*first > *second) - (*first < *second);
+}
+
 /* Names of the stats that a plane uses. Stacks that events refer to are names, too. */
-static void put_stat_metadata(fp_chrome *chrome, assembly *to, chrome_plane *plane) {
-  int32_t stack = chrome->words[WORD_STACK], end_stack = chrome->words[WORD_END_STACK];
+static void put_stat_metadata(fp_chrome *chrome, assembly *to, const chrome_text_view *stacks) {
   const chrome_frame *frames = chrome->frames.items;
-  bool has_stacks = (stack >= 0 && (size_t)stack < plane->used.size && plane->used.data[stack]) ||
-                    (end_stack >= 0 && (size_t)end_stack < plane->used.size && plane->used.data[end_stack]);
+  int32_t *names = to->names.items, stack = chrome->words[WORD_STACK], end_stack = chrome->words[WORD_END_STACK];
+  bool has_stacks = false;
   size_t length;
-  for (size_t i = 0; i < plane->used.size; i++) {
-    if (!plane->used.data[i]) continue;
-    const uint8_t *text = chrome_string(&chrome->stats, (int32_t)i, &length);
-    put_one_stat_name(chrome, to, (int32_t)i, text, length);
+  if (to->names.count) qsort(names, to->names.count, sizeof *names, compare_names);
+  for (size_t i = 0; i < to->names.count; i++) {
+    has_stacks |= names[i] == stack || names[i] == end_stack;
+    if (i && names[i] == names[i - 1]) continue;
+    const uint8_t *text = chrome_string(&chrome->stats, names[i], &length);
+    put_one_stat_name(chrome, to, names[i], text, length);
   }
   for (size_t i = 0; has_stacks && i < chrome->frames.count; i++) {
     fp_bytes text = {.memory = chrome->memory};
-    chrome_put_stack(chrome, &text, frames[i].id);
+    chrome_put_stack(chrome, &text, stacks, frames[i].id);
     put_one_stat_name(chrome, to, frames[i].stat, text.data ? text.data : (const uint8_t *)"", text.size);
     chrome->failed |= text.failed;
     fp_bytes_free(&text);
@@ -226,19 +203,18 @@ static void put_stat_metadata(fp_chrome *chrome, assembly *to, chrome_plane *pla
 /* ---- planes ---- */
 
 /* Kineto: the process that most events of a plane are of, whose labels are the plane's. */
-static int32_t main_process(const fp_chrome *chrome, int32_t number) {
+static int32_t main_process(const fp_chrome *chrome, const space *all, int32_t number) {
   const chrome_line *lines = chrome->lines.items;
+  const uint32_t *first = all->lines.items + all->lines.at[number], *last = all->lines.items + all->lines.at[number + 1];
   uint64_t most = 0;
   int32_t found = -1;
-  uint64_t *counts = fp_alloc_zeroed(chrome->memory, chrome->processes.count, sizeof *counts);
-  for (size_t i = 0; counts && i < chrome->lines.count; i++) {
-    if (lines[i].plane != number) continue;
-    uint64_t count = counts[lines[i].process] += lines[i].event_count;
+  for (const uint32_t *line = first; line < last; line++) {
+    uint64_t count = all->counts[lines[*line].process] += lines[*line].event_count;
     if (count <= most) continue;
     most = count;
-    found = lines[i].process;
+    found = lines[*line].process;
   }
-  fp_release(chrome->memory, counts);
+  for (const uint32_t *line = first; line < last; line++) all->counts[lines[*line].process] = 0;
   return found;
 }
 
@@ -284,12 +260,8 @@ static void put_message(fp_chrome *chrome, uint32_t field, assembly *message) {
   fp_bytes_free(&tag);
   fp_bytes_free(&message->bytes);
   fp_vector_free(chrome->memory, &message->insertions);
+  fp_vector_free(chrome->memory, &message->names);
 }
-
-/* What is sorted by plane: lines with events, metadata. `at`: of plane i, from at[i] to at[i + 1]. */
-typedef struct by_plane {
-  uint32_t *items, *at;
-} by_plane;
 
 static bool sort_by_plane(fp_chrome *chrome, by_plane *sorted, const void *items, size_t count, size_t item_size, size_t plane_at) {
   size_t planes = chrome->planes.count;
@@ -324,29 +296,31 @@ static size_t *fragments_by_line(fp_chrome *chrome) {
   return at;
 }
 
-static void put_plane(fp_chrome *chrome, int32_t number, int64_t id, const by_plane *lines, const by_plane *metadata,
-                      const size_t *fragments_at) {
-  chrome_plane *plane = (chrome_plane *)chrome->planes.items + number;
+static void put_plane(fp_chrome *chrome, int32_t number, int64_t id, const space *all) {
+  const chrome_plane *plane = (const chrome_plane *)chrome->planes.items + number;
   const chrome_fragment *fragments = chrome->fragments.items;
+  const size_t *fragments_at = all->fragments_at;
   assembly to = {.bytes.memory = chrome->memory};
   fp_bytes name = {.memory = chrome->memory};
-  int32_t process = plane->process >= 0 ? plane->process : main_process(chrome, number);
-  put_plane_name(chrome, &name, plane, process);
+  int32_t process = plane->process >= 0 ? plane->process : main_process(chrome, all, number);
+  chrome_put_plane_name(chrome, &name, plane, process);
   proto_put_number(&to.bytes, PLANE_ID, (uint64_t)id);
   put_bytes(&to.bytes, PLANE_NAME, name.data ? name.data : (const uint8_t *)"", name.size);
-  for (uint32_t i = lines->at[number]; i < lines->at[number + 1]; i++) {
-    uint32_t line = lines->items[i];
+  for (uint32_t i = all->lines.at[number]; i < all->lines.at[number + 1]; i++) {
+    uint32_t line = all->lines.items[i];
     for (size_t first = fragments_at[line], last; first < fragments_at[line + 1]; first = last) {
       for (last = first + 1; last < fragments_at[line + 1] && fragments[last].epoch == fragments[first].epoch; last++) {
       }
-      put_line(chrome, &to, fragments + first, last - first);
+      put_line(chrome, &to, fragments + first, last - first, first > fragments_at[line]);
     }
   }
-  for (uint32_t i = metadata->at[number]; i < metadata->at[number + 1]; i++)
-    put_event_metadata(chrome, &to, plane, (const chrome_metadata *)chrome->metadatas.items + metadata->items[i]);
-  put_stats(chrome, &to, plane, &plane->stats);
-  if (process >= 0) put_stats(chrome, &to, plane, &process_of(chrome, process)->stats);
-  put_stat_metadata(chrome, &to, plane);
+  for (uint32_t i = all->stats.at[number]; i < all->stats.at[number + 1]; i++)
+    use(chrome, &to, ((const chrome_plane_stat *)chrome->plane_stats.items)[all->stats.items[i]].stat);
+  for (uint32_t i = all->metadata.at[number]; i < all->metadata.at[number + 1]; i++)
+    put_event_metadata(chrome, &to, (const chrome_metadata *)chrome->metadatas.items + all->metadata.items[i]);
+  put_stats(chrome, &to, &plane->stats);
+  if (process >= 0) put_stats(chrome, &to, &process_of(chrome, process)->stats);
+  put_stat_metadata(chrome, &to, &all->frames);
   chrome->failed |= name.failed;
   fp_bytes_free(&name);
   put_message(chrome, SPACE_PLANES, &to);
@@ -387,13 +361,12 @@ static int64_t plane_id(fp_chrome *chrome, const chrome_plane *plane, fp_key_map
 enum { ENVIRONMENT_ID = INT32_MAX };
 
 /* When the trace was taken, and what else the document says of itself. */
-static void put_environment(fp_chrome *chrome) {
+static void put_environment(fp_chrome *chrome, const space *all) {
   static const char name[] = "Task Environment";
   static const char *const formats[] = {
       [CHROME_BROWSER] = "Chrome JSON", [CHROME_XPROF] = "XProf JSON", [CHROME_KINETO] = "Kineto JSON", [CHROME_TF1] = "TensorFlow 1 JSON"};
   const char *format = formats[chrome->dialect];
   assembly to = {.bytes.memory = chrome->memory};
-  chrome_plane plane = {.process = -1, .name = -1, .used.memory = chrome->memory};
   fp_bytes stats = {.memory = chrome->memory};
   chrome_put_stat_text(&stats, chrome_stat_number(chrome, "transcribed_from"), (const uint8_t *)format, strlen(format));
   chrome_put_stat_int(&stats, chrome_stat_number(chrome, "zero_ns"), chrome->zero_ns);
@@ -407,13 +380,12 @@ static void put_environment(fp_chrome *chrome) {
   }
   proto_put_number(&to.bytes, PLANE_ID, ENVIRONMENT_ID);
   put_bytes(&to.bytes, PLANE_NAME, (const uint8_t *)name, sizeof name - 1);
-  put_stats(chrome, &to, &plane, &stats);
+  put_stats(chrome, &to, &stats);
   chrome_keep_last(chrome, &chrome->environment);
-  put_stats(chrome, &to, &plane, &chrome->environment);
-  put_stat_metadata(chrome, &to, &plane);
+  put_stats(chrome, &to, &chrome->environment);
+  put_stat_metadata(chrome, &to, &all->frames);
   chrome->failed |= stats.failed;
   fp_bytes_free(&stats);
-  fp_bytes_free(&plane.used);
   put_message(chrome, SPACE_PLANES, &to);
 }
 
@@ -464,17 +436,34 @@ static place *ordered_planes(fp_chrome *chrome) {
   return places;
 }
 
+/* Sorts what planes have. False: memory ran out. */
+static bool begin_space(fp_chrome *chrome, space *all) {
+  all->fragments_at = fragments_by_line(chrome);
+  all->counts = fp_alloc_zeroed(chrome->memory, chrome->processes.count, sizeof *all->counts);
+  return all->fragments_at && all->counts && chrome_read_frames(chrome, &all->frames) &&
+         sort_by_plane(chrome, &all->lines, chrome->lines.items, chrome->lines.count, sizeof(chrome_line), offsetof(chrome_line, plane)) &&
+         sort_by_plane(chrome, &all->metadata, chrome->metadatas.items, chrome->metadatas.count, sizeof(chrome_metadata),
+                       offsetof(chrome_metadata, plane)) &&
+         sort_by_plane(chrome, &all->stats, chrome->plane_stats.items, chrome->plane_stats.count, sizeof(chrome_plane_stat),
+                       offsetof(chrome_plane_stat, plane));
+}
+
+static void free_space(fp_chrome *chrome, space *all) {
+  free_sorted(chrome, &all->lines);
+  free_sorted(chrome, &all->metadata);
+  free_sorted(chrome, &all->stats);
+  fp_release(chrome->memory, all->fragments_at);
+  fp_release(chrome->memory, all->counts);
+  chrome_free_view(chrome->memory, &all->frames);
+}
+
 void chrome_put_space(fp_chrome *chrome) {
   if (chrome->dialect == CHROME_KINETO) chrome_match_devices(chrome);
-  by_plane lines = {NULL, NULL}, metadata = {NULL, NULL};
+  space all = {0};
   fp_key_map taken = {.memory = chrome->memory};
   int64_t next = 0, *ids = fp_alloc_zeroed(chrome->memory, chrome->planes.count, sizeof *ids);
   place *places = ordered_planes(chrome);
-  size_t *fragments_at = fragments_by_line(chrome);
-  bool done = ids && places && fragments_at &&
-              sort_by_plane(chrome, &lines, chrome->lines.items, chrome->lines.count, sizeof(chrome_line), offsetof(chrome_line, plane)) &&
-              sort_by_plane(chrome, &metadata, chrome->metadatas.items, chrome->metadatas.count, sizeof(chrome_metadata),
-                            offsetof(chrome_metadata, plane));
+  bool done = ids && places && begin_space(chrome, &all);
   const fp_key own = {{ENVIRONMENT_ID, 0, 0, 0}};
   chrome->failed |= !done || fp_key_map_add(&taken, &own) < 0;
   if (done) drop_far_epochs(chrome);
@@ -484,14 +473,12 @@ void chrome_put_space(fp_chrome *chrome) {
     const chrome_plane *plane = (const chrome_plane *)chrome->planes.items + places[i].number;
     if (plane->is_left_out) continue;
     ids[places[i].number] = plane_id(chrome, plane, &taken, &next);
-    put_plane(chrome, places[i].number, ids[places[i].number], &lines, &metadata, fragments_at);
+    put_plane(chrome, places[i].number, ids[places[i].number], &all);
   }
-  if (!chrome->failed) put_environment(chrome);
-  if (!chrome->failed) put_flows(chrome, fragments_at, ids);
-  free_sorted(chrome, &lines);
-  free_sorted(chrome, &metadata);
+  if (!chrome->failed) put_environment(chrome, &all);
+  if (!chrome->failed) put_flows(chrome, all.fragments_at, ids);
+  free_space(chrome, &all);
   fp_key_map_free(&taken);
   fp_release(chrome->memory, ids);
   fp_release(chrome->memory, places);
-  fp_release(chrome->memory, fragments_at);
 }

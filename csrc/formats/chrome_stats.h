@@ -18,10 +18,10 @@ typedef struct chrome_written {
 } chrome_written;
 
 /* The last event that had a stat, and its place in that event's list. `document`: 1 + that of the member of this name
- * that is kept, 0 without one. */
+ * that is kept, 0 without one. `plane`: 1 + that of the last event that had it. */
 typedef struct chrome_stat_use {
   uint64_t event;
-  uint32_t place, document;
+  uint32_t place, document, plane;
 } chrome_stat_use;
 
 void chrome_begin_stats(fp_chrome *chrome);

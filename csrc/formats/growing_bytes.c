@@ -2,7 +2,7 @@
  * leave a gap. */
 #include "formats/growing_bytes.h"
 
-enum { FIRST_CAPACITY = 1 << 16 }; /* files are large: start with a block worth having */
+enum { FIRST_CAPACITY = 64 }; /* there may be one for each process of a trace */
 
 /* Doubles the capacity. `need < extra`: the sum has wrapped. */
 bool fp_bytes_grow(fp_bytes *out, size_t extra) {
