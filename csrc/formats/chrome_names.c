@@ -9,7 +9,7 @@
 #include <stdio.h>
 
 enum { ORDER_OF_OTHERS = 1 << 20, ORDER_OF_OVERHEAD = 1 << 22, ORDER_OF_PROFILER };
-enum { FIRST_DERIVED = 20, MOST_DERIVED = 368, MOST_REPEATED = 256 };
+enum { FIRST_DERIVED = 20, MOST_DERIVED = 368, MOST_REPEATED = 64 };
 static const int64_t DERIVED = INT64_C(0xDEADBEEF); /* XProf's range of ids of lines that are made of others */
 
 int32_t chrome_process_of(fp_chrome *chrome, chrome_id pid) {

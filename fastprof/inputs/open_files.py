@@ -212,14 +212,17 @@ class PartsOfFile:
         places, lengths = np.frombuffer(parts, np.uint64).reshape(-1, 2).T
         self._file = file
         self.size = int(lengths.sum())
+        self._begins = np.cumsum(lengths) - lengths  # searched for each value that is looked at
         self.parts: Records | None = np.zeros(len(places), WINDOW_PART)
-        self.parts["begin"], self.parts["place"] = np.cumsum(lengths) - lengths, places
+        self.parts["begin"], self.parts["place"] = self._begins, places
         self.begin, self.end, self.check = file.begin, file.end, file.check
 
     def places(self, offset: int, length: int) -> Iterator[tuple[int, int]]:
+        from fastprof.schema.columns import find_place  # late: most files are not in parts
+
         assert self.parts is not None
-        begins, places = self.parts["begin"], self.parts["place"]
-        end, number = offset + length, int(begins.searchsorted(offset, "right")) - 1
+        begins, places = self._begins, self.parts["place"]
+        end, number = offset + length, find_place(begins, offset)
         while offset < end:
             until = min(end, int(begins[number + 1]) if number + 1 < len(begins) else self.size)
             yield int(places[number]) + offset - int(begins[number]), until - offset

@@ -89,6 +89,16 @@ def find_last_started(starts: npt.NDArray[Any] | Sequence[int], times: npt.NDArr
     return np.searchsorted(starts, times, side="right") - 1
 
 
+def find_place(starts: Numbers, value: int) -> int:
+    """Return the place of the last of the ``starts``, which ascend, at or before a value, or -1; without a look at the
+    others. They should be contiguous: numpy copies others for each search."""
+    limits = np.iinfo(starts.dtype)
+    if value < limits.min:
+        return -1
+    # a value of another type would make numpy convert all starts
+    return int(np.searchsorted(starts, starts.dtype.type(min(value, limits.max)), side="right")) - 1
+
+
 def find_equal(keys: Numbers, wanted: Numbers) -> tuple[Bools, Int64s]:
     """Return whether each wanted value is among the ``keys``, which ascend, and its first place there.
 

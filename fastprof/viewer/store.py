@@ -26,6 +26,7 @@ from fastprof.schema.columns import (
     UInt8s,
     UInt32s,
     expand_ranges,
+    find_place,
     find_runs,
     reduce_runs,
     sort_rows,
@@ -242,8 +243,8 @@ class Store:
     def place(self, row: int) -> int | None:
         """Return the number of the event of a row, or None."""
         records = self.track_records
-        order = self._tracks_by_row
-        place = int(np.searchsorted(records["row"][order], row, side="right")) - 1
+        order, rows = self._tracks_by_row
+        place = find_place(rows, row)
         while place >= 0 and not records["events"][order[place]]:
             place -= 1
         if place < 0:
@@ -251,16 +252,18 @@ class Store:
         track = records[order[place]]
         for lane in self.lanes[track["first_lane"] : track["first_lane"] + track["lanes"]]:
             first, last = int(lane["first"]), int(lane["first"]) + int(lane["count"])
-            at = first + int(np.searchsorted(self.event[first:last], row))
-            if at < last and self.event[at] == row:
+            at = first + find_place(self.event[first:last], row)
+            if at >= first and self.event[at] == row:
                 return at
         first = int(track["first_at"])  # a track whose rows were not in order
         found_at = np.flatnonzero(self.event[first : first + int(track["events"])] == row)
         return first + int(found_at[0]) if len(found_at) else None
 
     @cached_property
-    def _tracks_by_row(self) -> npt.NDArray[np.intp]:
-        return np.argsort(self.track_records["row"], kind="stable")
+    def _tracks_by_row(self) -> tuple[npt.NDArray[np.intp], UInt32s]:
+        """Return the order of tracks by their first rows, and these rows in it."""
+        order = np.argsort(self.track_records["row"], kind="stable")
+        return order, self.track_records["row"][order]
 
     def sums(self, tracks: Int64s | None, first_ps: int, last_ps: int, workers: Workers) -> list[bytes]:
         lanes = self.lanes_of(tracks)
