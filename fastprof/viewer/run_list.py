@@ -299,5 +299,5 @@ def _get_file_states(run: Run) -> State:
 def _list_paths(run: Run) -> list[str]:
     """Return the files that a run is read from, each once."""
     sources = [file.source for file in run.files]
-    paths = [path for one in sources for path in ([one] if isinstance(one, str) else getattr(one, "paths", []))]
+    paths = [path for part in sources for path in ([part] if isinstance(part, str) else getattr(part, "paths", []))]
     return list(dict.fromkeys([*paths, *(program for file in run.files for program in file.programs)]))
