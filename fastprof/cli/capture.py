@@ -115,7 +115,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="begin this much later, on the clock of each server; 0s begins at once (default: 0s, 3s for several)",
     )
     servers.add_levels(group)
-    group = servers.add_destination(parser, is_required=True)
+    group = servers.add_destination(parser)
     group.add_argument(
         "--on-server", action="store_true", help="the servers write the captures to LOGDIR, which is a path of theirs"
     )
@@ -179,6 +179,11 @@ def _capture_servers(
     delay = args.delay if args.delay is not None else _COMMON_DELAY_S if len(addresses) > 1 else 0.0
     if delay and args.delay is None:
         args.talk.note(f"all begin in {delay:g} s, at one moment by their clocks; --delay changes that")
+    if options.python_level:
+        args.talk.note(
+            "what this costs the program cannot be measured from here, as 'fastprof run' and fastprof.record do; "
+            "--python-level 0 leaves out Python functions, which cost most"
+        )
     if options.python_level and args.duration > _PYTHON_MS:
         args.talk.note(
             "the Python tracer writes tens of megabytes a second, and slows the program; a shorter --duration"

@@ -13,13 +13,10 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from fastprof.cli import arguments, process, servers
+from fastprof.cli import arguments, output, process, servers
 from fastprof.errors import UsageError
-
-if TYPE_CHECKING:
-    pass
 
 _NOTHING: Final = servers.ALL
 """Exit code if nothing was recorded, and the program has ended well."""
@@ -45,8 +42,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="record by time: begin this long after the program has begun to use its framework (default: 5s)",
     )
     group.add_argument("--duration", metavar="TIME", type=servers.parse_milliseconds, help="for how long (default: 2s)")
-    servers.add_levels(group)
-    group = servers.add_run(parser, is_required=True)
+    servers.add_levels(group, python=None)
+    group = servers.add_run(parser)
     group.add_argument("--no-checks", action="store_true", help="do not look into the capture for what it lacks")
     parser.set_defaults(session=(), on_error="raise", then="diagnosis")
     arguments.add_talk(parser)
@@ -61,22 +58,57 @@ def run(args: argparse.Namespace) -> int:
     then = servers.parse_then_verb(args)
     with process.hold_signals():
         from fastprof.inputs import own_profiler
-        from fastprof.profile.captured_run import make_unfinished_folder, move_to_run
+        from fastprof.profile.captured_run import make_unfinished_folder
     with make_unfinished_folder(args.logdir) as folder:
         code = _run_program(args, words, folder, settings)
-        path = move_to_run(folder, args.logdir, name)
-        if path is None:
-            why = own_profiler.read_report(folder).get("why") or "the program ended too early to say why"
-            args.talk.error(f"nothing was recorded: {why}")
+        report = own_profiler.read_report(folder)
+        windows = _move_windows(args, report.get("windows") or [{"folder": str(folder)}], name)
     process.limit_threads()
-    if path is None:
+    if not windows:
+        why = report.get("why") or "the program ended too early to say why"
+        args.talk.error(f"nothing was recorded: {why}")
         return code or _NOTHING
+    path = windows[0]["path"]
+    args.content = ""
     if not args.no_checks:
         duration_ps = 0 if args.duration is None else args.duration * 10**9
         servers.note_remarks(args, servers.check_run(args, path, duration_ps, "run"))
-    args.talk.note(f"wrote {path}")
     after = servers.show_run(args, then, path)
+    _note_end(args, windows)
     return code or after
+
+
+def _move_windows(args: argparse.Namespace, windows: list[dict[str, Any]], name: str | None) -> list[dict[str, Any]]:
+    """Move what was recorded to runs, and return the windows that have one, each with its ``path``."""
+    from fastprof.profile.captured_run import move_to_run, name_without_python
+
+    written: list[dict[str, Any]] = []
+    for window in windows:
+        path = move_to_run(Path(window["folder"]), args.logdir, name)
+        if path is not None:
+            written.append(window | {"path": path})
+            name = name_without_python(written[0]["path"])
+    return written
+
+
+def _note_end(args: argparse.Namespace, windows: list[dict[str, Any]]) -> None:
+    """Say what was recorded, what it cost, and where it is."""
+    from fastprof.inputs.step_times import RecordingCost
+    from fastprof.wording.screen import escape_text
+
+    output.flush_standard_output()
+    first = windows[0]
+    took = f"{first['took_s']:.3g} s" if "took_s" in first else "an unknown time"
+    args.talk.note(f"recorded {args.content or took}")
+    for number, window in enumerate(windows):
+        cost = RecordingCost(**window.get("cost", {"why": "the program was ended from outside"}))
+        which = f"{'without' if number else 'with'} Python functions: " if len(windows) > 1 else ""
+        use = ""
+        if len(windows) > 1:
+            use = "; read step times and rates here" if number else "; read causes here, 'fastprof VERB LOGDIR' does"
+        args.talk.note(f"{which}{cost}")
+        args.talk.note(f"wrote {window['path']}{use}")
+    args.talk.note(f"next: fastprof serve {escape_text(str(args.logdir))}")
 
 
 def _make_settings(args: argparse.Namespace) -> dict[str, Any]:
@@ -92,6 +124,7 @@ def _make_settings(args: argparse.Namespace) -> dict[str, Any]:
         "steps": None if args.steps is None else args.steps[:2],
         "after_s": args.after,
         "duration_s": None if args.duration is None else args.duration / 1000,
+        "without_python": args.python_level is None,
         "levels": {
             "host": levels.host_level,
             "device": levels.device_level,

@@ -87,15 +87,21 @@ def _parse_setting(text: str) -> tuple[str, Setting]:
     return name.strip(), value
 
 
-def add_levels(group: argparse._ArgumentGroup) -> None:
-    """Add the flags for what the profiler records."""
+def add_levels(group: argparse._ArgumentGroup, python: int | None = 1) -> None:
+    """Add the flags for what the profiler records. ``python``: level of the Python tracer, or None: 1, and once more 0
+    if that costs too much."""
 
     def level(highest: int, usual: int) -> dict[str, Any]:
         return {"choices": [str(level) for level in range(highest + 1)], "default": str(usual)}
 
     group.add_argument("--host-level", **level(3, 2), help="host tracer: 0 off, 1 annotations, 2, 3 all ops")
     group.add_argument("--device-level", **level(1, 1), help="device tracer: 0 off, 1 on (default: 1)")
-    group.add_argument("--python-level", **level(1, 0), help="Python tracer: 0 off, 1 on (default: 0)")
+    usual = "1; if steps take over 5 %% longer, recorded again with 0" if python is None else str(python)
+    group.add_argument(
+        "--python-level",
+        **level(1, 0) | {"default": None if python is None else str(python)},
+        help=f"Python tracer: 0 off, 1 on (default: {usual})",
+    )
     group.add_argument(
         "--set",
         metavar="KEY=VALUE",
@@ -110,7 +116,7 @@ def add_levels(group: argparse._ArgumentGroup) -> None:
 def make_options(args: argparse.Namespace, duration_ms: int) -> CaptureOptions:
     from fastprof.inputs.profiler_client.service_messages import CaptureOptions
 
-    host, device, python = map(int, (args.host_level, args.device_level, args.python_level))
+    host, device, python = map(int, (args.host_level, args.device_level, args.python_level or 1))
     return CaptureOptions(duration_ms, host, device, python, dict(args.set))
 
 
@@ -212,9 +218,9 @@ def _parse_hosts(text: str) -> list[str]:
     return every
 
 
-def add_destination(parser: argparse.ArgumentParser, *, is_required: bool) -> argparse._ArgumentGroup:
+def add_destination(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
     """Add the flags for where captures go and what is shown of them, and return their group."""
-    group = add_run(parser, is_required=is_required)
+    group = add_run(parser)
     hosts = group.add_mutually_exclusive_group()
     hosts.add_argument(
         "--hosts", metavar="A,B", type=_parse_hosts, help="name hosts so, one for each address (default: the addresses)"
@@ -222,15 +228,22 @@ def add_destination(parser: argparse.ArgumentParser, *, is_required: bool) -> ar
     hosts.add_argument("--recorded-hosts", action="store_true", help="name hosts as their captures do")
     group.add_argument("--format", choices=FORMATS, default="table", help="format of the table of servers")
     group.add_argument("--wide", action="store_true", help="show full names and all columns of the table")
-    parser.set_defaults(output=None, limit=arguments.ALL, interrupted=False)
+    parser.set_defaults(output=None, limit=arguments.ALL, interrupted=False, content="")
     return group
 
 
-def add_run(parser: argparse.ArgumentParser, *, is_required: bool) -> argparse._ArgumentGroup:
+LOGDIR: Final = "fastprof-runs"
+
+
+def add_run(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
     """Add the flags for the run that is written, and return their group."""
     group = parser.add_argument_group("output")
     group.add_argument(
-        "-o", "--logdir", metavar="LOGDIR", required=is_required, help="log directory; made if it is absent"
+        "-o",
+        "--logdir",
+        metavar="LOGDIR",
+        default=LOGDIR,
+        help=f"log directory; each recording becomes a new run in it (default: {LOGDIR})",
     )
     group.add_argument("--run", metavar="NAME", help="name of the run (default: the time, as XProf names it)")
     group.add_argument(
@@ -315,6 +328,8 @@ def finish_capture(
         _write_json(args, outcomes, remarks, path)
     note_remarks(args, remarks)
     if path is not None:
+        if args.content:
+            args.talk.note(f"recorded {args.content}")
         args.talk.note(f"wrote {path}")
     if args.interrupted:
         output.flush_standard_output()
@@ -337,7 +352,7 @@ def show_run(args: argparse.Namespace, then: argparse.Namespace | None, path: st
 
 
 def check_run(args: argparse.Namespace, path: str, duration_ps: int, verb: str) -> list[Check]:
-    """Return what the captures of a run lack: see ``check_capture``."""
+    """Return what the captures of a run lack: see ``check_capture``. Sets ``args.content``: what they have."""
     with process.hold_signals():
         from fastprof import load
         from fastprof.profile import captured_run
@@ -345,7 +360,10 @@ def check_run(args: argparse.Namespace, path: str, duration_ps: int, verb: str) 
     try:
         progress = args.talk.progress if args.talk.progress.wanted else None
         profile = load(path, progress=progress, on_error="salvage")
-        return captured_run.check_capture(profile, duration_ps, int(args.host_level), int(args.device_level), verb)
+        levels = int(args.host_level), int(args.device_level)
+        remarks = captured_run.check_capture(profile, duration_ps, *levels, verb)
+        args.content = captured_run.describe_content(profile)
+        return remarks
     except Exception as error:  # noqa: BLE001  whatever a profiler wrote, it is there
         args.talk.traceback(error)
         args.talk.note(f"the captures cannot be checked: {error}")

@@ -30,8 +30,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     which = group.add_mutually_exclusive_group()
     which.add_argument("--start", action="store_true", help="begin to record")
     which.add_argument("--stop", action="store_true", help="end it, and drop what is recorded")
-    servers.add_levels(parser.add_argument_group("what to record, with --start"))
-    servers.add_destination(parser, is_required=False)
+    servers.add_levels(parser.add_argument_group("what to record, with --start"), python=0)
+    servers.add_destination(parser)
     group = parser.add_argument_group("calling")
     group.add_argument(
         "--timeout",
@@ -48,13 +48,11 @@ def run(args: argparse.Namespace) -> int:
     addresses = servers.list_named(args)
     name = servers.check_name(args, len(addresses))
     if args.start or args.stop:
-        if args.logdir is not None or args.then is not None:
+        if args.logdir != servers.LOGDIR or args.then is not None:
             raise UsageError("--start and --stop bring no capture: without -o and --then")
         methods = service_messages.START if args.start else service_messages.STOP
         outcomes = _call_servers(args, addresses, methods, servers.make_time_name(), None)
         return servers.finish_capture(args, outcomes, None, None, lambda _path: [])
-    if args.logdir is None:
-        raise UsageError("give a log directory for the captures: -o LOGDIR; or --start, or --stop")
     then = servers.parse_then_verb(args)
     with servers.make_run(args, name) as directory:
         outcomes = _call_servers(args, addresses, service_messages.SNAPSHOT, directory.name, directory.save)

@@ -2,5 +2,5 @@
 
 __all__ = [
     "directory_content", "foreign_files", "formats", "log_directory", "message", "message_columns", "open_files",
-    "own_profiler", "paths", "profile_columns", "profiler_client", "resolve", "source",
+    "own_profiler", "paths", "profile_columns", "profiler_client", "resolve", "source", "step_times",
 ]  # fmt: skip

@@ -367,6 +367,10 @@ def _make_nothing_error(path: str, search: Search) -> NotFoundError:
     return NotFoundError(message, path=show_path(path))
 
 
+WITHOUT_PYTHON: Final = "_without_python"
+"""End of the name of a run that repeats another one without Python functions."""
+
+
 def describe_early_end(search: Search) -> str:
     """Explain that a search of too many directories has ended early."""
     return (
@@ -377,8 +381,14 @@ def describe_early_end(search: Search) -> str:
 
 def sort_newest_first(runs: Iterable[CaptureDirectory], since: tuple[float, ...] = ()) -> list[CaptureDirectory]:
     """``since``: year, month, … of the oldest, in local time. Of runs of one time the last by name, and by number in
-    it: iteration_20 is newer than iteration_3."""
-    moments = [(_find_capture_time(place), (_DIGITS.sub(_pad_digits, place.name), place.name), place) for place in runs]
+    it: iteration_20 is newer than iteration_3. A run counts as newer than its repetition without Python functions."""
+    places = list(runs)
+    named = {place.name: place for place in places}
+    moments = []
+    for place in places:
+        first = named.get(place.name.removesuffix(WITHOUT_PYTHON), place)
+        name = (first is place, _DIGITS.sub(_pad_digits, place.name), place.name)
+        moments.append((_find_capture_time(first), name, place))
     return [place for moment, _, place in sorted(moments, key=lambda entry: entry[:2], reverse=True) if moment >= since]
 
 

@@ -14,19 +14,22 @@ from __future__ import annotations
 import atexit
 import importlib.util
 import json
+import math
 import os
 import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import field
+from dataclasses import field, replace
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final, Protocol
 
 from fastprof.errors import FastprofError, UsageError
+from fastprof.inputs.python_calls import PythonCalls
+from fastprof.inputs.step_times import FEWEST, STEPS, RecordingCost, Span, StepTimes
 from fastprof.schema.value_classes import dataclass
 
 _RUNNING: Final = "a profiler is recording this program already, and there can be only one; end it first"
@@ -116,13 +119,14 @@ class _Jax:
 class _TensorFlow:
     def __init__(self, tensorflow: Any) -> None:
         self._tensorflow = tensorflow
+        self._calls = PythonCalls(tensorflow.profiler.experimental.Trace)
 
     def start(self, folder: str, levels: ProfilerLevels) -> None:
         if levels.advanced:
             raise UsageError("the profiler of TensorFlow takes no advanced options in the program")
         profiler = self._tensorflow.profiler.experimental
         options = profiler.ProfilerOptions(
-            host_tracer_level=levels.host, python_tracer_level=levels.python, device_tracer_level=levels.device
+            host_tracer_level=levels.host, python_tracer_level=0, device_tracer_level=levels.device
         )
         try:
             profiler.start(folder, options=options)
@@ -130,8 +134,11 @@ class _TensorFlow:
             raise UsageError(_RUNNING) from error
         except self._tensorflow.errors.OpError as error:
             raise FastprofError(f"TensorFlow cannot record: {error}") from error
+        if levels.python:
+            self._calls.start()
 
     def stop(self) -> None:
+        self._calls.stop()
         try:
             self._tensorflow.profiler.experimental.stop()
         except self._tensorflow.errors.OpError as error:
@@ -223,9 +230,24 @@ def _is_unfinished(module: object) -> bool:
     return bool(getattr(getattr(module, "__spec__", None), "_initializing", False))
 
 
+@dataclass(frozen=True, slots=True)
+class RecordedWindow:
+    """Time that was recorded. ``folder``: what the profiler wrote is below it."""
+
+    folder: str
+    levels: ProfilerLevels
+    span: Span
+    first: int
+    """Steps that had been counted when it began."""
+    last: int
+    """Steps that had been counted when it ended."""
+
+
 class Recorder:
-    """``choose``: the profiler, when recording begins. ``steps``: the first, and the one after the last; None: others
-    begin and end. ``folder``: what the profiler writes is below it, when ``ended`` is called."""
+    """Records one window; if ``without_python`` is given and the first costs too much, a second one with these levels.
+
+    ``choose``: the profiler, when recording begins. ``steps``: the first, and the one after the last; None: others
+    begin and end. ``folder``: what the profiler writes is below it. ``ended``: called after each window."""
 
     def __init__(
         self,
@@ -233,31 +255,33 @@ class Recorder:
         folder: str,
         levels: ProfilerLevels,
         steps: tuple[int, int] | None,
-        ended: Callable[[], None],
+        ended: Callable[[RecordedWindow], None],
+        without_python: ProfilerLevels | None = None,
     ) -> None:
         self.counted = 0
         """Steps that have begun."""
         self.is_recording = self.is_over = False
-        self.took_ps = 0
-        self._choose, self._folder, self._levels, self._steps, self._ended = choose, folder, levels, steps, ended
+        self.windows: list[RecordedWindow] = []
+        self.times = StepTimes()
+        self._choose, self._folder, self._levels, self._ended = choose, folder, levels, ended
+        self._next = steps
+        self._without_python = without_python
+        self._decides_at: int | None = None
         self._profiler: Profiler | None = None
         self._mark: AbstractContextManager[object] | None = None
         self._is_marking = False
-        self._began_ns = 0
+        self._began = (0.0, 0)
 
     def count(self, *, is_marked: bool) -> None:
         """A step begins, and the one before ends. ``is_marked``: by this, in the capture, because the program does
         not."""
         if self._is_marking:  # our own mark calls what is hooked
             return
+        self.times.note(STEPS)
         number, self.counted = self.counted, self.counted + 1
         self.end_step()
-        if self.is_over:
-            return
-        if self._steps is not None and number == self._steps[0]:
-            self.begin()
-        elif self._steps is not None and number == self._steps[1]:
-            self.end()
+        if self._next is not None:
+            self._begin_or_end(number)
         if is_marked and self.is_recording and self._profiler is not None:
             self._is_marking = True
             try:
@@ -265,6 +289,37 @@ class Recorder:
                 self._mark.__enter__()
             finally:
                 self._is_marking = False
+
+    def _begin_or_end(self, number: int) -> None:
+        """Begin or end a window with this step. As many unrecorded steps follow a window as it had, to compare with."""
+        assert self._next is not None
+        first, last = self._next
+        if number == self._decides_at:
+            self._decides_at = None
+            if self.needs_another():
+                self._next, self._levels = (number, number + last - first), self._without_python or self._levels
+                first, self._without_python = number, None
+            else:
+                self.times.stop()
+        if number == first and not self.is_over:
+            self.begin()
+            self.times.note(STEPS)
+        elif number == last and self.is_recording:
+            self.end()
+            self.times.note(STEPS)
+            self._decides_at = number + 1 + max(last - first, FEWEST)
+
+    def needs_another(self) -> bool:
+        """Return whether a window without Python is to follow."""
+        return bool(self._without_python and self.windows) and self.measure_cost(0).is_high
+
+    def measure_cost(self, number: int) -> RecordingCost:
+        """Compare the steps of a window with the unrecorded ones before and after it."""
+        window = self.windows[number]
+        before = self.windows[number - 1].span[1] + SETTLES_S if number else 0.0
+        after = self.windows[number + 1].span[0] if number + 1 < len(self.windows) else math.inf
+        settled = window.span[1] + (SETTLES_S if self._next is None else 0.0)
+        return self.times.measure_cost(window.span, [(before, window.span[0]), (settled, after)])
 
     def end_step(self) -> None:
         """End the step that lasts, if this has marked it."""
@@ -282,18 +337,26 @@ class Recorder:
         """Start as ``Profiler.start`` does, with the same errors."""
         self._profiler = self._choose()
         self._profiler.settle()
-        self._profiler.start(self._folder, self._levels)
-        self.is_recording, self._began_ns = True, time.time_ns()
+        self._profiler.start(self._window_folder(), self._levels)
+        self.is_recording, self._began = True, (time.monotonic(), self.counted)
 
     def end(self) -> None:
-        """Does nothing if it has not begun, or is over. Raises as ``Profiler.stop`` and ``ended``."""
+        """Does nothing if no window is being recorded. Raises as ``Profiler.stop`` and ``ended``."""
         if not self.is_recording or self._profiler is None:
             return
         self.is_recording, self.is_over = False, True
         self._profiler.settle()
-        self.took_ps = 1000 * (time.time_ns() - self._began_ns)
+        began, first = self._began
+        window = RecordedWindow(self._window_folder(), self._levels, (began, time.monotonic()), first, self.counted)
         self._profiler.stop()
-        self._ended()
+        self.windows.append(window)
+        self._ended(window)
+        self.is_over = not self._without_python
+
+    def _window_folder(self) -> str:
+        folder = Path(self._folder, str(len(self.windows)))
+        folder.mkdir(exist_ok=True)
+        return str(folder)
 
 
 class StepCounter(Protocol):
@@ -331,6 +394,11 @@ def make_callback(steps: StepCounter) -> Any:
 _VARIABLE: Final = "FASTPROF_RUN"
 _REPORT: Final = "report.json"
 _PERIOD_S: Final = 0.05
+_LEAD_S: Final = 3.0
+"""Calls of compiled functions are counted this long before recording begins."""
+SETTLES_S: Final = 0.5
+"""Time after a recording in which a program is not yet as fast as before."""
+_TF_FUNCTIONS: Final = "tensorflow.python.eager.polymorphic_function.polymorphic_function"
 
 
 def make_environment(folder: Path, settings: dict[str, Any], usual: dict[str, str]) -> dict[str, str]:
@@ -346,7 +414,8 @@ def make_environment(folder: Path, settings: dict[str, Any], usual: dict[str, st
 
 
 def read_report(folder: Path) -> dict[str, Any]:
-    """Return what the process says when it ends: ``why`` nothing was recorded, or None. Empty: it could not say."""
+    """Return what the process says when it ends: ``why`` nothing was recorded, or None; ``windows`` that were recorded,
+    each with ``folder``, ``python_level``, ``took_s`` and ``cost``. Empty: it could not say."""
     try:
         said = json.loads((folder / _REPORT).read_text())
     except (OSError, ValueError):
@@ -371,12 +440,14 @@ def begin() -> None:
 
 class _Script(Recorder):
     def __init__(self, settings: dict[str, Any]) -> None:
-        steps, folder = settings["steps"], settings["folder"]
+        steps, folder, levels = settings["steps"], settings["folder"], ProfilerLevels(**settings["levels"])
         self._by_step: tuple[int, int] | None = None if steps is None else (steps[0], steps[1])
-        super().__init__(self._chosen, folder, ProfilerLevels(**settings["levels"]), self._by_step, lambda: None)
+        cheaper = replace(levels, python=0) if settings["without_python"] else None
+        super().__init__(self._chosen, folder, levels, self._by_step, self._note_end, cheaper)
         self._report = Path(folder, _REPORT)
         self._after_s, self._duration_s = settings["after_s"], settings["duration_s"]
         self._lock, self._exiting, self._process = threading.RLock(), threading.Event(), os.getpid()
+        self._has_ended = threading.Event()
         self._is_due = False
         self._end_s = 0.0
         self._fault = ""
@@ -401,24 +472,60 @@ class _Script(Recorder):
         with self._lock:
             self.end_step()
             self._attempt(self.end)
-            why = None if self.is_over and not self._fault else self._fault or self._why_nothing()
-            self._report.write_text(json.dumps({"why": why, "counted": self.counted, "took_ps": self.took_ps}))
+            self.times.stop()
+            why = None if self.windows else self._fault or self._why_nothing()
+            self._report.write_text(json.dumps({"why": why, "fault": self._fault, "windows": self._describe_windows()}))
+
+    def _describe_windows(self) -> list[dict[str, Any]]:
+        windows = []
+        for number, window in enumerate(self.windows):
+            cost = self.measure_cost(number)
+            windows.append({
+                "folder": window.folder,
+                "python_level": window.levels.python,
+                "took_s": window.span[1] - window.span[0],
+                "cost": {"unit": cost.unit, "without_s": cost.without_s, "with_s": cost.with_s, "why": cost.why},
+            })  # fmt: skip
+        return windows
+
+    def _note_end(self, _window: RecordedWindow) -> None:
+        self._has_ended.set()
 
     def _watch(self) -> None:
-        """A profiler begins some time after a framework works, and ends."""
+        """A profiler begins some time after a framework works, and ends; then, perhaps, another one."""
         while not _find_working():
             if self._exiting.wait(_PERIOD_S):
                 return
-        if self._exiting.wait(self._after_s):
+        lead_s = min(self._after_s, _LEAD_S)
+        if self._exiting.wait(self._after_s - lead_s):
             return
+        self.times.count_calls()
+        if self._exiting.wait(lead_s):
+            return
+        while self._record_window() and not self._exiting.wait(SETTLES_S + self._duration_s):
+            with self._lock:
+                if not self.needs_another():
+                    break
+                self._levels, self._without_python = self._without_python or self._levels, None
+        if not self._exiting.is_set():
+            self.times.stop()
+
+    def _record_window(self) -> bool:
+        """Record for some time, and return whether that has succeeded. PyTorch begins and ends between steps."""
+        self._has_ended.clear()
         with self._lock:
-            self._is_due = _find_working() == "torch"
-            if self._is_due or self._exiting.is_set():
-                return
-            self._attempt(self.begin)
-        self._exiting.wait(self._duration_s)
-        with self._lock:
-            self._attempt(self.end)
+            if self._exiting.is_set():
+                return False
+            is_between_steps = self._is_due = _find_working() == "torch"
+            if not is_between_steps:
+                self._attempt(self.begin)
+        if not is_between_steps:
+            self._exiting.wait(self._duration_s)
+            with self._lock:
+                self._attempt(self.end)
+        while not (self._has_ended.wait(_PERIOD_S) or self._exiting.is_set() or self._fault):
+            pass
+        return self._has_ended.is_set()
 
     def _by_time(self) -> None:
         if self._is_due and not self.is_recording:
@@ -426,6 +533,7 @@ class _Script(Recorder):
             self._end_s = time.monotonic() + self._duration_s
             self.begin()
         elif self._end_s and time.monotonic() >= self._end_s:
+            self._end_s = 0.0
             self.end()
 
     def _chosen(self) -> Profiler:
@@ -465,6 +573,7 @@ class _Hooks:
         self._changes: dict[str, Callable[[Any], None]] = {
             "jax.profiler": self._of_jax,
             "tensorflow.python.profiler.trace": self._of_tensorflow,
+            _TF_FUNCTIONS: self._of_functions,
             "keras.src.callbacks.callback_list": self._of_keras,
             "torch.optim.optimizer": self._of_torch,
         }
@@ -499,6 +608,16 @@ class _Hooks:
             usual(mark, *words, **stats)
 
         kind.__init__ = __init__
+
+    def _of_functions(self, module: Any) -> None:
+        usual, times = module.Function.__call__, self._script.times
+
+        def __call__(function: Any, *words: object, **others: object) -> object:  # noqa: N807
+            if times.is_on:
+                times.note(getattr(function, "_name", "a function"))
+            return usual(function, *words, **others)
+
+        module.Function.__call__ = __call__
 
     def _of_keras(self, module: Any) -> None:
         usual, script = module.CallbackList.__init__, self._script

@@ -11,6 +11,7 @@ import warnings
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
 from functools import cached_property
 from itertools import count, islice
 from pathlib import Path
@@ -22,8 +23,9 @@ from fastprof.derive.ops.record_checks import CODES, PROFILER_ERROR
 from fastprof.errors import FastprofError, NotFoundError, OutputError, UsageError
 from fastprof.export.new_files import make_hidden_folder, move_file, open_new_file, wrap_output_errors
 from fastprof.export.xspace_files import SUFFIX, name_files
-from fastprof.inputs.log_directory import PROFILE
-from fastprof.inputs.own_profiler import ProfilerLevels, Recorder, find_profiler
+from fastprof.inputs.log_directory import PROFILE, WITHOUT_PYTHON
+from fastprof.inputs.own_profiler import ProfilerLevels, RecordedWindow, Recorder, find_profiler
+from fastprof.inputs.step_times import RecordingCost
 from fastprof.schema.value_classes import dataclass
 from fastprof.wording.quantities import count_noun, format_time
 
@@ -175,6 +177,11 @@ def move_to_run(folder: Path, log_directory: str, name: str | None) -> str | Non
     return str(run.path)
 
 
+def name_without_python(path: str) -> str:
+    """Return the name of the run that repeats the run at ``path`` without Python functions."""
+    return Path(path).name + WITHOUT_PYTHON
+
+
 def suggest_run_names() -> Iterator[str]:
     """Yield the local time, as XProf names runs; then the seconds that follow."""
     for second in count(int(time.time())):
@@ -245,6 +252,21 @@ def check_capture(
     return [*_check_losses(profile), *checks]
 
 
+def describe_content(profile: Profile) -> str:
+    """Return what a run recorded, in one line: time, steps, and kinds of events."""
+    reports = profile.reports_together("steps", "diagnosis")
+    lacks = {row["what"] for row in reports["diagnosis"].tables["unrecorded"].to_pylist()}
+    hosts = [(host["start_unix_ns"], host["stop_unix_ns"]) for host in profile.tables["hosts"].to_pylist()]
+    times = [1000 * (stop - start) for start, stop in hosts if start is not None and stop is not None]
+    time_ps = max(times, default=0) or _get_whole(reports["diagnosis"].scalars["window_ps"].value)
+    steps = _get_whole(reports["steps"].scalars["step_count"].value)
+    devices = {kind for kind in profile.tables["planes"]["device_type"].to_pylist() if kind and kind != "CPU"}
+    kinds = ["host ops"] if "host threads" not in lacks else []
+    kinds += ["Python functions"] if "Python functions" not in lacks else []
+    kinds += [f"devices ({', '.join(sorted(devices))})"] if devices else []
+    return f"{format_time(time_ps)}, {count_noun(steps, 'step', 'steps')}: {', '.join(kinds) or 'no events'}"
+
+
 def _check_losses(profile: Profile) -> Iterator[Check]:
     """Yield what is damaged in captures that were loaded with ``on_error="salvage"``, and which records contradict
     others. What the profiler itself recorded as errors is in the table of hosts."""
@@ -304,7 +326,7 @@ def record(
     run: str | None = None,
     host_level: int = 2,
     device_level: int = 1,
-    python_level: int = 0,
+    python_level: int | None = None,
     advanced: Mapping[str, str | bool | int] | None = None,
     framework: str | None = None,
 ) -> Recording:
@@ -314,7 +336,9 @@ def record(
     ``steps``: record from step ``steps[0]`` up to, but without, ``steps[1]``, counted from 0 in the block by
     ``Recording.steps``, ``step`` or ``keras_callback``. Without it the entire block is recorded.
     ``run``: name of the run; default: the time. Processes of one program that give the same name share the run.
-    ``host_level`` 0 to 3, ``device_level`` 0 or 1, ``python_level`` 0 or 1: what the tracers record.
+    ``host_level`` 0 to 3, ``device_level`` 0 or 1, ``python_level`` 0 or 1: what the tracers record. Without
+    ``python_level`` it is 1; if recorded steps take over 5 % longer than others in the block, as many later steps
+    become the run ``RUN_without_python``.
     ``advanced``: options of JAX's profiler, such as those of TPUs. ``framework``: "jax", "tensorflow" or "torch";
     default: the first of these that the program has imported.
 
@@ -324,31 +348,42 @@ def record(
         raise UsageError(f"steps is a first step and the one after the last, as in (10, 15), not {steps!r}")
     if run is not None and not is_run_name(run):
         raise UsageError(f"{run!r} cannot be the name of a run: it is the name of one directory")
-    levels = ProfilerLevels(host_level, device_level, python_level, dict(advanced or {}))
+    levels = ProfilerLevels(host_level, device_level, 1 if python_level is None else python_level, dict(advanced or {}))
     levels.check()
-    return Recording(os.fspath(logdir), steps, run, levels, framework)
+    without_python = replace(levels, python=0) if python_level is None and steps is not None else None
+    return Recording(os.fspath(logdir), steps, run, levels, framework, without_python)
 
 
 class Recording:
     """Recording in progress: counts steps, and has the ``profile`` when it ends."""
 
     def __init__(
-        self, logdir: str, steps: tuple[int, int] | None, run: str | None, levels: ProfilerLevels, framework: str | None
+        self,
+        logdir: str,
+        steps: tuple[int, int] | None,
+        run: str | None,
+        levels: ProfilerLevels,
+        framework: str | None,
+        without_python: ProfilerLevels | None = None,
     ) -> None:
         self._logdir, self._steps, self._run_name, self._levels = logdir, steps, run, levels
-        self._framework = framework
+        self._framework, self._without_python = framework, without_python
         self._recorder: Recorder | None = None
         self._folder = Path()
         self._unfinished = ExitStack()
         self.path: str | None = None
         """Directory of the run, or None until there is one."""
+        self.path_without_python: str | None = None
+        """Directory of the run that repeats it without Python functions, or None if there is none."""
 
     def __enter__(self) -> Recording:
         if self._recorder is not None:
             raise UsageError("a recording is used once; call fastprof.record again")
         profiler = find_profiler(self._framework)
         self._folder = self._unfinished.enter_context(make_unfinished_folder(self._logdir))
-        self._recorder = Recorder(lambda: profiler, str(self._folder), self._levels, self._steps, self._deliver)
+        self._recorder = Recorder(
+            lambda: profiler, str(self._folder), self._levels, self._steps, self._deliver, self._without_python
+        )
         try:
             if self._steps is None:
                 self._recorder.begin()
@@ -423,8 +458,22 @@ class Recording:
             raise UsageError("a recording is used in with: with fastprof.record(…) as recording")
         return self._recorder
 
-    def _deliver(self) -> None:
-        self.path = move_to_run(self._folder, self._logdir, self._run_name)
+    @property
+    def cost(self) -> RecordingCost:
+        """Step times with and without recording, so far; ``str`` is a sentence."""
+        recorder = self._recorder
+        if recorder is None or not recorder.windows:
+            return RecordingCost(why=self._why_nothing())
+        if self._steps is None:
+            return RecordingCost(why="the entire block was recorded, and no step without recording was seen")
+        return recorder.measure_cost(0)
+
+    def _deliver(self, window: RecordedWindow) -> None:
+        folder = Path(window.folder)
+        if self.path is None:
+            self.path = move_to_run(folder, self._logdir, self._run_name)
+        else:
+            self.path_without_python = move_to_run(folder, self._logdir, name_without_python(self.path))
         if self.path is None:
             raise FastprofError("the profiler has written no capture")
 

@@ -113,7 +113,7 @@ def test_a_module_is_recorded_by_time(
     times = ("--after", "1ms", "--duration", "1ms")
     assert main(["run", "-o", "logs", *times, "--no-checks", "--then", "info", "-m", "train", "-x"]) == 0
     out = capfd.readouterr().out
-    assert out.startswith("start 2 0\nstop\n['-x']\n") and "vm" in out
+    assert out.startswith("start 2 1\nstop\n['-x']\n") and "vm" in out
 
 
 @pytest.mark.parametrize(

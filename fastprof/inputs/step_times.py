@@ -1,0 +1,127 @@
+"""How long steps take with and without recording: when a program begins its steps or, if it marks none, when it calls
+its compiled functions. Times are seconds of the monotonic clock."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from statistics import median
+from typing import Any, Final
+
+from fastprof.schema.value_classes import dataclass
+
+STEPS: Final = "steps"
+LIMIT: Final = 0.05
+"""Recording that costs a larger part of a step is recorded again without Python functions."""
+FEWEST: Final = 3
+"""Steps that can be compared."""
+_MOST_INTERVALS: Final = 200
+_MOST_TIMES: Final = 50_000
+_MOST_FUNCTIONS: Final = 200
+_JAX_API: Final = "jax._src.api"
+Span = tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class RecordingCost:
+    """``unit``: "steps", or "calls of NAME"; ``without_s``, ``with_s``: median time of one of them, without and with
+    recording. All None if ``why`` says why the cost is unknown."""
+
+    unit: str | None = None
+    without_s: float | None = None
+    with_s: float | None = None
+    why: str | None = None
+
+    @property
+    def share(self) -> float | None:
+        """Part of the unrecorded time that recording adds; negative if recorded steps were faster."""
+        return None if not self.without_s or self.with_s is None else self.with_s / self.without_s - 1
+
+    @property
+    def is_high(self) -> bool:
+        """Return whether the cost is above the limit, or unknown."""
+        return self.share is None or self.share > LIMIT
+
+    def __str__(self) -> str:
+        if self.share is None or not self.without_s or not self.with_s:
+            return f"cost not measured: {self.why}"
+        share = f"{self.share:.1%} slower" if self.share >= 0 else f"{-self.share:.1%} faster, within the noise"
+        return (
+            f"{1 / self.without_s:.4g} {self.unit}/s without recording, {1 / self.with_s:.4g} with: "
+            f"{share.replace('%', ' %')} (medians)"
+        )
+
+
+class StepTimes:
+    """Times at which steps begin, and at which functions are called."""
+
+    def __init__(self) -> None:
+        self._times: dict[str, deque[float]] = {}
+        self._unhook: Callable[[], None] | None = None
+        self.is_on = True
+
+    def note(self, key: str) -> None:
+        """Note that a step, or a call, begins now."""
+        if not self.is_on:
+            return
+        times = self._times.get(key)
+        if times is None:
+            if len(self._times) >= _MOST_FUNCTIONS:
+                return
+            times = self._times[key] = deque(maxlen=_MOST_TIMES)
+        times.append(time.monotonic())
+
+    def count_calls(self) -> None:
+        """Count calls of the compiled functions of JAX from now on, if nothing marks steps: JAX has a hook for them,
+        which its checks for NaN use, too."""
+        state = getattr(sys.modules.get(_JAX_API), "_post_hook_state", None)
+        if STEPS in self._times or state is None or state.value is not None:
+            return
+
+        def note_call(function: Any, *_call: object) -> None:
+            self.note(getattr(function, "__name__", "a function"))
+
+        def unhook() -> None:
+            if state.value is note_call:
+                state.set_global(None)
+
+        state.set_global(note_call)
+        self._unhook = unhook
+
+    def stop(self) -> None:
+        """Note nothing any more."""
+        self.is_on = False
+        if self._unhook is not None:
+            self._unhook()
+            self._unhook = None
+
+    def measure_cost(self, recorded: Span, unrecorded: Sequence[Span]) -> RecordingCost:
+        """Compare steps within the recorded span with those within the unrecorded ones; if there are none, calls of the
+        function that is called most often at regular intervals."""
+        every = list(self._times)
+        best, why = RecordingCost(why="nothing marks steps, and no compiled function was seen to be called"), ""
+        most = (False, 0)
+        for key in [STEPS] if STEPS in every else every:
+            unit = key if key == STEPS else f"calls of {key}"
+            during = self._intervals(key, recorded)
+            usual = [interval for span in unrecorded for interval in self._intervals(key, span)]
+            if len(during) < FEWEST or len(usual) < FEWEST:
+                few, where = (during, "recorded") if len(during) < FEWEST else (usual, "unrecorded")
+                why = why or f"only {len(few)} {where} {unit} can be compared; {FEWEST} are needed"
+                continue
+            rank = (_is_regular(usual), len(usual))
+            if rank > most:
+                best, most = RecordingCost(unit, median(usual), median(during)), rank
+        return best if most[1] or not why else RecordingCost(why=why)
+
+    def _intervals(self, key: str, span: Span) -> list[float]:
+        times = [at for at in list(self._times[key]) if span[0] <= at <= span[1]][-_MOST_INTERVALS:]
+        return [after - before for before, after in pairwise(times)]
+
+
+def _is_regular(intervals: Sequence[float]) -> bool:
+    """Return whether few intervals are far below the median, as they are if several calls belong to one step."""
+    return sorted(intervals)[len(intervals) // 10] > median(intervals) / 2
