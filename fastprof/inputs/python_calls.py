@@ -1,13 +1,14 @@
 """Python functions of a program whose profiler cannot record them: each becomes an annotation, named as profilers name
 Python functions. TensorFlow 2.21 ignores the tracer levels that a program gives, and leaves its Python tracer off.
 
-Functions of frameworks that other functions of frameworks call are left out.
+Functions of libraries are left out unless the program itself calls them: frameworks call hundreds a step.
 """
 
 from __future__ import annotations
 
 import ctypes
 import sys
+import sysconfig
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -15,7 +16,7 @@ from pathlib import PurePath
 from types import CodeType, FrameType
 from typing import Any, Final
 
-_INTERNAL: Final = ("/site-packages/tensorflow/", "/site-packages/keras/", "/site-packages/numpy/")
+_LIBRARIES: Final = (*{sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}, "<frozen ")
 _CALLBACKS: Final = ("tensorflow.python.ops.script_ops", "FuncRegistry")
 """Class that calls Python functions from threads of TensorFlow, which Python does not know."""
 _COMPILED: Final = ("tensorflow.python.eager.polymorphic_function.polymorphic_function", "Function")
@@ -108,9 +109,9 @@ class PythonCalls:
                 while opened:
                     opened.pop()[1].__exit__(None, None, None)
             elif event == "call":
-                name, is_internal = self._describe(frame.f_code)
+                name, is_library = self._describe(frame.f_code)
                 caller = frame.f_back
-                if name and not (is_internal and (caller is None or self._describe(caller.f_code)[1])):
+                if name and not (is_library and (caller is None or self._describe(caller.f_code)[1])):
                     mark = self._mark(name)
                     mark.__enter__()
                     opened.append((frame, mark))
@@ -120,13 +121,11 @@ class PythonCalls:
         return trace
 
     def _describe(self, code: CodeType) -> tuple[str, bool]:
-        """Return the name of a function in captures, "" for fastprof's own, and whether it is internal to a
-        framework."""
+        """Return the name of a function in captures, "" for fastprof's own, and whether it is of a library."""
         known = self._names.get(code)
         if known is None:
             file = PurePath(code.co_filename)
             is_own = file.parent == _OWN
-            is_internal = is_own or any(part in file.as_posix() for part in _INTERNAL)
             name = "" if is_own else f"${file.name}:{code.co_firstlineno} {code.co_name}"
-            known = self._names[code] = (name, is_internal)
+            known = self._names[code] = (name, is_own or code.co_filename.startswith(_LIBRARIES))
         return known

@@ -23,6 +23,7 @@ from fastprof.derive.causes.time_by_cause import CAUSE_NAMES, Budget, SessionBud
 from fastprof.derive.devices.op_names import is_frame
 from fastprof.derive.devices.run_environment import TracerLevels
 from fastprof.derive.host import CPU_ONLY, GPU
+from fastprof.derive.steps.event_graph import find_enclosing
 from fastprof.derive.steps.event_origin import find_event_origins, has_line, is_built_in, parse_frame
 from fastprof.derive.steps.host_calls import LoaderTime
 from fastprof.derive.steps.step_alignment import SessionSteps
@@ -119,10 +120,12 @@ class EventNames:
     """Functions named by events.
 
     ``defined``: file and line of each Python function that the tracer saw, "" if functions share its name.
-    ``callers``: the function and line that calls each slow compiled function for longest."""
+    ``callers``: the function and line that calls each slow compiled function for longest.
+    ``in_pipelines``: self time of each Python function that tf.data calls, directly or not."""
 
     defined: Mapping[str, str] = field(default_factory=dict)
     callers: Mapping[str, str] = field(default_factory=dict)
+    in_pipelines: Mapping[str, int] = field(default_factory=dict)
 
     def add_caller(self, event: str) -> str:
         """Return the event, with the line that calls it if it is a compiled function of Python."""
@@ -138,18 +141,20 @@ class EventNames:
 
 def collect_names(events: HostEvents) -> EventNames:
     """Collect the names of a host. ``events``: its events with what derived analyses add."""
-    return EventNames(_find_definitions(events.recorded_names), _find_callers(events))
+    return EventNames(_find_definitions(events.recorded_names), _find_callers(events), _sum_in_pipelines(events))
 
 
 def join_names(hosts: Iterable[EventNames]) -> EventNames:
     """Join the names of all hosts, leaving out definitions that differ."""
     defined: dict[str, str] = {}
     callers: dict[str, str] = {}
+    in_pipelines: Counter[str] = Counter()
     for host in hosts:
+        in_pipelines.update(host.in_pipelines)
         for function, place in host.defined.items():
             defined[function] = place if defined.get(function, place) == place else ""
         callers.update({name: caller for name, caller in host.callers.items() if name not in callers})
-    return EventNames(defined, callers)
+    return EventNames(defined, callers, in_pipelines)
 
 
 def _find_definitions(names: Iterable[str]) -> dict[str, str]:
@@ -182,6 +187,29 @@ def _find_callers(raw: HostEvents) -> dict[str, str]:
     pairs = zip(raw.meta[rows].tolist(), raw.meta[caller].tolist(), strict=True)
     longest_last = sorted(sum_by_key(pairs, raw.duration_ps[rows]).items(), key=lambda entry: entry[1])
     return {raw.names[called]: raw.names[by] for (called, by), _time_ps in longest_last}
+
+
+CALLS_PYTHON: Final = ("PyFunc", "PyFuncStateless", "EagerPyFunc")
+"""Types of ops that call Python functions from tf.data."""
+_DEEPEST: Final = 100
+
+
+def _sum_in_pipelines(raw: HostEvents) -> dict[str, int]:
+    calls = np.array([name.rpartition(":")[2] in CALLS_PYTHON for name in raw.names], np.bool_)
+    lined = np.array([has_line(name) for name in raw.names], np.bool_)
+    if not calls.any() or not lined.any():
+        return {}
+    parent = find_enclosing(raw)
+    own_ps = raw.duration_ps - sum_by(parent, raw.duration_ps, len(raw))
+    rows = np.flatnonzero(lined[raw.meta])
+    above = parent[rows].astype(np.int64)
+    for _ in range(_DEEPEST):
+        up = (above >= 0) & ~calls[raw.meta[above]]
+        if not up.any():
+            break
+        above[up] = parent[above[up]]
+    rows = rows[(above >= 0) & calls[raw.meta[above]]]
+    return {raw.names[meta]: own for meta, own in sum_by_key(raw.meta[rows].tolist(), own_ps[rows]).items()}
 
 
 # ---- facts

@@ -19,7 +19,15 @@ from typing import Final
 import numpy as np
 
 from fastprof.analyses.findings import advice, recompilation, reports
-from fastprof.analyses.findings.facts import CERTAIN, LIKELY, POSSIBLE, DiagnosisFacts, Finding, LostTime
+from fastprof.analyses.findings.facts import (
+    CALLS_PYTHON,
+    CERTAIN,
+    LIKELY,
+    POSSIBLE,
+    DiagnosisFacts,
+    Finding,
+    LostTime,
+)
 from fastprof.analyses.findings.op_findings import describe_use
 from fastprof.analyses.findings.step_findings import sum_slow_step_time
 from fastprof.derive.causes.cause_names import GAP_CAUSES
@@ -331,8 +339,12 @@ def _find_source(facts: DiagnosisFacts, annotation: str | None) -> str | None:
 
 
 def _add_input(facts: DiagnosisFacts, finding: Finding) -> Finding:
-    """Name the iterator that calls of the slow pipeline wait for, if these calls explain half of the cost."""
-    finding = _add_python(facts, finding)
+    """Name the iterator that calls of the slow pipeline wait for, if these calls explain half of the cost, and the
+    Python function in it."""
+    return _name_function(facts, _name_iterator(facts, _add_python(facts, finding)))
+
+
+def _name_iterator(facts: DiagnosisFacts, finding: Finding) -> Finding:
     row = find_slow_pipeline(facts, finding)
     event = finding.annotation
     if row is None and event is not None and (kind := _find_queue_cause(event)) is not None:
@@ -369,12 +381,11 @@ def _find_queue_cause(event: str) -> str | None:
 
 
 _OF_WORKERS: Final = compile_late(r"_MultiProcessingDataLoaderIter|dataloader\.py.* (?:_try_get_data|_get_data)$")
-_CALLS_PYTHON: Final = ("PyFunc", "PyFuncStateless", "EagerPyFunc")
 
 
 def _add_python(facts: DiagnosisFacts, finding: Finding) -> Finding:
     """Say that functions of the pipeline call Python, if this takes half of the cost or more."""
-    rows = [row for row in facts.rows(reports.OpStats.ops) if row.type in _CALLS_PYTHON]
+    rows = [row for row in facts.rows(reports.OpStats.ops) if row.type in CALLS_PYTHON]
     total = sum(row.total_ps for row in rows)
     if not rows or 2 * total < (finding.cost_ps or 0):
         return finding
@@ -383,6 +394,24 @@ def _add_python(facts: DiagnosisFacts, finding: Finding) -> Finding:
     text = f"{calls} of Python from tf.data ({most}) take {format_time(total)} in all."
     detail = f"{text} {finding.detail}" if finding.detail else text
     return replace(finding, detail=detail, advice=f"{_ONE_AT_A_TIME} {finding.advice}")
+
+
+def _name_function(facts: DiagnosisFacts, finding: Finding) -> Finding:
+    """Name the Python function with most self time among those that tf.data calls, if this is a quarter of the cost or
+    more: the rest is what it calls, and the way to it."""
+    function, own_ps = max(facts.names.in_pipelines.items(), key=lambda entry: entry[1], default=("", 0))
+    event = finding.annotation
+    if 4 * own_ps < (finding.cost_ps or 0) or not function or event is None or event not in finding.title:
+        return finding
+    frame = parse_frame(function)
+    text = f"{frame.function} takes {format_time(own_ps)} on threads of tf.data."
+    return replace(
+        finding,
+        title=finding.title.replace(event, f"{function} in {event}"),
+        source=f"{frame.file}:{frame.line}",
+        detail=f"{text} {finding.detail}" if finding.detail else text,
+        advice=f"{make_faster(function)}{finding.advice}",
+    )
 
 
 _ONE_AT_A_TIME: Final = (
