@@ -21,7 +21,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import field, replace
+from dataclasses import field, fields, replace
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from types import ModuleType
@@ -484,7 +484,7 @@ class _Script(Recorder):
                 "folder": window.folder,
                 "python_level": window.levels.python,
                 "took_s": window.span[1] - window.span[0],
-                "cost": {"unit": cost.unit, "without_s": cost.without_s, "with_s": cost.with_s, "why": cost.why},
+                "cost": {field.name: getattr(cost, field.name) for field in fields(cost)},
             })  # fmt: skip
         return windows
 

@@ -28,12 +28,14 @@ Span = tuple[float, float]
 @dataclass(frozen=True, slots=True)
 class RecordingCost:
     """``unit``: "steps", or "calls of NAME"; ``without_s``, ``with_s``: median time of one of them, without and with
-    recording. All None if ``why`` says why the cost is unknown."""
+    recording. All None if ``why`` says why the cost is unknown. ``drift``: relative difference of unrecorded medians
+    before and after; None if one of them is unknown."""
 
     unit: str | None = None
     without_s: float | None = None
     with_s: float | None = None
     why: str | None = None
+    drift: float | None = None
 
     @property
     def share(self) -> float | None:
@@ -48,10 +50,13 @@ class RecordingCost:
     def __str__(self) -> str:
         if self.share is None or not self.without_s or not self.with_s:
             return f"cost not measured: {self.why}"
-        share = f"{self.share:.1%} slower" if self.share >= 0 else f"{-self.share:.1%} faster, within the noise"
+        share = f"{self.share:.1%} slower" if self.share >= 0 else f"{-self.share:.1%} faster, no cost seen"
+        drift = ""
+        if self.drift is not None and self.drift > LIMIT:
+            drift = f"; a guess: unrecorded ones before and after differ by {self.drift:.1%}".replace("%", " %")
         return (
             f"{1 / self.without_s:.4g} {self.unit}/s without recording, {1 / self.with_s:.4g} with: "
-            f"{share.replace('%', ' %')} (medians)"
+            f"{share.replace('%', ' %')} (medians){drift}"
         )
 
 
@@ -107,14 +112,17 @@ class StepTimes:
         for key in [STEPS] if STEPS in every else every:
             unit = key if key == STEPS else f"calls of {key}"
             during = self._intervals(key, recorded)
-            usual = [interval for span in unrecorded for interval in self._intervals(key, span)]
+            parts = [self._intervals(key, span) for span in unrecorded]
+            usual = [interval for part in parts for interval in part]
             if len(during) < FEWEST or len(usual) < FEWEST:
                 few, where = (during, "recorded") if len(during) < FEWEST else (usual, "unrecorded")
                 why = why or f"only {len(few)} {where} {unit} can be compared; {FEWEST} are needed"
                 continue
             rank = (_is_regular(usual), len(usual))
             if rank > most:
-                best, most = RecordingCost(unit, median(usual), median(during)), rank
+                ends = [median(part) for part in parts if len(part) >= FEWEST]
+                drift = max(ends) / min(ends) - 1 if len(ends) > 1 and min(ends) else None
+                best, most = RecordingCost(unit, median(usual), median(during), None, drift), rank
         return best if most[1] or not why else RecordingCost(why=why)
 
     def _intervals(self, key: str, span: Span) -> list[float]:
@@ -123,5 +131,6 @@ class StepTimes:
 
 
 def _is_regular(intervals: Sequence[float]) -> bool:
-    """Return whether few intervals are far below the median, as they are if several calls belong to one step."""
-    return sorted(intervals)[len(intervals) // 10] > median(intervals) / 2
+    """Return whether few intervals are far from the median, as they are if several calls belong to one step."""
+    ordered, tenth = sorted(intervals), len(intervals) // 10
+    return 0 < ordered[-1 - tenth] < 4 * ordered[tenth]

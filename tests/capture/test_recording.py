@@ -143,6 +143,28 @@ def test_steps_are_recorded_and_marked_with_their_waits(program: Program, tmp_pa
     assert few.advice.startswith("steps=(")
 
 
+@pytest.mark.parametrize(("recorded_s", "cost"), [(1.5, "50.0 % slower"), (1.03125, "3.1 % slower")])
+def test_steps_that_recording_slows_are_recorded_again_without_python(
+    program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, recorded_s: float, cost: str
+) -> None:
+    now, levels = [0.0], list[int]()
+    for module in ("step_times", "own_profiler"):
+        clock = SimpleNamespace(monotonic=lambda: now[0])
+        monkeypatch.setattr(f"fastprof.inputs.{module}.time", clock)
+    with fastprof.record(tmp_path, run="mine", steps=(4, 8)) as recording:
+        for _ in recording.steps(range(30)):
+            now[0] += 1.0 if program.folder is None else recorded_s
+            levels += program.levels[1:] if program.folder is not None else []
+    runs = [path.name for path in sorted((tmp_path / "plugins/profile").iterdir())]
+    assert cost in str(recording.cost) and str(recording.cost).startswith("1 steps/s without recording")
+    if recorded_s == 1.5:
+        assert levels == [1] * 4 + [0] * 4 and runs == ["mine", "mine_without_python"]
+        assert recording.path_without_python == f"{recording.path}_without_python"
+        assert fastprof.load(tmp_path).run == "mine"
+    else:
+        assert levels == [1] * 4 and runs == ["mine"] and recording.path_without_python is None
+
+
 @every_framework
 def test_a_second_session_is_refused_and_costs_the_first_nothing(program: Program, tmp_path: Path) -> None:
     with fastprof.record(tmp_path) as recording:

@@ -96,6 +96,23 @@ def test_a_program_is_run_as_python_does_and_its_steps_are_recorded(
     assert [path.name for path in (folder / "logs").iterdir()] == ["plugins"]
 
 
+def test_the_end_of_a_run_says_what_was_recorded_and_what_it_cost(
+    folder: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = written(folder, _TRAINING)
+    monkeypatch.chdir(folder)
+    assert main(["run", "--steps", "1:3", script, "a"]) == 7
+    assert main(["run", "--steps", "1:3", script, "a"]) == 7
+    err = capfd.readouterr().err
+    runs = sorted(Path("fastprof-runs/plugins/profile").iterdir())
+    assert len(runs) == 2 and err.count("start 2 1") == 0
+    assert err.endswith(
+        "host ops\nfastprof: cost not measured: only 2 recorded steps can be compared; 3 are needed\n"
+        f"fastprof: wrote {runs[1]}\nfastprof: next: fastprof serve fastprof-runs\n"
+    )
+    assert re.search(r"^fastprof: recorded [\d.]+ m?s, 12 steps: host ops$", err, re.MULTILINE)
+
+
 def test_what_was_recorded_before_an_error_is_kept(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
     script, logs = written(folder, _TRAINING), str(folder / "logs")
     assert main(["run", "-o", logs, "--run", "mine", "--steps", "3:9", "--no-checks", script, "b"]) == 1
