@@ -43,6 +43,13 @@ def test_run_names_say_where_the_runs_lie(tmp_path: Path) -> None:
     assert resolve(tmp_path).run == f"a/b/eval/{NEW}"
 
 
+def test_a_run_is_read_before_its_repetition_without_python(tmp_path: Path) -> None:
+    put(tmp_path, profile(NEW), profile(f"{NEW}_without_python"), profile("mine"), profile("mine_without_python"))
+    names = [run.name for run in list_runs(tmp_path)]
+    assert names.index(NEW) < names.index(f"{NEW}_without_python")
+    assert names.index("mine") < names.index("mine_without_python")
+
+
 def test_a_directory_of_run_directories(tmp_path: Path) -> None:
     put(tmp_path, "tpu/host0.xplane.pb", "tpu/host1.xplane.pb", "cpu/vm.xplane.pb", "none/readme.txt")
     assert sorted(run.name for run in list_runs(tmp_path)) == ["cpu", "tpu"]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import field
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Final
 
@@ -26,6 +27,8 @@ from fastprof.analyses.contract import (
 from fastprof.analyses.findings import idle_findings, op_findings, reports, step_findings
 from fastprof.analyses.findings.facts import (
     MOST_SHOWN,
+    RECORDERS,
+    UNKNOWN_RECORDER,
     DiagnosisFacts,
     EventNames,
     Finding,
@@ -93,7 +96,10 @@ OF_PEAKS: Final = ("memory_bound", "low_utilization")
 
 @dataclass(frozen=True, slots=True)
 class Params:
-    pass
+    recorded_with: str = field(
+        default=UNKNOWN_RECORDER,
+        metadata={"help": "what recorded the run, whose flags hints name", "choices": RECORDERS, "alone": True},
+    )
 
 
 TABLES = {
@@ -249,6 +255,7 @@ def run(kept: Sequence[DiagnosisHostState], params: Params, after: Mapping[str, 
         recompilations=number_recompilations(
             [(host.name, host.compilations) for host in kept], after["steps"].detail_as(SessionSteps).database
         ),
+        recorded_with=params.recorded_with,
     )
     costs = [limit_to_run(cost, facts.window_ps) for rule in RULES for cost in rule(facts) if facts.window_ps]
     every = [add_context(facts, part) for cost in costs for part in split_start_up(facts, cost)]

@@ -73,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
     if not args.no_checks:
         duration_ps = 0 if args.duration is None else args.duration * 10**9
         servers.note_remarks(args, servers.check_run(args, path, duration_ps, "run"))
-    after = servers.show_run(args, then, path)
+    after = servers.show_run(args, then, path, "run")
     _note_end(args, windows)
     return code or after
 

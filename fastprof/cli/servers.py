@@ -337,17 +337,19 @@ def finish_capture(
     failed = [outcome for outcome in outcomes if not outcome.delivered]
     is_unwritten = any(outcome.status == statuses.UNWRITTEN for outcome in failed)
     code = _NOT_WRITTEN if is_unwritten else get_exit_code(len(failed), len(outcomes))
-    after = 0 if path is None else show_run(args, then, path)
+    after = 0 if path is None else show_run(args, then, path, "capture")
     from fastprof.profile.captured_run import DAMAGED  # late: it needs dataclasses, which --help does without
 
     return code or (_BAD_DATA if any(remark.code == DAMAGED for remark in remarks) else 0) or after
 
 
-def show_run(args: argparse.Namespace, then: argparse.Namespace | None, path: str) -> int:
-    """Run the verb of --then on the run, and return its exit code."""
+def show_run(args: argparse.Namespace, then: argparse.Namespace | None, path: str, verb: str) -> int:
+    """Run the verb of --then on the run, and return its exit code. ``verb``: what recorded it; hints name its flags."""
     if then is None:
         return 0
     then.session, then.talk = [path], args.talk
+    if getattr(then, "recorded_with", verb) == "unknown":
+        then.recorded_with = verb
     return int(then.verb_module.run(then) or 0)
 
 

@@ -19,215 +19,18 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import field, fields, replace
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import fields, replace
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final, Protocol
 
-from fastprof.errors import FastprofError, UsageError
-from fastprof.inputs.python_calls import PythonCalls
+from fastprof.errors import UsageError
+from fastprof.inputs.framework_profilers import NAMES, Profiler, ProfilerLevels, find_profiler, list_imported
 from fastprof.inputs.step_times import FEWEST, STEPS, RecordingCost, Span, StepTimes
 from fastprof.schema.value_classes import dataclass
-
-_RUNNING: Final = "a profiler is recording this program already, and there can be only one; end it first"
-
-
-@dataclass(frozen=True, slots=True)
-class ProfilerLevels:
-    """What to record. ``advanced``: options of the profiler by name."""
-
-    host: int = 2
-    device: int = 1
-    python: int = 0
-    advanced: Mapping[str, str | bool | int] = field(default_factory=dict)
-
-    def check(self) -> None:
-        for name, level, highest in (("host", self.host, 3), ("device", self.device, 1), ("python", self.python, 1)):
-            if level not in range(highest + 1):
-                raise UsageError(f"{name}_level is a whole number from 0 to {highest}, not {level!r}")
-
-
-class Profiler(Protocol):
-    """The profiler of a framework."""
-
-    def start(self, folder: str, levels: ProfilerLevels) -> None:
-        """Raise UsageError: it cannot record so, or is recording already. FastprofError: it fails."""
-
-    def stop(self) -> None:
-        """End what ``start`` began: captures are then below its folder."""
-
-    def step(self, number: int) -> AbstractContextManager[object]:
-        """Mark a step."""
-
-    def section(self, name: str) -> AbstractContextManager[object]:
-        """Mark a part of the program."""
-
-    def settle(self) -> None:
-        """Wait until devices have done what the program has given them so far, if the framework can."""
-
-
-class _Jax:
-    def __init__(self, jax: Any) -> None:
-        self._jax = jax
-
-    def start(self, folder: str, levels: ProfilerLevels) -> None:
-        profiler = self._jax.profiler
-        if not hasattr(profiler, "ProfileOptions"):
-            raise UsageError(f"JAX {self._jax.__version__} cannot be recorded at chosen levels; a later one can")
-        options = profiler.ProfileOptions()
-        options.host_tracer_level, options.python_tracer_level = levels.host, levels.python
-        if hasattr(options, "device_tracer_level"):
-            options.device_tracer_level = levels.device
-        elif not levels.device:
-            raise UsageError("this JAX always records its devices: device_level=1")
-        if levels.advanced:
-            options.advanced_configuration = dict(levels.advanced)
-        is_enabled = getattr(profiler.TraceAnnotation, "is_enabled", None)
-        if is_enabled is not None and is_enabled():  # JAX itself would only notice at the end
-            raise UsageError(_RUNNING)
-        try:
-            profiler.start_trace(folder, profiler_options=options)
-        except RuntimeError as error:
-            if "already" in str(error):
-                raise UsageError(_RUNNING) from error
-            raise FastprofError(f"JAX cannot record: {error}") from error
-
-    def stop(self) -> None:
-        try:
-            self._jax.profiler.stop_trace()
-        except RuntimeError as error:
-            with suppress(Exception):  # else JAX would record never again
-                self._jax._src.profiler._profile_state.reset()
-            raise FastprofError(f"JAX cannot deliver what it recorded: {error}") from error
-
-    def step(self, number: int) -> AbstractContextManager[object]:
-        mark: AbstractContextManager[object] = self._jax.profiler.StepTraceAnnotation("train", step_num=number)
-        return mark
-
-    def section(self, name: str) -> AbstractContextManager[object]:
-        mark: AbstractContextManager[object] = self._jax.profiler.TraceAnnotation(name)
-        return mark
-
-    def settle(self) -> None:
-        with suppress(Exception):  # what has failed is raised where the program uses it
-            self._jax.block_until_ready(self._jax.live_arrays())
-
-
-class _TensorFlow:
-    def __init__(self, tensorflow: Any) -> None:
-        self._tensorflow = tensorflow
-        self._calls = PythonCalls(tensorflow.profiler.experimental.Trace)
-
-    def start(self, folder: str, levels: ProfilerLevels) -> None:
-        if levels.advanced:
-            raise UsageError("the profiler of TensorFlow takes no advanced options in the program")
-        profiler = self._tensorflow.profiler.experimental
-        options = profiler.ProfilerOptions(
-            host_tracer_level=levels.host, python_tracer_level=0, device_tracer_level=levels.device
-        )
-        try:
-            profiler.start(folder, options=options)
-        except self._tensorflow.errors.AlreadyExistsError as error:
-            raise UsageError(_RUNNING) from error
-        except self._tensorflow.errors.OpError as error:
-            raise FastprofError(f"TensorFlow cannot record: {error}") from error
-        if levels.python:
-            self._calls.start()
-
-    def stop(self) -> None:
-        self._calls.stop()
-        try:
-            self._tensorflow.profiler.experimental.stop()
-        except self._tensorflow.errors.OpError as error:
-            raise FastprofError(f"TensorFlow cannot deliver what it recorded: {error}") from error
-
-    def step(self, number: int) -> AbstractContextManager[object]:
-        return self._marked("train", step_num=number, _r=1)
-
-    def section(self, name: str) -> AbstractContextManager[object]:
-        return self._marked(name)
-
-    def _marked(self, name: str, **stats: int) -> AbstractContextManager[object]:
-        mark: AbstractContextManager[object] = self._tensorflow.profiler.experimental.Trace(name, **stats)
-        return mark
-
-    def settle(self) -> None:
-        pass
-
-
-class _Torch:
-    def __init__(self, torch: Any) -> None:
-        self._torch = torch
-        self._profile: Any = None
-        self._folder = ""
-
-    def start(self, folder: str, levels: ProfilerLevels) -> None:
-        if levels.advanced:
-            raise UsageError("the profiler of PyTorch takes no advanced options")
-        profiler = self._torch.profiler
-        cpu = profiler.ProfilerActivity.CPU
-        activities = [
-            activity
-            for activity in profiler.supported_activities()
-            if (levels.host if activity == cpu else levels.device)
-        ]
-        if not activities:
-            raise UsageError("with these levels PyTorch records nothing")
-        is_enabled = getattr(self._torch.autograd, "_profiler_enabled", None)
-        if is_enabled is not None and is_enabled():  # PyTorch itself would end the other, and crash
-            raise UsageError(_RUNNING)
-        try:
-            self._profile = profiler.profile(activities=activities, with_stack=bool(levels.python))
-            self._profile.start()
-        except (RuntimeError, AssertionError) as error:
-            raise FastprofError(f"PyTorch cannot record: {error}; another profiler may be recording") from error
-        self._folder = folder
-
-    def stop(self) -> None:
-        import socket
-        import time
-
-        self._profile.stop()
-        name = f"{socket.gethostname() or 'unknown'}.{time.time_ns() // 10**6}.pt.trace.json"
-        self._profile.export_chrome_trace(str(Path(self._folder, name)))
-
-    def step(self, number: int) -> AbstractContextManager[object]:
-        return self.section(f"ProfilerStep#{number}")
-
-    def section(self, name: str) -> AbstractContextManager[object]:
-        mark: AbstractContextManager[object] = self._torch.profiler.record_function(name)
-        return mark
-
-    def settle(self) -> None:
-        pass
-
-
-_FRAMEWORKS: Final[Mapping[str, Callable[[Any], Profiler]]] = {"jax": _Jax, "tensorflow": _TensorFlow, "torch": _Torch}
-NAMES: Final = tuple(_FRAMEWORKS)
-
-
-def list_imported() -> list[str]:
-    """Return the frameworks that the program has imported, completely, in the order of ``NAMES``."""
-    return [name for name in NAMES if (module := sys.modules.get(name)) is not None and not _is_unfinished(module)]
-
-
-def find_profiler(name: str | None) -> Profiler:
-    """Return the profiler of the framework of this name, or of the first that is imported. Raises UsageError."""
-    if name is not None and name not in NAMES:
-        raise UsageError(f"{name!r} is not a framework that can be recorded: {', '.join(NAMES)}")
-    there = list_imported()
-    if not there or name not in (None, *there):
-        missing = name or "jax, tensorflow or torch"
-        raise UsageError(f"the program has not imported {missing}, so there is nothing to record yet")
-    chosen = name or there[0]
-    return _FRAMEWORKS[chosen](sys.modules[chosen])
-
-
-def _is_unfinished(module: object) -> bool:
-    return bool(getattr(getattr(module, "__spec__", None), "_initializing", False))
 
 
 @dataclass(frozen=True, slots=True)
@@ -337,7 +140,7 @@ class Recorder:
         """Start as ``Profiler.start`` does, with the same errors."""
         self._profiler = self._choose()
         self._profiler.settle()
-        self._profiler.start(self._window_folder(), self._levels)
+        self._profiler.start(self._make_window_folder(), self._levels)
         self.is_recording, self._began = True, (time.monotonic(), self.counted)
 
     def end(self) -> None:
@@ -347,13 +150,15 @@ class Recorder:
         self.is_recording, self.is_over = False, True
         self._profiler.settle()
         began, first = self._began
-        window = RecordedWindow(self._window_folder(), self._levels, (began, time.monotonic()), first, self.counted)
+        window = RecordedWindow(
+            self._make_window_folder(), self._levels, (began, time.monotonic()), first, self.counted
+        )
         self._profiler.stop()
         self.windows.append(window)
         self._ended(window)
         self.is_over = not self._without_python
 
-    def _window_folder(self) -> str:
+    def _make_window_folder(self) -> str:
         folder = Path(self._folder, str(len(self.windows)))
         folder.mkdir(exist_ok=True)
         return str(folder)
@@ -443,7 +248,7 @@ class _Script(Recorder):
         steps, folder, levels = settings["steps"], settings["folder"], ProfilerLevels(**settings["levels"])
         self._by_step: tuple[int, int] | None = None if steps is None else (steps[0], steps[1])
         cheaper = replace(levels, python=0) if settings["without_python"] else None
-        super().__init__(self._chosen, folder, levels, self._by_step, self._note_end, cheaper)
+        super().__init__(self._choose_profiler, folder, levels, self._by_step, self._note_end, cheaper)
         self._report = Path(folder, _REPORT)
         self._after_s, self._duration_s = settings["after_s"], settings["duration_s"]
         self._lock, self._exiting, self._process = threading.RLock(), threading.Event(), os.getpid()
@@ -457,7 +262,7 @@ class _Script(Recorder):
     def count(self, *, is_marked: bool) -> None:
         begins_or_ends = self._by_step is not None or self._is_due or self._end_s
         with self._lock if begins_or_ends else nullcontext():  # else steps would wait while a thread begins or ends
-            self._attempt(self._by_time)
+            self._attempt(self._follow_time)
             self._attempt(lambda: super(_Script, self).count(is_marked=is_marked))
 
     def exit_later(self) -> None:
@@ -527,7 +332,7 @@ class _Script(Recorder):
             pass
         return self._has_ended.is_set()
 
-    def _by_time(self) -> None:
+    def _follow_time(self) -> None:
         if self._is_due and not self.is_recording:
             self._is_due = False
             self._end_s = time.monotonic() + self._duration_s
@@ -536,7 +341,7 @@ class _Script(Recorder):
             self._end_s = 0.0
             self.end()
 
-    def _chosen(self) -> Profiler:
+    def _choose_profiler(self) -> Profiler:
         return find_profiler(_find_working())
 
     def _attempt(self, act: Callable[[], object]) -> None:
@@ -571,11 +376,11 @@ class _Hooks:
     def __init__(self, script: _Script) -> None:
         self._script = script
         self._changes: dict[str, Callable[[Any], None]] = {
-            "jax.profiler": self._of_jax,
-            "tensorflow.python.profiler.trace": self._of_tensorflow,
-            _TF_FUNCTIONS: self._of_functions,
-            "keras.src.callbacks.callback_list": self._of_keras,
-            "torch.optim.optimizer": self._of_torch,
+            "jax.profiler": self._count_jax,
+            "tensorflow.python.profiler.trace": self._count_tensorflow,
+            _TF_FUNCTIONS: self._count_functions,
+            "keras.src.callbacks.callback_list": self._count_keras,
+            "torch.optim.optimizer": self._count_torch,
         }
 
     def find_spec(self, name: str, path: Sequence[str] | None, _target: ModuleType | None = None) -> ModuleSpec | None:
@@ -593,10 +398,10 @@ class _Hooks:
         spec.loader.exec_module = exec_module  # type: ignore[method-assign]
         return spec
 
-    def _of_jax(self, module: Any) -> None:
+    def _count_jax(self, module: Any) -> None:
         self._count_made(module.StepTraceAnnotation, lambda _stats: True)
 
-    def _of_tensorflow(self, module: Any) -> None:
+    def _count_tensorflow(self, module: Any) -> None:
         self._count_made(module.Trace, lambda stats: "step_num" in stats)
 
     def _count_made(self, kind: Any, is_step: Callable[[dict[str, object]], bool]) -> None:
@@ -609,7 +414,7 @@ class _Hooks:
 
         kind.__init__ = __init__
 
-    def _of_functions(self, module: Any) -> None:
+    def _count_functions(self, module: Any) -> None:
         usual, times = module.Function.__call__, self._script.times
 
         def __call__(function: Any, *words: object, **others: object) -> object:  # noqa: N807
@@ -619,7 +424,7 @@ class _Hooks:
 
         module.Function.__call__ = __call__
 
-    def _of_keras(self, module: Any) -> None:
+    def _count_keras(self, module: Any) -> None:
         usual, script = module.CallbackList.__init__, self._script
 
         def __init__(every: object, callbacks: Any = None, *rest: object, **others: object) -> None:  # noqa: N807
@@ -628,5 +433,5 @@ class _Hooks:
 
         module.CallbackList.__init__ = __init__
 
-    def _of_torch(self, module: Any) -> None:
+    def _count_torch(self, module: Any) -> None:
         module.register_optimizer_step_post_hook(lambda *_: self._script.count(is_marked=True))

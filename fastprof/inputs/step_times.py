@@ -89,12 +89,12 @@ class StepTimes:
         def note_call(function: Any, *_call: object) -> None:
             self.note(getattr(function, "__name__", "a function"))
 
-        def unhook() -> None:
+        def remove_hook() -> None:
             if state.value is note_call:
                 state.set_global(None)
 
         state.set_global(note_call)
-        self._unhook = unhook
+        self._unhook = remove_hook
 
     def stop(self) -> None:
         """Note nothing any more."""
@@ -111,8 +111,8 @@ class StepTimes:
         most = (False, 0)
         for key in [STEPS] if STEPS in every else every:
             unit = key if key == STEPS else f"calls of {key}"
-            during = self._intervals(key, recorded)
-            parts = [self._intervals(key, span) for span in unrecorded]
+            during = self._list_intervals(key, recorded)
+            parts = [self._list_intervals(key, span) for span in unrecorded]
             usual = [interval for part in parts for interval in part]
             if len(during) < FEWEST or len(usual) < FEWEST:
                 few, where = (during, "recorded") if len(during) < FEWEST else (usual, "unrecorded")
@@ -125,7 +125,7 @@ class StepTimes:
                 best, most = RecordingCost(unit, median(usual), median(during), None, drift), rank
         return best if most[1] or not why else RecordingCost(why=why)
 
-    def _intervals(self, key: str, span: Span) -> list[float]:
+    def _list_intervals(self, key: str, span: Span) -> list[float]:
         times = [at for at in list(self._times[key]) if span[0] <= at <= span[1]][-_MOST_INTERVALS:]
         return [after - before for before, after in pairwise(times)]
 

@@ -47,9 +47,17 @@ class AnalysisMethods:
         """
         return self.report("overview", top_ops=top_ops, steps_from=steps_from, device=device, peak=peak)
 
-    def diagnosis(self, *, steps_from: str = "auto", device: str | None = None, peak: str | None = None) -> Report:
+    def diagnosis(
+        self,
+        *,
+        recorded_with: Literal["unknown", "run", "record", "capture"] = "unknown",
+        steps_from: str = "auto",
+        device: str | None = None,
+        peak: str | None = None,
+    ) -> Report:
         """What costs the time: causes of lost time, the one to fix first on top, with evidence and advice.
 
+        recorded_with: what recorded the run, whose flags hints name
         steps_from: source of steps: markers of the program or its framework, as in XProf (markers), calls of the
         data loader (loader), executions of a compiled program (modules), repeating annotations or patterns of
         launches (annotations, launches); auto: the first source in the capture, with the work that it launched. Any
@@ -61,7 +69,7 @@ class AnalysisMethods:
         Figures: headline, finding_count, window_ps, compute_share, incomplete, device_count, used_device_count,
         computing_device_count, framework.
         """
-        return self.report("diagnosis", steps_from=steps_from, device=device, peak=peak)
+        return self.report("diagnosis", recorded_with=recorded_with, steps_from=steps_from, device=device, peak=peak)
 
     def input_pipeline(self, *, steps_from: str = "auto", device: str | None = None, peak: str | None = None) -> Report:
         """How much of each step waits for input, and which input ops take the time.

@@ -23,8 +23,9 @@ from fastprof.derive.ops.record_checks import CODES, PROFILER_ERROR
 from fastprof.errors import FastprofError, NotFoundError, OutputError, UsageError
 from fastprof.export.new_files import make_hidden_folder, move_file, open_new_file, wrap_output_errors
 from fastprof.export.xspace_files import SUFFIX, name_files
+from fastprof.inputs.framework_profilers import ProfilerLevels, find_profiler
 from fastprof.inputs.log_directory import PROFILE, WITHOUT_PYTHON
-from fastprof.inputs.own_profiler import ProfilerLevels, RecordedWindow, Recorder, find_profiler
+from fastprof.inputs.own_profiler import RecordedWindow, Recorder
 from fastprof.inputs.step_times import RecordingCost
 from fastprof.schema.value_classes import dataclass
 from fastprof.wording.quantities import count_noun, format_time

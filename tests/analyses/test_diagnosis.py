@@ -13,10 +13,12 @@ import fastprof
 from fastprof.analyses import diagnosis, runner
 from fastprof.analyses.findings import step_findings
 from fastprof.analyses.findings.advice import get_advice
-from fastprof.analyses.findings.facts import Finding, limit_to_run, rank_findings
+from fastprof.analyses.findings.facts import Finding, collect_names, limit_to_run, rank_findings
 from fastprof.analyses.findings.reports import PLACES, Steps
 from fastprof.derive.causes.cause_names import CAUSES
 from fastprof.derive.devices.op_names import FRAMEWORKS, JAX, PYTORCH, TENSORFLOW, TENSORFLOW_1
+from fastprof.derive.steps.event_origin import STATS
+from fastprof.tables.host_reader import read_host
 
 MS = 1_000_000_000
 KERNEL = {"kernel_details": "regs:32 grid:108,1,1 block:256,1,1 occ_pct:100.0"}
@@ -196,7 +198,31 @@ def test_every_cause_is_listed_with_its_cost_or_the_reason_why_it_is_unknown() -
     assert padding["cost_ps"] is None and padding["reason"] == "the capture does not record programs"
 
 
-RECORD_PYTHON = "Set ProfileOptions.python_tracer_level = 1, or give fastprof capture --python-level 1."
+RECORD_PYTHON = "Set ProfileOptions.python_tracer_level = 1."
+
+
+def test_python_functions_below_a_call_of_tf_data_are_summed_by_self_time() -> None:
+    pipeline = [
+        event("PyFunc:PyFunc", 0, 10 * MS),
+        event("$train.py:3 load", MS, 8 * MS),
+        event("$train.py:9 decode", 2 * MS, 3 * MS),
+        event("$train.py:9 decode", 5 * MS, 3 * MS),
+    ]
+    main = [event("$train.py:9 decode", 20 * MS, MS)]
+    capture = xspace(plane("/host:CPU", [line("tf_data", pipeline, id=1), line("python", main, id=2)]))
+    raw = read_host(fastprof.load(capture).table_set, 0, (), STATS, ())
+    assert collect_names(raw).in_pipelines == {"$train.py:3 load": 2 * MS, "$train.py:9 decode": 6 * MS}
+
+
+def test_hints_name_the_flags_of_what_recorded_the_run() -> None:
+    capture = xspace(plane("/host:CPU", [line("python", [event("work", 0, 5 * MS)], id=1)]))
+    hows = {}
+    for verb in ("run", "record", "unknown"):
+        rows = fastprof.load(capture).diagnosis(recorded_with=verb).tables["unrecorded"].to_pylist()
+        hows[verb] = next(row["how"] for row in rows if row["what"] == "Python functions")
+    assert hows["run"] == "Give fastprof run --python-level 1."
+    assert hows["record"] == "Call fastprof.record(…, python_level=1)."
+    assert "fastprof" not in hows["unknown"]
 
 
 @pytest.mark.parametrize(

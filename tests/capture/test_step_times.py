@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 
 from fastprof.inputs import step_times
-from fastprof.inputs.python_calls import PythonCalls
+from fastprof.inputs.framework_profilers import PythonCalls
 from fastprof.inputs.step_times import STEPS, RecordingCost, StepTimes
 
 
@@ -122,4 +122,4 @@ def test_functions_of_the_program_are_annotated_and_those_that_libraries_call_ar
         "$train.py:3 load", "$train.py:5 decode", escape, f"end of {escape}",
         "end of $train.py:5 decode", "end of $train.py:3 load",
     ]  # fmt: skip
-    assert not [one for one in marks if "python_calls" in one] and sys.getprofile() is None
+    assert not [one for one in marks if "framework_profilers" in one] and sys.getprofile() is None

@@ -287,10 +287,8 @@ _TEXTS: Final[dict[str, dict[str, str]]] = {
     },
     "idle": {
         UNKNOWN: "Record more of the host, so that the cause shows: the Python tracer, and host tracer level 2.",
-        JAX: "Record more of the host: ProfileOptions.python_tracer_level = 1 and host_tracer_level = 2; with fastprof "
-             "capture --python-level 1 and --host-level 2.",
-        TENSORFLOW: "Record more of the host: ProfilerOptions(host_tracer_level=2, python_tracer_level=1); with "
-                    "fastprof capture --python-level 1 and --host-level 2.",
+        JAX: "Record more of the host: ProfileOptions.python_tracer_level = 1 and host_tracer_level = 2.",
+        TENSORFLOW: "Record more of the host: ProfilerOptions(host_tracer_level=2, python_tracer_level=1).",
         TENSORFLOW_1: "Run with RunOptions(trace_level=RunOptions.FULL_TRACE), which records all devices; what Python "
                       "does between ops is not recorded.",
         PYTORCH: "Record more of the host: with_stack=True, and both CPU and device activities.",

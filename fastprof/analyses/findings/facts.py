@@ -115,6 +115,11 @@ def sum_start_up(findings: Iterable[Finding]) -> int:
 # ---- names of events
 
 
+UNKNOWN_RECORDER: Final = "unknown"
+RECORDERS: Final = (UNKNOWN_RECORDER, "run", "record", "capture")
+"""What records a program with fastprof."""
+
+
 @dataclass(frozen=True, slots=True)
 class EventNames:
     """Functions named by events.
@@ -228,7 +233,7 @@ class DiagnosisFacts:
     ``capability``: the least compute capability of GPUs, or None; ``graphs``: results of tfprof's advisor; ``device``:
     name of a device (GPU, TPU, MTIA, NPU, …); ``maker``: vendor of the GPUs, or None if unknown or several; ``loader``:
     DataLoader waits of the host that waits longest; ``compilations``: number by function, "" if it is not recorded;
-    ``recompilations``: those of functions that were compiled before."""
+    ``recompilations``: those of functions that were compiled before; ``recorded_with``: one of RECORDERS."""
 
     framework: str
     hardware: str
@@ -242,6 +247,7 @@ class DiagnosisFacts:
     loader: LoaderTime = field(default_factory=LoaderTime)
     compilations: Mapping[str, int] = field(default_factory=dict)
     recompilations: Sequence[Recompilation] = ()
+    recorded_with: str = UNKNOWN_RECORDER
 
     @cached_property
     def memo(self) -> dict[str, Any]:
@@ -436,7 +442,20 @@ class DiagnosisFacts:
 
     def advise(self, cause: str) -> str:
         """Return the advice on a cause for this framework and these devices."""
+        if cause == "idle" and (flags := self.name_flags(host=2, python=1)):
+            return f"Record more of the host. {flags}"
         return get_advice(cause, self.framework, on_gpus=self.on_gpus)
+
+    def name_flags(self, **levels: int) -> str:
+        """Return a sentence that names the flags by which the verb that recorded the run sets these tracer levels;
+        empty if the verb is unknown."""
+        if self.recorded_with == UNKNOWN_RECORDER:
+            return ""
+        if self.recorded_with == "record":
+            words = ", ".join(f"{tracer}_level={level}" for tracer, level in levels.items())
+            return f"Call fastprof.record(…, {words})."
+        flags = " ".join(f"--{tracer}-level {level}" for tracer, level in levels.items())
+        return f"Give fastprof {self.recorded_with} {flags}."
 
     def name_devices(self) -> str:
         """Return the devices as a subject with the verb wait."""

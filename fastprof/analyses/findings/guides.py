@@ -367,17 +367,15 @@ _STEPS: Final = {
 }
 _PYTHON: Final = {
     TENSORFLOW_1: "Its profiler records no Python: use one of Python, such as cProfile.",
-    JAX: "Set ProfileOptions.python_tracer_level = 1, or give fastprof capture --python-level 1.",
-    TENSORFLOW: "Start the profiler with ProfilerOptions(python_tracer_level=1), or give fastprof capture "
-    "--python-level 1.",
+    JAX: "Set ProfileOptions.python_tracer_level = 1.",
+    TENSORFLOW: "Start the profiler with ProfilerOptions(python_tracer_level=1).",
     PYTORCH: "Start the profiler with with_stack=True.",
     UNKNOWN: "Enable the profiler's Python tracer.",
 }
 _HOST: Final = {
     TENSORFLOW_1: _TRACE,
-    JAX: "Set ProfileOptions.host_tracer_level = 2, or give fastprof capture --host-level 2.",
-    TENSORFLOW: "Start the profiler with ProfilerOptions(host_tracer_level=2), or give fastprof capture "
-    "--host-level 2.",
+    JAX: "Set ProfileOptions.host_tracer_level = 2.",
+    TENSORFLOW: "Start the profiler with ProfilerOptions(host_tracer_level=2).",
     PYTORCH: "Record the activity CPU, too.",
     UNKNOWN: "Enable the profiler's host tracer.",
 }
@@ -467,10 +465,11 @@ def list_unrecorded(
     levels = facts.levels
     if not has_threads:
         was = "" if levels is None else f" It was {levels.host}."
-        yield Unrecorded("host threads", _OF_HOSTS, choose_text(_HOST) + was)
+        yield Unrecorded("host threads", _OF_HOSTS, (facts.name_flags(host=2) or choose_text(_HOST)) + was)
     elif not has_python:
         was = "" if levels is None else " It was 0."
-        text = _NO_PYTHON if levels is not None and levels.python else choose_text(_PYTHON) + was
+        record_python = facts.name_flags(python=1) or choose_text(_PYTHON)
+        text = _NO_PYTHON if levels is not None and levels.python else record_python + was
         yield Unrecorded("Python functions", "python, input, lock, garbage_collection, checkpoint", text)
     if facts.hardware == CPU_ONLY:
         return
