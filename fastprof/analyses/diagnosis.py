@@ -98,7 +98,7 @@ OF_PEAKS: Final = ("memory_bound", "low_utilization")
 class Params:
     recorded_with: str = field(
         default=UNKNOWN_RECORDER,
-        metadata={"help": "what recorded the run, whose flags hints name", "choices": RECORDERS, "alone": True},
+        metadata={"help": "command that recorded the run; hints name its flags", "choices": RECORDERS, "alone": True},
     )
 
 

@@ -78,8 +78,8 @@ _TABLES = (
         Count("pod_core_id", "id of the core among all hosts: core_id + 1000 times the number of the host",
               lambda rows: rows.database.cores.id[rows.core]),
         *SPAN_COLUMNS,
-        Text("bottleneck", "category with the most time; if several have as much, the one whose column comes first; "
-             "null: records of device work are missing in the step",
+        Text("bottleneck", "category with the most time; if tied, the one whose column comes first; "
+             "null: device work in the step is not fully recorded",
              lambda rows: encode_texts([*(category.label for category in OWN_CATEGORIES), None],
                                        np.where(rows.lost, -1, _find_largest(rows)[0]))),
         Share("bottleneck_share", "time of bottleneck / duration_ps, or / the sum of all categories if ops overlap "

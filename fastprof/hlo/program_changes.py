@@ -1,7 +1,7 @@
-"""What differs between two compiled programs of one function: arguments, else constants, else instructions.
+"""Differences between two compiled programs of a function: arguments, else constants, else instructions.
 
-Optimised programs of other shapes differ everywhere. So constants are compared only if all arguments are equal, and
-instructions only if all constants are.
+Optimised programs with different shapes differ everywhere. So constants are compared only if all arguments are equal,
+and instructions only if all constants are equal.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from fastprof.schema.value_classes import dataclass
 SHAPE, TYPE, LAYOUT, SHARDING, ARGUMENTS = "shape", "type", "layout", "sharding", "arguments"
 CONSTANT, INSTRUCTIONS, NOTHING = "constant", "instructions", "nothing"
 OF_ARGUMENTS: Final = (SHAPE, TYPE, LAYOUT, SHARDING, ARGUMENTS)
-"""Kinds of changes that arguments show."""
+"""Kinds of changes of arguments."""
 _NO_NAMES: Final = ("", "XLA_Args")
 _LITERAL: Final = 8
 _MOST_LETTERS: Final = 40
 _MOST_BYTES: Final = 64
-"""Bytes of a literal up to which it is formatted."""
+"""Most bytes of a literal that is formatted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """``kind``: one of the names above. ``argument``: what changed, None for constants and instructions. ``before``,
-    ``after``: in both programs, as XLA writes shapes; "" if one of them has no such argument."""
+    """``kind``: one of the names above. ``argument``: the changed argument, or None for constants and instructions.
+    ``before``, ``after``: its shape in each program, as XLA writes it; "" if the program lacks the argument."""
 
     kind: str
     argument: str | None = None
@@ -57,8 +57,8 @@ class Argument:
 
 
 def compare_programs(before: HloModule, after: HloModule) -> tuple[Change, ...]:
-    """Return what differs, one change for each argument or constant. LookupError, ValueError, CaptureError: a program
-    is damaged."""
+    """Return the differences, one change for each argument or constant. LookupError, ValueError, CaptureError: a
+    program is damaged."""
     changes = compare_arguments(list_arguments(before), list_arguments(after)) or _compare_constants(before, after)
     if changes:
         return changes
@@ -69,8 +69,7 @@ def compare_programs(before: HloModule, after: HloModule) -> tuple[Change, ...]:
 
 
 def compare_arguments(before: Sequence[Argument], after: Sequence[Argument]) -> tuple[Change, ...]:
-    """Return what differs in the arguments. Those of equal names are compared if all have names, else those of equal
-    positions."""
+    """Return the differences of the arguments, paired by name if all names are distinct, else by position."""
     old, new = {each.name: each for each in before}, {each.name: each for each in after}
     if len(old) == len(before) and len(new) == len(after):
         pairs = [(old.get(name), new.get(name)) for name in old | new]
@@ -126,7 +125,7 @@ def _compare_argument(old: Argument | None, new: Argument | None) -> Change | No
 
 
 def _compare_constants(before: HloModule, after: HloModule) -> tuple[Change, ...]:
-    """Return constants that differ; none if the programs have other numbers of constants."""
+    """Return the constants that differ, or () if the programs have different numbers of constants."""
     old, new = _list_constants(before), _list_constants(after)
     if len(old) != len(new):
         return ()
@@ -136,14 +135,14 @@ def _compare_constants(before: HloModule, after: HloModule) -> tuple[Change, ...
 
 
 def _list_constants(module: HloModule) -> list[tuple[str, bytes]]:
-    """Return shape and literal of all constants, in the order of the program."""
+    """Return shape and literal of all constants, in program order."""
     rows = [row for row, opcode in enumerate(module.opcodes) if opcode == "constant"]
     constants = map(module.instruction, rows)
     return [(format_shape(each.shape), bytes(each.fields().data(_LITERAL))) for each in constants]
 
 
 def _format_constant(shape: str, literal: bytes) -> str:
-    """Return a scalar as a number, and the shape of anything larger."""
+    """Return the number of a scalar, else the shape."""
     if not shape.endswith("[]") or len(literal) > _MOST_BYTES:
         return shape
     try:

@@ -57,7 +57,7 @@ class AnalysisMethods:
     ) -> Report:
         """What costs the time: causes of lost time, the one to fix first on top, with evidence and advice.
 
-        recorded_with: what recorded the run, whose flags hints name
+        recorded_with: command that recorded the run; hints name its flags
         steps_from: source of steps: markers of the program or its framework, as in XProf (markers), calls of the
         data loader (loader), executions of a compiled program (modules), repeating annotations or patterns of
         launches (annotations, launches); auto: the first source in the capture, with the work that it launched. Any

@@ -161,12 +161,12 @@ def test_compilation_in_the_first_step_only_is_not_sure_to_cost_a_longer_run() -
     assert first["advice"].startswith("It is in the first step only and does not come again")
     assert (often["cause"], often["certainty"]) == ("compilation", "certain")
     assert often["detail"] == (
-        "3 compilations or traces, 3 of them of the function fit. 2 of 10 steps spend time on it. fit was compiled "
-        "again twice (steps 4, 8), which took 60.00 ms: what changed is unknown, because the capture carries no "
-        "compiled program of it."
+        "3 compilations or traces, 3 of them of the function fit. 2 of 10 steps spend time on it. fit was "
+        "recompiled twice (steps 4, 8), taking 60.00 ms: an unknown change (the capture has no compiled program of the "
+        "function)."
     )
     assert often["advice"].startswith("Define jitted functions once")
-    assert "Record the compiled programs (ProfileOptions.enable_hlo_proto = True" in often["advice"]
+    assert "Record compiled programs (ProfileOptions.enable_hlo_proto = True" in often["advice"]
 
 
 @pytest.mark.parametrize(
@@ -220,7 +220,7 @@ def test_hints_name_the_flags_of_what_recorded_the_run() -> None:
     for verb in ("run", "record", "unknown"):
         rows = fastprof.load(capture).diagnosis(recorded_with=verb).tables["unrecorded"].to_pylist()
         hows[verb] = next(row["how"] for row in rows if row["what"] == "Python functions")
-    assert hows["run"] == "Give fastprof run --python-level 1."
+    assert hows["run"] == "Use fastprof run --python-level 1."
     assert hows["record"] == "Call fastprof.record(…, python_level=1)."
     assert "fastprof" not in hows["unknown"]
 

@@ -72,53 +72,53 @@ def test_each_recompilation_has_what_changed_and_its_step(name: str) -> None:
     [
         (
             "jax_last_batch",
-            "train_step was compiled again once (step 2), which took 741.2 ms: other shapes of batch['x'] "
+            "train_step was recompiled once (step 2), taking 741.2 ms: new shapes of batch['x'] "
             "(f32[200,64], then f32[7,64]) and batch['y'] (f32[200,4], then f32[7,4]).",
             "Give train_step the same shapes in every step: drop or pad the last batch",
         ),
         (
             "jax_static_step",
-            "update was compiled again 4 times (steps 0 to 3), which took 1.090 s: arguments keep shape and type, but "
-            "a constant differs (0.001, then 0.1, then 0.05 and 2 more): likely a static argument (static_argnums, "
+            "update was recompiled 4 times (steps 0 to 3), taking 1.090 s: equal argument shapes and types, but "
+            "a new constant (0.001, then 0.1, then 0.05 and 2 more): likely a static argument (static_argnums, "
             "static_argnames), or a Python value that the function reads.",
-            "Pass what changes to update as an array: take it out of static_argnums and static_argnames.",
+            "Pass the changing value to update as an array: remove it from static_argnums and static_argnames.",
         ),
         (
             "jax_weak_type",
-            "update was compiled again 3 times (steps 1, 2, 3), which took 1.098 s: once the programs are equal: "
+            "update was recompiled 3 times (steps 1, 2, 3), taking 1.098 s: once equal programs: "
             "likely rate is a Python number in one call and an array in another, or the function is a new object each "
-            "time, as with jax.jit of a lambda or functools.partial in the loop; once another type of x (f32[32,64], "
-            "then bf16[32,64]); once another type of rate (f32[], then s32[]).",
+            "time, as with jax.jit of a lambda or functools.partial in the loop; once a new type of x (f32[32,64], "
+            "then bf16[32,64]); once a new type of rate (f32[], then s32[]).",
             "Give update the same types in every step: convert before the call",
         ),
         (
             "jax_jit_in_loop",
-            "<lambda> was compiled again 7 times (steps 1 to 7), which took 313.4 ms: the programs are equal: likely "
+            "<lambda> was recompiled 7 times (steps 1 to 7), taking 313.4 ms: equal programs: likely "
             "the function is a new object each time, as with jax.jit of a lambda or functools.partial in the loop.",
             "Define the jitted <lambda> once, outside of the loop",
         ),
         (
             "tf_jit_shapes",
-            "train_step was compiled again 3 times (steps 0, 1, 2), which took 2.596 s: another shape of argument 1 "
+            "train_step was recompiled 3 times (steps 0, 1, 2), taking 2.596 s: a new shape of argument 1 "
             "(s32[4,9], then s32[4,10], then s32[4,11] and 1 more).",
             "XLA compiles train_step for each shape: use batch(drop_remainder=True)",
         ),
         (
             "tf_retracing",
-            "train_step was traced again 8 times (steps 0 to 7), which took 805.7 ms: what changed is unknown, because "
-            "the capture carries no compiled program of it.",
+            "train_step was retraced 8 times (steps 0 to 7), taking 805.7 ms: an unknown change (the capture has no "
+            "compiled program of the function).",
             "Define tf.functions once, outside of the loop; pass tensors instead of Python numbers",
         ),
         (
             "keras_fit_lengths",
-            "once other shapes of argument 0 (f32[8,12,4], then f32[5,16,4]) and argument 1 (f32[8,1], then f32[5,1]).",
+            "once new shapes of argument 0 (f32[8,12,4], then f32[5,16,4]) and argument 1 (f32[8,1], then f32[5,1]).",
             "Keras compiles its step for each shape of a batch: drop or pad the last batch",
         ),
         (
             "torch_compile_shapes",
-            "frame 0 of torch.compile was compiled again 3 times (steps 1, 2, 3), which took 1.360 s: twice another "
-            "shape of input 0 of aten::mm (float[16,32], then float[12,32], then float[9,32]); once its ops get equal "
-            "shapes and types: likely a guard on a Python value failed.",
+            "frame 0 of torch.compile was recompiled 3 times (steps 1, 2, 3), taking 1.360 s: twice a new "
+            "shape of input 0 of aten::mm (float[16,32], then float[12,32], then float[9,32]); once equal shapes "
+            "and types of op inputs: likely a guard on a Python value failed.",
             "Mark the dimension that changes with torch._dynamo.mark_dynamic(x, 0)",
         ),
     ],

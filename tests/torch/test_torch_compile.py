@@ -55,9 +55,9 @@ def test_without_shapes_the_change_is_unknown_and_the_advice_is_to_record_them()
     report = diagnose(
         FIRST, *region("0/0", 500, op("aten::mm", 510, 10)), SECOND, *region("0/1", 1500, op("aten::mm", 1510, 10))
     )
-    assert rows(report, "recompilations", "change", "reason") == [(None, "no shape of what its ops get is recorded")]
+    assert rows(report, "recompilations", "change", "reason") == [(None, "op input shapes are not recorded")]
     (first,) = (row for row in report.tables["findings"].to_pylist() if row["cause"] == "compilation")
-    assert "what changed is unknown, because no shape of what its ops get is recorded." in first["detail"]
+    assert "an unknown change (op input shapes are not recorded)." in first["detail"]
     assert "Record with torch.profiler.profile(record_shapes=True) to see what changed." in first["advice"]
 
 
@@ -66,7 +66,7 @@ def test_damaged_shapes_are_unknown() -> None:
         FIRST, *region("0/0", 500, shaped("aten::mm", 510, "[[16,")), SECOND,
         *region("0/1", 1500, shaped("aten::mm", 1510, "7")),
     )  # fmt: skip
-    assert rows(report, "recompilations", "change", "reason") == [(None, "no shape of what its ops get is recorded")]
+    assert rows(report, "recompilations", "change", "reason") == [(None, "op input shapes are not recorded")]
 
 
 def test_compiled_code_is_no_compilation() -> None:

@@ -117,7 +117,7 @@ def sum_start_up(findings: Iterable[Finding]) -> int:
 
 UNKNOWN_RECORDER: Final = "unknown"
 RECORDERS: Final = (UNKNOWN_RECORDER, "run", "record", "capture")
-"""What records a program with fastprof."""
+"""Commands and functions of fastprof that record a program."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +145,7 @@ class EventNames:
 
 
 def collect_names(events: HostEvents) -> EventNames:
-    """Collect the names of a host. ``events``: its events with what derived analyses add."""
+    """Collect the names of a host. ``events``: its events, including derived ones."""
     return EventNames(_find_definitions(events.recorded_names), _find_callers(events), _sum_in_pipelines(events))
 
 
@@ -195,7 +195,7 @@ def _find_callers(raw: HostEvents) -> dict[str, str]:
 
 
 CALLS_PYTHON: Final = ("PyFunc", "PyFuncStateless", "EagerPyFunc")
-"""Types of ops that call Python functions from tf.data."""
+"""Ops in which tf.data calls Python functions."""
 _DEEPEST: Final = 100
 
 
@@ -447,15 +447,15 @@ class DiagnosisFacts:
         return get_advice(cause, self.framework, on_gpus=self.on_gpus)
 
     def name_flags(self, **levels: int) -> str:
-        """Return a sentence that names the flags by which the verb that recorded the run sets these tracer levels;
-        empty if the verb is unknown."""
+        """Return a sentence with the flags that set these tracer levels in the command that recorded the run, or "" if
+        the command is unknown."""
         if self.recorded_with == UNKNOWN_RECORDER:
             return ""
         if self.recorded_with == "record":
             words = ", ".join(f"{tracer}_level={level}" for tracer, level in levels.items())
             return f"Call fastprof.record(…, {words})."
         flags = " ".join(f"--{tracer}-level {level}" for tracer, level in levels.items())
-        return f"Give fastprof {self.recorded_with} {flags}."
+        return f"Use fastprof {self.recorded_with} {flags}."
 
     def name_devices(self) -> str:
         """Return the devices as a subject with the verb wait."""

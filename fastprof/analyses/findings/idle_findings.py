@@ -339,8 +339,7 @@ def _find_source(facts: DiagnosisFacts, annotation: str | None) -> str | None:
 
 
 def _add_input(facts: DiagnosisFacts, finding: Finding) -> Finding:
-    """Name the iterator that calls of the slow pipeline wait for, if these calls explain half of the cost, and the
-    Python function in it."""
+    """Name the slowest iterator and Python function of the slow pipeline, if its calls explain half of the cost."""
     return _name_function(facts, _name_iterator(facts, _add_python(facts, finding)))
 
 
@@ -397,14 +396,14 @@ def _add_python(facts: DiagnosisFacts, finding: Finding) -> Finding:
 
 
 def _name_function(facts: DiagnosisFacts, finding: Finding) -> Finding:
-    """Name the Python function with most self time among those that tf.data calls, if this is a quarter of the cost or
-    more: the rest is what it calls, and the way to it."""
+    """Name the Python function in tf.data with the most self time, if this is at least a quarter of the cost. The rest
+    is time of its callees and callers."""
     function, own_ps = max(facts.names.in_pipelines.items(), key=lambda entry: entry[1], default=("", 0))
     event = finding.annotation
     if 4 * own_ps < (finding.cost_ps or 0) or not function or event is None or event not in finding.title:
         return finding
     frame = parse_frame(function)
-    text = f"{frame.function} takes {format_time(own_ps)} on threads of tf.data."
+    text = f"{frame.function} takes {format_time(own_ps)} on tf.data threads."
     return replace(
         finding,
         title=finding.title.replace(event, f"{function} in {event}"),
@@ -427,7 +426,7 @@ def find_slow_pipeline(facts: DiagnosisFacts, finding: Finding) -> reports.TfDat
 
 
 def _add_compilation(facts: DiagnosisFacts, finding: Finding) -> Finding:
-    """Say how often each function was compiled, in how many steps, and what had changed."""
+    """Add how often functions were compiled, in how many steps, and what changed."""
     words = []
     names = [(count, name) for name, count in facts.compilations.items()]
     if count := sum(count for count, _ in names):
@@ -456,7 +455,7 @@ def _add_compilation(facts: DiagnosisFacts, finding: Finding) -> Finding:
 
 
 _FUNCTIONS: Final = 2
-"""Most functions of which the finding says what changed; the table recompilations has all."""
+"""Most functions whose changes the finding describes; the table recompilations has all."""
 
 
 def _sum_step_time(facts: DiagnosisFacts, cause: str) -> dict[int, int]:

@@ -1,6 +1,7 @@
-"""What changed when functions were compiled again: the table recompilations, sentences, and the way out.
+"""Recompilations in reports: the table, the sentences of the finding, and the advice.
 
-Programs show arguments and constants; that an argument is static, or a function a new object, is a guess and says so.
+Programs show arguments and constants. They do not show that an argument is static, or that a function is a new object:
+sentences mark this as likely.
 """
 
 from __future__ import annotations
@@ -35,13 +36,13 @@ from fastprof.wording.quantities import format_time
 
 KINDS: Final = (SHAPE, TYPE, LAYOUT, SHARDING, ARGUMENTS, CONSTANT, INSTRUCTIONS, NOTHING)
 _SHOWN: Final = 3
-"""Values, arguments and groups of changes that a sentence names."""
+"""Most values, arguments and groups of changes in a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recompilation:
-    """A compilation of a function that was compiled before. ``number``: of the function's compilations in the capture,
-    from 1; ``step``: number of its step, or None."""
+    """A compilation of a function that was compiled before. ``number``: its position among the function's compilations
+    in the capture, from 1; ``step``: number of the step, or None."""
 
     host: str
     number: int
@@ -54,38 +55,38 @@ class Recompilation:
 
     @property
     def kind(self) -> str:
-        """Kind of what changed; "" if that is unknown."""
+        """Kind of the first change, or "" if the change is unknown."""
         return self.changes[0].kind if self.changes else ""
 
 
-RECOMPILATIONS: Final = TableSchema("recompilations", "a compilation of a function that was compiled before, in order "
-                                    "of time", (
+RECOMPILATIONS: Final = TableSchema("recompilations", "a recompilation: a compilation of a function that was compiled "
+                                    "before, ordered by time", (
     Text("host", "host"),
     Text("function", "function as the framework names it; PyTorch records its name only together with Python",
          lambda rows: [each.function for each in rows.compilations]),
-    Column("number", pa.int32(), "number of the compilation, from 1: of those of the function in the capture, or in "
-           "the chosen steps", of=lambda rows: rows.number),
-    Column("step", pa.int64(), "step; null: in none", True),
-    Picoseconds("start_ps", "start of the call that compiles, or of the compilation",
+    Column("number", pa.int32(), "position among the function's compilations in the capture or the chosen steps, "
+           "from 1", of=lambda rows: rows.number),
+    Column("step", pa.int64(), "step number; null: outside of steps", True),
+    Picoseconds("start_ps", "start of the compiling call, or of the compilation if no call is recorded",
                 lambda rows: [each.start_ps for each in rows.compilations]),
-    Picoseconds("duration_ps", "time from there until the program is compiled; of a tf.function that traces, the "
-                "call", lambda rows: [each.duration_ps for each in rows.compilations]),
-    String("program", "compiled program, or number that torch.compile gives the compilation; null: not recorded",
+    Picoseconds("duration_ps", "time from start_ps until the program is compiled; for a tf.function that traces, "
+                "time of the call", lambda rows: [each.duration_ps for each in rows.compilations]),
+    String("program", "compiled program, or compile id of torch.compile, such as 0/1; null: not recorded",
            lambda rows: [each.program for each in rows.compilations]),
-    String("compared_program", "earlier program that it is compared with, the one with the fewest other arguments; "
-           "null: none", lambda rows: [each.compared for each in rows.compilations]),
+    String("compared_program", "earlier program for the comparison: the one with the fewest different arguments; "
+           "null: none", lambda rows: [each.compared_program for each in rows.compilations]),
     Text("change", f"what changed: {', '.join(KINDS)}; null: unknown",
          lambda rows: [change and change.kind for change in rows.changes]),
-    String("argument", "first argument that changed, of PyTorch the input of an op; null: none, or unknown",
+    String("argument", "first changed argument (PyTorch: op input); null: none, or unknown",
            lambda rows: [change and change.argument for change in rows.changes]),
-    String("before", "its shape and type, or the constant, in the earlier program; null: unknown",
+    String("before", "shape and type of the argument, or the constant, in the earlier program; null: unknown",
            lambda rows: [(change and change.before) or None for change in rows.changes]),
-    String("after", "its shape and type, or the constant, in the program; null: unknown",
+    String("after", "shape and type of the argument, or the constant, in the program; null: unknown",
            lambda rows: [(change and change.after) or None for change in rows.changes]),
-    Count("change_count", "number of arguments or constants that are known to have changed",
+    Count("change_count", "number of changed arguments or constants, as far as known",
           lambda rows: [sum(change.kind not in (NOTHING, INSTRUCTIONS) for change in each.changes)
                         for each in rows.compilations]),
-    String("reason", "why the change is unknown; null: it is known",
+    String("reason", "why the change is unknown; null: known",
            lambda rows: [each.reason for each in rows.compilations]),
 ), derived=True)  # fmt: skip
 
@@ -105,14 +106,14 @@ def build_table(rows: Sequence[Recompilation]) -> pa.Table:
 def number_recompilations(
     hosts: Iterable[tuple[str, Sequence[Compilation]]], database: StepDatabase
 ) -> list[Recompilation]:
-    """Return the recompilations of all hosts, given with their compilations, with the numbers of their steps."""
+    """Return the recompilations of all hosts, with step numbers. ``hosts``: names and compilations."""
     rows = []
     for place, (host, compilations) in enumerate(hosts):
         counts: Counter[str] = Counter()
         keys = find_session_steps(database, place, np.array([each.step for each in compilations], np.int64))
         for each, step in zip(compilations, database.numbers_of(keys).tolist(), strict=True):
             counts[each.function] += 1
-            if each.again:
+            if each.is_repeated:
                 rows.append(Recompilation(host, counts[each.function], None if step < 0 else step, each))
     return rows
 
@@ -121,7 +122,8 @@ def number_recompilations(
 
 
 def group_by_function(rows: Iterable[Recompilation]) -> list[list[Recompilation]]:
-    """Return the recompilations of each named function, the costliest first, on the host where they take longest."""
+    """Return the recompilations of each named function on the host where they take longest, the costliest function
+    first."""
     functions: dict[tuple[str, str], dict[str, list[Recompilation]]] = {}
     for row in rows:
         if row.compilation.function:
@@ -135,14 +137,13 @@ def _sum_time(own: Iterable[Recompilation]) -> int:
 
 
 def describe_function(own: Sequence[Recompilation], host_count: int = 1) -> str:
-    """Say how often and when a function was compiled again on a host, what that took, and what had changed."""
+    """Describe how often and when a function was recompiled on a host, the time that this took, and the changes."""
     framework, function = own[0].compilation.framework, own[0].compilation.function
     name = f"{function} of torch.compile" if framework == PYTORCH and function.startswith("frame ") else function
     traced = framework == TENSORFLOW and not any(row.compilation.program for row in own)
-    again = f"{'traced' if traced else 'compiled'} again {_count_times(len(own))}{_format_steps(own)}"
+    times = f"{'retraced' if traced else 'recompiled'} {_count_times(len(own))}{_format_steps(own)}"
     where = f" on {own[0].host}" if host_count > 1 else ""
-    took = format_time(_sum_time(own))
-    return f"{name} was {again}{where}, which took {took}: {_describe_changes(own)}."
+    return f"{name} was {times}{where}, taking {format_time(_sum_time(own))}: {_describe_changes(own)}."
 
 
 def _count_times(count: int) -> str:
@@ -150,7 +151,7 @@ def _count_times(count: int) -> str:
 
 
 def _format_steps(own: Sequence[Recompilation]) -> str:
-    """Return the steps, in parentheses; empty if any is not known."""
+    """Return the steps in parentheses, or "" if any is unknown."""
     steps = sorted({row.step for row in own if row.step is not None})
     if not steps or any(row.step is None for row in own):
         return ""
@@ -172,25 +173,25 @@ def _describe_changes(own: Sequence[Recompilation]) -> str:
     if len(ordered) > 1:
         texts = [f"{_count_times(len(group))} {text}" for group, text in zip(ordered, texts, strict=False)]
     left = len(own) - sum(map(len, ordered[:_SHOWN]))
-    return "; ".join(texts) + (f"; {_count_times(left)} something else" if left else "")
+    return "; ".join(texts) + (f"; {_count_times(left)} other changes" if left else "")
 
 
 def _describe_group(group: Sequence[Compilation]) -> str:
     first = group[0]
     if not first.changes:
         reasons = Counter(each.reason or NO_PROGRAM for each in group)
-        return f"what changed is unknown, because {reasons.most_common(1)[0][0]}"
+        return f"an unknown change ({reasons.most_common(1)[0][0]})"
     kind = first.changes[0].kind
     if kind == NOTHING:
         return _describe_equal(first)
     if kind == INSTRUCTIONS:
         before, after = first.changes[0].before or "none", first.changes[0].after or "none"
         if first.framework == PYTORCH:
-            return f"its code runs other ops ({before}, then {after})"
-        return f"arguments keep shape and type, but the program differs ({before}, then {after}): {_OTHER_PATH}"
+            return f"different ops in the compiled code ({before}, then {after})"
+        return f"equal argument shapes and types, but a different program ({before}, then {after}): {_OTHER_PATH}"
     if kind == CONSTANT:
         chain = _format_chain([each.changes[0] for each in group])
-        return f"arguments keep shape and type, but a constant differs ({chain}): {_GUESS[first.framework]}"
+        return f"equal argument shapes and types, but a new constant ({chain}): {_GUESS[first.framework]}"
     changes = [change for change in first.changes if change.kind == kind]
     texts = []
     for change in changes[:_SHOWN]:
@@ -200,42 +201,42 @@ def _describe_group(group: Sequence[Compilation]) -> str:
     if len(changes) > _SHOWN:
         texts.append(f"{len(changes) - _SHOWN:,} more")
     named = texts[0] if len(texts) == 1 else f"{', '.join(texts[:-1])} and {texts[-1]}"
-    return f"{_VERBS[kind][len(texts) > 1]} {named}"
+    return f"{_CHANGED[kind][len(texts) > 1]} {named}"
 
 
-_VERBS: Final = {
-    SHAPE: ("another shape of", "other shapes of"),
-    TYPE: ("another type of", "other types of"),
-    LAYOUT: ("another layout of", "other layouts of"),
-    SHARDING: ("another sharding of", "other shardings of"),
-    ARGUMENTS: ("an argument that comes or goes,", "arguments that come or go,"),
+_CHANGED: Final = {
+    SHAPE: ("a new shape of", "new shapes of"),
+    TYPE: ("a new type of", "new types of"),
+    LAYOUT: ("a new layout of", "new layouts of"),
+    SHARDING: ("a new sharding of", "new shardings of"),
+    ARGUMENTS: ("an added or removed argument,", "added or removed arguments,"),
 }
 _GUESS: Final = {
     JAX: "likely a static argument (static_argnums, static_argnames), or a Python value that the function reads",
     TENSORFLOW: "likely a Python number that is passed as an argument",
     PYTORCH: "likely a Python number that a guard checks",
 }
-_OTHER_PATH: Final = "likely a static argument, or Python code that takes another path"
+_OTHER_PATH: Final = "likely a static argument, or Python code that branches differently"
 
 
 def _describe_equal(each: Compilation) -> str:
     """Guess why an equal program was compiled."""
     if each.framework == PYTORCH:
-        return "its ops get equal shapes and types: likely a guard on a Python value failed"
+        return "equal shapes and types of op inputs: likely a guard on a Python value failed"
     if each.framework == TENSORFLOW:
         return (
-            "the programs are equal: likely the function was traced again, for another Python argument or fewer known "
-            "dimensions, or is a new tf.function each time"
+            "equal programs: likely the function was retraced for another Python argument or fewer known dimensions, "
+            "or is a new tf.function each time"
         )
     new = "likely the function is a new object each time, as with jax.jit of a lambda or functools.partial in the loop"
     if not each.scalars:
-        return f"the programs are equal: {new}"
+        return f"equal programs: {new}"
     weak = f"likely {each.scalars[0]} is a Python number in one call and an array in another"
-    return f"the programs are equal: {weak}, or {new.removeprefix('likely ')}"
+    return f"equal programs: {weak}, or {new.removeprefix('likely ')}"
 
 
 def _format_chain(changes: Sequence[Change]) -> str:
-    """Return the values one after the other: ``f32[200,512], then f32[207,512]``."""
+    """Return the values in order: ``f32[200,512], then f32[207,512]``."""
     values: list[str] = []
     for change in changes:
         for value in (change.before or "none", change.after or "none"):
@@ -245,15 +246,15 @@ def _format_chain(changes: Sequence[Change]) -> str:
     return f"{shown} and {len(values) - _SHOWN:,} more" if len(values) > _SHOWN else shown
 
 
-# ---- the way out
+# ---- advice
 
 _OWN_MEANS: Final = {
     JAX: "jax.config.update(\"jax_explain_cache_misses\", True) logs why a call compiles; jax_compilation_cache_dir "
-         "keeps programs for later runs.",
+         "saves programs for later runs.",
     PYTORCH: "TORCH_LOGS=recompiles names the guard that failed; beyond torch._dynamo.config.recompile_limit (8) the "
              "function runs eagerly.",
 }  # fmt: skip
-"""How each framework itself shows what changed."""
+"""How each framework itself shows the change."""
 
 _ADVICE: Final[dict[str, dict[str, str]]] = {
     JAX: {
@@ -262,13 +263,13 @@ _ADVICE: Final[dict[str, dict[str, str]]] = {
         TYPE: "Give {} the same types in every step: convert before the call (x.astype, jnp.float32 of a Python "
               "number).",
         LAYOUT: "Pass arrays of one layout to {}.",
-        SHARDING: "Place the arguments of {} alike in every step: jax.device_put with one sharding, or in_shardings of "
-                  "jax.jit.",
-        ARGUMENTS: "Pass the same arguments to {} in every step: dictionaries of the same keys, and no None instead "
-                   "of an array.",
-        CONSTANT: "Pass what changes to {} as an array: take it out of static_argnums and static_argnames.",
-        INSTRUCTIONS: "Pass what changes to {} as an array: take it out of static_argnums and static_argnames, and "
-                      "branch on it with jax.lax.cond.",
+        SHARDING: "Give the arguments of {} the same sharding in every step: jax.device_put with one sharding, or "
+                  "in_shardings of jax.jit.",
+        ARGUMENTS: "Pass the same arguments to {} in every step: dictionaries with the same keys, and never None "
+                   "instead of an array.",
+        CONSTANT: "Pass the changing value to {} as an array: remove it from static_argnums and static_argnames.",
+        INSTRUCTIONS: "Pass the changing value to {} as an array: remove it from static_argnums and "
+                      "static_argnames, and branch on it with jax.lax.cond.",
         NOTHING: "Define the jitted {} once, outside of the loop, and pass Python numbers as arrays "
                  "(jnp.float32(rate)).",
     },
@@ -285,7 +286,7 @@ _ADVICE: Final[dict[str, dict[str, str]]] = {
         SHAPE: "Mark the dimension that changes with torch._dynamo.mark_dynamic(x, 0), compile with "
                "torch.compile(dynamic=True), or pad batches to one shape.",
         TYPE: "Pass tensors of the same type in every step.",
-        INSTRUCTIONS: "Take Python branches out of the compiled function, or pass what they test as a tensor.",
+        INSTRUCTIONS: "Take Python branches out of the compiled function, or pass the tested value as a tensor.",
         NOTHING: "Pass numbers that change as tensors, and let the compiled function read no globals or attributes "
                  "that change.",
     },
@@ -297,17 +298,17 @@ _SHAPES_OF_KERAS: Final = (
     "(keras.utils.pad_sequences), or call Model.compile with jit_compile=False."
 )
 _TO_RECORD: Final = {
-    (JAX, NO_PROGRAM): "Record the compiled programs (ProfileOptions.enable_hlo_proto = True, its default) to see "
-                       "what changed, or set jax.config.update(\"jax_explain_cache_misses\", True), which logs it.",
-    (TENSORFLOW, NO_PROGRAM): "print({}.pretty_printed_concrete_signatures()) lists what it was traced for, which "
-                              "profiles show only if XLA compiles the function (jit_compile=True).",
+    (JAX, NO_PROGRAM): "Record compiled programs (ProfileOptions.enable_hlo_proto = True, the default) or log "
+                       "cache misses (jax.config.update(\"jax_explain_cache_misses\", True)) to see what changed.",
+    (TENSORFLOW, NO_PROGRAM): "print({}.pretty_printed_concrete_signatures()) lists the traced signatures. Profiles "
+                              "show them only for functions that XLA compiles (jit_compile=True).",
     (PYTORCH, NO_SHAPES): "Record with torch.profiler.profile(record_shapes=True) to see what changed.",
 }  # fmt: skip
-"""What to record, where the change is unknown for want of it."""
+"""What to record if the change is unknown."""
 
 
 def advise(own: Sequence[Recompilation], general: str) -> str:
-    """Return the way out for a function, by what changed most often; ``general``: the advice if that is unknown."""
+    """Return the advice for a function, by its most frequent change. ``general``: the advice for unknown changes."""
     framework, function = own[0].compilation.framework, own[0].compilation.function
     counts = Counter(row.kind for row in own)
     kind = max(counts, key=lambda kind: (counts[kind], kind not in ("", NOTHING)))

@@ -1,4 +1,4 @@
-"""Compilations: which functions were traced and compiled while the capture was made, when, and for how long.
+"""Compilations: which functions were traced and compiled during the capture, when, and for how long.
 
 A compilation is
     JAX          a call of a jitted function, until its last ``backend_compile`` ends
@@ -47,16 +47,15 @@ _NUMBER: Final = compile_late(r"(?:\.\d+)?(?:\(\d+\))?$")
 _NO_LETTERS: Final = compile_late(r"\W+")
 _COMPILE_ID: Final = compile_late(r".*\bcompile_id=(\d+/\d+)")
 REGION: Final = compile_late(r"Torch-Compiled Region: (\d+/\d+)")
-"""Names of events in which compiled code runs, with its number: that of the frame, and of its compilations from 0."""
+"""Names of events in which compiled code runs, with the compile id: number of the frame / of its compilation from 0."""
 
 
 @dataclass(frozen=True, slots=True)
 class Compilation:
-    """A compilation of a function. ``function``: "" if none is recorded. ``framework``: which one compiled. ``row``:
-    its event. ``ready_ps``: when its program may run. ``again``: whether the function was compiled before. ``program``,
-    ``compared``: names of the programs that were compared, or None. ``changes``: what differs; empty if that is
-    unknown, for a ``reason``. ``scalars``: arguments of the program that are scalars. ``step``: key of its step on the
-    host, or -1."""
+    """A compilation of a function. ``function``: its name, or "" if not recorded. ``row``: row of the event.
+    ``ready_ps``: when the program is ready to run. ``is_repeated``: the function was compiled before. ``program``,
+    ``compared_program``: names of both programs, or None. ``changes``: differences; empty if unknown, for a ``reason``.
+    ``scalars``: scalar arguments of the program. ``step``: key of the step on the host, or -1."""
 
     function: str
     framework: str
@@ -64,17 +63,17 @@ class Compilation:
     start_ps: int
     duration_ps: int
     ready_ps: int
-    again: bool = False
+    is_repeated: bool = False
     program: str | None = None
-    compared: str | None = None
+    compared_program: str | None = None
     changes: tuple[Change, ...] = ()
     reason: str | None = None
     scalars: tuple[str, ...] = ()
     step: int = -1
 
 
-def find_calls(events: HostEvents) -> list[Compilation]:
-    """Return the compilations of JAX and TensorFlow, without what changed."""
+def find_call_compilations(events: HostEvents) -> list[Compilation]:
+    """Return the compilations of JAX and TensorFlow, not yet compared."""
     if is_kineto(events):
         return []
     calls = [*_find_jax_calls(events), *_find_tensorflow_calls(events)]
@@ -90,7 +89,7 @@ def _list_lines(events: HostEvents) -> Sequence[Line]:
 
 
 def _find_jax_calls(events: HostEvents) -> Iterator[Compilation]:
-    """Yield the outermost calls of jitted functions that compile, and compilations outside of such calls."""
+    """Yield the outermost jitted calls that compile, and compilations outside of such calls."""
     compiles = np.array([_COMPILES.match(name) is not None for name in events.names], bool)
     if not compiles.any():
         return
@@ -123,7 +122,7 @@ def _find_outermost(at: Int64s, calls: Int64s, begin: Int64s, end: Int64s) -> In
 
 
 def _find_tensorflow_calls(events: HostEvents) -> Iterator[Compilation]:
-    """Yield calls of tf.functions that trace. One within another may be traced twice at its first call."""
+    """Yield calls of tf.functions that trace. A nested function may be traced twice at its first call."""
     rows, numbers = events.texts(_CALL)
     traced = [number for number in np.unique(numbers).tolist() if events.text(number).startswith("traced")]
     rows = rows[np.isin(numbers, traced)].astype(np.int64)
@@ -136,12 +135,12 @@ def _find_tensorflow_calls(events: HostEvents) -> Iterator[Compilation]:
     ):
         is_within = begin < until.get(line, begin)
         until[line] = max(until.get(line, begin), begin + took)
-        again = count > 1 and not is_within
-        yield Compilation(events.names[events.meta[row]], TENSORFLOW, row, begin, took, begin, again)
+        is_repeated = count > 1 and not is_within
+        yield Compilation(events.names[events.meta[row]], TENSORFLOW, row, begin, took, begin, is_repeated)
 
 
 def _find_backends(events: HostEvents) -> Iterator[Compilation]:
-    """Yield compilations of programs by XLA, with the function of the program."""
+    """Yield XLA's compilations of programs, with the function of each program."""
     named = np.array([_BACKEND.match(name) is not None for name in events.names], bool)
     for stat in _MODULE_STATS if named.any() else ():
         rows, numbers = events.texts(stat)
@@ -153,7 +152,7 @@ def _find_backends(events: HostEvents) -> Iterator[Compilation]:
 
 
 def parse_function(title: str) -> tuple[str, str]:
-    """Return the framework of a program and the name of its function, without what numbers the program:
+    """Return the framework and function of a program, by its name without the program number:
     ``jit_f(7)``, ``a_inference_f_12__XlaMustCompile_true_….2(1)``."""
     if match := _OF_TENSORFLOW.match(title.partition("(")[0]):
         return TENSORFLOW, match[1]
@@ -165,17 +164,17 @@ def parse_function(title: str) -> tuple[str, str]:
 
 
 def make_key(function: str) -> str:
-    """Return the name as programs have it: ``<lambda>`` is ``_lambda``."""
+    """Return the function's name as spelled in program names, without outer underscores."""
     return _NO_LETTERS.sub("_", function).strip("_")
 
 
 _MOST_CALLS: Final = 32
-"""Calls of one function that may compile at a time."""
+"""Most calls of a function that may compile at the same time."""
 
 
 def _add_backends(calls: list[Compilation], backends: Sequence[Compilation]) -> list[Compilation]:
-    """Return calls, with the compilations by XLA that are in none of them. A tf.function may be compiled after the call
-    that traced it: then the trace and the first compilation are one."""
+    """Return the calls, and the XLA compilations outside of calls. A tf.function may be compiled after the call that
+    traced it: then the call and the first compilation are joined."""
     of_function: dict[str, list[int]] = {}
     for place, call in enumerate(calls):
         of_function.setdefault(make_key(call.function), []).append(place)
@@ -204,8 +203,8 @@ def _add_backends(calls: list[Compilation], backends: Sequence[Compilation]) -> 
 
 
 def find_frame_compilations(events: HostEvents) -> list[Compilation]:
-    """Return the frames that torch.compile compiles, without what changed. ``program``: the number of the compilation,
-    ``0/2``; None if it is not recorded. ``function``: "" until code of the frame runs with Python recorded."""
+    """Return the frames that torch.compile compiles, not yet compared. ``program``: the compile id, such as ``0/2``, or
+    None if not recorded. ``function``: always ""."""
     compiles = np.array([TORCH_COMPILES.match(name) is not None and name != "dynamo" for name in events.names], bool)
     frames = []
     for line in _list_lines(events) if compiles.any() else ():
@@ -218,14 +217,14 @@ def find_frame_compilations(events: HostEvents) -> list[Compilation]:
         for row, after in zip(rows.tolist(), [*rows[1:].tolist(), len(meta)], strict=True):
             at = bisect_left(ids, (row, ""))
             number = ids[at][1] if at < len(ids) and ids[at][0] < after else None
-            again = number is not None and not number.endswith("/0")
+            is_repeated = number is not None and not number.endswith("/0")
             start, until = int(begin[row]), int(end[row])
-            frames.append(Compilation("", PYTORCH, line.first + row, start, until - start, until, again, number))
+            frames.append(Compilation("", PYTORCH, line.first + row, start, until - start, until, is_repeated, number))
     return frames
 
 
 def _find_compile_ids(events: HostEvents, meta: Int32s) -> list[tuple[int, str]]:
-    """Return the numbers of compilations that events of a line record: while they compile, or while the code runs."""
+    """Return rows and compile ids of the events of a line that have one: compiling events and compiled regions."""
     named = {}
     for number, name in enumerate(events.names):
         if match := _COMPILE_ID.match(name) or REGION.match(name):
@@ -235,7 +234,7 @@ def _find_compile_ids(events: HostEvents, meta: Int32s) -> list[tuple[int, str]]
 
 
 def find_regions(events: HostEvents) -> dict[str, tuple[int, int]]:
-    """Return the first run of the code of each compilation, by its number: its row, and that after its last event."""
+    """Return the first compiled region of each compile id: its first row, and the row after its last."""
     regions: dict[str, tuple[int, int]] = {}
     named = {number: match[1] for number, name in enumerate(events.names) if (match := REGION.match(name))}
     for line in _list_lines(events) if named else ():

@@ -1,12 +1,12 @@
-"""Recompilations: what had changed when a function was compiled again.
+"""Recompilations: what changed when a function was compiled again?
 
-The program of a compilation is the first one of its name that runs after it and did not run before. It is compared with
-the nearest program of the name that was there before it: the one with the fewest other arguments, the last of several.
+The program of a compilation is the first program of this name that runs after it and did not run before. It is compared
+with the nearest earlier program of the name: the one with the fewest different arguments, the last if several are tied.
 
     compilation  |======|        |======|
     program               |f(7)|          |f(9)| |f(7)|
 
-PyTorch records no programs: the ops that the compiled code runs are compared, with the shapes of what they get.
+PyTorch records no programs. The ops of the compiled code are compared instead, with their input shapes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import numpy as np
 from fastprof.derive.causes import compilations
 from fastprof.derive.causes.compilations import (
     Compilation,
-    find_calls,
+    find_call_compilations,
     find_frame_compilations,
     find_frame_function,
     find_regions,
@@ -55,20 +55,20 @@ READS: Final = unite_needs([
     Host.GROUPING, Needs(stats=(*compilations.STATS, "program_id", *ARGUMENTS), metadata_stats=METADATA_STATS)
 ])  # fmt: skip
 
-NO_PROGRAM: Final = "the capture carries no compiled program of it"
-NO_EARLIER: Final = "the program before it is not in the capture"
-DAMAGED: Final = "a program of it does not decode"
+NO_PROGRAM: Final = "the capture has no compiled program of the function"
+NO_EARLIER: Final = "the capture has no earlier program of the function"
+DAMAGED: Final = "a program of the function does not decode"
 OTHER_FUNCTION: Final = "earlier programs of this name have other arguments: likely another function"
-NO_SHAPES: Final = "no shape of what its ops get is recorded"
-NOT_RUN: Final = "its code, or that of the compilation before, did not run in the capture"
+NO_SHAPES: Final = "op input shapes are not recorded"
+NOT_RUN: Final = "the code of this compilation, or of earlier ones, did not run in the capture"
 
 
 def find_compilations(host: Host) -> list[Compilation]:
-    """Return the compilations of a host, in order of time, with what had changed. Of chosen steps, those within."""
+    """Return the compilations of a host, or of its chosen steps, in order of time, with their changes."""
     every = host.entire
     groups = every.groups_from(AUTO)
     events = groups.events
-    compared = [*_compare_calls(events, every, find_calls(events)), *_compare_frames(events)]
+    compared = [*_compare_calls(events, every, find_call_compilations(events)), *_compare_frames(events)]
     if not compared:
         return []
     steps = every.steps_from(AUTO).database.step
@@ -88,7 +88,7 @@ def find_compilations(host: Host) -> list[Compilation]:
 
 @dataclass(slots=True)
 class _Program:
-    """A program of a function. ``first_ps``: when it first ran, or None. ``arguments``: None if damaged."""
+    """A program of a function. ``first_ps``: start of its first run, or None. ``arguments``: None if damaged."""
 
     number: int
     title: str
@@ -101,7 +101,7 @@ class _Program:
 
 
 def _compare_calls(events: HostEvents, host: Host, calls: Sequence[Compilation]) -> Iterator[Compilation]:
-    """Yield the compilations with what changed."""
+    """Yield the compilations with their changes."""
     of_function: dict[str, list[Compilation]] = {}
     for call in calls:
         of_function.setdefault(make_key(call.function), []).append(call)
@@ -127,7 +127,7 @@ def _list_programs(events: HostEvents, host: Host, keys: set[str]) -> dict[str, 
 
 
 def _find_first_runs(events: HostEvents) -> dict[int, int]:
-    """Return when each program first ran, by id."""
+    """Return the start of each program's first run, by id."""
     first: dict[int, int] = {}
     rows, numbers = events.ints("program_id")
     if len(rows):
@@ -157,20 +157,20 @@ def _compare_function(calls: list[Compilation], programs: list[_Program], module
     matched = _match_programs(calls, [program.first_ps or 0 for program in ran])
     aside = [program for program in programs if program.first_ps is None] if min(matched) >= 0 else []
     for place, (call, at) in enumerate(zip(calls, matched, strict=True)):
-        again = call.again or place > 0 or at > 0 or bool(aside)
-        if not again:
+        is_repeated = call.is_repeated or place > 0 or at > 0 or bool(aside)
+        if not is_repeated:
             yield call
         elif at < 0:
-            yield replace(call, again=True, reason=NO_PROGRAM)
+            yield replace(call, is_repeated=True, reason=NO_PROGRAM)
         else:
-            named = replace(call, again=True, program=ran[at].title)
+            named = replace(call, is_repeated=True, program=ran[at].title)
             yield _compare(named, ran[at], aside + ran[:at], modules)
 
 
 def _match_programs(calls: Sequence[Compilation], first_ps: Sequence[int]) -> list[int]:
-    """Return the place of the program of each compilation, or -1: the first that began to run after it; not one that
-    began after the next compilation, unless there is one for each. ``first_ps``: when each program first ran, in order.
-    """
+    """Return the position of each compilation's program, or -1. This is the first program that began to run after the
+    compilation, but not after the next one, unless there are enough programs for all. ``first_ps``: starts of the
+    programs' first runs, ascending."""
     matched: list[int] = []
     after = 0
     for place, call in enumerate(calls):
@@ -199,29 +199,30 @@ def _compare(call: Compilation, program: _Program, earlier: Sequence[_Program], 
         return replace(call, reason=DAMAGED)
     scalars = tuple(argument.name for argument in program.arguments if argument.is_scalar)
     try:
-        return replace(call, compared=nearest.title, changes=compare_programs(before, after), scalars=scalars)
+        changes = compare_programs(before, after)
+        return replace(call, compared_program=nearest.title, changes=changes, scalars=scalars)
     except (LookupError, ValueError, CaptureError):
         return replace(call, reason=DAMAGED)
 
 
 _MOST_COMPARED: Final = 32
-"""Earlier programs among which the nearest is looked for."""
+"""Most earlier programs that are searched for the nearest."""
 
 
 def _choose_nearest(program: _Program, earlier: Sequence[_Program]) -> _Program | None:
-    """Return the earlier program with the fewest other arguments, the last of several; None if all arguments of each
-    have other names."""
+    """Return the earlier program with the fewest different arguments, the last if several are tied; None if none of
+    them shares an argument name."""
     names = program.names
-    alike = [each for each in earlier if not names or not each.names or not set(each.names).isdisjoint(names)]
+    similar = [each for each in earlier if not names or not each.names or not set(each.names).isdisjoint(names)]
     own = program.arguments or []
-    return min(reversed(alike), key=lambda each: len(compare_arguments(each.arguments or [], own)), default=None)
+    return min(reversed(similar), key=lambda each: len(compare_arguments(each.arguments or [], own)), default=None)
 
 
 # ---- PyTorch
 
 
 def _compare_frames(events: HostEvents) -> Iterator[Compilation]:
-    """Yield the compilations of torch.compile, with what differs in the ops of their code."""
+    """Yield the compilations of torch.compile, with the first difference between the ops of their code."""
     frames = find_frame_compilations(events)
     regions = find_regions(events) if frames else {}
     functions: dict[str, str] = {}
@@ -236,11 +237,11 @@ def _compare_frames(events: HostEvents) -> Iterator[Compilation]:
         frame, _, place = each.program.partition("/")
         named = replace(each, function=functions.get(frame, f"frame {frame}"))
         earlier = [f"{frame}/{number}" for number in range(max(int(place) - _MOST_COMPARED, 0), int(place))]
-        yield _compare_ops(named, ops, earlier) if each.again else named
+        yield _compare_ops(named, ops, earlier) if each.is_repeated else named
 
 
 _Op = tuple[str, list[str]]
-"""Name of an op, and what it gets: ``float[16,32]``."""
+"""Name of an op, and its inputs: ``float[16,32]``."""
 
 
 def _compare_ops(compilation: Compilation, ops: dict[str, list[_Op]], earlier: Sequence[str]) -> Compilation:
@@ -254,15 +255,15 @@ def _compare_ops(compilation: Compilation, ops: dict[str, list[_Op]], earlier: S
         return replace(compilation, reason=NO_SHAPES)
     changes = {number: _find_first_change(ops[number], after) for number in known}
     nearest = min(changes, key=lambda number: _ORDER.get(changes[number][0].kind, len(changes[number])))
-    return replace(compilation, compared=nearest, changes=changes[nearest])
+    return replace(compilation, compared_program=nearest, changes=changes[nearest])
 
 
 _ORDER: Final = {NOTHING: 0, INSTRUCTIONS: 1 << 31}
-"""How far compilations with such a change are from each other, beside the number of inputs that differ."""
+"""Distance between compilations with such a change; for other changes, the number of different inputs."""
 
 
 def _find_first_change(before: list[_Op], after: list[_Op]) -> tuple[Change, ...]:
-    """Return what differs in the first op that differs: the ops after it follow from it."""
+    """Return the differences of the first op that differs. Later ops differ as a consequence."""
     pair = next((pair for pair in zip_longest(before, after) if pair[0] != pair[1]), None)
     if pair is None:
         return (Change(NOTHING),)
@@ -279,7 +280,7 @@ def _find_first_change(before: list[_Op], after: list[_Op]) -> tuple[Change, ...
 
 
 def _read_ops(events: HostEvents, region: tuple[int, int]) -> list[_Op]:
-    """Return the outermost ops in a region, with types and shapes of what they get, as far as these are recorded."""
+    """Return the outermost ops in a region, with the recorded types and shapes of their inputs."""
     first, last = region
     columns = []
     for name in ARGUMENTS:
@@ -299,7 +300,7 @@ def _read_ops(events: HostEvents, region: tuple[int, int]) -> list[_Op]:
 
 
 def _format_inputs(dims: str, types: str) -> list[str]:
-    """Return what an op gets: ``float[16,32]``; none of it if that cannot be read."""
+    """Return the inputs of an op, such as ``float[16,32]``, or [] if they cannot be read."""
     try:
         shapes, named = json.loads(dims), json.loads(types) if types else []
     except (ValueError, RecursionError):

@@ -203,7 +203,7 @@ def _find_line_ops(events: HostEvents, line: Line) -> Int64s:
 
 
 TORCH_COMPILES: Final = compile_late(r"dynamo$|entire_frame_compile$|_compile\.(?:<locals>\.)?compile_inner")
-"""Names of ops in which torch.compile compiles: they compute nothing, and the ops in them are traced."""
+"""Names of ops in which torch.compile compiles: neither they nor the traced ops in them compute."""
 
 
 @compute_once

@@ -491,9 +491,9 @@ def extend_to_periods(
 
 
 def mark_unknown_times(steps: HostSteps, events: HostEvents, lost_calls: Int64s | None) -> HostSteps:
-    """Mark steps in which device work was lost, and whether input would be seen; TPUs record both. ``events``: all of
-    the host; ``lost_calls``: times of calls whose device work is not recorded,
-    ascending, or None."""
+    """Mark steps whose device work is not fully recorded, and cores whose records would not show input. TPUs record
+    both. ``events``: all of the host; ``lost_calls``: ascending times of calls without records of device work, or
+    None."""
     database = steps.database
     if database.is_tpu or not len(database):
         return steps
@@ -584,7 +584,7 @@ class BetweenSteps:
     """``begin_ps``, ``duration_ps``: pauses between steps of a host, in order; ``longest_before``: the name of the step
     that begins after the longest. ``span_ps``: from the begin of the first step to the end of the last.
     ``core_id``: [c] ids of cores on the host; ``times_ps``: [c, k] time in the pauses by category; ``has_devices``: [c]
-    whether work of a device is recorded in steps or pauses; ``shows_input``: [c] as in Cores."""
+    whether device work is recorded in steps or pauses; ``shows_input``: [c] as in Cores."""
 
     begin_ps: Int64s
     duration_ps: Int64s

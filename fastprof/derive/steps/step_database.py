@@ -227,7 +227,7 @@ class Cores:
     sparse: Bools  # a SparseCore
     has_details: Bools  # the capture describes the core
     device: list[str | None]  # as other tables name it: plane of the core, or CPU; None: all GPUs of a host
-    shows_input: Bools  # the records would show input that is loaded or waited for
+    shows_input: Bools  # the records would show input loading or waiting
 
     def __len__(self) -> int:
         return len(self.id)

@@ -490,7 +490,7 @@ class StepsOnCores:
 
     @property
     def lost(self) -> Bools:
-        """[n] whether records of device work are missing in the step."""
+        """[n] whether device work in the step is not fully recorded."""
         return self.database.lost[self.step, self.core]
 
 
@@ -554,14 +554,14 @@ _OF_DEVICES = [
     for place, category in enumerate(OWN_CATEGORIES)
     if category.name.startswith("device_") or category.name in ("output", "copies")
 ]
-_LOST = "calls in the step lack their records of device work"
-_NO_DEVICE = f"; null: no work of a device is recorded on the core, or {_LOST}"
+_LOST = "device work in the step is not fully recorded"
+_NO_DEVICE = f"; null: no device work is recorded on the core, or {_LOST}"
 _UNKNOWN: Final[dict[int, tuple[str, Formula]]] = {
     **dict.fromkeys(_OF_DEVICES, (_NO_DEVICE, lambda rows: ~rows.has_devices | rows.lost)),
-    INPUT: ("; null: nothing that is recorded on the host would show input", lambda rows: ~rows.shows_input),
+    INPUT: ("; null: the host's records would not show input", lambda rows: ~rows.shows_input),
     OTHER: (f"; null: {_LOST}", attrgetter("lost")),
 }
-"""Categories of which a 0 may be unknown: when, and which rows."""
+"""Categories whose time may be unknown: the condition, and the rows."""
 
 
 _CATEGORIES = (
