@@ -181,8 +181,8 @@ def _capture_servers(
         args.talk.note(f"all begin in {delay:g} s, at one moment by their clocks; --delay changes that")
     if options.python_level:
         args.talk.note(
-            "what this costs the program cannot be measured from here, as 'fastprof run' and fastprof.record do; "
-            "--python-level 0 leaves out Python functions, which cost most"
+            "recording cost not measured: only 'fastprof run' and fastprof.record can measure it; "
+            "--python-level 0 leaves out Python functions, the most expensive part"
         )
     if options.python_level and args.duration > _PYTHON_MS:
         args.talk.note(

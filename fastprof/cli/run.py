@@ -65,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
         windows = _move_windows(args, report.get("windows") or [{"folder": str(folder)}], name)
     process.limit_threads()
     if not windows:
-        why = report.get("why") or "the program ended too early to say why"
+        why = report.get("why") or "the program ended before it could report the reason"
         args.talk.error(f"nothing was recorded: {why}")
         return code or _NOTHING
     path = windows[0]["path"]
@@ -79,7 +79,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _move_windows(args: argparse.Namespace, windows: list[dict[str, Any]], name: str | None) -> list[dict[str, Any]]:
-    """Move what was recorded to runs, and return the windows that have one, each with its ``path``."""
+    """Move the recorded windows to runs, and return those with a capture, with the ``path`` of the run added."""
     from fastprof.profile.captured_run import move_to_run, name_without_python
 
     written: list[dict[str, Any]] = []
@@ -92,7 +92,7 @@ def _move_windows(args: argparse.Namespace, windows: list[dict[str, Any]], name:
 
 
 def _note_end(args: argparse.Namespace, windows: list[dict[str, Any]]) -> None:
-    """Say what was recorded, what it cost, and where it is."""
+    """Report what was recorded, its cost and its path."""
     from fastprof.inputs.step_times import RecordingCost
     from fastprof.wording.screen import escape_text
 
@@ -101,11 +101,11 @@ def _note_end(args: argparse.Namespace, windows: list[dict[str, Any]]) -> None:
     took = f"{first['took_s']:.3g} s" if "took_s" in first else "an unknown time"
     args.talk.note(f"recorded {args.content or took}")
     for number, window in enumerate(windows):
-        cost = RecordingCost(**window.get("cost", {"why": "the program was ended from outside"}))
+        cost = RecordingCost(**window.get("cost", {"why": "the program ended without a report"}))
         which = f"{'without' if number else 'with'} Python functions: " if len(windows) > 1 else ""
         use = ""
         if len(windows) > 1:
-            use = "; read step times and rates here" if number else "; read causes here, 'fastprof VERB LOGDIR' does"
+            use = ", for step times and rates" if number else ", for causes; 'fastprof VERB LOGDIR' reads this run"
         args.talk.note(f"{which}{cost}")
         args.talk.note(f"wrote {window['path']}{use}")
     args.talk.note(f"next: fastprof serve {escape_text(str(args.logdir))}")

@@ -88,15 +88,15 @@ def _parse_setting(text: str) -> tuple[str, Setting]:
 
 
 def add_levels(group: argparse._ArgumentGroup, python: int | None = 1) -> None:
-    """Add the flags for what the profiler records. ``python``: level of the Python tracer, or None: 1, and once more 0
-    if that costs too much."""
+    """Add the flags for what the profiler records. ``python``: default level of the Python tracer, or None: 1, with a
+    second recording at 0 if that costs too much."""
 
     def level(highest: int, usual: int) -> dict[str, Any]:
         return {"choices": [str(level) for level in range(highest + 1)], "default": str(usual)}
 
     group.add_argument("--host-level", **level(3, 2), help="host tracer: 0 off, 1 annotations, 2, 3 all ops")
     group.add_argument("--device-level", **level(1, 1), help="device tracer: 0 off, 1 on (default: 1)")
-    usual = "1; if steps take over 5 %% longer, recorded again with 0" if python is None else str(python)
+    usual = "1; second recording with 0 if steps take over 5 %% longer" if python is None else str(python)
     group.add_argument(
         "--python-level",
         **level(1, 0) | {"default": None if python is None else str(python)},
@@ -219,7 +219,7 @@ def _parse_hosts(text: str) -> list[str]:
 
 
 def add_destination(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
-    """Add the flags for where captures go and what is shown of them, and return their group."""
+    """Add the flags for the destination and display of captures, and return their group."""
     group = add_run(parser)
     hosts = group.add_mutually_exclusive_group()
     hosts.add_argument(
@@ -344,7 +344,7 @@ def finish_capture(
 
 
 def show_run(args: argparse.Namespace, then: argparse.Namespace | None, path: str, verb: str) -> int:
-    """Run the verb of --then on the run, and return its exit code. ``verb``: what recorded it; hints name its flags."""
+    """Run the verb of --then on the run, and return its exit code. ``verb`` recorded the run; hints name its flags."""
     if then is None:
         return 0
     then.session, then.talk = [path], args.talk
@@ -354,7 +354,7 @@ def show_run(args: argparse.Namespace, then: argparse.Namespace | None, path: st
 
 
 def check_run(args: argparse.Namespace, path: str, duration_ps: int, verb: str) -> list[Check]:
-    """Return what the captures of a run lack: see ``check_capture``. Sets ``args.content``: what they have."""
+    """Check the captures of a run: see ``check_capture``. Sets ``args.content`` to a line about their content."""
     with process.hold_signals():
         from fastprof import load
         from fastprof.profile import captured_run

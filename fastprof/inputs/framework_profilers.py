@@ -1,8 +1,8 @@
-"""The profilers of JAX, TensorFlow and PyTorch, through their public functions, in the program that has imported them.
+"""The profilers of JAX, TensorFlow and PyTorch, called through their public functions inside the recorded program.
 
 TensorFlow 2.21 ignores the tracer levels that a program gives, and leaves its Python tracer off. ``PythonCalls``
-records Python functions instead: as annotations, named as profilers name Python functions. Functions of libraries are
-left out unless the program itself calls them: frameworks call hundreds a step.
+records Python functions as annotations instead, with the names that profilers give them. Library functions are left
+out unless the program itself calls them, because frameworks call hundreds in each step.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ class Profiler(Protocol):
     """The profiler of a framework."""
 
     def start(self, folder: str, levels: ProfilerLevels) -> None:
-        """Raise UsageError: it cannot record so, or is recording already. FastprofError: it fails."""
+        """UsageError: the profiler does not support ``levels``, or is recording already. FastprofError: it fails."""
 
     def stop(self) -> None:
-        """End what ``start`` began: captures are then below its folder."""
+        """Stop recording. Captures are then below the folder that ``start`` received."""
 
     def step(self, number: int) -> AbstractContextManager[object]:
         """Mark a step."""
@@ -55,7 +55,7 @@ class Profiler(Protocol):
         """Mark a part of the program."""
 
     def settle(self) -> None:
-        """Wait until devices have done what the program has given them so far, if the framework can."""
+        """Wait until devices have finished the dispatched work, if the framework supports this."""
 
 
 class _Jax:
@@ -65,17 +65,17 @@ class _Jax:
     def start(self, folder: str, levels: ProfilerLevels) -> None:
         profiler = self._jax.profiler
         if not hasattr(profiler, "ProfileOptions"):
-            raise UsageError(f"JAX {self._jax.__version__} cannot be recorded at chosen levels; a later one can")
+            raise UsageError(f"JAX {self._jax.__version__} does not support tracer levels; use a later version")
         options = profiler.ProfileOptions()
         options.host_tracer_level, options.python_tracer_level = levels.host, levels.python
         if hasattr(options, "device_tracer_level"):
             options.device_tracer_level = levels.device
         elif not levels.device:
-            raise UsageError("this JAX always records its devices: device_level=1")
+            raise UsageError("this version of JAX always records devices: use device_level=1")
         if levels.advanced:
             options.advanced_configuration = dict(levels.advanced)
         is_enabled = getattr(profiler.TraceAnnotation, "is_enabled", None)
-        if is_enabled is not None and is_enabled():  # JAX itself would only notice at the end
+        if is_enabled is not None and is_enabled():  # JAX itself would only report this at the end
             raise UsageError(_RUNNING)
         try:
             profiler.start_trace(folder, profiler_options=options)
@@ -88,7 +88,7 @@ class _Jax:
         try:
             self._jax.profiler.stop_trace()
         except RuntimeError as error:
-            with suppress(Exception):  # else JAX would record never again
+            with suppress(Exception):  # else JAX could not record again
                 self._jax._src.profiler._profile_state.reset()
             raise FastprofError(f"JAX cannot deliver what it recorded: {error}") from error
 
@@ -101,7 +101,7 @@ class _Jax:
         return mark
 
     def settle(self) -> None:
-        with suppress(Exception):  # what has failed is raised where the program uses it
+        with suppress(Exception):  # the program sees the error when it uses the array
             self._jax.block_until_ready(self._jax.live_arrays())
 
 
@@ -112,7 +112,7 @@ class _TensorFlow:
 
     def start(self, folder: str, levels: ProfilerLevels) -> None:
         if levels.advanced:
-            raise UsageError("the profiler of TensorFlow takes no advanced options in the program")
+            raise UsageError("TensorFlow's profiler takes no advanced options inside the program")
         profiler = self._tensorflow.profiler.experimental
         options = profiler.ProfilerOptions(
             host_tracer_level=levels.host, python_tracer_level=0, device_tracer_level=levels.device
@@ -155,7 +155,7 @@ class _Torch:
 
     def start(self, folder: str, levels: ProfilerLevels) -> None:
         if levels.advanced:
-            raise UsageError("the profiler of PyTorch takes no advanced options")
+            raise UsageError("PyTorch's profiler takes no advanced options")
         profiler = self._torch.profiler
         cpu = profiler.ProfilerActivity.CPU
         activities = [
@@ -164,7 +164,7 @@ class _Torch:
             if (levels.host if activity == cpu else levels.device)
         ]
         if not activities:
-            raise UsageError("with these levels PyTorch records nothing")
+            raise UsageError("PyTorch records nothing at these levels")
         is_enabled = getattr(self._torch.autograd, "_profiler_enabled", None)
         if is_enabled is not None and is_enabled():  # PyTorch itself would end the other, and crash
             raise UsageError(_RUNNING)
@@ -199,12 +199,12 @@ NAMES: Final = tuple(_FRAMEWORKS)
 
 
 def list_imported() -> list[str]:
-    """Return the frameworks that the program has imported, completely, in the order of ``NAMES``."""
+    """Return the frameworks that the program has completely imported, in the order of ``NAMES``."""
     return [name for name in NAMES if (module := sys.modules.get(name)) is not None and not _is_unfinished(module)]
 
 
 def find_profiler(name: str | None) -> Profiler:
-    """Return the profiler of the framework of this name, or of the first that is imported. Raises UsageError."""
+    """Return the profiler of this framework, or of the first imported one. UsageError: it is not imported."""
     if name is not None and name not in NAMES:
         raise UsageError(f"{name!r} is not a framework that can be recorded: {', '.join(NAMES)}")
     there = list_imported()
@@ -224,26 +224,26 @@ def _is_unfinished(module: object) -> bool:
 
 _LIBRARIES: Final = (*{sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}, "<frozen ")
 _CALLBACKS: Final = ("tensorflow.python.ops.script_ops", "FuncRegistry")
-"""Class that calls Python functions from threads of TensorFlow, which Python does not know."""
+"""Class that calls Python functions from TensorFlow's own threads."""
 _COMPILED: Final = ("tensorflow.python.eager.polymorphic_function.polymorphic_function", "Function")
-"""Class of compiled functions: between the call and the return of one there is only Python of TensorFlow itself."""
+"""Class of compiled functions. Their calls run no Python but TensorFlow's own."""
 _OWN: Final = PurePath(__file__).parent
 _PENDING: Final = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
 
 
 class PythonCalls:
-    """``mark``: makes an annotation of the framework from its name."""
+    """Annotates the Python functions of a program. ``mark``: returns the framework's annotation with a name."""
 
     def __init__(self, mark: Callable[[str], AbstractContextManager[object]]) -> None:
         self._mark = mark
         self._is_on = False
         self._names: dict[CodeType, tuple[str, bool]] = {}
-        self._pending: Any = None  # the interpreter calls it later
+        self._pending: Any = None  # referenced until the interpreter calls it
         self._hooked: list[tuple[Any, Any]] = []
 
     def start(self) -> None:
-        """Trace the main thread, threads that begin later, functions that TensorFlow calls, and from Python 3.12 on all
-        other threads. A thread with a profile function keeps it."""
+        """Trace the main thread, later threads and functions that TensorFlow calls; from Python 3.12 on, all threads.
+        A thread with its own profile function is not traced."""
         self._is_on = True
         self._replace_call(_CALLBACKS, self._call_traced)
         self._replace_call(_COMPILED, self._call_untraced)
@@ -260,7 +260,7 @@ class PythonCalls:
             ctypes.pythonapi.Py_AddPendingCall(self._pending, None)
 
     def stop(self) -> None:
-        """Stop; other threads notice at their next call."""
+        """Stop tracing. Other threads stop at their next call."""
         self._is_on = False
         if threading.getprofile() == self._begin:
             threading.setprofile(None)
@@ -327,7 +327,7 @@ class PythonCalls:
         return trace
 
     def _describe(self, code: CodeType) -> tuple[str, bool]:
-        """Return the name of a function in captures, "" for fastprof's own, and whether it is of a library."""
+        """Return the name of a function in captures ("" for fastprof's own), and whether it is a library function."""
         known = self._names.get(code)
         if known is None:
             file = PurePath(code.co_filename)

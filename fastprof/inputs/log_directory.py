@@ -368,7 +368,7 @@ def _make_nothing_error(path: str, search: Search) -> NotFoundError:
 
 
 WITHOUT_PYTHON: Final = "_without_python"
-"""End of the name of a run that repeats another one without Python functions."""
+"""Suffix of a second run that was recorded without Python functions."""
 
 
 def describe_early_end(search: Search) -> str:
@@ -381,7 +381,7 @@ def describe_early_end(search: Search) -> str:
 
 def sort_newest_first(runs: Iterable[CaptureDirectory], since: tuple[float, ...] = ()) -> list[CaptureDirectory]:
     """``since``: year, month, … of the oldest, in local time. Of runs of one time the last by name, and by number in
-    it: iteration_20 is newer than iteration_3. A run counts as newer than its repetition without Python functions."""
+    it: iteration_20 is newer than iteration_3. A run counts as newer than its second run without Python functions."""
     places = list(runs)
     named = {place.name: place for place in places}
     moments = []

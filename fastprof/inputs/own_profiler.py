@@ -35,22 +35,22 @@ from fastprof.schema.value_classes import dataclass
 
 @dataclass(frozen=True, slots=True)
 class RecordedWindow:
-    """Time that was recorded. ``folder``: what the profiler wrote is below it."""
+    """A recorded time window. ``folder``: contains the profiler's output."""
 
     folder: str
     levels: ProfilerLevels
     span: Span
     first: int
-    """Steps that had been counted when it began."""
+    """Number of steps counted before the window."""
     last: int
-    """Steps that had been counted when it ended."""
+    """Number of steps counted until the end of the window."""
 
 
 class Recorder:
-    """Records one window; if ``without_python`` is given and the first costs too much, a second one with these levels.
+    """Records one window, and a second one at the levels ``without_python``, if given, when the first costs too much.
 
-    ``choose``: the profiler, when recording begins. ``steps``: the first, and the one after the last; None: others
-    begin and end. ``folder``: what the profiler writes is below it. ``ended``: called after each window."""
+    ``choose``: returns the profiler when recording begins. ``steps``: the first step, and the step after the last; None
+    if the caller begins and ends. ``folder``: for the profiler's output. ``ended``: called after each window."""
 
     def __init__(
         self,
@@ -94,12 +94,12 @@ class Recorder:
                 self._is_marking = False
 
     def _begin_or_end(self, number: int) -> None:
-        """Begin or end a window with this step. As many unrecorded steps follow a window as it had, to compare with."""
+        """Begin or end a window with this step. Equally many unrecorded steps follow each window for comparison."""
         assert self._next is not None
         first, last = self._next
         if number == self._decides_at:
             self._decides_at = None
-            if self.needs_another():
+            if self.needs_second_window():
                 self._next, self._levels = (number, number + last - first), self._without_python or self._levels
                 first, self._without_python = number, None
             else:
@@ -112,12 +112,12 @@ class Recorder:
             self.times.note(STEPS)
             self._decides_at = number + 1 + max(last - first, FEWEST)
 
-    def needs_another(self) -> bool:
+    def needs_second_window(self) -> bool:
         """Return whether a window without Python is to follow."""
         return bool(self._without_python and self.windows) and self.measure_cost(0).is_high
 
     def measure_cost(self, number: int) -> RecordingCost:
-        """Compare the steps of a window with the unrecorded ones before and after it."""
+        """Compare the steps of a window with the unrecorded steps before and after it."""
         window = self.windows[number]
         before = self.windows[number - 1].span[1] + SETTLES_S if number else 0.0
         after = self.windows[number + 1].span[0] if number + 1 < len(self.windows) else math.inf
@@ -144,7 +144,7 @@ class Recorder:
         self.is_recording, self._began = True, (time.monotonic(), self.counted)
 
     def end(self) -> None:
-        """Does nothing if no window is being recorded. Raises as ``Profiler.stop`` and ``ended``."""
+        """End the window, if one is being recorded. Raises like ``Profiler.stop`` and ``ended``."""
         if not self.is_recording or self._profiler is None:
             return
         self.is_recording, self.is_over = False, True
@@ -202,7 +202,7 @@ _PERIOD_S: Final = 0.05
 _LEAD_S: Final = 3.0
 """Calls of compiled functions are counted this long before recording begins."""
 SETTLES_S: Final = 0.5
-"""Time after a recording in which a program is not yet as fast as before."""
+"""Time after a recording until a program is as fast as before."""
 _TF_FUNCTIONS: Final = "tensorflow.python.eager.polymorphic_function.polymorphic_function"
 
 
@@ -219,8 +219,8 @@ def make_environment(folder: Path, settings: dict[str, Any], usual: dict[str, st
 
 
 def read_report(folder: Path) -> dict[str, Any]:
-    """Return what the process says when it ends: ``why`` nothing was recorded, or None; ``windows`` that were recorded,
-    each with ``folder``, ``python_level``, ``took_s`` and ``cost``. Empty: it could not say."""
+    """Return the report of the ended process, or {} if there is none. ``why``: reason why nothing was recorded, or
+    None. ``windows``: recorded windows, each with ``folder``, ``python_level``, ``took_s`` and ``cost``."""
     try:
         said = json.loads((folder / _REPORT).read_text())
     except (OSError, ValueError):
@@ -297,7 +297,7 @@ class _Script(Recorder):
         self._has_ended.set()
 
     def _watch(self) -> None:
-        """A profiler begins some time after a framework works, and ends; then, perhaps, another one."""
+        """Record a window some time after the framework starts working, and a second one if needed."""
         while not _find_working():
             if self._exiting.wait(_PERIOD_S):
                 return
@@ -309,14 +309,14 @@ class _Script(Recorder):
             return
         while self._record_window() and not self._exiting.wait(SETTLES_S + self._duration_s):
             with self._lock:
-                if not self.needs_another():
+                if not self.needs_second_window():
                     break
                 self._levels, self._without_python = self._without_python or self._levels, None
         if not self._exiting.is_set():
             self.times.stop()
 
     def _record_window(self) -> bool:
-        """Record for some time, and return whether that has succeeded. PyTorch begins and ends between steps."""
+        """Record a window, and return whether this succeeded. PyTorch starts and stops between steps."""
         self._has_ended.clear()
         with self._lock:
             if self._exiting.is_set():

@@ -1,5 +1,5 @@
-"""How long steps take with and without recording: when a program begins its steps or, if it marks none, when it calls
-its compiled functions. Times are seconds of the monotonic clock."""
+"""Step times with and without recording. If a program marks no steps, calls of a compiled function count as steps.
+Times are seconds of the monotonic clock."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from fastprof.schema.value_classes import dataclass
 
 STEPS: Final = "steps"
 LIMIT: Final = 0.05
-"""Recording that costs a larger part of a step is recorded again without Python functions."""
+"""If recording slows steps by a larger share, they are recorded again without Python functions."""
 FEWEST: Final = 3
-"""Steps that can be compared."""
+"""Fewest steps for a comparison."""
 _MOST_INTERVALS: Final = 200
 _MOST_TIMES: Final = 50_000
 _MOST_FUNCTIONS: Final = 200
@@ -27,9 +27,9 @@ Span = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class RecordingCost:
-    """``unit``: "steps", or "calls of NAME"; ``without_s``, ``with_s``: median time of one of them, without and with
-    recording. All None if ``why`` says why the cost is unknown. ``drift``: relative difference of unrecorded medians
-    before and after; None if one of them is unknown."""
+    """``unit``: "steps", or "calls of NAME"; ``without_s``, ``with_s``: median time of a step or call, without and with
+    recording. All are None if the cost is unknown; ``why`` is the reason. ``drift``: relative difference of the
+    unrecorded medians before and after, or None if one is unknown."""
 
     unit: str | None = None
     without_s: float | None = None
@@ -39,7 +39,7 @@ class RecordingCost:
 
     @property
     def share(self) -> float | None:
-        """Part of the unrecorded time that recording adds; negative if recorded steps were faster."""
+        """Time that recording adds / unrecorded time; negative if recorded steps were faster."""
         return None if not self.without_s or self.with_s is None else self.with_s / self.without_s - 1
 
     @property
@@ -53,7 +53,7 @@ class RecordingCost:
         share = f"{self.share:.1%} slower" if self.share >= 0 else f"{-self.share:.1%} faster, no cost seen"
         drift = ""
         if self.drift is not None and self.drift > LIMIT:
-            drift = f"; a guess: unrecorded ones before and after differ by {self.drift:.1%}".replace("%", " %")
+            drift = f"; a guess: unrecorded {self.unit} before and after differ by {self.drift:.1%}".replace("%", " %")
         return (
             f"{1 / self.without_s:.4g} {self.unit}/s without recording, {1 / self.with_s:.4g} with: "
             f"{share.replace('%', ' %')} (medians){drift}"
@@ -61,7 +61,7 @@ class RecordingCost:
 
 
 class StepTimes:
-    """Times at which steps begin, and at which functions are called."""
+    """Start times of steps, and of calls of compiled functions."""
 
     def __init__(self) -> None:
         self._times: dict[str, deque[float]] = {}
@@ -69,7 +69,7 @@ class StepTimes:
         self.is_on = True
 
     def note(self, key: str) -> None:
-        """Note that a step, or a call, begins now."""
+        """Note that a step or a call begins now."""
         if not self.is_on:
             return
         times = self._times.get(key)
@@ -80,8 +80,8 @@ class StepTimes:
         times.append(time.monotonic())
 
     def count_calls(self) -> None:
-        """Count calls of the compiled functions of JAX from now on, if nothing marks steps: JAX has a hook for them,
-        which its checks for NaN use, too."""
+        """Count calls of JAX's compiled functions from now on, if nothing marks steps and JAX's hook is free. Its NaN
+        checks use the same hook."""
         state = getattr(sys.modules.get(_JAX_API), "_post_hook_state", None)
         if STEPS in self._times or state is None or state.value is not None:
             return
@@ -97,17 +97,17 @@ class StepTimes:
         self._unhook = remove_hook
 
     def stop(self) -> None:
-        """Note nothing any more."""
+        """Stop noting times, and free the hook."""
         self.is_on = False
         if self._unhook is not None:
             self._unhook()
             self._unhook = None
 
     def measure_cost(self, recorded: Span, unrecorded: Sequence[Span]) -> RecordingCost:
-        """Compare steps within the recorded span with those within the unrecorded ones; if there are none, calls of the
-        function that is called most often at regular intervals."""
+        """Compare steps in the recorded span with those in the unrecorded spans. Without steps, compare the calls of
+        the function with the most calls at regular intervals."""
         every = list(self._times)
-        best, why = RecordingCost(why="nothing marks steps, and no compiled function was seen to be called"), ""
+        best, why = RecordingCost(why="no step markers and no calls of compiled functions were seen"), ""
         most = (False, 0)
         for key in [STEPS] if STEPS in every else every:
             unit = key if key == STEPS else f"calls of {key}"
@@ -116,7 +116,7 @@ class StepTimes:
             usual = [interval for part in parts for interval in part]
             if len(during) < FEWEST or len(usual) < FEWEST:
                 few, where = (during, "recorded") if len(during) < FEWEST else (usual, "unrecorded")
-                why = why or f"only {len(few)} {where} {unit} can be compared; {FEWEST} are needed"
+                why = why or f"too few {where} {unit} to compare: {len(few)} of at least {FEWEST}"
                 continue
             rank = (_is_regular(usual), len(usual))
             if rank > most:
@@ -131,6 +131,6 @@ class StepTimes:
 
 
 def _is_regular(intervals: Sequence[float]) -> bool:
-    """Return whether few intervals are far from the median, as they are if several calls belong to one step."""
+    """Return whether most intervals are similar. They are not if a step has several calls."""
     ordered, tenth = sorted(intervals), len(intervals) // 10
     return 0 < ordered[-1 - tenth] < 4 * ordered[tenth]

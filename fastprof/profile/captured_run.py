@@ -179,7 +179,7 @@ def move_to_run(folder: Path, log_directory: str, name: str | None) -> str | Non
 
 
 def name_without_python(path: str) -> str:
-    """Return the name of the run that repeats the run at ``path`` without Python functions."""
+    """Return the name of the second run, without Python functions, of the run at ``path``."""
     return Path(path).name + WITHOUT_PYTHON
 
 
@@ -254,7 +254,7 @@ def check_capture(
 
 
 def describe_content(profile: Profile) -> str:
-    """Return what a run recorded, in one line: time, steps, and kinds of events."""
+    """Return the content of a run in one line: time, steps, and kinds of events."""
     reports = profile.reports_together("steps", "diagnosis")
     lacks = {row["what"] for row in reports["diagnosis"].tables["unrecorded"].to_pylist()}
     hosts = [(host["start_unix_ns"], host["stop_unix_ns"]) for host in profile.tables["hosts"].to_pylist()]
@@ -338,8 +338,8 @@ def record(
     ``Recording.steps``, ``step`` or ``keras_callback``. Without it the entire block is recorded.
     ``run``: name of the run; default: the time. Processes of one program that give the same name share the run.
     ``host_level`` 0 to 3, ``device_level`` 0 or 1, ``python_level`` 0 or 1: what the tracers record. Without
-    ``python_level`` it is 1; if recorded steps take over 5 % longer than others in the block, as many later steps
-    become the run ``RUN_without_python``.
+    ``python_level`` it is 1; if recorded steps take over 5 % longer than unrecorded steps in the block, equally many
+    later steps become the run ``RUN_without_python``.
     ``advanced``: options of JAX's profiler, such as those of TPUs. ``framework``: "jax", "tensorflow" or "torch";
     default: the first of these that the program has imported.
 
@@ -375,7 +375,7 @@ class Recording:
         self.path: str | None = None
         """Directory of the run, or None until there is one."""
         self.path_without_python: str | None = None
-        """Directory of the run that repeats it without Python functions, or None if there is none."""
+        """Directory of the second run, without Python functions, or None."""
 
     def __enter__(self) -> Recording:
         if self._recorder is not None:
@@ -461,12 +461,12 @@ class Recording:
 
     @property
     def cost(self) -> RecordingCost:
-        """Step times with and without recording, so far; ``str`` is a sentence."""
+        """Step times with and without recording so far; ``str(cost)`` is a sentence."""
         recorder = self._recorder
         if recorder is None or not recorder.windows:
             return RecordingCost(why=self._why_nothing())
         if self._steps is None:
-            return RecordingCost(why="the entire block was recorded, and no step without recording was seen")
+            return RecordingCost(why="the entire block was recorded, so there are no unrecorded steps to compare")
         return recorder.measure_cost(0)
 
     def _deliver(self, window: RecordedWindow) -> None:

@@ -107,7 +107,7 @@ def test_the_end_of_a_run_says_what_was_recorded_and_what_it_cost(
     runs = sorted(Path("fastprof-runs/plugins/profile").iterdir())
     assert len(runs) == 2 and err.count("start 2 1") == 0
     assert err.endswith(
-        "host ops\nfastprof: cost not measured: only 2 recorded steps can be compared; 3 are needed\n"
+        "host ops\nfastprof: cost not measured: too few recorded steps to compare: 2 of at least 3\n"
         f"fastprof: wrote {runs[1]}\nfastprof: next: fastprof serve fastprof-runs\n"
     )
     assert re.search(r"^fastprof: recorded [\d.]+ m?s, 12 steps: host ops$", err, re.MULTILINE)
@@ -141,7 +141,7 @@ def test_a_module_is_recorded_by_time(
         ([], "import jax", "it ended before 5 s had passed; give a smaller --after"),
         (["--steps", "0:1", "--host-level", "3"], "import jax\njax.profiler.StepTraceAnnotation('x', step_num=0)",
          r"JAX cannot record: out of \x1b[2J buffers"),
-        ([], "import os\nos._exit(0)", "the program ended too early to say why"),
+        ([], "import os\nos._exit(0)", "the program ended before it could report the reason"),
     ],
 )  # fmt: skip
 def test_why_nothing_was_recorded(

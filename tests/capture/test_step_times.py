@@ -38,13 +38,13 @@ def test_medians_of_recorded_and_unrecorded_steps_are_compared(clock: SimpleName
     assert cost.share == pytest.approx(0.1) and cost.is_high and cost.drift == pytest.approx(0)
     assert str(cost) == "2 steps/s without recording, 1.818 with: 10.0 % slower (medians)"
     few = times.measure_cost((10, 11), [(0, 9)])
-    assert few.is_high and str(few) == "cost not measured: only 1 recorded steps can be compared; 3 are needed"
+    assert few.is_high and str(few) == "cost not measured: too few recorded steps to compare: 1 of at least 3"
 
 
 def test_a_cost_says_if_the_program_itself_changed(clock: SimpleNamespace) -> None:
     times = StepTimes()
     note(times, clock, STEPS, (0, 0.5, 8), (10, 0.5, 5), (20, 0.625, 8))
-    assert "a guess: unrecorded ones before and after differ by 25.0 %" in str(
+    assert "a guess: unrecorded steps before and after differ by 25.0 %" in str(
         times.measure_cost((10, 15), [(0, 9), (20, 30)])
     )
 
@@ -57,7 +57,7 @@ def test_without_steps_the_function_that_is_called_once_a_step_counts(clock: Sim
         note(times, clock, "add", (begin, 0.01, 3))
     cost = times.measure_cost((20, 40), [(0, 19.5)])
     assert (cost.unit, cost.is_high) == ("calls of train", False)
-    assert str(StepTimes().measure_cost((0, 1), [])).startswith("cost not measured: nothing marks steps")
+    assert str(StepTimes().measure_cost((0, 1), [])).startswith("cost not measured: no step markers")
 
 
 def test_calls_of_jax_are_counted_until_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
