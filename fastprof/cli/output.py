@@ -319,8 +319,8 @@ class Messages:
     def error(self, text: str) -> None:
         self._line(text)
 
-    def pass_on(self, text: str) -> None:
-        """Write lines of another program as it writes them."""
+    def write_text(self, text: str) -> None:
+        """Write lines of another program as they are, without a prefix."""
         stream = self._stream or sys.stderr
         if text and stream is not None and not stream.closed:
             self._write(escape_lines(text) if stream.isatty() else text)

@@ -1,8 +1,8 @@
 """The views of tfprof: a graph by name scope, by input, by op or by line of code; or its advice.
 
 VIEW is scope, graph, op, code or advise. --graph is read instead of a SESSION. Options have tfprof's names, and the
-defaults of its command line; --preset and --options start from other ones. --format tfprof prints tfprof's own report,
-or answers as the option output in the file of --options says: stdout, file:outfile=PATH, timeline:outfile=PATH,
+defaults of its command line; --preset and --options start from other ones. --format tfprof prints tfprof's own report.
+With --options FILE, the option output in FILE sets the destination: stdout, file:outfile=PATH, timeline:outfile=PATH,
 pprof:outfile=PATH or none.
 Regular expressions are RE2's and match entire names.
 """
@@ -74,8 +74,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--options",
         metavar="FILE",
         help="start from the options in FILE (JSON, OptionsProto as text, or flags of tfprof), with the defaults of "
-        "tfprof's Python interface. With --format tfprof, their output says where the answer goes; with --format json, "
-        "it is what tfprof returns",
+        "tfprof's Python interface. With --format tfprof, the option output sets the destination; --format json "
+        "writes what tfprof returns",
     )
     for field in _list_fields():
         _add_option(group, field)
@@ -133,8 +133,8 @@ def run(args: argparse.Namespace) -> None:
     form = output.choose_format(args.format, args.output, (*FORMATS, *_OWN))
     if args.checkers is not None and args.view != ADVISE:
         raise UsageError(f"--checkers needs the view {ADVISE}")
-    asks = args.options is not None and form in ("tfprof", "json")
-    args.session = [_get_graph_files(args, asks)] if args.graph else args.session
+    as_tfprof = args.options is not None and form in ("tfprof", "json")
+    args.session = [_get_graph_files(args, as_tfprof)] if args.graph else args.session
     if not args.session:
         raise UsageError("a SESSION is missing; or give --graph FILE")
     profile = arguments.open_session(args)
@@ -142,7 +142,7 @@ def run(args: argparse.Namespace) -> None:
     with output.open_sink(args, form) as sink:
         if args.view == ADVISE:
             _write_advice(profile, args, sink, form)
-        elif asks:
+        elif as_tfprof:
             _write_answer(profile, args, sink, form)
         else:
             _write_view(profile, args, sink, form)
@@ -150,17 +150,17 @@ def run(args: argparse.Namespace) -> None:
     output.note_written(args)
 
 
-def _get_graph_files(args: argparse.Namespace, asks: bool) -> GraphFiles:
-    """``asks``: as tfprof takes them, to which a single run is step 0."""
+def _get_graph_files(args: argparse.Namespace, as_tfprof: bool) -> GraphFiles:
+    """``as_tfprof``: read them as tfprof does; a single run is step 0."""
     from fastprof.inputs import directory_content, open_files
 
     if args.session:
         raise UsageError(f"--graph is read instead of a SESSION, and {args.session[0]} is given, too")
     runs = directory_content.number_runs(args.run_metadata)
-    if asks and len(runs) == 1:
+    if as_tfprof and len(runs) == 1:
         runs = ((0, args.run_metadata[0]),)
     most = open_files.check_limit(args.max_unpacked)
-    return directory_content.GraphFiles(args.graph, runs, args.op_log, most, asks or args.format == "tfprof")
+    return directory_content.GraphFiles(args.graph, runs, args.op_log, most, as_tfprof or args.format == "tfprof")
 
 
 def _write_advice(profile: Profile, args: argparse.Namespace, sink: output.Sink, form: str) -> None:
@@ -188,9 +188,9 @@ def _write_advice(profile: Profile, args: argparse.Namespace, sink: output.Sink,
 
 
 def _write_complaints(args: argparse.Namespace, form: str, complaints: list[str]) -> None:
-    """Write what tfprof says beside an answer, in its own form if that is requested."""
+    """Write tfprof's messages: in its own form with --format tfprof, else as notes."""
     if form == "tfprof":
-        args.talk.pass_on("".join(f"{complaint}\n" for complaint in complaints))
+        args.talk.write_text("".join(f"{complaint}\n" for complaint in complaints))
     else:
         for complaint in complaints:
             args.talk.note(complaint)
@@ -201,26 +201,26 @@ def _get_given(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _write_answer(profile: Profile, args: argparse.Namespace, sink: output.Sink, form: str) -> None:
-    """Answer as tfprof does: files and texts where the output of the options says, or what its Python interface
-    returns. Without an output, or with -o, the report alone is written."""
+    """Write tfprof's answer to the destination in its option output, or what its Python interface returns. Without this
+    option, or with -o, write the report alone."""
     from fastprof.tfprof.option_files import read_option_file
 
     options = read_option_file(args.options)
-    is_asked = ("output" in options and args.output is None) or form == "json"
-    options = options if is_asked else options | {"output": f"file:outfile={args.output or '-'}"}
+    has_target = ("output" in options and args.output is None) or form == "json"
+    options = options if has_target else options | {"output": f"file:outfile={args.output or '-'}"}
     of_graph = args.graph is not None
     answer = profile.tfprof_answer(args.view, options, host=args.host, of_graph=of_graph, **_get_given(args))
     args.talk.progress.clear()
     if form == "json":
         sink.send(piece.encode("utf-8", "replace") for piece in answer.proto())
         return
-    args.talk.pass_on("".join(f"{complaint}\n" for complaint in args.session[0].complaints) if of_graph else "")
-    args.talk.pass_on(answer.stderr)
+    args.talk.write_text("".join(f"{complaint}\n" for complaint in args.session[0].complaints) if of_graph else "")
+    args.talk.write_text(answer.stderr)
     if answer.target is None:
         raise UsageError(f"{args.options}: tfprof has no output {options['output']!r}")
     files = dict(answer.files)
     if answer.target.form == "file" and answer.report is not None:
-        if not is_asked:
+        if not has_target:
             sink.send([_encode_text(answer.report, sink)])
             return
         files[""] = answer.report.encode("utf-8", "replace")

@@ -35,9 +35,9 @@ class GraphFiles:
     op_log: str | None = None
     max_unpacked: int = open_files.MOST_UNPACKED
     as_tfprof: bool = False
-    """Whether the log and the inputs of nodes are read as tfprof reads them, not as they are recorded."""
+    """Read the log and the inputs of nodes as tfprof does, not as recorded."""
     complaints: list[str] = field(default_factory=list, repr=False)
-    """What tfprof writes to standard error in one call with these files, once they are read."""
+    """tfprof's messages on standard error for these files, once they are read."""
     _data: bytes | None = field(default=None, repr=False)
     _at: int = 0
 
@@ -85,12 +85,12 @@ class GraphFiles:
 _GRAPHS, _RUNS, _LOGS = ("graph_def", "graph_def_text"), ("run_metadata", "run_metadata_text"), ("op_log",)
 _KINDS = {"a GraphDef": _GRAPHS, "RunMetadata": _RUNS, "an OpLogProto of tfprof": _LOGS}
 _FIELDS: Final = {_GRAPHS: (1, 2, 3, 4), _RUNS: (1, 2, 3, 4, 5), _LOGS: (1, 2)}
-"""Numbers of their fields."""
+"""Field numbers of each message."""
 
 
 def _read_message(path: str, kinds: tuple[str, ...], max_unpacked: int) -> bytes:
-    """Return the file as a protobuf. CaptureError: it is none of these ``kinds`` of formats. A message without what
-    formats are known by, such as a run without nodes, is one if it has no other fields."""
+    """Return the file as a protobuf. CaptureError: its format is not one of ``kinds``. A message without the fields
+    that identify its format, such as a run without nodes, is accepted if it has no foreign fields."""
     from fastprof.inputs.formats import HEAD, find_format, graph_def_text, run_metadata_text
     from fastprof.inputs.message_bytes import BadMessageError, encode_text_proto, has_only_fields
     from fastprof.inputs.source import read_entire

@@ -97,8 +97,8 @@ class _ModelNode:
 
 
 class ProfileModel:
-    """A graph, to which runs and a log are added; then its profile. ``as_tfprof``: all inputs take the first output of
-    their producers, as tfprof reads them."""
+    """Builds the profile of a graph, its runs and a log. ``as_tfprof``: every input reads the first output of its
+    producer, as in tfprof."""
 
     def __init__(self, *, as_tfprof: bool = False) -> None:
         self._as_tfprof = as_tfprof
@@ -108,7 +108,7 @@ class ProfileModel:
         self.has_code = False
         self.misses_stream = False
         self.complaints: list[str] = []
-        """What tfprof writes to standard error when it adds a run."""
+        """tfprof's messages on standard error while it adds a run."""
 
     # ---- graph
 
@@ -254,8 +254,8 @@ def make_profile(graph: Buffer, runs: Iterable[tuple[int, Buffer]] = (), op_log:
 
 
 def find_log_place(runs: int, *, as_tfprof: bool) -> int:
-    """Return how many runs are added before the log. tfprof adds the only run of one call before it, so that nodes
-    which only the run has get what the log says of them; several runs are added to a profiler that has its log."""
+    """Return the number of runs that are added before the log. tfprof adds a single run before the log, which then also
+    applies to nodes that only the run has. It adds several runs after the log."""
     return 0 if as_tfprof and runs > 1 else runs
 
 
@@ -296,7 +296,7 @@ class _NodeStats:
 
 
 def _add_stats(node: _ModelNode, step: int, device: str, stats: _NodeStats, row: int) -> Iterator[str]:
-    """Yield what tfprof complains of."""
+    """Add the stats of a node, and yield tfprof's messages."""
     is_canonical = _CANONICAL.fullmatch(device) is not None
     if is_canonical:
         if node.device and node.device != device:

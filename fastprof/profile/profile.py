@@ -261,9 +261,9 @@ class Profile(AnalysisMethods):
     def tfprof_answer(
         self, view: str, options: Mapping[str, Any], *, host: str | None = None, of_graph: bool = False, **given: Any
     ) -> TfprofAnswer:
-        """Return what tfprof answers if its Python interface asks: a report or files, what it prints, and its proto. No
-        file is written. ``options``, ``given``, ``host``: as in ``tfprof``; ``of_graph``: tfprof reads the graph and
-        its runs, not a profile of them. UsageError: an unknown view or option."""
+        """Return the answer of tfprof's Python interface: a report or files, printed text, and a proto. No file is
+        written. ``options``, ``given``, ``host``: as in ``tfprof``; ``of_graph``: tfprof reads the graph and its runs
+        instead of a profile. UsageError: an unknown view or option."""
         from fastprof.tfprof.tfprof_answer import make_answer
         from fastprof.tfprof.tfprof_views import choose_options
 

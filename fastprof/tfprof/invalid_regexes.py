@@ -1,6 +1,6 @@
 """Regular expressions that are not valid, as tfprof treats them: they match nothing, and RE2 writes two lines to
-standard error whenever one is tried. What is tried when follows from the walks of tfprof: it accounts rows from the
-leaves to the top, then looks for rows to start at, then walks what is left from the top on.
+standard error whenever one is tried. Their order follows tfprof's walks: it accounts rows from the leaves to the root,
+then searches for start rows, then walks the remaining rows from the root.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from fastprof.derive.tfprof.forest import EVERYTHING, NOTHING, Flags, Ints, find_fault, match_one
+from fastprof.derive.tfprof.forest import EVERYTHING, NOTHING, Flags, Ints, find_fault, match_regex
 from fastprof.derive.tfprof.options import ViewOptions
 from fastprof.derive.tfprof.recorded import RecordedGraph, get_plain
 from fastprof.derive.tfprof.view_set import ViewSet
@@ -28,8 +28,8 @@ _MOST_SHOWN: Final = 100  # bytes of an expression
 
 
 def try_regexes(views: ViewSet, view: str, options: ViewOptions, steps: Sequence[int]) -> tuple[ViewOptions, str]:
-    """Return the options with expressions that match nothing in place of those that are not valid, and all that RE2
-    writes while tfprof makes the view, of each step if there are several."""
+    """Return the options with invalid expressions replaced by one that matches nothing, and RE2's output while tfprof
+    makes the view of each step."""
     faults: dict[str, str] = {}
     for regex in {regex for name in _LISTS for regex in getattr(options, name)}:
         if fault := find_fault(regex):
@@ -50,7 +50,7 @@ def try_regexes(views: ViewSet, view: str, options: ViewOptions, steps: Sequence
 def _walk_view(
     views: ViewSet, view: str, options: ViewOptions, valid: ViewOptions, faults: Mapping[str, str]
 ) -> Iterator[str]:
-    """Yield what is written, in its order. ``valid``: the options without ``faults``."""
+    """Yield RE2's output in order. ``valid``: the options without ``faults``."""
     if view == "op":
         yield from _walk_ops(views, options, valid, faults)
         return
@@ -65,16 +65,16 @@ def _walk_view(
 
 
 class _Tries:
-    """What is written when a list of expressions is tried on texts, each up to the first that matches."""
+    """RE2's output for a list of expressions, tried on each text up to the first match."""
 
     def __init__(self, regexes: Sequence[str], texts: pa.Array, faults: Mapping[str, str]) -> None:
         self.first = np.full(len(texts), len(regexes), np.int64)
-        """Place of the first expression that matches each text; after the last if none does."""
+        """Position of the first expression that matches each text; after the last if none does."""
         self._lines = [""]
         for place, regex in enumerate(regexes):
             self._lines.append(self._lines[-1] + faults.get(regex, ""))
             if regex not in faults:
-                self.first[match_one(texts, regex) & (self.first > place)] = place
+                self.first[match_regex(texts, regex) & (self.first > place)] = place
         self.matched: Flags = self.first < len(regexes)
 
     def lines(self, place: int) -> str:
@@ -82,7 +82,7 @@ class _Tries:
 
 
 class _ShowTries:
-    """What is written when names are tried: those to show, then those to hide."""
+    """RE2's output for names: expressions to show, then to hide."""
 
     def __init__(self, options: ViewOptions, names: pa.Array, faults: Mapping[str, str]) -> None:
         is_all = options.show_name_regexes == EVERYTHING
@@ -102,7 +102,7 @@ def _count_types(recorded: RecordedGraph) -> Ints:
 def _account_rows(
     recorded: RecordedGraph, tree: ViewTree, rows: Sequence[int], options: ViewOptions, faults: Mapping[str, str]
 ) -> Iterator[str]:
-    """An expression is tried on all types of a node, if none before it matches one."""
+    """Yield RE2's output for nodes: each expression is tried on all types of a node, up to the first match."""
     regexes = options.account_type_regexes
     if not any(regex in faults for regex in regexes):
         return
@@ -125,7 +125,7 @@ def _account_rows(
 def _account_groups(
     recorded: RecordedGraph, groups: NodeGroups, rows: Sequence[int], options: ViewOptions, faults: Mapping[str, str]
 ) -> Iterator[str]:
-    """Each expression is tried on the types of all nodes of a row."""
+    """Yield RE2's output for rows: each expression is tried on the types of all nodes of a row."""
     counts = _count_types(recorded)
     for row in rows:
         size = int(counts[groups.of_row(row)].sum())
@@ -134,18 +134,18 @@ def _account_groups(
 
 
 def _walk_rows(tree: ViewTree, options: ViewOptions, valid: ViewOptions, faults: Mapping[str, str]) -> Iterator[str]:
-    kept = AccountedRows.of(tree, valid)
-    names = kept.names if kept.names is not None else tree.names(kept.rows)
+    part = AccountedRows.of(tree, valid)
+    names = part.names if part.names is not None else tree.names(part.rows)
     if options.start_name_regexes != EVERYTHING:
         starts = _Tries(options.start_name_regexes, names, faults)
         starts.matched[0] = False
-        passed = kept.forest.under(starts.matched)
+        passed = part.forest.under(starts.matched)
         yield from (starts.lines(row) for row in range(1, len(names)) if not passed[row])
-    kept.begin(valid)
-    names = kept.names if kept.names is not None else tree.names(kept.rows)
-    depth, large = kept.forest.depth, kept.are_large_enough(tree, valid)
+    part.begin(valid)
+    names = part.names if part.names is not None else tree.names(part.rows)
+    depth, large = part.forest.depth, part.are_large_enough(tree, valid)
     trims, shows = _Tries(options.trim_name_regexes, names, faults), _ShowTries(options, names, faults)
-    hidden = kept.forest.under(trims.matched) | (depth > options.max_depth)
+    hidden = part.forest.under(trims.matched) | (depth > options.max_depth)
     for row in np.flatnonzero(~hidden).tolist():
         show = shows.lines(row) if row and large[row] and depth[row] < options.max_depth else ""
         if tree.of_nodes:
@@ -157,18 +157,18 @@ def _walk_rows(tree: ViewTree, options: ViewOptions, valid: ViewOptions, faults:
 def _walk_ops(views: ViewSet, options: ViewOptions, valid: ViewOptions, faults: Mapping[str, str]) -> Iterator[str]:
     ops = views.ops
     yield from _account_groups(views.recorded, ops.groups, range(len(ops.names)), options, faults)
-    kept = AccountedOps(views.recorded, ops, valid)
+    part = AccountedOps(views.recorded, ops, valid)
     begin = 0
     if options.start_name_regexes not in (EVERYTHING, ()):
-        starts = _Tries(options.start_name_regexes, kept.names, faults)
-        while begin < len(kept.order):
+        starts = _Tries(options.start_name_regexes, part.names, faults)
+        while begin < len(part.order):
             yield starts.lines(begin)
             if starts.matched[begin]:
                 break
             begin += 1
-    large = kept.are_large_enough(valid)
-    trims, shows = _Tries(options.trim_name_regexes, kept.names, faults), _ShowTries(options, kept.names, faults)
-    for row in range(begin, len(kept.order)):
+    large = part.are_large_enough(valid)
+    trims, shows = _Tries(options.trim_name_regexes, part.names, faults), _ShowTries(options, part.names, faults)
+    for row in range(begin, len(part.order)):
         yield trims.lines(row)
         if trims.matched[row] or row - begin > options.max_depth:
             break

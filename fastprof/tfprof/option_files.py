@@ -1,5 +1,5 @@
-r"""Which options does a file have? As JSON, by the names of tfprof's Python interface or of OptionsProto in JSON; as
-the text of an OptionsProto; or as tfprof's command line has them::
+r"""Which options does a file have? It is JSON with the names of tfprof's Python interface or of OptionsProto, an
+OptionsProto in text format, or flags of tfprof's command line::
 
     {"max_depth": 5, "select": ["micros"]}    {"maxDepth": 5, "select": ["micros"]}
     max_depth: 5 select: "micros"             -max_depth 5 -select micros,bytes -account_displayed_op_only
@@ -26,7 +26,7 @@ _TRUE, _FALSE = ("true", "t", "yes", "y", "1"), ("false", "f", "no", "n", "0")
 
 
 def read_option_file(path: str) -> dict[str, Any]:
-    """Return the options by their names, with values that are still to be checked. UsageError: the file has none."""
+    """Return the options by name, with unchecked values. UsageError: the file is in none of these formats."""
     text = Path(path).read_text(encoding="utf-8", errors="surrogateescape").strip()
     if text[:1] in ("{", "["):
         named = [(_CAPITAL.sub(r"_\g<0>", name).lower(), value) for name, value in _read_object(path, text)]
@@ -52,14 +52,14 @@ def _read_object(path: str, text: str) -> list[tuple[str, Any]]:
     try:
         options = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise UsageError(f"{path} has no JSON: {error}") from None
+        raise UsageError(f"{path} is not valid JSON: {error}") from None
     if not isinstance(options, dict):
-        raise UsageError(f"{path} has no object of options")
+        raise UsageError(f"{path} is not a JSON object")
     return list(options.items())
 
 
 def _read_value(name: str, value: Any) -> Any:
-    """Read a text as the number or the truth that the option takes, and leave other values."""
+    """Convert a string to the integer or boolean that the option takes; return other values unchanged."""
     kind = find_kind(name)
     if kind == "int" and isinstance(value, str) and _WHOLE.fullmatch(value):
         return int(value)
@@ -81,14 +81,14 @@ def _split_fields(path: str, text: str) -> list[tuple[str, str]]:
             try:
                 value = ast.literal_eval(f"b{value}" if value.isascii() else value)
             except (SyntaxError, ValueError):
-                raise UsageError(f"{path}: {value[:60]} is not a text") from None
+                raise UsageError(f"{path}: {value[:60]} is not a string") from None
         fields.append((name, value.decode("utf-8", "replace") if isinstance(value, bytes) else value))
         place = field.end()
     return fields
 
 
 def _split_flags(path: str, text: str) -> list[tuple[str, str]]:
-    """Return the options of tfprof's command line. A truth may go without a value."""
+    """Return the options of tfprof's command line. Booleans may have no value."""
     words, flags = text.split()[::-1], []
     while words:
         flag, equals, value = words.pop().partition("=")

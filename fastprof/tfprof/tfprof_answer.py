@@ -420,17 +420,17 @@ class TfprofAnswer:
     """The view; None: tfprof refuses, or answers with files only."""
     report: str | None = None
     files: Mapping[str, bytes] = field(default_factory=dict)
-    """Contents of the files of the output but ``file``, by what follows the path that the output has."""
+    """Contents of output files other than the report, by suffix to the path of the output."""
     stdout: str = ""
     stderr: str = ""
     target: OutputTarget | None = None
-    """None: the output that is requested does not exist."""
+    """None if the requested output does not exist."""
     proto: Callable[[], Iterator[str]] = field(default=lambda: iter(("{}\n",)))
-    """Returns the parts of what tfprof returns, as JSON."""
+    """Yields the proto that tfprof returns, as JSON in parts."""
 
 
 class OutputTarget(NamedTuple):
-    """Form of an output, and the path of its files, empty for those without any."""
+    """Form of an output, and the path of its files, or "" without files."""
 
     form: str
     path: str
@@ -441,7 +441,7 @@ _OUTPUTS: Final = {"timeline": True, "stdout": False, "file": True, "pprof": Tru
 
 
 def read_output(output: str) -> OutputTarget | str:
-    """Return what ``form:outfile=path`` says, or how tfprof refuses it."""
+    """Parse ``form:outfile=path``, or return tfprof's error message."""
     form, _, more = output.partition(":")
     form = form if output else "stdout"
     if form not in _OUTPUTS:
@@ -460,8 +460,8 @@ def read_output(output: str) -> OutputTarget | str:
 
 
 def make_answer(views: ViewSet, view: str, options: ViewOptions, *, of_graph: bool = False) -> TfprofAnswer:
-    """What tfprof answers. ``of_graph``: it has read a graph and runs instead of a profile, and so reports accelerators
-    whose streams they lack. UsageError: an unknown view."""
+    """Return tfprof's answer. ``of_graph``: tfprof reads a graph and runs instead of a profile, and reports
+    accelerators without streams. UsageError: an unknown view."""
     check_view(view)
     target = read_output(options.output)
     unmatched = explain_unmatched(views) if view == "code" else ""
@@ -510,7 +510,7 @@ def _answer_view(views: ViewSet, view: str, options: ViewOptions, target: Output
 
 
 def list_complaints(views: ViewSet, view: str, options: ViewOptions) -> str:
-    """What tfprof writes to standard error beside a view."""
+    """Return tfprof's messages on standard error for a view."""
     return (explain_unmatched(views) if view == "code" else "") + _note_ignored(view, options)
 
 

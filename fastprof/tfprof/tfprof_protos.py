@@ -1,5 +1,5 @@
-"""What tfprof returns beside a report, as protobuf writes it in JSON: GraphNodeProto of the views scope and graph,
-MultiGraphNodeProto of op and code, and AdviceProto. Fields of 0 are left out; numbers of 64 bits are texts."""
+"""Protos that tfprof returns beside a report, in protobuf's JSON: GraphNodeProto of the views scope and graph,
+MultiGraphNodeProto of op and code, and AdviceProto. Zero fields are left out; 64-bit numbers are strings."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _OF_NODES: Final = ("run_count", "definition_count")
 
 
 def write_view_proto(shown: VisibleTree | None, recorded: RecordedGraph, step: int) -> Iterator[str]:
-    """Yield the parts of the document, however deep the rows are. ``shown``: None if tfprof returns nothing."""
+    """Yield the document in parts, for rows of any depth. ``shown``: None if tfprof returns nothing."""
     if shown is None:
         yield "{}\n"
         return

@@ -432,7 +432,7 @@ def list_advice(views: ViewSet, checkers: Iterable[str] = CHECKERS) -> Mapping[s
 
 
 def list_advice_complaints(views: ViewSet, checkers: Iterable[str] = CHECKERS) -> str:
-    """Return what tfprof writes to standard error: gradients of absent nodes, and missing records."""
+    """Return tfprof's messages on standard error: gradients of absent nodes, and missing records."""
     unmatched = explain_unmatched(views)
     if "ExpensiveOperationChecker" not in set(checkers):
         return unmatched

@@ -183,16 +183,16 @@ def match_any(texts: pa.Array, regexes: Sequence[str]) -> Flags:
     UsageError: one is not a regular expression."""
     matches = np.zeros(len(texts), np.bool_)
     for regex in regexes:
-        matches |= match_one(texts, regex)
+        matches |= match_regex(texts, regex)
     return matches
 
 
 NOTHING = r"[^\s\S]"
-"""Expression that matches no text."""
+"""Regular expression that matches nothing."""
 
 
 def find_fault(regex: str) -> str:
-    """Return why a text is not a regular expression, in RE2's words; empty if it is one."""
+    """Return RE2's error for an invalid regular expression, or ""."""
     try:  # alone: an expression such as a)(b would be valid inside the parentheses
         pc.match_substring_regex(pa.array([""]), regex)
     except pa.ArrowInvalid as error:
@@ -200,7 +200,7 @@ def find_fault(regex: str) -> str:
     return ""
 
 
-def match_one(texts: pa.Array, regex: str) -> Flags:
+def match_regex(texts: pa.Array, regex: str) -> Flags:
     """Return whether a regular expression matches each text entirely. UsageError: it is not one."""
     if fault := find_fault(regex):
         raise UsageError(f"{regex!r} is not a regular expression: {fault}")

@@ -91,7 +91,7 @@ def read_options(given: Mapping[str, Any]) -> ViewOptions:
 
 
 def find_kind(name: str) -> str:
-    """Return the type of an option: int, str, bool or that of a tuple. UsageError: no such option."""
+    """Return the type of an option: int, str, bool or a tuple type. UsageError: an unknown option."""
     if name not in _KINDS:
         raise UsageError(
             f"unknown option of tfprof: {name!r}{suggest_name(name, NAMES)} (there are: {', '.join(NAMES)})"

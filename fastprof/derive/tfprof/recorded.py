@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fastprof.derive.tfprof.forest import EVERYTHING, Ints, match_one
+from fastprof.derive.tfprof.forest import EVERYTHING, Ints, match_regex
 from fastprof.schema.columns import count_bounds, find_equal, find_group_bounds
 from fastprof.wording.patterns import compile_late
 
@@ -151,7 +151,7 @@ class RecordedGraph:
         encoded = each.dictionary_encode()
         times = np.zeros(len(self), np.int64)
         for regex in regexes:
-            hits = match_one(encoded.dictionary, regex)[get_numbers(encoded.indices)]
+            hits = match_regex(encoded.dictionary, regex)[get_numbers(encoded.indices)]
             times += np.bincount(rows[hits], minlength=len(self)) > 0
         return times
 

@@ -81,8 +81,7 @@ class ViewSet:
         return self._of(OpNodes)
 
     def tree(self, view: str, options: ViewOptions) -> ViewTree:
-        """Return the tree of scope, graph or code before anything is hidden. UsageError: what it shows is not
-        recorded."""
+        """Return the tree of scope, graph or code before rows are hidden. UsageError: the tree is not recorded."""
         if view == "scope":
             return views.build_scope_tree(self.recorded, self._of(_build_scopes), options)
         if view == "graph":

@@ -202,7 +202,7 @@ class AccountedRows:
     figures: Ints
     totals: Ints
     names: pa.Array | None
-    """Names, if they are used."""
+    """None if the options use no names."""
 
     @classmethod
     def of(cls, tree: ViewTree, options: ViewOptions) -> AccountedRows:
@@ -212,14 +212,14 @@ class AccountedRows:
         return cls(forest, rows, figures, forest.below(figures), tree.names(rows) if _uses_names(options) else None)
 
     def narrow(self, chosen: Flags) -> None:
-        """Leave the chosen rows."""
+        """Keep only the chosen rows."""
         if not chosen.all():
             self.forest, self.rows = self.forest.only(chosen), self.rows[chosen]
             self.figures, self.totals = self.figures[:, chosen], self.totals[:, chosen]
             self.names = None if self.names is None else self.names.filter(pa.array(chosen))
 
     def begin(self, options: ViewOptions) -> None:
-        """Leave the rows that start the view, and those below them."""
+        """Keep only the start rows of the view, and the rows below them."""
         if options.start_name_regexes != EVERYTHING:
             assert self.names is not None
             starts = match_any(self.names, options.start_name_regexes)
@@ -234,18 +234,18 @@ class AccountedRows:
 
 def show_tree(tree: ViewTree, options: ViewOptions) -> VisibleTree:
     """Return the part of a tree that ``options`` show."""
-    kept = AccountedRows.of(tree, options)
-    kept.begin(options)
+    part = AccountedRows.of(tree, options)
+    part.begin(options)
     wanted = (
-        _find_reached(tree, kept.forest, kept.names, options)
-        & kept.are_large_enough(tree, options)
-        & is_shown_name(kept.names, options)
+        _find_reached(tree, part.forest, part.names, options)
+        & part.are_large_enough(tree, options)
+        & is_shown_name(part.names, options)
     )
-    wanted &= kept.forest.depth < options.max_depth
+    wanted &= part.forest.depth < options.max_depth
     wanted[0] = True
-    moved = len(kept.rows) < len(tree.in_view) or not wanted.all()
-    kept.narrow(wanted)
-    forest, rows, figures, totals, names = kept.forest, kept.rows, kept.figures, kept.totals, kept.names
+    moved = len(part.rows) < len(tree.in_view) or not wanted.all()
+    part.narrow(wanted)
+    forest, rows, figures, totals, names = part.forest, part.rows, part.figures, part.totals, part.names
     if options.account_displayed_op_only and tree.of_nodes:
         totals = forest.below(figures) if moved else totals
     elif tree.of_nodes:
@@ -410,10 +410,10 @@ class AccountedOps:
 
 def show_ops(recorded: RecordedGraph, ops: OpNodes, options: ViewOptions) -> VisibleTree:
     """Return the ops that are shown, below a root that has the sums of all."""
-    kept = AccountedOps(recorded, ops, options)
-    order, figures, totals = kept.order, kept.figures, kept.totals
+    part = AccountedOps(recorded, ops, options)
+    order, figures, totals = part.order, part.figures, part.totals
     root = totals[:, 0] if len(order) else np.zeros(len(recorded.rows), np.int64)
-    wanted = _select_range(kept.names, options) & kept.are_large_enough(options) & is_shown_name(kept.names, options)
+    wanted = _select_range(part.names, options) & part.are_large_enough(options) & is_shown_name(part.names, options)
     order, figures, totals = order[wanted], figures[:, wanted], totals[:, wanted]
     if options.account_displayed_op_only:
         totals = _sum_suffixes(figures)
@@ -424,7 +424,7 @@ def show_ops(recorded: RecordedGraph, ops: OpNodes, options: ViewOptions) -> Vis
     accounted = np.ones(len(rows), np.bool_)
     accounted[0] = False
     chain = NodeForest(np.arange(len(rows)))
-    return VisibleTree(chain, rows, figures, np.c_[root, totals], accounted, names, groups=kept.groups)
+    return VisibleTree(chain, rows, figures, np.c_[root, totals], accounted, names, groups=part.groups)
 
 
 def _sum_suffixes(figures: Ints) -> Ints:
