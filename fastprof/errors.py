@@ -48,9 +48,9 @@ def _rebuild(kind: type[FastprofError], message: str, path: str | None, offset: 
 class CaptureError(FastprofError, ValueError):
     """A capture is truncated, corrupt, empty or of another format.
 
-    ``salvageable``: whether ``on_error="salvage"`` may keep a part of it. ``excerpt``: what a file of another format
-    has in it, for whoever may read the file. The text of the error, which goes to pages and reports, has nothing of it:
-    the file may be a link to one that was never meant to be shown.
+    ``salvageable``: whether ``on_error="salvage"`` may keep a part of it. ``excerpt``: a quotation from a
+    file of another format, for users who may read the file. The error text appears in pages and reports and quotes
+    nothing, because the file may be a link to a private file.
     """
 
     def __init__(

@@ -208,7 +208,7 @@ def _is_session(word: str) -> bool:
 
 
 def _list_advice(error: Exception, talk: Messages) -> Iterator[str]:
-    """Yield what the file has in it, and what helps beside mending it."""
+    """Yield an excerpt of the file, and advice."""
     if isinstance(error, errors.CaptureError) and error.excerpt is not None:
         yield error.excerpt
     if isinstance(error, errors.CaptureError) and talk.session and error.path is not None:

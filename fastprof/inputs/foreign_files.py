@@ -99,8 +99,8 @@ def _make_error(error: CaptureError, text: str, begin: str) -> CaptureError:
 
 
 def _find_json_value(head: bytes) -> tuple[str, str] | None:
-    """Return the kind and text of a document that is a value by itself; None: it is none, or it has several lines, as
-    tables do."""
+    """Return the kind and text of a document that is a single JSON value; None for others, and for several lines, as
+    tables have."""
     match = _VALUE.fullmatch(head.decode("utf-8-sig", "ignore").strip())
     if match is None:
         return None

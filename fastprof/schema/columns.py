@@ -90,8 +90,8 @@ def find_last_started(starts: npt.NDArray[Any] | Sequence[int], times: npt.NDArr
 
 
 def find_place(starts: Numbers, value: int) -> int:
-    """Return the place of the last of the ``starts``, which ascend, at or before a value, or -1; without a look at the
-    others. They should be contiguous: numpy copies others for each search."""
+    """Return the position of the last start at or before a value, or -1, by binary search. ``starts``: ascending, and
+    best contiguous, because numpy copies other arrays for each search."""
     limits = np.iinfo(starts.dtype)
     if value < limits.min:
         return -1

@@ -256,8 +256,8 @@ _HOST = compile_late(
 
 
 def _get_host_name(host: str) -> str:
-    """Return the name or address in a Host header, without brackets and port; nothing if it is not exactly such a
-    header."""
+    """Return the name or address in a Host header, without brackets and port, or "" if the header is
+    malformed."""
     match = _HOST.fullmatch(host.strip(" \t"))
     if match is None:
         return ""
@@ -267,8 +267,8 @@ def _get_host_name(host: str) -> str:
 
 
 def _is_from_other_page(headers: Headers, method: str) -> bool:
-    """Return whether a page of another origin sends the request: by what browsers say of it, else by its Origin. Links
-    to this server may be followed from anywhere."""
+    """Return whether a page of another origin sends the request, by Sec-Fetch-Site, else by Origin. Links to this
+    server may be followed from anywhere."""
     site = headers.get("sec-fetch-site")
     if site is not None:
         is_link = headers.get("sec-fetch-mode") == "navigate" and method in ("GET", "HEAD")

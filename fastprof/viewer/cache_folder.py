@@ -5,10 +5,10 @@ people do damage. It appears whole or not at all: it is built under another name
 
     KEY.fastprof  --copied, and the copy checked-->  KEY.PID-RANDOM.partial  --opened, then unnamed-->  mapped
 
-What is mapped is a copy that nobody can find by then: the system ends a process that reads a map behind the end of a
-file that somebody has truncated. A file of the folder may be removed or damaged at any time without harm to those who
-have it open. Until a file is complete or unnamed, its writer holds the lock of its key: without one, its writer was
-killed, and who writes next removes it.
+Readers map an unnamed copy, which nobody can truncate: the system kills a process that reads a map beyond the end of
+its file. Files of the folder may therefore be removed or damaged at any time without harm to their readers. A writer
+locks its file until it is complete or unnamed. An unlocked partial file belongs to a killed writer, and the next writer
+removes it.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ _SUFFIX, _LOCK, _PARTIAL = ".fastprof", ".lock", ".partial"
 _ABANDONED_S = 24 * 3600
 """Age from which on a file is abandoned on a file system without locks."""
 _SLACK = 16
-"""Part of the limit that is freed beyond it, so that not each file that is built has all others listed."""
+"""1/16 of the limit is freed in addition, so that not every new file needs a listing."""
 _TRIES = 3
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 _SAMPLE, _SAMPLES = 1 << 16, 16
@@ -189,7 +189,7 @@ def make_source_key(path: str | os.PathLike[str], *more: object) -> str | None:
 
 
 class _Listing:
-    """What the last listing of a folder found, and what was added since."""
+    """Size of a folder at its last listing plus new files, and how many more files need no listing."""
 
     def __init__(self, files: int = 0, size: int = 0) -> None:
         self.left, self.size = files, size
@@ -237,7 +237,7 @@ class CacheFolder:
         with self._lock(key):
             if self._touched(target):
                 return target  # another process has built it meanwhile
-            with self._written(key, build) as partial:
+            with self._write_new_file(key, build) as partial:
                 try:
                     size = partial.stat().st_size
                     partial.replace(target)
@@ -259,8 +259,8 @@ class CacheFolder:
             return None
 
     def opened(self, key: str | None, build: Build, open_file: Callable[[Path], T]) -> T:
-        """Check and open a copy of the file of that key, which has no name once it is open. A file that is damaged, or
-        that another process removes before it is copied, is built again. Without a key the file itself is opened so."""
+        """Check and open a copy of the file of that key, and remove its name. A damaged file, or one that another
+        process removes before it is copied, is built again. Without a key, open a new file and remove its name."""
         if key is None:
             return self._open_written("unnamed", build, open_file)
         fresh: list[Path] = []
@@ -288,8 +288,8 @@ class CacheFolder:
         raise AssertionError("the last try returns or raises")
 
     def _open_written(self, name: str, write: Build, open_file: Callable[[Path], T]) -> T:
-        """Open a file of its own, which is gone once it is open."""
-        with self._written(name, write) as path:
+        """Write a new file, open it and remove its name."""
+        with self._write_new_file(name, write) as path:
             try:
                 return open_file(path)
             finally:
@@ -308,8 +308,8 @@ class CacheFolder:
         return os.access(self.path, os.W_OK | os.X_OK)
 
     @contextlib.contextmanager
-    def _written(self, name: str, write: Build) -> Iterator[Path]:
-        """Have a file of its own written, which is locked until the end of the block."""
+    def _write_new_file(self, name: str, write: Build) -> Iterator[Path]:
+        """Write a new file, locked until the end of the block."""
         path, held = self._try_to_write(name, write)
         try:
             yield path

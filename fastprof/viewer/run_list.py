@@ -186,8 +186,8 @@ _TRIES: Final = 3
 
 
 class RunTrends:
-    """Rows of trends. ``load``: opens a run; ``reading``: how, as far as rows depend on it; ``stopping``: set when
-    nothing more is to be computed."""
+    """Rows of trends. ``load``: opens a run; ``reading``: the reading options that change rows; ``stopping``: set to
+    stop computing."""
 
     def __init__(
         self,
@@ -272,7 +272,7 @@ class RunTrends:
         return self._cache.opened(key, lambda path: _write_row(path, text), _read_row)
 
     def _make_key(self, run: Run) -> str | None:
-        """Name what the row of a run is made of, without opening the run; None if nothing distinguishes it."""
+        """Return the cache key of a run's row without opening the run, or None if its files have no key."""
         keys = [make_source_key(path) for path in _list_paths(run)]
         if not keys or None in keys:
             return None

@@ -83,8 +83,8 @@ class _RunFault:
 
 class ViewedRuns:
     """``source``: what the user named, which may be a path. ``first``: the session as it was opened at the start; None:
-    a directory in which no run could be opened yet. ``directory``: the log directory, if it is one. ``reading``: what
-    becomes of damaged files, as in ``fastprof.load``."""
+    a directory in which no run could be opened yet. ``directory``: the log directory, if it is one. ``reading``: how
+    damaged files are read, as in ``fastprof.load``."""
 
     def __init__(
         self, source: Any, first: Profile | None, load: Load, cache: CacheFolder | None = None, reading: str = "raise"

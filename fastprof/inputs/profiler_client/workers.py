@@ -84,10 +84,10 @@ _STREAM: Final = 1
 MOST_ANSWERED: Final = 1 << 31
 """Bytes of the largest protobuf message."""
 _MOST_REPORTED: Final = 1 << 24
-"""Bytes of an answer that is no capture."""
+"""Bytes of the largest answer without a capture."""
 _MOST_BESIDE: Final = 1 << 20
-"""Bytes that a server may send beside its answer, plus as many as it has sent of that: frames may have little in
-them, and a server that waits sends signs of life."""
+"""Bytes that a server may send beside its answer, plus the current size of the answer: small frames and keep-alive
+pings add overhead."""
 _PREFIX: Final = 5
 """Header of a message: a byte, 1 if it is compressed, and its length in four bytes."""
 
