@@ -44,21 +44,21 @@ def findings(case: str) -> list[dict[str, Any]]:
         (
             "jax_changing_shapes",
             "8 compilations or traces, 8 of them of the function train_step. 8 of 8 steps spend time on it. train_step "
-            "was compiled again 8 times (steps 0 to 7), which took 791.6 ms: another shape of x (f32[99,128], then "
+            "was recompiled 8 times (steps 0 to 7), taking 791.6 ms: a new shape of x (f32[99,128], then "
             "f32[100,128], then f32[101,128] and 6 more).",
         ),
         (
             "jax_jit_in_loop",
             "8 compilations or traces, 8 of them of the function <lambda>. 8 of 8 steps spend time on it. <lambda> was "
-            "compiled again 7 times (steps 1 to 7), which took 313.4 ms: the programs are equal: likely the function "
+            "recompiled 7 times (steps 1 to 7), taking 313.4 ms: equal programs: likely the function "
             "is a new object each time, as with jax.jit of a lambda or functools.partial in the loop.",
         ),
         (
             "tf_retracing",
             "8 compilations or traces, 8 of them of the function train_step. 8 calls of train_step traced it; since "
-            "the program began it was traced 9 times. 8 of 8 steps spend time on it. train_step was traced again 8 "
-            "times (steps 0 to 7), which took 805.7 ms: what changed is unknown, because the capture carries no "
-            "compiled program of it.",
+            "the program began it was traced 9 times. 8 of 8 steps spend time on it. train_step was retraced 8 "
+            "times (steps 0 to 7), taking 805.7 ms: an unknown change (the capture has no compiled program of the "
+            "function).",
         ),
         (
             "gpu_copied_batches",
