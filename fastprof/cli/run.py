@@ -19,6 +19,8 @@ from fastprof.cli import arguments, output, process, servers
 from fastprof.errors import UsageError
 
 _NOTHING: Final = servers.ALL
+_OF_SIGNALS: Final = 128
+"""Exit codes above this are of programs that a signal ended."""
 """Exit code if nothing was recorded, and the program has ended well."""
 _AFTER_S, _DURATION_MS = 5.0, 2000
 
@@ -65,7 +67,10 @@ def run(args: argparse.Namespace) -> int:
         windows = _move_windows(args, report.get("windows") or [{"folder": str(folder)}], name)
     process.limit_threads()
     if not windows:
-        why = report.get("why") or "the program ended before it could report the reason"
+        ended = f"signal {code - _OF_SIGNALS} ended the program; end it with Ctrl-C, or give a smaller --after"
+        why = report.get("why") or (
+            ended if code > _OF_SIGNALS else "the program ended before it could report the reason"
+        )
         args.talk.error(f"nothing was recorded: {why}")
         return code or _NOTHING
     path = windows[0]["path"]
@@ -108,7 +113,8 @@ def _note_end(args: argparse.Namespace, windows: list[dict[str, Any]]) -> None:
             use = ", for step times and rates" if number else ", for causes; 'fastprof VERB LOGDIR' reads this run"
         args.talk.note(f"{which}{cost}")
         args.talk.note(f"wrote {window['path']}{use}")
-    args.talk.note(f"next: fastprof serve {escape_text(str(args.logdir))}")
+    logdir = escape_text(str(args.logdir))
+    args.talk.note(f"next: fastprof diagnosis {logdir}, or in a browser: fastprof serve {logdir}")
 
 
 def _make_settings(args: argparse.Namespace) -> dict[str, Any]:
@@ -144,7 +150,7 @@ def _run_program(args: argparse.Namespace, words: list[str], folder: Path, setti
     with interrupts as stops, subprocess.Popen([sys.executable, *words], env=environment) as child:
         code = _wait_for_child(child)
     args.interrupted = bool(stops)
-    return code if code >= 0 else 128 - code
+    return code if code >= 0 else _OF_SIGNALS - code
 
 
 def _wait_for_child(child: subprocess.Popen[bytes]) -> int:

@@ -278,8 +278,11 @@ class _Script(Recorder):
             self.end_step()
             self._attempt(self.end)
             self.times.stop()
-            why = None if self.windows else self._fault or self._why_nothing()
-            self._report.write_text(json.dumps({"why": why, "fault": self._fault, "windows": self._describe_windows()}))
+            self._write_report()
+
+    def _write_report(self) -> None:
+        why = None if self.windows else self._fault or self._why_nothing()
+        self._report.write_text(json.dumps({"why": why, "fault": self._fault, "windows": self._describe_windows()}))
 
     def _describe_windows(self) -> list[dict[str, Any]]:
         windows = []
@@ -294,6 +297,7 @@ class _Script(Recorder):
         return windows
 
     def _note_end(self, _window: RecordedWindow) -> None:
+        self._write_report()  # a signal may end the program before it can say more
         self._has_ended.set()
 
     def _watch(self) -> None:

@@ -223,9 +223,10 @@ class _Words:
 
 _LESS: Final = "--python-level 0 or --host-level 1"
 _OFF: Final = ("--host-level 2", "--device-level 1")
+_LONGER: Final = "--steps 10:20, or --duration {seconds}s if the program marks no steps"
 _WORDS: Final = {
     "capture": _Words(*_OFF, "--duration {seconds}s", f"a shorter --duration, {_LESS}"),
-    "run": _Words(*_OFF, "--steps 10:20", f"fewer --steps, a shorter --duration, {_LESS}"),
+    "run": _Words(*_OFF, _LONGER, f"fewer --steps, a shorter --duration, {_LESS}"),
     "record": _Words("host_level=2", "device_level=1", "steps=(10, 20)", "fewer steps, python_level=0 or host_level=1"),
 }
 
@@ -290,7 +291,7 @@ def _check_steps(steps: Report, lacks: dict[str, str], duration_ps: int, words: 
         longest = max(duration_ps // count, time)
         enough = -(-_ENOUGH_STEPS * longest // 10**12)
         yield Check("few_steps", None,
-                    f"there are only {count_noun(count, 'complete step', 'complete steps')}; means and "
+                    f"the run has only {count_noun(count, 'complete step', 'complete steps')}; means and "
                     "outliers need about ten", words.longer.format(seconds=enough))  # fmt: skip
 
 

@@ -108,9 +108,31 @@ def test_the_end_of_a_run_says_what_was_recorded_and_what_it_cost(
     assert len(runs) == 2 and err.count("start 2 1") == 0
     assert err.endswith(
         "host ops\nfastprof: cost not measured: too few recorded steps to compare: 2 of at least 3\n"
-        f"fastprof: wrote {runs[1]}\nfastprof: next: fastprof serve fastprof-runs\n"
+        f"fastprof: wrote {runs[1]}\n"
+        "fastprof: next: fastprof diagnosis fastprof-runs, or in a browser: fastprof serve fastprof-runs\n"
     )
     assert re.search(r"^fastprof: recorded [\d.]+ m?s, 12 steps: host ops$", err, re.MULTILINE)
+
+
+_KILLED = """
+import os, signal, time
+from jax.profiler import StepTraceAnnotation
+for number in range(16):
+    with StepTraceAnnotation("train", step_num=number): time.sleep(0.05 if number in (1, 2, 3, 4) else 0.01)
+os.kill(os.getpid(), signal.SIGTERM)
+"""
+
+
+def test_windows_of_a_program_that_a_signal_kills_are_runs_of_their_own(
+    folder: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = written(folder, _KILLED)
+    monkeypatch.chdir(folder)
+    assert main(["run", "--steps", "1:5", "--no-checks", "--then", "info", script]) == 128 + signal.SIGTERM
+    captures = sorted(path.relative_to("fastprof-runs") for path in Path("fastprof-runs").rglob("*.pb"))
+    assert [path.name for path in captures] == ["vm.xplane.pb"] * 2
+    assert captures[1].parent.name == f"{captures[0].parent.name}_without_python"
+    assert "fastprof: without Python functions: " in capfd.readouterr().err
 
 
 def test_what_was_recorded_before_an_error_is_kept(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:

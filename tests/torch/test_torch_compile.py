@@ -18,8 +18,9 @@ def region(number: str, start: int, *ops: Recorded) -> list[Recorded]:
 
 
 def diagnose(*events: Recorded) -> Report:
+    """The second thread compiles nothing."""
     steps = [step(number, number * 1000, 1000) for number in range(2)]
-    return torch_capture({"thread 1": [*steps, *events]}, {}).diagnosis()
+    return torch_capture({"thread 1": [*steps, *events], "thread 2": [op("aten::add", 20, 5)]}, {}).diagnosis()
 
 
 COLUMNS = "function", "number", "step", "program", "compared_program", "change", "argument", "before", "after"

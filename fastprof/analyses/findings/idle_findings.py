@@ -444,11 +444,13 @@ def _add_compilation(facts: DiagnosisFacts, finding: Finding) -> Finding:
         several = sum(time_ps * 10 >= most_ps for time_ps in by_step.values())
         words.append(f"{several} of {count_noun(count, 'step', 'steps')} spend time on it.")
     functions = recompilation.group_by_function(facts.recompilations)
+    if count:  # functions that no step compiles are of the start
+        functions = [own for own in functions if any(row.step is not None for row in own)]
     hosts = len({row.host for row in facts.recompilations})
     words += [recompilation.describe_function(own, hosts) for own in functions[:_FUNCTIONS]]
     known = replace(finding, detail=" ".join(words) or None)
     if functions:
-        known = replace(known, advice=recompilation.advise(functions[0], finding.advice))
+        known = replace(known, advice=recompilation.advise(functions[:_FUNCTIONS], finding.advice))
     if _is_only_first(facts, finding.cause, count):
         return replace(known, certainty=LIKELY, advice=_ONLY_FIRST, is_once=True)
     return known

@@ -7,7 +7,7 @@ sentences mark this as likely.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from types import SimpleNamespace
 from typing import Final
 
@@ -307,16 +307,21 @@ _TO_RECORD: Final = {
 """What to record if the change is unknown."""
 
 
-def advise(own: Sequence[Recompilation], general: str) -> str:
-    """Return the advice for a function, by its most frequent change. ``general``: the advice for unknown changes."""
+def advise(functions: Sequence[Sequence[Recompilation]], general: str) -> str:
+    """Return the advice for functions, each by its most frequent change. ``general``: that for unknown changes."""
+    named = list(dict.fromkeys(text for own in functions for text in _list_advice(own, general)))
+    frameworks = dict.fromkeys(own[0].compilation.framework for own in functions)
+    return " ".join([*named, *(_OWN_MEANS[each] for each in frameworks if each in _OWN_MEANS and named[0] != general)])
+
+
+def _list_advice(own: Sequence[Recompilation], general: str) -> Iterator[str]:
+    """Yield the advice for a function, then what to record."""
     framework, function = own[0].compilation.framework, own[0].compilation.function
     counts = Counter(row.kind for row in own)
     kind = max(counts, key=lambda kind: (counts[kind], kind not in ("", NOTHING)))
     texts = _ADVICE.get(framework, {})
     first = texts.get(kind, texts.get(CONSTANT, general) if kind == INSTRUCTIONS else general)
-    if framework == TENSORFLOW and function in _OF_KERAS:
-        first = _SHAPES_OF_KERAS
-    to_record = dict.fromkeys(_TO_RECORD.get((framework, row.compilation.reason or ""), "") for row in own)
-    own_means = _OWN_MEANS.get(framework, "") if first != general else ""
-    named = [text.replace("{}", function) for text in (first, *to_record, own_means) if text]
-    return " ".join(named)
+    yield (_SHAPES_OF_KERAS if framework == TENSORFLOW and function in _OF_KERAS else first).replace("{}", function)
+    for reason in dict.fromkeys(row.compilation.reason or "" for row in own):
+        if text := _TO_RECORD.get((framework, reason)):
+            yield text.replace("{}", function)

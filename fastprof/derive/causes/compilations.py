@@ -211,9 +211,10 @@ def find_frame_compilations(events: HostEvents) -> list[Compilation]:
         meta, begin = events.meta[line.first : line.last], events.start_ps[line.first : line.last]
         end = add_durations(begin, np.maximum(events.duration_ps[line.first : line.last], 0))
         rows = np.flatnonzero(compiles[meta])
-        if len(rows):
-            rows = rows[np.append(True, begin[rows[1:]] >= np.maximum.accumulate(end[rows])[:-1])]
-        ids = _find_compile_ids(events, meta) if len(rows) else []
+        if not len(rows):
+            continue
+        rows = rows[np.append(True, begin[rows[1:]] >= np.maximum.accumulate(end[rows])[:-1])]
+        ids = _find_compile_ids(events, meta)
         for row, after in zip(rows.tolist(), [*rows[1:].tolist(), len(meta)], strict=True):
             at = bisect_left(ids, (row, ""))
             number = ids[at][1] if at < len(ids) and ids[at][0] < after else None
