@@ -17,7 +17,7 @@ from fastprof.errors import UsageError
 from fastprof.wording.patterns import compile_late
 
 _FIELD: Final = compile_late(
-    r"""([A-Za-z_]\w*)\s*:\s*("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[^\s,;'"]+)[,;]?(?:\s|#[^\n]*)*"""
+    r"""([A-Za-z_]\w*)\s*:\s*("(?:[^"\\]++|\\.)*+"|'(?:[^'\\]++|\\.)*+'|[^\s,;'"]+)[,;]?(?:\s|#[^\n]*)*"""
 )
 _BETWEEN: Final = compile_late(r"(?:\s|#[^\n]*)*")
 _CAPITAL: Final = compile_late("[A-Z]")
@@ -27,7 +27,7 @@ _TRUE, _FALSE = ("true", "t", "yes", "y", "1"), ("false", "f", "no", "n", "0")
 
 def read_option_file(path: str) -> dict[str, Any]:
     """Return the options by name, with unchecked values. UsageError: the file is in none of these formats."""
-    text = Path(path).read_text(encoding="utf-8", errors="surrogateescape").strip()
+    text = _read_text(path)
     if text[:1] in ("{", "["):
         named = [(_CAPITAL.sub(r"_\g<0>", name).lower(), value) for name, value in _read_object(path, text)]
         return {name: _read_value(name, value) for name, value in named}
@@ -44,8 +44,15 @@ def read_option_file(path: str) -> dict[str, Any]:
 def read_checker_file(path: str) -> list[str]:
     """Return the names of checkers: an object with them as keys, as tfprof's Python interface takes it, or with an
     object or list of them as ``checkers``."""
-    given = dict(_read_object(path, Path(path).read_text(encoding="utf-8")))
-    return list(given.get("checkers", given))
+    given = dict(_read_object(path, _read_text(path)))
+    checkers = given.get("checkers", given)
+    if not isinstance(checkers, dict | list) or not all(isinstance(name, str) for name in checkers):
+        raise UsageError(f"{path} does not name checkers: {str(checkers)[:60]!r}")
+    return list(checkers)
+
+
+def _read_text(path: str) -> str:
+    return Path(path).read_text(encoding="utf-8", errors="surrogateescape").strip()
 
 
 def _read_object(path: str, text: str) -> list[tuple[str, Any]]:

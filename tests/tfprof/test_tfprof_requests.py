@@ -15,7 +15,7 @@ from fastprof.inputs.formats.graph_def_text import GRAPH
 from fastprof.inputs.formats.run_metadata_text import RUN
 from fastprof.inputs.message_bytes import encode_text_proto
 from fastprof.schema.message_fields import put
-from fastprof.tfprof.option_files import read_option_file
+from fastprof.tfprof.option_files import read_checker_file, read_option_file
 
 ALL = {"account_type_regexes": [".*"], "start_name_regexes": [".*"], "show_name_regexes": [".*"], "select": ["params"]}
 GPU = "/job:localhost/replica:0/task:0/device:GPU:0"
@@ -210,3 +210,10 @@ def test_a_run_without_nodes_is_a_run(tmp_path: Path) -> None:
     assert ask(source, {**ALL, "step": 0}, tmp_path).err == ""
     run.write_bytes(b"hello there")
     assert "this is not RunMetadata" in ask(source, {**ALL, "step": 0}, tmp_path).err
+
+
+@pytest.mark.parametrize("text", [b"\xff", b'{"checkers": 5}', b'{"checkers": null}', b'{"checkers": [1]}', b"[1]"])
+def test_files_without_names_of_checkers_are_errors(tmp_path: Path, text: bytes) -> None:
+    (tmp_path / "options").write_bytes(text)
+    with pytest.raises(UsageError):
+        read_checker_file(str(tmp_path / "options"))
