@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import field
+from itertools import takewhile
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -284,8 +285,8 @@ _WORDS: Final = {
     **{f"DT_{name.upper()}_REF": number + 100 for number, name in enumerate(NAMES)},
 }  # fmt: skip
 _TOKEN: Final = compile_late(
-    rb"(?:\s|\#[^\n]*)*(?P<token>[A-Za-z_][\w.]*|[-+]?[\d.]+[eE][-+]?\d+|[-+]?[\w.]+|[{}<>\[\]:,;]"
-    rb"|\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*')?",
+    rb"(?:\s++|\#[^\n]*+)*+(?P<token>[A-Za-z_][\w.]*|[-+]?[\d.]+[eE][-+]?\d+|[-+]?[\w.]+|[{}<>\[\]:,;]"
+    rb"|\"(?:[^\"\\\n]++|\\.)*+\"|'(?:[^'\\\n]++|\\.)*+')?",
     re.DOTALL,
 )
 _ESCAPE: Final = compile_late(rb"\\([0-7]{1,3}|x[0-9a-fA-F]{1,2}|.)", re.DOTALL)
@@ -302,7 +303,7 @@ class _Open:
     number: int
     fields: TextFields
     close: bytes
-    parts: list[bytes] = field(default_factory=list)
+    content: bytearray = field(default_factory=bytearray)
 
 
 Usual = Callable[[bytes, int], tuple[bytes, int] | None]
@@ -329,14 +330,14 @@ def encode_text_proto(text: bytes, of: TextFields, usual: Usual | None = None) -
             if name == stack[-1].close:
                 _close_message(stack)
                 if len(stack) == 1:
-                    yield b"".join(stack[0].parts)
-                    stack[0].parts.clear()
+                    yield bytes(stack[0].content)
+                    stack[0].content.clear()
             elif name not in (b",", b";"):
                 _read_field(tokens, stack, name)
     except BadMessageError:
         while len(stack) > 1:
             _close_message(stack)
-        yield b"".join(stack[0].parts)
+        yield bytes(stack[0].content)
         raise
 
 
@@ -344,7 +345,7 @@ def _close_message(stack: list[_Open]) -> None:
     """Put the innermost message into the one around it."""
     top = stack.pop()
     if top.number:
-        stack[-1].parts.append(put(top.number, b"".join(top.parts)))
+        stack[-1].content += put(top.number, bytes(top.content))
 
 
 def _read_field(tokens: _Tokens, stack: list[_Open], name: bytes) -> None:
@@ -363,15 +364,14 @@ def _read_field(tokens: _Tokens, stack: list[_Open], name: bytes) -> None:
         inner = kind if isinstance(kind, Mapping) else {}
         stack.append(_Open(number if inner else 0, inner, b"}" if value == b"{" else b">"))
         return
-    values = [value]
+    values = iter([value])
     if value == b"[":
-        values = []
-        while (value := tokens.take()) not in (b"]", b""):
-            values += [value] if value != b"," else []
+        listed = takewhile(lambda word: word not in (b"]", b""), iter(tokens.take, None))
+        values = (word for word in listed if word != b",")
     for word in values:
         scalar = _encode_scalar(tokens, word, kind)
         if number and scalar is not None:
-            stack[-1].parts.append(_encode_fixed(number, scalar) if isinstance(kind, float) else put(number, scalar))
+            stack[-1].content += _encode_fixed(number, scalar) if isinstance(kind, float) else put(number, scalar)
 
 
 def _encode_fixed(number: int, scalar: int | bytes) -> bytes:
@@ -383,10 +383,10 @@ def _encode_fixed(number: int, scalar: int | bytes) -> bytes:
 def _encode_scalar(tokens: _Tokens, value: bytes, kind: TextKind) -> int | bytes | None:
     """None: the field is of another kind, or not of 64 bits."""
     if value[:1] in (b'"', b"'"):
-        text = _unescape(value)
+        text = bytearray(_unescape(value))
         while tokens.next()[:1] in (b'"', b"'"):
             text += _unescape(tokens.take())
-        return text if isinstance(kind, str) else None
+        return bytes(text) if isinstance(kind, str) else None
     if not value or value[:1] in b"{}<>[]:,;":
         raise BadMessageError("a field has no value", tokens.at)
     if isinstance(kind, float):
@@ -415,13 +415,17 @@ def _encode_float(value: bytes, kind: float) -> bytes | None:
 
 
 def _unescape(quoted: bytes) -> bytes:
-    def of(match: re.Match[bytes]) -> bytes:
-        number = match[1]
+    text, at = bytearray(), 1
+    for match in _ESCAPE.finditer(quoted, 1, len(quoted) - 1):
+        text += quoted[at : match.start()]
+        at, number = match.end(), match[1]
         if number[:1].isdigit():
-            return bytes([int(number, 8) & 255])
-        return bytes([int(number[1:], 16)]) if number[:1] == b"x" and len(number) > 1 else _LETTERS.get(number, number)
-
-    return _ESCAPE.sub(of, quoted[1:-1])
+            text.append(int(number, 8) & 255)
+        elif number[:1] == b"x" and len(number) > 1:
+            text.append(int(number[1:], 16))
+        else:
+            text += _LETTERS.get(number, number)
+    return bytes(text + quoted[at:-1])
 
 
 class _Tokens:

@@ -85,7 +85,7 @@ class _NodeRun:
 class _ModelNode:
     name: str
     op: str
-    attrs: bytes = b""
+    attrs: bytearray = field(default_factory=bytearray)
     shape: list[int] = field(default_factory=list)
     output_shapes: list[list[int]] = field(default_factory=list)
     inputs: list[str] = field(default_factory=list)
@@ -336,7 +336,7 @@ def _add_memory(run: _NodeRun, device: str, stats: _NodeStats, row: int) -> None
             in_use = max(in_use, stats.in_use[at])
             records = stats.records[stats.of_allocator[at] : stats.of_allocator[at + 1]]
             run.allocations += [put(profile.ALLOCATIONS, record) for record in records]
-    outputs = b""
+    outputs = bytearray()
     for at in range(stats.outputs[row], stats.outputs[row + 1]):
         if stats.is_known[at]:
             made += stats.size[at]
