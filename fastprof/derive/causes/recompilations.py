@@ -164,7 +164,8 @@ def _compare_function(calls: list[Compilation], programs: list[_Program], module
             yield replace(call, is_repeated=True, reason=NO_PROGRAM)
         else:
             named = replace(call, is_repeated=True, program=ran[at].title)
-            yield _compare(named, ran[at], aside + ran[:at], modules)
+            earlier = [*aside[-_MOST_COMPARED:], *ran[max(at - _MOST_COMPARED, 0) : at]]
+            yield _compare(named, ran[at], earlier, modules)
 
 
 def _match_programs(calls: Sequence[Compilation], first_ps: Sequence[int]) -> list[int]:
