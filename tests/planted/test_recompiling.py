@@ -129,6 +129,18 @@ def test_the_finding_says_what_changed_and_the_way_out(name: str, words: str, ad
     assert row["advice"].startswith(advice)
 
 
+@pytest.mark.parametrize(
+    ("name", "end"),
+    [
+        ("jax_last_batch", ", most for train_step (61 %)"),
+        ("jax_static_step", ": update"),
+        ("tf_retracing", ": train_step"),
+    ],
+)
+def test_the_title_names_the_function_instead_of_the_compiler(name: str, end: str) -> None:
+    assert find_compilation(name)["title"] == f"Compute waits while programs are traced and compiled{end}"
+
+
 @pytest.mark.parametrize("name", CHANGES)
 def test_no_advice_is_for_another_framework(name: str) -> None:
     words = {"jax": ("jax.", "static_arg"), "tf": ("tf.", "TensorFlow", "XLA", "concrete"), "torch": ("torch", "TORCH")}

@@ -144,7 +144,11 @@ def _format_place(facts: DiagnosisFacts, time: Counter[str | None], event: str |
     """Return the end of a title: what explains the cause, with its share unless that is nearly all."""
     if event is None:
         return ""
-    share, name = time[event] / max(time.total(), 1), fit_text(facts.names.add_caller(event), _LETTERS)
+    return _format_share(facts.names.add_caller(event), time[event] / max(time.total(), 1))
+
+
+def _format_share(name: str, share: float) -> str:
+    name = fit_text(name, _LETTERS)
     return f": {name}" if share >= NEARLY_ALL else f", most for {name} ({100 * share:.0f} %)"
 
 
@@ -450,10 +454,25 @@ def _add_compilation(facts: DiagnosisFacts, finding: Finding) -> Finding:
     words += [recompilation.describe_function(own, hosts) for own in functions[:_FUNCTIONS]]
     known = replace(finding, detail=" ".join(words) or None)
     if functions:
+        known = _name_compiled_function(facts, known, functions[0])
         known = replace(known, advice=recompilation.advise(functions[:_FUNCTIONS], finding.advice))
     if _is_only_first(facts, finding.cause, count):
         return replace(known, certainty=LIKELY, advice=_ONLY_FIRST, is_once=True)
     return known
+
+
+def _name_compiled_function(
+    facts: DiagnosisFacts, finding: Finding, own: Sequence[recompilation.Recompilation]
+) -> Finding:
+    """Name the recompiled function, and where it is defined, instead of the compiler if it takes half of the cost."""
+    time_ps, cost_ps = recompilation.sum_time(own), finding.cost_ps or 0
+    if 2 * time_ps < cost_ps or not cost_ps:
+        return finding
+    function = own[0].compilation.function
+    place = facts.names.defined.get(function) or None
+    title = TITLES[finding.cause].format(facts.name_devices())
+    title += _format_share(f"{function} ({place})" if place else function, time_ps / cost_ps)
+    return replace(finding, title=title, source=place)
 
 
 _FUNCTIONS: Final = 2

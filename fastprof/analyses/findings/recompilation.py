@@ -129,10 +129,10 @@ def group_by_function(rows: Iterable[Recompilation]) -> list[list[Recompilation]
         if row.compilation.function:
             hosts = functions.setdefault((row.compilation.framework, row.compilation.function), {})
             hosts.setdefault(row.host, []).append(row)
-    return sorted((max(hosts.values(), key=_sum_time) for hosts in functions.values()), key=_sum_time, reverse=True)
+    return sorted((max(hosts.values(), key=sum_time) for hosts in functions.values()), key=sum_time, reverse=True)
 
 
-def _sum_time(own: Iterable[Recompilation]) -> int:
+def sum_time(own: Iterable[Recompilation]) -> int:
     return sum(row.compilation.duration_ps for row in own)
 
 
@@ -143,7 +143,7 @@ def describe_function(own: Sequence[Recompilation], host_count: int = 1) -> str:
     traced = framework == TENSORFLOW and not any(row.compilation.program for row in own)
     times = f"{'retraced' if traced else 'recompiled'} {_count_times(len(own))}{_format_steps(own)}"
     where = f" on {own[0].host}" if host_count > 1 else ""
-    return f"{name} was {times}{where}, taking {format_time(_sum_time(own))}: {_describe_changes(own)}."
+    return f"{name} was {times}{where}, taking {format_time(sum_time(own))}: {_describe_changes(own)}."
 
 
 def _count_times(count: int) -> str:
