@@ -146,7 +146,8 @@ def test_an_analysis_has_the_parameters_of_those_it_comes_after() -> None:
     """But for those that make a difference to their own page alone."""
     named = {name: [one.name for one in runner.list_fields([name])] for name in ANALYSES}
     assert named["overview"] == ["top_ops", "steps_from", "device", "peak"]
-    assert named["diagnosis"] == named["annotations"] == named["input_pipeline"] == ["steps_from", "device", "peak"]
+    assert named["annotations"] == named["input_pipeline"] == ["steps_from", "device", "peak"]
+    assert named["diagnosis"] == ["recorded_with", "steps_from", "device", "peak"]
     assert named["pod_viewer"] == ["steps_from"]
     assert named["inference"] == ["request_order", "batch_order"]
     assert named["op_stats"] == ["device", "peak"]
@@ -155,6 +156,7 @@ def test_an_analysis_has_the_parameters_of_those_it_comes_after() -> None:
         "top_ops", "steps_from", "request_order", "batch_order", "at", "request", "short_lived_us", "parallel",
         "slow_call_us", "queue_length", "kernel_wait_us", "long_call_us", "long_delay_us", "group_by", "module",
         "memory_space", "device", "peak", "top", "nodes", "annotation", "instance",
+        "recorded_with",
     }  # fmt: skip
 
 

@@ -69,8 +69,8 @@ RECOMPILATIONS: Final = TableSchema("recompilations", "a recompilation: a compil
     Column("step", pa.int64(), "step number; null: outside of steps", True),
     Picoseconds("start_ps", "start of the compiling call, or of the compilation if no call is recorded",
                 lambda rows: [each.start_ps for each in rows.compilations]),
-    Picoseconds("duration_ps", "time from start_ps until the program is compiled; for a tf.function that traces, "
-                "time of the call", lambda rows: [each.duration_ps for each in rows.compilations]),
+    Picoseconds("duration_ps", "time from start_ps until the program is compiled, or until the call that traces "
+                "the function returns", lambda rows: [each.duration_ps for each in rows.compilations]),
     String("program", "compiled program, or compile id of torch.compile, such as 0/1; null: not recorded",
            lambda rows: [each.program for each in rows.compilations]),
     String("compared_program", "earlier program for the comparison: the one with the fewest different arguments; "
