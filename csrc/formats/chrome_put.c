@@ -53,9 +53,9 @@ static bool is_of_epoch(const fp_chrome *chrome, int32_t number, int64_t ns) {
   return (ns > base ? (uint64_t)ns - (uint64_t)base : (uint64_t)base - (uint64_t)ns) < (uint64_t)EPOCH_NS;
 }
 
-/* A slot of epochs by their base: an epoch's length of time has two at most. */
-static fp_key epoch_key(int64_t stretch, uint64_t slot) {
-  return (fp_key){{(uint64_t)stretch, slot, 0, 0}};
+/* The key of an epoch: the interval that its base is in, and its slot there. An interval has two epochs at most. */
+static fp_key epoch_key(int64_t interval, uint64_t slot) {
+  return (fp_key){{(uint64_t)interval, slot, 0, 0}};
 }
 
 /* The epoch of a time; -1: there is none. A file may have thousands, so all but the last are looked up. */

@@ -51,7 +51,7 @@ CASES: dict[str, tuple[int, Callable[[int], dict[str, Any]], int]] = {
     "frames within each other": (
         20_000, lambda n: {"traceEvents": [event(i, sf=i) for i in range(n)],
                            "stackFrames": {str(i): {"name": f"f{i}", "parent": i - 1} for i in range(n)}}, 40),
-    "a long name of a thread in many stretches of time": (
+    "a long name of a thread in many epochs": (
         4000, lambda n: {"traceEvents": [named("thread_name", name="x" * 500_000),
                                          *(event(i * (1 << 41)) for i in range(n))]}, 20),
     "a long name of what a process says": (
@@ -59,7 +59,7 @@ CASES: dict[str, tuple[int, Callable[[int], dict[str, Any]], int]] = {
     "events in each other": (
         40_000, lambda n: {"traceEvents": [event(i, ph="B") for i in range(n)] + [event(n + i, ph="E")
                                                                                   for i in range(n)]}, 12),
-    "stretches of time": (
+    "epochs": (
         20_000, lambda n: {"traceEvents": [event(i % 8000 * (1 << 41)) for i in range(n)]}, 12),
 }  # fmt: skip
 
