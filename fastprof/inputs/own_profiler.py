@@ -40,10 +40,6 @@ class RecordedWindow:
     folder: str
     levels: ProfilerLevels
     span: Span
-    first: int
-    """Number of steps counted before the window."""
-    last: int
-    """Number of steps counted until the end of the window."""
 
 
 class Recorder:
@@ -73,7 +69,7 @@ class Recorder:
         self._profiler: Profiler | None = None
         self._mark: AbstractContextManager[object] | None = None
         self._is_marking = False
-        self._began = (0.0, 0)
+        self._began_s = 0.0
 
     def count(self, *, is_marked: bool) -> None:
         """A step begins, and the one before ends. ``is_marked``: by this, in the capture, because the program does
@@ -141,7 +137,7 @@ class Recorder:
         self._profiler = self._choose()
         self._profiler.settle()
         self._profiler.start(self._make_window_folder(), self._levels)
-        self.is_recording, self._began = True, (time.monotonic(), self.counted)
+        self.is_recording, self._began_s = True, time.monotonic()
 
     def end(self) -> None:
         """End the window, if one is being recorded. Raises like ``Profiler.stop`` and ``ended``."""
@@ -149,10 +145,7 @@ class Recorder:
             return
         self.is_recording, self.is_over = False, True
         self._profiler.settle()
-        began, first = self._began
-        window = RecordedWindow(
-            self._make_window_folder(), self._levels, (began, time.monotonic()), first, self.counted
-        )
+        window = RecordedWindow(self._make_window_folder(), self._levels, (self._began_s, time.monotonic()))
         self._profiler.stop()
         self.windows.append(window)
         self._ended(window)
