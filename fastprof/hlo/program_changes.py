@@ -20,8 +20,6 @@ from fastprof.schema.value_classes import dataclass
 
 SHAPE, TYPE, LAYOUT, SHARDING, ARGUMENTS = "shape", "type", "layout", "sharding", "arguments"
 CONSTANT, INSTRUCTIONS, NOTHING = "constant", "instructions", "nothing"
-OF_ARGUMENTS: Final = (SHAPE, TYPE, LAYOUT, SHARDING, ARGUMENTS)
-"""Kinds of changes of arguments."""
 _NO_NAMES: Final = ("", "XLA_Args")
 _LITERAL: Final = 8
 _MOST_LETTERS: Final = 40
