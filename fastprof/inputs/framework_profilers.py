@@ -26,7 +26,7 @@ _RUNNING: Final = "a profiler is recording this program already, and there can b
 
 @dataclass(frozen=True, slots=True)
 class ProfilerLevels:
-    """What to record. ``advanced``: options of the profiler by name."""
+    """Tracer levels. ``advanced``: options of the profiler by name."""
 
     host: int = 2
     device: int = 1

@@ -1,4 +1,4 @@
-"""What recording costs: steps, or calls of compiled functions, with and without it; and the second window."""
+"""Recording cost by steps, or by calls of compiled functions, and the second window."""
 
 from __future__ import annotations
 

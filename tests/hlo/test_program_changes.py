@@ -1,4 +1,4 @@
-"""What differs between two programs: arguments first, then constants, then instructions."""
+"""Differences between two programs: of arguments first, then of constants, then of instructions."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def list_answers(source: str) -> list[tuple[str, Path]]:
 
 
 class Answer:
-    """What the command writes: standard output, standard error, and files."""
+    """Output of the command: standard output, standard error, and files."""
 
     def __init__(self, words: list[str], folder: Path) -> None:
         out, err = io.TextIOWrapper(io.BytesIO(), "utf-8"), io.StringIO()

@@ -1,4 +1,4 @@
-"""What reading graphs, runs and their texts copies and keeps stays in proportion to the bytes, whatever is many."""
+"""Memory and copies of reading graphs and runs are in proportion to the bytes, whatever is many."""
 
 from __future__ import annotations
 

@@ -304,7 +304,7 @@ _TO_RECORD: Final = {
                               "show them only for functions that XLA compiles (jit_compile=True).",
     (PYTORCH, NO_SHAPES): "Record with torch.profiler.profile(record_shapes=True) to see what changed.",
 }  # fmt: skip
-"""What to record if the change is unknown."""
+"""Advice on recording, for unknown changes."""
 
 
 def advise(functions: Sequence[Sequence[Recompilation]], general: str) -> str:
