@@ -5,7 +5,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 ASAN := build/asan
 WHEEL := build/wheel
-STAMP := $(VENV)/.installed
+STAMP := $(VENV)/.built
+TESTS := $(VENV)/.installed
 ENGINES := $(VENV)/engines
 PAGE := tests/page
 PAGE_TOOLS := $(VENV)/page
@@ -17,7 +18,7 @@ CORES := $(shell getconf _NPROCESSORS_ONLN)
 # What targets say comes whole, one target after the other; older makes mix it.
 SYNC := $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
 
-.PHONY: help build demo test test-quick test-all before-unit check lint core types stubs format unit page bench fuzz asan asan-native wheel docs clean test-engines
+.PHONY: help build tools demo test test-quick test-all before-unit check lint core types stubs format unit page bench fuzz asan asan-native wheel docs clean test-engines
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -29,19 +30,24 @@ $(VENV)/bin/python:
 
 $(STAMP): pyproject.toml setup.py $(SOURCES) | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --group test
+	$(BIN)/python -m pip install --quiet --group build
 	$(BIN)/python -m pip install --quiet --no-build-isolation --editable .
 	touch $@
 
-$(PAGE_STAMP): $(PAGE)/package-lock.json | $(STAMP)
+$(TESTS): pyproject.toml | $(STAMP)
+	$(BIN)/python -m pip install --quiet --group test
+	touch $@
+
+$(PAGE_STAMP): $(PAGE)/package-lock.json | $(TESTS)
 	mkdir -p $(PAGE_TOOLS)
 	cp $(PAGE)/.npmrc $(PAGE)/package.json $(PAGE)/package-lock.json $(PAGE_TOOLS)
 	PATH="$(CURDIR)/$(BIN):$$PATH" npm ci --silent --prefix $(PAGE_TOOLS)
 	touch $@
 
 build: $(STAMP) ## make .venv and build the package in place
+tools: build $(TESTS) # what tests, checks and benchmarks need beside the package
 
-demo: build ## run the main job and analyses on captures that ship with the project
+demo: build ## answer questions about captures of this repository; the last lines say where to go on
 	$(BIN)/python -m demo
 
 test: ## everything that CI runs: what takes one core side by side, then the tests that take all
@@ -54,7 +60,7 @@ QUICK := $(addprefix tests/, test_layers.py test_words.py test_session.py test_e
   steps/test_across_hosts.py analyses/test_steps.py analyses/test_diagnosis.py traces/test_hard_cases.py \
   hlo/test_hlo_cost.py viewer/test_store.py)
 
-test-quick: build ## tests of all parts that answer in a minute
+test-quick: tools ## tests of all parts that answer in a minute
 	$(BIN)/python -m pytest -q -n auto --dist loadfile --benchmark-disable $(QUICK)
 
 test-all: ## all that the gate leaves out too: further seeds, captures and cases, and what takes long
@@ -62,21 +68,21 @@ test-all: ## all that the gate leaves out too: further seeds, captures and cases
 
 before-unit: core types asan-native stubs lint page
 
-unit: build # compiled first: tests start many processes, and Python may be set to keep nothing that it compiles
+unit: tools # compiled first: tests start many processes, and Python may be set to keep nothing that it compiles
 	$(BIN)/python -m compileall -q fastprof
 	$(BIN)/python -m pytest -n auto --dist loadfile --benchmark-disable
 
-page: build ## unit tests of the page's modules, in the Node of .venv
+page: tools ## unit tests of the page's modules, in the Node of .venv
 	$(BIN)/node --disable-warning=MODULE_TYPELESS_PACKAGE_JSON --test "$(PAGE)/*.test.js"
 
-format: build $(PAGE_STAMP) ## rewrite Python and JavaScript in the one style
+format: $(PAGE_STAMP) ## rewrite Python and JavaScript in the one style
 	$(BIN)/ruff format .
 	$(BIN)/node $(PAGE)/format.js
 
-types: build
+types: tools
 	$(BIN)/mypy
 
-stubs: build
+stubs: tools
 	$(BIN)/stubtest --mypy-config-file tests/native/stubtest.toml $(MODULES)
 
 check: types stubs lint ## lint, types, stubs, layers, budget
@@ -96,7 +102,7 @@ asan: ## the C core's own tests under AddressSanitizer and UndefinedBehaviorSani
 core:
 	$(MAKE) -C csrc fuzz test COUNT=$(if $(FASTPROF_TEST_ALL),10000,1000) REAL_COUNT=$(if $(FASTPROF_TEST_ALL),1000,200)
 
-asan-native: build ## what the native modules do with arrays that do not fit, under the sanitizers
+asan-native: tools ## what the native modules do with arrays that do not fit, under the sanitizers
 	FASTPROF_SANITIZE=1 $(BIN)/python setup.py -q build --build-base $(ASAN)
 	LD_PRELOAD="$$($(CC) -print-file-name=libasan.so) $$($(CC) -print-file-name=libstdc++.so)" \
 	  ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1 \
@@ -105,17 +111,18 @@ asan-native: build ## what the native modules do with arrays that do not fit, un
 fuzz: build ## replay the fuzz corpora and 10,000 damaged captures under the sanitizers
 	$(MAKE) -C csrc fuzz
 
-wheel: build ## a manylinux wheel in dist, tried in an environment of its own
+wheel: tools ## a manylinux wheel and a source distribution in dist, the wheel tried in an environment of its own
 	$(BIN)/python -m pip install --quiet --group wheel
 	rm -rf build/lib* build/bdist* $(WHEEL) dist
 	$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir $(WHEEL) .
+	$(BIN)/python -m build --sdist --no-isolation --outdir dist .
 	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/auditwheel repair --wheel-dir dist $(WHEEL)/*.whl
 	$(PYTHON) -m venv $(WHEEL)/try
 	$(WHEEL)/try/bin/pip install --quiet dist/*.whl
 	$(WHEEL)/try/bin/python -P -c "import fastprof; print(fastprof.load('demo/logdir').events.num_rows, 'events')"
 	ls -l dist
 
-$(ENGINES)/.installed: | $(STAMP)
+$(ENGINES)/.installed: | $(TESTS)
 	$(BIN)/python -m venv $(ENGINES)
 	{ echo "$(CURDIR)"; $(BIN)/python -c 'import site; print(site.getsitepackages()[0])'; } \
 	  > "$$($(ENGINES)/bin/python -c 'import site; print(site.getsitepackages()[0])')/fastprof.pth"
@@ -126,7 +133,7 @@ $(ENGINES)/.installed: | $(STAMP)
 test-engines: build $(ENGINES)/.installed ## Dask, loky, MPI, Ray, Spark and others read hosts, in an environment of its own (700 MB; Spark needs Java)
 	$(ENGINES)/bin/python -m pytest -p no:xdist --benchmark-disable tests/other_engines
 
-bench: build ## measure against rivals, half an hour; writes docs/benchmarks.md
+bench: tools ## measure against rivals, half an hour; writes docs/benchmarks.md
 	$(BIN)/python benchmarks/run.py
 
 docs: build ## rewrite what follows from the schema and from the registry of analyses

@@ -1,71 +1,86 @@
-"""The main job on the captures beside this file: summary, top ops, Parquet and back, analyses. `make demo` runs it."""
+"""The main jobs on the captures beside this file: answers, Parquet and back, pages. `make demo` runs it."""
 
 from __future__ import annotations
 
+import contextlib
+import io
+import os
 import sys
+import time
 from pathlib import Path
 
 import pyarrow.dataset as ds
 
 import fastprof
-from fastprof.cli.main import main as command
+from fastprof.cli.main import main as run_command
 
 HERE = Path(__file__).parent
-LOGDIR = HERE / "logdir"
-OUT, PAGES = Path("demo-out"), Path("demo-pages")
+OUT = Path("demo-out")
+# What each command answers, its words, and the file that keeps its answer.
+ANSWERS = (
+    ("what costs the time, and what to do", "diagnosis demo/xla", "diagnosis.txt"),
+    ("a slow host of a pod, and its slow step", "overview demo/pod", "overview.txt"),
+    ("time by program and category", "op-profile demo/xla", "op-profile.txt"),
+    ("distance of ops from the device's peak", "roofline demo/xla", "roofline.txt"),
+    ("communication that compute does not hide", "communication demo/xla", "communication.txt"),
+    ("what is alive at a program's memory peak", "memory-viewer demo/xla", "memory-viewer.txt"),
+    ("an op that keeps memory at every step", "memory-profile demo/memory", "memory-profile.txt"),
+    ("the slow stage of an input pipeline", "tf-data demo/tf-data", "tf-data.txt"),
+    ("requests of a model server", "inference demo/serving", "inference.txt"),
+    ("a trace for ui.perfetto.dev", "trace demo/xla --format perfetto -o {file} --force", "xla.pftrace"),
+    ("pages and timeline as one file", "report demo/xla --html {file} --force", "xla.html"),
+)
 
 
-def step(*words: str) -> None:
-    """Shows a command, and runs it."""
-    print(f"\n$ fastprof {' '.join(words)}", flush=True)
-    code = command(list(words))
+def find_demo(words: str) -> list[str]:
+    """Return the words of a command with the paths of this folder as seen from the current one."""
+    place = str(HERE.relative_to(Path.cwd()) if HERE.is_relative_to(Path.cwd()) else HERE)
+    return [place + word.removeprefix("demo") if word.startswith("demo/") else word for word in words.split()]
+
+
+def run(words: list[str], answer: Path) -> float:
+    """Run a command, its answer in a file; return its seconds."""
+    began = time.perf_counter()
+    writes_itself = str(answer) in words
+    with (
+        Path(os.devnull if writes_itself else answer).open("w") as stream,
+        contextlib.redirect_stdout(stream),
+        contextlib.redirect_stderr(io.StringIO()) as notes,
+    ):
+        code = run_command(words)
     if code:
-        sys.exit(code)
+        print(notes.getvalue(), file=sys.stderr)
+        sys.exit(f"fastprof {' '.join(words)}: exit status {code}")
+    return time.perf_counter() - began
 
 
-def shown(path: Path) -> str:
-    return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
+def show(left: str, right: object, seconds: str = "") -> None:
+    print(f"  {left:<42}  {right!s:<28}  {seconds}".rstrip(), flush=True)
+
+
+def export_and_read_back() -> None:
+    """Export the capture of a real run to Parquet and compare what pyarrow reads with what was loaded."""
+    run(find_demo(f"export demo/logdir --output {OUT / 'tables'} --force"), OUT / "export.txt")
+    written = ds.dataset(OUT / "tables" / "events", partitioning="hive").to_table()
+    loaded = fastprof.load(HERE / "logdir").events
+    if written["start_ps"].combine_chunks() != loaded["start_ps"].combine_chunks():
+        sys.exit("the exported start_ps are not those of the capture")
+    show("events as Parquet, equal when read back", OUT / "tables")
 
 
 def main() -> None:
-    logdir = shown(LOGDIR)
-    step("info", logdir)
-    step("events", logdir, "--limit", "10")
-    step("export", logdir, "--output", str(OUT), "--force")
-
-    print("\nRead back with pyarrow:")
-    written = ds.dataset(OUT / "events", partitioning="hive").to_table()
-    loaded = fastprof.load(LOGDIR).events
-    print(f"  {written.num_rows} events in {OUT}/events, {loaded.num_rows} in the capture")
-    if written["start_ps"].combine_chunks() != loaded["start_ps"].combine_chunks():
-        sys.exit("the data set is not what the capture holds")
-    print("  start_ps: equal, event by event")
-
-    step("overview", shown(HERE / "pod"))
-    step("inference", shown(HERE / "serving"), "--limit", "5")
-    step("memory-profile", shown(HERE / "memory"), "--limit", "5")
-    step("tf-data", shown(HERE / "tf-data"), "--limit", "5")
-    xla()
-
-
-def xla() -> None:
-    """What a compiled program did: one training step, on two chips."""
-    capture = shown(HERE / "xla")
-    step("op-profile", capture, "--limit", "8")
-    step("hlo-stats", capture, "--limit", "5")
-    step("roofline", capture, "--limit", "5")
-    step("communication", capture, "--limit", "5")
-    step("memory-viewer", capture, "--limit", "5")
-    step("hlo", capture)
-    viewing(capture)
-
-
-def viewing(capture: str) -> None:
-    """Files for trace viewers, and the pages as one file. `fastprof serve demo/xla --open` has all of it live."""
-    PAGES.mkdir(exist_ok=True)
-    step("trace", capture, "--format", "perfetto", "-o", str(PAGES / "xla.pftrace"), "--force")
-    step("report", capture, "--html", str(PAGES / "xla.html"), "--force")
-    print(f"\nOpen {PAGES}/xla.html in a browser, or run: fastprof serve {capture} --open")
+    OUT.mkdir(exist_ok=True)
+    print("fastprof demo: captures of this repository, their answers in files\n")
+    for question, words, name in ANSWERS:
+        seconds = run(find_demo(words.format(file=OUT / name)), OUT / name)
+        show(question, OUT / name, f"{seconds:.1f} s")
+    export_and_read_back()
+    capture = find_demo("demo/xla")[0]
+    print("\nGo on with")
+    show(f"fastprof diagnosis {capture}", "what costs the time, in the terminal")
+    show(f"fastprof serve {capture} --open", "timeline and pages; pip install starlette uvicorn")
+    show(f"open {OUT / 'xla.html'}", "the same pages, without a server")
+    show("README.md", "how to record a program of your own")
 
 
 if __name__ == "__main__":
