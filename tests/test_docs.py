@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 import fastprof
+from fastprof.cli.main import main
 from fastprof.tables.table_set import TABLES
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -80,21 +81,39 @@ def commands(page: Path) -> list[str]:
     return [line for line in lines if line.startswith("fastprof ")]
 
 
-def test_commands_of_the_readme_run(beside_demo: Path) -> None:
-    found = commands(README)
-    assert len(found) >= 4
-    for command in found:
-        words = [sys.executable, "-c", "from fastprof.cli.main import entry; entry()", *shlex.split(command)[1:]]
-        if words[3] == "serve":
+TRACE = ROOT / "tests" / "planted" / "recorded" / "torch_sleeping_loader.pt.trace.json.gz"
+
+
+def commands_on_traces(page: Path) -> list[str]:
+    """Return the commands of a page about the user's own traces, which the page indents."""
+    found = re.findall(r"^    (fastprof \S+ \S*traces\b.*)", page.read_text(), re.MULTILINE)
+    return [line.partition("#")[0].strip() for line in found if " serve " not in line]
+
+
+TASKS = sorted((ROOT / "docs" / "tasks").glob("*.md"))
+
+
+def test_pages_of_tasks_fit_one_screen_of_reading() -> None:
+    assert len(TASKS) >= 8
+    assert {page.name: words for page in TASKS if (words := len(page.read_text().split())) > 1200} == {}
+
+
+@pytest.mark.parametrize("page", [README, *TASKS], ids=lambda page: page.name)
+def test_commands_of_pages_run(page: Path, beside_demo: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    listed = commands(page) + commands_on_traces(page)
+    assert listed
+    for command in listed:
+        words = [str(TRACE) if word.endswith("traces") else word for word in shlex.split(command)[1:]]
+        if words[0] == "serve":
             assert_serves([word for word in words if word != "--open"], beside_demo)
             continue
-        done = subprocess.run(words, capture_output=True, text=True, cwd=beside_demo, check=False)
-        assert done.returncode == 0, f"{command}: {done.stderr}"
-        assert done.stdout or {"-o", "--html"} & set(words), command
+        assert main(words) == 0, f"{command}: {capsys.readouterr().err}"
+        assert capsys.readouterr().out or {"-o", "--html"} & set(words), command
 
 
 def assert_serves(words: list[str], folder: Path) -> None:
-    with subprocess.Popen([*words, "--port", "0"], stderr=subprocess.PIPE, text=True, cwd=folder) as server:
+    start = [sys.executable, "-c", "from fastprof.cli.main import entry; entry()", *words, "--port", "0"]
+    with subprocess.Popen(start, stderr=subprocess.PIPE, text=True, cwd=folder) as server:
         assert server.stderr is not None
         line = server.stderr.readline()
         with urllib.request.urlopen(re.findall(r"http://\S+", line)[0], timeout=30) as page:
