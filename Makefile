@@ -18,7 +18,7 @@ CORES := $(shell getconf _NPROCESSORS_ONLN)
 # What targets say comes whole, one target after the other; older makes mix it.
 SYNC := $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
 
-.PHONY: help build tools demo test test-quick test-all before-unit check lint core types stubs format unit page bench fuzz asan asan-native wheel docs clean test-engines
+.PHONY: help build tools demo test test-quick test-all before-unit check lint core types stubs format unit page bench fuzz asan asan-native wheel docs site clean test-engines
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -139,6 +139,11 @@ bench: tools ## measure against rivals, half an hour; writes docs/benchmarks.md
 docs: build ## rewrite what follows from the schema and from the registry of analyses
 	$(BIN)/python docs/write_tables.py
 	$(BIN)/python docs/write_analyses.py
+
+site: build ## the docs as a site in build/site, with screenshots; links are checked
+	$(BIN)/python -m pip install --quiet --group site
+	$(BIN)/python docs/take_screenshots.py
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 
 clean: ## remove what was built
 	rm -rf build dist demo-out $(VENV) fastprof/_native/*.so *.egg-info
