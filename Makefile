@@ -143,7 +143,7 @@ docs: build ## rewrite what follows from the schema and from the registry of ana
 site: build ## the docs as a site in build/site, with screenshots; links are checked
 	$(BIN)/python -m pip install --quiet --group site
 	$(BIN)/python docs/take_screenshots.py
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
 
 clean: ## remove what was built
 	rm -rf build dist demo-out $(VENV) fastprof/_native/*.so *.egg-info
