@@ -48,7 +48,7 @@ from fastprof.analyses.findings.recompilation import (
 from fastprof.decode.plane_kinds import find_device_of_plane, get_device_word, pluralise_device
 from fastprof.decode.span_stats import has_tfprof_profile
 from fastprof.derive.causes import recompilations
-from fastprof.derive.causes.cause_names import CAUSES
+from fastprof.derive.causes.cause_names import CAUSE_LABELS, CAUSES, get_cause_label, label_causes
 from fastprof.derive.causes.compilations import Compilation
 from fastprof.derive.devices import run_environment
 from fastprof.derive.devices.device_peaks import find_capability
@@ -132,6 +132,7 @@ TABLES = {
     ), derived=True),
     "examined": TableSchema("examined", "a cause that was looked at, the costliest first", (
         Text("cause", "cause of lost time", lambda rows: rows.causes),
+        String("label", "display name of the cause", lambda rows: [CAUSE_LABELS[cause] for cause in rows.causes]),
         String("meaning", "what the cause is", lambda rows: [CAUSES[cause] for cause in rows.causes]),
         Picoseconds("cost_ps", "time of the run that it takes, on the mean device; null: unknown",
                     lambda rows: rows.costs),
@@ -173,10 +174,12 @@ SECTIONS = (
     Section("Run", scalars=("window_ps", "compute_share", "device_count", "used_device_count",
                             "computing_device_count", "framework")),
     Section("Causes that were looked at", "examined", ("cause", "cost_ps", "share", "reason"), "share", rows=30,
-            nonzero="cost_ps", wraps="reason", shown=lambda report: report.scalars["window_ps"].value is not None),
+            nonzero="cost_ps", wraps="reason", words={"cause": get_cause_label},
+            shown=lambda report: report.scalars["window_ps"].value is not None),
     Section("Recompilations", "recompilations", ("function", "number", "step", "duration_ps", "change", "argument",
             "before", "after", "reason"), rows=20, wraps="reason", shown=has_rows("recompilations")),
-    Section("Not recorded", "unrecorded", rows=10, shown=has_rows("unrecorded"), in_words=True),
+    Section("Not recorded", "unrecorded", rows=10, shown=has_rows("unrecorded"), in_words=True,
+            words={"causes": label_causes}),
 )  # fmt: skip
 
 

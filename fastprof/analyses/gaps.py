@@ -25,7 +25,7 @@ from fastprof.analyses.contract import (
     has_rows,
     make_scalars,
 )
-from fastprof.derive.causes.cause_names import CAUSES, GAP_CAUSES
+from fastprof.derive.causes.cause_names import CAUSES, GAP_CAUSES, get_cause_label
 from fastprof.derive.causes.gaps import find_host_gaps
 from fastprof.derive.causes.time_by_cause import (
     CAUSE_NAMES,
@@ -85,6 +85,7 @@ class Params:
     steps_from: str = field(default=AUTO, metadata=STEPS_FROM)
 
 
+_LABELS: Final = {"cause": get_cause_label}
 _CAUSE_TEXTS: Final = "one of: " + ", ".join(GAP_CAUSES)
 _HOST = Text("host", "host, as the capture's file is named", lambda rows: encode_texts(rows.hosts, rows.host))
 _DEVICE = Text("device", "device: a TensorCore, a GPU, or CPU for the threads of a host that run its ops",
@@ -191,15 +192,15 @@ OPENING = Opening(
 )
 
 SECTIONS = (
-    Section("Gaps", scalars=tuple(SCALARS)),
+    Section("Gaps", scalars=tuple(SCALARS), words={"largest_cause": get_cause_label}),
     Section("Causes", "by_cause", ("device", "cause", "time_ps", "share", "event", "kind", "count", "longest_ps"),
-            "share", 24, shown=has_rows("by_cause"), by_worth=True),
+            "share", 24, shown=has_rows("by_cause"), by_worth=True, words=_LABELS),
     Section("Devices", "devices", ("device", "window_ps", *(f"{kind}_ps" for kind in KINDS), "idle_share"),
             "idle_share", 16, shown=has_rows("devices")),
     Section("Longest gaps", "gaps", ("device", "duration_ps", "cause", "event", "start_ps", "step", "after_op", "kind",
-            "before_op", "thread"), rows=12, shown=has_rows("gaps"), by_worth=True),
+            "before_op", "thread"), rows=12, shown=has_rows("gaps"), by_worth=True, words=_LABELS),
     Section("Steps", "by_step", ("device", "step", "cause", "time_ps", "share", "event", "kind"), "share", 20,
-            by_worth=True,
+            by_worth=True, words=_LABELS,
             shown=lambda report: report.tables["by_step"]["step"].null_count < report.tables["by_step"].num_rows),
 )  # fmt: skip
 

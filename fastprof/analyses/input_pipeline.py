@@ -32,6 +32,7 @@ from fastprof.analyses.contract import (
 from fastprof.analyses.findings.advice import OF_QUEUE
 from fastprof.analyses.findings.advice import get_advice as advice_on
 from fastprof.analyses.op_stats import OpDatabase
+from fastprof.analyses.steps import CATEGORY_WORDS
 from fastprof.analyses.steps import SCALARS as OF_STEPS
 from fastprof.derive.causes.gaps import longest_loading
 from fastprof.derive.devices.op_names import TENSORFLOW, choose_framework, find_host_framework
@@ -227,7 +228,8 @@ SECTIONS = (
     Section("Waiting for input", scalars=("input_percent", "output_percent", "compute_percent", "idle_percent"),
             shown=is_known("step_count")),
     Section("Where step time goes", "breakdown", ("category", "mean_ps", "stdev_ps", "share"), "share", 20,
-            scalars=("step_time_shared_out_ps",), nonzero="mean_ps", shown=has_rows("breakdown")),
+            scalars=("step_time_shared_out_ps",), nonzero="mean_ps", shown=has_rows("breakdown"),
+            words=CATEGORY_WORDS),
     Section("Steps", "steps", ("step", "name", "complete", "step_ps", "input_ps", "input_share"), "input_share", 20),
     Section("Time for input on the host", "input_time", ("kind", "time_ps", "share"), "share", nonzero="time_ps",
             shown=has_rows("input_ops")),

@@ -11,7 +11,7 @@ from dataclasses import field, fields, replace
 from functools import partial
 from operator import attrgetter
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -77,7 +77,7 @@ from fastprof.schema.columns import Int64s, sort_rows
 from fastprof.schema.tables import Column, Count, Kind, Picoseconds, Share, TableSchema, Text, encode_texts
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.needs import Needs, unite_needs
-from fastprof.wording.quantities import count_noun
+from fastprof.wording.quantities import count_noun, format_step_category
 
 NAME = "steps"
 READS = unite_needs([
@@ -254,17 +254,20 @@ OPENING = Opening(
     ),
 )  # fmt: skip
 
+CATEGORY_WORDS: Final = {"category": format_step_category}
+"""Display names of step categories."""
 SECTIONS = (
     Section("Steps", scalars=tuple(name for name in SCALARS if name != "steps_inferred")),
     Section("Step time", "step_summary", ("host", "core_id", "quantity", "count", "mean_ps", "p50_ps", "p90_ps",
-            "p99_ps", "max_ps"), rows=12),
+            "p99_ps", "max_ps"), rows=12, words={"quantity": format_step_category}),
     Section("Hosts", "hosts", ("host", "step_count", "mean_ps", "p99_ps", "slowest_count", "excess_ps", "category",
-            "excess_share"), "excess_share", 20, shown=lambda report: len(report.tables["hosts"]) > 1),
+            "excess_share"), "excess_share", 20, shown=lambda report: len(report.tables["hosts"]) > 1,
+            words=CATEGORY_WORDS),
     Section("Stragglers", "stragglers", ("step", "name", "host", "core_id", "duration_ps", "median_ps", "excess_ps",
             "category", "category_excess_ps", "excess_share"), "excess_share", 10, only=is_worth_naming,
-            shown=has_rows("stragglers", is_worth_naming)),
+            shown=has_rows("stragglers", is_worth_naming), words=CATEGORY_WORDS),
     Section("Steps out of line", "slow_steps", ("name", "host", "duration_ps", "median_ps", "kind", "what", "usual_ps",
-            "difference_ps"), rows=20, shown=has_rows("slow_steps")),
+            "difference_ps"), rows=20, shown=has_rows("slow_steps"), words={"what": format_step_category}),
     Section("Between steps", "between_steps", ("host", "core_id", "gap_count", "time_ps", "longest_ps",
             "longest_before", "device_compute_ps", "host_compute_ps", "input_ps", "all_others_ps", "share"), "share",
             20, shown=has_rows("between_steps"), parts=("device_compute_ps", "host_compute_ps", "input_ps")),

@@ -166,9 +166,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
     if missing:
-        raise UsageError(
-            f"the viewer needs {' and '.join(missing)}; install it with: pip install 'fastprof-arrow[serve]'"
-        )
+        raise UsageError(f"the viewer needs {' and '.join(missing)}: pip install {' '.join(_NEEDED)}")
     captured = _find_servers(args)
     with drop_unread_messages() as stream:
         if stream is not None:

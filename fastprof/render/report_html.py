@@ -92,8 +92,8 @@ def _make_cell(tag: str, text: str, right: bool) -> str:
 
 def _render_section(section: Section, report: AnalysisReport, analysis: Analysis) -> Iterator[str]:
     if section.scalars:
-        names = [report_text.get_figure_name(name, analysis) for name in section.scalars]
-        rows = [_format_figure(name, report.scalars[key]) for name, key in zip(names, section.scalars, strict=True)]
+        figures = report_text.get_figures(section, report, analysis)
+        rows = [_format_figure(name, figure) for name, figure in figures.items()]
         yield make_text_table(["", "", ""], [False, True, False], rows)
     if section.table is not None:
         rows_shown, notes = report_text.select_rows(section, report, _LOOK, None)

@@ -8,6 +8,7 @@ one row, and tables whose cells are sentences become numbered paragraphs.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,7 +23,6 @@ from fastprof.schema.tables import REASON
 from fastprof.schema.value_classes import dataclass
 from fastprof.wording import quantities
 from fastprof.wording.patterns import compile_late
-from fastprof.wording.quantities import format_step_category
 from fastprof.wording.screen import escape_text, fit_text, measure_width, pad_text
 
 if TYPE_CHECKING:
@@ -211,8 +211,6 @@ ALL = -1
 
 _INDENT = 2
 _STEP, _GROUP = "step", "group_id"
-_CATEGORY = "category"
-"""Column of step time categories in sections without zeros."""
 _TREE_CELLS = 40  # least cells of the column with a tree, if the tree is that wide
 _NAME_CELLS = 26  # least cells of the first column, which names the rows
 _DEEPEST = 40  # deeper levels of a tree are drawn on one level
@@ -254,6 +252,15 @@ def get_figure_name(name: str, analysis: Analysis) -> str:
     return analysis.SCALARS[name].label or get_label(name)
 
 
+def get_figures(section: Section, report: AnalysisReport, analysis: Analysis) -> dict[str, Scalar]:
+    """Return the figures of a section by display name, with display names of values."""
+    figures = {name: report.scalars[name] for name in section.scalars}
+    for name, label in section.words.items():
+        if name in figures and isinstance(figures[name].value, str):
+            figures[name] = replace(figures[name], value=label(str(figures[name].value)))
+    return {get_figure_name(name, analysis): figure for name, figure in figures.items()}
+
+
 def format_value(scalar: Scalar) -> str:
     """Format a figure with its unit, or as ``-`` if it is unknown."""
     value = scalar.value
@@ -285,9 +292,7 @@ def _format_section(
     yield look.strong(fit_text(escape_text(section.title), look.width or len(section.title)))
     inner = look.narrower(_INDENT)
     if section.scalars:
-        yield from _format_scalars(
-            {get_figure_name(name, analysis): report.scalars[name] for name in section.scalars}, inner
-        )
+        yield from _format_scalars(get_figures(section, report, analysis), inner)
     if section.table is not None:
         yield from _format_table(section, report, inner, limit)
 
@@ -363,7 +368,7 @@ def select_rows(section: Section, report: AnalysisReport, look: Look, limit: int
     assert section.table is not None
     every = report.tables[section.table]
     columns, program = _drop_shared_program(_choose_columns(section, every), every)
-    table = every.select(columns)
+    table = _replace_by_words(every.select(columns), section.words)
     depths = None if section.depth is None else every[section.depth].to_numpy()
     most = section.rows if limit is None else limit
     if section.only is not None and limit != ALL:
@@ -375,9 +380,6 @@ def select_rows(section: Section, report: AnalysisReport, look: Look, limit: int
     zeros: list[str] = []
     if section.nonzero is not None and limit != ALL:
         table, zeros = _drop_zeros(table, section.nonzero)
-    if section.nonzero is not None and _CATEGORY in table.column_names:
-        words = [name and format_step_category(name) for name in table[_CATEGORY].to_pylist()]
-        table, zeros = _replace_texts(table, _CATEGORY, words), [format_step_category(name) for name in zeros]
     if not table.num_rows:
         return table, []
     ungrouped = table.num_rows
@@ -480,6 +482,14 @@ def _add_branches(table: pa.Table, depths: Sequence[int], look: Look) -> pa.Tabl
     """Draw the branches of a tree before the strings of the first column."""
     lines = zip(draw_branches(depths, look.unicode), table.column(0).to_pylist(), strict=True)
     return _replace_texts(table, table.column_names[0], [branch + (name or "") for branch, name in lines])
+
+
+def _replace_by_words(table: pa.Table, words: Mapping[str, Callable[[str], str]]) -> pa.Table:
+    """Replace values by their display names."""
+    for column, label in words.items():
+        if column in table.column_names:
+            table = _replace_texts(table, column, [name and label(name) for name in table[column].to_pylist()])
+    return table
 
 
 def _replace_texts(table: pa.Table, column: str, texts: list[str | None]) -> pa.Table:

@@ -223,6 +223,7 @@ def _format_decimal(value: int, unit: int, decimals: int) -> str:
 
 
 _IN_WORDS: Final = {
+    "step_time": "step time",
     "device_compute": "devices compute",
     "device_to_device": "copies between devices",
     "device_collectives": "collectives",

@@ -40,6 +40,53 @@ CAUSES: Final = {
 }
 """Meaning of each cause, by name."""
 
+CAUSE_LABELS: Final = {
+    "input": "input wait",
+    "compilation": "compilation",
+    "transfer": "exposed copies",
+    "communication": "communication",
+    "straggler": "slowest device",
+    "launch": "late launches",
+    "queue": "queued work",
+    "between_kernels": "between kernels",
+    "small_ops": "short ops",
+    "python": "Python code",
+    "silent": "no host records",
+    "tail": "end of step",
+    "host_compute": "ops on the host",
+    "eager": "eager execution",
+    "elementwise": "unfused elementwise",
+    "callback": "host callbacks",
+    "checkpoint": "checkpoints",
+    "evaluation": "evaluation",
+    "logging": "logging",
+    "lock": "host locks",
+    "garbage_collection": "garbage collection",
+    "memory_pressure": "memory pressure",
+    "slow_step": "slow steps",
+    "padding": "padding",
+    "memory_bound": "memory bandwidth",
+    "low_occupancy": "low occupancy",
+    "low_utilization": "low utilization",
+    "precision": "precision",
+    "layout": "layout changes",
+    "outside_compilation": "outside compilation",
+    "lost_records": "lost records",
+    "idle": "not captured",
+}
+"""Display name of each cause, by name; short enough for a column."""
+
+
+def get_cause_label(cause: str) -> str:
+    """Return the display name of a cause; other names stay unchanged."""
+    return CAUSE_LABELS.get(cause, cause)
+
+
+def label_causes(causes: str) -> str:
+    """Return the display names of causes separated by commas."""
+    return ", ".join(map(get_cause_label, causes.split(", ")))
+
+
 GAP_CAUSES: Final = (
     "input", "compilation", "transfer", "communication", "straggler", "launch", "queue", "between_kernels", "python",
     "silent", "tail", "host_compute", "callback", "checkpoint", "evaluation", "logging", "lock",

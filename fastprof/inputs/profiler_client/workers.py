@@ -323,7 +323,7 @@ class CallError(Exception):
 
 def check_installed() -> None:
     if importlib.util.find_spec("h2") is None:
-        raise UsageError("capturing needs h2; install it with: pip install 'fastprof-arrow[capture]'")
+        raise UsageError("capturing needs h2: pip install h2")
 
 
 class ServerConnection:
