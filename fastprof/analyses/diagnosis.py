@@ -86,9 +86,9 @@ RULES: Final = (
     op_findings.find_unfused_ops, step_findings.find_slow_host, step_findings.find_long_steps,
     op_findings.find_leaks, op_findings.find_full_memory, op_findings.find_tfprof_advice,
 )  # fmt: skip
-NO_WORK: Final = "no device of the capture ran anything"
-_NOTHING_RAN: Final = "No device of the capture ran anything: no time of devices is lost or used."
-_SERVES: Final = " Threads of the host serve requests for models: the report inference shows where their time goes."
+NO_WORK: Final = "no device ran anything"
+_NOTHING_RAN: Final = "No device ran anything: device time is neither used nor lost."
+_SERVES: Final = " Host threads serve model requests: the report inference shows where their time goes."
 OF_GPUS: Final = ("precision", "low_occupancy", "layout", "elementwise")
 OF_PEAKS: Final = ("memory_bound", "low_utilization")
 """Causes that need GPUs, and causes that need devices with known peaks."""
@@ -355,7 +355,7 @@ def _write_headline(facts: DiagnosisFacts, findings: Sequence[Finding], start_up
         return f"{_describe_devices(facts)}No cause takes 1 % of the run or more; devices compute for {share} of it."
     bound, once = "up to " if first.is_bound else "", 0 if first.is_once else start_up_ps
     share = format_measure(first.cost_ps / max(facts.window_ps - once, 1), "share")
-    start = f"Start-up takes {format_measure(once, 'ps')} and does not come again. " if once else ""
+    start = f"One-time start-up: {format_measure(once, 'ps')}. " if once else ""
     rest = "rest of the run" if once else "run"
     return (
         f"{_describe_devices(facts)}{start}{first.title}: {bound}{format_measure(first.cost_ps, 'ps')}, "

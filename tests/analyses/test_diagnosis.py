@@ -64,7 +64,7 @@ def test_short_kernels_that_take_longer_than_their_launches_are_not_too_short() 
         pytest.skip("no captures beside the project")
     report = fastprof.load(path).diagnosis()
     rows = {row["cause"]: row for row in report.tables["findings"].to_pylist()}
-    assert report.scalars["headline"].value.startswith("Of 8 GPUs, 2 compute. GPUs wait for a reason")
+    assert report.scalars["headline"].value.startswith("Of 8 GPUs, 2 compute. Device idle, cause not captured")
     assert "small_ops" not in rows
     assert rows["launch"]["detail"].startswith("1,330 kernels of 22.32 µs on average were launched; devices wait ")
 
@@ -158,7 +158,7 @@ def test_compilation_in_the_first_step_only_is_not_sure_to_cost_a_longer_run() -
                     for steps in ((0,), (0, 4, 8)))  # fmt: skip
     assert (first["cause"], first["certainty"]) == ("compilation", "likely")
     assert first["detail"] == "1 compilation or trace, 1 of them of the function fit."
-    assert first["advice"].startswith("It is in the first step only and does not come again")
+    assert first["advice"].startswith("One-time cost of the first step")
     assert (often["cause"], often["certainty"]) == ("compilation", "certain")
     assert often["detail"] == (
         "3 compilations or traces, 3 of them of the function fit. 2 of 10 steps spend time on it. fit was "
@@ -185,7 +185,7 @@ def test_who_has_recorded_python_is_not_advised_to_record_it() -> None:
     waiting = "$api.py:3154 block_until_ready"
     (row,) = fastprof.load(steps_of(waiting)).report("diagnosis").tables["findings"].to_pylist()
     assert row["cause"] == "idle"
-    assert row["advice"].startswith("Threads of the host and Python are recorded")
+    assert row["advice"].startswith("Host threads and Python are recorded")
 
 
 def test_every_cause_is_listed_with_its_cost_or_the_reason_why_it_is_unknown() -> None:
@@ -268,7 +268,7 @@ def test_things_not_recorded_come_with_how_to_record_them() -> None:
     }
 
 
-SERVES = " Threads of the host serve requests for models: the report inference shows where their time goes."
+SERVES = " Host threads serve model requests: the report inference shows where their time goes."
 
 
 @pytest.mark.parametrize(
@@ -286,9 +286,7 @@ def test_a_capture_without_work_has_one_sentence_and_no_table_of_causes(
     capture = xspace(plane("/host:CPU", [line("main", [event(name, 0, 10, stats)])]))
     report = fastprof.load(capture).report("diagnosis")
     assert report.tables["findings"].num_rows == 0
-    assert report.scalars["headline"].value == (
-        f"No device of the capture ran anything: no time of devices is lost or used.{more}"
-    )
+    assert report.scalars["headline"].value == (f"No device ran anything: device time is neither used nor lost.{more}")
     assert set(report.tables["examined"]["cost_ps"].to_pylist()) == {None}
     assert "Causes that were looked at" not in str(report)
 

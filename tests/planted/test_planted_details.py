@@ -62,8 +62,7 @@ def findings(case: str) -> list[dict[str, Any]]:
         ),
         (
             "gpu_copied_batches",
-            "8 operations (copy host to device) move 228.9 MiB in all and take 40.00 ms; no compute hides 40.00 ms of "
-            "that.",
+            "8 operations (copy host to device) move 228.9 MiB and take 40.00 ms; 40.00 ms of that is exposed.",
         ),
         (
             "gpu_late_launches",
@@ -71,8 +70,8 @@ def findings(case: str) -> list[dict[str, Any]]:
         ),
         (
             "gpu_allocated_each_step",
-            "8 allocations take 8.941 GiB in all. At the peak 35.95 GiB of 37.25 GiB are in use. The free memory is "
-            "fragmented to 71.0 %.",
+            "8 allocations take 8.941 GiB in total. Peak memory is 35.95 GiB of 37.25 GiB. Fragmentation of "
+            "free memory is 71.0 %.",
         ),
         ("jax_slow_step", "In step 6, the op while.5 takes 27.34 ms instead of 3.878 ms."),
     ],

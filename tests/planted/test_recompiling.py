@@ -138,7 +138,7 @@ def test_the_finding_says_what_changed_and_the_way_out(name: str, words: str, ad
     ],
 )
 def test_the_title_names_the_function_instead_of_the_compiler(name: str, end: str) -> None:
-    assert find_compilation(name)["title"] == f"Compute waits while programs are traced and compiled{end}"
+    assert find_compilation(name)["title"] == f"Compute waits while programs compile{end}"
 
 
 @pytest.mark.parametrize("name", CHANGES)

@@ -165,7 +165,7 @@ def test_figures_stand_in_their_unit() -> None:
 
 
 def test_a_text_that_wraps_is_shown_in_full_and_names_of_devices_are_not_cut() -> None:
-    device, finding = "host005: /device:TPU:0", "devices wait for the host to start work, and for input"
+    device, finding = "host005: /device:TPU:0", "devices wait for the host to launch work, and for input"
     table = pa.table(
         {"run": ["r"], "last_device": [device], "finding": [finding], "share": [0.5], "wait": [12_345_678]}
     )

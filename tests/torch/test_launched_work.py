@@ -65,7 +65,7 @@ def test_the_diagnosis_does_not_blame_the_host_for_queued_work() -> None:
     rows = fastprof.load(KINETO / "a100_rank-0.json.gz").diagnosis().tables["findings"].to_pylist()
     by_cause = {row["cause"]: row for row in rows}
     queue = by_cause["queue"]
-    title = "The GPU waits to begin work that was launched already, most for ncclKernel_SendRecv"
+    title = "Launched work waits in the queue, most for ncclKernel_SendRecv"
     assert queue["title"].startswith(title)
     assert (queue["cost_ps"], by_cause["launch"]["cost_ps"]) == (389_236_000_000, 72_115_000_000)
     assert "CUDA graphs and larger batches do not help" in queue["advice"]

@@ -53,6 +53,6 @@ def test_two_of_128_ranks() -> None:
     assert not any("comes last" in text for text in texts)
     late = [row for row in profile.diagnosis().tables["findings"].to_pylist() if row["cause"] == "straggler"]
     assert [(row["certainty"], row["is_bound"], row["device"]) for row in late] == [("possible", True, None)]
-    assert late[0]["detail"].startswith("2 of 128 ranks are recorded: those that come last may be others.")
+    assert late[0]["detail"].startswith("2 of 128 ranks are recorded: other ranks may be slower.")
     cores = profile.report("pod_viewer").tables["cores"]["core_name"].to_pylist()
     assert set(cores) == {"a100_rank-0", "a100_rank-1"}

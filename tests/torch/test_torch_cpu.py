@@ -180,6 +180,6 @@ def test_the_function_that_takes_the_time_of_the_loader(traced: bool) -> None:
     assert (found["cause"], found["cost_ps"]) == ("input", 800 * MICRO)
     assert found["annotation"] == ("train.py(8): __getitem__" if traced else LOADER)
     assert found["source"] == ("train.py:8" if traced else None)
-    assert advised.startswith("The program waits 1 time for its DataLoader, 800.0 µs in all.")
+    assert advised.startswith("The program waits 1 time for its DataLoader, 800.0 µs in total.")
     assert ("__getitem__ (train.py:8) takes 67.5 % of that" in advised) == traced
     assert ("with_stack=True" in advised) != traced

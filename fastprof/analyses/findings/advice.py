@@ -36,8 +36,8 @@ MORE_THAN_COMPUTE: Final = "transfer that no compute can hide"
 """Advice on transfer, if copies take nearly all of the time, or far longer than compute."""
 
 _IF_OLD: Final = (
-    "The GPU's generation is not recorded, and its kernels are of families before Ampere: if it is, too, its Tensor "
-    "Cores have neither TF32 nor bfloat16."
+    "The GPU's generation is not recorded. Kernel names suggest one before Ampere, whose Tensor Cores have neither "
+    "TF32 nor bfloat16."
 )
 
 _TEXTS: Final[dict[str, dict[str, str]]] = {
@@ -121,11 +121,11 @@ _TEXTS: Final[dict[str, dict[str, str]]] = {
         PYTORCH: "Start collectives earlier and compute meanwhile (async_op=True); send fewer bytes (16-bit types).",
     },
     "slowest host": {
-        UNKNOWN: "Find out what the slowest host does longer than the others: more work, a slower clock, or input that "
-                 "comes late. If collectives keep hosts together, communication.blame shows which one delays them.",
+        UNKNOWN: "Find out what takes the slowest host longer: more work, a slower clock, or late input. "
+                 "If collectives keep hosts together, communication.blame shows which one delays them.",
     },
     "straggler": {
-        UNKNOWN: "Find out why the last one is late: uneven work, a slower clock, or a host that starts work later.",
+        UNKNOWN: "Find out why the slowest device is late: uneven work, a slower clock, or a host that launches later.",
     },
     "launch": {
         UNKNOWN: "Give the device more work per launch: larger batches, or fused and compiled steps.",
@@ -164,12 +164,12 @@ _TEXTS: Final[dict[str, dict[str, str]]] = {
         PYTORCH: "Do it while the device computes: launch the next step first, and do not synchronise in between.",
     },
     "silent": {
-        UNKNOWN: "Record Python: neither ops nor calls are recorded, so what the host does then is not known.",
-        PYTORCH: "Start the profiler with with_stack=True: it shows whether Python runs meanwhile. Else it may be a "
-                 "thread of autograd that waits, or work that is not recorded.",
+        UNKNOWN: "Record Python functions: the host's work in this time is not recorded.",
+        PYTORCH: "Start the profiler with with_stack=True, which shows whether Python runs. Otherwise an autograd "
+                 "thread may wait, or the work is not recorded.",
     },
     "tail": {
-        UNKNOWN: "The profiler may stop in this time: leave it out when you compare steps.",
+        UNKNOWN: "The profiler may be stopping: exclude this time when you compare steps.",
     },
     "host_compute": {
         UNKNOWN: "Run these ops on the device, or before the step.",
@@ -230,7 +230,7 @@ _TEXTS: Final[dict[str, dict[str, str]]] = {
                     "fragmentation.",
         PYTORCH: "Use PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, activation checkpointing or smaller batches.",
     },
-    "slow_step": {UNKNOWN: "Compare this step with its neighbours: the evidence lists what took longer in it."},
+    "slow_step": {UNKNOWN: "Compare the step with its neighbours: the evidence lists what took longer."},
     "padding": {
         UNKNOWN: "Choose dimensions that fill tiles: multiples of 128 for the last dimension, and of 8 for the second "
                  "last.",

@@ -42,7 +42,7 @@ LEAST_SHARE: Final = 0.01
 
 CERTAIN, LIKELY, POSSIBLE = "certain", "likely", "possible"
 _WEIGHT: Final = {CERTAIN: 4, LIKELY: 3, POSSIBLE: 2}  # quarters
-_PART: Final = {LIKELY: "three quarters", POSSIBLE: "half"}
+_PART: Final = {LIKELY: "¾", POSSIBLE: "½"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,14 +77,13 @@ class Finding:
     def explain_rank(self) -> str | None:
         """Return what decides the rank of the finding, or None if that is its cost."""
         if self.is_once:
-            return "after what comes again"
+            return "after recurring causes"
         if self.cost_ps is None or (not self.is_bound and self.certainty == CERTAIN):
             return None
-        words = ["half, because it is an upper bound"] if self.is_bound else []
+        words = ["upper bound × ½"] if self.is_bound else []
         if self.certainty in _PART:
-            of_that = " of that" if words else ""
-            words.append(f"{_PART[self.certainty]}{of_that}, because it is {self.certainty}")
-        return f"{format_measure(self.measure_worth(), 'ps')}: {', and '.join(words)}"
+            words.append(f"{self.certainty} × {_PART[self.certainty]}")
+        return f"{format_measure(self.measure_worth(), 'ps')} ({', '.join(words)})"
 
 
 def limit_to_run(finding: Finding, window_ps: int) -> Finding:

@@ -54,27 +54,27 @@ NOTABLE: Final = 0.1
 
 TITLES: Final = {
     "input": "{} for input",
-    "compilation": "{} while programs are traced and compiled",
+    "compilation": "{} while programs compile",
     "transfer": "{} for copies between host and device",
-    "straggler": "{} for another device or host",
-    "launch": "{} for the host to start work",
-    "queue": "{} to begin work that was launched already",
-    "between_kernels": "{} between kernels that were launched in time",
+    "straggler": "{} for a slower device or host",
+    "launch": "{} for the host to launch work",
+    "queue": "Launched work waits in the queue",
+    "between_kernels": "Gaps between back-to-back kernels",
     "python": "{} while Python runs",
-    "silent": "{} while threads of the host record nothing",
-    "tail": "{} after the last work, until the step ends",
+    "silent": "{} while host threads record nothing",
+    "tail": "Device idle from its last work to the end of the step",
     "host_compute": "{} while ops run on the host",
     "eager": "{} while ops are dispatched one by one",
     "callback": "{} for callbacks to the host",
-    "checkpoint": "{} while a checkpoint is written",
-    "evaluation": "Evaluation takes time from training",
-    "logging": "Logging and metrics take time from training",
+    "checkpoint": "{} for checkpoints",
+    "evaluation": "Evaluation takes training time",
+    "logging": "Logging and metrics take training time",
     "lock": "{} while a thread waits for a lock",
-    "garbage_collection": "{} while Python collects garbage",
-    "memory_pressure": "{} for memory",
-    "small_ops": "{} between ops that take less time than their launches",
+    "garbage_collection": "{} for Python garbage collection",
+    "memory_pressure": "{} for memory allocation",
+    "small_ops": "Ops are shorter than their launch overhead",
     "outside_compilation": "{} for ops outside of compiled programs",
-    "idle": "{} for a reason that is not recorded",
+    "idle": "Device idle, cause not captured",
 }
 """Titles by cause of gaps, after a subject with its verb: "The GPU waits"."""
 _UNSURE: Final = ("silent", "tail", "launch", "queue", "between_kernels", "python", "idle", "straggler")
@@ -115,8 +115,8 @@ def find_idle_time(facts: DiagnosisFacts) -> Iterator[Finding]:
             detail = f"Meanwhile the host waits for the device: {fit_text(str(event), _LETTERS)}."
         elif is_bound:
             detail = (
-                f"For {format_time(beside)} of it other threads launch, copy or compile, or another device works: the "
-                "device may have to wait for that anyway."
+                f"During {format_time(beside)} of it, other threads launch, copy or compile, or another device works: "
+                "the device may have to wait for that anyway."
             )
         yield Finding(
             cause,
@@ -308,8 +308,7 @@ def _take_one_time(times: list[int], left: int) -> list[int]:
 FIRST_STEP: Final = 0.9
 """Share of a cause's time from which it is in the first step only."""
 _ONLY_FIRST: Final = (
-    "It is in the first step only and does not come again: run some steps before the capture starts, and look at the "
-    "other findings first."
+    "One-time cost of the first step: run some steps before the capture starts, and look at the other findings first."
 )
 
 
@@ -324,8 +323,8 @@ def add_context(facts: DiagnosisFacts, finding: Finding) -> Finding:
 
 
 _FIRST_BATCHES: Final = (
-    "It comes before the second step only, as when iterators are built and first batches are loaded, and does not come "
-    "again: run some steps before the capture starts, and look at the other findings first."
+    "One-time cost before the second step, as when iterators are built and first batches are loaded: run some steps "
+    "before the capture starts, and look at the other findings first."
 )
 
 
@@ -394,7 +393,7 @@ def _add_python(facts: DiagnosisFacts, finding: Finding) -> Finding:
         return finding
     calls = count_noun(sum(row.occurrences for row in rows), "call", "calls")
     most = max(rows, key=lambda row: int(row.total_ps)).name
-    text = f"{calls} of Python from tf.data ({most}) take {format_time(total)} in all."
+    text = f"{calls} of Python from tf.data ({most}) take {format_time(total)} in total."
     detail = f"{text} {finding.detail}" if finding.detail else text
     return replace(finding, detail=detail, advice=f"{_ONE_AT_A_TIME} {finding.advice}")
 
@@ -524,8 +523,8 @@ def _describe_copies(row: reports.Communication.kinds) -> str:
     exposed, total = format_time(row.exposed_ps), format_time(row.time_ps)
     count = count_noun(row.occurrences, "operation", "operations")
     move, take = ("moves", "takes") if row.occurrences == 1 else ("move", "take")
-    size = "" if row.moved_bytes is None else f" {move} {format_size(row.moved_bytes)} in all and"
-    return f"{count} ({row.kind}){size} {take} {total}; no compute hides {exposed} of that."
+    size = "" if row.moved_bytes is None else f" {move} {format_size(row.moved_bytes)} and"
+    return f"{count} ({row.kind}){size} {take} {total}; {exposed} of that is exposed."
 
 
 def _add_launch(facts: DiagnosisFacts, finding: Finding) -> Finding:
@@ -559,8 +558,8 @@ def _describe_once(once: OneTimeWaits) -> str:
 
 
 _FIRST_LAUNCH: Final = (
-    "It is far longer than the other waits, as when kernels and libraries are loaded at their first use, "
-    "which does not come again: run some steps before the capture starts, and look at the other findings first."
+    "Far longer than the other waits, as when kernels and libraries are loaded at their first use: run some steps "
+    "before the capture starts, and look at the other findings first."
 )
 
 
@@ -584,20 +583,20 @@ def _add_memory(facts: DiagnosisFacts, finding: Finding) -> Finding:
     sizes = facts.columns(reports.MemoryProfile.ops).allocated_bytes.to_pylist()
     if figures.allocation_count and any(sizes):
         many = count_noun(figures.allocation_count, "allocation takes", "allocations take")
-        words.append(f"{many} {format_size(sum(sizes))} in all.")
+        words.append(f"{many} {format_size(sum(sizes))} in total.")
     peak, capacity = figures.peak_bytes, figures.capacity_bytes
     has_sizes = isinstance(peak, int) and isinstance(capacity, int)
     if has_sizes:
-        words.append(f"At the peak {format_size(peak)} of {format_size(capacity)} are in use.")
+        words.append(f"Peak memory is {format_size(peak)} of {format_size(capacity)}.")
     if isinstance(figures.fragmentation_share, float):
-        words.append(f"The free memory is fragmented to {format_measure(figures.fragmentation_share, 'share')}.")
+        words.append(f"Fragmentation of free memory is {format_measure(figures.fragmentation_share, 'share')}.")
     known = replace(finding, detail=" ".join(words) or None)
     return replace(known, advice=_ENOUGH_MEMORY) if has_sizes and 2 * peak < capacity else known
 
 
 _FIRST_USE: Final = (
-    "It is far longer than the other waits, as when memory is used for the first time, which does not come "
-    "again: run some steps before the capture starts, and look at the other findings first."
+    "Far longer than the other waits, as when memory is used for the first time: run some steps before the capture "
+    "starts, and look at the other findings first."
 )
 _ENOUGH_MEMORY: Final = (
     "Memory is not scarce, but allocating it takes time: allocate once and use the same buffers in every step."
@@ -617,13 +616,13 @@ def _add_idle(facts: DiagnosisFacts, finding: Finding) -> Finding:
 
 _MOSTLY_BETWEEN: Final = 0.9
 _BETWEEN_STEPS: Final = (
-    "Programs often load the next batch between steps: put an annotation around that, which names the time."
+    "Programs often load the next batch between steps: annotate that code, so that this time has a name."
 )
 
 
 _NOTHING_KNOWN: Final = (
-    "Threads of the host and Python are recorded, and they do nothing meanwhile that explains it: look at the longest "
-    "gap on the timeline. What is waited for may be another process, another host or storage."
+    "Host threads and Python are recorded, and do nothing that explains it: look at the longest gap on the timeline. "
+    "The device may wait for another process, another host or storage."
 )
 _OF_CAUSE: Final[Mapping[str, Callable[[DiagnosisFacts, Finding], Finding]]] = {
     "input": _add_input, "compilation": _add_compilation, "transfer": _add_transfer, "memory_pressure": _add_memory,

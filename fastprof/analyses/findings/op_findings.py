@@ -171,14 +171,14 @@ def _take_part(ops: _OpColumns, part: Float64s) -> Int64s:
 
 _KERNELS: Final = "kernel_stats.kernels"
 _RULES: Final = {
-    "layout": ("Transposes change the layout of tensors around convolutions", LIKELY, _KERNELS, False, _match_layout),
-    "padding": ("Ops compute with the padding that fills tiles", LIKELY, "hlo_stats.padding", True, _match_padding),
-    "precision": ("Matrix products run in 32 bits, without Tensor Cores", LIKELY,
+    "layout": ("Tensors are transposed around convolutions", LIKELY, _KERNELS, False, _match_layout),
+    "padding": ("Ops compute on padding", LIKELY, "hlo_stats.padding", True, _match_padding),
+    "precision": ("Matrix products run in 32 bits, not on Tensor Cores", LIKELY,
                   f"{_KERNELS}?could_use_tensor_cores=true&uses_tensor_cores=false", True, _match_precision),
     "low_occupancy": ("Kernels run with too few warps", LIKELY, _KERNELS, True, _match_few_warps),
-    "memory_bound": ("Ops are limited by the bandwidth of memory", CERTAIN, "roofline.ops?bound_by=HBM", True,
+    "memory_bound": ("Ops are memory-bandwidth bound", CERTAIN, "roofline.ops?bound_by=HBM", True,
                      _match_memory_bound),
-    "low_utilization": (f"Ops reach less than {FAR_FROM_ROOFLINE_PERCENT:.0f} % of what the device can do", POSSIBLE,
+    "low_utilization": (f"Ops reach less than {FAR_FROM_ROOFLINE_PERCENT:.0f} % of the device's peak", POSSIBLE,
                         "roofline.lost_time", True, _match_far_below_peaks),
 }  # fmt: skip
 
@@ -277,16 +277,15 @@ def find_unfused_ops(facts: DiagnosisFacts) -> Iterator[Finding]:
     named = f" Longest: {', '.join(f'{name} {format_time(time_ps)}' for name, time_ps in ops)}." if ops else ""
     yield Finding(
         CAUSE,
-        f"Elementwise kernels take {share} of the time of kernels and are not fused",
+        f"Elementwise kernels take {share} of kernel time and are not fused",
         fusible,
         LIKELY,
         f"kernel_stats.kernels?kind={CAUSE}",
         facts.advise(CAUSE),
         is_bound=True,
         op=ops[0][0] if ops else None,
-        detail=f"{count_noun(count, 'kernel takes', 'kernels take')} {format_time(total)} in all. Fused with their "
-        "neighbours on their streams, they save at most the time given: of each run its shortest kernel, or a "
-        f"reduction, stays.{named}",
+        detail=f"{count_noun(count, 'kernel takes', 'kernels take')} {format_time(total)} in total. "
+        f"Upper bound: each fused chain still costs one kernel.{named}",
     )
 
 
@@ -303,7 +302,7 @@ def find_full_memory(facts: DiagnosisFacts) -> Iterator[Finding]:
     if isinstance(share, float) and share >= NEARLY_FULL and allocator is not None:
         yield Finding(
             "memory_pressure",
-            f"At the peak, {100 * share:.1f} % of the memory of {allocator} are in use",
+            f"Memory of {allocator} is {100 * share:.1f} % full at its peak",
             None,
             CERTAIN,
             f"memory_profile.active?allocator={quote(str(allocator))}",
@@ -362,7 +361,7 @@ def find_tfprof_advice(facts: DiagnosisFacts) -> Iterator[Finding]:
     for graph in facts.graphs:
         if graph.unfused_norms is not None:
             nodes = count_noun(graph.unfused_norms.node_count, "op", "ops")
-            title = f"BatchNorm runs as {nodes}, not as a fused one"
+            title = f"BatchNorm is not fused: it runs as {nodes}"
             yield _make_bound(facts, graph, "elementwise", graph.unfused_norms, title, _FUSE)
         if graph.channels_last is not None:
             nodes = count_noun(graph.channels_last.node_count, "op of a GPU has", "ops of GPUs have")
@@ -389,7 +388,7 @@ def _find_costly(facts: DiagnosisFacts, graph: AdvisorResult) -> Iterator[Findin
     where = "" if graph.line is None else f" The line of code that takes longest: {graph.line}."
     yield Finding(
         "low_utilization",
-        f"{name} takes {share} of the time of ops",
+        f"{name} takes {share} of op time",
         None,
         POSSIBLE,
         f"op_stats.host_ops?type={quote(name, safe='')}",
@@ -411,8 +410,8 @@ def _locate_op(facts: DiagnosisFacts, node: str, op: str) -> str:
 def describe_use(facts: DiagnosisFacts) -> str:
     """Say how much accelerators compute in their last steps; "" if no tfprof profile has one."""
     return " ".join(
-        f"In its last step {use.device} computes for {format_measure(use.share, 'share')} of the time from its first "
-        "start to its last end."
+        f"In its last step, {use.device} computes for {format_measure(use.share, 'share')} of its active time (first "
+        "start to last end)."
         for graph in facts.graphs
         for use in graph.uses
     )

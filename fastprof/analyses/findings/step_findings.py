@@ -60,7 +60,7 @@ def find_slow_host(facts: DiagnosisFacts) -> Iterator[Finding]:
         title = f"{host} is the slowest host, with steps {share} longer than the median, and {others}, too"
     waited = facts.per_device(facts.waited_between_ps)
     others_wait = f" Between steps, hosts wait {format_time(waited)} on average for slower ones." if waited else ""
-    most = f"; most of the difference: {format_step_category(worst.category)}" if worst.category else ""
+    most = f"; largest difference: {format_step_category(worst.category)}" if worst.category else ""
     yield Finding(
         "straggler",
         title,
@@ -188,7 +188,7 @@ def _explain_step(
 
 def _describe_longer(row: SlowStepRow, step: int) -> str:
     what, took = format_slow_kind(row.kind, row.what), format_time(row.time_ps)
-    usual = f" instead of {format_time(row.usual_ps)}" if row.usual_ps else ", which usual steps do not spend on it"
+    usual = f" instead of {format_time(row.usual_ps)}" if row.usual_ps else "; typical steps have none"
     return f"In step {step}, {what} takes {took}{usual}."
 
 
@@ -241,7 +241,7 @@ MOSTLY: Final = 0.5
 
 
 _BY_STEP: Final = f"gaps.by_step?cause={COMMUNICATION}"
-_HOW: Final = "It is what devices that wait spend in collectives beyond the one that spends least, step by step."
+_HOW: Final = "Per step: each device's collective time minus the minimum."
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,12 +311,12 @@ def _make_straggler(facts: DiagnosisFacts, spent: _CollectiveTime) -> Finding:
             own, is_bound = _estimate_cost(facts, delays, host, before)
             if 2 * own < spent.waited_ps:
                 host, is_bound = None, True
-                detail = f"{detail} That is less than half of what devices wait: other hosts are late, too."
+                detail = f"{detail} That is less than half of the wait time: other hosts are late, too."
             else:
                 cost, evidence = own, f"{COMMUNICATION}.blame"
     return Finding(
         "straggler",
-        f"Devices wait in collectives for {device or host or 'the last of them'}",
+        f"Devices wait in collectives for {device or host or 'the slowest device'}",
         cost,
         POSSIBLE if missing or not met else CERTAIN if host else LIKELY,
         evidence,
@@ -344,7 +344,7 @@ def _describe_missing_ranks(facts: DiagnosisFacts) -> str | None:
     count, recorded = facts.figures(reports.Communication).rank_count, len(facts.gaps.hosts)
     if not isinstance(count, int) or recorded >= count:
         return None
-    return f"{recorded} of {count:,} ranks are recorded: those that come last may be others."
+    return f"{recorded} of {count:,} ranks are recorded: other ranks may be slower."
 
 
 def _filter_kinds(kinds: Mapping[str, int], least: float) -> list[str]:
@@ -354,10 +354,10 @@ def _filter_kinds(kinds: Mapping[str, int], least: float) -> list[str]:
 def _format_collectives(kinds: Mapping[str, int]) -> str:
     """Say what devices wait for."""
     if not kinds:
-        return f"{COMMUNICATION} that nothing hides"
+        return f"exposed {COMMUNICATION}"
     first = next(iter(kinds))
     nearly = bool(_filter_kinds(kinds, NEARLY_ALL))
-    return f"{first} that nothing hides" if nearly else f"collectives that nothing hides, longest for {first}"
+    return f"exposed {first}" if nearly else f"exposed collectives, most for {first}"
 
 
 def _format_kinds(facts: DiagnosisFacts, kinds: Mapping[str, int]) -> str | None:
@@ -365,7 +365,7 @@ def _format_kinds(facts: DiagnosisFacts, kinds: Mapping[str, int]) -> str | None
     if len(kinds) < 2:
         return None
     times = [f"{kind} {format_measure(facts.per_device(exposed_ps), 'ps')}" for kind, exposed_ps in kinds.items()]
-    return f"By kind, with waiting for the last device: {', '.join(times)}."
+    return f"By kind, with waits for the slowest device: {', '.join(times)}."
 
 
 def _measure_collectives(facts: DiagnosisFacts) -> _CollectiveTime | None:

@@ -374,7 +374,7 @@ _MORE_WORKERS: Final = "give it more workers (num_workers) if there are cores fo
 def advise_on_loader(loader: LoaderTime) -> str:
     """Advise on the time in which a PyTorch program waits for its DataLoader."""
     times, total = count_noun(loader.count, "time", "times"), format_time(loader.waited_ps)
-    waits = f"The program waits {times} for its DataLoader, {total} in all."
+    waits = f"The program waits {times} for its DataLoader, {total} in total."
     workers = _MORE_WORKERS if loader.has_workers else _WORKERS
     if loader.function is None:
         return f"{waits} With stacks of Python (with_stack=True) it is known which function takes it; {workers}."
