@@ -3,7 +3,7 @@ as JSON, CSV, drawings and XProf's pages."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from starlette.responses import Response
@@ -181,15 +181,30 @@ def _get_report(call: ApiCall) -> Report:
     hosts, steps = tuple(dict.fromkeys(call.all("host"))), _parse_steps(call.given("steps"))
 
     def compute() -> Report:  # from a profile of its own, so that none keeps it
+        beside = _FIRST_PAGE if name == _FIRST_PAGE[0] else (name,)
         with run.analysing():
             chosen = run.profile.select(hosts=hosts or None, steps=steps)
-            report = chosen.reports_together(name, **params)[name]
-        reason = None if hosts or steps or params else explain_empty(report.answer)
-        if reason is not None and report.answer.inapplicable is None:
-            run.empty_reports[name] = reason
-        return report
+            reports = chosen.reports_together(*beside, **params)
+        if (failure := reports[name].answer.failure) is not None:
+            raise failure
+        if not (hosts or steps or params):
+            reasons = {key: explain_empty(report.answer) for key, report in reports.items()}
+            applicable = {key for key, report in reports.items() if report.answer.inapplicable is None}
+            run.empty_reports.update({key: why for key, why in reasons.items() if why and key in applicable})
+        for key in beside[1:]:
+            if reports[key].answer.failure is None:
+                call.state.reports.of(make_key(key), lambda key=key: reports[key])  # type: ignore[misc]
+        return reports[name]
 
-    return call.state.reports.of((run.identity, name, hosts, tuple(sorted(params.items())), steps), compute)
+    def make_key(name: str) -> Hashable:
+        own = {field.name for field in runner.list_fields([name])}
+        return run.identity, name, hosts, tuple(sorted((key, params[key]) for key in own & params.keys())), steps
+
+    return call.state.reports.of(make_key(name), compute)
+
+
+_FIRST_PAGE: Final = ("overview", "diagnosis", "gaps", "communication", "memory_profile", "roofline")
+"""Reports of the first page. They are computed together, because the others are prerequisites of the first."""
 
 
 def _get_analysis_name(name: str) -> str:
