@@ -24,9 +24,12 @@ const STEPS = {
 /**
  * The `show` of a page of an analysis. `draw(body, report, context)` fills the body. `params`: names of the parameters that
  * get controls, null for all; `tables`: the requested tables, and `columns` by table, if not all. Others: as `opening` has
- * them, but that `lead(report, context)` makes the node. The table that the address names is brought into sight.
+ * them, but that `lead(report, context)` makes the node. `plain`: only the headline comes before the body; `draw` shows notices,
+ * but the one that became the headline, which it receives. The table that the address names is brought into sight.
  */
-export function reportPage(draw, { params = null, tables = null, columns = {}, lead = () => null, ...options } = {}) {
+export function reportPage(draw,
+  { params = null, tables = null, columns = {}, lead = () => null, plain = false, ...options } = {})
+{
   return async (root, context) => {
     const bar = parameters(context, params);
     if (bar) root.append(bar);
@@ -40,11 +43,12 @@ export function reportPage(draw, { params = null, tables = null, columns = {}, l
       waiting.remove();
     });
     if (!report || context.signal.aborted) return;
-    const said = opening(root, report, context.analysis.opening, { ...options, lead: lead(report, context) });
-    notices(root, report, context, said);
+    const said = opening(root, report, context.analysis.opening, { cards: !plain, ...options,
+      lead: lead(report, context) });
+    if (!plain) notices(root, report, context, said);
     const body = h("div.page-body");
     root.append(body);
-    await draw(body, report, context);
+    await draw(body, report, context, said);
     if (context.params.has(TABLE)) reveal(body, context.params.get(TABLE));
   };
 }
@@ -52,6 +56,7 @@ export function reportPage(draw, { params = null, tables = null, columns = {}, l
 /** Scrolls to the first table of that name, with the heading above it. */
 function reveal(body, name) {
   const found = [...body.querySelectorAll("[data-table]")].find((one) => one.dataset.table === name);
+  for (let node = found; node; node = node.parentElement) if (node.localName === "details") node.open = true;
   found?.scrollIntoView({ block: "center" });
   found?.querySelector("[role=grid]").focus({ preventScroll: true });
 }
