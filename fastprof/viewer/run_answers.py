@@ -203,8 +203,9 @@ def _get_report(call: ApiCall) -> Report:
     return call.state.reports.of(make_key(name), compute)
 
 
-_FIRST_PAGE: Final = ("overview", "diagnosis", "gaps", "communication", "memory_profile", "roofline")
-"""Reports of the first page. They are computed together, because the others are prerequisites of the first."""
+_FIRST_PAGE: Final = ("overview", "diagnosis", "gaps", "memory_profile", "roofline", "inference")
+"""The first page, its other reports, and inference, which is listed if it has content. They are computed together,
+because the others are prerequisites of the first."""
 
 
 def _get_analysis_name(name: str) -> str:

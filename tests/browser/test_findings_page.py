@@ -207,7 +207,7 @@ def test_headline_figures_name_what_they_are_of_and_why_they_are_unknown(page: A
         "Step time 1.716 ms ± 306.3 µs, 8 steps",
         "Device busy 92.6 % 82.5 % computing",
         "Input 7.31 % of step time",
-        "Exposed communication 14.9 % 231.9 µs per step",
+        "Exposed communication 9.48 % of device time",
         "FLOPs utilization 41.4 % of 275 TFLOP/s per device",
     ]
     page.get_by_text("1 figure is not known").first.click()

@@ -72,6 +72,7 @@ export function reportTable(context, element, name, data, { columns, filters = [
   const hosts = data.has("host") && data.coded("host").texts.length > 1 ? ["host"] : [];
   const shown = inText.flatMap((one) => one.columns);
   const first = columns ?? (shown.length ? [...new Set([...hosts, ...shown])] : []);
+  const recorded = first.filter((column) => data.isRecorded(column.name ?? column));
   const given = read(context.params, name);
   const usual = options.sort ?? null;
   return table(element, data, {
@@ -83,7 +84,7 @@ export function reportTable(context, element, name, data, { columns, filters = [
     sort: given.sort === undefined ? usual : given.sort,
     filter: given.filter || options.filter,
     values: given.values,
-    columns: first.length ? first.filter((column) => data.isRecorded(column.name ?? column)) : null,
+    columns: recorded.length ? recorded : null,
     filters: filters.filter((column) => data.has(column) && data.coded(column).texts.length > 1),
     csv: csvAddress(context, name),
   });

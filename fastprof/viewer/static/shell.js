@@ -135,8 +135,8 @@ export class Shell {
     const items = pages.map((page) =>
       h("li", h("a", { href: this.go.href(page, {}) }, this.about(page).title), h("p", this.session.empty[page]))
     );
-    return h("details.nav-fold", { open: isOpen }, h("summary", `Nothing recorded for ${pages.length} pages`),
-      h("ul", items));
+    const count = pages.length === 1 ? "1 page" : `${pages.length} pages`;
+    return h("details.nav-fold", { open: isOpen }, h("summary", `Nothing recorded for ${count}`), h("ul", items));
   }
 
   link(page, route) {

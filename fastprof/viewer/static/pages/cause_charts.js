@@ -7,6 +7,8 @@ import { coloursOf } from "../colours.js";
 import { tableOf } from "../report.js";
 import { label, text } from "../units.js";
 
+const LEAST_SHARE = 0.0005;
+
 /** Charts of the time of the mean device by cause. `report`: gaps. */
 export function causeCharts(body, report) {
   const spent = timeByCause(report.tables.by_step, report.tables.devices.length);
@@ -22,9 +24,8 @@ export function causeCharts(body, report) {
   const parts = [...spent.groupBy("cause")]; // those of steps first, in the order of the other chart, for its colours
   const colours = coloursOf(parts.map(([cause]) => cause));
   const run = spent.sum("time_ps");
-  const rows = parts.map(([cause, of], at) => ({ cause, time: spent.sum("time_ps", of), colour: colours[at] })).filter((
-    { time },
-  ) => time > 0).sort((one, other) => other.time - one.time);
+  const timed = parts.map(([cause, of], at) => ({ cause, time: spent.sum("time_ps", of), colour: colours[at] }));
+  const rows = timed.filter((one) => one.time / run >= LEAST_SHARE).sort((one, other) => other.time - one.time);
   bars(all.body, { names: rows.map(({ cause }) => label(cause)), values: rows.map(({ time }) => time / run),
     unit: "share", colours: rows.map((row) => row.colour), label: "Run time by cause",
     titles: rows.map(({ cause, time }) => `${label(cause)}, ${text(time, "ps")}`) });

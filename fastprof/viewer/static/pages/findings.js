@@ -33,19 +33,23 @@ function finding(row, context) {
   const share = ofRest ?? ofRun;
   const amount = cost === null ? "time unknown" : `${isBound ? "up to " : ""}${text(cost, "ps")}`;
   const [action, rest] = parted(advice);
-  const places = [...PLACES.filter((name) => row[name] !== null).map((name) => [label(name), String(row[name])]), [
-    "Certainty",
-    certainty,
-  ], ...(rankedBy === null ? [] : [["Ranked by", rankedBy]])];
+  const ofWhat = ofRest === null ? "the run" : "the run without start-up";
+  const places = [
+    ...(share === null ? [] : [["Share", `${text(share, "share")} of ${ofWhat}`]]),
+    ...PLACES.filter((name) => row[name] !== null).map((name) => [label(name), String(row[name])]),
+    [
+      "Certainty",
+      certainty,
+    ],
+    ...(rankedBy === null ? [] : [["Ranked by", rankedBy]]),
+  ];
   return h("li.finding.panel", { dataset: { cause: row.cause } },
     h("details",
       h("summary",
         h("span.finding-head", h("span.finding-title", title),
           h("span.finding-amounts",
             h("span.finding-cost", { title: isBound ? "At most this can be saved" : null }, amount),
-            share === null
-              ? null
-              : h("span.finding-share", text(share, "share"), ofRest === null ? "" : " without start-up"))),
+            share === null ? null : h("span.finding-share", { title: `of ${ofWhat}` }, text(share, "share")))),
         share === null ? null : bar(share), h("span.finding-action", action)),
       rest ? h("p.finding-advice", rest) : null, detail === null ? null : h("p.finding-detail", detail),
       h("div.finding-where", ...places.map(([name, value]) => h("span.finding-place", h("b", name), ` ${value}`)),

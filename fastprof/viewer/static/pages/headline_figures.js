@@ -5,16 +5,13 @@ import { h } from "../dom.js";
 import { number, text } from "../units.js";
 
 /** Appends the figures of the reports that have them; those that are unknown say why. */
-export function headlineFigures(element, report, { communication, memory_profile: memory, roofline }) {
+export function headlineFigures(element, report, { gaps, memory_profile: memory, roofline }) {
   const row = h("div.first-cards");
   cardRow(row, [
     take(report, isKnown(report, "step_time_mean_ps") ? "step_time_mean_ps" : "window_ps", "Step time", spread(report)),
     take(report, "duty_cycle_percent", "Device busy", phrase(report, "compute_share", "share", "$ computing")),
     take(report, "input_percent", "Input", "of step time"),
-    communication?.tables.kinds.of
-      ? take(communication, "exposed_share", "Exposed communication",
-        phrase(communication, "step_exposed_mean_ps", "ps", "$ per step"))
-      : null,
+    exposed(gaps),
     take(memory, "peak_bytes", "Memory peak", capacity(memory)),
     take(report, "flops_utilization_percent", "FLOPs utilization",
       phrase(roofline, "peak_flops_per_s", "flop/s", "of $ per device")),
@@ -35,6 +32,14 @@ function take(report, name, title, note) {
 /** A value in a sentence in place of "$"; null if it is unknown. */
 function phrase(report, name, unit, words) {
   return report && isKnown(report, name) ? words.replace("$", text(report.value(name), unit)) : null;
+}
+
+/** The time in which devices communicate and do not compute; null if they do not communicate. */
+function exposed(gaps) {
+  if (!gaps?.value("communication_ps")) return null;
+  const definition = "time in which devices communicate and no compute hides it / time of all devices";
+  return { name: "exposed_communication", label: "Exposed communication", unit: "share", definition,
+    value: gaps.value("communication_ps") / gaps.value("window_ps"), note: "of device time" };
 }
 
 function spread(report) {

@@ -18,7 +18,6 @@ const GONE = 410;
 const BESIDE = {
   diagnosis: {},
   gaps: { tables: "by_step,devices" },
-  communication: { rows: 0 },
   memory_profile: { rows: 0 },
   roofline: { rows: 0 },
 };
