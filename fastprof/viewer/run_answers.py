@@ -3,13 +3,14 @@ as JSON, CSV, drawings and XProf's pages."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 
 from fastprof._version import __version__
-from fastprof.analyses import parameters, runner
+from fastprof.analyses import ANALYSES, parameters, runner
 from fastprof.analyses.runner import explain_empty
 from fastprof.errors import UsageError
 from fastprof.viewer.answers import make_answer, make_body
@@ -155,6 +156,43 @@ def answer_csv(call: ApiCall) -> Response:
     return _render_report(
         call, "text/csv; charset=utf-8", lambda report: _write_csv(path["table"], report), disposition
     )
+
+
+def answer_save(call: ApiCall) -> Response:
+    """Answer with the run as a file, written while it is sent: a report, or a trace for Perfetto."""
+    name = call.request.path_params["file"]
+    if name not in _FILES:
+        raise RequestError(404, f"a run is saved as {', '.join(_FILES)}, not {name[:60]!r}")
+    media_type, write = _FILES[name]
+    headers = {"content-disposition": "attachment", "cache-control": "no-store"}  # the page names the file
+    if call.request.method == "HEAD":
+        return Response(headers=headers, media_type=media_type)
+    chunks = write(call)
+    first = next(chunks, b"")  # what cannot be read is an error before the file begins
+    return StreamingResponse(chain((first,), chunks), headers=headers, media_type=media_type)
+
+
+def _write_html(call: ApiCall) -> Iterator[bytes]:
+    from fastprof.viewer.html_report import write_html_report
+
+    run, title = call.run, call.state.runs.title
+    with run.analysing():
+        profile = run.profile.select()
+        reports = profile.reports_together(*ANALYSES)
+    title = title if run.name in ("", title) else f"{title} · {run.name}"
+    yield from write_html_report(profile, {name: report.answer for name, report in reports.items()}, title=title)
+
+
+def _write_perfetto(call: ApiCall) -> Iterator[bytes]:
+    from fastprof.profile import trace_out
+
+    return trace_out.Trace(call.run.profile.select().table_set, "perfetto").chunks()
+
+
+_FILES: Final = {
+    "report.html": ("text/html; charset=utf-8", _write_html),
+    "trace.pftrace": ("application/octet-stream", _write_perfetto),
+}
 
 
 def _render_report(

@@ -46,7 +46,7 @@ class App {
     const find = (q) => this.guarded(() => this.find(q));
     this.shell = new Shell(session, { href: (page, params) => this.href(page, params), hosts: () => this.hosts(), run,
       find, host: (host) => this.navigated({ host }), capture: (options) => this.source.capture(options),
-      captured: () => this.look() });
+      captured: () => this.look(), saving: (file) => this.source.saving(file) });
     this.news = new News(this.shell.news, run);
     this.take(source);
   }
@@ -250,6 +250,8 @@ class App {
     return {
       source: this.source,
       host: route.host,
+      title: session.title,
+      run: session.directory ? this.opened.run : null,
       analyses: session.analyses,
       analysis: session.analyses.find((one) => pageOf(one.name) === route.page) ?? null,
       saved: session.saved,

@@ -87,6 +87,7 @@ export function reportTable(context, element, name, data, { columns, filters = [
     columns: recorded.length ? recorded : null,
     filters: filters.filter((column) => data.has(column) && data.coded(column).texts.length > 1),
     csv: csvAddress(context, name),
+    command: commandOf(context, name),
   });
 }
 
@@ -106,6 +107,23 @@ function sectionsOf(context, name) {
 export function csvAddress(context, name) {
   const { analysis } = context;
   return context.source.csv(analysis.name, name, asked(analysis, context));
+}
+
+/** The command that makes a table of the report. */
+function commandOf(context, name) {
+  const { analysis, run } = context;
+  const given = Object.entries({ ...(run && { run }), ...asked(analysis, context) });
+  const flags = given.map(([flag, value]) => [flag.replaceAll("_", "-"), String(value)]).map(([flag, value]) =>
+    value === "true" ? `--${flag}` : value === "false" ? `--no-${flag}` : `--${flag} ${quoted(value)}`
+  );
+  return ["fastprof", analysis.verb, quoted(context.title ?? "SESSION"), ...flags, `--table ${name} --format csv`].join(
+    " ",
+  );
+}
+
+/** A word of a shell. */
+function quoted(word) {
+  return /^[\w./:=,@%+-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
 }
 
 /** Tables of the report that the page shows; `first` and `rows`: some rows of them only. */

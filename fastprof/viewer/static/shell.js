@@ -2,7 +2,7 @@
 
 import { CapturePanel } from "./capture.js";
 import { failure } from "./cards.js";
-import { field, picker } from "./controls.js";
+import { dropdown, field, picker } from "./controls.js";
 import { clear, h, shortened } from "./dom.js";
 import { pageOf } from "./route.js";
 import { toggleTheme } from "./theme.js";
@@ -37,6 +37,11 @@ const EXTRA = {
 };
 /** Pages that are not listed for runs that have nothing for them. */
 const RARE = new Set(["inference", "tfprof"]);
+/** What a run can be saved as: the server's name, the suffix, words, help. */
+const FILES = [
+  ["report.html", "html", "Report as HTML", "All pages and a timeline in one file, which opens without a server"],
+  ["trace.pftrace", "pftrace", "Trace for Perfetto", "All events in a file; open it at ui.perfetto.dev"],
+];
 const ALL_HOSTS = "";
 const PROBLEM_LETTERS = 100;
 
@@ -45,6 +50,7 @@ export class Shell {
     Object.assign(this, { session, go });
     this.nav = h("nav.nav", { "aria-label": "Pages" });
     this.pickers = h("div.pickers");
+    this.saving = h("div.menu-body");
     this.title = h("h1", { id: "page-title" });
     this.summary = h("p.page-summary");
     this.actions = h("div.page-actions");
@@ -73,8 +79,9 @@ export class Shell {
     return h("aside.side",
       h("div.side-head", icon("☰", "Hide or show the list of pages", () => this.fold()), h("span.logo", "fastprof"),
         h("span.spring"), icon("◐", "Light or dark", toggleTheme)),
-      h("div.side-body", h("div.session", { title: title ?? "" }, title ?? ""), this.pickers, capture, this.nav,
-        note ? h("div.version", note) : null, h("div.version", fastprof ? `fastprof ${fastprof}` : "")));
+      h("div.side-body", h("div.session", { title: title ?? "" }, title ?? ""), this.pickers, capture,
+        this.session.saved ? null : dropdown("Save", this.saving), this.nav, note ? h("div.version", note) : null,
+        h("div.version", fastprof ? `fastprof ${fastprof}` : "")));
   }
 
   fold() {
@@ -96,6 +103,14 @@ export class Shell {
   entered(route, run) {
     this.describe(route);
     this.drawPickers(route, run);
+    if (!this.session.saved) this.drawSaving(run ?? this.session.title);
+  }
+
+  /** Lists what the run can be saved as. */
+  drawSaving(name) {
+    const item = ([file, suffix, words, title]) =>
+      h("a.menu-item", { href: this.go.saving(file), download: `${name}.${suffix}`, title }, words);
+    this.saving.replaceChildren(...FILES.map(item));
   }
 
   /** Heads the page and lists all pages, as far as they are known. */

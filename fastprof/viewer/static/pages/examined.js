@@ -12,7 +12,9 @@ const FLAGS = { "host threads": "--host-level 2", allocations: "--host-level 2",
   "Python functions": "--python-level 1" };
 
 /** A line that opens: all causes that were examined, and recompilations. `report`: of the diagnosis. */
-export function examinedCauses(body, report, context) {
+export function examinedCauses(body, report, page) {
+  const analysis = page.analyses.find(({ name }) => name === "diagnosis");
+  const context = Object.create(page, { analysis: { value: analysis } }); // whose tables these are
   const { examined, findings, recompilations } = report.tables;
   if (!examined?.length) return;
   const found = new Set(findings.column("cause"));
