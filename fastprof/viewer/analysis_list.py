@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fastprof.analyses import ANALYSES, runner
 from fastprof.analyses.contract import Analysis, Evidence, Opening, Section
+from fastprof.decode.span_stats import has_tfprof_profile
 from fastprof.render import report_graphics
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ def explain_empty_pages(session: OpenSession) -> dict[str, str | None]:
     no_programs = {"hlo": OF_PROGRAMS.absent} if runner.lack_evidence(session.captures, OF_PROGRAMS) else {}
     not_of_torch = runner.find_inapplicable(session)
     never = dict.fromkeys([*not_of_torch, *no_programs] if not_of_torch else ())
+    if not any(map(has_tfprof_profile, session.captures)):
+        never["tfprof"] = None
     return {**runner.find_declared_empty(session.captures), **no_programs, **never}
 
 

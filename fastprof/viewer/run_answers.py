@@ -3,13 +3,14 @@ as JSON, CSV, drawings and XProf's pages."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 
 from fastprof._version import __version__
-from fastprof.analyses import parameters, runner
+from fastprof.analyses import ANALYSES, parameters, runner
 from fastprof.analyses.runner import explain_empty
 from fastprof.errors import UsageError
 from fastprof.viewer.answers import make_answer, make_body
@@ -157,6 +158,43 @@ def answer_csv(call: ApiCall) -> Response:
     )
 
 
+def answer_save(call: ApiCall) -> Response:
+    """Answer with the run as a file, written while it is sent: a report, or a trace for Perfetto."""
+    name = call.request.path_params["file"]
+    if name not in _FILES:
+        raise RequestError(404, f"a run is saved as {', '.join(_FILES)}, not {name[:60]!r}")
+    media_type, write = _FILES[name]
+    headers = {"content-disposition": "attachment", "cache-control": "no-store"}  # the page names the file
+    if call.request.method == "HEAD":
+        return Response(headers=headers, media_type=media_type)
+    chunks = write(call)
+    first = next(chunks, b"")  # what cannot be read is an error before the file begins
+    return StreamingResponse(chain((first,), chunks), headers=headers, media_type=media_type)
+
+
+def _write_html(call: ApiCall) -> Iterator[bytes]:
+    from fastprof.viewer.html_report import write_html_report
+
+    run, title = call.run, call.state.runs.title
+    with run.analysing():
+        profile = run.profile.select()
+        reports = profile.reports_together(*ANALYSES)
+    title = title if run.name in ("", title) else f"{title} · {run.name}"
+    yield from write_html_report(profile, {name: report.answer for name, report in reports.items()}, title=title)
+
+
+def _write_perfetto(call: ApiCall) -> Iterator[bytes]:
+    from fastprof.profile import trace_out
+
+    return trace_out.Trace(call.run.profile.select().table_set, "perfetto").chunks()
+
+
+_FILES: Final = {
+    "report.html": ("text/html; charset=utf-8", _write_html),
+    "trace.pftrace": ("application/octet-stream", _write_perfetto),
+}
+
+
 def _render_report(
     call: ApiCall,
     media_type: str,
@@ -181,15 +219,31 @@ def _get_report(call: ApiCall) -> Report:
     hosts, steps = tuple(dict.fromkeys(call.all("host"))), _parse_steps(call.given("steps"))
 
     def compute() -> Report:  # from a profile of its own, so that none keeps it
+        beside = _FIRST_PAGE if name == _FIRST_PAGE[0] else (name,)
         with run.analysing():
             chosen = run.profile.select(hosts=hosts or None, steps=steps)
-            report = chosen.reports_together(name, **params)[name]
-        reason = None if hosts or steps or params else explain_empty(report.answer)
-        if reason is not None and report.answer.inapplicable is None:
-            run.empty_reports[name] = reason
-        return report
+            reports = chosen.reports_together(*beside, **params)
+        if (failure := reports[name].answer.failure) is not None:
+            raise failure
+        if not (hosts or steps or params):
+            reasons = {key: explain_empty(report.answer) for key, report in reports.items()}
+            applicable = {key for key, report in reports.items() if report.answer.inapplicable is None}
+            run.empty_reports.update({key: why for key, why in reasons.items() if why and key in applicable})
+        for key in beside[1:]:
+            if reports[key].answer.failure is None:
+                call.state.reports.of(make_key(key), lambda key=key: reports[key])  # type: ignore[misc]
+        return reports[name]
 
-    return call.state.reports.of((run.identity, name, hosts, tuple(sorted(params.items())), steps), compute)
+    def make_key(name: str) -> Hashable:
+        own = {field.name for field in runner.list_fields([name])}
+        return run.identity, name, hosts, tuple(sorted((key, params[key]) for key in own & params.keys())), steps
+
+    return call.state.reports.of(make_key(name), compute)
+
+
+_FIRST_PAGE: Final = ("overview", "diagnosis", "gaps", "memory_profile", "roofline", "inference")
+"""The first page, its other reports, and inference, which is listed if it has content. They are computed together,
+because the others are prerequisites of the first."""
 
 
 def _get_analysis_name(name: str) -> str:

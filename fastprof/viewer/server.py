@@ -264,6 +264,7 @@ _READ = {"/api/event": timeline_answers.answer_event, "/api/event/text": timelin
 _SLOW = {
     "/api/empty": run_answers.answer_empty_pages,
     "/api/hlo": _answer_programs,
+    "/api/save/{file}": run_answers.answer_save,
     "/api/report/{name}.svg": run_answers.answer_svg,
     "/api/report/{name}/xprof": run_answers.answer_xprof,
     "/api/report/{name}/{table}.csv": run_answers.answer_csv,

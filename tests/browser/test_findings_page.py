@@ -67,14 +67,20 @@ def in_sight(page: Any, selector: str) -> bool:
     return bool(box and box["y"] < page.viewport_size["height"] and box["y"] + box["height"] > 0)
 
 
+def open_finding(page: Any) -> None:
+    """Opens the first finding with the keyboard."""
+    page.locator(".finding summary").first.press("Enter")
+
+
 def follow(page: Any) -> None:
     """Clicks the evidence of the first finding."""
+    open_finding(page)
     page.locator(".finding-evidence").first.click()
     page.wait_for_function("() => !location.hash.startsWith('#/overview')")
     settle(page)
 
 
-def test_the_page_opens_with_the_headline_then_findings_then_figures(
+def test_the_page_opens_with_the_headline_then_figures_then_a_chart_then_findings(
     page: Any, server: Callable[..., str], run: Callable[[str], Path]
 ) -> None:
     page.goto(server(run("jax_sleeping_batches")))
@@ -82,13 +88,15 @@ def test_the_page_opens_with_the_headline_then_findings_then_figures(
     assert "#/overview" in page.url
     assert page.inner_text(".headline").startswith("Compute waits for input: $train.py:18 batches: ")
     assert page.inner_text(".finding-title >> nth=0") == "Compute waits for input: $train.py:18 batches"
-    order = tops(page, ".headline", ".finding", ".first-cards", ".columns-steps")
-    assert order == sorted(order) and order[1] < page.viewport_size["height"]
+    order = tops(page, ".headline", ".first-cards", ".columns-steps", ".finding")
+    assert order == sorted(order) and order[-1] < page.viewport_size["height"]
     text = page.inner_text("#page")
     assert "input-bound" not in text and "All Others" not in text
     charts = page.inner_text(".columns-steps")
     assert "Step time by cause" in charts and "Input 70.2 %" in " ".join(charts.split())
     assert "All others" not in charts, "XProf's name for all that it does not know"
+    shares = [float(one.split()[0]) for one in page.locator(".columns-steps .bar-value").all_inner_texts()]
+    assert shares == sorted(shares, reverse=True)
     page.get_by_text("Verdicts by XProf's rules").click()
     assert "input-bound" in page.inner_text("#page")
 
@@ -116,6 +124,7 @@ def test_the_evidence_of_a_slow_step_is_that_step_only(
 ) -> None:
     page.goto(f"{server(run('jax_slow_step'))}#/diagnosis")
     settle(page)
+    open_finding(page)
     step = page.inner_text(".finding-title >> nth=0").split()[1]
     page.locator(".finding-evidence").first.click()
     page.wait_for_selector("[data-table=slow_steps] .row")
@@ -129,6 +138,7 @@ def test_a_finding_and_a_row_of_gaps_lead_into_the_timeline(
     url = server(run("jax_sleeping_batches"))
     page.goto(f"{url}#/overview")
     settle(page)
+    open_finding(page)
     page.locator(".finding").first.get_by_role("button", name="Timeline").click()
     page.wait_for_function("() => window.fastprofTimeline?.idle()", timeout=20_000)
     view = page.evaluate("() => window.fastprofTimeline.view()")
@@ -152,20 +162,56 @@ def test_a_run_without_steps_has_its_time_by_cause(page: Any, server: Callable[.
     (tmp_path / "gpu.xplane.pb").write_bytes(xspace(kernels))
     page.goto(f"{server(tmp_path / 'gpu.xplane.pb')}#/overview")
     settle(page)
-    page.wait_for_selector(".ring-legend")
+    page.wait_for_selector(".columns-steps .bar-row")
     assert page.locator(".columns-steps h3").all_inner_texts() == ["Where the run goes"]
-    assert " ".join(page.inner_text(".ring-legend").split()) == "Idle 50 % Compute 50 %"
+    assert " ".join(page.inner_text(".columns-steps .bar-list").split()) == "Idle 50 % Compute 50 %"
     compute_is_green = r"rgb\(63, 166, 107\)|#3fa66b"
     assert re.search(compute_is_green, page.inner_html(".columns-steps"))
 
 
-def test_the_diagnosis_lists_every_cause_and_what_the_capture_lacks(page: Any, server: Callable[..., str]) -> None:
+def test_findings_are_closed_until_their_evidence_is_wanted(page: Any, server: Callable[..., str]) -> None:
+    page.goto(f"{server(DEMO / 'pod')}#/overview")
+    settle(page)
+    first = page.locator(".finding").first
+    closed = first.inner_text()
+    assert "Find out what the slowest host does longer than the others" in closed and "19.6 %" in closed
+    assert not {"Certainty", "Evidence", "If collectives keep hosts together"} & set(re.findall("|".join((
+        "Certainty", "Evidence", "If collectives keep hosts together")), closed))  # fmt: skip
+    open_finding(page)
+    opened = first.inner_text()
+    assert "Certainty likely" in opened and "Evidence: Steps" in opened and "If collectives keep hosts" in opened
+
+
+def test_the_first_page_has_every_cause_and_what_the_capture_lacks(page: Any, server: Callable[..., str]) -> None:
     page.goto(f"{server(DEMO / 'xla')}#/diagnosis")
     settle(page)
+    assert "#/overview" in page.url, "the address of the diagnosis leads to the first page"
+    assert page.locator("nav a", has_text="Diagnosis").count() == 0
     assert page.locator(".finding").count() >= 2
+    line = page.get_by_text("other causes examined: little or no time lost; 16 cannot be judged")
+    assert not page.locator("[data-table=examined]").is_visible()
+    line.click()
     assert "32 rows" in page.inner_text("[data-table=examined] .table-count")
-    lacks = page.inner_text("section[aria-label='Not recorded']")
-    assert "Host threads. Set ProfileOptions.host_tracer_level = 2." in lacks
+    card = page.locator("section[aria-label='Not recorded']")
+    assert card.locator("code").inner_text() == "fastprof run --host-level 2 train.py"
+    assert "ProfileOptions" not in card.inner_text()
+    card.get_by_text("How to record each").click()
+    assert "Host threads. Set ProfileOptions.host_tracer_level = 2." in card.inner_text()
+
+
+def test_headline_figures_name_what_they_are_of_and_why_they_are_unknown(page: Any, server: Callable[..., str]) -> None:
+    page.goto(f"{server(DEMO / 'pod')}#/overview")
+    settle(page)
+    cards = [" ".join(one.split()) for one in page.locator(".first-cards .card").all_inner_texts()]
+    assert cards == [
+        "Step time 1.716 ms ± 306.3 µs, 8 steps",
+        "Device busy 92.6 % 82.5 % computing",
+        "Input 7.31 % of step time",
+        "Exposed communication 9.48 % of device time",
+        "FLOPs utilization 41.4 % of 275 TFLOP/s per device",
+    ]
+    page.get_by_text("1 figure is not known").first.click()
+    assert "the capture has no events MemoryAllocation" in page.inner_text(".first-cards")
 
 
 @left_to_test_all
@@ -219,6 +265,7 @@ def test_the_saved_report_leads_from_findings_to_their_rows(
     assert all("input" in row for row in page.locator("[data-table=by_cause] .row").all_inner_texts())
     page.goto(f"file://{path}#/diagnosis")
     settle(page)
+    open_finding(page)
     page.locator(".finding").first.get_by_role("button", name="Timeline").click()
     page.wait_for_function("() => window.fastprofTimeline?.idle()", timeout=20_000)
     view = page.evaluate("() => window.fastprofTimeline.view()")

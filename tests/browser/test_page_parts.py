@@ -112,6 +112,22 @@ def test_the_saved_rows_are_those_shown_with_whole_values(long_table: Any) -> No
     assert Path(download.value.path()).read_text() == "name,self_ps,share\nop <b>3</b>,3000000,0.00003\n"
 
 
+def test_a_run_is_saved_and_the_command_of_a_table_copied(page: Any, server: Callable[..., str]) -> None:
+    opened(page, f"{server(DEMO / 'pod')}#/steps?steps=2:4")
+    page.locator(".side summary", has_text="Save").press("Enter")
+    with page.expect_download() as download:
+        page.get_by_text("Trace for Perfetto").click()
+    assert download.value.suggested_filename == "2026_11_21_12_00_00.pftrace"
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    part = page.locator("[data-table=slow_steps], [data-table=steps]").first
+    part.get_by_text("CSV").click()
+    part.get_by_text("Copy the command").click()
+    part.get_by_text("Copied").wait_for()
+    table = part.get_attribute("data-table")
+    command = page.evaluate("() => navigator.clipboard.readText()")
+    assert command == f"fastprof steps pod --run 2026_11_21_12_00_00 --steps 2:4 --table {table} --format csv"
+
+
 @left_to_test_all
 def test_charts_have_no_button_that_sends_them_away(page: Any, server: Callable[..., str]) -> None:
     opened(page, f"{server(DEMO / 'xla')}#/overview")

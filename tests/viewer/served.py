@@ -77,8 +77,12 @@ class Client:
             "server": ("127.0.0.1", 80),
         }
         sent: list[Any] = []
+        received: list[Any] = []
 
         async def receive() -> Any:
+            if received:
+                await asyncio.Event().wait()  # the client stays
+            received.append(scope)
             return {"type": "http.request", "body": b"", "more_body": False}
 
         async def send(message: Any) -> None:

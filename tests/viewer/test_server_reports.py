@@ -6,6 +6,7 @@ import asyncio
 import csv
 import io
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -134,3 +135,18 @@ def test_steps_narrow_a_report_as_on_the_command_line(pod: Served) -> None:
     assert pod.get("/api/report/steps", steps="") == pod.get("/api/report/steps")
     status, sentence = pod.refused("/api/report/steps", steps="4-2")
     assert status == 400 and "write A:B" in sentence
+
+
+def test_a_run_is_saved_as_a_report_and_as_a_trace(pod: Served, tmp_path: Path) -> None:
+    report = pod.client.get("/api/save/report.html")
+    assert report.headers["content-type"] == "text/html; charset=utf-8"
+    assert 'id="data-report-overview"' in report.text
+    assert "<title>pod · 2026_11_21_12_00_00 · fastprof</title>" in report.text
+    trace = pod.client.get("/api/save/trace.pftrace")
+    assert trace.headers["content-disposition"] == "attachment"
+    fastprof.load(POD).to_trace(tmp_path / "pod.pftrace")
+    assert trace.content == (tmp_path / "pod.pftrace").read_bytes()
+    assert pod.client.get("/api/save/trace.pftrace", method="HEAD").content == b""
+    assert pod.client.get("/api/save/nothing").json() == {
+        "error": "a run is saved as report.html, trace.pftrace, not 'nothing'"
+    }

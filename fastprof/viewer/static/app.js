@@ -3,7 +3,7 @@
 import { clear, h } from "./dom.js";
 import { News } from "./news.js";
 import { generic, PAGES } from "./pages.js";
-import { changed, read, shared, written } from "./route.js";
+import { changed, pageOf, read, shared, written } from "./route.js";
 import { Shell } from "./shell.js";
 import { apply, onTheme } from "./theme.js";
 
@@ -46,7 +46,7 @@ class App {
     const find = (q) => this.guarded(() => this.find(q));
     this.shell = new Shell(session, { href: (page, params) => this.href(page, params), hosts: () => this.hosts(), run,
       find, host: (host) => this.navigated({ host }), capture: (options) => this.source.capture(options),
-      captured: () => this.look() });
+      captured: () => this.look(), saving: (file) => this.source.saving(file) });
     this.news = new News(this.shell.news, run);
     this.take(source);
   }
@@ -60,7 +60,7 @@ class App {
   /** Asks once which analyses there are. Only the timeline does not wait for that: the server has to import them. */
   learn() {
     this.learnt ??= this.source.analyses().then(({ analyses, pages }) => {
-      Object.assign(this.session, { analyses, pages: pages ?? this.pagesOf(analyses) });
+      Object.assign(this.session, { analyses, pages: [...new Set((pages ?? this.pagesOf(analyses)).map(pageOf))] });
       if (this.route) this.shell.describe(this.route);
     }, (error) => {
       this.learnt = null;
@@ -94,6 +94,7 @@ class App {
     const route = read(window.location.hash, this.first);
     const before = this.route;
     this.route = route;
+    if (/^#\/diagnosis\b/.test(window.location.hash)) window.history.replaceState(null, "", written(route));
     if (before && before.run !== route.run) this.take(this.sourceOf(route.run));
     const same = before && before.page === route.page && before.run === route.run && before.host === route.host;
     if (same && String(before.params) === String(route.params)) return;
@@ -249,8 +250,10 @@ class App {
     return {
       source: this.source,
       host: route.host,
+      title: session.title,
+      run: session.directory ? this.opened.run : null,
       analyses: session.analyses,
-      analysis: session.analyses.find((one) => one.name === route.page) ?? null,
+      analysis: session.analyses.find((one) => pageOf(one.name) === route.page) ?? null,
       saved: session.saved,
       signal,
       actions: shell.actions,
@@ -276,12 +279,14 @@ class App {
     given.delete("host");
     const known = this.opened || this.session.runs.some(({ name }) => name === this.route.run);
     const run = known ? this.route.run : null;
-    return written({ page, run, host: this.hosts().includes(host) ? host : null, params: given });
+    return written({ page: pageOf(page), run, host: this.hosts().includes(host) ? host : null, params: given });
   }
 
   /** The parameters of the address that another page has too. */
   kept(page) {
-    const [here, there] = [this.route.page, page].map((name) => this.session.analyses.find((one) => one.name === name));
+    const [here, there] = [this.route.page, page].map((name) =>
+      this.session.analyses.find((one) => pageOf(one.name) === pageOf(name))
+    );
     return here && there && here !== there ? shared(this.route.params, here, there) : new URLSearchParams();
   }
 

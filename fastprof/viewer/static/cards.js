@@ -14,20 +14,24 @@ const SEVERITY = {
 };
 
 /** A card of one figure. Its definition, or why it is not known, is shown under the pointer. */
-export function figure({ name, value, unit, definition, reason, label: given }) {
+export function figure({ name, value, unit, definition, reason, label: given, note }) {
   const words = text(value, unit);
   const known = value !== null && value !== undefined;
   const long = typeof value === "string" && value.length > 24;
   return h("div", { class: `card${known ? "" : " card-unknown"}${long ? " card-long" : ""}`, tabindex: "0",
     dataset: { figure: name } }, h("div.card-title", capital(given || label(name))), h("div.card-value", words),
-    known ? null : h("div.card-reason", reason ?? "not known"),
+    note ? h("div.card-note", note) : null, known ? null : h("div.card-reason", reason ?? "not known"),
     h("div.card-about", { role: "note" }, definition ? h("div", capital(definition)) : null,
       typeof value === "number" && unit ? h("div.card-exact", exact(value, unit)) : null));
 }
 
 /** Cards of some figures of a report. Those that are not known are listed with their reasons. */
 export function figures(element, report, names) {
-  const listed = names.map((name) => report.scalars[name]).filter(Boolean);
+  cardRow(element, names.map((name) => report.scalars[name]).filter(Boolean));
+}
+
+/** Cards of figures. Those that are not known are listed with their reasons. */
+export function cardRow(element, listed) {
   const [known, unknown] = parted(listed);
   if (known.length) element.append(h("div.cards", known.map(figure)));
   if (unknown.length) element.append(unknownFigures(unknown));

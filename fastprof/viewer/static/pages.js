@@ -4,7 +4,6 @@ export const PAGES = {
   timeline: () => import("./timeline/page.js"),
   trends: () => import("./pages/trends.js"),
   overview: () => import("./pages/overview.js"),
-  diagnosis: () => import("./pages/diagnosis.js"),
   input_pipeline: () => import("./pages/input_pipeline.js"),
   op_stats: () => import("./pages/op_stats.js"),
   kernel_stats: () => import("./pages/kernel_stats.js"),

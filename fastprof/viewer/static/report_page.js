@@ -24,9 +24,12 @@ const STEPS = {
 /**
  * The `show` of a page of an analysis. `draw(body, report, context)` fills the body. `params`: names of the parameters that
  * get controls, null for all; `tables`: the requested tables, and `columns` by table, if not all. Others: as `opening` has
- * them, but that `lead(report, context)` makes the node. The table that the address names is brought into sight.
+ * them, but that `lead(report, context)` makes the node. `plain`: only the headline comes before the body; `draw` shows notices,
+ * but the one that became the headline, which it receives. The table that the address names is brought into sight.
  */
-export function reportPage(draw, { params = null, tables = null, columns = {}, lead = () => null, ...options } = {}) {
+export function reportPage(draw,
+  { params = null, tables = null, columns = {}, lead = () => null, plain = false, ...options } = {})
+{
   return async (root, context) => {
     const bar = parameters(context, params);
     if (bar) root.append(bar);
@@ -40,11 +43,12 @@ export function reportPage(draw, { params = null, tables = null, columns = {}, l
       waiting.remove();
     });
     if (!report || context.signal.aborted) return;
-    const said = opening(root, report, context.analysis.opening, { ...options, lead: lead(report, context) });
-    notices(root, report, context, said);
+    const said = opening(root, report, context.analysis.opening, { cards: !plain, ...options,
+      lead: lead(report, context) });
+    if (!plain) notices(root, report, context, said);
     const body = h("div.page-body");
     root.append(body);
-    await draw(body, report, context);
+    await draw(body, report, context, said);
     if (context.params.has(TABLE)) reveal(body, context.params.get(TABLE));
   };
 }
@@ -52,6 +56,7 @@ export function reportPage(draw, { params = null, tables = null, columns = {}, l
 /** Scrolls to the first table of that name, with the heading above it. */
 function reveal(body, name) {
   const found = [...body.querySelectorAll("[data-table]")].find((one) => one.dataset.table === name);
+  for (let node = found; node; node = node.parentElement) if (node.localName === "details") node.open = true;
   found?.scrollIntoView({ block: "center" });
   found?.querySelector("[role=grid]").focus({ preventScroll: true });
 }
@@ -67,6 +72,7 @@ export function reportTable(context, element, name, data, { columns, filters = [
   const hosts = data.has("host") && data.coded("host").texts.length > 1 ? ["host"] : [];
   const shown = inText.flatMap((one) => one.columns);
   const first = columns ?? (shown.length ? [...new Set([...hosts, ...shown])] : []);
+  const recorded = first.filter((column) => data.isRecorded(column.name ?? column));
   const given = read(context.params, name);
   const usual = options.sort ?? null;
   return table(element, data, {
@@ -78,9 +84,10 @@ export function reportTable(context, element, name, data, { columns, filters = [
     sort: given.sort === undefined ? usual : given.sort,
     filter: given.filter || options.filter,
     values: given.values,
-    columns: first.length ? first.filter((column) => data.isRecorded(column.name ?? column)) : null,
+    columns: recorded.length ? recorded : null,
     filters: filters.filter((column) => data.has(column) && data.coded(column).texts.length > 1),
     csv: csvAddress(context, name),
+    command: commandOf(context, name),
   });
 }
 
@@ -100,6 +107,23 @@ function sectionsOf(context, name) {
 export function csvAddress(context, name) {
   const { analysis } = context;
   return context.source.csv(analysis.name, name, asked(analysis, context));
+}
+
+/** The command that makes a table of the report. */
+function commandOf(context, name) {
+  const { analysis, run } = context;
+  const given = Object.entries({ ...(run && { run }), ...asked(analysis, context) });
+  const flags = given.map(([flag, value]) => [flag.replaceAll("_", "-"), String(value)]).map(([flag, value]) =>
+    value === "true" ? `--${flag}` : value === "false" ? `--no-${flag}` : `--${flag} ${quoted(value)}`
+  );
+  return ["fastprof", analysis.verb, quoted(context.title ?? "SESSION"), ...flags, `--table ${name} --format csv`].join(
+    " ",
+  );
+}
+
+/** A word of a shell. */
+function quoted(word) {
+  return /^[\w./:=,@%+-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
 }
 
 /** Tables of the report that the page shows; `first` and `rows`: some rows of them only. */

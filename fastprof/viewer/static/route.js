@@ -1,13 +1,18 @@
 // The view in the URL: #/PAGE?run=…&host=…&what the page keeps there. Addresses of profiler-ui, #{"view":…}, are those of
 // the page of tfprof.
 
+/** The page that shows an analysis: the first page shows two. */
+export function pageOf(analysis) {
+  return analysis === "diagnosis" ? "overview" : analysis;
+}
+
 /** The route of an address: {page, run, host, params}; params are those of the page. `first`: the page of none. */
 export function read(hash, first) {
   const old = /^#?(\{|%7B)/i.test(hash) ? profilerUi(decoded(hash.replace(/^#/, ""))) : null;
   if (old) return { page: "tfprof", run: null, host: null, params: old };
   const [, path = "", query = ""] = /^#?\/?([^?]*)\??(.*)$/s.exec(hash) ?? [];
   const params = new URLSearchParams(query);
-  const route = { page: decoded(path) || first, run: params.get("run"), host: params.get("host"), params };
+  const route = { page: pageOf(decoded(path)) || first, run: params.get("run"), host: params.get("host"), params };
   params.delete("run");
   params.delete("host");
   return route;

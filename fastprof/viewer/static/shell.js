@@ -2,15 +2,16 @@
 
 import { CapturePanel } from "./capture.js";
 import { failure } from "./cards.js";
-import { field, picker } from "./controls.js";
+import { dropdown, field, picker } from "./controls.js";
 import { clear, h, shortened } from "./dom.js";
+import { pageOf } from "./route.js";
 import { toggleTheme } from "./theme.js";
 import { label } from "./units.js";
 import { seen } from "./unseen.js";
 
 const GROUPS = [
   ["", ["timeline", "trends"]],
-  ["Summary", ["overview", "diagnosis", "steps", "gaps", "input_pipeline", "annotations", "python_time", "inference"]],
+  ["Summary", ["overview", "steps", "gaps", "input_pipeline", "annotations", "python_time", "inference"]],
   ["Ops", [
     "op_stats",
     "op_profile",
@@ -34,6 +35,13 @@ const EXTRA = {
       "Nodes and ops by name scope, by input, by op and by line of code: time, memory, operations, parameters." },
   hlo: { title: "HLO text", summary: "Compiled programs, as the compiler prints them." },
 };
+/** Pages that are not listed for runs that have nothing for them. */
+const RARE = new Set(["inference", "tfprof"]);
+/** What a run can be saved as: the server's name, the suffix, words, help. */
+const FILES = [
+  ["report.html", "html", "Report as HTML", "All pages and a timeline in one file, which opens without a server"],
+  ["trace.pftrace", "pftrace", "Trace for Perfetto", "All events in a file; open it at ui.perfetto.dev"],
+];
 const ALL_HOSTS = "";
 const PROBLEM_LETTERS = 100;
 
@@ -42,6 +50,7 @@ export class Shell {
     Object.assign(this, { session, go });
     this.nav = h("nav.nav", { "aria-label": "Pages" });
     this.pickers = h("div.pickers");
+    this.saving = h("div.menu-body");
     this.title = h("h1", { id: "page-title" });
     this.summary = h("p.page-summary");
     this.actions = h("div.page-actions");
@@ -70,8 +79,9 @@ export class Shell {
     return h("aside.side",
       h("div.side-head", icon("☰", "Hide or show the list of pages", () => this.fold()), h("span.logo", "fastprof"),
         h("span.spring"), icon("◐", "Light or dark", toggleTheme)),
-      h("div.side-body", h("div.session", { title: title ?? "" }, title ?? ""), this.pickers, capture, this.nav,
-        note ? h("div.version", note) : null, h("div.version", fastprof ? `fastprof ${fastprof}` : "")));
+      h("div.side-body", h("div.session", { title: title ?? "" }, title ?? ""), this.pickers, capture,
+        this.session.saved ? null : dropdown("Save", this.saving), this.nav, note ? h("div.version", note) : null,
+        h("div.version", fastprof ? `fastprof ${fastprof}` : "")));
   }
 
   fold() {
@@ -93,6 +103,14 @@ export class Shell {
   entered(route, run) {
     this.describe(route);
     this.drawPickers(route, run);
+    if (!this.session.saved) this.drawSaving(run ?? this.session.title);
+  }
+
+  /** Lists what the run can be saved as. */
+  drawSaving(name) {
+    const item = ([file, suffix, words, title]) =>
+      h("a.menu-item", { href: this.go.saving(file), download: `${name}.${suffix}`, title }, words);
+    this.saving.replaceChildren(...FILES.map(item));
   }
 
   /** Heads the page and lists all pages, as far as they are known. */
@@ -105,31 +123,40 @@ export class Shell {
   }
 
   about(page) {
-    return EXTRA[page] ?? this.session.analyses.find((one) => one.name === page) ?? { title: label(page), summary: "" };
+    return EXTRA[page] ?? this.session.analyses.find((one) => pageOf(one.name) === page)
+      ?? { title: label(page), summary: "" };
   }
 
   drawNav(route) {
+    const isOpen = this.nav.querySelector(".nav-fold")?.open ?? false;
     clear(this.nav);
-    const names = this.session.pages;
+    const { pages: names, empty } = this.session;
     const grouped = new Set(GROUPS.flatMap(([, pages]) => pages));
     const rest = names.filter((name) => !grouped.has(name));
+    const folded = [];
     for (const [title, pages] of [...GROUPS, ["More", rest]]) {
-      const there = pages.filter((page) =>
-        names.includes(page) && (this.session.empty[page] !== null || page === route.page)
-      );
-      if (!there.length) continue;
+      const there = pages.filter((page) => names.includes(page));
+      folded.push(...there.filter((page) => empty[page] && !RARE.has(page)));
+      const shown = there.filter((page) => page === route.page || !Object.hasOwn(empty, page));
+      if (!shown.length) continue;
       if (title) this.nav.append(h("div.nav-title", title));
-      this.nav.append(h("ul", ...there.map((page) => this.link(page, route))));
+      this.nav.append(h("ul", shown.map((page) => this.link(page, route))));
     }
+    if (folded.length) this.nav.append(this.folded(folded, isOpen));
+  }
+
+  /** Pages for which the run has nothing, each with the reason, as one entry that opens. */
+  folded(pages, isOpen) {
+    const items = pages.map((page) =>
+      h("li", h("a", { href: this.go.href(page, {}) }, this.about(page).title), h("p", this.session.empty[page]))
+    );
+    const count = pages.length === 1 ? "1 page" : `${pages.length} pages`;
+    return h("details.nav-fold", { open: isOpen }, h("summary", `Nothing recorded for ${count}`), h("ul", items));
   }
 
   link(page, route) {
-    const current = page === route.page;
-    const href = this.go.href(page, {});
-    const empty = Object.hasOwn(this.session.empty, page) ? this.session.empty[page] : null;
-    return h("li",
-      h("a", { href, class: empty === null ? null : "nav-empty", title: empty,
-        "aria-current": current ? "page" : null }, this.about(page).title));
+    const current = page === route.page ? "page" : null;
+    return h("li", h("a", { href: this.go.href(page, {}), "aria-current": current }, this.about(page).title));
   }
 
   /** Names the run that is shown, even one that the server does not list, and offers the others. */

@@ -115,6 +115,11 @@ export class ServerSource {
     return new Report(document, listed.analyses.find((analysis) => analysis.name === name)?.labels);
   }
 
+  /** Address of the run as a file: "report.html" or "trace.pftrace". */
+  saving(file) {
+    return this.address(`save/${file}`);
+  }
+
   /** Address of a table as a file; null where there is none. */
   csv(name, table, params = {}) {
     return this.address(`report/${name}/${table}.csv`, params);

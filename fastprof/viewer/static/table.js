@@ -1,6 +1,7 @@
 // Tables: sorted, filtered and read by key, and as quick with a hundred thousand rows as with ten. Only the rows in
 // sight are elements; texts that repeat are compared once.
 
+import { copyButton } from "./clipboard.js";
 import { dropdown } from "./controls.js";
 import { clear, h, onDrag } from "./dom.js";
 import { shownColumns } from "./table_columns.js";
@@ -19,7 +20,7 @@ let tables = 0;
  * A table in an element. Options: `columns`: those to show at first, each a name or {name, title, text(value, row),
  * node(value, row), width, grow, hidden}; the others can be chosen. `sort`: {by, down}; `filters`: names of columns with
  * a box of their own; `filter`: what the box for all columns holds at first; `caption`; `csv`: address of the table
- * as a file; `rows`: how many are in sight, at most; `onrow(row)`; `selected`: a row; `bar`: a column of shares that is
+ * as a file; `command`: one that makes it; `rows`: how many are in sight, at most; `onrow(row)`; `selected`: a row; `bar`: a column of shares that is
  * drawn as bars; `where(row)`: which rows there are at all; `empty`: what is said where there is none; `values`: texts of
  * boxes of columns; `name`: by which it can be found; `changed({sort, filter, values})`: the user sorted or filtered.
  */
@@ -61,11 +62,13 @@ class TableView {
   /** Saves the table as a file: what is shown or, if the server has an address for it, all. */
   saving() {
     const shown = { title: "The rows and columns shown, as filtered and sorted", onclick: () => this.save() };
-    if (!this.options.csv) return h("button.button", shown, "CSV");
-    const all = { href: this.options.csv, download: "", title: "All rows and columns, as stored" };
+    const { csv, command } = this.options;
+    if (!csv && !command) return h("button.button", shown, "CSV");
+    const all = { href: csv, download: "", title: "All rows and columns, as stored" };
     return dropdown("CSV",
       h("div.menu-body.menu-small", h("button.menu-item", shown, "What is shown"),
-        h("a.menu-item", all, "All rows and columns")));
+        csv ? h("a.menu-item", all, "All rows and columns") : null,
+        command ? copyButton(command, { label: "Copy the command", title: command, kind: "menu-item" }) : null));
   }
 
   save() {

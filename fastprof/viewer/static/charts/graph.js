@@ -7,16 +7,15 @@ export function graphDrawing({ width, height }, label) {
 }
 
 /** A box at {x, y} of a size; `kind`: further classes, `title`: all of its name; `children` are drawn within it. */
-export function graphBox({ x, y }, { width, height, kind = "", label, title, onchoose }, ...children) {
+export function graphBox({ x, y }, { width, height, kind = "", title, onchoose }, ...children) {
   const choose = () => {
     for (const other of box.parentNode.querySelectorAll(".chosen")) other.classList.remove("chosen");
     box.classList.add("chosen");
     onchoose();
   };
   const box = svg("g.graph-node", { class: kind, transform: `translate(${x} ${y})`, tabindex: "0", role: "button",
-    "aria-label": label, onclick: choose,
-    onkeydown: (event) => (event.key === "Enter" || event.key === " ") && choose() }, svg("title", title),
-    svg("rect.graph-box", { width, height, rx: 6 }), ...children);
+    onclick: choose, onkeydown: (event) => (event.key === "Enter" || event.key === " ") && choose() },
+    svg("title", title), svg("rect.graph-box", { width, height, rx: 6 }), ...children);
   return box;
 }
 

@@ -8,7 +8,7 @@ import { lines, stacked } from "./series.js";
 const MOST_BARS = 300;
 
 /** The parts of each step, a bar per step. `data`: rows with step, time_ps and, in the column `by`, the part. */
-export function stepTime(element, data, by = "category") {
+export function stepTime(element, data, by = "category", height = undefined) {
   const steps = [...data.groupBy("step").keys()];
   const place = new Map(steps.map((step, at) => [step, at]));
   const parts = [...data.groupBy(by)];
@@ -20,7 +20,7 @@ export function stepTime(element, data, by = "category") {
   });
   stacked(element, { x: steps.map((step) => (step === null ? "–" : String(step))), xTitle: "Step",
     series: series.filter((one) => one.values.some((value) => value > 0)).sort(computeFirst), unit: "ps",
-    kind: steps.length > MOST_BARS ? "area" : "bars", label: `Step time by ${by}, step by step` });
+    kind: steps.length > MOST_BARS ? "area" : "bars", height, label: `Step time by ${by}, step by step` });
 }
 
 /** A ring of the parts of the mean step: from a table breakdown. */
@@ -46,6 +46,6 @@ export function inputWaits(element, steps) {
 /** Compute at the bottom, then the rest, the largest first. */
 function computeFirst(one, other) {
   const rank = ({ name, values }) =>
-    /compute/i.test(name) ? 2 ** 62 : values.reduce((sum, value) => sum + (value ?? 0), 0);
+    /^(device )?compute/i.test(name) ? 2 ** 62 : values.reduce((sum, value) => sum + (value ?? 0), 0);
   return rank(other) - rank(one);
 }

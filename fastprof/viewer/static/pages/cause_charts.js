@@ -1,42 +1,34 @@
 // Where the time of a run goes, by cause: step by step, and all of it.
 
 import { columns, panel } from "../cards.js";
-import { pie } from "../charts/ring.js";
+import { bars } from "../charts/bar_list.js";
 import { stepTime } from "../charts/step_charts.js";
 import { coloursOf } from "../colours.js";
 import { tableOf } from "../report.js";
-import { asked } from "../report_page.js";
-import { label } from "../units.js";
+import { label, text } from "../units.js";
 
-/** Charts of the time of the mean device by cause, from the report gaps; none if a saved report lacks that. */
-export async function causeCharts(body, context) {
-  const analysis = context.analyses.find(({ name }) => name === "gaps");
-  if (!analysis) return;
-  const [bySteps, all] = [
-    panel("Step time by cause", "Of the mean device."),
-    panel("Where the run goes", "Of the mean device, between steps too."),
-  ];
-  const box = columns(body, bySteps, all);
-  box.classList.add("columns-steps");
-  bySteps.body.classList.add("shade", "shade-steps");
-  const report = await context.source.report("gaps", asked(analysis, context), context.signal);
-  bySteps.body.classList.remove("shade", "shade-steps");
-  if (context.signal.aborted) return;
+const LEAST_SHARE = 0.0005;
+
+/** Charts of the time of the mean device by cause. `report`: gaps. */
+export function causeCharts(body, report) {
   const spent = timeByCause(report.tables.by_step, report.tables.devices.length);
-  if (!spent.length) {
-    box.remove();
-    return;
-  }
+  if (!spent.length) return;
+  const [bySteps, all] = [
+    panel("Step time by cause", "Device average."),
+    panel("Where the run goes", "Device average, including time between steps."),
+  ];
+  columns(body, bySteps, all).classList.add("columns-steps");
   const inSteps = spent.where((row) => spent.value(row, "step") !== null);
-  if (inSteps.length) stepTime(bySteps.body, inSteps, "cause");
+  if (inSteps.length) stepTime(bySteps.body, inSteps, "cause", 240);
   else bySteps.remove();
   const parts = [...spent.groupBy("cause")]; // those of steps first, in the order of the other chart, for its colours
   const colours = coloursOf(parts.map(([cause]) => cause));
-  const slices = parts.map(([cause, rows], at) => ({ name: label(cause), value: spent.sum("time_ps", rows),
-    colour: colours[at] })
-  );
-  pie(all.body, slices.sort((one, other) => other.value - one.value), { unit: "ps", label: "Time of the run by cause",
-    height: 260 });
+  const run = spent.sum("time_ps");
+  const timed = parts.map(([cause, of], at) => ({ cause, time: spent.sum("time_ps", of), colour: colours[at] }));
+  const rows = timed.filter((one) => one.time / run >= LEAST_SHARE).sort((one, other) => other.time - one.time);
+  bars(all.body, { names: rows.map(({ cause }) => label(cause)), values: rows.map(({ time }) => time / run),
+    unit: "share", colours: rows.map((row) => row.colour), label: "Run time by cause",
+    titles: rows.map(({ cause, time }) => `${label(cause)}, ${text(time, "ps")}`) });
 }
 
 /** Rows with step, cause and time_ps: sums over devices, divided by their number. Compute is a cause like others. */

@@ -19,42 +19,52 @@ export function headline(report) {
   return value ?? (reason ? `${reason[0].toUpperCase()}${reason.slice(1)}.` : "");
 }
 
-/** The findings of a report in a section; null if there are none. `actions`: nodes at its right. */
-export function findings(report, context, actions = []) {
+/** Appends the findings of a report in a section, if there are any. */
+export function findings(body, report, context) {
   const data = report.tables.findings;
-  if (!data.length) return null;
-  const root = h("div.findings-part");
-  section(root, "What costs the time", { actions }).append(
-    h("ol.findings", ...data.rows().map((row) => finding(row, context))),
-  );
-  return root;
+  if (!data.length) return;
+  section(body, "What costs the time").append(h("ol.findings", data.rows().map((row) => finding(row, context))));
 }
 
+/** A finding that opens: closed, it shows title, cost, share and what to do first. */
 function finding(row, context) {
   const { title, detail, advice, certainty, cost_ps: cost, is_bound: isBound, ranked_by: rankedBy } = row;
   const { share: ofRun, rest_share: ofRest } = row;
   const share = ofRest ?? ofRun;
   const amount = cost === null ? "time unknown" : `${isBound ? "up to " : ""}${text(cost, "ps")}`;
-  const places = [...PLACES.filter((name) => row[name] !== null).map((name) => [label(name), String(row[name])]), [
-    "Certainty",
-    certainty,
-  ], ...(rankedBy === null ? [] : [["Ranked by", rankedBy]])];
+  const [action, rest] = parted(advice);
+  const ofWhat = ofRest === null ? "the run" : "the run without start-up";
+  const places = [
+    ...(share === null ? [] : [["Share", `${text(share, "share")} of ${ofWhat}`]]),
+    ...PLACES.filter((name) => row[name] !== null).map((name) => [label(name), String(row[name])]),
+    [
+      "Certainty",
+      certainty,
+    ],
+    ...(rankedBy === null ? [] : [["Ranked by", rankedBy]]),
+  ];
   return h("li.finding.panel", { dataset: { cause: row.cause } },
-    h("div.finding-head", h("span.finding-title", title),
-      h("span.finding-amounts", h("span.finding-cost", { title: isBound ? "At most this can be saved" : null }, amount),
-        share === null
-          ? null
-          : h("span.finding-share", text(share, "share"), ofRest === null ? "" : " without start-up"))),
-    share === null ? null : bar(share), detail === null ? null : h("p.finding-detail", detail),
-    h("p.finding-advice", advice),
-    h("div.finding-where", ...places.map(([name, value]) => h("span.finding-place", h("b", name), ` ${value}`)),
-      ...links(row.evidence, context)));
+    h("details",
+      h("summary",
+        h("span.finding-head", h("span.finding-title", title),
+          h("span.finding-amounts",
+            h("span.finding-cost", { title: isBound ? "At most this can be saved" : null }, amount),
+            share === null ? null : h("span.finding-share", { title: `of ${ofWhat}` }, text(share, "share")))),
+        share === null ? null : bar(share), h("span.finding-action", action)),
+      rest ? h("p.finding-advice", rest) : null, detail === null ? null : h("p.finding-detail", detail),
+      h("div.finding-where", ...places.map(([name, value]) => h("span.finding-place", h("b", name), ` ${value}`)),
+        ...links(row.evidence, context))));
+}
+
+/** The first sentence of an advice, and the others. */
+function parted(advice) {
+  const end = /[.!?](?=\s+[A-Z])|\n/.exec(advice);
+  return end ? [advice.slice(0, end.index + 1).trim(), advice.slice(end.index + 1).trim()] : [advice, ""];
 }
 
 function bar(share) {
-  const part = h("div.finding-part");
-  part.style.width = `${100 * Math.min(1, share)}%`;
-  return h("div.finding-bar", { "aria-hidden": "true" }, part);
+  const width = `${100 * Math.min(1, share)}%`;
+  return h("span.finding-bar", { "aria-hidden": "true" }, h("span.finding-part", { style: { width } }));
 }
 
 /** Links to the rows that show it, and to its time: "gaps.gaps?cause=input" is the table gaps of the page gaps, with that

@@ -36,8 +36,8 @@ export function drawHloGraph(element, { nodes: given, edges }, onselect) {
 function boxOf(node, onselect) {
   const shade = COLOURS.find(([pattern]) => pattern.test(node.opcode))?.[1] ?? "#a3adbb";
   return graphBox(node, { width: WIDE, height: TALL, kind: node.distance === 0 ? "centre" : "",
-    label: `${node.name}, ${node.opcode}, ${node.relation}`, onchoose: () => onselect(node),
-    title: `${node.name}\n${node.opcode} ${shortened(node.shape, 200)}` },
+    onchoose: () => onselect(node),
+    title: `${node.name}, ${node.relation}\n${node.opcode} ${shortened(node.shape, 200)}` },
     svg("rect", { width: 6, height: TALL, rx: 3, fill: shade }),
     svg("text.graph-name", { x: 13, y: 18 }, shortened(node.name, 23)),
     svg("text.graph-note", { x: 13, y: 35 }, shortened(`${node.opcode} ${node.shape.replace(/\{[^}]*\}/g, "")}`, 30)));

@@ -31,8 +31,8 @@ function boxOf(node, onselect) {
   const shade = node.part > 0 ? heat(1 - Math.min(1, node.part * 1.4)) : "var(--line-strong)";
   const words = `${text(node.part, "share")} · ${text(node.critical_ps, "ps")}`;
   const kind = [node.is_bottleneck && "worst", !node.took_part && "absent"].filter(Boolean).join(" ");
-  return graphBox(node, { width: WIDE, height: TALL, kind, label: `${node.name}, ${words}`,
-    title: node.long_name ?? node.name, onchoose: () => onselect(node) },
+  return graphBox(node, { width: WIDE, height: TALL, kind, title: node.long_name ?? node.name,
+    onchoose: () => onselect(node) },
     svg("rect.graph-track", { x: 8, y: TALL - 13, width: WIDE - 16, height: 6, rx: 3 }),
     svg("rect", { x: 8, y: TALL - 13, width: Math.max(node.part > 0 ? 1 : 0, (WIDE - 16) * Math.min(1, node.part)),
       height: 6, rx: 3, fill: shade }),

@@ -241,10 +241,9 @@ function bar(share, shade) {
 }
 
 function lossCell(lost, self, total) {
-  return h("span", {
-    style: { color: lost > total * 0.005 ? lossColour(lost / (self || 1)) : "inherit" },
-    title: `${text(self ? lost / self : 0, "share")} of its time`,
-  }, text(lost, "ps"));
+  const background = lost > total * 0.005 ? lossColour(lost / (self || 1)) : "transparent";
+  return h("span.peak", { title: `${text(self ? lost / self : 0, "share")} of its time` },
+    h("span.peak-dot", { style: { background } }), text(lost, "ps"));
 }
 
 function peakCell(percent) {

@@ -151,7 +151,7 @@ class OpStats {
   filter(slice) {
     if (slice.others) return;
     this.drawOpTable(slice.name);
-    this.part.scrollIntoView({ behavior: "smooth" });
+    this.part.scrollIntoView();
   }
 
   rows(side, idle) {

@@ -1,29 +1,48 @@
-// The first page to open: what costs the time and what to do, how long steps take and what they spend it on.
+// The first page: what steps take and spend their time on, what costs most, what was examined and what the capture lacks.
 
-import { figures, panel, section, sentence } from "../cards.js";
+import { figures, firstFigures, notices, panel, section, sentence } from "../cards.js";
 import { stacked } from "../charts/series.js";
 import { h } from "../dom.js";
-import { reportPage, tableSection } from "../report_page.js";
+import { asked, reportPage, tableSection } from "../report_page.js";
 import { table } from "../table.js";
 import { text } from "../units.js";
 import { causeCharts } from "./cause_charts.js";
+import { examinedCauses, missingRecords } from "./examined.js";
 import { findings, headline } from "./findings.js";
+import { headlineFigures } from "./headline_figures.js";
 
-export const show = reportPage(draw, { params: ["steps", "steps_from"], headline, labels: busy,
-  lead: (report, context) =>
-    findings(report, context, [h("a.button", { href: context.href("diagnosis") }, "All causes")]) });
+export const show = reportPage(draw, { params: ["steps", "steps_from", "device", "peak"], headline, plain: true });
 
+const GONE = 410;
+/** Reports beside that of the page, and what is requested of them. */
+const BESIDE = {
+  diagnosis: {},
+  gaps: { tables: "by_step,devices" },
+  memory_profile: { rows: 0 },
+  roofline: { rows: 0 },
+};
 const RUN_FIGURES = ["device_type", "device_count", "host_count", "task_count", "framework", "is_training"];
 const SIDES = [
   ["Device", "Most expensive ops on devices", "Self time, summed over devices."],
   ["Host", "Most expensive ops on hosts", "Self time, summed over threads."],
 ];
-const OF_RULES = "They judge the time of steps by fixed thresholds. Where they differ from the findings, the findings "
-  + "rest on more of the capture.";
+const OF_RULES = "They judge step time by fixed thresholds. Where they differ from the findings, the findings rest on "
+  + "more of the capture.";
 const OP_COLUMNS = ["rank", "name", "type", "occurrences", "self_ps", "self_share", "cumulative_share", "flops_per_s"];
 
-async function draw(body, report, context) {
-  await causeCharts(body, context);
+async function draw(body, report, context, said) {
+  const beside = await reportsBeside(context);
+  if (context.signal.aborted) return;
+  headlineFigures(body, report, beside);
+  if (beside.gaps) causeCharts(body, beside.gaps);
+  findings(body, report, context);
+  if (beside.diagnosis) {
+    examinedCauses(body, beside.diagnosis, context);
+    missingRecords(body, beside.diagnosis);
+  }
+  notices(body, report, context, said);
+  firstFigures(body, Object.values(busy(report)), []);
+  if (report.analysis !== "overview") return; // a saved report may have the diagnosis alone
   topOps(body, report, context);
   latency(body, report);
   tableSection(context, body, "stragglers", report.tables.stragglers, {
@@ -34,14 +53,32 @@ async function draw(body, report, context) {
   verdicts(body, report);
 }
 
-/** What input, output and idle time leave is compute only if no collectives are measured apart from it. */
-function busy(report) {
-  const apart = report.tables.breakdown.rows().some(({ category, mean_ps: time }) =>
-    /collectives|all_reduce|device_to_device/.test(category) && time > 0
-  );
-  return apart ? { compute_percent: "compute and collectives" } : {};
+/** The reports beside that of the page by name; null for those that a saved report lacks or that failed. */
+async function reportsBeside(context) {
+  const { analyses, source, saved, signal } = context;
+  const reports = Object.entries(BESIDE).map(async ([name, some]) => {
+    const analysis = analyses.find((one) => one.name === name);
+    if (!analysis) return [name, null];
+    try {
+      return [name, await source.report(name, { ...asked(analysis, context), ...(saved ? {} : some) }, signal)];
+    } catch (error) {
+      if (error.status === GONE || signal.aborted) throw error;
+      return [name, null];
+    }
+  });
+  return Object.fromEntries(await Promise.all(reports));
 }
 
+/** The figures. What input, output and idle time leave is compute only if no collectives are measured apart from it. */
+function busy(report) {
+  const apart = report.tables.breakdown?.rows().some(({ category, mean_ps: time }) =>
+    /collectives|all_reduce|device_to_device/.test(category) && time > 0
+  );
+  const { compute_percent: compute } = report.scalars;
+  return apart
+    ? { ...report.scalars, compute_percent: { ...compute, label: "compute and collectives" } }
+    : report.scalars;
+}
 /** What XProf's rules say, worst first, folded: they see the time of steps only, and the findings may know better. */
 function verdicts(body, report) {
   const order = ["high", "moderate", "unknown", "none"];

@@ -84,7 +84,7 @@ class TimelinePage {
     const tools = h("div.tl-tools", { role: "toolbar", "aria-label": "Timeline" }, this.search.root, this.status.root,
       this.tracks.root, this.flowButton, button("−", "Zoom out (s)", () => timeline.zoom(1.6)),
       button("+", "Zoom in (w)", () => timeline.zoom(1 / 1.6)),
-      button("Fit", "The entire session (0)", () => timeline.fit()),
+      button("Fit", "Fit the entire session (0)", () => timeline.fit()),
       button("?", "Keys and gestures (?)", () => this.help.toggle()));
     this.steps = new StepPicker((key) => this.pickSteps(key));
     this.corner = h("div.tl-corner", this.filter, this.steps.root);
