@@ -23,15 +23,18 @@ if TYPE_CHECKING:
     from fastprof.analyses.contract import AnalysisReport
 
 
-DRAWN = ("op_profile", "roofline", "tf_data", "memory_viewer", "communication", "python_time")
-"""Analyses with a drawing; each has a module in render/svg/."""
+DRAWN = {
+    **dict.fromkeys(("overview", "diagnosis"), "findings"),
+    **{name: name for name in ("op_profile", "roofline", "tf_data", "memory_viewer", "communication", "python_time")},
+}
+"""Modules of render/svg by the analysis that each draws."""
 
 
 def draw_report(report: AnalysisReport) -> str:
     """Draw a report as SVG. UsageError: the analysis has no drawing."""
     if report.analysis not in DRAWN:
         raise UsageError(f"{report.analysis} has no drawing; these analyses have: {list_drawn_verbs()}")
-    drawn: str = importlib.import_module(f"fastprof.render.svg.{report.analysis}").draw(report)
+    drawn: str = importlib.import_module(f"fastprof.render.svg.{DRAWN[report.analysis]}").draw(report)
     return drawn
 
 

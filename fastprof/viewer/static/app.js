@@ -17,6 +17,7 @@ const BEYOND_ANALYSES = ["timeline", "trends", "tfprof", "hlo"];
 /** Starts the page. `sourceOf(run)`: where the data of a run come from; null is the one that the server shows. */
 export async function start(sourceOf) {
   apply();
+  followLinksInFrame();
   const { run } = read(window.location.hash, null);
   const source = sourceOf(run);
   source.open().catch(() => {}); // the page says what is wrong when it needs the run
@@ -33,6 +34,22 @@ export async function start(sourceOf) {
   } catch (error) {
     document.body.replaceChildren(h("div.failed", { role: "alert" }, h("p", sentenceOf(error))));
   }
+}
+
+/** Changes the address without a new entry in the history. It is whole: in a frame, a part would name the page around. */
+function replaceAddress(route) {
+  window.history.replaceState(null, "", window.location.href.split("#")[0] + written(route));
+}
+
+/** Follows links of a page that stands in a frame as text, as in notebooks: there they name the page around it. */
+function followLinksInFrame() {
+  if (!window.location.href.startsWith("about:srcdoc")) return;
+  document.addEventListener("click", (event) => {
+    const link = event.target.closest("a[href^='#']");
+    if (!link || event.defaultPrevented) return;
+    event.preventDefault();
+    window.location.hash = link.getAttribute("href");
+  });
 }
 
 class App {
@@ -94,7 +111,7 @@ class App {
     const route = read(window.location.hash, this.first);
     const before = this.route;
     this.route = route;
-    if (/^#\/diagnosis\b/.test(window.location.hash)) window.history.replaceState(null, "", written(route));
+    if (/^#\/diagnosis\b/.test(window.location.hash)) replaceAddress(route);
     if (before && before.run !== route.run) this.take(this.sourceOf(route.run));
     const same = before && before.page === route.page && before.run === route.run && before.host === route.host;
     if (same && String(before.params) === String(route.params)) return;
@@ -162,7 +179,7 @@ class App {
     this.opened = opened;
     if (run === null && this.session.directory) {
       this.route = { ...this.route, run: opened.run };
-      window.history.replaceState(null, "", written(this.route));
+      replaceAddress(this.route);
     }
     this.shell.entered(this.route, opened.run);
     this.news.entered(opened, run !== null, this.session.runs);
@@ -295,7 +312,7 @@ class App {
     const there = read(window.location.hash, this.first);
     if (there.page !== this.route.page || String(there.params) !== String(this.route.params)) return;
     this.route = { ...this.route, params: changed(this.route.params, changes) };
-    window.history.replaceState(null, "", written(this.route));
+    replaceAddress(this.route);
   }
 
   navigated(changes) {
