@@ -212,6 +212,10 @@ def test_headline_figures_name_what_they_are_of_and_why_they_are_unknown(page: A
     ]
     page.get_by_text("1 figure is not known").first.click()
     assert "the capture has no events MemoryAllocation" in page.inner_text(".first-cards")
+    page.goto(f"{server(DEMO / 'xla')}#/overview")
+    settle(page)
+    page.get_by_text("2 figures are not known").first.click()
+    assert "Input\nthe capture does not record host threads" in page.inner_text(".first-cards"), "never 0"
 
 
 @left_to_test_all

@@ -82,10 +82,11 @@ export class Shell {
     const capture = captures ? new CapturePanel(this.go.capture, this.go.captured).element : null;
     return h("aside.side",
       h("div.side-head", icon("☰", "Hide or show the list of pages", () => this.fold()), h("span.logo", "fastprof"),
-        h("span.spring"), icon("◐", "Light or dark", toggleTheme)),
+        h("span.spring"), this.session.saved ? null : dropdown("Save", this.saving),
+        icon("◐", "Light or dark", toggleTheme)),
       h("div.side-body", h("div.session", { title: title ?? "" }, title ?? ""), this.search.element, this.pickers,
-        capture, this.session.saved ? null : dropdown("Save", this.saving), this.nav,
-        note ? h("div.version", note) : null, h("div.version", fastprof ? `fastprof ${fastprof}` : "")));
+        capture, this.nav, note ? h("div.version", note) : null,
+        h("div.version", fastprof ? `fastprof ${fastprof}` : "")));
   }
 
   fold() {
@@ -181,8 +182,8 @@ export class Shell {
     if (hosts.length > 1 && route.page !== "timeline" && route.page !== "hlo" && !this.session.saved) {
       const options = [[ALL_HOSTS, `All ${hosts.length} hosts`], ...hosts];
       this.pickers.append(
-        picker({ label: "Host", options, value: route.host ?? ALL_HOSTS, onchange: (host) =>
-          this.go.host(host || null) }),
+        picker({ label: "Host", title: "Hosts that the page is of", options, value: route.host ?? ALL_HOSTS,
+          onchange: (host) => this.go.host(host || null) }),
       );
     }
   }
