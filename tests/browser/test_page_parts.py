@@ -199,3 +199,22 @@ def test_an_unknown_page_has_a_way_home(page: Any, server: Callable[..., str]) -
     page.get_by_role("button", name="Show the Overview").click()
     page.locator(".headline").wait_for()
     assert "#/overview" in page.url
+
+
+def test_one_box_finds_pages_findings_and_ops_by_keyboard(page: Any, server: Callable[..., str]) -> None:
+    opened(page, f"{server(DEMO / 'pod')}#/steps")
+    box = page.get_by_role("searchbox", name="Search", exact=True)
+    box.fill("wait input")
+    page.locator(".search-hits a", has_text="Finding").wait_for()
+    box.press("ArrowDown")
+    while "Finding" not in page.evaluate("() => document.activeElement.textContent"):
+        page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    page.locator(".finding details[open]").wait_for()
+    assert "TPUs wait for input: infeed.1" in page.inner_text(".finding details[open]")
+    box.fill("conv_general")
+    page.locator(".search-hits a", has_text="Op").first.click()
+    page.wait_for_function("() => location.hash.startsWith('#/op_stats')")
+    page.locator("[data-table=ops] .row").first.wait_for()
+    assert "conv_general_dilated" in page.inner_text("[data-table=ops] .row >> nth=0")
+    assert box.input_value() == "" and page.locator(".search-hits a").count() == 0

@@ -63,7 +63,8 @@ class App {
     const find = (q) => this.guarded(() => this.find(q));
     this.shell = new Shell(session, { href: (page, params) => this.href(page, params), hosts: () => this.hosts(), run,
       find, host: (host) => this.navigated({ host }), capture: (options) => this.source.capture(options),
-      captured: () => this.look(), saving: (file) => this.source.saving(file) });
+      captured: () => this.look(), saving: (file) => this.source.saving(file),
+      read: (name, options) => (name ? this.source.report(name, options) : this.source) });
     this.news = new News(this.shell.news, run);
     this.take(source);
   }

@@ -35,13 +35,20 @@ export function colour(number) {
   return PALETTE[number % PALETTE.length];
 }
 
+const MOST_ASSIGNED = 2000;
+/** Colours of names that were shown: a name keeps its colour on all pages. */
+const assigned = new Map();
+
 /** Colours of names that stand side by side: as colourOf, but no two alike while the palette lasts. */
 export function coloursOf(names) {
-  const taken = new Set();
+  const shown = assigned.size < PALETTE.length ? assigned.values() : names.map((name) => assigned.get(name));
+  const taken = new Set(shown);
   return names.map((name) => {
+    if (assigned.has(name)) return assigned.get(name);
     let found = colourOf(name);
     for (let next = 0; taken.has(found) && next < PALETTE.length; next += 1) found = colour(next);
     taken.add(found);
+    if (assigned.size < MOST_ASSIGNED) assigned.set(name, found);
     return found;
   });
 }

@@ -93,7 +93,8 @@ function itemsOf(options) {
 
 /** A control with a label and a `value`; `changed()` is called when the value is set. */
 function labelled(kind, label, input, output = null, changed = null) {
-  const node = h("div", { class: `control ${kind}` }, h("label", { for: input.id }, label), input, output);
+  const node = h("div", { class: `control ${kind}`, title: input.title || null }, h("label", { for: input.id }, label),
+    input, output);
   return Object.defineProperty(node, "value", { get: () => input.value, set: (to) => {
     input.value = to;
     changed?.();

@@ -5,6 +5,7 @@ import { failure } from "./cards.js";
 import { dropdown, field, picker } from "./controls.js";
 import { clear, h, shortened } from "./dom.js";
 import { pageOf } from "./route.js";
+import { SearchBox } from "./search_box.js";
 import { toggleTheme } from "./theme.js";
 import { label } from "./units.js";
 import { seen } from "./unseen.js";
@@ -51,6 +52,9 @@ export class Shell {
     this.nav = h("nav.nav", { "aria-label": "Pages" });
     this.pickers = h("div.pickers");
     this.saving = h("div.menu-body");
+    this.search = new SearchBox({ read: go.read, href: go.href,
+      pages: () =>
+        this.session.pages.map((name) => [this.about(name).title, this.about(name).summary, go.href(name, {})]) });
     this.title = h("h1", { id: "page-title" });
     this.summary = h("p.page-summary");
     this.actions = h("div.page-actions");
@@ -78,9 +82,10 @@ export class Shell {
     const capture = captures ? new CapturePanel(this.go.capture, this.go.captured).element : null;
     return h("aside.side",
       h("div.side-head", icon("☰", "Hide or show the list of pages", () => this.fold()), h("span.logo", "fastprof"),
-        h("span.spring"), icon("◐", "Light or dark", toggleTheme)),
-      h("div.side-body", h("div.session", { title: title ?? "" }, title ?? ""), this.pickers, capture,
-        this.session.saved ? null : dropdown("Save", this.saving), this.nav, note ? h("div.version", note) : null,
+        h("span.spring"), this.session.saved ? null : dropdown("Save", this.saving),
+        icon("◐", "Light or dark", toggleTheme)),
+      h("div.side-body", h("div.session", { title: title ?? "" }, title ?? ""), this.search.element, this.pickers,
+        capture, this.nav, note ? h("div.version", note) : null,
         h("div.version", fastprof ? `fastprof ${fastprof}` : "")));
   }
 
@@ -177,8 +182,8 @@ export class Shell {
     if (hosts.length > 1 && route.page !== "timeline" && route.page !== "hlo" && !this.session.saved) {
       const options = [[ALL_HOSTS, `All ${hosts.length} hosts`], ...hosts];
       this.pickers.append(
-        picker({ label: "Host", options, value: route.host ?? ALL_HOSTS, onchange: (host) =>
-          this.go.host(host || null) }),
+        picker({ label: "Host", title: "Hosts that the page is of", options, value: route.host ?? ALL_HOSTS,
+          onchange: (host) => this.go.host(host || null) }),
       );
     }
   }

@@ -8,7 +8,7 @@ import { lines, stacked } from "./series.js";
 const MOST_BARS = 300;
 
 /** The parts of each step, a bar per step. `data`: rows with step, time_ps and, in the column `by`, the part. */
-export function stepTime(element, data, by = "category", height = undefined) {
+export function stepTime(element, data, by = "category", { height, nameOf = label } = {}) {
   const steps = [...data.groupBy("step").keys()];
   const place = new Map(steps.map((step, at) => [step, at]));
   const parts = [...data.groupBy(by)];
@@ -16,7 +16,7 @@ export function stepTime(element, data, by = "category", height = undefined) {
   const series = parts.map(([name, rows], at) => {
     const values = Array(steps.length).fill(null);
     for (const row of rows) values[place.get(data.value(row, "step"))] = data.value(row, "time_ps");
-    return { name: label(name.toLowerCase()), colour: colours[at], values };
+    return { name: nameOf(name.toLowerCase()), colour: colours[at], values };
   });
   stacked(element, { x: steps.map((step) => (step === null ? "–" : String(step))), xTitle: "Step",
     series: series.filter((one) => one.values.some((value) => value > 0)).sort(computeFirst), unit: "ps",

@@ -6,10 +6,16 @@ import { h } from "../dom.js";
 import { reportTable } from "../report_page.js";
 import { label, number } from "../units.js";
 
-const COLUMNS = ["cause", "meaning", "cost_ps", "share", "reason"];
+const COLUMNS = ["label", "meaning", "cost_ps", "share", "reason"];
 /** The flag of fastprof run that records what a capture lacks. */
 const FLAGS = { "host threads": "--host-level 2", allocations: "--host-level 2",
   "Python functions": "--python-level 1" };
+
+/** A function from a cause to its name in words. `report`: of the diagnosis, null if there is none. */
+export function causeNames(report) {
+  const named = new Map(report?.tables.examined?.rows().map((row) => [row.cause, row.label]) ?? []);
+  return (cause) => sentenceOf([named.get(cause) ?? label(cause)]);
+}
 
 /** A line that opens: all causes that were examined, and recompilations. `report`: of the diagnosis. */
 export function examinedCauses(body, report, page) {
@@ -20,7 +26,7 @@ export function examinedCauses(body, report, page) {
   const found = new Set(findings.column("cause"));
   const rest = examined.where((row) => !found.has(examined.value(row, "cause")));
   const judged = rest.select((row) => rest.value(row, "cost_ps") !== null);
-  const names = judged.map((row) => label(rest.value(row, "cause")).toLowerCase());
+  const names = judged.map((row) => rest.value(row, "label"));
   const unjudged = rest.length - judged.length;
   const words = [
     `${number(judged.length)} other ${judged.length === 1 ? "cause" : "causes"} examined: little or no time lost`,
@@ -50,12 +56,14 @@ export function missingRecords(body, report) {
     }. `), h("span.section-note", `${causes.size === 1 ? "1 cause" : `${number(causes.size)} causes`} may be missed.`)),
       flags.length
         ? h("div.command", h("code", command), copyButton(command, { kind: "button small", title: "Copy the command" }))
-        : null, h("details", h("summary", "How to record each"), h("ul", rows.map(item)))),
+        : null, h("details", h("summary", "How to record each"), h("ul", rows.map((row) =>
+          item(row, causeNames(report))
+        )))),
   );
 }
 
-function item({ what, causes, how }) {
-  const named = causes.split(", ").map((cause) => label(cause).toLowerCase()).join(", ");
+function item({ what, causes, how }, nameOf) {
+  const named = causes.split(", ").map((cause) => nameOf(cause).toLowerCase()).join(", ");
   return h("li", h("b", `${sentenceOf([what])}.`), ` ${how}`, h("div.section-note", `May be missed: ${named}.`));
 }
 

@@ -24,6 +24,11 @@ export function findings(body, report, context) {
   const data = report.tables.findings;
   if (!data.length) return;
   section(body, "What costs the time").append(h("ol.findings", data.rows().map((row) => finding(row, context))));
+  const named = data.column("title").indexOf(context.params.get("finding"));
+  const node = body.querySelectorAll(".finding details")[named];
+  if (!node) return;
+  node.open = true;
+  node.scrollIntoView({ block: "center" });
 }
 
 /** A finding that opens: closed, it shows title, cost, share and what to do first. */

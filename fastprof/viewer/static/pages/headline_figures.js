@@ -5,12 +5,12 @@ import { h } from "../dom.js";
 import { number, text } from "../units.js";
 
 /** Appends the figures of the reports that have them; those that are unknown say why. */
-export function headlineFigures(element, report, { gaps, memory_profile: memory, roofline }) {
+export function headlineFigures(element, report, { diagnosis, gaps, memory_profile: memory, roofline }) {
   const row = h("div.first-cards");
   cardRow(row, [
     take(report, isKnown(report, "step_time_mean_ps") ? "step_time_mean_ps" : "window_ps", "Step time", spread(report)),
     take(report, "duty_cycle_percent", "Device busy", phrase(report, "compute_share", "share", "$ computing")),
-    take(report, "input_percent", "Input", "of step time"),
+    input(report, diagnosis),
     exposed(gaps),
     take(memory, "peak_bytes", "Memory peak", capacity(memory)),
     take(report, "flops_utilization_percent", "FLOPs utilization",
@@ -32,6 +32,14 @@ function take(report, name, title, note) {
 /** A value in a sentence in place of "$"; null if it is unknown. */
 function phrase(report, name, unit, words) {
   return report && isKnown(report, name) ? words.replace("$", text(report.value(name), unit)) : null;
+}
+
+/** The share of input; unknown if none was seen and the capture does not record what would show it. */
+function input(report, diagnosis) {
+  const found = take(report, "input_percent", "Input", "of step time");
+  if (!found || found.value !== 0) return found;
+  const examined = diagnosis?.tables.examined?.rows().find(({ cause }) => cause === "input");
+  return examined?.reason ? { ...found, value: null, reason: examined.reason } : found;
 }
 
 /** The time in which devices communicate and do not compute; null if they do not communicate. */

@@ -7,7 +7,7 @@ import { asked, reportPage, tableSection } from "../report_page.js";
 import { table } from "../table.js";
 import { text } from "../units.js";
 import { causeCharts } from "./cause_charts.js";
-import { examinedCauses, missingRecords } from "./examined.js";
+import { causeNames, examinedCauses, missingRecords } from "./examined.js";
 import { findings, headline } from "./findings.js";
 import { headlineFigures } from "./headline_figures.js";
 
@@ -34,7 +34,7 @@ async function draw(body, report, context, said) {
   const beside = await reportsBeside(context);
   if (context.signal.aborted) return;
   headlineFigures(body, report, beside);
-  if (beside.gaps) causeCharts(body, beside.gaps);
+  if (beside.gaps) causeCharts(body, beside.gaps, causeNames(beside.diagnosis));
   findings(body, report, context);
   if (beside.diagnosis) {
     examinedCauses(body, beside.diagnosis, context);
