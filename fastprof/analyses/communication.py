@@ -92,7 +92,7 @@ _RECORDED: Final = "time that devices recorded, each from its first to its last 
 _RAN = Need("used_device_count", NothingRan("no event of a device is recorded"))
 SCALARS = {
     "device_count": ScalarSpec(None, run_environment.IN_WORDS),
-    "used_device_count": ScalarSpec(None, "of these, devices that ran anything; null: they are threads"),
+    "used_device_count": ScalarSpec(None, "number of these devices that ran anything; null: they are threads"),
     "rank_count": ScalarSpec(None, "ranks of the program, as PyTorch's process groups record them; each is a host"),
     "recorded_ps": ScalarSpec("ps", f"{_RECORDED}, summed", need=_RAN),
     "compute_share": ScalarSpec("share", "time in which devices compute / recorded_ps",
@@ -121,7 +121,7 @@ SCALARS = {
                                 "together, in the compared steps", need=_RAN),
     "meeting_wait_ps": ScalarSpec("ps", "time that devices waited in meetings for the last device, summed, in the "
                                   "compared steps"),
-    "last_device": ScalarSpec(None, "device that others waited for most in meetings, as host: device"),
+    "last_device": ScalarSpec(None, "device that others waited for longest in meetings, as host: device"),
     "path_ps": ScalarSpec("ps", "time of the critical path through the meetings of hosts: from the arrival of the last "
                           "host at the first meeting to the end of the last, in the compared steps; of several parts, "
                           "the one with a straggler, or the longest", "critical path of hosts"),
@@ -138,10 +138,10 @@ SCALARS = {
 _SPLIT: Final = ("duration_ps", "compute_ps", "hidden_ps", "exposed_ps", "idle_ps", "exposed_share", "if_hidden_ps")
 OPENING = Opening(
     (
-        "{exposed_share} of the time of devices is communication that no compute hides; the kind that costs "
-        "most is {costliest_kind}.",
-        "Devices compute for {compute_share} of their time; {exposed_share} of it is communication that no "
-        "compute hides.",
+        "Exposed communication takes {exposed_share} of device time, most of it "
+        "{costliest_kind}.",
+        "Devices compute for {compute_share} of their time; exposed communication takes "
+        "{exposed_share}.",
     ),
     (
         "exposed_share", "compute_share", "idle_share", "step_gain_share", "costliest_kind", "costliest_operation",

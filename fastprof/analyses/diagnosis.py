@@ -107,8 +107,8 @@ TABLES = {
         Column("rank", pa.int32(), "place of the finding, from 1", of=lambda rows: range(1, len(rows.each) + 1)),
         Text("cause", "cause of the lost time, one of the list in docs/analyses/diagnosis.md"),
         String("title", "finding as a sentence"),
-        String("detail", "what other reports know of it; null: nothing more"),
-        Picoseconds("cost_ps", "time of the run that the cause takes, on the mean device; null: not recorded"),
+        String("detail", "details from other reports; null: none"),
+        Picoseconds("cost_ps", "run time that the cause takes, mean over devices; null: not recorded"),
         Share("share", "cost_ps / window_ps; null: cost_ps is unknown", lambda rows: [
             None if finding.cost_ps is None or not rows.window_ps else finding.cost_ps / rows.window_ps
             for finding in rows.each]),
@@ -119,27 +119,27 @@ TABLES = {
         Flag("is_bound", "whether cost_ps is an upper bound of what can be saved"),
         Text("certainty", "certain: the cause is recorded; likely: it follows from what is recorded; possible: other "
              "causes fit, too"),
-        String("ranked_by", "what decides the rank, and which part of cost_ps that is; null: cost_ps", lambda rows: [
+        String("ranked_by", "cost_ps with the factors that decide the rank; null: cost_ps decides", lambda rows: [
             finding.explain_rank() for finding in rows.each]),
         Text("host", "host; null: several"),
         Text("device", "device; null: several"),
         Column("step", pa.int64(), "step; null: several, or none", True),
         String("op", "op with most of the time; null: unknown"),
-        String("annotation", "annotation, function or event of the host with most of the time; null: unknown"),
-        String("source", "line of source with most of the time; null: unknown"),
-        String("evidence", "rows that show it, as ANALYSIS.TABLE?COLUMN=VALUE"),
+        String("annotation", "host annotation, function or event with most of the time; null: unknown"),
+        String("source", "source line with most of the time; null: unknown"),
+        String("evidence", "rows of evidence, as ANALYSIS.TABLE?COLUMN=VALUE"),
         String("advice", "what to do, in the framework that made the capture"),
     ), derived=True),
-    "examined": TableSchema("examined", "a cause that was looked at, the costliest first", (
+    "examined": TableSchema("examined", "a checked cause, the costliest first", (
         Text("cause", "cause of lost time", lambda rows: rows.causes),
         String("label", "display name of the cause", lambda rows: [CAUSE_LABELS[cause] for cause in rows.causes]),
         String("meaning", "what the cause is", lambda rows: [CAUSES[cause] for cause in rows.causes]),
-        Picoseconds("cost_ps", "time of the run that it takes, on the mean device; null: unknown",
+        Picoseconds("cost_ps", "run time that it takes, mean over devices; null: unknown",
                     lambda rows: rows.costs),
         Share("share", "cost_ps / window_ps; null: cost_ps is unknown", lambda rows: rows.shares),
-        String("reason", "why cost_ps is unknown; null: it is known", lambda rows: rows.reasons),
+        String("reason", "why cost_ps is unknown; null if known", lambda rows: rows.reasons),
     ), derived=True),
-    "unrecorded": TableSchema("unrecorded", "something that the capture does not record", (
+    "unrecorded": TableSchema("unrecorded", "something that the capture lacks", (
         Text("what", "events or figures that the capture lacks"),
         Text("causes", "causes that may be missed for it"),
         String("how", "how to record it"),
@@ -150,14 +150,16 @@ TABLES = {
 SCALARS = {
     "headline": ScalarSpec(None, "what costs most, as a sentence"),
     "finding_count": ScalarSpec(None, "number of findings"),
-    "window_ps": ScalarSpec("ps", "time of the run: from the first to the last work of the mean device", "run"),
+    "window_ps": ScalarSpec("ps", "run time: from the first to the last work of a device, mean over devices", "run"),
     "compute_share": ScalarSpec(
-        "share", "time in which the mean device computes / (window_ps without time whose records are lost)",
+        "share", "compute time, mean over devices / (window_ps without time whose records are lost)",
         "compute share of the run"),
     "incomplete": ScalarSpec(None, "which records of the capture are missing or contradict others, and what to do"),
     "device_count": ScalarSpec(None, run_environment.IN_WORDS),
-    "used_device_count": ScalarSpec(None, "of these, devices that ran anything"),
-    "computing_device_count": ScalarSpec(None, "of these, devices that computed or communicated; findings are of them"),
+    "used_device_count": ScalarSpec(None, "number of these devices that ran anything"),
+    "computing_device_count": ScalarSpec(
+        None, "number of these devices that computed or communicated: findings are about them"
+    ),
     "framework": ScalarSpec(None, "framework that made the capture, by names in it"),
 }  # fmt: skip
 OPENING = Opening(("{headline}",), ("window_ps", "compute_share", "device_count", "finding_count", "framework"))
@@ -173,7 +175,7 @@ SECTIONS = (
     FINDINGS,
     Section("Run", scalars=("window_ps", "compute_share", "device_count", "used_device_count",
                             "computing_device_count", "framework")),
-    Section("Causes that were looked at", "examined", ("cause", "cost_ps", "share", "reason"), "share", rows=30,
+    Section("Checked causes", "examined", ("cause", "cost_ps", "share", "reason"), "share", rows=30,
             nonzero="cost_ps", wraps="reason", words={"cause": get_cause_label},
             shown=lambda report: report.scalars["window_ps"].value is not None),
     Section("Recompilations", "recompilations", ("function", "number", "step", "duration_ps", "change", "argument",

@@ -166,7 +166,7 @@ TABLES = {table.name: table for table in _TABLES}
 _RAN = Need("used_device_count", NothingRan("no event of a device is recorded"))
 SCALARS = {
     "device_count": ScalarSpec(None, run_environment.IN_WORDS),
-    "used_device_count": ScalarSpec(None, "of these, devices that ran anything"),
+    "used_device_count": ScalarSpec(None, "number of these devices that ran anything"),
     "unused_device_count": ScalarSpec(None, "device_count - used_device_count: devices that ran nothing; "
                                       "they are in no table"),
     "window_ps": ScalarSpec("ps", "time of all devices together, each from the first to the last of what devices of "

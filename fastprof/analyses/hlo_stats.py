@@ -241,7 +241,7 @@ SCALARS = {
 _TIME = ("occurrences", "self_ps", "self_share")
 OPENING = Opening(
     (
-        "Instructions take {device_op_ps} of the {device_total_ps} of devices.",
+        "Instructions account for {device_op_ps} of {device_total_ps} of device time.",
     ),
     (
         "device_op_ps", "device_idle_ps", "op_count", "program_count", "unknown_work_share", "padding_share",

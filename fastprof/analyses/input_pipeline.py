@@ -157,7 +157,7 @@ _TABLES: Final = (
     TableSchema("input_ops", "an op of the input pipeline, over all hosts, largest self time first", (
         String("name", "name of the op"),
         Text("category", "what the op does: enqueue, read files on demand or in advance, preprocess"),
-        Count("occurrences", "number of times that the op ran", attrgetter("count")),
+        Count("occurrences", "number of executions", attrgetter("count")),
         Picoseconds("total_ps", "sum of the durations of its occurrences", attrgetter("time_ps")),
         Picoseconds("self_ps", "sum of the durations of its occurrences, without the time of ops nested in them"),
         Share("total_share", "total_ps / self time of all input ops; above 1 if ops are nested; null: the ops have no "

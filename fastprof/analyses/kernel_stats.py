@@ -195,10 +195,10 @@ SCALARS = {
     ),
     "tensor_core_share": ScalarSpec("share", "tensor_core_ps / total_ps", "share of kernel time on matrix units"),
     "missed_tensor_core_ps": ScalarSpec(
-        "ps", "time of kernels that could use Tensor Cores and do not", "not on them, but could be"
+        "ps", "time of kernels that could use Tensor Cores and do not", "eligible for Tensor Cores but not using them"
     ),
     "missed_tensor_core_share": ScalarSpec(
-        "share", "missed_tensor_core_ps / total_ps", "share of kernel time that could be on them"
+        "share", "missed_tensor_core_ps / total_ps", "eligible for Tensor Cores but not using them, share"
     ),
     "longest_kernel": ScalarSpec(None, "name of the kernel with the most time, over ops and launch dimensions"),
     "longest_kernel_share": ScalarSpec(

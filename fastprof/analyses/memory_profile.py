@@ -114,10 +114,10 @@ SCALARS = {
     "lifetime_peak_bytes": ScalarSpec("bytes", "most memory in use since the process began, as the allocator counts it "
                                       f"(on TPUs the heap alone), {_OF_LARGEST}", "lifetime peak"),
     "held_before_bytes": ScalarSpec("bytes", "memory in use at the peak that was allocated before the capture, "
-                                    f"{_OF_LARGEST}", "of the peak, held before the capture"),
+                                    f"{_OF_LARGEST}", "allocated before the capture, at the peak"),
     "wasted_bytes": ScalarSpec("bytes", "memory in use at the peak beyond the requested sizes, as far as recorded, "
                                f"{_OF_LARGEST}: allocators round requests up and do not always split large chunks",
-                               "of the peak, never asked for"),
+                               "allocator rounding at the peak"),
     "fragmentation_share": ScalarSpec("share", f"fragmentation at the peak, {_OF_LARGEST}",
                                       "fragmentation of free memory at the peak"),
     **add_need(_RECORDED, {

@@ -136,7 +136,7 @@ def _make_scope_section(*, layers: bool, passes: bool) -> Section:
 OPENING = Opening(
     (
         "Ops take {op_ps} of the {device_total_ps} of devices, and reach {compute_peak_percent} of peak arithmetic.",
-        "Ops take {op_ps} of the {device_total_ps} of devices.",
+        "Ops account for {op_ps} of {device_total_ps} of device time.",
     ),
     (
         "op_ps", "device_idle_ps", "compute_peak_percent", "hbm_peak_percent", "lost_ps", "op_count", "program_count",

@@ -280,7 +280,7 @@ def _has_launches(report: AnalysisReport) -> bool:
 
 OPENING = Opening(
     (
-        "Ops take {device_op_ps} of the {device_total_ps} of devices.",
+        "Ops account for {device_op_ps} of {device_total_ps} of device time.",
         "Ops take {host_op_ps} of the {host_total_ps} of hosts.",
     ),
     (

@@ -98,10 +98,10 @@ TABLES = {
     "steps": input_pipeline.TABLES["steps"],
     "breakdown": input_pipeline.TABLES["breakdown"],
     "stragglers": steps.TABLES["stragglers"],
-    "verdicts": TableSchema("verdicts", "an aspect of the program, and whether it is a bottleneck", (
+    "verdicts": TableSchema("verdicts", "an aspect of the program that was checked for a bottleneck", (
         Text("aspect", "aspect of the program that was examined",
              lambda rows: [ASPECTS[name][0] for name in rows.aspects]),
-        Text("verdict", "degree to which the aspect is a bottleneck: none, moderate, high or unknown",
+        Text("verdict", "severity of the bottleneck: none, moderate, high or unknown",
              attrgetter("severity")),
         Text("look_at", "side to examine: host, both or device; null: the aspect is no bottleneck, or the side is "
              "unknown", lambda rows: list(map(_choose_side, rows.aspects, rows.each))),
@@ -119,7 +119,7 @@ TABLES = {
         String("name", "name of the op", lambda rows: rows.ops.name),
         Count("calls", "calls of an op of this name on threads of hosts; null: none are recorded", lambda rows: [
             rows.calls.get(name) for name in rows.ops.name]),
-        Count("occurrences", "number of times that the op ran; on devices, sum over its instructions; on GPUs, of its "
+        Count("occurrences", "number of executions; on devices, sum over its instructions; on GPUs, of its "
               "kernels",
               lambda rows: rows.ops.occurrences),
         Picoseconds("total_ps", "sum of the durations of its occurrences", lambda rows: rows.ops.time_ps),

@@ -83,7 +83,7 @@ SCALARS = {
 }  # fmt: skip
 OPENING = Opening(
     (
-        "{longest} takes most of the run itself, {longest_share}: {longest_ps} of {window_ps}.",
+        "{longest} has the largest self time, {longest_share} of the run: {longest_ps} of {window_ps}.",
         "Python runs for {python_ps} on {thread_count} threads.",
     ),
     ("window_ps", "run_ps", "longest_share", "native_ps", "waited_ps", "device_ps"),

@@ -175,7 +175,7 @@ _TABLES = (
         Picoseconds("waited_between_ps", WAITED_BETWEEN),
     ),
     _make_schema(
-        "slow_steps", "what took longer in a step that is out of line, of one kind, largest difference first",
+        "slow_steps", "what took longer in a slow step, of one kind, largest difference first",
         _NUMBER,
         replace(_GROUP, of=attrgetter("group_id")),
         Text("name", "name of the step"),
@@ -230,8 +230,8 @@ SCALARS = {
     **{f"step_time_{name}": ScalarSpec("ps", f"{what}, {_OF_STEPS}") for name, what in _SPREAD.items()},
     "step_time_is_bound": ScalarSpec(None, "whether step times are lower bounds: no step is followed by the next one, "
                                      "and each has its extent", "step times are lower bounds"),
-    "slow_step_count": ScalarSpec(None, "complete steps out of line, of each host: longer than the median of steps of "
-                                  "their name and main program by more than 5 median deviations and a tenth",
+    "slow_step_count": ScalarSpec(None, "slow outliers among the complete steps of each host: longer than the "
+                                  "median of steps of their name and program by over 5 median deviations and a tenth",
                                   "slow steps, summed over hosts"),
     "slow_step_excess_ps": ScalarSpec("ps", "time of these steps beyond the median",
                                       "excess of slow steps, summed over hosts"),
@@ -266,7 +266,7 @@ SECTIONS = (
     Section("Stragglers", "stragglers", ("step", "name", "host", "core_id", "duration_ps", "median_ps", "excess_ps",
             "category", "category_excess_ps", "excess_share"), "excess_share", 10, only=is_worth_naming,
             shown=has_rows("stragglers", is_worth_naming), words=CATEGORY_WORDS),
-    Section("Steps out of line", "slow_steps", ("name", "host", "duration_ps", "median_ps", "kind", "what", "usual_ps",
+    Section("Slow steps", "slow_steps", ("name", "host", "duration_ps", "median_ps", "kind", "what", "usual_ps",
             "difference_ps"), rows=20, shown=has_rows("slow_steps"), words={"what": format_step_category}),
     Section("Between steps", "between_steps", ("host", "core_id", "gap_count", "time_ps", "longest_ps",
             "longest_before", "device_compute_ps", "host_compute_ps", "input_ps", "all_others_ps", "share"), "share",
@@ -425,9 +425,9 @@ def _describe_slow_steps(every: _SeenSteps, of_hosts: Sequence[StepsHostState]) 
     worst = host.slow.worst(host.steps.database.label)
     yield f"{host.steps.host}: {worst}" if len(of_hosts) > 1 else worst
     if len(slow) > 1:
-        steps = count_noun(sum(every.slow[place][0] for place in slow if place != furthest), "step is", "steps are")
-        hosts = "1 other host" if len(slow) == 2 else f"{len(slow) - 1:,} other hosts"
-        yield f"On {hosts} {steps} out of line: table slow_steps."
+        count = sum(every.slow[place][0] for place in slow if place != furthest)
+        hosts = "1 other host has" if len(slow) == 2 else f"{len(slow) - 1:,} other hosts have"
+        yield f"{hosts} {count_noun(count, 'outlier step', 'outlier steps')}: table slow_steps."
 
 
 def _list_slow_rows(

@@ -94,7 +94,7 @@ def add_levels(group: argparse._ArgumentGroup, python: int | None = 1) -> None:
     def level(highest: int, usual: int) -> dict[str, Any]:
         return {"choices": [str(level) for level in range(highest + 1)], "default": str(usual)}
 
-    group.add_argument("--host-level", **level(3, 2), help="host tracer: 0 off, 1 annotations, 2, 3 all ops")
+    group.add_argument("--host-level", **level(3, 2), help="host tracer: 0 off, 1 annotations, 2 default, 3 verbose")
     group.add_argument("--device-level", **level(1, 1), help="device tracer: 0 off, 1 on (default: 1)")
     usual = "1; second recording with 0 if steps take over 5 %% longer" if python is None else str(python)
     group.add_argument(

@@ -427,7 +427,7 @@ class HloModule:
 
     @cached_property
     def printed_names(self) -> list[str]:
-        """Names of instructions as texts have them."""
+        """Names of instructions as strings have them."""
         return list(map(print_name, self.names))
 
     @cached_property

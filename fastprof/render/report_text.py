@@ -470,7 +470,8 @@ def _add_sizes(table: pa.Table, alike: Alike, sizes: Sequence[int]) -> pa.Table:
 def _describe_alike(alike: Alike, columns: Sequence[str]) -> str:
     names = ", ".join(get_label(name) for name in columns if name in alike.summed)
     sums = f"summed: {names}; " if names else ""
-    return f"Alike but for numbers in names and a tenth in values; {sums}others: the first's; --limit all shows each"
+    rest = f"{sums}other columns show the first row"
+    return f"Rows with similar names and values within 10 % are merged; {rest}; --limit all shows each"
 
 
 def _get_size_title(alike: Alike | None) -> str:

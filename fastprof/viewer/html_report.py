@@ -92,7 +92,7 @@ def _make_timeline(profile: Profile, hosts: list[str], cache: CacheFolder | None
     return make_saved_timeline(run, hosts, MOST_SLICES)
 
 
-# ---- modules and styles as texts that stand in a document
+# ---- modules and styles as strings that stand in a document
 
 # Modules import each other by paths. In a document they are data: addresses, which have no folder, so each is given a
 # name, ``fastprof/pages/overview.js``, that the document's import map leads to its text.

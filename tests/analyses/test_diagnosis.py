@@ -288,7 +288,7 @@ def test_a_capture_without_work_has_one_sentence_and_no_table_of_causes(
     assert report.tables["findings"].num_rows == 0
     assert report.scalars["headline"].value == (f"No device ran anything: device time is neither used nor lost.{more}")
     assert set(report.tables["examined"]["cost_ps"].to_pylist()) == {None}
-    assert "Causes that were looked at" not in str(report)
+    assert "Checked causes" not in str(report)
 
 
 def test_a_device_that_computes_all_the_time_has_no_finding() -> None:

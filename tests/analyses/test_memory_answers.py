@@ -257,7 +257,7 @@ def test_what_runs_outside_of_steps_may_fail_sooner() -> None:
     """Before the first step the leak had not begun, so it is unknown how many steps are left."""
     (after,) = notices(leak(5_000), "recommendation")
     assert after.endswith(
-        "after 18 more steps. What runs outside of steps may fail sooner: it had 170 B in use at 5.000 ns, which "
+        "after 18 more steps. Work outside steps may run out of memory sooner: it had 170 B in use at 5.000 ns, which "
         "fits for 13 more steps. See the table growth."
     )
     (before,) = notices(leak(10), "recommendation")

@@ -1,4 +1,4 @@
-"""Steps out of line, and what took longer in them."""
+"""Slow steps, and what took longer in them."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_what_takes_longer_is_named_by_kind() -> None:
     assert answer.scalars["slow_step_count"].value == 1
     assert answer.scalars["slow_step_excess_ps"].value == 60 * US
     assert [one.text for one in answer.notices] == [
-        "1 step is out of line. The longest beyond the median is train 3, which takes 160.0 µs instead of 100.0 µs: "
+        "1 outlier step. The worst, train 3, takes 160.0 µs instead of 100.0 µs: "
         "the annotation checkpoint takes 60.00 µs more than usual (evaluation, logging and saving)."
     ]
 
@@ -83,7 +83,7 @@ def test_a_step_of_pytorch_that_waits_for_input_says_so() -> None:
         "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__": "annotation",
     }
     assert [one.text for one in answer.notices] == [
-        "1 step is out of line. The longest beyond the median is ProfilerStep#5, which takes 29.87 ms instead of "
+        "1 outlier step. The worst, ProfilerStep#5, takes 29.87 ms instead of "
         "25.76 ms: the annotation enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__ takes 4.083 ms more than "
         "usual (loading or waiting for input)."
     ]
@@ -110,10 +110,10 @@ def test_a_step_whose_name_is_a_number_is_called_so() -> None:
 
 def test_of_several_hosts_the_step_furthest_out_of_line_is_named() -> None:
     hosts = [spaces(training(slow), hostnames=[f"vm{slow}"]) for slow in (3, 4, 5)]
-    notices = [one.text for one in fastprof.load(hosts).report("steps")._answer.notices if "out of line" in one.text]
+    notices = [one.text for one in fastprof.load(hosts).report("steps")._answer.notices if "outlier step" in one.text]
     assert len(notices) == 2
-    assert ": 1 step is out of line. The longest beyond the median is train 3" in notices[0]
-    assert notices[1] == "On 2 other hosts 2 steps are out of line: table slow_steps."
+    assert ": 1 outlier step. The worst, train 3" in notices[0]
+    assert notices[1] == "2 other hosts have 2 outlier steps: table slow_steps."
 
 
 def test_incomplete_steps_are_not_out_of_line() -> None:

@@ -148,7 +148,7 @@ def test_stats_that_nobody_declares_have_no_name_to_be_picked_by() -> None:
 
 
 def test_own_texts_of_many_lines_are_distinguished(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each block has texts of its own; together they get other numbers."""
+    """Each block has strings of its own; together they get other numbers."""
     monkeypatch.setattr("fastprof.decode.blocks.BLOCK_BYTES", 100)
     lines = [
         line(f"thread {i}", [event("e", j, 1, {"s": f"text {i * j}", "r": ref(f"shared {j}")}) for j in range(20)])

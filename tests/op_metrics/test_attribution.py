@@ -274,8 +274,8 @@ def test_what_no_op_is_known_of_says_why() -> None:
     assert table.unattributed == [
         "launch hipMemcpyHtoDAsync names no op, nor do the event itself and those around the launch",
         "launch hipMemsetAsync names no op, nor do the event itself and those around the launch",
-        "the event names no op, and has no correlation_id that leads to its launch",
-        "the event names no op, and the capture does not have its launch",
+        "kernels without an op name or a correlation id",
+        "kernels without an op name or a launch record",
     ]
 
 

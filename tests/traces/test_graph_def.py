@@ -1,4 +1,4 @@
-"""Nodes of GraphDefs: what the protobuf runtime reads of them, as texts; and damage."""
+"""Nodes of GraphDefs: what the protobuf runtime reads of them, as strings; and damage."""
 
 from __future__ import annotations
 

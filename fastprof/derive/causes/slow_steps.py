@@ -179,9 +179,9 @@ class SlowSteps:
             of_category = here[(rows.kind[here] == _CATEGORY) & (2 * more >= excess[at])]
             if kind != _CATEGORY and len(of_category) and (category := self.names[of_category[0]]) not in _SAY_NOTHING:
                 why += f" ({quantities.format_step_category(category)})"
-        steps, name = count_noun(self.count, "step is", "steps are"), label[int(rows.step[at])]
+        steps, name = count_noun(self.count, "outlier step", "outlier steps"), label[int(rows.step[at])]
         return (
-            f"{steps} out of line. The longest beyond the median is {name_step(name)}, which takes "
+            f"{steps}. The worst, {name_step(name)}, takes "
             f"{format_time(int(rows.duration_ps[at]))} instead of {format_time(int(rows.median_ps[at]))}{why}."
         )
 

@@ -113,7 +113,7 @@ GPUS: Final = {
 
 SOURCES: Final = {
     "TPU": "Google publishes of a core of it",
-    "GPU": "its maker publishes",
+    "GPU": "its vendor publishes",
 }
 """Who says so, by hardware, as the end of a sentence."""
 

@@ -44,7 +44,7 @@ MOST_ALLOCATORS: Final = 4
 """Largest number of allocators with a remark on --request: those with the largest peaks."""
 
 _NEVER_ASKED_FOR: Final = (
-    "was never asked for: chunks are larger than requests, which are rounded up, and large chunks not always split. "
+    "is allocator rounding: requests are rounded up, and large chunks are not always split. "
     "The column wasted_bytes of the table active has whose."
 )
 _BEFORE: Final = (
@@ -174,7 +174,7 @@ def _describe_until_full(host: MemoryFigures, row: int) -> str:
     if host.in_use_bytes[peak] <= in_use or host.about.steps.at(host.peak_ps[allocator : allocator + 1])[1][0]:
         return sentence
     sentence += (
-        f". What runs outside of steps may fail sooner: it had {_format_size(host.in_use_bytes[peak])} in use at "
+        f". Work outside steps may run out of memory sooner: it had {_format_size(host.in_use_bytes[peak])} in use at "
         f"{format_moment(peak_ps)}"
     )
     if peak_ps >= host.about.steps.end_ps.max() and host.limit_known[peak]:  # after all growth

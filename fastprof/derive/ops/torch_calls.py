@@ -241,7 +241,7 @@ OTHER_SHAPES: Final = "the shapes of its arguments are not those of such an op"
 
 
 class TorchCall(NamedTuple):
-    """An op and its arguments, as texts of JSON; "" if it is not recorded."""
+    """An op and its arguments, as strings of JSON; "" if it is not recorded."""
 
     op: str
     dims: str

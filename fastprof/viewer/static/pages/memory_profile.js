@@ -105,8 +105,8 @@ function ask(context) {
     field({ label: "Alive at", value: params.get("at") ?? "", placeholder: "20ms",
       title: "Also list what is alive at this time, from the start of the host's capture, as 1.5s or 20ms",
       onchange: (at) => context.push({ at }) }),
-    field({ label: "Would have fitted", value: params.get("request") ?? "", placeholder: "2GiB",
-      title: "Also show when a request of this size would have fitted",
+    field({ label: "Would this size fit?", value: params.get("request") ?? "", placeholder: "2GiB",
+      title: "Also show when an allocation of this size would have fit",
       onchange: (request) => context.push({ request }) }),
     params.has("at") || params.has("request")
       ? button("Clear", () => context.push({ at: null, request: null }))

@@ -20,7 +20,7 @@ const GROUPS = [
     ["f", "zoom to what is selected"],
     [",  .", "the event before and after on the lane"],
     ["p  c", "what encloses the event; the first it encloses"],
-    ["Esc", "let go of the event, the range; close the panel; clear the search"],
+    ["Esc", "deselect the event or range; close the panel; clear the search"],
   ]],
   ["Tracks", [
     ["P", "pin the track under the pointer, or of the event, on top; unpin it"],
@@ -35,7 +35,7 @@ const GROUPS = [
     ["n  N", "next and previous hit"],
     ["l", "list all hits"],
     ["m", "mark the selected event, or the time under the pointer"],
-    ["M", "take all marks away"],
+    ["M", "clear all marks"],
     ["g", "show the flows in the window, or hide them"],
     ["?", "this help"],
   ]],
