@@ -25,7 +25,7 @@ typedef enum fp_code {
   FP_CROSSED = 15,      /* some siblings overlap, so the sum of their durations is more than their union */
   FP_TOO_LONG = 16,     /* more work than the caller allows */
   FP_UNREADABLE = 17,   /* the system could not read a file */
-  FP_TOO_MANY = 18,     /* more planes, lines, stats of planes or texts than are read of a capture */
+  FP_TOO_MANY = 18,     /* messages that take too much memory for the size of the capture */
   FP_BAD_JSON = 19      /* neither JSON nor one of its dialects */
 } fp_code;
 

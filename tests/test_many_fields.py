@@ -1,79 +1,141 @@
-"""Captures with more planes or lines than any program has: an empty one takes two bytes, and hundreds in memory."""
+"""Captures with millions of tiny messages: one takes two bytes, and hundreds in memory."""
 
 from __future__ import annotations
 
 import gzip
+import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from trace_builder import event, len_field, line, plane, xspace
+from gate import few
+from trace_builder import event, int_field, len_field, line, plane, xspace
 
 import fastprof
 
-MOST = 1 << 20
+MIB = 1 << 20
 GOOD = xspace(plane("good", [line("thread", [event("a", 1, 2)])]))
-EMPTY_LINE, EMPTY_STAT = len_field(3, b""), len_field(6, b"")
-KINDS = {
-    "XSpace.planes": (len_field(1, b""), False),
-    "XSpace.errors": (len_field(2, b""), False),
-    "XSpace.warnings": (len_field(3, b""), False),
-    "XSpace.hostnames": (len_field(4, b""), False),
-    "XPlane.lines": (EMPTY_LINE, True),
-    "XPlane.stats": (EMPTY_STAT, True),
-}
+REFUSED = r"more than 4 bytes of memory per byte and 32 MiB \(--max-unpacked .*\), reading "
 
 
-def capture(kind: str, count: int) -> bytes:
-    """A good plane, then that number of empty fields, inside of a plane or of the capture."""
-    field, inside = KINDS[kind]
-    return GOOD + (len_field(1, field * count) if inside else field * count)
+def many(make: Callable[[int], bytes]) -> bytes:
+    """A mebibyte of messages."""
+    parts, size = [], 0
+    while size < MIB:
+        parts.append(make(len(parts)))
+        size += len(parts[-1])
+    return b"".join(parts)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_too_many_of_a_kind_are_an_error_at_the_first_beyond(kind: str) -> None:
-    known = 1 if kind in ("XSpace.planes", "XPlane.lines") else 0
-    data = capture(kind, MOST - known + 5)
-    with pytest.raises(fastprof.CaptureError, match=f"more than the 1,048,576 that are read .*{kind}") as caught:
-        fastprof.load(gzip.compress(data, 1))
-    assert caught.value.offset == len(data) - 2 * 5
+def in_plane(fields: bytes, name: str = "p") -> bytes:
+    return len_field(1, len_field(2, name) + fields)
 
 
-def test_salvage_keeps_the_first_and_counts_the_others() -> None:
-    for kind, code in (("XSpace.planes", "merged_planes"), ("XPlane.lines", "merged_lines")):
-        profile = fastprof.load(capture(kind, MOST + 6), on_error="salvage")
-        assert profile.events["name"].to_pylist() == ["a"]
-        log = {row["code"]: row for row in profile.import_log.to_pylist()}
-        assert (log["too_many"]["severity"], log["too_many"]["count"]) == ("data_loss", 7)
-        assert kind in log["too_many"]["example"]
-        assert log[code]["count"] == MOST - 2  # all but the good one are one
+def in_metadata(fields: bytes) -> bytes:
+    return in_plane(len_field(4, int_field(1, 1) + len_field(2, fields)))
+
+
+def metadata(number: int, kind: int = 4, name: str = "") -> bytes:
+    return len_field(kind, int_field(1, number) + len_field(2, len_field(2, name)))
+
+
+TINY = {
+    "XSpace.planes": many(lambda i: in_plane(b"", f"{i}")),
+    "XSpace.errors": len_field(2, b"") * (MIB // 2),
+    "XSpace.warnings": many(lambda i: len_field(3, f"{i}")),
+    "XSpace.hostnames": len_field(4, b"") * (MIB // 2),
+    "XPlane.lines": in_plane(len_field(3, b"") * (MIB // 2)),
+    "XPlane.event_metadata": in_plane(len_field(4, b"") * (MIB // 2)),
+    "XPlane.stat_metadata": in_plane(len_field(5, b"") * (MIB // 2)),
+    "XPlane.stats": in_plane(many(lambda i: len_field(6, int_field(1, i))), "Task Environment"),
+    "XEventMetadata.child_id": in_metadata(len_field(6, b"\1" * 3 * MIB)),
+    "XEventMetadata.stats": in_metadata(len_field(5, b"") * (3 * MIB)),
+}  # fmt: skip
+"""Captures with too many messages of a kind."""
+
+
+@pytest.mark.parametrize("kind", TINY)
+def test_memory_is_in_proportion_to_the_bytes(kind: str) -> None:
+    """The first message that takes more is an error, at the same byte whether the capture is compressed or not."""
+    data = GOOD + TINY[kind]
+    offsets = []
+    for given in (data, gzip.compress(data, 1)):
+        with pytest.raises(fastprof.CaptureError, match=REFUSED + re.escape(kind)) as caught:
+            fastprof.load(given)
+        offsets.append(caught.value.offset)
+    assert offsets[0] == offsets[1] and len(GOOD) < offsets[0] < len(data)
+
+
+@pytest.mark.parametrize("kind", few(TINY, 4))
+def test_salvage_keeps_the_first_and_counts_the_others(kind: str) -> None:
+    profile = fastprof.load(GOOD + TINY[kind], on_error="salvage")
+    assert profile.events["name"].to_pylist() == ["a"]
+    (row,) = (row for row in profile.import_log.to_pylist() if row["code"] == "too_many")
+    assert (row["severity"], row["example"].endswith(f"reading {kind}")) == ("data_loss", True)
+    assert row["count"] > 1000 and row["first_offset"] > len(GOOD)
+
+
+def test_a_raised_limit_reads_all() -> None:
+    kind = "XPlane.event_metadata"
+    assert fastprof.load(TINY[kind], max_unpacked=17 << 30).planes.num_rows == 1
+
+
+def test_larger_messages_may_be_as_many() -> None:
+    """Names as programs have them, each with an event, beyond the memory that any capture may take."""
+    names = b"".join(metadata(i, 4, f"fused_computation.{i:07d}") for i in range(1000)) * 250
+    events = len_field(4, int_field(1, 1) + int_field(2, 5) + int_field(3, 5)) * 250_000
+    assert fastprof.load(in_plane(len_field(3, events) + names)).planes["event_count"].to_pylist() == [250_000]
+
+
+def test_names_that_clash_in_merged_planes_take_memory_in_proportion() -> None:
+    pieces = [in_plane(b"".join(metadata(i, 4, f"{x}{i}") for i in range(22_000))) for x in "ab"]
+    assert fastprof.load(pieces[0] * 2).event_metadata.num_rows == 22_000
+    with pytest.raises(fastprof.CaptureError, match=REFUSED + re.escape("XEventMetadata.name")):
+        fastprof.load(b"".join(pieces))
+
+
+def test_stats_without_metadata_take_memory_in_proportion() -> None:
+    stats = b"".join(len_field(4, int_field(1, i)) for i in range(65_000))
+    profile = fastprof.load(GOOD + in_plane(len_field(3, len_field(4, stats))))
+    with pytest.raises(fastprof.CaptureError, match=REFUSED + re.escape("XStat.metadata_id")):
+        len(profile.event_stats)
 
 
 def test_skip_leaves_the_file_out(tmp_path: Path) -> None:
     (tmp_path / "a.xplane.pb").write_bytes(GOOD)
-    (tmp_path / "b.xplane.pb").write_bytes(capture("XSpace.planes", MOST))
+    (tmp_path / "b.xplane.pb").write_bytes(TINY["XSpace.planes"])
     profile = fastprof.load(tmp_path, on_error="skip")
     assert profile.hosts["host"].to_pylist() == ["a"]
     (row,) = profile.import_log.to_pylist()
-    assert row["path"].endswith("b.xplane.pb") and "more than the 1,048,576" in row["example"]
+    assert row["path"].endswith("b.xplane.pb") and "more than 4 bytes of memory per byte" in row["example"]
 
 
-INFO = """
-import resource, subprocess, sys
-code = subprocess.call([sys.executable, "-m", "fastprof", "info", sys.argv[1]])
-print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
-sys.exit(code)
+MEASURED = """
+import resource, sys
+import fastprof
+
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
+
+fastprof.load(sys.argv[1]).lines
+for path in sys.argv[2:]:
+    before = peak()
+    fastprof.load(path, on_error="salvage").lines
+    print(peak() - before)
 """
-"""Writes the peak memory of a process that a small one started: it begins with the memory of the one that forks."""
+"""Writes the bytes by which the peak of memory grows with each file, the first of which is a good one."""
 
 
-def test_memory_does_not_grow_with_fields_that_are_not_read(tmp_path: Path) -> None:
-    path = tmp_path / "lines.xplane.pb"
-    path.write_bytes(gzip.compress(capture("XPlane.lines", 10 * MOST), 1))
-    done = subprocess.run([sys.executable, "-c", INFO, path], capture_output=True, text=True, check=False)
-    assert done.returncode == 4 and "that are read of a capture" in done.stderr
-    assert int(done.stdout.split()[-1]) < 600 << 10  # 1,300 MB without a limit
+@pytest.mark.parametrize("kind", few(TINY, 3))
+def test_what_is_held_is_what_was_counted(kind: str, tmp_path: Path) -> None:
+    good, tiny = tmp_path / "good.xplane.pb", tmp_path / "tiny.xplane.pb"
+    good.write_bytes(GOOD)
+    tiny.write_bytes(TINY[kind])
+    command = [sys.executable, "-P", "-c", MEASURED, str(good), str(tiny)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=100)
+    assert int(done.stdout) < 4 * len(TINY[kind]) + (34 << 20)
 
 
 def test_a_long_run_of_zeros_is_one_fault(tmp_path: Path) -> None:

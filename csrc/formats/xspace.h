@@ -37,15 +37,37 @@ typedef struct fp_fault_row {
 /* Adds one to the row of this code and place, or appends a row. Fails only when memory runs out. */
 bool fp_fault_log_add(fp_memory *memory, fp_vector *log, fp_code code, uint64_t offset, const char *what);
 
+/* ---- memory that a capture may take ---------------------------------------------------------------- */
+
+/* A message of two bytes takes a hundred in memory, so a few kilobytes, compressed, could fill any machine. So what is
+ * held of a capture is in proportion to its bytes. Names and events of programs take less than that. */
+#define FP_HELD_PER_BYTE 4
+#define FP_HELD_BASE (UINT64_C(32) << 20)
+
+/* What is held of a capture, by this core and by its callers. */
+typedef struct fp_held {
+  uint64_t bytes;
+  uint64_t raised; /* the user's limit, if it is above that of the capture's size */
+} fp_held;
+
+/* How much more may be held of a capture of this size. */
+static inline uint64_t fp_held_left(const fp_held *held, uint64_t size) {
+  uint64_t most = size < UINT64_MAX / 8 ? FP_HELD_BASE + FP_HELD_PER_BYTE * size : UINT64_MAX;
+  if (most < held->raised) most = held->raised;
+  return held->bytes < most ? most - held->bytes : 0;
+}
+
+/* Counts `more` bytes, unless they are more than may be held. */
+static inline bool fp_hold(fp_held *held, uint64_t more, uint64_t size) {
+  bool fits = more <= fp_held_left(held, size);
+  if (fits) held->bytes += more;
+  return fits;
+}
+
 /* ---- scan ---------------------------------------------------------------------------------------- */
 
 enum fp_span_kind { FP_LINES, FP_EVENT_METADATA, FP_STAT_METADATA, FP_PLANE_STATS, FP_ERRORS, FP_WARNINGS, FP_HOSTNAMES,
                     FP_SPAN_KINDS };
-
-/* The most planes, lines, stats of planes, errors, warnings and host names that are read of a capture, each. One takes
- * two bytes there, and hundreds in memory: a few kilobytes, compressed, would fill any machine. Metadata have no such
- * limit, because programs may use many names. */
-#define FP_MOST_OF_A_KIND (UINT64_C(1) << 20)
 
 /* Where the payload of a length-delimited field lies. `part` is -1 for fields of the XSpace. */
 typedef struct fp_span {
@@ -60,10 +82,11 @@ typedef struct fp_part {
   uint64_t name_offset, name_length;
 } fp_part;
 
-/* The caller sets memory and salvage, zeroes the rest, and frees it with fp_scanner_free. */
+/* The caller sets memory, salvage and held.raised, zeroes the rest, and frees it with fp_scanner_free. */
 typedef struct fp_scanner {
   fp_memory *memory;
   bool salvage;
+  fp_held held;
   fp_vector parts;                /* fp_part */
   fp_vector spans[FP_SPAN_KINDS]; /* fp_span */
   fp_vector faults;               /* fp_fault_row; only with salvage */
@@ -71,7 +94,7 @@ typedef struct fp_scanner {
   uint64_t position; /* offset of the next header */
   uint64_t skip;     /* bytes of a payload still to come */
   uint64_t item;     /* offset of the field being read or skipped */
-  const char *excess; /* after FP_TOO_MANY: the field that there are too many of */
+  const char *excess; /* after FP_TOO_MANY: the field that takes too much memory */
   uint64_t part_end;
   bool in_part;
   int depth; /* open groups */
@@ -127,6 +150,7 @@ typedef struct fp_child {
 typedef struct fp_xspace {
   fp_memory *memory;
   bool salvage;
+  fp_held held; /* goes on from the scanner's */
   size_t part_count;
   fp_id_map *event_maps; /* by part: id -> row of event_metas */
   fp_id_map *stat_maps;  /* by part: id -> row of stat_metas */

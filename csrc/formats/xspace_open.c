@@ -17,9 +17,18 @@ static fp_code tolerate(const opening *o, fp_code code, uint64_t offset, const c
   return FP_OK;
 }
 
+/* Counts `more` bytes for a field. Sets *may to false with salvage if they are too many, and fails without. */
+static fp_code hold(const opening *o, uint64_t more, uint64_t offset, const char *what, bool *may) {
+  *may = fp_hold(&o->x->held, more, o->window->size);
+  return *may ? FP_OK : tolerate(o, FP_TOO_MANY, offset, what);
+}
+
 static fp_code no_memory(const opening *o, const char *what) { return fp_fail(o->fault, FP_NO_MEMORY, 0, what); }
 
-static fp_code add_child(const opening *o, int64_t owner, uint64_t id) {
+static fp_code add_child(const opening *o, int64_t owner, uint64_t id, uint64_t offset) {
+  bool may;
+  fp_code code = hold(o, sizeof(fp_child) + 2, offset, "XEventMetadata.child_id", &may);
+  if (code || !may) return code;
   fp_child *child = fp_vector_add(o->x->memory, &o->x->children, sizeof *child);
   if (!child) return no_memory(o, "XEventMetadata.child_id");
   *child = (fp_child){owner, (int64_t)id};
@@ -30,10 +39,10 @@ static fp_code add_child(const opening *o, int64_t owner, uint64_t id) {
 static fp_code packed_children(const opening *o, int64_t owner, const fp_placed_field *field) {
   uint64_t at = field->at, end = at + field->value;
   while (at < end) {
-    uint64_t id;
+    uint64_t id, start = at;
     fp_code code = fp_next_varint(o->window, &at, end, &id);
     if (code) return tolerate(o, code, at, "XEventMetadata.child_id");
-    if ((code = add_child(o, owner, id))) return code;
+    if ((code = add_child(o, owner, id, start))) return code;
   }
   return FP_OK;
 }
@@ -49,12 +58,15 @@ static fp_code event_meta_field(const opening *o, int64_t row, const fp_placed_f
       return FP_OK;
     case WIRE_TAG(4, WIRE_LEN): meta->display_offset = offset, meta->display_length = field->value; return FP_OK;
     case WIRE_TAG(5, WIRE_LEN): {
+      bool may;
+      fp_code code = hold(o, sizeof(fp_owned_span), offset, "XEventMetadata.stats", &may);
+      if (code || !may) return code;
       fp_owned_span *span = fp_vector_add(o->x->memory, &o->x->meta_stats, sizeof *span);
       if (!span) return no_memory(o, "XEventMetadata.stats");
       *span = (fp_owned_span){offset, field->value, row};
       return FP_OK;
     }
-    case WIRE_TAG(6, WIRE_VARINT): return add_child(o, row, field->value);
+    case WIRE_TAG(6, WIRE_VARINT): return add_child(o, row, field->value, offset);
     case WIRE_TAG(6, WIRE_LEN): return packed_children(o, row, field);
     default: return FP_OK;
   }
@@ -196,6 +208,7 @@ static size_t spans_of_part(const fp_vector *spans, size_t from, int64_t part) {
 /* Part by part, as the spans of both kinds are in the order of the file. */
 fp_code fp_xspace_open(fp_xspace *x, const fp_scanner *scanner, fp_window *window, fp_fault *fault) {
   opening o = {x, window, fault};
+  x->held = scanner->held;
   x->part_count = scanner->parts.count;
   x->event_maps = fp_alloc_zeroed(x->memory, x->part_count, sizeof *x->event_maps);
   x->stat_maps = fp_alloc_zeroed(x->memory, x->part_count, sizeof *x->stat_maps);

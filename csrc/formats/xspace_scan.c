@@ -49,23 +49,37 @@ static enum header_result read_header(const uint8_t **p, const uint8_t *end, wir
   return end - *p < 10 ? HEADER_CUT_OFF : HEADER_BAD_VARINT;
 }
 
-/* Whether another field may be noted. FP_TOO_MANY: there are too many, and reading ends. With salvage, those beyond the
- * limit are counted instead, and left out. */
-static fp_code may_add(fp_scanner *s, const fp_vector *noted, const char *what, bool *may) {
-  *may = noted->count < FP_MOST_OF_A_KIND;
+/* What a field takes in memory: `bytes`, and `per_byte` for each of its bytes. For metadata that is a span, a row, its
+ * copy and its place in a map of ids; for the others also what Python makes of them. */
+typedef struct field_cost {
+  const char *what;
+  uint32_t bytes, per_byte;
+} field_cost;
+
+static const field_cost costs[FP_SPAN_KINDS] = {[FP_LINES] = {"XPlane.lines", 600, 0},
+                                                [FP_EVENT_METADATA] = {"XPlane.event_metadata", 155, 0},
+                                                [FP_STAT_METADATA] = {"XPlane.stat_metadata", 170, 0},
+                                                [FP_PLANE_STATS] = {"XPlane.stats", 56, 0},
+                                                [FP_ERRORS] = {"XSpace.errors", 320, 8},
+                                                [FP_WARNINGS] = {"XSpace.warnings", 320, 8},
+                                                [FP_HOSTNAMES] = {"XSpace.hostnames", 320, 8}};
+static const field_cost cost_of_plane = {"XSpace.planes", 600, 0}, cost_of_name = {"XPlane.name", 0, 8};
+
+/* Counts what a field takes. FP_TOO_MANY: it is more than may be held, and reading ends. With salvage, such fields are
+ * counted instead, and left out. */
+static fp_code hold(fp_scanner *s, const field_cost *cost, uint64_t length, bool *may) {
+  uint64_t room = UINT64_MAX - cost->bytes, more = cost->per_byte && length > room / cost->per_byte ? room : length * cost->per_byte;
+  *may = fp_hold(&s->held, cost->bytes + more, s->position);
   if (*may) return FP_OK;
-  s->excess = what;
+  s->excess = cost->what;
   if (!s->salvage) return FP_TOO_MANY;
-  return fp_fault_log_add(s->memory, &s->faults, FP_TOO_MANY, s->item, what) ? FP_OK : FP_NO_MEMORY;
+  return fp_fault_log_add(s->memory, &s->faults, FP_TOO_MANY, s->item, cost->what) ? FP_OK : FP_NO_MEMORY;
 }
 
 /* Notes where a payload lies: it begins at the present position. */
 static fp_code add_span(fp_scanner *s, enum fp_span_kind kind, uint64_t length) {
-  static const char *const limited[FP_SPAN_KINDS] = {
-      [FP_LINES] = "XPlane.lines",    [FP_PLANE_STATS] = "XPlane.stats", [FP_ERRORS] = "XSpace.errors",
-      [FP_WARNINGS] = "XSpace.warnings", [FP_HOSTNAMES] = "XSpace.hostnames"};
-  bool may = true;
-  fp_code code = limited[kind] ? may_add(s, &s->spans[kind], limited[kind], &may) : FP_OK;
+  bool may;
+  fp_code code = hold(s, &costs[kind], length, &may);
   if (code || !may) return code;
   fp_span *span = fp_vector_add(s->memory, &s->spans[kind], sizeof *span);
   if (!span) return FP_NO_MEMORY;
@@ -78,7 +92,7 @@ static fp_code field_of_space(fp_scanner *s, const wire_field *field) {
   switch (field->tag) {
     case WIRE_TAG(1, WIRE_LEN): {
       bool may;
-      fp_code code = may_add(s, &s->parts, "XSpace.planes", &may);
+      fp_code code = hold(s, &cost_of_plane, 0, &may);
       if (code || !may) return code;
       fp_part *part = fp_vector_add(s->memory, &s->parts, sizeof *part);
       if (!part) return FP_NO_MEMORY;
@@ -100,10 +114,14 @@ static fp_code field_of_plane(fp_scanner *s, const wire_field *field) {
   fp_part *part = (fp_part *)s->parts.items + s->parts.count - 1;
   switch (field->tag) {
     case WIRE_TAG(1, WIRE_VARINT): part->id = (int64_t)field->value; return FP_OK;
-    case WIRE_TAG(2, WIRE_LEN):
+    case WIRE_TAG(2, WIRE_LEN): {
+      bool may;
+      fp_code code = hold(s, &cost_of_name, field->value, &may);
+      if (code || !may) return code;
       part->name_offset = s->position;
       part->name_length = field->value;
       return FP_OK;
+    }
     case WIRE_TAG(3, WIRE_LEN): return add_span(s, FP_LINES, field->value);
     case WIRE_TAG(4, WIRE_LEN): return add_span(s, FP_EVENT_METADATA, field->value);
     case WIRE_TAG(5, WIRE_LEN): return add_span(s, FP_STAT_METADATA, field->value);

@@ -15,7 +15,7 @@ void *exact(size_t count, size_t item_size) {
 
 /* Checks that a failure is reported completely: a code, a text for it, and a place within the data. */
 static fp_code failed(decoding *d, fp_code code) {
-  CHECK(code > FP_OK && (code <= FP_CHANGED || code == FP_UNREADABLE));
+  CHECK(code > FP_OK && (code <= FP_CHANGED || code == FP_UNREADABLE || code == FP_TOO_MANY));
   CHECK_INT(d->fault.code, code);
   CHECK(d->fault.what != NULL && *fp_code_text(code));
   CHECK(d->fault.offset <= d->size);

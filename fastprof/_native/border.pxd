@@ -5,7 +5,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 
 cdef extern from "status.h" nogil:
     ctypedef enum fp_code:
-        FP_OK, FP_NO_MEMORY, FP_CHANGED, FP_OVERFLOW, FP_UNSORTED, FP_OUT_OF_RANGE, FP_CROSSED, FP_TOO_LONG, FP_UNREADABLE
+        FP_OK, FP_NO_MEMORY, FP_CHANGED, FP_OVERFLOW, FP_UNSORTED, FP_OUT_OF_RANGE, FP_CROSSED, FP_TOO_LONG, FP_UNREADABLE, FP_TOO_MANY
     ctypedef struct fp_fault:
         fp_code code
         uint64_t offset

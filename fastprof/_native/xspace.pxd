@@ -76,9 +76,15 @@ cdef extern from "formats/xspace.h" nogil:
         int64_t row, column
         uint64_t offset, length
 
+    ctypedef struct fp_held:
+        uint64_t raised
+    uint64_t fp_held_left(const fp_held *held, uint64_t size)
+    bint fp_hold(fp_held *held, uint64_t more, uint64_t size)
+
     ctypedef struct fp_scanner:
         fp_memory *memory
         bint salvage
+        fp_held held
         fp_vector parts
         fp_vector spans[7]
         fp_vector faults
@@ -91,6 +97,7 @@ cdef extern from "formats/xspace.h" nogil:
         fp_memory *memory
         size_t part_count
         bint salvage
+        fp_held held
         fp_vector event_metas, stat_metas, meta_stats, children, faults
     fp_code fp_xspace_open(fp_xspace *xspace, const fp_scanner *scanner, fp_window *window, fp_fault *fault)
     fp_code fp_xspace_fork(const fp_xspace *xspace, fp_xspace *fork, fp_fault *fault)

@@ -4,6 +4,7 @@ Arrays go in as anything with the buffer protocol; structs have the layouts of r
 """
 
 cimport cython
+from cpython.buffer cimport PyBuffer_FillInfo
 from cpython.bytes cimport PyBytes_AsString, PyBytes_FromStringAndSize
 from libc.stdint cimport INT32_MAX, INT64_MAX, SIZE_MAX, int32_t, int64_t, uint8_t, uint64_t
 from libc.string cimport memset
@@ -22,6 +23,8 @@ SIZES = {
 }
 
 
+TOO_MANY = fp_code_name(FP_TOO_MANY).decode(), fp_code_text(FP_TOO_MANY).decode()
+
 # C keeps pointers to these names in faults: they live as long as the module.
 cdef dict WHAT = {
     name: name for name in (b"XEventMetadata.name", b"XEventMetadata.display_name", b"XStatMetadata.name",
@@ -38,6 +41,8 @@ cdef const char *OWNED_SPAN = "QQq"
 cdef enum:  # the numbers of their fields
     PIECE_PART = 2, SEGMENT_PIECE = 2, SEGMENT_ROW = 17, SEGMENT_STAT_ROW = 19, KEY_PIECE = 5
 
+
+cdef enum: LATER = 1 << 18  # opening a capture leaves memory to what is read later, as if it had more bytes
 
 cdef str DOING = "reading a capture"
 
@@ -67,11 +72,13 @@ cdef class Scanner:
     cdef Memory memory
     cdef readonly str path
 
-    def __cinit__(self, Memory memory not None, str path, bint salvage=False):
+    def __cinit__(self, Memory memory not None, str path, bint salvage=False, uint64_t most_held=0):
+        """``most_held``: bytes that a capture of any size may take in memory."""
         self.memory = memory
         self.path = path
         self.scanner.memory = &memory.memory
         self.scanner.salvage = salvage
+        self.scanner.held.raised = most_held
 
     def __dealloc__(self):
         if self.memory is not None:
@@ -111,6 +118,31 @@ cdef class Scanner:
 
 
 include "sink.pxi"
+
+
+cdef const char *NO_ITEMS = ""
+
+
+@cython.no_gc_clear  # arrays may outlive the cycle that they are found in
+@cython.final
+cdef class _Rows:
+    """The items of a vector that nobody changes any more; they are held with their owner."""
+
+    cdef object owner
+    cdef const fp_vector *vector
+    cdef size_t item_size
+
+    def __getbuffer__(self, Py_buffer *buffer, int flags):
+        if self.vector == NULL:
+            raise BufferError("there are no rows")
+        items = self.vector.items if self.vector.count else <void *>NO_ITEMS
+        PyBuffer_FillInfo(buffer, self, items, <Py_ssize_t>(self.vector.count * self.item_size), True, flags)
+
+
+cdef _Rows lent(owner, const fp_vector *vector, size_t item_size):
+    cdef _Rows rows = _Rows.__new__(_Rows)
+    rows.owner, rows.vector, rows.item_size = owner, vector, item_size
+    return rows
 
 
 @cython.no_gc_clear  # __dealloc__ needs the Memory
@@ -157,6 +189,13 @@ cdef class XSpace:
     cdef int end(self, Window window, fp_code code, const fp_fault *fault) except -1:
         return self.data.end(self.memory, window, code, DOING, fault, self.path)
 
+    def hold(self, uint64_t count, uint64_t item_size):
+        """Counts the memory of items, as many as may be held of the capture; returns how many these are."""
+        cdef fp_held *held = &(self if self.original is None else self.original).xspace.held
+        cdef uint64_t size = self.data.size + LATER, most = fp_held_left(held, size) // item_size
+        fp_hold(held, min(most, count) * item_size, size)
+        return min(most, count)
+
     def copies(self, offsets, lengths):
         """Copies of the bytes at these places."""
         return self.data.copies(self.memory, offsets, lengths, self.path)
@@ -166,16 +205,16 @@ cdef class XSpace:
         return XSpace(None, None, original=self)
 
     def event_metas(self):
-        return taken(&self.xspace.event_metas, sizeof(fp_event_meta))
+        return memoryview(lent(self, &self.xspace.event_metas, sizeof(fp_event_meta)))
 
     def stat_metas(self):
         return taken(&self.xspace.stat_metas, sizeof(fp_stat_meta))
 
     def meta_stats(self):
-        return taken(&self.xspace.meta_stats, sizeof(fp_owned_span))
+        return memoryview(lent(self, &self.xspace.meta_stats, sizeof(fp_owned_span)))
 
     def children(self):
-        return taken(&self.xspace.children, sizeof(fp_child))
+        return memoryview(lent(self, &self.xspace.children, sizeof(fp_child)))
 
     def faults(self):
         return faults_of(&self.xspace.faults)

@@ -15,7 +15,7 @@ from fastprof.decode.index import CaptureIndex, Index
 from fastprof.decode.plane_kinds import find_device_of_plane
 from fastprof.decode.span_stats import SpanStats, own_spans, read_metadata_stats, read_span_stats
 from fastprof.decode.text_pools import TextTable, get_index_dtype, make_dictionary_array
-from fastprof.decode.xspace_capture import Capture, mark_first_of_each
+from fastprof.decode.xspace_capture import Capture, mark_first_of_each, take_new_ids
 from fastprof.schema.capture_tables import CAPTURE_TABLES, KINDS
 from fastprof.schema.columns import Int64s, Records, find_group_bounds, find_last_started, number_values, sum_by
 
@@ -145,10 +145,7 @@ def _read_child_ids(capture: Capture, children: Records) -> npt.NDArray[np.int64
     ids: npt.NDArray[np.int64] = children["id"]
     if capture.meta_ids is None:
         return ids
-    keys = zip(capture.metas["part"].tolist(), capture.metas["id"].tolist(), strict=True)
-    known = dict(zip(keys, capture.meta_ids.tolist(), strict=True))
-    parts = capture.metas["part"][children["owner"]].tolist()
-    return np.array([known.get(key, key[1]) for key in zip(parts, ids.tolist(), strict=True)], np.int64)
+    return take_new_ids(capture.metas, capture.meta_ids, ids, capture.metas["part"][children["owner"]])
 
 
 def _select_metadata(plane: npt.NDArray[np.int64], ids: npt.NDArray[np.int64], wanted: Mask) -> npt.NDArray[np.intp]:

@@ -199,6 +199,8 @@ _LATEST = 2**63 - 1
 _MOST_SLACK_PS = 10**6
 _TRANSCRIBED = "transcribed_from"
 """A stat that scribes of other formats write. Files that `fastprof convert` has written have it, too."""
+_ENVIRONMENT_STAT = 700
+"""Bytes of memory that a stat of the plane takes, at most, while it is read."""
 _OWN = ("zero_ns", "slack_ps", _TRANSCRIBED, "profile_start_time", "profile_stop_time")
 
 
@@ -248,6 +250,7 @@ def _read_environment_stats(capture: Capture) -> tuple[list[tuple[str, str]], di
     """Return the stats of the plane as text, and those that are integers."""
     spans = capture.plane_stat_spans
     spans = spans[np.isin(spans["part"], list_environment_parts(capture))]
+    spans = spans[: capture.hold(_ENVIRONMENT_STAT, spans["offset"], "XPlane.stats")]
     if not len(spans):
         return [], {}
     table = TextTable(capture.memory)

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fastprof._native import records
-from fastprof._native.xspace import Bytes, Memory, Scanner, XSpace
+from fastprof._native.xspace import TOO_MANY, Bytes, Memory, Scanner, XSpace
 from fastprof.decode.import_log import ImportLog
 from fastprof.decode.text_pools import TextTable
 from fastprof.errors import CaptureError
@@ -24,13 +24,21 @@ from fastprof.schema.columns import Int32s, Int64s, Records, find_runs, number_v
 from fastprof.schema.value_classes import dataclass
 
 
-def renumber_metadata(ids: Int64s, planes: Int64s, names: Sequence[str]) -> Int64s:
+def find_clashes(ids: Int64s, planes: Int64s, names: Int32s) -> npt.NDArray[np.intp]:
+    """Return the rows of planes in which an id has several names."""
+    order = sort_rows(planes, ids)
+    plane, number, name = planes[order], ids[order], names[order]
+    differs = (plane[1:] == plane[:-1]) & (number[1:] == number[:-1]) & (name[1:] != name[:-1])
+    return np.flatnonzero(np.isin(planes, np.unique(plane[1:][differs])))
+
+
+def renumber_metadata(ids: Int64s, planes: Int64s, names: Int32s) -> Int64s:
     """Return the ids that metadata get, row by row in the order of parts; ``planes``: the plane of each row."""
     fresh = ids.copy()
-    by_id: dict[int, dict[int, str]] = {}
-    by_name: dict[int, dict[str, int]] = {}
+    by_id: dict[int, dict[int, int]] = {}
+    by_name: dict[int, dict[int, int]] = {}
     top: dict[int, int] = {}
-    for row, (plane, number, name) in enumerate(zip(planes.tolist(), ids.tolist(), names, strict=True)):
+    for row, (plane, number, name) in enumerate(zip(planes.tolist(), ids.tolist(), names.tolist(), strict=True)):
         known, named = by_id.setdefault(plane, {}), by_name.setdefault(plane, {})
         if known.get(number, name) != name:
             number = named[name] if name in named else _find_free_id(top[plane], known)
@@ -41,12 +49,22 @@ def renumber_metadata(ids: Int64s, planes: Int64s, names: Sequence[str]) -> Int6
     return fresh
 
 
-def _find_free_id(top: int, known: dict[int, str]) -> int:
+def _find_free_id(top: int, known: dict[int, int]) -> int:
     """Return an id that is not taken: the next one, or where ids end there, the largest that is free."""
     number = top + 1
     while number >= 2**63 or number in known:
         number = min(number, 2**63) - 1
     return number
+
+
+def take_new_ids(metas: Records, fresh: Int64s, ids: Int64s, parts: Int64s) -> Int64s:
+    """Return ids as parts use them as ids in their planes. ``fresh``: the new id of each of the ``metas``."""
+    changed = np.flatnonzero(metas["id"] != fresh)
+    if not len(changed):
+        return ids
+    keys = zip(metas["part"][changed].tolist(), metas["id"][changed].tolist(), strict=True)
+    known = dict(zip(keys, fresh[changed].tolist(), strict=True))
+    return np.array([known.get(pair, pair[1]) for pair in zip(parts.tolist(), ids.tolist(), strict=True)], np.int64)
 
 
 def mark_first_of_each(planes: Int64s, ids: Int64s) -> npt.NDArray[np.bool_]:
@@ -60,6 +78,12 @@ def mark_first_of_each(planes: Int64s, ids: Int64s) -> npt.NDArray[np.bool_]:
 Kinds = npt.NDArray[np.uint8]
 _HEAD = 512
 """Bytes by which files of other kinds are known."""
+_NAMED, _RENUMBERED = 100, 600
+"""Bytes of memory that metadata of merged planes take while their names and ids are compared, and if ids clash."""
+_UNDECLARED = 600
+"""Bytes of memory that a stat id takes that its part uses and does not declare."""
+_TRANSCRIBED = 1 << 30
+"""Bytes of memory that planes and names of a file in another format may take: its text is larger than the XSpace."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,13 +123,16 @@ class Capture:
         self.salvage = salvage
         self._head = b""
         self._declaring = threading.Lock()
-        self._scanner = Scanner(memory, file.path, salvage)
+        raised = max_unpacked if max_unpacked > open_files.MOST_UNPACKED else 0
+        self._scanner = Scanner(memory, file.path, salvage, raised)
         try:
             self.source = open_source(file.source, file.path, self._push, salvage, max_unpacked, pipe=file.pipe)
             data = self._bytes()
             if not self.source.pushed:
                 self._head = self.source.read(0, _HEAD)
                 refuse_other_protobuf(self._head, self.path)
+                if self.source.is_transcribed:
+                    self._scanner = Scanner(memory, file.path, salvage, max(raised, _TRANSCRIBED))
                 self._scanner.read(data)
             refuse_other_protobuf(self._head, self.path)
             self._scanner.finish()
@@ -140,8 +167,9 @@ class Capture:
 
     def _read_structure(self) -> None:
         self.parts = np.frombuffer(self._scanner.parts(), records.PART)
-        spans = [np.frombuffer(self._scanner.spans(kind), records.SPAN) for kind in range(7)]
-        if not len(self.parts) and not any(len(s) for s in spans):
+        kinds = (records.LINES, records.PLANE_STATS, records.ERRORS, records.WARNINGS, records.HOSTNAMES)
+        spans = {kind: np.frombuffer(self._scanner.spans(kind), records.SPAN) for kind in kinds}
+        if not len(self.parts) and not any(map(len, spans.values())):
             text = "the file has no field of an XSpace"
             raise explain_error(CaptureError(text, path=self.path, offset=0, salvageable=False), self._head)
         self.plane_stat_spans = spans[records.PLANE_STATS]
@@ -158,6 +186,18 @@ class Capture:
     def xspace(self) -> XSpace:
         """The bytes and their name tables, with all stats that are declared by now."""
         return self.stats.xspace
+
+    def hold(self, size: int, places: Int64s, what: str, all_or_none: bool = False) -> int:
+        """Count the memory of rows of ``size`` bytes each, and return how many of them may be held: to salvage, only
+        the first ones unless ``all_or_none``. ``places``: where the rows are in the file. CaptureError: too many."""
+        count = len(places)
+        fits = self.xspace.hold(count, size)
+        if fits < count:
+            code, text, offset = *TOO_MANY, int(places[fits])
+            if all_or_none or not self.salvage:
+                raise CaptureError(f"{text}, reading {what}", path=self.path, offset=offset)
+            self.log.add_faults([(code, text, what, count - fits, offset)], self.path)
+        return fits
 
     # ---- bytes and texts
 
@@ -204,7 +244,15 @@ class Capture:
         self._stat_ids = self._renumbered(self.stats.metas, b"XStatMetadata.name")
 
     def _renumbered(self, metas: Records, what: bytes) -> Int64s:
-        ids = renumber_metadata(metas["id"], self.plane_of_part[metas["part"]], self.texts(metas, what, "name_"))
+        ids: Int64s = metas["id"].copy()
+        rows = np.flatnonzero((np.bincount(self.plane_of_part) > 1)[self.plane_of_part[metas["part"]]])
+        rows = rows[: self.hold(_NAMED, metas["name_offset"][rows], what.decode())]
+        named, planes = metas[rows], self.plane_of_part[metas["part"][rows]]
+        names = self.intern(named["name_offset"], named["name_length"], what, TextTable(self.memory))
+        clashing = find_clashes(named["id"], planes, names)
+        fits = self.hold(_RENUMBERED, named["name_offset"][clashing], what.decode())
+        clashing = clashing[:fits]
+        ids[rows[clashing]] = renumber_metadata(named["id"][clashing], planes[clashing], names[clashing])
         changed = int((ids != metas["id"]).sum())
         if changed:
             text = "metadata ids of merged planes that clashed have been replaced"
@@ -227,11 +275,7 @@ class Capture:
         """Ids as a part's stats use them, as ids in its plane."""
         if self._stat_ids is None:
             return ids
-        declared = self.stats.metas[: len(self._stat_ids)]
-        keys = zip(declared["part"].tolist(), declared["id"].tolist(), strict=True)
-        known = dict(zip(keys, self._stat_ids.tolist(), strict=True))
-        pairs = zip(parts.tolist(), ids.tolist(), strict=True)
-        return np.array([known.get(pair, pair[1]) for pair in pairs], np.int64)
+        return take_new_ids(self.stats.metas[: len(self._stat_ids)], self._stat_ids, ids, parts)
 
     def declares(self, stat: str) -> npt.NDArray[np.bool_]:
         """Return, per plane, whether its stat metadata names the stat, which is ASCII."""
@@ -255,6 +299,8 @@ class Capture:
             known = self._nameless()
             fresh = np.array([pair not in known for pair in pairs.tolist()], bool)
             if fresh.any():
+                places = self.parts["offset"][pairs["part"][fresh]]
+                self.hold(_UNDECLARED, places, "XStat.metadata_id", all_or_none=True)
                 self.stats = self._extended(pairs[fresh])
                 known = self._nameless()
         return np.array([known[pair] for pair in pairs.tolist()], np.intp), kinds

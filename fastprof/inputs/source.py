@@ -268,6 +268,7 @@ class CaptureSource:
         self.stored = stored
         self.size = len(memory) if memory is not None else stored.size if stored is not None else 0
         self.pushed = pushed
+        self.is_transcribed = False
         self.damage: str | None = None
         """What cut a compressed stream short, where that was tolerated."""
         self.read_size = self.size
@@ -609,6 +610,7 @@ def _spool(
         if transcription.parts is not None:
             spooled = PartsOfFile(spooled, transcription.parts)
         source = CaptureSource(path, stored=spooled, pushed=not salvage and not transcription.is_needed)
+        source.is_transcribed = transcription.is_needed
         source.damage = damage
         source.remarks = remarks + transcription.remarks
         source.profile = transcription.profile

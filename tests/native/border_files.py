@@ -224,6 +224,7 @@ def keys() -> np.ndarray:
 CALLS["riegeli.RiegeliHash"] = lambda: (riegeli.RiegeliHash, [])
 CALLS["riegeli.RiegeliHash.add"] = lambda: (riegeli.RiegeliHash().add, [free(u8(1, 2, 3))])
 SPANS = structs("u8 u8 i8")
+of_xspace("hold", lambda *_: [3, 8])
 of_xspace("declare_stats", lambda *_: [0, free(i64(5, 6))])
 of_xspace("intern", lambda *_: [index(u64(0, 1)), index(u64(1, 1)), b"XPlane.name", xspace.Pool(xspace.Memory())])
 of_xspace("copies", lambda *_: [index(u64(0, 1)), index(u64(1, 1))])
