@@ -229,7 +229,7 @@ def test_hints_name_the_flags_of_what_recorded_the_run() -> None:
     ("options", "how"),
     [
         (None, RECORD_PYTHON),
-        (bytes([2 << 3, 2]), f"{RECORD_PYTHON} It was 0."),
+        (bytes([2 << 3, 2]), f"{RECORD_PYTHON} python_tracer_level was 0."),
         (bytes([2 << 3, 2, 4 << 3, 1]), "python_tracer_level was 1: no Python function was called or left while"),
         (bytes([2 << 3]), RECORD_PYTHON),  # damaged
     ],

@@ -103,8 +103,8 @@ def test_the_text_says_that_a_row_is_a_sum() -> None:
     assert rows["sum of"].to_pylist() == ["5 alike", "", ""]
     assert notes == [
         "showing 7 of 8; --limit all shows the others",
-        "Alike but for numbers in names and a tenth in values; summed: count, self, share; others: the first's; "
-        "--limit all shows each",
+        "Rows with similar names and values within 10 % are merged; summed: count, self, share; "
+        "other columns show the first row; --limit all shows each",
     ]
 
 
@@ -112,7 +112,8 @@ def test_a_table_without_sums_says_so() -> None:
     rows, notes = shown(Look(), section=Section("Ops", "ops", ("name", "kind"), alike=Alike(("name",))))
     assert rows["rows"].to_pylist() == ["", "5 alike", "", ""]
     assert notes == [
-        "Alike but for numbers in names and a tenth in values; others: the first's; --limit all shows each"
+        "Rows with similar names and values within 10 % are merged; other columns show the first row; "
+        "--limit all shows each"
     ]
 
 

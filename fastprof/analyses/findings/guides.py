@@ -329,17 +329,17 @@ RULES: Final = (
              "that every N steps.",
         UNKNOWN: "Most of it is between steps: log and measure every N steps."}, _KERAS),
     Rule("overlap", ("communication",), has_late_sum, {
-        TENSORFLOW: "One sum a step starts after all compute: with tf.distribute, a smaller "
-                    "CommunicationOptions(bytes_per_pack=…) lets first gradients be summed during the backward pass.",
-        JAX: "One sum a step starts after all compute: several smaller ones (on GPUs with a smaller "
-             "--xla_gpu_all_reduce_combine_threshold_bytes) let first gradients be summed during the backward pass.",
-        PYTORCH: "One sum a step starts after all compute: a smaller bucket_cap_mb of DistributedDataParallel lets the "
-                 "first gradients be summed during the backward pass."}, _JAX),
+        TENSORFLOW: "A single all-reduce runs after all compute: with tf.distribute, a smaller "
+                    "CommunicationOptions(bytes_per_pack=…) overlaps it with the backward pass.",
+        JAX: "A single all-reduce runs after all compute: several smaller ones (on GPUs with a smaller "
+             "--xla_gpu_all_reduce_combine_threshold_bytes) overlap with the backward pass.",
+        PYTORCH: "A single all-reduce runs after all compute: a smaller bucket_cap_mb of DistributedDataParallel "
+                 "overlaps it with the backward pass."}, _JAX),
     Rule("combine", ("communication",), has_many_small_sums, {
-        TENSORFLOW: "Sums are many and small: a larger CommunicationOptions(bytes_per_pack=…) joins them.",
-        JAX: "Sums are many and small: larger combine thresholds join them (on GPUs "
-             "--xla_gpu_all_reduce_combine_threshold_bytes and its like).",
-        PYTORCH: "Sums are many and small: a larger bucket_cap_mb joins them."}, _JAX),
+        TENSORFLOW: "All-reduces are many and small: a larger CommunicationOptions(bytes_per_pack=…) joins them.",
+        JAX: "All-reduces are many and small: larger combine thresholds join them (on GPUs "
+             "--xla_gpu_all_reduce_combine_threshold_bytes, for example).",
+        PYTORCH: "All-reduces are many and small: a larger bucket_cap_mb joins them."}, _JAX),
     Rule("between_device_ops", ("host_compute",), has_copies_both_ways, {
         TENSORFLOW: "The op needs a copy to the host and one back: many have no GPU kernel for strings and 32-bit "
                     "integers; choose another type or op, or compute it in the tf.data pipeline.",
@@ -464,10 +464,10 @@ def list_unrecorded(
         yield Unrecorded("steps", "slow_step, straggler, tail, silent", choose_text(_STEPS))
     levels = facts.levels
     if not has_threads:
-        was = "" if levels is None else f" It was {levels.host}."
+        was = "" if levels is None else f" host_tracer_level was {levels.host}."
         yield Unrecorded("host threads", _OF_HOSTS, (facts.name_flags(host=2) or choose_text(_HOST)) + was)
     elif not has_python:
-        was = "" if levels is None else " It was 0."
+        was = "" if levels is None else " python_tracer_level was 0."
         record_python = facts.name_flags(python=1) or choose_text(_PYTHON)
         text = _NO_PYTHON if levels is not None and levels.python else record_python + was
         yield Unrecorded("Python functions", "python, input, lock, garbage_collection, checkpoint", text)

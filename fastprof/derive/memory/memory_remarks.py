@@ -43,7 +43,7 @@ MANY: Final = 1_000
 MOST_ALLOCATORS: Final = 4
 """Largest number of allocators with a remark on --request: those with the largest peaks."""
 
-_NEVER_ASKED_FOR: Final = (
+_ROUNDING: Final = (
     "is allocator rounding: requests are rounded up, and large chunks are not always split. "
     "The column wasted_bytes of the table active has whose."
 )
@@ -266,7 +266,7 @@ def _describe_stack(host: MemoryFigures, allocator: int) -> str:
 
 
 _PARTS: Final = (
-    (lambda host: measure_wasted(host.active.rows, len(host.peak))[0], WASTED_SHARE, lambda *_: _NEVER_ASKED_FOR),
+    (lambda host: measure_wasted(host.active.rows, len(host.peak))[0], WASTED_SHARE, lambda *_: _ROUNDING),
     (measure_held_before, BEFORE_SHARE, lambda *_: _BEFORE),
     (lambda host: host.at_peak(host.events.stack_bytes), STACK_SHARE, _describe_stack),
 )

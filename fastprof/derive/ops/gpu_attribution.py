@@ -296,9 +296,9 @@ class _Attribution:
 
     def _reason(self, kernel: str, launch: str, is_correlated: bool) -> str:
         if not is_correlated:
-            why = "kernels without an op name or a correlation id"
+            why = "no op name and no correlation id that leads to its launch"
         elif not launch:
-            why = "kernels without an op name or a launch record"
+            why = "no op name and no launch record"
         else:
             why = f"launch {launch} names no op, nor do the event itself and those around the launch"
         several = self.names.programs(kernel) if len(self.names.modules) else []
