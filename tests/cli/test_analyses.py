@@ -120,7 +120,7 @@ def test_a_table_alone_is_not_a_wider_than_the_screen(ask: Callable[..., Ran], m
         runner, "run", lambda *_: {"sample_analysis": AnalysisReport("sample_analysis", {"hosts": wide}, {})}
     )
     for verb, table in ((VERB, "hosts"), ("report", "sample_analysis.hosts")):
-        ran = ask(verb, "--table", table)
+        ran = ask(verb, "--table", table, "-v")
         assert ran.out == "host_0               host_1\naaaaaaaaa…aaaaaaaaa  aaaaaaaaa…aaaaaaaaa\n"
         assert ran.err == "fastprof: hidden columns: host_2, host_3, host_4, host_5; --wide shows all\n"
         assert len(ask(verb, "--table", table, "--wide").out.splitlines()[0]) > 150
@@ -137,7 +137,7 @@ def test_a_table_alone_shows_first_what_the_report_shows_of_it(
     notices = (Notice("warning", "Beware."), Notice("info", "By the way."))
     report = AnalysisReport("sample_analysis", {"hosts": wide}, {}, notices)
     monkeypatch.setattr(runner, "run", lambda *_: {"sample_analysis": report})
-    ran = ask(VERB, "--table", "hosts")
+    ran = ask(VERB, "--table", "hosts", "-v")
     assert ran.out == "events  host\n     7  bbbbbbbbbbbbbbbbbbbb\n"
     assert ran.err == "fastprof: hidden columns: note, more; --wide shows all\nfastprof: Beware.\n"
     report = AnalysisReport("sample_analysis", {"hosts": wide.slice(0, 0)}, {})
