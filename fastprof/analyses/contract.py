@@ -131,6 +131,8 @@ class Section:
     numbers before strings. ``alike``: how similar rows are merged; None for no merging. ``in_words``: a paragraph per
     row: the first column and the amounts, then a line for each other string. ``wraps``: a column whose strings are
     wrapped instead of cut. ``words``: display names of the values of a column or figure, as functions of a value.
+    ``details``: columns that only verbose texts show. ``beside``: strings of a paragraph that share a line.
+    ``summary``: a sentence that stands for the section unless the text is verbose.
     """
 
     title: str
@@ -150,6 +152,9 @@ class Section:
     in_words: bool = False
     wraps: str = ""
     words: Mapping[str, Callable[[str], str]] = field(default_factory=dict)
+    details: tuple[str, ...] = ()
+    beside: tuple[str, ...] = ()
+    summary: Callable[[AnalysisReport], str] | None = None
 
 
 def has_rows(table: str, only: Callable[[pa.Table], Any] | None = None) -> Callable[[AnalysisReport], bool]:

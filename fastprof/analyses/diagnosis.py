@@ -67,7 +67,7 @@ from fastprof.schema.tables import Column, Flag, ObjectRows, Picoseconds, Share,
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HOST_THREADS
 from fastprof.tables.needs import Needs, unite_needs
-from fastprof.wording.quantities import format_measure
+from fastprof.wording.quantities import count_noun, format_measure
 
 if TYPE_CHECKING:
     from fastprof.decode.xspace_capture import Capture
@@ -164,24 +164,54 @@ SCALARS = {
 }  # fmt: skip
 OPENING = Opening(("{headline}",), ("window_ps", "compute_share", "device_count", "finding_count", "framework"))
 IN_WORDS: Final = (
-    "title", "cost_ps", "share", "rest_share", "is_bound", "detail", "host", "device", "op", "source", "certainty",
-    "ranked_by", "advice", "evidence",
+    "title", "cost_ps", "share", "rest_share", "is_bound", "advice", "detail", "host", "device", "op", "source",
+    "certainty", "ranked_by", "evidence",
 )  # fmt: skip
 FINDINGS: Final = Section("What costs the time", "findings", IN_WORDS, rows=MOST_SHOWN, shown=has_rows("findings"),
-                          in_words=True)  # fmt: skip
+                          in_words=True, details=("ranked_by",),
+                          beside=("host", "device", "op", "source", "certainty"))  # fmt: skip
 INCOMPLETE: Final = Section("Capture incomplete", scalars=("incomplete",), shown=is_known("incomplete"))
+
+
+def _summarize_run(report: AnalysisReport) -> str:
+    figures = report.scalars
+    count, framework = figures["device_count"].value, figures["framework"].value
+    devices = f"{count_noun(int(count or 0), 'device', 'devices')}, {framework}"
+    values = [(name, figures[name].value, figures[name].unit) for name in ("window_ps", "compute_share")]
+    known = {name: format_measure(value, unit) for name, value, unit in values if isinstance(value, int | float)}
+    if "window_ps" not in known:
+        return f"Run: {devices}"
+    return f"Run: {known['window_ps']} on {devices}; compute share {known.get('compute_share', 'unknown')}"
+
+
+def summarize_examined(report: AnalysisReport) -> str:
+    """Count the causes without a finding."""
+    findings = set(report.tables["findings"]["cause"].to_pylist())
+    causes, costs = (report.tables["examined"][name].to_pylist() for name in ("cause", "cost_ps"))
+    known = [cause for cause, cost in zip(causes, costs, strict=True) if cost is not None and cause not in findings]
+    unknown = sum(cost is None and cause not in findings for cause, cost in zip(causes, costs, strict=True))
+    if not known:
+        return "No cause could be examined without findings" if findings else "No cause could be examined"
+    rest = f"; {unknown} cannot be judged from this capture" if unknown else ""
+    return f"Examined and found harmless: {count_noun(len(known), 'cause', 'causes')}{rest}"
+
+
+def _summarize_unrecorded(report: AnalysisReport) -> str:
+    return f"Not recorded: {', '.join(report.tables['unrecorded']['what'].to_pylist())}"
+
+
 SECTIONS = (
     INCOMPLETE,
     FINDINGS,
-    Section("Run", scalars=("window_ps", "compute_share", "device_count", "used_device_count",
-                            "computing_device_count", "framework")),
-    Section("Checked causes", "examined", ("cause", "cost_ps", "share", "reason"), "share", rows=30,
-            nonzero="cost_ps", wraps="reason", words={"cause": get_cause_label},
-            shown=lambda report: report.scalars["window_ps"].value is not None),
     Section("Recompilations", "recompilations", ("function", "number", "step", "duration_ps", "change", "argument",
             "before", "after", "reason"), rows=20, wraps="reason", shown=has_rows("recompilations")),
+    Section("Run", scalars=("window_ps", "compute_share", "device_count", "used_device_count",
+                            "computing_device_count", "framework"), summary=_summarize_run),
+    Section("Checked causes", "examined", ("cause", "cost_ps", "share", "reason"), "share", rows=30,
+            nonzero="cost_ps", wraps="reason", words={"cause": get_cause_label}, summary=summarize_examined,
+            shown=lambda report: report.scalars["window_ps"].value is not None),
     Section("Not recorded", "unrecorded", rows=10, shown=has_rows("unrecorded"), in_words=True,
-            words={"causes": label_causes}),
+            words={"causes": label_causes}, summary=_summarize_unrecorded),
 )  # fmt: skip
 
 

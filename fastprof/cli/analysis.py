@@ -145,9 +145,7 @@ def import_analyses(names: Iterable[str]) -> dict[str, Analysis]:
 
 def add_choice(parser: argparse.ArgumentParser) -> None:
     """Add the flags that select hosts and steps, and the number of processes that read hosts."""
-    group = parser.add_argument_group("selecting hosts and steps")
-    group.add_argument("--host", metavar="NAME", action="append", help="only the host of this exact name; repeatable")
-    arguments.add_steps(group)
+    arguments.add_choice(parser)
     arguments.add_jobs(parser)
 
 

@@ -30,6 +30,16 @@ TABLE_LIMIT = 30
 """Rows of a text table, unless --limit says otherwise."""
 
 
+def _mark_common(group: argparse._ArgumentGroup) -> None:
+    """Mark the flags of a group as common: 'fastprof help flags' explains them, not the help of each verb."""
+    for action in group._group_actions:
+        action.is_common = True  # type: ignore[attr-defined]
+
+
+def is_common(action: argparse.Action) -> bool:
+    return getattr(action, "is_common", False)
+
+
 def add_session(parser: argparse.ArgumentParser, nargs: str = "+") -> None:
     """Add SESSION and the flags for reading it."""
     parser.add_argument(
@@ -60,6 +70,7 @@ def add_session(parser: argparse.ArgumentParser, nargs: str = "+") -> None:
         type=parse_size,
         help="largest size that a compressed capture may unpack to, for example 40GiB (default: 16GiB)",
     )
+    _mark_common(group)
 
 
 def add_jobs(parser: argparse.ArgumentParser) -> None:
@@ -67,6 +78,7 @@ def add_jobs(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("processes")
     text = "read hosts in N processes of this machine (default: one after the other in this one)"
     group.add_argument("--jobs", metavar="N", type=parse_positive, help=text)
+    _mark_common(group)
 
 
 def add_filters(parser: argparse.ArgumentParser) -> None:
@@ -93,6 +105,13 @@ def add_filters(parser: argparse.ArgumentParser) -> None:
     add_steps(group)
 
 
+def add_choice(parser: argparse.ArgumentParser) -> None:
+    """Add the flags that select hosts and steps."""
+    group = parser.add_argument_group("selecting hosts and steps")
+    group.add_argument("--host", metavar="NAME", action="append", help="only the host of this exact name; repeatable")
+    add_steps(group)
+
+
 def add_steps(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--steps",
@@ -101,6 +120,7 @@ def add_steps(group: argparse._ArgumentGroup) -> None:
         help="only steps from number A up to, but without, B: 3:5, 3:, :5; 3 alone means 3:4; train=3:5: steps called "
         "train",
     )
+    _mark_common(group)
 
 
 class _SingleFlag(argparse.Action):
@@ -136,6 +156,7 @@ def add_output(
         help=f"show at most N {limited}, or all (default: {usual} in a table, all in other formats)",
     )
     group.add_argument("--wide", action="store_true", help="show full names and all columns of a table")
+    _mark_common(group)
     return group
 
 
@@ -144,13 +165,19 @@ def add_talk(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("messages")
     loudness = group.add_mutually_exclusive_group()
     loudness.add_argument("-q", "--quiet", action="store_true", help="show only errors")
-    loudness.add_argument("-v", "--verbose", action="store_true", help="show more messages, and tracebacks of errors")
+    loudness.add_argument(
+        "-v",
+        "--verbose",
+        action="store_true",
+        help="show reports with all details, more messages, and tracebacks",
+    )
     group.add_argument(
         "--progress",
         choices=("auto", "plain", "none"),
         default="auto",
         help="progress on a terminal (auto, the default), as lines (plain), or none",
     )
+    _mark_common(group)
 
 
 def get_row_limit(requested: int | None, form: str) -> int | None:

@@ -11,14 +11,14 @@ import importlib
 import os
 import signal
 import sys
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NoReturn, Protocol, cast
 
 from fastprof import errors
 from fastprof._version import __version__
 from fastprof.analyses import ANALYSES
-from fastprof.cli import output, process
+from fastprof.cli import arguments, output, process, verb_list
 from fastprof.cli.analysis import AnalysisVerb
 from fastprof.cli.output import Messages
 from fastprof.wording.screen import escape_text
@@ -26,6 +26,7 @@ from fastprof.wording.spelling import suggest_name
 
 _ANALYSES = {name.replace("_", "-"): name for name in ANALYSES}
 _MODULES = (
+    "summary",
     "info",
     "events",
     "export",
@@ -42,9 +43,11 @@ _MODULES = (
     "monitor",
 )
 """Verbs with a module of their own. These modules import nothing heavy before their flags are needed."""
+_FLAGS = "Flags that most verbs share. A verb accepts those that apply to it; 'fastprof VERB --help' has the others."
+_USAGE = "fastprof VERB SESSION [flags]"
 
 VERBS = (*_MODULES, *_ANALYSES)
-"""Every verb, in the order of the help."""
+"""Every verb, also those that the help lists as parts of others."""
 
 INTERNAL, USAGE, PATH, DATA = 1, 2, 3, 4
 INTERRUPTED, READER_GONE, TERMINATED = 128 + signal.SIGINT, 128 + signal.SIGPIPE, 128 + signal.SIGTERM
@@ -75,39 +78,36 @@ class Verb(Protocol):
         """Run the verb, and return the exit code, None for success."""
 
 
-def make_parser(with_flags: Container[str] = VERBS) -> argparse.ArgumentParser:
-    """Return the parser of the command; ``args.verb_module`` is the module of the selected verb.
-
-    ``with_flags``: the verbs that get their flags. The flags of an analysis come from its module, which takes time to
-    import, so only the verb in use gets them.
-    """
-    command = _Parser(
-        prog="fastprof",
-        description="Profiles of TensorFlow, JAX and PyTorch as tables and reports.",
-        epilog="'fastprof VERB --help' shows the flags of a verb.",
+def make_parser(verb: str) -> argparse.ArgumentParser:
+    """Return the parser of a verb; ``args.verb_module`` is its module. Imports what the flags of the verb need."""
+    analysis = _ANALYSES.get(verb)
+    module = AnalysisVerb(analysis) if analysis else cast(Verb, importlib.import_module(f"fastprof.cli.{verb}"))
+    parser = _Parser(
+        prog=f"fastprof {verb_list.get_full_name(verb)}",
+        description=module.__doc__ or "",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    command.add_argument("--version", action="version", version=f"fastprof {__version__}")
-    verbs = command.add_subparsers(metavar="VERB", required=True, parser_class=_Parser)
-    for name in VERBS:
-        analysis = _ANALYSES.get(name)
-        module = AnalysisVerb(analysis) if analysis else cast(Verb, importlib.import_module(f"fastprof.cli.{name}"))
-        prose = module.__doc__ or ""
-        verb = verbs.add_parser(
-            name,
-            help=prose.partition("\n")[0].replace("%", "%%"),
-            description=prose,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-            allow_abbrev=False,
-        )
-        if name in with_flags:
-            module.add_arguments(verb)
-        verb.set_defaults(verb_module=module, verb_parser=verb)
-    return command
+    module.add_arguments(parser)
+    parser.set_defaults(verb_module=module, verb_parser=parser)
+    return parser
 
 
 class _Parser(argparse.ArgumentParser):
-    """Parser that shows errors in two lines, without the list of flags."""
+    """Parser that shows errors in two lines, without the list of flags, and help without the flags of most verbs."""
+
+    def format_help(self) -> str:
+        own = [action for action in self._actions if not arguments.is_common(action)]
+        formatter = self._get_formatter()
+        formatter.add_usage(self.usage, own, [])
+        formatter.add_text(self.description)
+        for group in self._action_groups:
+            formatter.start_section(group.title)
+            formatter.add_arguments([action for action in group._group_actions if action in own])
+            formatter.end_section()
+        if len(own) < len(self._actions):
+            formatter.add_text("Flags that most verbs share, such as --run, --format and -o: fastprof help flags")
+        return formatter.format_help()
 
     def _check_value(self, action: argparse.Action, value: object) -> None:
         if action.choices is not None and value not in action.choices:
@@ -161,10 +161,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _perform(argv: Sequence[str] | None, talk: Messages) -> int:
     try:
         words = sys.argv[1:] if argv is None else list(argv)
-        names_no_verb = bool(words) and _is_session(words[0])
-        if names_no_verb:
-            words = ["info", *words]
-        args = parse_arguments(words)
+        args = parse_arguments(["summary", *words] if words and _is_session(words[0]) else words)
     except SystemExit as stop:  # argparse has written its message
         return stop.code if isinstance(stop.code, int) else USAGE
     talk.configure(quiet=args.quiet, verbose=args.verbose, progress=args.progress)
@@ -173,24 +170,54 @@ def _perform(argv: Sequence[str] | None, talk: Messages) -> int:
     args.talk = talk
     code = args.verb_module.run(args)
     talk.progress.clear()
-    if names_no_verb:
-        others = ", ".join(verb for verb in VERBS if verb not in ("info", "diagnosis"))
-        talk.note(
-            "this is 'fastprof info'; 'fastprof diagnosis' says what costs the time; "
-            f"other verbs: {others}; 'fastprof --help' says what they show"
-        )
     return code or 0
 
 
 def parse_arguments(words: Sequence[str]) -> argparse.Namespace:
-    """Parse the arguments of a verb. Raises SystemExit after a message."""
-    args, unknown = make_parser(words).parse_known_args(words)
+    """Parse a verb and its arguments. Raises SystemExit after a message, or after the help."""
+    if not words or words[0].startswith("-"):
+        _make_command_parser().parse_args(words[:1])
+        _make_command_parser().error("give a SESSION, or a VERB and its arguments")
+    verb, rest = verb_list.find_verb(words)
+    if verb == "help":
+        _show_help(rest)
+    if verb not in VERBS:
+        _make_command_parser().error(verb_list.explain_unknown_verb(verb, VERBS))
+    parser = make_parser(verb)
+    args, unknown = parser.parse_known_args(rest)
     if unknown:
-        flags = {flag[2:]: flag for flag in args.verb_parser._option_string_actions if flag.startswith("--")}
+        flags = {flag[2:]: flag for flag in parser._option_string_actions if flag.startswith("--")}
         wrong = (word[2:].partition("=")[0] for word in unknown if word.startswith("--"))
         likely = next((close for word in wrong if (close := suggest_name(word, flags, flags))), "")
-        args.verb_parser.error(f"unrecognized arguments: {' '.join(unknown)}{likely}")
+        parser.error(f"unrecognized arguments: {' '.join(unknown)}{likely}")
     return args
+
+
+class _CommandParser(_Parser):
+    """Parser of the command without a verb, whose help lists the verbs."""
+
+    def format_help(self) -> str:
+        others = {verb: ANALYSES[name] for verb, name in _ANALYSES.items() if verb in VERBS}
+        return "\n".join([*verb_list.list_verbs(others), ""])
+
+
+def _make_command_parser() -> argparse.ArgumentParser:
+    command = _CommandParser(prog="fastprof", allow_abbrev=False)
+    command.add_argument("--version", action="version", version=f"fastprof {__version__}")
+    return command
+
+
+def _show_help(words: Sequence[str]) -> NoReturn:
+    """Show the help of the command, of a verb, or of the flags that verbs share. Raises SystemExit."""
+    if list(words) == ["flags"]:
+        parser = argparse.ArgumentParser(prog="fastprof VERB SESSION", add_help=False, description=_FLAGS, usage=_USAGE)
+        for add in (arguments.add_session, arguments.add_filters, arguments.add_jobs, arguments.add_talk):
+            add(parser)
+        arguments.add_output(parser, "rows per table", usual="30, or as laid out by the analysis")
+        parser.print_help()
+        parser.exit()
+    parse_arguments([*words, "--help"])
+    raise SystemExit(0)
 
 
 def _explain_unfit(error: ImportError) -> str:
@@ -202,7 +229,7 @@ def _explain_unfit(error: ImportError) -> str:
 
 def _is_session(word: str) -> bool:
     """Return whether the first word is a path in place of a verb: one that exists, or that no verb looks like."""
-    if word in VERBS or word.startswith("-"):
+    if word in (*VERBS, "help") or word.startswith("-"):
         return False
     return Path(word).exists() or os.sep in word or word.endswith((".pb", ".gz", ".zst"))
 

@@ -114,10 +114,10 @@ def open_sink(args: argparse.Namespace, form: str) -> Iterator[Sink]:
     path: str | None = args.output
     clear = args.talk.progress.clear
     if path is None or path == "-":
-        look = _get_look(form, args.wide)
+        look = _get_look(form, args.wide, args.talk.verbose)
         yield Sink(sys.stdout.buffer.write, look, _STDOUT, clear, data=form != "table")
         return
-    look = Look(width=None if args.wide else WIDTH, file=True)
+    look = Look(width=None if args.wide else WIDTH, file=True, verbose=args.talk.verbose)
     with open_new_file(path, args.force) as write:
         yield Sink(write, look, path, clear, data=form != "table")
 
@@ -160,10 +160,10 @@ def join_runs(documents: Mapping[str, Iterable[bytes]], form: str, look: Look) -
 
 
 def note_hidden(args: argparse.Namespace, hidden: Iterable[str]) -> None:
-    """Note the columns that did not fit."""
+    """Note the columns that did not fit, with ``-v``."""
     text = describe_hidden(hidden)
     if text:
-        args.talk.note(text)
+        args.talk.detail(text)
 
 
 def describe_hidden(hidden: Iterable[str]) -> str:
@@ -194,7 +194,7 @@ def abandon_stream(stream: TextIO | None) -> None:
         os.close(nowhere)
 
 
-def _get_look(form: str, wide: bool) -> Look:
+def _get_look(form: str, wide: bool, verbose: bool) -> Look:
     import shutil
 
     stream = sys.stdout
@@ -209,7 +209,7 @@ def _get_look(form: str, wide: bool) -> Look:
     elif terminal or os.environ.get("COLUMNS", "").isdigit():
         width = max(40, shutil.get_terminal_size((WIDTH, 24)).columns)
     plain = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
-    return Look(width, terminal and not plain, stream.encoding or "ascii", terminal)
+    return Look(width, terminal and not plain, stream.encoding or "ascii", terminal, verbose=verbose)
 
 
 # ---- messages

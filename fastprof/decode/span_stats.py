@@ -198,7 +198,7 @@ TFPROF = "TensorFlow 1 profile"
 _LATEST = 2**63 - 1
 _MOST_SLACK_PS = 10**6
 _TRANSCRIBED = "transcribed_from"
-"""A stat that scribes of other formats write. Files that `fastprof convert` has written have it, too."""
+"""A stat that scribes of other formats write. Files that `fastprof export xspace` has written have it, too."""
 _ENVIRONMENT_STAT = 700
 """Bytes of memory that a stat of the plane takes, at most, while it is read."""
 _OWN = ("zero_ns", "slack_ps", _TRANSCRIBED, "profile_start_time", "profile_stop_time")

@@ -188,9 +188,17 @@ class Report:
 
         return b"".join(report_graphics.encode_pprof(self._answer))
 
-    def to_text(self, *, width: int = 100, limit: int | Literal["all"] | None = None, wide: bool = False) -> str:
+    def to_text(
+        self,
+        *,
+        width: int = 100,
+        limit: int | Literal["all"] | None = None,
+        wide: bool = False,
+        verbose: bool = False,
+    ) -> str:
         """Return the text for people, ``width`` columns wide. ``limit``: rows per table, or None as the analysis lays
-        it out. ``wide``: full names and all columns, however long the lines."""
+        it out. ``wide``: full names and all columns, however long the lines. ``verbose``: also what was examined
+        without a finding, what is unknown, how findings are ranked, and inherited remarks."""
         from fastprof.render import report_text
         from fastprof.render.table_forms import Look
 
@@ -199,7 +207,7 @@ class Report:
         if not isinstance(width, int) or width < _LEAST_WIDTH:
             raise UsageError(f"width must be a number of columns of at least {_LEAST_WIDTH}, not {width!r}")
         rows = report_text.ALL if limit == "all" else limit
-        look = Look(width=None if wide else width, python=True)
+        look = Look(width=None if wide else width, python=True, verbose=verbose)
         return "\n".join(report_text.lines(self._answer, look, rows))
 
     def __repr__(self) -> str:

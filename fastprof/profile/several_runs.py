@@ -59,9 +59,16 @@ class ReportOfRuns(Report):
         documents = {run: report_json.chunks(report.answer) for run, report in self.runs.items()}
         return b"".join(as_json.write_by_run(documents)).decode("ascii")
 
-    def to_text(self, *, width: int = 100, limit: int | Literal["all"] | None = None, wide: bool = False) -> str:
+    def to_text(
+        self,
+        *,
+        width: int = 100,
+        limit: int | Literal["all"] | None = None,
+        wide: bool = False,
+        verbose: bool = False,
+    ) -> str:
         texts = [
-            f"Run {escape_text(run)}\n\n{report.to_text(width=width, limit=limit, wide=wide)}"
+            f"Run {escape_text(run)}\n\n{report.to_text(width=width, limit=limit, wide=wide, verbose=verbose)}"
             for run, report in self.runs.items()
         ]
         return "\n\n\n".join(texts)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from fastprof.analyses.contract import Analysis, AnalysisReport, Scalar, Section
 
-_LOOK = Look(width=400, python=True)
+_LOOK = Look(width=400, python=True, verbose=True)
 _NAME_CELLS = 90
 _HINT_LETTERS = 1_000
 _CELL = "padding: 1px 10px 1px 0; vertical-align: top; white-space: pre;"

@@ -162,13 +162,17 @@ def _is_near(first: float | None, other: float | None) -> bool:
     return abs(first - other) * _NEAR <= abs(first)
 
 
-def format_paragraphs(table: pa.Table, look: Look) -> Iterator[str]:
-    """Yield a paragraph per row: the first column and the amounts, then a line for each other known string."""
+def format_paragraphs(table: pa.Table, look: Look, beside: Sequence[str] = ()) -> Iterator[str]:
+    """Yield a paragraph per row: the first column and the amounts, then a line for each other known string. The strings
+    ``beside`` share a line."""
     for number, (head, texts) in enumerate(list_paragraphs(table, look), 1):
         lead = f"  {number}. "
         yield from as_text.wrap_paragraph(head, look, lead)
+        lines: dict[str, list[str]] = {}
         for name, text in texts:
-            yield from as_text.wrap_paragraph(f"{name}: {text}", look, " " * measure_width(lead))
+            lines.setdefault("" if name in beside else name, []).append(f"{name}: {text}")
+        for parts in lines.values():
+            yield from as_text.wrap_paragraph("; ".join(parts), look, " " * measure_width(lead))
 
 
 def list_paragraphs(table: pa.Table, look: Look) -> Iterator[tuple[str, list[tuple[str, str]]]]:
@@ -229,10 +233,26 @@ def lines(report: AnalysisReport, look: Look, limit: int | None = None) -> Itera
     if get_headline(report):
         yield from ("", *as_text.wrap_paragraph(get_headline(report), look))
     yield from _format_notices("Recommendations", [n for n in report.notices if n.severity == "recommendation"], look)
+    summaries: list[str] = []
     for section in list_sections(report, analysis):
-        yield from _format_section(section, report, analysis, look, limit)
+        if section.summary is not None and not look.verbose:
+            summaries.append(section.summary(report))
+        elif look.verbose or section.table or any(report.scalars[name].value is not None for name in section.scalars):
+            yield from _format_section(section, report, analysis, look, limit)
+    if summaries:
+        yield ""
+        for text in (*summaries, "--verbose shows more"):
+            yield from as_text.wrap_paragraph(text, look)
     for severity, heading in _TITLES.items():
-        yield from _format_notices(heading, [n for n in report.notices if n.severity == severity], look)
+        yield from _format_notices(heading, _list_notices(report, severity, look), look)
+
+
+def _list_notices(report: AnalysisReport, severity: str, look: Look) -> list[Notice]:
+    """Return the notices of a severity; remarks of prerequisites only if the text is verbose."""
+    inherited = set()
+    if severity == "info" and not look.verbose:
+        inherited = {notice.text for other in report.after.values() for notice in other.notices}
+    return [notice for notice in report.notices if notice.severity == severity and notice.text not in inherited]
 
 
 def get_headline(report: AnalysisReport) -> str:
@@ -336,7 +356,7 @@ def _format_table(section: Section, report: AnalysisReport, look: Look, limit: i
         yield " " * _INDENT + ("none" if report.steps is None else f"none in the chosen steps ({report.steps})")
         return
     if section.in_words:
-        yield from format_paragraphs(rows, look)
+        yield from format_paragraphs(rows, look, section.beside)
         for note in notes:
             yield from as_text.wrap_paragraph(note, look.narrower(-_INDENT))
         return
@@ -356,7 +376,7 @@ def _format_table(section: Section, report: AnalysisReport, look: Look, limit: i
     )
     for line in laid_out:
         yield " " * _INDENT + line
-    if left_out:
+    if left_out and look.verbose:
         names = ", ".join(reversed([name for name in dict.fromkeys(left_out) if name]))
         notes.append(f"Hidden columns: {names}; --wide shows all")
     for note in notes:
@@ -368,6 +388,7 @@ def select_rows(section: Section, report: AnalysisReport, look: Look, limit: int
     assert section.table is not None
     every = report.tables[section.table]
     columns, program = _drop_shared_program(_choose_columns(section, every), every)
+    columns = [name for name in columns if look.verbose or name not in section.details]
     table = _replace_by_words(every.select(columns), section.words)
     depths = None if section.depth is None else every[section.depth].to_numpy()
     most = section.rows if limit is None else limit
@@ -398,6 +419,9 @@ def select_rows(section: Section, report: AnalysisReport, look: Look, limit: int
         rows = _add_branches(rows, depths[: rows.num_rows].tolist(), look)
     reasons = {field.name: (field.metadata or {}).get(REASON) for field in rows.schema}
     notes = _unknown((get_label(name), reason and reason.decode()) for name, reason in reasons.items())
+    if not look.verbose and look.width is not None:  # columns without any known value say nothing
+        needed = {rows.column_names[0], section.bar, *(section.alike.names if section.alike else ())}
+        rows = rows.select([name for name in rows.column_names if name in needed or rows[name].null_count < len(rows)])
     total = every.num_rows
     shown = sum(sizes) + (0 if section.only is not None else total - ungrouped)
     if rows.num_rows < table.num_rows or (section.only is not None and shown < total):
@@ -407,7 +431,7 @@ def select_rows(section: Section, report: AnalysisReport, look: Look, limit: int
         notes.append(_describe_alike(section.alike, table.column_names))
     if program is not None:
         notes.append(f"All in program {escape_text(program)}")
-    if zeros:
+    if zeros and look.verbose:
         notes.append(f"Always 0: {', '.join(zeros)}")
     return rows, notes
 

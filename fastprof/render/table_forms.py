@@ -24,7 +24,7 @@ WIDTH = 100
 class Look(NamedTuple):
     """Destination of text. ``width``: cells per line, or None for unlimited. ``screen``: it is a terminal. ``file``: it
     is a file, so Arrow uses its file format. ``python``: the reader is in Python, so advice names parameters, not
-    flags."""
+    flags. ``verbose``: reports are shown with all their sections, columns and remarks."""
 
     width: int | None = WIDTH
     color: bool = False
@@ -32,6 +32,7 @@ class Look(NamedTuple):
     screen: bool = False
     file: bool = False
     python: bool = False
+    verbose: bool = False
 
     @property
     def unicode(self) -> bool:

@@ -8,14 +8,17 @@ from types import MappingProxyType
 from fastprof.wording.patterns import compile_late
 
 
-def suggest_name(requested: str, known: Iterable[str], full: Mapping[str, str] = MappingProxyType({})) -> str:
-    """Return ``; did you mean 'op-stats'?`` with the most similar known name, ignoring case and ``-`` against ``_``; ""
-    if none is similar. ``full``: what to suggest for a name instead of the name itself."""
+def suggest_name(
+    requested: str, known: Iterable[str], full: Mapping[str, str] = MappingProxyType({}), most: int = 1
+) -> str:
+    """Return ``; did you mean 'op-stats'?`` with the most similar known names, at most ``most``, ignoring case and
+    ``-`` against ``_``; "" if none is similar. ``full``: what to suggest for a name instead of the name itself."""
     from difflib import get_close_matches
 
     names = {_normalise_name(name): name for name in known}
-    close = get_close_matches(_normalise_name(requested)[:100], names, 1)
-    return f"; did you mean {full.get(names[close[0]], names[close[0]])!r}?" if close else ""
+    close = [names[name] for name in get_close_matches(_normalise_name(requested)[:100], names, most)]
+    *others, last = [repr(full.get(name, name)) for name in close] or [""]
+    return f"; did you mean {', '.join(others)}{' or ' * bool(others)}{last}?" if last else ""
 
 
 def _normalise_name(name: str) -> str:
@@ -23,7 +26,7 @@ def _normalise_name(name: str) -> str:
 
 
 _FLAG = compile_late(r"(?<![\w-])--([a-z][a-z-]*)(?: (NAME|FILE|N|A:B|all|modules|vmem))?(?![\w-])")
-_SWITCHES = ("wide", "force")
+_SWITCHES = ("wide", "force", "verbose")
 _OF_CAPTURE = ("python-level", "host-level")
 """Flags of ``fastprof capture``, which is a command for all readers."""
 _OF_SELECT = {"host": "hosts", "steps": "steps"}

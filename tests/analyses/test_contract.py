@@ -169,11 +169,7 @@ def test_sections_show_what_there_is(analysis: contract.Analysis) -> None:
 
 
 def flags_of(verb: str) -> dict[str, Any]:
-    (verbs,) = (
-        action for action in command.make_parser([verb])._actions if action.dest == "verb_module" or action.choices
-    )
-    choices: Any = verbs.choices
-    return {option: action for action in choices[verb]._actions for option in action.option_strings}
+    return {option: action for action in command.make_parser(verb)._actions for option in action.option_strings}
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -1,4 +1,4 @@
-"""Addresses of profiler servers, and flags that do not fit; ``fastprof monitor``."""
+"""Addresses of profiler servers, and flags that do not fit; ``fastprof capture monitor``."""
 
 from __future__ import annotations
 

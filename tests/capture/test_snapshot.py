@@ -1,4 +1,4 @@
-"""``fastprof snapshot``: continuous profiling, by the names of today and of 2025."""
+"""``fastprof capture snapshot``: continuous profiling, by the names of today and of 2025."""
 
 from __future__ import annotations
 

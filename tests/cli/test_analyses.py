@@ -18,6 +18,7 @@ from fastprof.analyses import ANALYSES, runner
 from fastprof.analyses.contract import AnalysisReport, Notice, Section
 from fastprof.cli import arguments
 from fastprof.cli import main as command
+from fastprof.cli.verb_list import WITHIN
 from fastprof.wording.amounts import Steps
 from fastprof.wording.screen import measure_width
 
@@ -120,7 +121,7 @@ def test_a_table_alone_is_not_a_wider_than_the_screen(ask: Callable[..., Ran], m
         runner, "run", lambda *_: {"sample_analysis": AnalysisReport("sample_analysis", {"hosts": wide}, {})}
     )
     for verb, table in ((VERB, "hosts"), ("report", "sample_analysis.hosts")):
-        ran = ask(verb, "--table", table)
+        ran = ask(verb, "--table", table, "-v")
         assert ran.out == "host_0               host_1\naaaaaaaaa…aaaaaaaaa  aaaaaaaaa…aaaaaaaaa\n"
         assert ran.err == "fastprof: hidden columns: host_2, host_3, host_4, host_5; --wide shows all\n"
         assert len(ask(verb, "--table", table, "--wide").out.splitlines()[0]) > 150
@@ -137,7 +138,7 @@ def test_a_table_alone_shows_first_what_the_report_shows_of_it(
     notices = (Notice("warning", "Beware."), Notice("info", "By the way."))
     report = AnalysisReport("sample_analysis", {"hosts": wide}, {}, notices)
     monkeypatch.setattr(runner, "run", lambda *_: {"sample_analysis": report})
-    ran = ask(VERB, "--table", "hosts")
+    ran = ask(VERB, "--table", "hosts", "-v")
     assert ran.out == "events  host\n     7  bbbbbbbbbbbbbbbbbbbb\n"
     assert ran.err == "fastprof: hidden columns: note, more; --wide shows all\nfastprof: Beware.\n"
     report = AnalysisReport("sample_analysis", {"hosts": wide.slice(0, 0)}, {})
@@ -329,7 +330,9 @@ def test_every_verb_answers_in_every_form(
 )  # fmt: skip
 def test_a_verb_that_was_probably_meant(typed: str, likely: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert command.main([typed, "session"]) == 2
-    assert f"invalid choice: '{typed}'; did you mean '{likely}'? (choose from info, events, " in capsys.readouterr().err
+    err = capsys.readouterr().err
+    assert f"'{typed}' is neither a verb nor a file or directory; did you mean " in err
+    assert f"'{likely}'" in err
     assert command.main(["qqq", "session"]) == 2
     assert "did you mean" not in capsys.readouterr().err
 
@@ -343,7 +346,11 @@ def test_report_has_all_verbs(session: Path, capsys: pytest.CaptureFixture[str])
 def test_help_lists_the_verbs(flag: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert command.main([flag]) == 0
     out = capsys.readouterr().out
-    assert flag == "--version" or all(f"    {verb}" in out for verb in command.VERBS)
+    lines = out.splitlines()
+    assert len(lines) <= 60 and max(map(len, lines)) <= 100
+    listed = {*command.VERBS, "help"} - set(WITHIN.values())
+    assert flag == "--version" or all(f"\n  {verb} " in out for verb in listed)
+    assert flag == "--version" or all(f"'{words}'" in out for words in WITHIN)
 
 
 def test_help_of_a_verb_is_that_of_its_analysis(capsys: pytest.CaptureFixture[str], only_sample: Any) -> None:  # noqa: ARG001

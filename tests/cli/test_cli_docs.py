@@ -10,11 +10,12 @@ import pytest
 
 from fastprof.cli import main as command
 from fastprof.cli import servers
+from fastprof.cli.verb_list import get_full_name
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 DOCUMENT = DOCS / "cli.md"
 SHARED = "Flags of every verb"
-OUTPUT = "Output of all verbs but capture, convert, export, run, serve, snapshot and trace"
+OUTPUT = "Output of all verbs but capture, export, run and serve"
 ANALYSES = "The analyses"
 MESSAGES = {"-q", "--quiet", "-v", "--verbose", "--progress", "-h", "--help"}
 FILTERS = {"--plane", "--line", "--name", "--time"}
@@ -22,10 +23,7 @@ FILTERS = {"--plane", "--line", "--name", "--time"}
 
 
 def verbs() -> dict[str, argparse.ArgumentParser]:
-    for action in command.make_parser()._actions:
-        if isinstance(action, argparse._SubParsersAction):
-            return dict(action.choices)
-    raise AssertionError("the parser has no verbs")
+    return {verb: command.make_parser(verb) for verb in command.VERBS}
 
 
 def sections() -> dict[str, str]:
@@ -48,7 +46,7 @@ def home(verb: str) -> set[str]:
     without = ("capture", "convert", "export", "run", "serve", "snapshot", "trace")
     names = [SHARED, *([] if verb in without else [OUTPUT])]
     if verb in ("run", "capture", "snapshot", "monitor"):  # they have no SESSION
-        return MESSAGES | documented(*names[1:], f"fastprof {verb}")
+        return MESSAGES | documented(*names[1:], f"fastprof {get_full_name(verb)}")
     if verb in command._ANALYSES:
         page = (DOCS / "analyses" / f"{verb}.md").read_text(encoding="utf-8")
         return (documented(*names, ANALYSES) | flags_in(page)) - FILTERS
@@ -60,8 +58,10 @@ def home(verb: str) -> set[str]:
     if verb == "trends":
         return documented(*names, f"fastprof {verb}") - FILTERS - {"--steps", "--host"}
     if verb in ("convert", "serve"):
-        return documented(*names) - FILTERS - {"--steps"} | documented(f"fastprof {verb}")
-    return documented(*names, f"fastprof {verb}")
+        return documented(*names) - FILTERS - {"--steps"} | documented(f"fastprof {get_full_name(verb)}")
+    if verb == "summary":
+        return documented(*names, "fastprof summary") - FILTERS
+    return documented(*names, f"fastprof {get_full_name(verb)}")
 
 
 def documented(*titles: str) -> set[str]:
@@ -74,8 +74,9 @@ def test_every_verb_has_its_section_and_its_line() -> None:
     assert len(verbs()) >= 3
     text = DOCUMENT.read_text(encoding="utf-8")
     for verb in command._MODULES:
-        assert f"## fastprof {verb}\n" in text
-        assert f"| [`{verb}`](#fastprof-{verb}) |" in text
+        name = get_full_name(verb)
+        assert f"## fastprof {name}\n" in text
+        assert f"| [`{name}`](#fastprof-{name.replace(' ', '-')}) |" in text
     listed = (DOCS / "analyses" / "README.md").read_text(encoding="utf-8")
     for verb in command._ANALYSES:
         assert f"| [`{verb}`]({verb}.md) |" in listed

@@ -12,7 +12,7 @@ import stand_in
 
 import fastprof
 from fastprof.cli import arguments
-from fastprof.cli.main import VERBS
+from fastprof.cli.verb_list import WITHIN
 
 
 @pytest.mark.parametrize(
@@ -116,26 +116,37 @@ def test_reading_flags_reach_the_engine(command: Callable[..., Any]) -> None:
     assert stand_in.calls == [{"path": ["a", "b"], **given}]
 
 
-def test_a_session_without_a_verb_is_shown_by_info(
+def test_a_path_wins_unless_it_is_the_name_of_a_verb(
     command: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A note names the other verbs. What is neither a verb nor a path is a misspelt verb."""
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "usual").touch()
-    usual = command("info", "usual", "--limit", "1")
-    ran = command("usual", "--limit", "1")
-    assert (ran.code, ran.out) == (0, usual.out)
-    verbs = ", ".join(verb for verb in VERBS if verb not in ("info", "diagnosis"))
-    note = (
-        "fastprof: this is 'fastprof info'; 'fastprof diagnosis' says what costs the time; "
-        f"other verbs: {verbs}; 'fastprof --help' says what they show\n"
-    )
-    assert ran.err == usual.err + note
-    assert command("usual", "-q").err == ""
     assert command("absent.xplane.pb").code == 3
-    assert "did you mean 'overview'?" in command("overviw").err
+    assert "no such file or directory" in command("absent.xplane.pb").err
     (tmp_path / "events").touch()
     assert "the following arguments are required: SESSION" in command("events").err
+    (tmp_path / "trace").touch()
+    assert command("export", "trace", "--help").out.startswith("usage: fastprof export [-h]")
+
+
+def test_former_names_are_those_of_parts_of_other_verbs(command: Callable[..., Any]) -> None:
+    for words, module in WITHIN.items():
+        ran = command(*words.split(), "--help")
+        assert ran.out.startswith(f"usage: fastprof {words} ")
+        assert command(module, "--help") == ran == command("help", *words.split()) == command("help", module)
+
+
+def test_shared_flags_are_explained_once(command: Callable[..., Any]) -> None:
+    shared = command("help", "flags").out
+    assert all(f"  {flag} " in shared for flag in ("--run", "--on-error", "--plane", "--steps", "--jobs", "--limit"))
+    shown = command("events", "--help").out
+    assert "fastprof help flags" in shown and "--columns" in shown
+    assert not any(f"  {flag} " in shown for flag in ("--run", "--on-error", "--plane", "--steps", "--limit", "-q"))
+
+
+def test_up_to_three_verbs_are_suggested(command: Callable[..., Any]) -> None:
+    assert "; did you mean 'memory-viewer', 'summary' or 'memory-profile'?" in command("memory").err
+    assert "did you mean" not in command("qqq").err
+    assert command("help", "overviw").err == command("overviw").err
 
 
 def test_help_and_version(command: Callable[..., Any]) -> None:

@@ -38,7 +38,8 @@ def test_a_limit_says_how_many_it_left_out(command: Callable[..., Any]) -> None:
 
 def test_columns_without_room_are_reported(command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "44")
-    ran = command("events", "usual")
+    ran = command("events", "usual", "-v")
+    assert "hidden" not in command("events", "usual").err
     assert ran.out.splitlines()[0] == "count     total      self  name"
     assert max(map(len, ran.out.splitlines())) <= 44
     assert ran.err == "fastprof: hidden columns: mean_ps, min_ps, max_ps; --wide shows all\n"

@@ -1,4 +1,4 @@
-"""fastprof trace, over a small capture."""
+"""fastprof export trace, over a small capture."""
 
 from __future__ import annotations
 

@@ -106,7 +106,7 @@ def test_long_names_and_texts_stay_within_the_width() -> None:
 def test_columns_without_room_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     columns = ("host", "events", "duration_ps", "event_share")
     monkeypatch.setattr(sample_analysis, "SECTIONS", (Section("Hosts", "hosts", columns, "event_share"),))
-    shown = text(sample(), Look(width=40))
+    shown = text(sample(), Look(width=40, verbose=True))
     assert "host         events  event (%)\n" in shown
     assert "  Hidden columns: duration_ps; --wide\n  shows all\n" in shown
     assert max(map(measure_width, shown.splitlines())) <= 40
@@ -130,8 +130,9 @@ def test_a_section_that_does_not_apply_is_left_out(monkeypatch: pytest.MonkeyPat
 def test_rows_of_zero_are_only_named(monkeypatch: pytest.MonkeyPatch) -> None:
     section = Section("Hosts", "hosts", ("host", "events"), nonzero="events")
     monkeypatch.setattr(sample_analysis, "SECTIONS", (section,))
-    shown = text(sample())
+    shown = text(sample(), Look(verbose=True))
     assert "  alpha         3,000\n  be\\x1b[2Jta   1,000\n  Always 0: gamma\n" in shown
+    assert "Always 0" not in text(sample()) and "gamma" not in text(sample()).partition("Hosts\n")[2]
     assert "throughout" not in text(sample(), limit=-1)
 
 
@@ -245,7 +246,7 @@ def test_parts_that_are_nothing_are_left_out_and_the_last_column_goes_first(monk
     report = replace(sample(), tables={"ops": table}, notices=())
     section = Section("Ops", "ops", tuple(table.column_names), parts=("left", "right"), by_worth=True)
     monkeypatch.setattr(sample_analysis, "SECTIONS", (section,))
-    shown = text(report, Look(width=20))
+    shown = text(report, Look(width=20, verbose=True))
     assert "  name  right\n" in shown and "left" not in shown and "Hidden columns:\n  what" in shown
 
 
@@ -289,7 +290,7 @@ def test_bars(share: float, bar: str) -> None:
 
 def test_categories_of_step_time_are_in_plain_words() -> None:
     main = [one for k in range(3) for one in (step(k, 100 * k, 60), ran("op:Op", 100 * k, 40))]
-    shown = text(session_of(spaces(host(main))).report("overview").answer)
+    shown = text(session_of(spaces(host(main))).report("overview").answer, Look(verbose=True))
     words = shown.partition("Where step time goes")[2].partition("\n\n")[0]
     assert "host computes" in words and "nothing computes" in words
     assert "Always 0: devices compute, copies between devices, collectives, preparing launches," in words

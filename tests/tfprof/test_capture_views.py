@@ -152,7 +152,7 @@ def test_what_captures_do_not_record_is_null_with_a_reason(capsys: pytest.Captur
         load(XSPACE / "cpu-tf221-train").tfprof("code")
     with pytest.raises(UsageError, match="fastprof diagnosis"):
         load(TPU).tfprof_advice()
-    with pytest.raises(UsageError, match="fastprof trace"):
+    with pytest.raises(UsageError, match="fastprof export trace"):
         load(TPU).tfprof("graph").timeline()
     assert main(["tfprof", str(TPU), "scope", "--select", "micros,params", "--format", "tfprof"]) == 0
     out, err = capsys.readouterr()

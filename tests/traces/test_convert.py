@@ -1,4 +1,4 @@
-"""fastprof convert: what it writes loads into the tables of what it read."""
+"""fastprof export xspace: what it writes loads into the tables of what it read."""
 
 from __future__ import annotations
 

@@ -1,0 +1,242 @@
+"""What was captured, what costs most, and what to run next.
+
+Shows the framework, devices, duration and steps of a session, its most important figures, the three findings of the
+diagnosis that matter most, with an action for each, and commands that show more. 'fastprof SESSION' is short for this.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from fastprof.cli import analysis, arguments, output
+from fastprof.wording.patterns import compile_late
+
+if TYPE_CHECKING:
+    from fastprof.analyses.contract import AnalysisReport
+    from fastprof.render.table_forms import Look
+
+_REPORTS: Final = ("overview", "diagnosis")
+_SHOWN: Final = 3
+"""Findings that are shown, unless --limit says otherwise."""
+_CAPTURED: Final = ("framework", "device_type", "device_count", "host_count", "window_ps", "step_count")
+_FIGURES: Final = (
+    "step_time_p50_ps", "step_time_max_ps", "compute_share", "input_percent", "flops_utilization_percent",
+    "memory_utilization_percent",
+)  # fmt: skip
+_OF_FINDING: Final = (
+    "rank", "cause", "title", "cost_ps", "share", "is_bound", "certainty", "advice", "evidence",
+)  # fmt: skip
+_SENTENCE_END: Final = compile_late(r"(?<=[.!?]) (?=[A-Z])", re.ASCII)
+_TITLE_LINES, _ACTION_LINES, _NOTICE_LINES = 2, 3, 2
+_MOST_NOTICES: Final = 2
+
+
+class _Source(NamedTuple):
+    """A run of the session. ``words``: the session in a command."""
+
+    paths: Sequence[str]
+    run: str
+    words: str
+
+
+class _Next(NamedTuple):
+    """A command to run next: its verb, its flags, and what it shows."""
+
+    verb: str
+    flags: Sequence[str]
+    shows: str
+
+    def join(self, session: str) -> str:
+        return " ".join(("fastprof", self.verb, session, *map(shlex.quote, self.flags)))
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    arguments.add_session(parser)
+    arguments.add_choice(parser)
+    arguments.add_jobs(parser)
+    arguments.add_output(parser, "findings", usual=str(_SHOWN))
+    arguments.add_talk(parser)
+    parser.set_defaults(params=())
+
+
+def run(args: argparse.Namespace) -> None:
+    form = output.choose_format(args.format, args.output)
+    session = arguments.select_events(arguments.open_session(args), args)
+    profile = session.by_job
+    most = _SHOWN if args.limit is None else arguments.get_row_limit(args.limit, form)
+    with output.open_sink(args, form) as sink:
+        reports = analysis.make_reports(profile, _REPORTS, args, form)
+        if form in ("csv", "arrow"):
+            table = analysis.merge_runs(profile, reports, args)["diagnosis"].tables["findings"]
+            output.send_table(args, sink, table.slice(0, most), "findings", form, "findings")
+        else:
+            write = _write_json if form == "json" else _write_text
+            documents = {}
+            for name, of_run in reports.items():
+                named = [name] if profile.has_runs and len(args.session) == 1 else args.run or []
+                words = [*map(shlex.quote, args.session), *(f"--run {shlex.quote(run)}" for run in named)]
+                source = _Source(args.session, name, " ".join(words))
+                documents[name] = write(source, of_run, sink.look, most)
+            several = output.join_runs(documents, form, sink.look)
+            sink.send(several if profile.has_runs else next(iter(documents.values())))
+    arguments.note_log(session, args)
+    output.note_written(args)
+
+
+def list_next(findings: Sequence[Mapping[str, Any]], source: _Source) -> Iterator[_Next]:
+    """Yield the commands that show the evidence of findings, all findings, and the pages, which are of one path."""
+    ranks: dict[str, list[str]] = {}
+    for finding in findings:
+        ranks.setdefault(finding["evidence"], []).append(str(finding["rank"]))
+    for evidence, numbers in ranks.items():
+        name, _, table = evidence.partition(".")
+        yield _Next(name.replace("_", "-"), ("--table", table), f"evidence of {', '.join(numbers)}")
+    yield _Next("diagnosis", (), "all findings" if findings else "causes that were examined, and missing records")
+    if len(source.paths) == 1:
+        yield _Next("serve", ("--open",), "timeline and reports in a browser")
+
+
+def get_action(advice: str) -> str:
+    """Return the first sentence of an advice."""
+    return _SENTENCE_END.split(advice, 1)[0]
+
+
+# ---- JSON
+
+
+def _write_json(
+    source: _Source, reports: Mapping[str, AnalysisReport], _look: Look, most: int | None
+) -> Iterator[bytes]:
+    import json
+
+    overview, diagnosis = (reports[name] for name in _REPORTS)
+    findings = _list_findings(diagnosis, most)
+    examined = diagnosis.tables["examined"].select(["cause", "cost_ps"]).to_pylist()
+    named = set(diagnosis.tables["findings"]["cause"].to_pylist())
+    others = [(row["cause"], row["cost_ps"]) for row in examined if row["cause"] not in named]
+    figures = {name: overview.scalars[name] for name in (*_CAPTURED, *_FIGURES)}
+    document = {
+        "session": list(source.paths),
+        "run": source.run or None,
+        **{name: figures[name].value for name in _CAPTURED},
+        "figures": {name: figures[name].value for name in _FIGURES},
+        "reasons": {name: figure.reason for name, figure in figures.items() if figure.reason is not None},
+        "headline": diagnosis.scalars["headline"].value,
+        "findings": [finding | {"action": get_action(finding["advice"])} for finding in findings],
+        "harmless": [cause for cause, cost in others if cost is not None],
+        "unknown": [cause for cause, cost in others if cost is None],
+        "unrecorded": diagnosis.tables["unrecorded"]["what"].to_pylist(),
+        "next": [command.join(source.words) for command in list_next(findings, source)],
+    }
+    yield json.dumps(document, allow_nan=False).encode("ascii") + b"\n"
+
+
+def _list_findings(diagnosis: AnalysisReport, most: int | None) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = diagnosis.tables["findings"].select(_OF_FINDING).slice(0, most).to_pylist()
+    return rows
+
+
+# ---- text
+
+
+def _write_text(
+    source: _Source, reports: Mapping[str, AnalysisReport], look: Look, most: int | None
+) -> Iterator[bytes]:
+    lines = _list_lines(source, reports, look, most)
+    yield "".join(f"{line}\n" for line in lines).encode(look.encoding, "backslashreplace")
+
+
+def _list_lines(source: _Source, reports: Mapping[str, AnalysisReport], look: Look, most: int | None) -> Iterator[str]:
+    from fastprof.analyses.diagnosis import summarize_examined
+    from fastprof.render import as_text
+
+    overview, diagnosis = (reports[name] for name in _REPORTS)
+    yield from as_text.wrap_paragraph(_describe_capture(overview, source), look, "")
+    yield ""
+    incomplete = diagnosis.scalars["incomplete"].value
+    texts = [str(incomplete)] if incomplete else []
+    texts += [notice.text for notice in overview.notices if notice.severity in ("warning", "error")]
+    for text in texts[:_MOST_NOTICES]:
+        yield from _cut(as_text.wrap_paragraph(text, look), _NOTICE_LINES, look)
+    yield from _list_figures(overview, look)
+    findings = _list_findings(diagnosis, most)
+    if not findings:
+        yield from as_text.wrap_paragraph(str(diagnosis.scalars["headline"].value), look)
+    else:
+        yield ""
+        yield look.strong("What costs the time")
+    for finding in findings:
+        lead = f"  {finding['rank']}. "
+        yield from _cut(as_text.wrap_paragraph(_format_finding(finding), look, lead), _TITLE_LINES, look)
+        action = as_text.wrap_paragraph(get_action(finding["advice"]), look, " " * len(lead))
+        yield from _cut(action, _ACTION_LINES, look)
+    yield ""
+    yield from as_text.wrap_paragraph(summarize_examined(diagnosis), look)
+    yield from _list_commands(source.words, list_next(findings, source), look)
+
+
+def _cut(lines: Sequence[str], most: int, look: Look) -> Iterator[str]:
+    """Yield the first lines; the last one ends with an ellipsis if lines are left out."""
+    yield from lines[: most - 1]
+    if lines[most - 1 : most]:
+        rest = lines[most - 1]
+        yield rest if len(lines) <= most else rest[: (look.width or len(rest) + 2) - 2] + look.fit(" …")
+
+
+def _describe_capture(overview: AnalysisReport, source: _Source) -> str:
+    """Describe framework, devices, hosts, duration and steps."""
+    from fastprof.wording.quantities import count_noun, format_measure
+
+    known = {name: overview.scalars[name].value for name in _CAPTURED}
+    count, hosts = int(known["device_count"] or 0), int(known["host_count"] or 0)
+    devices = f"{count:,} {known['device_type']}" if count else f"{known['device_type']}"
+    where = f"{known['framework'] or 'unknown framework'} on {devices}, {count_noun(hosts, 'host', 'hosts')}"
+    window, steps = known["window_ps"], known["step_count"]
+    duration = format_measure(window, "ps") if isinstance(window, int) else "no device work"
+    marked = count_noun(int(steps), "step", "steps") if steps else "no steps"
+    session = ", ".join(source.paths)
+    named = f"{session} (run {source.run})" if source.run and source.run not in session else session
+    return f"{named}: {where}; {duration}, {marked}"
+
+
+def _list_figures(overview: AnalysisReport, look: Look) -> Iterator[str]:
+    """Yield a line per known figure."""
+    from fastprof.analyses import runner
+    from fastprof.render import report_text
+
+    module = runner.get_analysis("overview")
+    known = [overview.scalars[name] for name in _FIGURES if overview.scalars[name].value is not None]
+    names = [report_text.get_figure_name(figure.name, module) for figure in known]
+    width = max(map(len, names), default=0)
+    for name, figure in zip(names, known, strict=True):
+        yield look.fit(f"  {name:<{width}}  {report_text.format_value(figure)}")
+
+
+def _format_finding(finding: Mapping[str, Any]) -> str:
+    from fastprof.wording.quantities import format_measure
+
+    if finding["cost_ps"] is None:
+        return str(finding["title"])
+    cost = format_measure(finding["cost_ps"], "ps")
+    share = "" if finding["share"] is None else f", {format_measure(finding['share'], 'share')}"
+    sure = "" if finding["certainty"] == "certain" else f" ({finding['certainty']})"
+    return f"{finding['title']}: {'up to ' if finding['is_bound'] else ''}{cost}{share}{sure}"
+
+
+def _list_commands(session: str, commands: Iterator[_Next], look: Look) -> Iterator[str]:
+    """Yield the commands, with SESSION for a long session."""
+    from fastprof.wording.screen import escape_text, measure_width
+
+    every = list(commands)
+    is_long = max(measure_width(escape_text(command.join(session))) for command in every) > (look.width or 0) - 2 > 0
+    shown = [(escape_text(command.join("SESSION" if is_long else session)), command.shows) for command in every]
+    yield ""
+    yield look.strong("Next" + (", with SESSION as above" if is_long else ""))
+    width = max(measure_width(command) for command, _ in shown)
+    for command, shows in shown:
+        line = f"  {command:<{width}}  # {shows}"
+        yield line if look.width is None or measure_width(line) <= look.width else f"  {command}"
