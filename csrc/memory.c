@@ -2,6 +2,11 @@
 #include "memory.h"
 
 #include <stdlib.h>
+#ifdef __APPLE__
+#include <malloc/malloc.h>
+#else
+#include <malloc.h>
+#endif
 #include <string.h>
 #include <time.h>
 
@@ -9,6 +14,9 @@
 void fp_memory_init(fp_memory *memory) {
   atomic_init(&memory->live, 0);
   atomic_init(&memory->countdown, -1);
+  atomic_init(&memory->held, 0);
+  atomic_init(&memory->most, INT64_MAX);
+  atomic_init(&memory->is_exceeded, false);
   struct timespec now = {0, 0};
   timespec_get(&now, TIME_UTC);
   uint64_t seed = (uint64_t)(uintptr_t)memory ^ (uint64_t)now.tv_sec << 32 ^ (uint64_t)now.tv_nsec;
@@ -26,31 +34,53 @@ static bool may_allocate(fp_memory *memory) {
   return left < 0;
 }
 
+static int64_t size_of(void *block) {
+#ifdef __APPLE__
+  return block ? (int64_t)malloc_size(block) : 0;
+#else
+  return block ? (int64_t)malloc_usable_size(block) : 0;
+#endif
+}
+
+/* Whether this number of bytes beyond those that are held would be too many. */
+static bool exceeds(fp_memory *memory, size_t size) {
+  int64_t room = atomic_load_explicit(&memory->most, memory_order_relaxed) - atomic_load_explicit(&memory->held, memory_order_relaxed);
+  if (room >= 0 && size <= (uint64_t)room) return false;
+  atomic_store_explicit(&memory->is_exceeded, true, memory_order_relaxed);
+  return true;
+}
+
 /* Counts a block, if there is one. */
 static void *handed_out(fp_memory *memory, void *block) {
-  if (block) atomic_fetch_add_explicit(&memory->live, 1, memory_order_relaxed);
+  if (!block) return NULL;
+  atomic_fetch_add_explicit(&memory->live, 1, memory_order_relaxed);
+  atomic_fetch_add_explicit(&memory->held, size_of(block), memory_order_relaxed);
   return block;
 }
 
 void *fp_alloc(fp_memory *memory, size_t size) {
-  if (!may_allocate(memory)) return NULL;
+  if (!may_allocate(memory) || exceeds(memory, size)) return NULL;
   return handed_out(memory, malloc(size ? size : 1));
 }
 
 void *fp_alloc_zeroed(fp_memory *memory, size_t count, size_t item_size) {
-  if (!may_allocate(memory)) return NULL;
+  if (!may_allocate(memory) || (item_size && count > SIZE_MAX / item_size) || exceeds(memory, count * item_size)) return NULL;
   return handed_out(memory, calloc(count ? count : 1, item_size ? item_size : 1));
 }
 
 void *fp_resize(fp_memory *memory, void *block, size_t size) {
   if (!block) return fp_alloc(memory, size);
-  if (!may_allocate(memory)) return NULL;
-  return realloc(block, size ? size : 1);
+  int64_t before = size_of(block);
+  if (!may_allocate(memory) || (size > (size_t)before && exceeds(memory, size - (size_t)before))) return NULL;
+  void *moved = realloc(block, size ? size : 1);
+  if (moved) atomic_fetch_add_explicit(&memory->held, size_of(moved) - before, memory_order_relaxed);
+  return moved;
 }
 
 void fp_release(fp_memory *memory, void *block) {
   if (!block) return;
   atomic_fetch_sub_explicit(&memory->live, 1, memory_order_relaxed);
+  atomic_fetch_sub_explicit(&memory->held, size_of(block), memory_order_relaxed);
   free(block);
 }
 

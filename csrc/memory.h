@@ -1,4 +1,5 @@
-/* Every allocation of the core goes through here, so that tests can count blocks and make the n-th allocation fail. */
+/* Every allocation of the core goes through here, so that bytes are limited, and tests can count blocks and make the n-th
+ * allocation fail. */
 #ifndef FASTPROF_MEMORY_H
 #define FASTPROF_MEMORY_H
 
@@ -11,13 +12,16 @@
 typedef struct fp_memory {
   _Atomic int64_t live;      /* blocks handed out and not yet released */
   _Atomic int64_t countdown; /* how many more allocations succeed; negative: no limit */
+  _Atomic int64_t held;      /* bytes of live blocks */
+  _Atomic int64_t most;      /* bytes that may be held */
+  _Atomic bool is_exceeded;  /* an allocation failed because of `most` */
   uint64_t seed;             /* of hash tables, so that no file can be made whose names collide */
 } fp_memory;
 
-/* No live blocks, no limit, and a seed of its own. */
+/* No live blocks, no limits, and a seed of its own. */
 void fp_memory_init(fp_memory *memory);
 
-/* All three return NULL when memory or the countdown runs out. A size of 0 gives a block too. fp_resize leaves the old
+/* All three return NULL when memory or the countdown runs out, or `most` would be exceeded. A size of 0 gives a block too. fp_resize leaves the old
  * block alone if it fails. */
 void *fp_alloc(fp_memory *memory, size_t size);
 void *fp_alloc_zeroed(fp_memory *memory, size_t count, size_t item_size);

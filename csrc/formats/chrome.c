@@ -152,3 +152,7 @@ const fp_chrome_remark *fp_chrome_remarks(const fp_chrome *chrome, size_t *count
 const fp_bytes *fp_chrome_keys(const fp_chrome *chrome) {
   return &chrome->keys;
 }
+
+uint64_t fp_chrome_offset(const fp_chrome *chrome) {
+  return chrome->offset;
+}

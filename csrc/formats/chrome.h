@@ -40,7 +40,7 @@ fp_code fp_chrome_push(fp_chrome *chrome, const uint8_t *data, size_t size, fp_f
 fp_chrome_tape *fp_chrome_tape_new(fp_memory *memory);
 void fp_chrome_tape_free(fp_chrome_tape *tape);
 void fp_chrome_scan(fp_chrome *chrome, fp_chrome_tape *tape, const uint8_t *data, size_t size);
-fp_code fp_chrome_take(fp_chrome *chrome, const fp_chrome_tape *tape, fp_fault *fault);
+fp_code fp_chrome_take(fp_chrome *chrome, fp_chrome_tape *tape, fp_fault *fault);
 /* All bytes have been pushed, or scanned and taken. Then there may be bytes to be kept, and the parts are known. FP_BAD_JSON: it is not a trace; fp_chrome_keys says which keys it has. */
 fp_code fp_chrome_finish(fp_chrome *chrome, fp_fault *fault);
 
@@ -49,6 +49,8 @@ fp_bytes *fp_chrome_spill(fp_chrome *chrome);
 /* After finish: the parts of the XSpace, one behind the other, and what is remarked. They are the reader's. */
 const fp_chrome_part *fp_chrome_parts(const fp_chrome *chrome, size_t *count);
 const fp_chrome_remark *fp_chrome_remarks(const fp_chrome *chrome, size_t *count);
+/* Where the event is that was taken last. */
+uint64_t fp_chrome_offset(const fp_chrome *chrome);
 /* The first keys of a document that is not a trace, separated by ", ". */
 const fp_bytes *fp_chrome_keys(const fp_chrome *chrome);
 

@@ -2,24 +2,34 @@
 #include "formats/chrome_processes.h"
 #include "formats/chrome_stats.h"
 
-enum { MOST_SHOWN = 8, MOST_KEPT = 1 << 16, ENOUGH_EVENTS = 1000 };
+enum { MOST_SHOWN = 8, MOST_KEPT = 1 << 16, MOST_MEMBERS = 1 << 12, ENOUGH_EVENTS = 1000, VIEW_BLOCKS = 1 << 8 };
 
 bool chrome_view_text(fp_memory *memory, const uint8_t *text, size_t length, chrome_text_view *found) {
-  size_t blocks = length / FP_JSON_BLOCK + 1;
+  size_t blocks = length / FP_JSON_BLOCK + 1, count = 0;
   fp_json_index index = {0, 0, fp_json_best_ways()};
+  fp_vector marks = {0}; /* uint32_t */
   memset(found, 0, sizeof *found);
   found->text = fp_alloc(memory, blocks * FP_JSON_BLOCK);
   found->has = fp_alloc(memory, blocks);
-  found->marks = fp_alloc(memory, blocks * FP_JSON_BLOCK * sizeof *found->marks);
-  if (!found->text || !found->has || !found->marks) {
-    chrome_free_view(memory, found);
-    return false;
+  bool has_room = found->text && found->has;
+  if (has_room) {
+    memset(found->text + (blocks - 1) * FP_JSON_BLOCK, ' ', FP_JSON_BLOCK);
+    if (length) memcpy(found->text, text, length);
   }
-  memset(found->text, ' ', blocks * FP_JSON_BLOCK);
-  if (length) memcpy(found->text, text, length);
-  size_t count = fp_json_index_blocks(&index, found->text, blocks, 0, found->marks, found->has);
-  found->view = (fp_json_view){found->text, found->marks, found->has, count};
-  return true;
+  for (size_t at = 0; has_room && at < blocks; at += VIEW_BLOCKS) { /* most text has few marks */
+    size_t more = blocks - at < VIEW_BLOCKS ? blocks - at : VIEW_BLOCKS, from = at * FP_JSON_BLOCK;
+    has_room = fp_vector_reserve(memory, &marks, sizeof *found->marks, more * FP_JSON_BLOCK);
+    if (!has_room) break;
+    found->marks = marks.items;
+    count = marks.count;
+    count += fp_json_index_blocks(&index, found->text + from, more, (uint32_t)from, found->marks + count, found->has + at);
+    marks.count = count;
+  }
+  uint32_t *fitting = has_room ? fp_resize(memory, found->marks, count * sizeof *found->marks) : NULL;
+  if (fitting) found->marks = fitting;
+  if (!has_room) chrome_free_view(memory, found);
+  else found->view = (fp_json_view){found->text, found->marks, found->has, count};
+  return has_room;
 }
 
 void chrome_free_view(fp_memory *memory, chrome_text_view *found) {
@@ -114,7 +124,7 @@ bool chrome_take_member(void *context, const uint8_t *key, size_t key_length, co
   chrome_text_view found;
   fp_json_value value;
   note_key(chrome, key, key_length);
-  if (is_any(key, key_length, unread, sizeof unread / sizeof *unread)) {
+  if (is_any(key, key_length, unread, sizeof unread / sizeof *unread) || chrome->key_count > MOST_MEMBERS) {
     chrome_remark(chrome, CHROME_NOT_READ, chrome->member_end, 1);
     return true;
   }

@@ -49,14 +49,27 @@ void chrome_hold(fp_chrome *chrome, chrome_event *event) {
     chrome->failed = true;
     return;
   }
-  *held = (chrome_held){.time = event->time, .offset = event->offset, .stats_at = chrome->held_stats.size, .group = group,
-                        .stats_size = (uint32_t)chrome->event_stats.size, .args_size = (uint32_t)event->args_size,
-                        .line = line, .process = process,
+  *held = (chrome_held){.ns = event->time.ns, .ps = event->time.ps, .offset = event->offset, .group = group,
+                        .stats_at = chrome->held_stats.size, .stats_size = (uint32_t)chrome->event_stats.size,
+                        .args_size = (uint32_t)event->args_size, .process = process,
                         .name = has_name || event->phase != 'E' ? event->name : -1, .cat = event->cat, .step = step,
-                        .id = event->id, .phase = event->phase, .direction = event->direction, .bind_id = event->bind_id,
-                        .duration_ps = event->duration_ps};
+                        .phase = event->phase, .direction = (uint8_t)event->direction, .duration_ps = event->duration_ps};
   if (held->stats_size) fp_bytes_put(&chrome->held_stats, chrome->event_stats.data, held->stats_size);
+  if (held->direction) fp_bytes_put(&chrome->held_stats, &event->bind_id, sizeof event->bind_id);
   chrome->failed |= chrome->held_stats.failed;
+}
+
+static fp_json_time time_of(const chrome_held *held) {
+  return (fp_json_time){held->ns, held->ps};
+}
+
+/* The flow that it begins or ends. */
+static void put_flow(fp_chrome *chrome, const chrome_held *held, int32_t line, int32_t name, int64_t duration_ps) {
+  chrome_id bind_id = {CHROME_NO_ID, 0};
+  if (held->direction) memcpy(&bind_id, chrome->held_stats.data + held->stats_at + held->stats_size, sizeof bind_id);
+  chrome_put_flow_event(chrome, (chrome_direction)held->direction, bind_id,
+                        &(chrome_flow_end){.ns = held->ns, .ps = held->ps, .line = line, .name = name, .cat = held->cat,
+                                           .duration_ps = duration_ps});
 }
 
 /* ---- matching ---- */
@@ -64,8 +77,8 @@ void chrome_hold(fp_chrome *chrome, chrome_event *event) {
 static int compare_held(const void *a, const void *b) {
   const chrome_held *first = a, *second = b;
   if (first->group != second->group) return first->group < second->group ? -1 : 1;
-  if (first->time.ns != second->time.ns) return first->time.ns < second->time.ns ? -1 : 1;
-  if (first->time.ps != second->time.ps) return first->time.ps < second->time.ps ? -1 : 1;
+  if (first->ns != second->ns) return first->ns < second->ns ? -1 : 1;
+  if (first->ps != second->ps) return first->ps < second->ps ? -1 : 1;
   return (first->offset > second->offset) - (first->offset < second->offset);
 }
 
@@ -88,12 +101,10 @@ static void put_pair(fp_chrome *chrome, int32_t line, const chrome_held *begin, 
     chrome_add_written(chrome, stats + begin->stats_at + begin->args_size, begin->stats_size - begin->args_size, true);
   if (!end) chrome_add_field_int(chrome, WORD_UNFINISHED, 1);
   if (is_async) chrome_add_derived_int(chrome, WORD_ASYNC, 1);
-  int64_t duration_ps = ps_between(begin->time, until);
-  if (end && !is_async) chrome_note_end(chrome, line, begin->time, duration_ps);
-  chrome_put_event(chrome, line, name, begin->cat, begin->time, duration_ps);
-  chrome_put_flow_event(chrome, begin->direction, begin->bind_id,
-                        &(chrome_flow_end){.ns = begin->time.ns, .ps = begin->time.ps, .line = line, .name = name,
-                                           .cat = begin->cat, .duration_ps = duration_ps});
+  int64_t duration_ps = ps_between(time_of(begin), until);
+  if (end && !is_async) chrome_note_end(chrome, line, time_of(begin), duration_ps);
+  chrome_put_event(chrome, line, name, begin->cat, time_of(begin), duration_ps);
+  put_flow(chrome, begin, line, name, duration_ps);
 }
 
 /* A complete event, whose process is named by now. */
@@ -103,10 +114,9 @@ static void put_waiting(fp_chrome *chrome, const chrome_held *held) {
   chrome_begin_stats(chrome);
   if (held->stats_size) chrome_add_written(chrome, stats + held->stats_at, held->stats_size, false);
   chrome_derive_root(chrome, held->process, held->name);
-  chrome_put_event(chrome, held->line, held->name, held->cat, held->time, held->duration_ps);
-  chrome_put_flow_event(chrome, held->direction, held->bind_id,
-                        &(chrome_flow_end){.ns = held->time.ns, .ps = held->time.ps, .line = held->line, .name = held->name,
-                                           .cat = held->cat, .duration_ps = held->duration_ps});
+  int32_t line = (int32_t)held->group;
+  chrome_put_event(chrome, line, held->name, held->cat, time_of(held), held->duration_ps);
+  put_flow(chrome, held, line, held->name, held->duration_ps);
 }
 
 static chrome_held *pop(fp_vector *stack) {
@@ -132,6 +142,7 @@ static fp_json_time latest(const fp_chrome *chrome, int32_t line, fp_json_time t
 
 /* B and E of a thread, and complete events that have waited. */
 static void match_thread(fp_chrome *chrome, chrome_held *held, size_t count, fp_vector *stack) {
+  int32_t line = (int32_t)held->group;
   stack->count = 0;
   for (size_t i = 0; i < count; i++) {
     if (held[i].phase == 'X') {
@@ -148,11 +159,11 @@ static void match_thread(fp_chrome *chrome, chrome_held *held, size_t count, fp_
       continue;
     }
     if (held[i].name >= 0 && held[i].name != begin->name) chrome_remark(chrome, CHROME_NAME_MISMATCH, held[i].offset, 1);
-    put_pair(chrome, begin->line, begin, &held[i], held[i].time, begin->name, false);
+    put_pair(chrome, line, begin, &held[i], time_of(&held[i]), begin->name, false);
   }
   for (chrome_held *begin; (begin = pop(stack));) {
     chrome_remark(chrome, CHROME_BEGIN_WITHOUT_END, begin->offset, 1);
-    put_pair(chrome, begin->line, begin, NULL, latest(chrome, begin->line, begin->time), begin->name, false);
+    put_pair(chrome, line, begin, NULL, latest(chrome, line, time_of(begin)), begin->name, false);
   }
 }
 
@@ -182,17 +193,17 @@ static void match_nestable(fp_chrome *chrome, chrome_held *held, size_t count, f
     if (held[i].phase == 'b') {
       push(chrome, stack, &held[i]);
     } else if (held[i].phase == 'n') {
-      put_pair(chrome, line, &held[i], &(chrome_held){.stats_size = 0}, held[i].time, held[i].name, true);
+      put_pair(chrome, line, &held[i], &(chrome_held){.stats_size = 0}, time_of(&held[i]), held[i].name, true);
     } else {
       chrome_held *begin = pop(stack);
-      if (begin) put_pair(chrome, line, begin, &held[i], held[i].time, begin->name, true);
+      if (begin) put_pair(chrome, line, begin, &held[i], time_of(&held[i]), begin->name, true);
       else chrome_remark(chrome, CHROME_END_WITHOUT_BEGIN, held[i].offset, 1);
     }
   }
   for (chrome_held *begin; (begin = pop(stack));) {
     chrome_remark(chrome, CHROME_BEGIN_WITHOUT_END, begin->offset, 1);
-    fp_json_time end = last && is_before(begin->time, last->time) ? last->time : begin->time;
-    put_pair(chrome, line, begin, NULL, end, begin->name, true);
+    const chrome_held *end = last && is_before(time_of(begin), time_of(last)) ? last : begin;
+    put_pair(chrome, line, begin, NULL, time_of(end), begin->name, true);
   }
 }
 
@@ -237,11 +248,13 @@ static void take_step(fp_chrome *chrome, legacy_slice *slice, const chrome_held 
   slice->kind = held->phase;
   if (held->phase == 'T') {
     if (slice->step)
-      put_pair(chrome, slice->line, slice->step, &none, held->time, step_name(chrome, slice->step), true);
+      put_pair(chrome, slice->line, slice->step, &none, time_of(held), step_name(chrome, slice->step), true);
   } else {
     chrome_held step = *held;
-    step.time = slice->step ? slice->step->time : slice->begin->time;
-    put_pair(chrome, slice->line, &step, &none, held->time, step_name(chrome, held), true);
+    const chrome_held *before = slice->step ? slice->step : slice->begin;
+    step.ns = before->ns;
+    step.ps = before->ps;
+    put_pair(chrome, slice->line, &step, &none, time_of(held), step_name(chrome, held), true);
   }
   slice->step = held;
 }
@@ -253,20 +266,20 @@ static void match_legacy(fp_chrome *chrome, chrome_held *held, size_t count) {
     if (held[i].phase == 'S') {
       if (slice.begin) {
         chrome_remark(chrome, CHROME_BEGIN_WITHOUT_END, slice.begin->offset, 1);
-        end_slice(chrome, &slice, NULL, held[i].time);
+        end_slice(chrome, &slice, NULL, time_of(&held[i]));
       }
       slice = (legacy_slice){&held[i], NULL, 0, async_line(chrome, held->process, &held[i])};
     } else if (!slice.begin) {
       chrome_remark(chrome, held[i].phase == 'F' ? CHROME_END_WITHOUT_BEGIN : CHROME_STEP_WITHOUT_BEGIN, held[i].offset, 1);
     } else if (held[i].phase == 'F') {
-      end_slice(chrome, &slice, &held[i], held[i].time);
+      end_slice(chrome, &slice, &held[i], time_of(&held[i]));
     } else {
       take_step(chrome, &slice, &held[i]);
     }
   }
   if (!slice.begin) return;
   chrome_remark(chrome, CHROME_BEGIN_WITHOUT_END, slice.begin->offset, 1);
-  end_slice(chrome, &slice, NULL, held[count - 1].time);
+  end_slice(chrome, &slice, NULL, time_of(&held[count - 1]));
 }
 
 void chrome_match(fp_chrome *chrome) {

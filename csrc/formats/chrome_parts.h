@@ -168,27 +168,25 @@ typedef enum chrome_word {
   WORD_ROOT, WORD_CORRELATION_ID, WORD_KERNEL_DETAILS, WORD_MEMCPY_DETAILS, WORD_PROFILER_RANGE, WORD_TF_OP, WORDS
 } chrome_word;
 
-/* An event that is matched with others when all are known. */
+/* An event that is matched with others when all are known. A trace may have little else: small. */
 typedef struct chrome_held {
-  fp_json_time time;
+  int64_t ns;
+  int32_t ps;
+  uint8_t phase, direction; /* direction: a chrome_direction; if there is one, the bind_id is behind the stats */
   uint64_t offset;
   uint64_t stats_at;
   uint32_t stats_size, args_size; /* the stats of args come first */
-  int64_t group; /* events that are matched with each other: of a thread, or of an id */
-  int32_t line;  /* of its thread; -1: of an async event, whose line is known later */
+  int64_t group; /* events that are matched with each other: of a thread, whose line it is, or of an id */
   int32_t name, cat, process;
-  chrome_id id;
   int32_t step; /* of T and p: a number of `texts` */
-  uint8_t phase;
-  chrome_direction direction;
-  chrome_id bind_id;
   int64_t duration_ps; /* of a complete event */
 } chrome_held;
 
-/* A frame of stackFrames: its object in their text, and its parent. Both NOTHING or -1: there is none. */
+/* A frame of stackFrames: its name in their text, and its parent. NOTHING or -1: there is none. */
 typedef struct chrome_stack_frame {
-  fp_json_value object, name;
+  fp_json_value name;
   int32_t parent;
+  bool is_object; /* else the frame is missing */
 } chrome_stack_frame;
 
 /* A stretch of time around `base_ns`, within which offsets of events fit. */

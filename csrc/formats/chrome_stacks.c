@@ -22,8 +22,11 @@ static int32_t frame_number(fp_chrome *chrome, const uint8_t *id, size_t length)
 bool chrome_read_frames(fp_chrome *chrome, chrome_text_view *text) {
   fp_json_value frames, key, object, parent;
   chrome->stack_room = LEAST_ROOM + ROOM_A_BYTE * (chrome->scan.base + chrome->scan.walk.at);
-  if (!chrome_view_text(chrome->memory, chrome->stacks.data, chrome->stacks.size, text)) return false;
-  if (!text->view.count || !chrome_whole_value(text, chrome->stacks.size, &frames) || frames.kind != FP_JSON_OBJECT) return true;
+  size_t length = chrome->stacks.size;
+  bool has_view = chrome_view_text(chrome->memory, chrome->stacks.data, length, text);
+  fp_bytes_free(&chrome->stacks);
+  if (!has_view) return false;
+  if (!text->view.count || !chrome_whole_value(text, length, &frames) || frames.kind != FP_JSON_OBJECT) return true;
   fp_json_walk walk = fp_json_into(&frames);
   for (fp_json_step step; (step = fp_json_member(&text->view, &walk, &key, &object)) == FP_WALK_ITEM || step == FP_WALK_DEEP;) {
     int32_t number = frame_number(chrome, text->text + key.from, key.to - key.from), above = -1;
@@ -31,7 +34,7 @@ bool chrome_read_frames(fp_chrome *chrome, chrome_text_view *text) {
     if (has_parent) above = frame_number(chrome, text->text + parent.from, parent.to - parent.from);
     if (number < 0 || (has_parent && above < 0)) return false;
     chrome_stack_frame *frame = (chrome_stack_frame *)chrome->stack_frames.items + number;
-    frame->object = object;
+    frame->is_object = object.kind == FP_JSON_OBJECT;
     frame->parent = above;
     chrome_member(&text->view, &object, "name", &frame->name);
   }
@@ -43,7 +46,7 @@ static void list_frames(fp_chrome *chrome, fp_vector *list, int32_t number) {
   const chrome_stack_frame *frames = chrome->stack_frames.items;
   for (;; number = frames[number].parent) {
     const chrome_stack_frame *frame = number < 0 ? NULL : &frames[number];
-    if (!frame || frame->object.kind != FP_JSON_OBJECT || list->count == MOST_FRAMES) break;
+    if (!frame || !frame->is_object || list->count == MOST_FRAMES) break;
     uint64_t size = ROOM_OF_FRAME + (frame->name.kind == FP_JSON_TEXT ? frame->name.to - frame->name.from : 0);
     if (size > chrome->stack_room) break;
     chrome->stack_room -= size;

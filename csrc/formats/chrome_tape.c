@@ -167,9 +167,9 @@ static bool take_member(fp_chrome *chrome, const fp_chrome_tape *tape, const tap
   return chrome_take_member(chrome, key, item->count, text, value->size, item->is_whole);
 }
 
-fp_code fp_chrome_take(fp_chrome *chrome, const fp_chrome_tape *tape, fp_fault *fault) {
+fp_code fp_chrome_take(fp_chrome *chrome, fp_chrome_tape *tape, fp_fault *fault) {
   const tape_item *items = tape->items.items;
-  const fp_bytes *member = tape->members.items;
+  fp_bytes *member = tape->members.items;
   const fp_json_view view = {tape->text.bytes.data, tape->text.marks, tape->text.has, tape->text.mark_count};
   uint32_t at = 0;
   chrome->failed |= tape->code == FP_NO_MEMORY; /* items may lack their values */
@@ -181,8 +181,9 @@ fp_code fp_chrome_take(fp_chrome *chrome, const fp_chrome_tape *tape, fp_fault *
     } else if (item->kind == ITEM_REMARK) {
       chrome_take_remark(chrome, (fp_json_remark)item->what, item->offset, item->count);
     } else {
-      if (!take_member(chrome, tape, item, member)) return fp_fail(fault, FP_BAD_JSON, item->offset, "the document");
-      member++;
+      bool is_json = take_member(chrome, tape, item, member);
+      fp_bytes_free(member++);
+      if (!is_json) return fp_fail(fault, FP_BAD_JSON, item->offset, "the document");
     }
   }
   if (chrome->failed) return fp_fail(fault, FP_NO_MEMORY, 0, "a trace");

@@ -1,13 +1,13 @@
-/* Doubling keeps the cost of growth proportional to the size. After a failure `failed` stays set: later writes would
+/* Doubling, of much growth by half, keeps the cost of growth proportional to the size. After a failure `failed` stays set: later writes would
  * leave a gap. */
 #include "formats/growing_bytes.h"
 
-enum { FIRST_CAPACITY = 64 }; /* there may be one for each process of a trace */
+enum { FIRST_CAPACITY = 64, MUCH = 1 << 20 }; /* there may be one for each process of a trace */
 
-/* Doubles the capacity. `need < extra`: the sum has wrapped. */
+/* Enlarges the capacity. `need < extra`: the sum has wrapped. */
 bool fp_bytes_grow(fp_bytes *out, size_t extra) {
   if (out->failed) return false;
-  size_t need = out->size + extra, capacity = out->capacity * 2;
+  size_t need = out->size + extra, capacity = out->capacity + (out->capacity < MUCH ? out->capacity : out->capacity / 2);
   if (capacity < FIRST_CAPACITY) capacity = FIRST_CAPACITY;
   if (capacity < need) capacity = need;
   uint8_t *data = need < extra ? NULL : fp_resize(out->memory, out->data, capacity);

@@ -47,6 +47,21 @@ static void the_countdown_lets_so_many_through(void) {
   CHECK_INT(memory.live, 0);
 }
 
+static void held_bytes_are_limited(void) {
+  fp_memory memory;
+  fp_memory_init(&memory);
+  void *one = fp_alloc(&memory, 1000);
+  CHECK(memory.held >= 1000);
+  memory.most = memory.held + 5000;
+  CHECK(!fp_alloc(&memory, 6000) && !fp_alloc_zeroed(&memory, 3, 2000) && memory.is_exceeded);
+  CHECK(!fp_resize(&memory, one, 7000)); /* the block is still there */
+  one = fp_resize(&memory, one, 4000);
+  CHECK(one != NULL && memory.held >= 4000);
+  CHECK(!fp_alloc_zeroed(&memory, SIZE_MAX, 2));
+  fp_release(&memory, one);
+  CHECK_INT(memory.held, 0);
+}
+
 typedef struct taker {
   fp_memory *memory;
   int taken;
@@ -136,6 +151,7 @@ int main(void) {
   RUN(blocks_are_counted);
   RUN(nothing_is_a_block_too);
   RUN(the_countdown_lets_so_many_through);
+  RUN(held_bytes_are_limited);
   RUN(threads_share_the_countdown);
   RUN(seeds_differ);
   RUN(vectors_keep_their_items_while_they_grow);

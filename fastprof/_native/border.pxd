@@ -17,7 +17,8 @@ cdef extern from "status.h" nogil:
 cdef extern from "memory.h" nogil:
     ctypedef struct fp_memory:
         int64_t live
-        int64_t countdown
+        int64_t countdown, held, most
+        bint is_exceeded
     ctypedef struct fp_vector:
         void *items
         size_t count

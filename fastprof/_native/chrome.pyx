@@ -32,11 +32,12 @@ cdef extern from "formats/chrome.h" nogil:
     fp_chrome_tape *fp_chrome_tape_new(fp_memory *memory)
     void fp_chrome_tape_free(fp_chrome_tape *tape)
     void fp_chrome_scan(fp_chrome *chrome, fp_chrome_tape *tape, const uint8_t *data, size_t size)
-    fp_code fp_chrome_take(fp_chrome *chrome, const fp_chrome_tape *tape, fp_fault *fault)
+    fp_code fp_chrome_take(fp_chrome *chrome, fp_chrome_tape *tape, fp_fault *fault)
     fp_code fp_chrome_finish(fp_chrome *chrome, fp_fault *fault)
     fp_bytes *fp_chrome_spill(fp_chrome *chrome)
     const fp_chrome_part *fp_chrome_parts(const fp_chrome *chrome, size_t *count)
     const fp_chrome_remark *fp_chrome_remarks(const fp_chrome *chrome, size_t *count)
+    uint64_t fp_chrome_offset(const fp_chrome *chrome)
     const fp_bytes *fp_chrome_keys(const fp_chrome *chrome)
 
 
@@ -45,7 +46,10 @@ cdef extern from "formats/json_scan.h" nogil:
 
 
 cdef object SEVERITIES = ("info", "notice", "data_loss")
-cdef enum: MOST_SCANNED = 1 << 28
+cdef enum:
+    MOST_SCANNED = 1 << 28
+    HELD = 1 << 26  # bytes that any document may hold: an event may be so large
+    HELD_A_BYTE = 4
 
 cdef class ChromeScribe
 
@@ -71,6 +75,7 @@ cdef class ChromeScribe:
     cdef str path
     cdef bint finished, salvage
     cdef list unused  # tapes that were taken
+    cdef int64_t pushed  # bytes
 
     def __cinit__(self, str path not None, bint salvage):
         fp_memory_init(&self.memory)
@@ -96,6 +101,7 @@ cdef class ChromeScribe:
         cdef fp_code code
         if self.finished:
             raise ValueError("all bytes have been pushed")
+        self.count(chunk.count)
         with nogil:
             code = fp_chrome_push(self.chrome, <const uint8_t *>chunk.at, chunk.count, &fault)
         self.checked(code, &fault)
@@ -115,6 +121,7 @@ cdef class ChromeScribe:
             tape.tape = fp_chrome_tape_new(&self.memory)
             check(FP_NO_MEMORY if tape.tape == NULL else FP_OK, "reading JSON", NULL, self.path)
         tape.document = self
+        self.count(chunk.count)
         with nogil:
             fp_chrome_scan(self.chrome, tape.tape, <const uint8_t *>chunk.at, chunk.count)
         return tape
@@ -147,9 +154,16 @@ cdef class ChromeScribe:
         self.checked(code, &fault)
         return self.spilled()
 
+    cdef void count(self, size_t more) noexcept:
+        self.pushed += <int64_t>more
+        self.memory.most = HELD + HELD_A_BYTE * self.pushed
+
     cdef void checked(self, fp_code code, const fp_fault *fault) except *:
         if code == FP_TOO_LONG:
             raise CaptureError(f"an event is larger than {FP_JSON_LARGEST_EVENT >> 20} MiB", path=self.path, offset=fault.offset)
+        if code == FP_NO_MEMORY and self.memory.is_exceeded:
+            text = f"the trace takes more memory than {HELD_A_BYTE} bytes for each byte of its text, and {HELD >> 20} MiB"
+            raise CaptureError(text, path=self.path, offset=fp_chrome_offset(self.chrome))
         check(code, "reading JSON", fault if code != FP_NO_MEMORY else NULL, self.path)
 
     cdef object no_trace(self, str missing):

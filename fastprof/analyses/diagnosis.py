@@ -193,7 +193,7 @@ def summarize_examined(report: AnalysisReport) -> str:
     if not known:
         return "No cause could be examined without findings" if findings else "No cause could be examined"
     rest = f"; {unknown} cannot be judged from this capture" if unknown else ""
-    return f"Examined and found harmless: {count_noun(len(known), 'cause', 'causes')}{rest}"
+    return f"Checked and harmless: {count_noun(len(known), 'cause', 'causes')}{rest}"
 
 
 def _summarize_unrecorded(report: AnalysisReport) -> str:

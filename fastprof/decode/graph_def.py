@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from math import prod
 from typing import Final
 
@@ -13,7 +14,6 @@ import numpy as np
 from fastprof.errors import CaptureError
 from fastprof.inputs.message import Message, Value
 from fastprof.inputs.message_columns import Buffer, ByteSpans, MessageColumns, Owned, decode_texts, make_whole_span
-from fastprof.schema.columns import find_group_bounds
 from fastprof.schema.tensor_types import get_tensor_type_bytes, get_tensor_type_name
 from fastprof.schema.value_classes import dataclass
 
@@ -203,21 +203,28 @@ class Nodes:
         return Nodes(self.function, *([column[row] for row in rows] for column in lists))  # type: ignore[arg-type]
 
 
+_NodeColumns = tuple[list[str], list[str], list[str], list[list[str]], list[list[str]], list[dict[str, str]]]
+
+
 def read_nodes(data: Buffer) -> Iterator[Nodes]:
     """Yield the nodes of a GraphDef, then those of the functions of its library, a few thousand at a time.
 
     ``data``: any number of the GraphDef's fields. CaptureError: it does not decode; the offset is one in ``data``.
     """
     graph, known = MessageColumns(data, make_whole_span(data), _DOING), ValueTexts()
-    yield from _read_batches(data, "", graph.each(_GRAPH_NODE).at, known)
+    for nodes in _read_batches(data, graph.each(_GRAPH_NODE).at, known):
+        yield Nodes("", *nodes)
     libraries = MessageColumns(data, graph.each(_GRAPH_LIBRARY).at, _DOING)
     functions = MessageColumns(data, libraries.each(_LIBRARY_FUNCTION).at, _DOING)
     signatures = MessageColumns(data, functions.spans(_FUNCTION_SIGNATURE), _DOING)
     names = decode_texts(data, signatures.spans(_SIGNATURE_NAME))
-    nodes = functions.each(_FUNCTION_NODE)
-    ends = find_group_bounds(nodes.owner, functions.count).tolist()
-    for name, first, last in zip(names, ends, ends[1:], strict=False):
-        yield from _read_batches(data, name, ByteSpans(nodes.at.offset[first:last], nodes.at.length[first:last]), known)
+    inner, first = functions.each(_FUNCTION_NODE), 0
+    for nodes in _read_batches(data, inner.at, known):
+        owner = inner.owner[first : first + len(nodes[0])]
+        ends = [0, *(np.flatnonzero(np.diff(owner)) + 1).tolist(), len(owner)]
+        for begin, end in pairwise(ends):
+            yield Nodes(names[int(owner[begin])], *(column[begin:end] for column in nodes))  # type: ignore[arg-type]
+        first += len(owner)
 
 
 def parse_shape(text: str | None) -> list[int] | None:
@@ -238,13 +245,14 @@ def split_shapes(text: str | None) -> list[str]:
     return inner.split(", ") if inner else []
 
 
-def _read_batches(data: Buffer, function: str, at: ByteSpans, known: ValueTexts) -> Iterator[Nodes]:
+def _read_batches(data: Buffer, at: ByteSpans, known: ValueTexts) -> Iterator[_NodeColumns]:
+    """Yield the columns of ``Nodes`` but the function, of several functions at once."""
     for first in range(0, len(at.offset), BATCH):
         rows = slice(first, first + BATCH)
-        yield _read_node_columns(data, function, ByteSpans(at.offset[rows], at.length[rows]), known)
+        yield _read_node_columns(data, ByteSpans(at.offset[rows], at.length[rows]), known)
 
 
-def _read_node_columns(data: Buffer, function: str, at: ByteSpans, known: ValueTexts) -> Nodes:
+def _read_node_columns(data: Buffer, at: ByteSpans, known: ValueTexts) -> _NodeColumns:
     nodes = MessageColumns(data, at, _DOING)
     name, op, device = (decode_texts(data, nodes.spans(number)) for number in (_NODE_NAME, _NODE_OP, _NODE_DEVICE))
     inputs: list[list[str]] = [[] for _ in name]
@@ -255,9 +263,7 @@ def _read_node_columns(data: Buffer, function: str, at: ByteSpans, known: ValueT
             controls[owner].append(text[1:])
         else:
             inputs[owner].append(text)
-    return Nodes(
-        function, name, op, device, inputs, controls, _read_attrs(data, len(name), nodes.each(_NODE_ATTR), known)
-    )
+    return name, op, device, inputs, controls, _read_attrs(data, len(name), nodes.each(_NODE_ATTR), known)
 
 
 def _read_attrs(data: Buffer, count: int, entries: Owned, known: ValueTexts) -> list[dict[str, str]]:

@@ -44,7 +44,7 @@ def test_findings_have_a_cost_an_action_and_the_command_that_shows_their_evidenc
     assert "  1. Ops are memory-bandwidth bound: up to 7.089 ms, 23.9 %\n     Move fewer bytes: " in out
     assert "  3. " in out and "  4. " not in out
     assert "  fastprof roofline demo/xla --table 'ops?bound_by=HBM'" in out
-    assert "Examined and found harmless: 10 causes; 16 cannot be judged" in out
+    assert "Checked and harmless: 10 causes; 16 cannot be judged" in out
     assert "  4. " in show("demo/xla", "--limit", "4")[0]
 
 
@@ -87,7 +87,7 @@ def test_a_diagnosis_without_findings_is_short(show: Callable[..., Any], name: s
 
 def test_details_of_a_diagnosis_are_shown_on_request(show: Callable[..., Any]) -> None:
     out, _ = show("diagnosis", "demo/xla")
-    assert not any(text in out for text in ("ranked by", "Always 0", "Hidden columns", "Examined causes"))
+    assert not any(text in out for text in ("ranked by", "Always 0", "Hidden columns", "Checked causes"))
     assert "garbage_collection" not in out and "host: worker0; device: /device:TPU:1; certainty: certain" in out
     verbose, _ = show("diagnosis", "demo/xla", "-v")
-    assert all(text in verbose for text in ("ranked by", "Always 0", "Examined causes", "garbage collection"))
+    assert all(text in verbose for text in ("ranked by", "Always 0", "Checked causes", "garbage collection"))

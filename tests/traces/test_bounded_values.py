@@ -8,6 +8,8 @@ import sys
 import pytest
 from gate import few
 
+import fastprof
+
 PROGRAM = """
 import io, resource, sys, zlib
 import fastprof
@@ -56,3 +58,16 @@ def test_37_what_is_held_of_a_trace_is_bounded(case: str) -> None:
     grown, found = ran.stdout.strip().split(maxsplit=1)
     assert found == seen
     assert int(grown) < most_mebibytes * 1024
+
+
+@pytest.mark.parametrize("recorded", ["1e308", "-1e308", "1e999", "NaN", '"Infinity"'])
+def test_an_impossible_bandwidth_is_unknown(recorded: str) -> None:
+    """1,000 bytes in 5 us are 0.2 GB/s."""
+    event = (
+        '{"ph":"X","cat":"gpu_memcpy","name":"Memcpy HtoD (Pageable -> Device)","pid":0,"tid":7,"ts":%d,"dur":5,"args":'
+        '{"device":0,"stream":7,"bytes":1000,"memory bandwidth (GB/s)":%s}}'
+    )
+    events = ",".join(event % (time, recorded) for time in (100, 110))
+    profile = fastprof.load(f'{{"schemaVersion":1,"traceEvents":[{events}]}}'.encode())
+    (row,) = profile.streams().tables["copies"].to_pylist()
+    assert row["peak_gbps"] == row["p75_at_points_gbps"] == row["mean_gbps"] == 0.2

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from fastprof.decode import graph_def
 from fastprof.inputs import message_bytes, profile_model
 from fastprof.inputs.formats.graph_def_text import GRAPH
 from fastprof.inputs.message_bytes import BadMessageError, encode_text_proto
@@ -73,3 +74,18 @@ def test_memory_is_in_proportion_to_the_text(text: bytes) -> None:
         most = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
     assert most < (64 << 10) + 4 * len(text)
+
+
+def test_functions_of_a_library_are_read_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each function took as many passes as the graph."""
+    passes = []
+    columns = graph_def.MessageColumns
+    monkeypatch.setattr(graph_def, "MessageColumns", lambda *args: passes.append(args) or columns(*args))
+    node = put(3, put(1, "a") + put(2, "Add"))
+    functions = [put(1, put(1, put(1, f"f{number}")) + node * (number % 3)) for number in range(MANY)]
+    parts = list(graph_def.read_nodes(put(1, put(1, "n") + put(2, "Mul")) + put(2, b"".join(functions))))
+    assert [(part.function, part.op) for part in parts[:4]] == [
+        ("", ["Mul"]), ("f1", ["Add"]), ("f2", ["Add", "Add"]), ("f4", ["Add"]),
+    ]  # fmt: skip
+    assert len(parts) == 1 + sum(number % 3 > 0 for number in range(MANY))
+    assert len(passes) < 10

@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 from gate import few
 
+import fastprof
+
 PROGRAM = """
 import sys
 import fastprof
@@ -75,3 +77,22 @@ def test_memory_is_in_proportion_to_the_text(case: str, tmp_path: Path) -> None:
     grown, events = map(int, ran.stdout.split())
     assert events > 0
     assert grown < (8 << 20) + most * path.stat().st_size
+
+
+def test_a_trace_that_takes_too_much_memory_is_refused() -> None:
+    """Each process is held until the end."""
+    events = ",".join(f'{{"ph":"X","pid":{number},"ts":1,"dur":1}}' for number in range(350_000))
+    text = f'{{"traceEvents":[{events}]}}'.encode()
+    with pytest.raises(
+        fastprof.CaptureError, match="takes more memory than 4 bytes for each byte of its text"
+    ) as caught:
+        fastprof.load(text)
+    assert caught.value.offset is not None and 0 < caught.value.offset < len(text)
+
+
+def test_members_of_a_document_are_limited() -> None:
+    """Beyond 4,096 they are not read."""
+    members = ",".join(f'"k{number}":{number}' for number in range(10_000))
+    profile = fastprof.load(f'{{"traceEvents":[{{"ph":"X","ts":1,"dur":1,"name":"a"}}],{members}}}'.encode())
+    remarks = {row["code"]: row["count"] for row in profile.tables["import_log"].to_pylist()}
+    assert remarks["not_read"] == 10_000 - 4096

@@ -170,6 +170,8 @@ _PREFIX: Final = 11
 """Letters of a copy's name that name its kind: ``Memcpy HtoD``."""
 _MOST_BYTES: Final = 1 << 50
 """A larger copy is damage: sums of others fit 64 bits."""
+_MOST_GBPS: Final = 1e6
+"""A larger bandwidth is damage: no link has a thousandth of it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -218,10 +220,11 @@ def read_copy_bytes(events: HostEvents, rows: Int64s) -> Int64s:
 
 
 def read_copy_bandwidth(events: HostEvents, rows: Int64s, size: Int64s, duration: Int64s) -> Float64s:
-    """Return the recorded bandwidth of copies in gigabytes a second, else bytes / duration; NaN if neither is known."""
-    stat = events.stat("memory bandwidth (GB/s)").at(rows)
+    """Return the recorded bandwidth of copies in gigabytes a second if possible, else bytes / duration, else NaN."""
+    numbers = events.stat("memory bandwidth (GB/s)").at(rows).numbers
+    recorded = np.where((numbers >= 0) & (numbers <= _MOST_GBPS), numbers, np.nan)
     computed = np.where((size >= 0) & (duration > 0), size * 1000 / np.maximum(duration, 1), np.nan)
-    return np.where(np.isnan(stat.numbers), computed, stat.numbers)
+    return np.where(np.isnan(recorded), computed, recorded)
 
 
 # ---- sums: rows of the tables of the analysis streams
