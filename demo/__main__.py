@@ -27,7 +27,7 @@ ANSWERS = (
     ("an op that keeps memory at every step", "memory-profile demo/memory", "memory-profile.txt"),
     ("the slow stage of an input pipeline", "tf-data demo/tf-data", "tf-data.txt"),
     ("requests of a model server", "inference demo/serving", "inference.txt"),
-    ("a trace for ui.perfetto.dev", "trace demo/xla --format perfetto -o {file} --force", "xla.pftrace"),
+    ("a trace for ui.perfetto.dev", "export trace demo/xla --format perfetto -o {file} --force", "xla.pftrace"),
     ("pages and timeline as one file", "report demo/xla --html {file} --force", "xla.html"),
 )
 

@@ -124,7 +124,7 @@ def test_advice_names_parameters_of_python() -> None:
     for shown in (report.to_text(), repr(report), report._repr_html_().replace("&quot;", '"')):
         own = re.sub(r"--(xla_|python-level|host-level)", "", shown)  # of XLA, and of the command fastprof capture
         assert 'limit="all" shows the others' in own and "--" not in own
-    assert "wide=True" in report.to_text(width=40)
+    assert "wide=True" in report.to_text(width=40, verbose=True)
 
 
 @pytest.mark.parametrize(
