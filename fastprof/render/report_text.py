@@ -389,7 +389,10 @@ def select_rows(section: Section, report: AnalysisReport, look: Look, limit: int
     every = report.tables[section.table]
     columns, program = _drop_shared_program(_choose_columns(section, every), every)
     columns = [name for name in columns if look.verbose or name not in section.details]
-    table = _replace_by_words(every.select(columns), section.words)
+    table = every.select(columns)
+    for column, label in section.words.items():
+        if column in columns:
+            table = _replace_texts(table, column, [name and label(name) for name in table[column].to_pylist()])
     depths = None if section.depth is None else every[section.depth].to_numpy()
     most = section.rows if limit is None else limit
     if section.only is not None and limit != ALL:
@@ -507,14 +510,6 @@ def _add_branches(table: pa.Table, depths: Sequence[int], look: Look) -> pa.Tabl
     """Draw the branches of a tree before the strings of the first column."""
     lines = zip(draw_branches(depths, look.unicode), table.column(0).to_pylist(), strict=True)
     return _replace_texts(table, table.column_names[0], [branch + (name or "") for branch, name in lines])
-
-
-def _replace_by_words(table: pa.Table, words: Mapping[str, Callable[[str], str]]) -> pa.Table:
-    """Replace values by their display names."""
-    for column, label in words.items():
-        if column in table.column_names:
-            table = _replace_texts(table, column, [name and label(name) for name in table[column].to_pylist()])
-    return table
 
 
 def _replace_texts(table: pa.Table, column: str, texts: list[str | None]) -> pa.Table:

@@ -64,7 +64,7 @@ def test_short_kernels_that_take_longer_than_their_launches_are_not_too_short() 
         pytest.skip("no captures beside the project")
     report = fastprof.load(path).diagnosis()
     rows = {row["cause"]: row for row in report.tables["findings"].to_pylist()}
-    assert report.scalars["headline"].value.startswith("Of 8 GPUs, 2 compute. Device idle, cause not captured")
+    assert report.scalars["headline"].value.startswith("Of 8 GPUs, 2 compute. GPUs idle, cause not captured")
     assert "small_ops" not in rows
     assert rows["launch"]["detail"].startswith("1,330 kernels of 22.32 µs on average were launched; devices wait ")
 

@@ -38,7 +38,7 @@ def test_a_wait_for_the_device_is_not_the_reason_why_it_does_nothing() -> None:
     waits = event("$api.py:31 block_until_ready", 2 * MS, 7 * MS)
     row, *_ = findings(gpu_with(waits, kernels=((MS, 2 * MS), (9 * MS, 10 * MS))))
     assert (row["cause"], row["title"], row["annotation"]) == (
-        "idle", "Device idle, cause not captured", None
+        "idle", "GPU idle, cause not captured", None
     )  # fmt: skip
     assert row["detail"] == "Meanwhile the host waits for the device: $api.py:31 block_until_ready."
 

@@ -29,8 +29,8 @@ def test_findings_of_a_profile_of_gpus() -> None:
     rows = findings(profile)
     assert [(row["cause"], row["title"], row["is_bound"], row["certainty"], row["op"]) for row in rows[1:]] == [
         ("layout", "1 op of a GPU has the layout NHWC", True, "possible", "tower_0/conv/Conv2D"),
-        ("elementwise", "BatchNorm runs as 41 ops, not as a fused one", True, "possible", "tower_0/BatchNorm/Relu"),
-        ("low_utilization", "MatMul takes 58.2 % of the time of ops", False, "possible", "MatMul"),
+        ("elementwise", "BatchNorm is not fused: it runs as 41 ops", True, "possible", "tower_0/BatchNorm/Relu"),
+        ("low_utilization", "MatMul takes 58.2 % of op time", False, "possible", "MatMul"),
     ]
     every = profile.tfprof_executions.to_pylist()
     for row, wanted in zip(rows[1:3], ("tower_0/conv/Conv2D", "BatchNorm"), strict=True):
@@ -38,7 +38,7 @@ def test_findings_of_a_profile_of_gpus() -> None:
         assert row["cost_ps"] == time * US > 0
     assert rows[3]["cost_ps"] is None
     assert rows[3]["detail"] == "In an average step: MatMul 938.0 µs, Conv2D 480.0 µs, Relu 132.0 µs."
-    assert "device:gpu:0 computes for 93.2 % of the time" in rows[0]["detail"]
+    assert "device:gpu:0 computes for 93.2 % of its active time" in rows[0]["detail"]
     assert "NCHW" in rows[1]["advice"] and "fused_batch_norm" in rows[2]["advice"]
     for row in rows[1:]:
         table, _, filters = row["evidence"].partition("?")
@@ -74,7 +74,7 @@ def test_norms_of_the_host_cost_its_time(tmp_path: Path) -> None:
 def test_no_op_takes_most_of_the_time_unless_it_takes_half(tmp_path: Path) -> None:
     rows = findings(made(tmp_path / "profile_2", ["x", "y"]))
     (one,) = [row for row in rows if row["cause"] == "low_utilization"]
-    assert one["title"] == "Op0 takes 50.0 % of the time of ops"
+    assert one["title"] == "Op0 takes 50.0 % of op time"
     rows = findings(made(tmp_path / "profile_2", ["x", "y", "z"]))
     assert all(row["cause"] != "low_utilization" for row in rows)
 

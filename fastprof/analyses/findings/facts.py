@@ -462,8 +462,14 @@ class DiagnosisFacts:
             return "Compute waits"
         if self.device_count == 1:
             return f"The {self.device} waits"
-        named = pluralise_device(self.device)
-        return f"{named[0].upper()}{named[1:]} wait"
+        return f"{self.name_idle_devices()} wait"
+
+    def name_idle_devices(self) -> str:
+        """Return the devices as a subject without an article; threads that are the device are "Device"."""
+        if self.hardware == CPU_ONLY:
+            return "Device"
+        named = self.device if self.device_count == 1 else pluralise_device(self.device)
+        return f"{named[0].upper()}{named[1:]}"
 
 
 @dataclasses.dataclass(frozen=True)

@@ -62,7 +62,7 @@ TITLES: Final = {
     "between_kernels": "Gaps between back-to-back kernels",
     "python": "{} while Python runs",
     "silent": "{} while host threads record nothing",
-    "tail": "Device idle from its last work to the end of the step",
+    "tail": "{device} idle from the last work to the end of the step",
     "host_compute": "{} while ops run on the host",
     "eager": "{} while ops are dispatched one by one",
     "callback": "{} for callbacks to the host",
@@ -74,9 +74,9 @@ TITLES: Final = {
     "memory_pressure": "{} for memory allocation",
     "small_ops": "Ops are shorter than their launch overhead",
     "outside_compilation": "{} for ops outside of compiled programs",
-    "idle": "Device idle, cause not captured",
+    "idle": "{device} idle, cause not captured",
 }
-"""Titles by cause of gaps, after a subject with its verb: "The GPU waits"."""
+"""Titles by cause of gaps. {}: a subject with its verb, such as "The GPU waits"; {device}: such as "GPU"."""
 _UNSURE: Final = ("silent", "tail", "launch", "queue", "between_kernels", "python", "idle", "straggler")
 _APART: Final = ("communication", "lost_records")
 """Causes that are no findings on idle devices: step_findings judges collectives."""
@@ -120,7 +120,7 @@ def find_idle_time(facts: DiagnosisFacts) -> Iterator[Finding]:
             )
         yield Finding(
             cause,
-            TITLES[cause].format(facts.name_devices()) + _format_place(facts, time, known),
+            _make_title(facts, cause) + _format_place(facts, time, known),
             cost,
             _judge_certainty(facts, cause, event),
             f"gaps.by_cause?cause={recorded}",
@@ -132,6 +132,11 @@ def find_idle_time(facts: DiagnosisFacts) -> Iterator[Finding]:
             annotation=known,
             detail=detail,
         )
+
+
+def _make_title(facts: DiagnosisFacts, cause: str) -> str:
+    """Return the title of a finding on waits, without its place."""
+    return TITLES[cause].format(facts.name_devices(), device=facts.name_idle_devices())
 
 
 def _get_main_event(time: Counter[str | None]) -> str | None:
@@ -254,7 +259,7 @@ def split_start_up(facts: DiagnosisFacts, finding: Finding) -> list[Finding]:
     rest = finding.cost_ps - time_ps
     if finding.cause in EARLY and rest > 0:
         return [replace(finding, cost_ps=rest), first]
-    title = TITLES[finding.cause].format(facts.name_devices())
+    title = _make_title(facts, finding.cause)
     return [replace(finding, cost_ps=rest, title=title, annotation=None, source=None), first] if rest > 0 else [first]
 
 
@@ -469,7 +474,7 @@ def _name_compiled_function(
         return finding
     function = own[0].compilation.function
     place = facts.names.defined.get(function) or None
-    title = TITLES[finding.cause].format(facts.name_devices())
+    title = _make_title(facts, finding.cause)
     title += _format_share(f"{function} ({place})" if place else function, time_ps / cost_ps)
     return replace(finding, title=title, source=place)
 
