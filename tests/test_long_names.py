@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import re
 from collections.abc import Callable
@@ -11,6 +12,7 @@ from effort import takes_less
 from trace_builder import event, line, plane, xspace
 
 import fastprof
+from fastprof.analyses import ANALYSES
 from fastprof.derive.causes import slow_steps
 from fastprof.derive.devices.op_names import drop_serial
 from fastprof.derive.ops import op_work
@@ -68,3 +70,22 @@ def test_steps_of_a_capture_with_a_long_name() -> None:
     events = [event("$profiler.py:" + "1" * 200_000, 100 * k, 90) for k in range(5)]
     report = fastprof.load(xspace(plane("/host:CPU", [line("python", events)]))).steps()
     assert report.scalars["steps_source"].value is None
+
+
+def test_texts_of_reports_cut_long_names() -> None:
+    name = "x" * 1_000_000
+    events: list[dict[str, object]] = []
+    for step in range(3):
+        ids = {"correlation": step + 1, "External id": step + 1, "device": 0, "stream": 7}
+        for category, what, place, start, duration in (
+            ("user_annotation", f"ProfilerStep#{step}", 1, 0, 1000),
+            ("python_function", f"{name}.py(3): f", 1, 5, 900),
+            ("cpu_op", f"aten::{name}", 1, 10, 500),
+            ("cuda_runtime", "cudaLaunchKernel", 1, 20, 5),
+            ("kernel", name, 0, 50, 800),
+        ):
+            begin = {"ph": "X", "cat": category, "name": what, "pid": place, "tid": 7, "ts": 1000 * step + start}
+            events.append({**begin, "dur": duration, "args": ids})
+    trace = json.dumps({"schemaVersion": 1, "deviceProperties": [{"id": 0, "name": "H100"}], "traceEvents": events})
+    reports = fastprof.load(trace.encode()).reports(*ANALYSES)
+    assert {report: size for report, made in reports.items() if (size := len(made.to_text())) > 10_000} == {}

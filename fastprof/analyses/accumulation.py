@@ -68,7 +68,7 @@ class HostStates:
     ``of_form``: host states by analysis and by keeper, in host order; a merged value stands for several hosts.
     ``errors``: errors of analyses without a value. ``of_no_step``, ``of_steps``: counts of events outside and inside
     the chosen steps. ``repeated``: a remark if several chosen steps share a number. ``unnamed``: why no step has the
-    wanted name. ``records``: record checks by host.
+    wanted name. ``records``: record checks by host. ``selects_nothing``: conditions on events are met by none.
     """
 
     host: str
@@ -83,6 +83,7 @@ class HostStates:
     repeated: str | None = None
     unnamed: str | None = None
     records: list[HostRecords] = field(default_factory=list)
+    selects_nothing: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +102,7 @@ def keep_host(
     host = load_host(tables, number, plan.needs)
     capture = tables.session.captures[number]
     state = HostStates(capture.host, capture.path)
+    state.selects_nothing = tables.selection.filters_events and not len(host.raw)
     if is_step_name(plan.source) and (made := host.source_of_steps(plan.source)).source == NOTHING:
         state.unnamed = made.why
     if plan.steps is not None and choice is not None:
@@ -388,9 +390,11 @@ def join_states(parts: Iterable[HostStates]) -> HostStates:
     for part in parts:
         if not joined.hosts:
             joined.host, joined.path, joined.unnamed = part.host, part.path, part.unnamed
+            joined.selects_nothing = True
         joined.hosts, joined.of_no_step = joined.hosts + part.hosts, joined.of_no_step + part.of_no_step
         joined.of_steps, joined.repeated = joined.of_steps + part.of_steps, joined.repeated or part.repeated
         joined.unnamed = joined.unnamed and part.unnamed
+        joined.selects_nothing &= part.selects_nothing
         joined.records += part.records
         for into, values in ((joined.kept, part.kept), (joined.of_form, part.of_form)):
             for name in values:

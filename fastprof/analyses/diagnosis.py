@@ -176,7 +176,9 @@ INCOMPLETE: Final = Section("Capture incomplete", scalars=("incomplete",), shown
 def _summarize_run(report: AnalysisReport) -> str:
     figures = report.scalars
     count, framework = figures["device_count"].value, figures["framework"].value
-    devices = f"{count_noun(int(count or 0), 'device', 'devices')}, {framework}"
+    if count is None:
+        return f"Run: not known ({figures['device_count'].reason})"
+    devices = f"{count_noun(int(count), 'device', 'devices')}, {framework or 'unknown framework'}"
     values = [(name, figures[name].value, figures[name].unit) for name in ("window_ps", "compute_share")]
     known = {name: format_measure(value, unit) for name, value, unit in values if isinstance(value, int | float)}
     if "window_ps" not in known:

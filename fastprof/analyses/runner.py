@@ -165,6 +165,9 @@ _NO_EVENTS: Final = (
     "The session has no events: nothing was recorded. Let the profiler run while the program does, and stop it before "
     "the file is written."
 )
+_NOTHING_SELECTED: Final = (
+    "The selection has no events: no event meets all its conditions (time, names, planes, lines). The session has some."
+)
 _OF_TIMELINES: Final = (
     "This is a timeline of TensorFlow 1, a drawing: the lanes of its devices show in the timeline, but are no devices "
     "here. The RunMetadata that it was made of has devices, steps and ops: fastprof reads run_metadata.pb as well."
@@ -312,6 +315,8 @@ def build_reports(hosts: Hosts, plan: HostPlan) -> dict[str, AnalysisReport]:
     if of_hosts := _list_host_notices(hosts.log):
         answers = {name: replace(report, notices=(*of_hosts, *report.notices)) for name, report in answers.items()}
     reasons = _find_inapplicable(facts.sources, names)
+    if kept.selects_nothing and facts.events:
+        answers = {name: _clear_unselected(report) for name, report in answers.items()}
     return {
         name: _clear_report(report, reasons[name]) if name in reasons else report for name, report in answers.items()
     }
@@ -452,6 +457,14 @@ def _clear_report(report: AnalysisReport, reason: str) -> AnalysisReport:
     tables = {name: table.slice(0, 0) for name, table in report.tables.items()}
     notices = (Notice("info", reason),)
     return replace(report, tables=tables, scalars=figures, notices=notices, inapplicable=reason)
+
+
+def _clear_unselected(report: AnalysisReport) -> AnalysisReport:
+    """Say that the selection has no events instead of that nothing was recorded. Programs need no events."""
+    if getattr(get_analysis(report.analysis), "OF_PROGRAMS", False):
+        return report
+    cleared = _clear_report(report, "the selection has no events")
+    return replace(cleared, notices=(Notice("warning", _NOTHING_SELECTED),), inapplicable=None)
 
 
 @contextmanager

@@ -281,6 +281,10 @@ def get_figures(section: Section, report: AnalysisReport, analysis: Analysis) ->
     return {get_figure_name(name, analysis): figure for name, figure in figures.items()}
 
 
+_MOST_CELLS: Final = 1_000
+"""Cells at which figures that are names are cut: a capture may have names of any length."""
+
+
 def format_value(scalar: Scalar) -> str:
     """Format a figure with its unit, or as ``-`` if it is unknown."""
     value = scalar.value
@@ -288,7 +292,9 @@ def format_value(scalar: Scalar) -> str:
         return UNKNOWN
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return escape_text(value) if isinstance(value, str) else quantities.format_measure(value, scalar.unit)
+    if isinstance(value, str):
+        return fit_text(escape_text(value), _MOST_CELLS)
+    return quantities.format_measure(value, scalar.unit)
 
 
 def list_sections(report: AnalysisReport, analysis: Analysis) -> list[Section]:
