@@ -137,7 +137,7 @@ TABLES = {
         Picoseconds("cost_ps", "run time that it takes, mean over devices; null: unknown",
                     lambda rows: rows.costs),
         Share("share", "cost_ps / window_ps; null: cost_ps is unknown", lambda rows: rows.shares),
-        String("reason", "why cost_ps is unknown; null if known", lambda rows: rows.reasons),
+        String("reason", "why cost_ps is unknown; null: known", lambda rows: rows.reasons),
     ), derived=True),
     "unrecorded": TableSchema("unrecorded", "something that the capture lacks", (
         Text("what", "events or figures that the capture lacks"),

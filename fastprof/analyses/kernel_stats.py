@@ -198,7 +198,7 @@ SCALARS = {
         "ps", "time of kernels that could use Tensor Cores and do not", "eligible for Tensor Cores but not using them"
     ),
     "missed_tensor_core_share": ScalarSpec(
-        "share", "missed_tensor_core_ps / total_ps", "eligible for Tensor Cores but not using them, share"
+        "share", "missed_tensor_core_ps / total_ps", "share of kernel time eligible for Tensor Cores, not using them"
     ),
     "longest_kernel": ScalarSpec(None, "name of the kernel with the most time, over ops and launch dimensions"),
     "longest_kernel_share": ScalarSpec(

@@ -293,7 +293,7 @@ def check_text(report: fastprof.Report) -> None:
         assert [shown for shown in lines if measure_width(shown) > 100] == []
         assert text.replace("\n", "").isprintable()
         assert look.unicode or text.isascii() or report.notices
-    assert re.search(r"^  (showing 0 of .*|none)$", report.to_text(limit=0), re.MULTILINE) or not any(
+    assert re.search(r"^  (showing 0 of .*|none)$", report.to_text(limit=0, verbose=True), re.MULTILINE) or not any(
         report.tables[section.table].num_rows
         for section in runner.get_analysis(report.analysis).SECTIONS
         if section.table is not None and (section.shown is None or section.shown(report.answer))
