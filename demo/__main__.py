@@ -77,7 +77,7 @@ def main() -> None:
     export_and_read_back()
     capture = find_demo("demo/xla")[0]
     print("\nGo on with")
-    show(f"fastprof {capture}", "what was captured, what costs the time, what to do next")
+    show(f"fastprof {capture}", "what costs the time, and what to do next")
     show(f"fastprof serve {capture} --open", "timeline and pages; pip install starlette uvicorn")
     show(f"open {OUT / 'xla.html'}", "the same pages, without a server")
     show("README.md", "how to record a program of your own")
