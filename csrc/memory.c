@@ -44,8 +44,8 @@ static int64_t size_of(void *block) {
 
 /* Whether this number of bytes beyond those that are held would be too many. */
 static bool exceeds(fp_memory *memory, size_t size) {
-  int64_t room = atomic_load_explicit(&memory->most, memory_order_relaxed) - atomic_load_explicit(&memory->held, memory_order_relaxed);
-  if (room >= 0 && size <= (uint64_t)room) return false;
+  int64_t remaining = atomic_load_explicit(&memory->most, memory_order_relaxed) - atomic_load_explicit(&memory->held, memory_order_relaxed);
+  if (remaining >= 0 && size <= (uint64_t)remaining) return false;
   atomic_store_explicit(&memory->is_exceeded, true, memory_order_relaxed);
   return true;
 }
@@ -70,10 +70,10 @@ void *fp_alloc_zeroed(fp_memory *memory, size_t count, size_t item_size) {
 
 void *fp_resize(fp_memory *memory, void *block, size_t size) {
   if (!block) return fp_alloc(memory, size);
-  int64_t before = size_of(block);
-  if (!may_allocate(memory) || (size > (size_t)before && exceeds(memory, size - (size_t)before))) return NULL;
+  int64_t old = size_of(block);
+  if (!may_allocate(memory) || (size > (size_t)old && exceeds(memory, size - (size_t)old))) return NULL;
   void *moved = realloc(block, size ? size : 1);
-  if (moved) atomic_fetch_add_explicit(&memory->held, size_of(moved) - before, memory_order_relaxed);
+  if (moved) atomic_fetch_add_explicit(&memory->held, size_of(moved) - old, memory_order_relaxed);
   return moved;
 }
 

@@ -42,7 +42,7 @@ bool fp_fault_log_add(fp_memory *memory, fp_vector *log, fp_code code, uint64_t 
 /* A message of two bytes takes a hundred in memory, so a few kilobytes, compressed, could fill any machine. So what is
  * held of a capture is in proportion to its bytes. Names and events of programs take less than that. */
 #define FP_HELD_PER_BYTE 4
-#define FP_HELD_BASE (UINT64_C(32) << 20)
+#define FP_HELD_BASE (UINT64_C(64) << 20)
 
 /* What is held of a capture, by this core and by its callers. */
 typedef struct fp_held {

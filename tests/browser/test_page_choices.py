@@ -121,7 +121,7 @@ def test_what_was_alive_at_a_time_and_whether_a_request_fits(show: Callable[...,
     page.wait_for_function("() => location.hash.includes('at=20ms')")
     settle(page)
     wait_for(page, "h2", "Alive at 20ms")
-    page.get_by_role("textbox", name="Would have fitted").fill("100MiB")
+    page.get_by_role("textbox", name="Would this size fit?").fill("100MiB")
     page.keyboard.press("Enter")
     page.wait_for_function("() => location.hash.includes('request=100MiB')")
     settle(page)

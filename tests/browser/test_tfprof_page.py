@@ -279,7 +279,7 @@ def test_stacks_and_advice(show: Callable[[str], Any]) -> None:
 def test_tables_and_files_are_saved(show: Callable[[str], Any]) -> None:
     page = show("/tfprof?view=code&select=params&step=1&filter=layer")
     wait(page, ["_TFProfRoot"])
-    page.get_by_text("Save", exact=True).click()
+    page.locator("#page").get_by_text("Save", exact=True).click()
     for words, name, begin in (
         ("Table as CSV", "tfprof_code.csv", b"row,parent,depth,name"),
         ("Tables as JSON", "tfprof_code.json", b'{"summary": {"view": "code"'),

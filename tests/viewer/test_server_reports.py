@@ -137,7 +137,8 @@ def test_steps_narrow_a_report_as_on_the_command_line(pod: Served) -> None:
     assert status == 400 and "write A:B" in sentence
 
 
-def test_a_run_is_saved_as_a_report_and_as_a_trace(pod: Served, tmp_path: Path) -> None:
+def test_a_run_is_saved_as_a_trace_and_as_a_report(tmp_path: Path) -> None:
+    pod = Served(POD)
     report = pod.client.get("/api/save/report.html")
     assert report.headers["content-type"] == "text/html; charset=utf-8"
     assert 'id="data-report-overview"' in report.text
