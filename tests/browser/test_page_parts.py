@@ -207,7 +207,7 @@ def test_one_box_finds_pages_findings_and_ops_by_keyboard(page: Any, server: Cal
     box.fill("wait input")
     page.locator(".search-hits a", has_text="Finding").wait_for()
     box.press("ArrowDown")
-    while "Finding" not in page.evaluate("() => document.activeElement.textContent"):
+    while "Finding" not in page.evaluate("() => document.activeElement.closest('a')?.textContent ?? ''"):
         page.keyboard.press("ArrowDown")
     page.keyboard.press("Enter")
     page.locator(".finding details[open]").wait_for()

@@ -55,7 +55,10 @@ export function tabs({ label, options, value = null, onchange }) {
     ));
 }
 
-/** A button that opens a box below it; Escape and clicks elsewhere close it. */
+/**
+ * A button that opens a box below it, to the left unless that is outside of the page; Escape and clicks elsewhere close
+ * it.
+ */
 export function dropdown(title, body) {
   const menu = h("details.menu", h("summary.button", title), body);
   const elsewhere = (event) => {
@@ -63,8 +66,11 @@ export function dropdown(title, body) {
   };
   on(menu, {
     toggle: () => {
-      if (menu.open) document.addEventListener("pointerdown", elsewhere);
-      else document.removeEventListener("pointerdown", elsewhere);
+      if (menu.open) {
+        document.addEventListener("pointerdown", elsewhere);
+        const page = menu.closest(".main")?.getBoundingClientRect();
+        if (page && body.getBoundingClientRect().left < page.left) body.classList.add("menu-start");
+      } else document.removeEventListener("pointerdown", elsewhere);
     },
     keydown: (event) => {
       if (event.key !== "Escape" || !menu.open) return;

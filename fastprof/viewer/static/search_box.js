@@ -50,6 +50,7 @@ export class SearchBox {
 
   draw() {
     const words = this.box.value.toLowerCase().split(/\s+/).filter(Boolean);
+    const focused = this.list.contains(document.activeElement) ? document.activeElement.href : null;
     this.list.replaceChildren();
     this.count.textContent = "";
     if (!words.length) return;
@@ -65,6 +66,7 @@ export class SearchBox {
         ),
       );
     }
+    if (focused) ([...this.list.querySelectorAll("a")].find((link) => link.href === focused) ?? this.box).focus();
     const shown = this.list.children.length;
     this.count.textContent = shown < hits.length ? `${shown} of ${hits.length} found` : `${shown} found`;
   }
