@@ -255,7 +255,7 @@ def test_a_missing_path_is_met_with_the_closest_names(tmp_path: Path) -> None:
     assert caught.value.path == str(tmp_path / "trainin")
     with pytest.raises(NotFoundError, match=r"did you mean .*host1\.xplane\.pb\.gz"):
         resolve(tmp_path / "training/host1.xplane.pb")
-    with pytest.raises(NotFoundError, match=f"there is no folder {tmp_path}/trainng; did you mean .*training"):
+    with pytest.raises(NotFoundError, match=f"missing folder {tmp_path}/trainng; did you mean .*training"):
         resolve(tmp_path / "trainng/host0.xplane.pb")
     with pytest.raises(NotFoundError, match=r"host0\.xplane\.pb is not a directory"):
         resolve(tmp_path / "training/host0.xplane.pb/x")

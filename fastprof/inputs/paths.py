@@ -109,7 +109,7 @@ def make_absent_error(path: str) -> FastprofError:
         return NotFoundError(message, path=show_path(path))
     message = "no such file or directory"
     if missing != Path(path):
-        message += f": there is no folder {show_path(str(missing))}"
+        message += f": missing folder {show_path(str(missing))}"
     close = [show_path(str(missing.with_name(name))) for name in _find_close_names(missing)]
     if close:
         message += f"; did you mean {' or '.join(close)}?"
