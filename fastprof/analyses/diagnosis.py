@@ -67,7 +67,7 @@ from fastprof.schema.tables import Column, Flag, ObjectRows, Picoseconds, Share,
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HOST_THREADS
 from fastprof.tables.needs import Needs, unite_needs
-from fastprof.wording.quantities import count_noun, format_measure
+from fastprof.wording.quantities import count_noun, format_cost, format_measure
 
 if TYPE_CHECKING:
     from fastprof.decode.xspace_capture import Capture
@@ -387,14 +387,11 @@ def _write_headline(facts: DiagnosisFacts, findings: Sequence[Finding], start_up
     if first is None or first.cost_ps is None:
         share = format_measure(facts.compute_share, "share")
         return f"{_describe_devices(facts)}No cause takes 1 % of the run or more; devices compute for {share} of it."
-    bound, once = "up to " if first.is_bound else "", 0 if first.is_once else start_up_ps
-    share = format_measure(first.cost_ps / max(facts.window_ps - once, 1), "share")
+    once = 0 if first.is_once else start_up_ps
+    cost = format_cost(first.cost_ps, first.cost_ps / max(facts.window_ps - once, 1), is_bound=first.is_bound)
     start = f"One-time start-up: {format_measure(once, 'ps')}. " if once else ""
     rest = "rest of the run" if once else "run"
-    return (
-        f"{_describe_devices(facts)}{start}{first.title}: {bound}{format_measure(first.cost_ps, 'ps')}, "
-        f"{share} of the {rest}."
-    )
+    return f"{_describe_devices(facts)}{start}{first.title}: {cost} of the {rest}."
 
 
 def _describe_devices(facts: DiagnosisFacts) -> str:

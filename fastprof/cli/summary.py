@@ -1,4 +1,4 @@
-"""What was captured, what costs most, and what to run next.
+"""Show what a session captured, what costs the most time, and the next commands.
 
 Shows the framework, devices, duration and steps of a session, its most important figures, the three findings of the
 diagnosis that matter most, with an action for each, and commands that show more. 'fastprof SESSION' is short for this.
@@ -217,14 +217,13 @@ def _list_figures(overview: AnalysisReport, look: Look) -> Iterator[str]:
 
 
 def _format_finding(finding: Mapping[str, Any]) -> str:
-    from fastprof.wording.quantities import format_measure
+    from fastprof.wording.quantities import format_cost
 
     if finding["cost_ps"] is None:
         return str(finding["title"])
-    cost = format_measure(finding["cost_ps"], "ps")
-    share = "" if finding["share"] is None else f", {format_measure(finding['share'], 'share')}"
+    cost = format_cost(finding["cost_ps"], finding["share"], is_bound=finding["is_bound"])
     sure = "" if finding["certainty"] == "certain" else f" ({finding['certainty']})"
-    return f"{finding['title']}: {'up to ' if finding['is_bound'] else ''}{cost}{share}{sure}"
+    return f"{finding['title']}: {cost}{sure}"
 
 
 def _list_commands(session: str, commands: Iterator[_Next], look: Look) -> Iterator[str]:

@@ -134,6 +134,12 @@ def format_measure(value: float, unit: str | None) -> str:
     return f"{number} {unit}" if unit else number
 
 
+def format_cost(cost_ps: int, share: float | None, *, is_bound: bool) -> str:
+    """Format the cost of a finding and its share of the run."""
+    cost = f"{'up to ' if is_bound else ''}{format_measure(cost_ps, 'ps')}"
+    return cost if share is None else f"{cost}, {format_measure(share, 'share')}"
+
+
 def draw_bar(share: float, unicode: bool) -> str:
     """Draw a bar whose length is this share, 0 to 1, of the longest bar; empty for other values."""
     if not 0 < share <= 1 + 1e-9:

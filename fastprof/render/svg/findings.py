@@ -1,11 +1,11 @@
-"""Findings as a drawing: what costs the time, a bar for each, and the action for the first."""
+"""Findings as a drawing: a bar for each, as long as its share of the run."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
 from fastprof.render.svg.drawing import COLOURS, LEFT, SvgDrawing, fit_label
-from fastprof.wording.quantities import format_measure, format_time
+from fastprof.wording.quantities import format_cost
 
 if TYPE_CHECKING:
     from fastprof.analyses.contract import AnalysisReport
@@ -28,8 +28,7 @@ def draw(report: AnalysisReport) -> str:
         with drawing.hint("\n".join(filter(None, (row["title"], row["detail"], row["advice"])))):
             drawing.text(LEFT, y, fit_label(f"{row['rank']}. {row['title']}", 0.8 * WIDTH), "strong")
             if row["cost_ps"] is not None:
-                bound = "up to " if row["is_bound"] else ""
-                cost = f"{bound}{format_time(row['cost_ps'])}, {format_measure(row['share'], 'share')}"
+                cost = format_cost(row["cost_ps"], row["share"], is_bound=row["is_bound"])
                 drawing.text(_VALUE_END, y, cost, end=True)
                 drawing.rect(LEFT, y + 8, WIDTH - 2 * LEFT, _BAR_HEIGHT, "track", round_by=3)
                 drawing.rect(
