@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parent.parent
 SCREENSHOTS = ROOT / "docs" / "screenshots"
 OUTSIDE = {"index.md": "README.md", "CONTRIBUTING.md": "CONTRIBUTING.md", "CHANGELOG.md": "CHANGELOG.md"}
 FOLDERS = r"(?:tests|demo|benchmarks|csrc|fastprof|LICENSE)"
-"""What links of these pages may name and the site does not have."""
+"""Folders that are not on the site: links to them become plain text."""
 
 
 def move_links(text: str) -> str:

@@ -125,7 +125,7 @@ for path in sys.argv[2:]:
     fastprof.load(path, on_error="salvage").lines
     print(peak() - before)
 """
-"""Writes the bytes by which the peak of memory grows with each file, the first of which is a good one."""
+"""A program that prints the growth of peak memory for each file after a good one."""
 
 
 @pytest.mark.parametrize("kind", few(TINY, 3))

@@ -89,7 +89,7 @@ def make_parser(verb: str) -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     module.add_arguments(parser)
-    parser.set_defaults(verb_module=module, verb_parser=parser)
+    parser.set_defaults(verb_module=module)
     return parser
 
 

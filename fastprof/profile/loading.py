@@ -53,8 +53,8 @@ def load(
     ``on_error``: "raise" stops at the first damaged or missing host; "skip" loads the other hosts; "salvage" keeps
     what can be decoded before and after a fault. The table ``import_log`` lists what was left out.
     ``threads``: the number of decoding threads; default: one per processor.
-    ``max_unpacked``: the number of bytes that a compressed capture may unpack to; default: 16 GiB. Above this, also the
-    bytes of memory that names, planes and lines may take, which are else in proportion to the size of the capture.
+    ``max_unpacked``: the number of bytes that a compressed capture may unpack to; default: 16 GiB. A
+    larger value also raises the memory limit of names, planes and lines, otherwise proportional to the capture.
     ``progress``: called with a stage, the amount done, and the total.
 
     ``executor``: a concurrent.futures.Executor, or a function that makes one, such as

@@ -38,7 +38,7 @@ const EXTRA = {
 };
 /** Pages that are not listed for runs that have nothing for them. */
 const RARE = new Set(["inference", "tfprof"]);
-/** What a run can be saved as: the server's name, the suffix, words, help. */
+/** Files as which a run can be saved: the server's name, the suffix, words, help. */
 const FILES = [
   ["report.html", "html", "Report as HTML", "All pages and a timeline in one file, which opens without a server"],
   ["trace.pftrace", "pftrace", "Trace for Perfetto", "All events in a file; open it at ui.perfetto.dev"],
@@ -182,7 +182,7 @@ export class Shell {
     if (hosts.length > 1 && route.page !== "timeline" && route.page !== "hlo" && !this.session.saved) {
       const options = [[ALL_HOSTS, `All ${hosts.length} hosts`], ...hosts];
       this.pickers.append(
-        picker({ label: "Host", title: "Hosts that the page is of", options, value: route.host ?? ALL_HOSTS,
+        picker({ label: "Host", title: "Hosts on this page", options, value: route.host ?? ALL_HOSTS,
           onchange: (host) => this.go.host(host || null) }),
       );
     }

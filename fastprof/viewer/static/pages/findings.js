@@ -53,7 +53,7 @@ function finding(row, context) {
       h("summary",
         h("span.finding-head", h("span.finding-title", title),
           h("span.finding-amounts",
-            h("span.finding-cost", { title: isBound ? "At most this can be saved" : null }, amount),
+            h("span.finding-cost", { title: isBound ? "Upper bound of the saving" : null }, amount),
             share === null ? null : h("span.finding-share", { title: `of ${ofWhat}` }, text(share, "share")))),
         share === null ? null : bar(share), h("span.finding-action", action)),
       rest ? h("p.finding-advice", rest) : null, detail === null ? null : h("p.finding-detail", detail),
