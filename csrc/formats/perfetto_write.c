@@ -50,27 +50,37 @@ static fp_text text_from(const char *text) {
 
 /* ---- interning ---- */
 
-/* Whether this is the first time that a number is given; remembers it. */
-static bool is_new(fp_bytes *seen, uint64_t number) {
-  size_t need = (size_t)(number / 8) + 1;
-  if (seen->size < need) {
-    uint8_t *room = fp_bytes_room(seen, need - seen->size);
-    if (!room) return false;
-    memset(room, 0, need - seen->size);
-    seen->size = need;
+/* Numbers of texts depend on what the session was asked before; ids depend on the file alone, because they count from
+ * 1 in the order of first use. */
+
+/* Gives a number its id. False if it has one, or when memory runs out. */
+static bool give_id(fp_perfetto *writer, fp_vector *ids, uint32_t *last, uint64_t number) {
+  if (number >= ids->count) {
+    size_t extra = (size_t)number + 1 - ids->count;
+    if (!fp_vector_reserve(writer->out.memory, ids, sizeof(uint32_t), extra)) {
+      writer->out.failed = true;
+      return false;
+    }
+    memset((uint32_t *)ids->items + ids->count, 0, extra * sizeof(uint32_t));
+    ids->count += extra;
   }
-  uint8_t bit = (uint8_t)(1 << number % 8);
-  bool fresh = !(seen->data[number / 8] & bit);
-  seen->data[number / 8] |= bit;
-  return fresh;
+  uint32_t *id = (uint32_t *)ids->items + number;
+  if (*id) return false;
+  *id = ++*last;
+  return true;
 }
 
-/* An interned text. Numbers are written plus 1, as 0 means none. */
-static void put_interned(fp_bytes *out, uint32_t field, uint64_t number, fp_text text) {
+/* The id of a number that has one. */
+static uint64_t id_of(const fp_vector *ids, uint64_t number) {
+  return number < ids->count ? ((const uint32_t *)ids->items)[number] : 0;
+}
+
+/* An interned text. */
+static void put_interned(fp_bytes *out, uint32_t field, uint64_t id, fp_text text) {
   text = fp_text_cut(text, MOST_OF_TEXT);
   proto_put_varint(out, field << 3 | WIRE_LEN);
-  proto_put_varint(out, 1 + proto_varint_size(number + 1) + 1 + proto_varint_size(text.length) + text.length);
-  proto_put_number(out, INTERNED_IID, number + 1);
+  proto_put_varint(out, 1 + proto_varint_size(id) + 1 + proto_varint_size(text.length) + text.length);
+  proto_put_number(out, INTERNED_IID, id);
   put_text(out, INTERNED_TEXT, text);
 }
 
@@ -207,34 +217,21 @@ static bool begin_line(fp_perfetto *writer, int32_t track) {
 
 /* ---- arguments */
 
-/* Numbers of interned keys: ours first, then those of the batch. Names may also be interned as texts (long names), so
- * texts have even numbers and names odd ones. */
+/* Ids of our own keys, from 1; those of the batch's follow. */
 enum { KEY_START, KEY_DURATION, KEY_LONG_NAME, KEY_LEFT_OUT, OWN_KEYS };
 static const char *const KEYS[OWN_KEYS] = {"ts_ps", "dur_ps", "long_name", "stats left out"};
-
-static uint64_t key_number(int32_t name) {
-  return OWN_KEYS + (uint64_t)name;
-}
-
-static uint64_t text_number(int32_t text) {
-  return 2 * (uint64_t)text;
-}
 
 static uint64_t name_number(const fp_trace_batch *batch, int32_t name) {
   return (uint64_t)batch->name_base + (uint64_t)name;
 }
 
-static uint64_t name_as_text(const fp_trace_batch *batch, int32_t name) {
-  return 2 * name_number(batch, name) + 1;
-}
-
-/* The number of the batch's text in an argument if it is interned; -1 if it is written out, since no other batch has
- * it. */
+/* The number of the batch's text in an argument if it is interned; -1 if it is written out: strings of events are, even
+ * where another batch has the same. */
 static int32_t interned_text(const fp_trace_batch *batch, const fp_trace_arg *arg) {
   uint8_t kind = arg->of->kind[arg->row];
   int32_t text = arg->of->text[arg->row];
-  if ((kind != FP_A_STR && kind != FP_A_REF) || text < 0) return -1;
-  return (size_t)text < batch->lasting_texts ? text : -1;
+  bool is_interned = kind == FP_A_REF || (kind == FP_A_STR && arg->of != &batch->stats);
+  return is_interned && text >= 0 && (size_t)text < batch->lasting_texts ? text : -1;
 }
 
 /* Whether the name of an argument is interned: it has no number added, and other batches have it too. */
@@ -256,7 +253,7 @@ static void end_interning(interning *of) {
 }
 
 /* Writes one interned text into the open packet. */
-static void intern(interning *of, uint32_t field, uint64_t number, fp_text text) {
+static void intern(interning *of, uint32_t field, uint64_t id, fp_text text) {
   fp_bytes *out = &of->writer->out;
   if (of->packet && out->size - of->packet > MOST_OF_TEXT) end_interning(of);
   if (!of->packet) {
@@ -264,7 +261,7 @@ static void intern(interning *of, uint32_t field, uint64_t number, fp_text text)
     proto_put_number(out, PACKET_FLAGS, NEEDS_STATE);
     of->data = proto_begin(out, PACKET_INTERNED);
   }
-  put_interned(out, field, number, text);
+  put_interned(out, field, id, text);
 }
 
 /* Interns what an event uses for the first time. */
@@ -272,40 +269,44 @@ static void intern_event(fp_perfetto *writer, const fp_trace_batch *batch) {
   int32_t name = writer->walk.name, long_name = writer->walk.long_name;
   const fp_trace_arg *args = writer->walk.args.items;
   interning of = {writer, 0, 0};
-  if (name >= 0 && is_new(&writer->names, name_number(batch, name)))
-    intern(&of, INTERNED_NAMES, name_number(batch, name), fp_text_of(&batch->names, name));
-  if (long_name >= 0 && is_new(&writer->texts, name_as_text(batch, long_name)))
-    intern(&of, INTERNED_TEXTS, name_as_text(batch, long_name), fp_text_of(&batch->names, long_name));
+  if (name >= 0 && give_id(writer, &writer->names, &writer->last_name, name_number(batch, name)))
+    intern(&of, INTERNED_NAMES, writer->last_name, fp_text_of(&batch->names, name));
+  if (long_name >= 0 && give_id(writer, &writer->long_names, &writer->last_text, name_number(batch, long_name)))
+    intern(&of, INTERNED_TEXTS, writer->last_text, fp_text_of(&batch->names, long_name));
   for (size_t i = 0; i < writer->walk.args.count; i++) {
     int32_t key = args[i].of->name[args[i].row], text = interned_text(batch, args + i);
-    if (is_interned_key(batch, args + i) && is_new(&writer->keys, key_number(key)))
-      intern(&of, INTERNED_KEYS, key_number(key), fp_text_of(&batch->texts, key));
-    if (text >= 0 && is_new(&writer->texts, text_number(text)))
-      intern(&of, INTERNED_TEXTS, text_number(text), fp_text_of(&batch->texts, text));
+    if (is_interned_key(batch, args + i) && give_id(writer, &writer->keys, &writer->last_key, (uint64_t)key))
+      intern(&of, INTERNED_KEYS, OWN_KEYS + (uint64_t)writer->last_key, fp_text_of(&batch->texts, key));
+    if (text >= 0 && give_id(writer, &writer->texts, &writer->last_text, (uint64_t)text))
+      intern(&of, INTERNED_TEXTS, writer->last_text, fp_text_of(&batch->texts, text));
   }
   end_interning(&of);
 }
 
 /* An annotation of numbers only: its length fits one byte, which is written afterwards. */
-static void put_short(fp_bytes *out, uint64_t key, uint32_t field, uint64_t value) {
+static void put_short(fp_bytes *out, uint64_t key_id, uint32_t field, uint64_t value) {
   proto_put_varint(out, EVENT_ANNOTATION << 3 | WIRE_LEN);
   fp_bytes_byte(out, 0);
   size_t from = out->size;
-  proto_put_number(out, ANNOTATION_KEY, key + 1);
+  proto_put_number(out, ANNOTATION_KEY, key_id);
   if (field == ANNOTATION_DOUBLE) proto_put_fixed(out, field, value);
   else proto_put_number(out, field, value);
   if (!out->failed) out->data[from - 1] = (uint8_t)(out->size - from);
 }
 
+static uint64_t key_id(const fp_perfetto *writer, const fp_trace_arg *arg) {
+  return OWN_KEYS + id_of(&writer->keys, (uint64_t)arg->of->name[arg->row]);
+}
+
 /* The key of an annotation: interned, or written out with the number that distinguishes equal names. */
-static void put_key(fp_bytes *out, const fp_trace_batch *batch, const fp_trace_arg *arg) {
-  int32_t name = arg->of->name[arg->row];
+static void put_key(fp_perfetto *writer, const fp_trace_batch *batch, const fp_trace_arg *arg) {
+  fp_bytes *out = &writer->out;
   if (is_interned_key(batch, arg)) {
-    proto_put_number(out, ANNOTATION_KEY, key_number(name) + 1);
+    proto_put_number(out, ANNOTATION_KEY, key_id(writer, arg));
     return;
   }
   char times[24];
-  fp_text text = fp_text_cut(fp_text_of(&batch->texts, name), MOST_OF_TEXT);
+  fp_text text = fp_text_cut(fp_text_of(&batch->texts, arg->of->name[arg->row]), MOST_OF_TEXT);
   int length = arg->times ? snprintf(times, sizeof times, " (%d)", arg->times + 1) : 0;
   proto_put_varint(out, ANNOTATION_NAME << 3 | WIRE_LEN);
   proto_put_varint(out, text.length + (size_t)length);
@@ -313,9 +314,9 @@ static void put_key(fp_bytes *out, const fp_trace_batch *batch, const fp_trace_a
   fp_bytes_put(out, times, (size_t)length);
 }
 
-/* The field for an argument's value if that is a number or an interned text, and the number; 0: it is a text to write
- * out. */
-static uint32_t number_of(const fp_trace_batch *batch, const fp_trace_arg *arg, uint64_t *value) {
+/* The field for an argument's value if that is a number or an interned text, and the number or id; 0: it is a text to
+ * write out. */
+static uint32_t number_of(const fp_perfetto *writer, const fp_trace_batch *batch, const fp_trace_arg *arg, uint64_t *value) {
   const fp_trace_stats *of = arg->of;
   size_t row = arg->row;
   int32_t text = interned_text(batch, arg);
@@ -327,20 +328,21 @@ static uint32_t number_of(const fp_trace_batch *batch, const fp_trace_arg *arg, 
     memcpy(value, of->double_value + row, sizeof *value);
     return ANNOTATION_DOUBLE;
   }
-  *value = text < 0 ? 0 : text_number(text) + 1;
+  *value = text < 0 ? 0 : id_of(&writer->texts, (uint64_t)text);
   return text < 0 ? 0 : ANNOTATION_INTERNED;
 }
 
 /* One argument. */
-static void put_annotation(fp_bytes *out, const fp_trace_batch *batch, const fp_trace_arg *arg) {
+static void put_annotation(fp_perfetto *writer, const fp_trace_batch *batch, const fp_trace_arg *arg) {
+  fp_bytes *out = &writer->out;
   uint64_t value;
-  uint32_t field = number_of(batch, arg, &value);
+  uint32_t field = number_of(writer, batch, arg, &value);
   if (field && is_interned_key(batch, arg)) {
-    put_short(out, key_number(arg->of->name[arg->row]), field, value);
+    put_short(out, key_id(writer, arg), field, value);
     return;
   }
   size_t annotation = proto_begin(out, EVENT_ANNOTATION);
-  put_key(out, batch, arg);
+  put_key(writer, batch, arg);
   if (field == ANNOTATION_DOUBLE) proto_put_fixed(out, field, value);
   else if (field) proto_put_number(out, field, value);
   else if (arg->of->kind[arg->row] == FP_BYTES) put_text(out, ANNOTATION_TEXT, text_from("<opaque bytes>"));
@@ -355,19 +357,20 @@ static void put_annotations(fp_perfetto *writer, const fp_trace_batch *batch, si
   int64_t start = batch->start_ps[event], duration = batch->duration_ps[event], left_out = writer->walk.left_out;
   int32_t long_name = writer->walk.long_name;
   size_t from = out->size;
-  if (long_name >= 0) put_short(out, KEY_LONG_NAME, ANNOTATION_INTERNED, name_as_text(batch, long_name) + 1);
+  if (long_name >= 0)
+    put_short(out, 1 + KEY_LONG_NAME, ANNOTATION_INTERNED, id_of(&writer->long_names, name_number(batch, long_name)));
   for (size_t i = 0; i < writer->walk.args.count; i++) {
     if (out->size - from > MOST_OF_EVENT) {
       left_out += (int64_t)(writer->walk.args.count - i);
       break;
     }
-    put_annotation(out, batch, args + i);
+    put_annotation(writer, batch, args + i);
   }
-  if (left_out) put_short(out, KEY_LEFT_OUT, ANNOTATION_INT, (uint64_t)left_out);
+  if (left_out) put_short(out, 1 + KEY_LEFT_OUT, ANNOTATION_INT, (uint64_t)left_out);
   bool is_whole = start % PS_IN_NS == 0 && start >= -writer->shift_ps;
   if (!is_whole || duration % PS_IN_NS || duration < 0) {
-    put_short(out, KEY_START, ANNOTATION_INT, (uint64_t)fp_time_sum(start, writer->shift_ps));
-    put_short(out, KEY_DURATION, ANNOTATION_INT, (uint64_t)duration);
+    put_short(out, 1 + KEY_START, ANNOTATION_INT, (uint64_t)fp_time_sum(start, writer->shift_ps));
+    put_short(out, 1 + KEY_DURATION, ANNOTATION_INT, (uint64_t)duration);
   }
 }
 
@@ -394,7 +397,7 @@ static bool put_event(fp_perfetto *writer, const fp_trace_batch *batch, size_t a
   proto_put_number(out, PACKET_TIMESTAMP, nanoseconds(writer, start));
   proto_put_number(out, PACKET_FLAGS, NEEDS_STATE);
   size_t event = begin_event(writer, duration > 0 ? SLICE_BEGIN : INSTANT, ((const uint64_t *)writer->rows.items)[row]);
-  if (name >= 0) proto_put_number(out, EVENT_NAME, name_number(batch, name) + 1);
+  if (name >= 0) proto_put_number(out, EVENT_NAME, id_of(&writer->names, name_number(batch, name)));
   put_annotations(writer, batch, at);
   while (fp_trace_walk_flow(&writer->walk, batch, at, &flow))
     proto_put_fixed(out, batch->flow_out[flow] ? EVENT_FLOW : EVENT_LAST_FLOW, (uint64_t)batch->flow_id[flow]);
@@ -411,7 +414,7 @@ fp_code fp_perfetto_events(fp_perfetto *writer, const fp_trace_batch *batch) {
     if (track + 1 != writer->line && !begin_line(writer, track)) return FP_NO_MEMORY;
     if (!put_event(writer, batch, event)) return FP_NO_MEMORY;
   }
-  return !writer->out.failed && !writer->names.failed && !writer->keys.failed && !writer->texts.failed ? FP_OK : FP_NO_MEMORY;
+  return !writer->out.failed ? FP_OK : FP_NO_MEMORY;
 }
 
 /* Each counter has a track of its own. */
@@ -438,7 +441,7 @@ fp_code fp_perfetto_begin(fp_perfetto *writer, uint64_t start_unix_ns) {
   size_t packet = begin_packet(writer);
   proto_put_number(out, PACKET_FLAGS, STATE_CLEARED);
   size_t interned = proto_begin(out, PACKET_INTERNED);
-  for (uint64_t key = 0; key < OWN_KEYS; key++) put_interned(out, INTERNED_KEYS, key, text_from(KEYS[key]));
+  for (uint64_t key = 0; key < OWN_KEYS; key++) put_interned(out, INTERNED_KEYS, 1 + key, text_from(KEYS[key]));
   proto_end(out, interned);
   proto_end(out, packet);
   if (start_unix_ns) put_clocks(writer, start_unix_ns);
@@ -454,9 +457,10 @@ fp_code fp_perfetto_begin(fp_perfetto *writer, uint64_t start_unix_ns) {
 void fp_perfetto_free(fp_perfetto *writer) {
   fp_vector_free(writer->out.memory, &writer->rows);
   fp_bytes_free(&writer->out);
-  fp_bytes_free(&writer->names);
-  fp_bytes_free(&writer->keys);
-  fp_bytes_free(&writer->texts);
+  fp_vector_free(writer->out.memory, &writer->names);
+  fp_vector_free(writer->out.memory, &writer->long_names);
+  fp_vector_free(writer->out.memory, &writer->keys);
+  fp_vector_free(writer->out.memory, &writer->texts);
   fp_trace_walk_free(&writer->walk);
   fp_open_slices_free(&writer->open);
 }

@@ -19,7 +19,8 @@ typedef struct fp_perfetto {
   int32_t line;     /* 1 + the track that `open` and `rows` are about */
   fp_vector rows;   /* uint64_t: the uuids of its rows */
   uint64_t uuids;   /* how many tracks have got a uuid */
-  fp_bytes names, keys, texts; /* a bit for each number: it has been interned */
+  fp_vector names, long_names, keys, texts; /* uint32_t by number: the id of what is interned; 0: none yet */
+  uint32_t last_name, last_key, last_text;  /* texts and long names share their ids */
 } fp_perfetto;
 
 /* Appends the beginning of a trace: that processes and tracks are in order, and the time of day at time 0;

@@ -14,8 +14,8 @@ static fp_perfetto writer_of(fp_memory *memory, fp_trace_track *process, fp_trac
   *process = (fp_trace_track){701, 0, 9, 0, 0, 0};
   *track = (fp_trace_track){701, 5, 1, 0, 1, 0};
   return (fp_perfetto){
-      .out.memory = memory, .walk.memory = memory, .open.memory = memory, .names.memory = memory,
-      .keys.memory = memory, .texts.memory = memory, .titles = sample_titles(),
+      .out.memory = memory, .walk.memory = memory, .open.memory = memory,
+      .titles = sample_titles(),
       .processes = process, .tracks = track, .process_count = 1, .track_count = 1, .shift_ps = 0,
   };
 }

@@ -93,7 +93,6 @@ cdef extern from "formats/perfetto_write.h" nogil:
         void *tracks
         size_t process_count, track_count
         int64_t process_base, shift_ps
-        fp_bytes names, keys, texts
     fp_code fp_perfetto_begin(fp_perfetto *writer, uint64_t start_unix_ns)
     fp_code fp_perfetto_events(fp_perfetto *writer, const fp_trace_batch *batch)
     fp_code fp_perfetto_end(fp_perfetto *writer)
@@ -259,7 +258,6 @@ cdef class PerfettoWriter:
     def __cinit__(self):
         fp_memory_init(&self.memory)
         self.writer.out.memory = self.writer.walk.memory = self.writer.open.memory = &self.memory
-        self.writer.names.memory = self.writer.keys.memory = self.writer.texts.memory = &self.memory
 
     def __dealloc__(self):
         fp_perfetto_free(&self.writer)

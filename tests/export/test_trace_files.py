@@ -446,3 +446,11 @@ def test_selections_narrow_derived_tracks_too(form: str, selection: dict[str, An
 def test_structs_are_those_of_c(form: str) -> None:
     assert form in READERS
     assert SIZES["TRACK"] == TRACK.itemsize == np.zeros(1, TRACK).nbytes
+
+
+@pytest.mark.parametrize("folder", ["pod", "xla"])
+def test_files_do_not_depend_on_what_was_asked_before(folder: str, form: str) -> None:
+    path = Path(__file__).parents[2] / "demo" / folder
+    asked = fastprof.load(path)
+    assert asked.event_metadata_stats.num_rows and asked.overview().to_text() and asked.hlo_stats().to_text()
+    assert written(asked, form) == written(fastprof.load(path), form)
