@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from fastprof.inputs.resolve import Run
     from fastprof.profile.batch import batch, trends
     from fastprof.profile.captured_run import record
+    from fastprof.profile.comparison import compare
     from fastprof.profile.loading import load, load_graph, runs, scan
     from fastprof.profile.profile import Profile
     from fastprof.profile.report import Report
@@ -47,6 +48,7 @@ __all__ = [
     "UsageError",
     "__version__",
     "batch",
+    "compare",
     "load",
     "load_graph",
     "record",
@@ -58,6 +60,7 @@ __all__ = [
 _HOMES = {
     "Profile": "profile.profile",
     "batch": "profile.batch",
+    "compare": "profile.comparison",
     "load": "profile.loading",
     "load_graph": "profile.loading",
     "record": "profile.captured_run",

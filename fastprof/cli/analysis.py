@@ -237,12 +237,12 @@ def write_reports(
     ``several``: write JSON as one object of all reports, by name; a text leaves out inapplicable ones. Several runs
     follow each other."""
     if not profile.has_runs:
-        return _write_run(next(iter(reports.values())), form, look, limit, several=several)
-    of_runs = {run: _write_run(of_run, form, look, limit, several=several) for run, of_run in reports.items()}
+        return write_run(next(iter(reports.values())), form, look, limit, several=several)
+    of_runs = {run: write_run(of_run, form, look, limit, several=several) for run, of_run in reports.items()}
     return output.join_runs(of_runs, form, look)
 
 
-def _write_run(
+def write_run(
     reports: Mapping[str, AnalysisReport], form: str, look: Look, limit: int | None, *, several: bool
 ) -> Iterator[bytes]:
     (first, *_) = reports.values()

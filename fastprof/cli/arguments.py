@@ -49,6 +49,11 @@ def add_session(parser: argparse.ArgumentParser, nargs: str = "+") -> None:
         help="capture file, run or log directory, glob, or - for standard input; several runs are shown one by one, "
         "several captures as hosts of one run",
     )
+    add_reading(parser)
+
+
+def add_reading(parser: argparse.ArgumentParser) -> None:
+    """Add the flags for reading sessions."""
     group = parser.add_argument_group("reading")
     group.add_argument(
         "--run", metavar="NAME", action="append", help="run of a log directory (default: the newest); A,B or repeatable"

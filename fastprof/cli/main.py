@@ -35,6 +35,7 @@ _MODULES = (
     "hlo",
     "tfprof",
     "trace",
+    "compare",
     "trends",
     "serve",
     "run",

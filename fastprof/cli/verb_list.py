@@ -46,6 +46,7 @@ GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
         "hlo": "list of programs, and the text of one",
     },
     "Compare and share": {
+        "compare": "two runs: is a step slower, and what changed",
         "trends": "the runs of a log directory as a table",
         "report": "all reports at once, also as one HTML file",
         "export": "tables as Parquet, Arrow or CSV; 'export trace', 'export xspace'",

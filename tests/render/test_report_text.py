@@ -13,10 +13,10 @@ from sample_analysis import SCALARS, TABLES
 from step_captures import host, ran, spaces, step
 
 from fastprof.analyses.contract import AnalysisReport, Notice, Section, has_rows, is_known, make_scalars
-from fastprof.render import report_text
 from fastprof.render.report_text import draw_branches, get_label, lines
 from fastprof.render.table_forms import Look
 from fastprof.wording import quantities
+from fastprof.wording.kernel_names import shorten_kernel_name
 from fastprof.wording.screen import measure_width
 
 
@@ -158,7 +158,7 @@ def test_kernels_have_short_names(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_names_of_kernels_lose_what_cpp_writes_around_them(name: str, shown: str) -> None:
-    assert report_text.shorten_kernel_name(name) == shown
+    assert shorten_kernel_name(name) == shown
 
 
 def test_an_encoding_without_blocks_has_bars_of_hashes() -> None:

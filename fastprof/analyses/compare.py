@@ -1,0 +1,451 @@
+"""Compare two runs: is the mean step slower, by how much, and what changed; parts sum to the change.
+
+Definitions: docs/analyses/compare.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, TypeGuard
+
+import numpy as np
+import pyarrow as pa
+
+from fastprof.analyses.contract import (
+    AnalysisReport,
+    Known,
+    Notice,
+    Opening,
+    ScalarSpec,
+    Section,
+    Value,
+    has_rows,
+    is_known,
+    make_scalars,
+)
+from fastprof.analyses.findings.facts import CERTAIN, LIKELY
+from fastprof.derive.causes.cause_names import get_cause_label
+from fastprof.derive.comparison.part_matching import BY_SCOPE, Pair, match_parts
+from fastprof.derive.comparison.step_parts import OP, STRAGGLER, RunSteps, StepPart
+from fastprof.derive.comparison.step_statistics import (
+    FASTER,
+    SLOWER,
+    UNCHANGED,
+    StepChange,
+    compare_steps,
+    compare_with_history,
+    find_slow_steps,
+)
+from fastprof.derive.comparison.work_change import find_batch_change
+from fastprof.schema.tables import Count, Flag, Number, Picoseconds, Share, String, TableSchema
+from fastprof.schema.value_classes import dataclass
+from fastprof.wording.kernel_names import shorten_kernel_name
+from fastprof.wording.quantities import count_noun, format_measure, format_time, list_few, shorten_name
+
+NAME = "compare"
+NOT_COMPARABLE: Final = "not_comparable"
+UNEXPLAINED: Final = "unexplained"
+REPORTS: Final = ("steps", "gaps", "op_stats", "memory_profile")
+"""Analyses of each run whose figures are compared."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunFacts:
+    """Facts of a run that a comparison needs. ``parts``: of the mean step; ``figures``: value and unit by
+    ``report.figure``; ``environment``: what was recorded, by display name."""
+
+    name: str
+    steps: RunSteps
+    parts: tuple[StepPart, ...]
+    figures: Mapping[str, tuple[Value, str | None]]
+    environment: Mapping[str, str]
+
+
+_TABLES = (
+    TableSchema("changes", "a change of the mean step, largest first; all rows together are step_change_ps", (
+        Count("rank", "place, from 1"),
+        String("kind", "op, a cause of time without compute, as in the analysis gaps, straggler, or unexplained: what "
+               "no other row has, rounding included"),
+        String("title", "what changed, in words"),
+        String("name", "op, scope of several ops, or event that explains the cause; null: none is recorded"),
+        Picoseconds("base_ps", "time per step in the base run, of the mean device"),
+        Picoseconds("new_ps", "time per step in the new run, of the mean device"),
+        Picoseconds("change_ps", "new_ps - base_ps"),
+        Share("share", "change_ps / step_change_ps; null: step_change_ps is 0"),
+        Number("base_count", "executions per step and device in the base run; null: no op"),
+        Number("new_count", "executions per step and device in the new run; null: no op"),
+        String("where", "name scope or framework op, or the slowest device; null: not recorded"),
+        String("evidence", "table of a report of each run that shows it; null: it is a remainder"),
+        String("certainty", "certain: matched by name; likely: matched by scope or cause alone"),
+    ), derived=True),
+    TableSchema("categories", "a kind of time in the mean step, largest change first", (
+        String("kind", "compute, a cause, or unexplained"),
+        Picoseconds("base_ps", "time per step in the base run"),
+        Picoseconds("new_ps", "time per step in the new run"),
+        Picoseconds("change_ps", "new_ps - base_ps"),
+    ), derived=True),
+    TableSchema("ops", "an op of either run, largest change first", (
+        String("name", "op in the new run, else in the base run; of several their scope"),
+        String("status", "new, gone, changed in count, or changed in time"),
+        String("base_names", "ops in the base run; null: it has none"),
+        String("new_names", "ops in the new run; null: it has none"),
+        String("scope", "name scope or framework op; null: not recorded"),
+        Picoseconds("base_ps", "time per step in the base run"),
+        Picoseconds("new_ps", "time per step in the new run"),
+        Picoseconds("change_ps", "new_ps - base_ps"),
+        Number("base_count", "executions per step and device in the base run"),
+        Number("new_count", "executions per step and device in the new run"),
+    ), derived=True),
+    TableSchema("figures", "a figure of a report that both runs have", (
+        String("figure", "report and name of the figure, as in steps.step_time_p50_ps"),
+        String("unit", "ps, bytes, %, share, …; null: a count"),
+        Number("base", "value in the base run"),
+        Number("new", "value in the new run"),
+        Number("change", "new - base"),
+        Share("change_share", "change / base; null: base is 0"),
+    ), derived=True),
+    TableSchema("environment", "what differs between the runs beside their times", (
+        String("what", "what was recorded"),
+        String("base", "in the base run"),
+        String("new", "in the new run"),
+        Flag("forbids", "whether step times cannot be compared because of it"),
+    ), derived=True),
+    TableSchema("steps", "a complete step of either run", (
+        String("run", "base or new"),
+        Count("step", "number of the step"),
+        Picoseconds("time_ps", "time until the next step begins, on the slowest core"),
+        Flag("is_warm_up", "whether it is one of the first steps, over twice the median of those after: not counted"),
+        Flag("is_slow", "longer than the median by over 5 median deviations and a tenth"),
+    ), derived=True),
+)  # fmt: skip
+TABLES = {table.name: table for table in _TABLES}
+
+_MEAN = "mean time of complete steps after warm-up, on the slowest core"
+SCALARS = {
+    "headline": ScalarSpec(None, "the answer in a sentence"),
+    "verdict": ScalarSpec(None, "slower, faster, unchanged: of the mean step; or not_comparable, with the reason"),
+    "base_step_ps": ScalarSpec("ps", f"base run: {_MEAN}", "mean step, base"),
+    "new_step_ps": ScalarSpec("ps", f"new run: {_MEAN}", "mean step, new"),
+    "step_change_ps": ScalarSpec("ps", "new_step_ps - base_step_ps", "change of the mean step"),
+    "step_change_share": ScalarSpec("share", "step_change_ps / base_step_ps; of a history: of its mean",
+                                    "change of the mean step, relative"),
+    "step_change_low_share": ScalarSpec("share", "lower end of the 95 % interval of step_change_share",
+                                        "95 % interval, from"),
+    "step_change_high_share": ScalarSpec("share", "upper end of the 95 % interval of step_change_share",
+                                         "95 % interval, to"),
+    "smallest_detectable_share": ScalarSpec("share", "change of the mean step that these runs would show in 80 % of "
+                                            "cases", "smallest detectable change"),
+    "rule": ScalarSpec(None, "how the verdict was found: interval, runs or steps, floor"),
+    "base_median_ps": ScalarSpec("ps", "base run: median of the same steps", "median step, base"),
+    "new_median_ps": ScalarSpec("ps", "new run: median of the same steps", "median step, new"),
+    "base_step_count": ScalarSpec(None, "steps of the base run that count", "steps, base"),
+    "new_step_count": ScalarSpec(None, "steps of the new run that count", "steps, new"),
+    "unexplained_ps": ScalarSpec("ps", "part of step_change_ps that no other row of changes has",
+                                 "change without a named cause"),
+}  # fmt: skip
+OPENING = Opening((), ("step_change_share", "base_step_ps", "new_step_ps", "smallest_detectable_share"))
+
+_LABELS: Final = {OP: "compute", UNEXPLAINED: "unexplained"}
+
+
+def _get_kind_label(kind: str) -> str:
+    return _LABELS.get(kind) or get_cause_label(kind)
+
+
+_KINDS: Final = {"kind": _get_kind_label}
+SECTIONS = (
+    Section("Runs differ", "environment", ("what", "base", "new", "forbids"), shown=has_rows("environment")),
+    Section("Changes of the mean step", "changes", ("title", "base_ps", "new_ps", "change_ps", "share", "where"),
+            "share", shown=has_rows("changes"), by_worth=True, wraps="title"),
+    Section("Steps", scalars=tuple(name for name in SCALARS if name not in ("headline", "unexplained_ps")),
+            shown=is_known("verdict")),
+    Section("Time by cause", "categories", ("kind", "base_ps", "new_ps", "change_ps"), rows=8, words=_KINDS,
+            shown=has_rows("categories")),
+)  # fmt: skip
+
+
+def compare_runs(base: RunFacts, new: RunFacts, history: Sequence[float] = ()) -> AnalysisReport:
+    """Compare the facts of two runs. ``history``: mean steps of earlier runs, which make the interval if they are
+    enough."""
+    pairs = match_parts(base.parts, new.parts)
+    differences = list(_list_differences(base, new, pairs))
+    reasons = [row["reason"] for row in differences if row["reason"]]
+    mean = float(new.steps.judged_ps.mean()) if len(new.steps.judged_ps) else 0.0
+    change = compare_with_history(history, mean) or compare_steps(base.steps.judged_ps, new.steps.judged_ps)
+    verdict = NOT_COMPARABLE if reasons or change is None else change.verdict
+    means = [_get_mean(run.steps) for run in (base, new)]
+    changes = _list_changes(pairs, means[0] or 0, means[1] or 0) if base.parts and new.parts else []
+    tables = {
+        "changes": changes,
+        "categories": _sum_categories(changes),
+        "ops": [_describe_op(pair) for pair in _sort_pairs(pairs) if pair.kind == OP],
+        "figures": list(_list_figures(base, new)),
+        "environment": differences,
+        "steps": list(_list_steps(base=base.steps, new=new.steps)),
+    }
+    values = _compute_values(base, new, change, verdict, reasons, changes)
+    return AnalysisReport(
+        NAME,
+        {name: pa.Table.from_pylist(rows, schema=TABLES[name].arrow()) for name, rows in tables.items()},
+        make_scalars(SCALARS, values),
+        tuple(_list_notices(base, new, change, verdict)),
+        detail=(base, new),
+    )
+
+
+# ---- verdict
+
+
+_FEW: Final = "a run has fewer than two complete steps"
+
+
+def _get_mean(steps: RunSteps) -> int | None:
+    return round(float(steps.judged_ps.mean())) if len(steps.judged_ps) else None
+
+
+def _compute_values(
+    base: RunFacts,
+    new: RunFacts,
+    change: StepChange | None,
+    verdict: str,
+    reasons: Sequence[str],
+    changes: Sequence[Mapping[str, Any]],
+) -> dict[str, Known]:
+    first, second = _get_mean(base.steps), _get_mean(new.steps)
+    few = (None, _FEW)
+    missing: Known = few if change is None else None
+    known = first is not None and second is not None
+    values: dict[str, Known] = {
+        "headline": _make_headline(base, new, change, verdict, reasons, changes),
+        "verdict": verdict,
+        "base_step_ps": few if first is None else first,
+        "new_step_ps": few if second is None else second,
+        "step_change_ps": second - first if first is not None and second is not None else few,
+        "step_change_share": (second - first) / first if first and second is not None else few,
+        "unexplained_ps": changes[-1]["change_ps"] if changes else (None, "devices or steps are not recorded"),
+    }
+    for name, run in (("base", base), ("new", new)):
+        judged = run.steps.judged_ps
+        values[f"{name}_median_ps"] = round(float(np.median(judged))) if known and len(judged) else few
+        values[f"{name}_step_count"] = len(judged)
+    shares: dict[str, Known] = {
+        "step_change_low_share": change.low if change else None,
+        "step_change_high_share": change.high if change else None,
+        "smallest_detectable_share": change.smallest if change else None,
+        "rule": change.rule if change else None,
+    }
+    return values | {name: value if missing is None else missing for name, value in shares.items()}
+
+
+_SIGNS: Final = {SLOWER: "slower", FASTER: "faster"}
+
+
+def _make_headline(
+    base: RunFacts,
+    new: RunFacts,
+    change: StepChange | None,
+    verdict: str,
+    reasons: Sequence[str],
+    changes: Sequence[Mapping[str, Any]],
+) -> str:
+    first, second = _get_mean(base.steps), _get_mean(new.steps)
+    if first is None or second is None or change is None:
+        return f"Cannot compare: {reasons[0] if reasons else _FEW}."
+    times = f"{format_time(first)} → {format_time(second)}"
+    if verdict == NOT_COMPARABLE:
+        return f"Cannot compare step times ({times}): {reasons[0]}."
+    interval = f"95 % interval {_format_change(change.low)} to {_format_change(change.high)}"
+    if verdict == UNCHANGED:
+        least = _format_share(change.smallest)
+        return f"Mean step unchanged within noise: {times} ({interval}); smallest detectable change {least}."
+    grows = (row["title"] for row in changes[:-1] if (row["change_ps"] > 0) == (second > first))
+    largest = next(grows, "not in ops or causes")
+    share = _format_share(abs(second - first) / first)
+    return f"Mean step {share} {_SIGNS[verdict]}: {times} ({interval}). Largest change: {largest}."
+
+
+def _format_share(share: float) -> str:
+    return format_measure(share, "share")
+
+
+def _format_change(share: float) -> str:
+    return ("+" if share >= 0 else "−") + _format_share(abs(share))
+
+
+# ---- changes
+
+
+def _sort_pairs(pairs: Sequence[Pair]) -> list[Pair]:
+    return sorted(pairs, key=lambda pair: (-abs(pair.change_ps), pair.kind, pair.name))
+
+
+def _list_changes(pairs: Sequence[Pair], first: int, second: int) -> list[dict[str, Any]]:
+    """Return the rows of changes, and last what they leave of the mean steps."""
+    every = [_describe_change(pair) for pair in _sort_pairs(pairs)]
+    rest = first - sum(row["base_ps"] for row in every), second - sum(row["new_ps"] for row in every)
+    rows = [row for row in every if row["change_ps"]]
+    rows.append({
+        "kind": UNEXPLAINED, "title": "Remainder without a named cause", "base_ps": rest[0], "new_ps": rest[1],
+        "change_ps": rest[1] - rest[0], "certainty": CERTAIN,
+    })  # fmt: skip
+    for rank, row in enumerate(rows, 1):
+        row["rank"] = rank
+        row["share"] = row["change_ps"] / (second - first) if second != first else None
+    return rows
+
+
+def _describe_change(pair: Pair) -> dict[str, Any]:
+    is_op = pair.kind == OP
+    base_ps, new_ps = round(pair.base_ps), round(pair.new_ps)
+    scopes = sorted({part.scope for part in (*pair.base, *pair.new) if part.scope})
+    where = pair.name if pair.kind == STRAGGLER else scopes[0] if len(scopes) == 1 else None
+    return {
+        "kind": pair.kind,
+        "title": _make_title(pair, new_ps - base_ps),
+        "name": pair.name or None,
+        "base_ps": base_ps,
+        "new_ps": new_ps,
+        "change_ps": new_ps - base_ps,
+        "base_count": _sum_counts(pair.base) if is_op else None,
+        "new_count": _sum_counts(pair.new) if is_op else None,
+        "where": where or None,
+        "evidence": _EVIDENCE.get(pair.kind) or f"gaps.by_step?cause={pair.kind}",
+        "certainty": LIKELY if pair.matched == BY_SCOPE else CERTAIN,
+    }
+
+
+_EVIDENCE: Final = {OP: "op_stats.device_ops", STRAGGLER: "steps.hosts"}
+_NAME_LENGTH: Final = 60
+_KERNEL_MARKS: Final = frozenset("<(")
+"""Characters that names of functions with arguments have."""
+
+
+def _make_title(pair: Pair, change_ps: int) -> str:
+    """Return a sentence without a period: what takes more or less time."""
+    more = f"{format_time(abs(change_ps))} {'more' if change_ps > 0 else 'less'} per step"
+    is_kernel = pair.kind == OP and not _KERNEL_MARKS.isdisjoint(pair.name)
+    name = shorten_name(shorten_kernel_name(pair.name) if is_kernel else pair.name, _NAME_LENGTH)
+    if pair.kind == STRAGGLER:
+        return f"Waiting for the slowest device{f' ({name})' if name else ''}: {more}"
+    if pair.kind != OP:
+        label = get_cause_label(pair.kind)
+        return f"{label[:1].upper()}{label[1:]}{f' ({name})' if name else ''}: {more}"
+    if not pair.base or not pair.new:
+        return f"{name} is {'new' if pair.new else 'gone'}: {more}"
+    ops = len(pair.base), len(pair.new)
+    became = f" ({count_noun(ops[0], 'op', 'ops')} became {ops[1]:,})" if ops[0] != ops[1] else ""
+    return f"{name}{became}: {more}"
+
+
+def _sum_counts(parts: Sequence[StepPart]) -> float:
+    return sum(part.count or 0.0 for part in parts)
+
+
+def _describe_op(pair: Pair) -> dict[str, Any]:
+    row = _describe_change(pair)
+    names = {side: list_few(dict.fromkeys(part.name for part in parts)) for side, parts in
+             (("base_names", pair.base), ("new_names", pair.new))}  # fmt: skip
+    status = (
+        "new" if not pair.base else "gone" if not pair.new
+        else "changed in count" if row["base_count"] != row["new_count"] else "changed in time"
+    )  # fmt: skip
+    kept = ("name", "base_ps", "new_ps", "change_ps", "base_count", "new_count")
+    return {name: row[name] for name in kept} | {
+        "status": status, "scope": row["where"], **{side: text or None for side, text in names.items()},
+    }  # fmt: skip
+
+
+def _sum_categories(changes: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    sums: dict[str, dict[str, Any]] = {}
+    for row in changes:
+        of_kind = sums.setdefault(row["kind"], {"kind": row["kind"], "base_ps": 0, "new_ps": 0, "change_ps": 0})
+        for name in ("base_ps", "new_ps", "change_ps"):
+            of_kind[name] += row[name]
+    return sorted(sums.values(), key=lambda row: -abs(row["change_ps"]))
+
+
+# ---- what else differs
+
+
+def _list_figures(base: RunFacts, new: RunFacts) -> Iterator[dict[str, Any]]:
+    for name, (first, unit) in base.figures.items():
+        second = new.figures.get(name, (None, None))[0]
+        if not _is_number(first) or not _is_number(second):
+            continue
+        change = float(second) - float(first)
+        yield {
+            "figure": name, "unit": unit, "base": float(first), "new": float(second), "change": change,
+            "change_share": change / float(first) if first else None,
+        }  # fmt: skip
+
+
+def _is_number(value: Value) -> TypeGuard[int | float]:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _list_differences(base: RunFacts, new: RunFacts, pairs: Sequence[Pair]) -> Iterator[dict[str, Any]]:
+    """Yield what differs; ``reason``: why times cannot be compared because of it, or ""."""
+    for name in dict.fromkeys([*base.environment, *new.environment]):
+        first, second = base.environment.get(name), new.environment.get(name)
+        if first != second:
+            yield _make_difference(name, first, second, "")
+    if (batch := find_batch_change(pairs)) is not None:
+        times = [
+            mean / size for mean, size in zip((_get_mean(base.steps), _get_mean(new.steps)), batch, strict=True) if mean
+        ]
+        each = (
+            f"; per example {format_time(round(times[0]))} → {format_time(round(times[1]))}" if len(times) == 2 else ""
+        )
+        first, second = (f"{size:g}" for size in batch)
+        yield _make_difference("batch", first, second, f"the batch differs ({first} → {second}){each}")
+    for name, run in (("base", base), ("new", new)):
+        if not len(run.steps.judged):
+            first, second = (f"{len(run.steps.judged):,}" for run in (base, new))
+            yield _make_difference("steps that count", first, second, f"the {name} run has no complete steps")
+
+
+def _make_difference(what: str, base: str | None, new: str | None, reason: str) -> dict[str, Any]:
+    return {
+        "what": what, "base": base or "not recorded", "new": new or "not recorded", "forbids": bool(reason),
+        "reason": reason,
+    }  # fmt: skip
+
+
+def _list_steps(**runs: RunSteps) -> Iterator[dict[str, Any]]:
+    for name, steps in runs.items():
+        slow = np.append(np.zeros(steps.warm_up, np.bool_), find_slow_steps(steps.judged_ps))
+        for place, (number, time_ps) in enumerate(zip(steps.number.tolist(), steps.time_ps.tolist(), strict=True)):
+            yield {
+                "run": name, "step": number, "time_ps": time_ps, "is_warm_up": place < steps.warm_up,
+                "is_slow": bool(slow[place]),
+            }  # fmt: skip
+
+
+_APART: Final = 0.02
+"""Least difference of the changes of mean and median that is said."""
+
+
+def _list_notices(base: RunFacts, new: RunFacts, change: StepChange | None, verdict: str) -> Iterator[Notice]:
+    for name, run in (("base", base), ("new", new)):
+        if run.steps.warm_up:
+            first = count_noun(run.steps.warm_up, "step is", "steps are")
+            yield Notice("info", f"The first {first} warm-up in the {name} run and not counted.")
+    if change is None:
+        return
+    medians = [float(np.median(run.steps.judged_ps)) for run in (base, new)]
+    of_median = medians[1] / medians[0] - 1 if medians[0] else 0.0
+    of_mean = float(new.steps.judged_ps.mean()) / float(base.steps.judged_ps.mean()) - 1
+    if verdict != UNCHANGED and abs(of_median - of_mean) > max(_APART, abs(of_mean) / 2):
+        slow = [int(find_slow_steps(run.steps.judged_ps).sum()) for run in (base, new)]
+        yield Notice(
+            "info",
+            f"Single steps made the difference: the mean step changes by {_format_change(of_mean)}, the median by "
+            f"{_format_change(of_median)}. Slow steps: {slow[0]:,} in the base run, {slow[1]:,} in the new run.",
+        )
+    peak = "memory_profile.peak_bytes"
+    before, after = base.figures.get(peak, (None, None))[0], new.figures.get(peak, (None, None))[0]
+    if _is_number(before) and _is_number(after) and before != after:
+        share = f" ({_format_change(after / before - 1)})" if before else ""
+        yield Notice(
+            "info", f"Memory peak: {format_measure(before, 'bytes')} → {format_measure(after, 'bytes')}{share}."
+        )

@@ -1,0 +1,52 @@
+"""Compare two runs: is the mean step slower, by how much, and what changed.
+
+The table of changes has a row per op or cause, largest first; all rows together are the change of the mean step. With
+--against, the earlier runs of a log directory show how much runs differ by themselves.
+"""
+
+from __future__ import annotations
+
+import argparse
+from functools import partial
+from typing import Any
+
+from fastprof.cli import analysis, arguments, output
+
+NAME = "compare"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    from fastprof.analyses import runner
+
+    parser.add_argument("base", metavar="BASE", help="run to compare with: capture file, run or log directory, or glob")
+    parser.add_argument("session", metavar="NEW", nargs=1, help="run that may have changed")
+    arguments.add_reading(parser)
+    group = parser.add_argument_group("comparison")
+    group.add_argument(
+        "--against", metavar="LOGDIR", help="judge by the spread of the newest 20 runs of this directory"
+    )
+    group.add_argument("--steps-from", metavar="SOURCE", default="auto", help="source of steps (default: auto)")
+    tables = tuple(runner.get_analysis(NAME).TABLES)
+    arguments.add_output(parser, "rows per table", usual="as laid out").add_argument(
+        "--table",
+        metavar="NAME[?COLUMN=VALUE]",
+        type=arguments.make_reader(partial(analysis.parse_choice_among, tables)),
+        help=f"show only this table, or its rows with a value in a column: {', '.join(tables)}",
+    )
+    arguments.add_talk(parser)
+
+
+def run(args: argparse.Namespace) -> None:
+    form = output.choose_format(args.format, args.output)
+    reading: dict[str, Any] = arguments.get_reading(args)
+    with output.open_sink(args, form) as sink:
+        from fastprof.profile.comparison import compare
+
+        report = compare(args.base, args.session[0], against=args.against, steps_from=args.steps_from, **reading).answer
+        args.talk.progress.clear()
+        table = args.table or (analysis.TableChoice("changes") if form in ("csv", "arrow") else None)
+        if table is not None:
+            analysis.send_table(sink, report, table, form, args)
+        else:
+            sink.send(analysis.write_run({NAME: report}, form, sink.look, args.limit, several=False))
+    output.note_written(args)

@@ -1,0 +1,157 @@
+"""What the mean step of a run is made of: device time by op, and by cause where devices do not compute.
+
+::
+
+    mean step   |== op ==|= op =|- exposed collective -|.. idle, by cause ..|~ waits for the slowest device ~|
+    of the mean device, in the complete steps after warm-up                  of the slowest beyond the mean one
+
+The parts are of the mean device; the step takes as long as on its slowest core. What separates the two is a part of its
+own, so that all parts together are the mean step.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from fastprof.derive.comparison.step_statistics import find_warm_up
+from fastprof.derive.devices.communication_kinds import find_collective_kind, find_communication
+from fastprof.derive.steps.step_database import IDLE
+from fastprof.schema.columns import Int64s
+from fastprof.schema.value_classes import dataclass
+
+OP, STRAGGLER, COMMUNICATION = "op", "straggler", "communication"
+
+
+@dataclass(frozen=True, slots=True)
+class RunSteps:
+    """Complete steps of a run, in order: their numbers, the time of each on its slowest core, and how many of the first
+    are warm-up, which count for nothing."""
+
+    number: Int64s
+    time_ps: Int64s
+    warm_up: int
+
+    @property
+    def judged_ps(self) -> Int64s:
+        return self.time_ps[self.warm_up :]
+
+    @property
+    def judged(self) -> Int64s:
+        return self.number[self.warm_up :]
+
+
+@dataclass(frozen=True, slots=True)
+class StepPart:
+    """Part of the mean step. ``kind``: OP, or the name of a cause; ``name``: of the op, or of what explains the cause,
+    "" if nothing does; ``scope``, ``shape``: of ops, "" if unknown; ``time_ps``: per step, of the mean
+    device; ``count``, ``flops``: per step and device, None if unknown."""
+
+    kind: str
+    name: str
+    time_ps: float
+    count: float | None = None
+    scope: str = ""
+    shape: str = ""
+    flops: float | None = None
+
+
+def list_run_steps(steps: pa.Table) -> RunSteps:
+    """Return the complete steps that all hosts have. ``steps``: the table of the analysis steps."""
+    rows = steps.filter(pc.is_valid(steps["step"]))
+    longest = rows.group_by("step").aggregate([("period_ps", "max"), ("complete", "min")]).sort_by("step")
+    longest = longest.filter(longest["complete_min"])
+    number, time_ps = (np.asarray(longest[name], np.int64) for name in ("step", "period_ps_max"))
+    return RunSteps(number, time_ps, find_warm_up(time_ps))
+
+
+def list_step_parts(steps: RunSteps, by_step: pa.Table, ops: pa.Table, host_ops: pa.Table) -> list[StepPart]:
+    """Return the parts of the mean step. ``by_step``: the table of the analysis gaps; ``ops``, ``host_ops``: device_ops
+    and host_ops of the analysis op_stats, of the judged steps alone; host ops count where no device ran any."""
+    rows = by_step.filter(pc.is_in(by_step["step"], value_set=pa.array(steps.judged)))
+    devices = pc.count_distinct(
+        pc.binary_join_element_wise(rows["host"].cast("string"), rows["device"].cast("string"), "/")
+    ).as_py()
+    if not devices:
+        return []
+    shares = len(steps.judged) * devices
+    waits, waited_for = _measure_waits(rows)
+    times = _sum_causes(rows, waits)
+    compute = times.pop((None, ""), 0) / shares
+    others = [StepPart(kind or OP, name, time / shares) for (kind, name), time in times.items()]
+    parts = others + _list_ops(
+        ops if ops.num_rows > int(IDLE in ops["name"].to_pylist()) else host_ops, compute, shares
+    )
+    waited_ps = sum(waits.values()) / shares
+    if devices > 1:
+        beyond = float(np.mean(steps.judged_ps)) - compute - sum(part.time_ps for part in others)
+        parts.append(StepPart(STRAGGLER, waited_for, max(beyond, waited_ps)))
+    return parts
+
+
+def _sum_causes(rows: pa.Table, waits: Mapping[Any, int]) -> Counter[tuple[str | None, str]]:
+    """Return the time of all devices in all steps by cause and explanation, compute as None, less the time in
+    collectives that devices wait for the slowest."""
+    times: Counter[tuple[str | None, str]] = Counter()
+    names = ("host", "device", "step", "cause", "event", "time_ps")
+    for host, device, step, cause, event, time in zip(*(rows[name].to_pylist() for name in names), strict=True):
+        waited = min(waits.get((host, device, step), 0), time) if cause == COMMUNICATION else 0
+        if cause == STRAGGLER:
+            waited, event = 0, None
+        times[cause, event or ""] += time - waited
+    return times
+
+
+def _measure_waits(rows: pa.Table) -> tuple[Mapping[Any, int], str]:
+    """Return how long each device waits in collectives of each step for the slowest: beyond the device that spends
+    least there; and the device for which most is waited, or ""."""
+    communication = rows.filter(pc.equal(rows["cause"].cast("string"), COMMUNICATION))
+    spent: dict[Any, dict[tuple[str, str], int]] = defaultdict(lambda: defaultdict(int))
+    names = ("step", "host", "device", "time_ps")
+    for step, host, device, time in zip(*(communication[name].to_pylist() for name in names), strict=True):
+        spent[step][host, device] += time
+    present = Counter(step for step, *_ in set(zip(*(rows[name].to_pylist() for name in names[:3]), strict=True)))
+    waits, blamed = {}, Counter[str]()
+    for step, times in spent.items():
+        least = min(times.values()) if len(times) == present[step] else 0
+        if len(times) > 1:
+            waits.update({(host, device, step): time - least for (host, device), time in times.items()})
+            slowest = min(times, key=lambda place: times[place])
+            blamed["/".join(slowest)] += sum(times.values()) - least * len(times)
+    return waits, blamed.most_common(1)[0][0] if blamed else ""
+
+
+_COLUMNS: Final = ("name", "self_ps", "occurrences")
+_COPIES: Final = ("copy (", "Memcpy", "memset")
+"""Prefixes of categories of copies."""
+_OF_DEVICES: Final = ("category", "framework_op", "long_name")
+
+
+def _list_ops(ops: pa.Table, compute: float, shares: int) -> list[StepPart]:
+    """Return the ops that compute. Ops that run side by side take more time than passes: they share it."""
+    columns = [*_COLUMNS, *(name for name in (*_OF_DEVICES, "flops") if name in ops.column_names)]
+    parts = []
+    for row in ops.select(columns).to_pylist():
+        category, scope, text = (row.get(name) or "" for name in _OF_DEVICES)
+        name = row["name"].removeprefix(f"{scope}/")
+        moves = category.startswith(_COPIES) or find_communication(category, text, name) or find_collective_kind(name)
+        if row["name"] == IDLE or not row["self_ps"] or moves:  # of what moves data, exposed time counts: see causes
+            continue
+        flops, shape = row.get("flops"), text.partition(" = ")[2].partition("{")[0].partition(" ")[0]
+        time_ps, count = row["self_ps"] / shares, row["occurrences"] / shares
+        parts.append(StepPart(OP, name, time_ps, count, scope, shape, None if flops is None else flops / shares))
+    total = sum(part.time_ps for part in parts)
+    return [replace(part, time_ps=part.time_ps * compute / total) for part in parts] if total > compute else parts
+
+
+def computes_outside(steps: RunSteps, by_step: pa.Table) -> bool:
+    """Return whether devices compute in other time than the judged steps."""
+    compute = by_step.filter(pc.is_null(by_step["cause"]))
+    inside = pc.fill_null(pc.is_in(compute["step"], value_set=pa.array(steps.judged)), False)
+    return bool(pc.any(pc.invert(inside)).as_py())

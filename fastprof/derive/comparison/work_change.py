@@ -1,0 +1,84 @@
+"""Whether two runs do the same work per step: batches by the shapes of ops, or by their arithmetic."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Final
+
+from fastprof.derive.comparison.part_matching import Pair
+from fastprof.derive.comparison.step_parts import OP
+
+_LEAST_SHARE: Final = 0.5
+"""Least share of the time of matched ops whose shapes or arithmetic grow by one factor."""
+_TOLERANCE: Final = 0.01
+
+
+def find_batch_change(pairs: Sequence[Pair]) -> tuple[float, float] | None:
+    """Return the batches of both runs if they differ: sizes of the dimension that changes, 1 and the factor if only
+    arithmetic is known; None if nothing shows that they differ."""
+    return _find_shape_change(pairs) or _find_flops_change(pairs)
+
+
+def _find_shape_change(pairs: Sequence[Pair]) -> tuple[float, float] | None:
+    """Return the smallest sizes of the dimension that changes by the factor that most ops share."""
+    weights: dict[Fraction, float] = defaultdict(float)
+    sizes: dict[Fraction, tuple[int, int]] = {}
+    total = 0.0
+    for pair in pairs:
+        if pair.kind != OP or not pair.base or not pair.new or not pair.base[0].shape or not pair.new[0].shape:
+            continue
+        total += pair.new_ps
+        dimension = _compare_shapes(pair.base[0].shape, pair.new[0].shape)
+        if dimension is not None:
+            factor = Fraction(dimension[1], dimension[0])
+            weights[factor] += pair.new_ps
+            sizes[factor] = min(sizes.get(factor, dimension), dimension)
+    if not weights:
+        return None
+    factor = max(weights, key=weights.__getitem__)
+    return sizes[factor] if weights[factor] >= total * _LEAST_SHARE else None
+
+
+def _compare_shapes(base: str, new: str) -> tuple[int, int] | None:
+    """Return the sizes of the only dimension in which two arrays of one type differ, or None."""
+    first, second = _read_dimensions(base), _read_dimensions(new)
+    if first is None or second is None or first[0] != second[0] or len(first[1]) != len(second[1]):
+        return None
+    different = [pair for pair in zip(first[1], second[1], strict=True) if pair[0] != pair[1]]
+    return different[0] if len(different) == 1 and all(different[0]) else None
+
+
+_ARRAY: Final = re.compile(r"([a-z]+\d*\w*)\[([\d,]*)\]")
+
+
+def _read_dimensions(shape: str) -> tuple[str, list[int]] | None:
+    array = _ARRAY.search(shape)
+    return None if array is None else (array[1], [int(size) for size in array[2].split(",") if size])
+
+
+def _find_flops_change(pairs: Sequence[Pair]) -> tuple[float, float] | None:
+    """Return 1 and the factor by which the arithmetic of most ops grows."""
+    ratios: list[tuple[float, float]] = []
+    for pair in pairs:
+        known = [[part.flops for part in parts if part.flops is not None] for parts in (pair.base, pair.new)]
+        first, second = map(sum, known)
+        if pair.kind == OP and first and second and len(known[0] + known[1]) == len(pair.base + pair.new):
+            ratios.append((second / first, pair.new_ps))
+    total = sum(weight for _, weight in ratios)
+    if not total:
+        return None
+    middle = _find_weighted_median(ratios, total)
+    near = sum(weight for ratio, weight in ratios if abs(ratio / middle - 1) < _TOLERANCE)
+    return (1.0, round(middle, 4)) if abs(middle - 1) > _TOLERANCE and near >= total * _LEAST_SHARE else None
+
+
+def _find_weighted_median(values: Sequence[tuple[float, float]], total: float) -> float:
+    passed = 0.0
+    for value, weight in sorted(values):
+        passed += weight
+        if passed >= total / 2:
+            return value
+    return sorted(values)[-1][0]

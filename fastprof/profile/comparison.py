@@ -1,0 +1,127 @@
+"""Comparison of two runs, and of a run with the earlier runs of a log directory."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from fastprof.derive.devices.device_peaks import describe_device
+from fastprof.derive.devices.run_environment import CPU
+from fastprof.errors import FastprofError
+from fastprof.profile.profile import Profile
+from fastprof.profile.report import Report
+from fastprof.schema.value_classes import dataclass
+
+if TYPE_CHECKING:
+    from fastprof.analyses.compare import RunFacts
+    from fastprof.inputs.resolve import Named
+
+
+@dataclass(frozen=True, slots=True)
+class _Device:
+    """A device plane as ``describe_device`` takes it."""
+
+    name: str
+    kind: str
+    stats: dict[str, Any]
+
+
+HISTORY_RUNS: Final = 20
+"""Runs of a log directory that make a history: the newest ones that are not the new run."""
+
+
+def compare(
+    base: Named | Profile | Sequence[Named],
+    new: Named | Profile | Sequence[Named],
+    *,
+    against: str | os.PathLike[str] | None = None,
+    steps_from: str = "auto",
+    **reading: Any,
+) -> Report:
+    """Compare two runs: is the mean step slower, by how much, and which ops and causes changed.
+
+    ``base``, ``new``: profiles, or what ``load`` takes. ``against``: a log directory; the spread of the mean step
+    between its newest runs then decides what is noise. ``steps_from``: the source of steps, as in other analyses.
+    ``reading``: on_error, threads, max_unpacked, executor, … of ``load``.
+
+    Figures: verdict (slower, faster, unchanged, not_comparable), base_step_ps, new_step_ps, step_change_ps,
+    step_change_share with its 95 % interval, smallest_detectable_share, …. The table ``changes`` has a row a cause;
+    its rows add up to step_change_ps. docs/analyses/compare.md has the definitions. Errors are those of ``load``.
+    """
+    from fastprof.analyses.compare import compare_runs
+    from fastprof.profile.loading import load
+
+    profiles = [source if isinstance(source, Profile) else load(source, **reading) for source in (base, new)]
+    facts = [measure_run_facts(profile, steps_from) for profile in profiles]
+    paths = {path for profile in profiles for path in profile.tables["hosts"]["path"].to_pylist()}
+    history = [] if against is None else list(_measure_history(against, paths, steps_from, reading))
+    return Report(compare_runs(facts[0], facts[1], history))
+
+
+def measure_run_facts(profile: Profile, steps_from: str = "auto") -> RunFacts:
+    """Return what a comparison needs of a run. Reads all events, and those of the judged steps again if devices compute
+    outside of them."""
+    from fastprof.analyses.compare import REPORTS, RunFacts
+    from fastprof.derive.comparison.step_parts import computes_outside, list_run_steps, list_step_parts
+
+    reports = profile.reports_together(*REPORTS, steps_from=steps_from)
+    steps = list_run_steps(reports["steps"].tables["steps"])
+    by_step, ops = reports["gaps"].tables["by_step"], reports["op_stats"]
+    if len(steps.judged) and computes_outside(steps, by_step):
+        within = int(steps.judged.min()), int(steps.judged.max()) + 1
+        ops = profile.select(steps=within).reports_together("op_stats")["op_stats"]
+    parts = list_step_parts(steps, by_step, ops.tables["device_ops"], ops.tables["host_ops"])
+    figures = {
+        f"{name}.{figure.name}": (figure.value, figure.unit)
+        for name, report in reports.items()
+        for figure in report.scalars.values()
+    }
+    return RunFacts(profile.run or "", steps, tuple(parts), figures, _describe_environment(profile, reports["steps"]))
+
+
+def _describe_environment(profile: Profile, steps: Report) -> dict[str, str]:
+    """Return what two runs should have in common, by display name."""
+    planes, stats = profile.tables["planes"].to_pylist(), _read_plane_stats(profile)
+    models = Counter(
+        describe_device(_Device(plane["name"], plane["device_type"], stats.get(plane["plane_id"], {})))
+        for plane in planes
+        if plane["device_type"] not in (None, CPU, "CUSTOM", "CHIP")
+    )
+    facts = {
+        "hosts": f"{profile.tables['hosts'].num_rows:,}",
+        "devices": ", ".join(f"{count:,} {model}" for model, count in sorted(models.items())) or CPU,
+        "steps from": steps.scalars["steps_source"].value,
+        "complete steps": f"{steps.scalars['step_count'].value or 0:,}",
+    }
+    return {name: str(value) for name, value in facts.items() if value is not None}
+
+
+def _read_plane_stats(profile: Profile) -> dict[int, dict[str, Any]]:
+    """Return the stats of each plane, by plane id."""
+    stats: dict[int, dict[str, Any]] = defaultdict(dict)
+    for row in profile.tables["plane_stats"].to_pylist():
+        values = (row[f"{kind}_value"] for kind in ("int", "double", "str"))
+        stats[row["plane_id"]][row["stat"]] = next((value for value in values if value is not None), None)
+    return stats
+
+
+def _measure_history(
+    logdir: str | os.PathLike[str], compared: set[str], steps_from: str, reading: dict[str, Any]
+) -> Iterator[float]:
+    """Yield the mean step of the newest runs of a log directory but those that are compared; runs without steps, or
+    that cannot be read, have none."""
+    from fastprof.derive.comparison.step_parts import list_run_steps
+    from fastprof.inputs.resolve import list_runs
+    from fastprof.profile.loading import load
+
+    runs = [run for run in list_runs(logdir) if not compared.intersection(file.path for file in run.files)]
+    for run in runs[:HISTORY_RUNS]:
+        try:
+            table = load(run, **reading).reports_together("steps", steps_from=steps_from)["steps"].tables["steps"]
+        except FastprofError:
+            continue
+        steps = list_run_steps(table)
+        if len(steps.judged_ps):
+            yield float(steps.judged_ps.mean())
