@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from fastprof.profile.batch import batch, trends
     from fastprof.profile.captured_run import record
     from fastprof.profile.comparison import compare
+    from fastprof.profile.gate import check
     from fastprof.profile.loading import load, load_graph, runs, scan
     from fastprof.profile.profile import Profile
     from fastprof.profile.report import Report
@@ -48,6 +49,7 @@ __all__ = [
     "UsageError",
     "__version__",
     "batch",
+    "check",
     "compare",
     "load",
     "load_graph",
@@ -60,6 +62,7 @@ __all__ = [
 _HOMES = {
     "Profile": "profile.profile",
     "batch": "profile.batch",
+    "check": "profile.gate",
     "compare": "profile.comparison",
     "load": "profile.loading",
     "load_graph": "profile.loading",

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 __all__ = [
-    "accumulation", "compare", "contract", "diagnosis", "hlo_stats", "inference", "input_pipeline", "memory_viewer",
-    "op_profile", "op_stats", "overview", "parameters", "roofline", "runner", "steps", "tf_data",
+    "accumulation", "check", "compare", "contract", "diagnosis", "hlo_stats", "inference", "input_pipeline",
+    "memory_viewer", "op_profile", "op_stats", "overview", "parameters", "roofline", "runner", "steps", "tf_data",
 ]  # fmt: skip
 
 ANALYSES = {
@@ -32,5 +32,5 @@ ANALYSES = {
 }
 """Every analysis, a module of that name here, and the first line of its docstring, in the order of the help."""
 
-COMPARISON = "compare"
-"""The report of two runs: a module here that is laid out as an analysis is, but takes reports instead of hosts."""
+OF_RUNS = ("compare", "check")
+"""Reports of several runs: modules here that are laid out as analyses are, but take reports instead of hosts."""

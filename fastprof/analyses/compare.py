@@ -1,6 +1,6 @@
 """Compare two runs: is the mean step slower, by how much, and what changed; parts sum to the change.
 
-Definitions: docs/analyses/compare.md.
+Definitions: docs/compare.md.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from fastprof.derive.comparison.step_statistics import (
     compare_steps,
     compare_with_history,
     find_slow_steps,
+    measure_error,
 )
 from fastprof.derive.comparison.work_change import find_batch_change
 from fastprof.schema.tables import Count, Flag, Number, Picoseconds, Share, String, TableSchema
@@ -52,12 +53,13 @@ REPORTS: Final = ("steps", "gaps", "op_stats", "memory_profile")
 @dataclass(frozen=True, slots=True)
 class RunFacts:
     """Facts of a run that a comparison needs. ``parts``: of the mean step; ``figures``: value and unit by
-    ``report.figure``; ``environment``: what was recorded, by display name."""
+    ``report.figure``, ``reasons``: why values are unknown; ``environment``: what was recorded, by display name."""
 
     name: str
     steps: RunSteps
     parts: tuple[StepPart, ...]
     figures: Mapping[str, tuple[Value, str | None]]
+    reasons: Mapping[str, str]
     environment: Mapping[str, str]
 
 
@@ -170,8 +172,9 @@ def compare_runs(base: RunFacts, new: RunFacts, history: Sequence[float] = ()) -
     pairs = match_parts(base.parts, new.parts)
     differences = list(_list_differences(base, new, pairs))
     reasons = [row["reason"] for row in differences if row["reason"]]
-    mean = float(new.steps.judged_ps.mean()) if len(new.steps.judged_ps) else 0.0
-    change = compare_with_history(history, mean) or compare_steps(base.steps.judged_ps, new.steps.judged_ps)
+    judged = new.steps.judged_ps
+    mean = float(judged.mean()) if len(judged) else 0.0
+    change = compare_with_history(history, mean, measure_error(judged)) or compare_steps(base.steps.judged_ps, judged)
     verdict = NOT_COMPARABLE if reasons or change is None else change.verdict
     means = [_get_mean(run.steps) for run in (base, new)]
     changes = _list_changes(pairs, means[0] or 0, means[1] or 0) if base.parts and new.parts else []

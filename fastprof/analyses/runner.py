@@ -23,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 
 from fastprof._native import records
-from fastprof.analyses import ANALYSES, COMPARISON, accumulation, parameters
+from fastprof.analyses import ANALYSES, OF_RUNS, accumulation, parameters
 from fastprof.analyses.accumulation import (
     HostMerger,
     HostPlan,
@@ -178,7 +178,7 @@ _GENERAL: Final = ("overview", "diagnosis", "steps", "gaps", "op_stats")
 
 def get_analysis(name: str) -> Analysis:
     """Return the analysis of a name. UsageError: there is none."""
-    if name not in ANALYSES and name != COMPARISON:
+    if name not in ANALYSES and name not in OF_RUNS:
         raise UsageError(f"no analysis {name!r}; there are: {', '.join(ANALYSES)}{suggest_name(name, ANALYSES)}")
     return cast(Analysis, importlib.import_module(f"{_HOME}.{name}"))
 

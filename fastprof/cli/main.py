@@ -1,7 +1,8 @@
 """The command line: picks the verb, runs it, and turns errors into text, which no other module does.
 
-Exit codes: 0 success, 1 internal error, 2 usage, 3 a path that cannot be read or written, 4 bad data, 5 some and 6 all
-servers delivered nothing; 130 when interrupted, 141 when the reader of a pipe is gone, 143 when terminated.
+Exit codes: 0 success, 1 a check failed, 2 usage, 3 a path that cannot be read or written, 4 bad data, 5 some and 6 all
+servers delivered nothing, 7 a check cannot be judged, 70 internal error; 130 when interrupted, 141 when the reader of a
+pipe is gone, 143 when terminated.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ _MODULES = (
     "tfprof",
     "trace",
     "compare",
+    "check",
     "trends",
     "serve",
     "run",
@@ -50,7 +52,7 @@ _USAGE = "fastprof VERB SESSION [flags]"
 VERBS = (*_MODULES, *_ANALYSES)
 """Every verb, also those that the help lists as parts of others."""
 
-INTERNAL, USAGE, PATH, DATA = 1, 2, 3, 4
+USAGE, PATH, DATA, INTERNAL = 2, 3, 4, 70
 INTERRUPTED, READER_GONE, TERMINATED = 128 + signal.SIGINT, 128 + signal.SIGPIPE, 128 + signal.SIGTERM
 
 _SALVAGE = "--on-error salvage keeps what can be decoded of a damaged file; --on-error skip leaves the file out"

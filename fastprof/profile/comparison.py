@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from fastprof.derive.devices.device_peaks import describe_device
@@ -48,7 +49,7 @@ def compare(
 
     Figures: verdict (slower, faster, unchanged, not_comparable), base_step_ps, new_step_ps, step_change_ps,
     step_change_share with its 95 % interval, smallest_detectable_share, …. The table ``changes`` has a row a cause;
-    its rows add up to step_change_ps. docs/analyses/compare.md has the definitions. Errors are those of ``load``.
+    its rows add up to step_change_ps. docs/compare.md has the definitions. Errors are those of ``load``.
     """
     from fastprof.analyses.compare import compare_runs
     from fastprof.profile.loading import load
@@ -63,22 +64,31 @@ def compare(
 def measure_run_facts(profile: Profile, steps_from: str = "auto") -> RunFacts:
     """Return what a comparison needs of a run. Reads all events, and those of the judged steps again if devices compute
     outside of them."""
-    from fastprof.analyses.compare import REPORTS, RunFacts
-    from fastprof.derive.comparison.step_parts import computes_outside, list_run_steps, list_step_parts
+    from fastprof.analyses.compare import REPORTS
+    from fastprof.derive.comparison.step_parts import computes_outside, list_step_parts
 
     reports = profile.reports_together(*REPORTS, steps_from=steps_from)
-    steps = list_run_steps(reports["steps"].tables["steps"])
+    facts = make_run_facts(profile, reports)
     by_step, ops = reports["gaps"].tables["by_step"], reports["op_stats"]
-    if len(steps.judged) and computes_outside(steps, by_step):
-        within = int(steps.judged.min()), int(steps.judged.max()) + 1
+    if len(facts.steps.judged) and computes_outside(facts.steps, by_step):
+        within = int(facts.steps.judged.min()), int(facts.steps.judged.max()) + 1
         ops = profile.select(steps=within).reports_together("op_stats")["op_stats"]
-    parts = list_step_parts(steps, by_step, ops.tables["device_ops"], ops.tables["host_ops"])
+    parts = list_step_parts(facts.steps, by_step, ops.tables["device_ops"], ops.tables["host_ops"])
+    return replace(facts, parts=tuple(parts))
+
+
+def make_run_facts(profile: Profile, reports: Mapping[str, Report]) -> RunFacts:
+    """Return steps and figures of a run, without the parts of its steps. ``reports``: steps, and others."""
+    from fastprof.analyses.compare import RunFacts
+    from fastprof.derive.comparison.step_parts import list_run_steps
+
     figures = {
-        f"{name}.{figure.name}": (figure.value, figure.unit)
-        for name, report in reports.items()
-        for figure in report.scalars.values()
+        f"{name}.{figure.name}": figure for name, report in reports.items() for figure in report.scalars.values()
     }
-    return RunFacts(profile.run or "", steps, tuple(parts), figures, _describe_environment(profile, reports["steps"]))
+    values = {name: (figure.value, figure.unit) for name, figure in figures.items()}
+    reasons = {name: figure.reason for name, figure in figures.items() if figure.reason is not None}
+    steps = list_run_steps(reports["steps"].tables["steps"])
+    return RunFacts(profile.run or "", steps, (), values, reasons, _describe_environment(profile, reports["steps"]))
 
 
 def _describe_environment(profile: Profile, steps: Report) -> dict[str, str]:
@@ -108,20 +118,26 @@ def _read_plane_stats(profile: Profile) -> dict[int, dict[str, Any]]:
 
 
 def _measure_history(
-    logdir: str | os.PathLike[str], compared: set[str], steps_from: str, reading: dict[str, Any]
+    logdir: str | os.PathLike[str], compared: set[str], steps_from: str, reading: Mapping[str, Any]
 ) -> Iterator[float]:
-    """Yield the mean step of the newest runs of a log directory but those that are compared; runs without steps, or
-    that cannot be read, have none."""
-    from fastprof.derive.comparison.step_parts import list_run_steps
+    """Yield the mean steps of earlier runs; runs without steps have none."""
+    for profile in open_earlier_runs(logdir, compared, reading):
+        facts = make_run_facts(profile, profile.reports_together("steps", steps_from=steps_from))
+        if len(facts.steps.judged_ps):
+            yield float(facts.steps.judged_ps.mean())
+
+
+def open_earlier_runs(
+    logdir: str | os.PathLike[str], compared: set[str], reading: Mapping[str, Any]
+) -> Iterator[Profile]:
+    """Yield the newest runs of a log directory, at most HISTORY_RUNS. ``compared``: paths of captures of runs that do
+    not count. Runs that cannot be read are left out."""
     from fastprof.inputs.resolve import list_runs
     from fastprof.profile.loading import load
 
     runs = [run for run in list_runs(logdir) if not compared.intersection(file.path for file in run.files)]
     for run in runs[:HISTORY_RUNS]:
         try:
-            table = load(run, **reading).reports_together("steps", steps_from=steps_from)["steps"].tables["steps"]
+            yield load(run, **reading)
         except FastprofError:
             continue
-        steps = list_run_steps(table)
-        if len(steps.judged_ps):
-            yield float(steps.judged_ps.mean())

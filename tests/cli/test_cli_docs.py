@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from fastprof.cli import check, servers
 from fastprof.cli import main as command
-from fastprof.cli import servers
 from fastprof.cli.verb_list import get_full_name
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -55,6 +55,8 @@ def home(verb: str) -> set[str]:
         return (documented(*names, f"fastprof {verb}") | params) - FILTERS
     if verb in ("hlo", "tfprof"):
         return documented(*names) - FILTERS - {"--steps"} | documented(f"fastprof {verb}")
+    if verb in ("compare", "check"):
+        return documented(*names, f"fastprof {verb}") - FILTERS - {"--steps", "--host", "--jobs"}
     if verb == "trends":
         return documented(*names, f"fastprof {verb}") - FILTERS - {"--steps", "--host"}
     if verb in ("convert", "serve"):
@@ -95,7 +97,11 @@ def test_choices_are_reported(verb: str) -> None:
     actions = [action for action in verbs()[verb]._actions if action.choices]
     assert actions
     for action in actions:
-        choices = [choice for choice in action.choices or () if choice not in ("xprof", "svg", "speedscope", "pprof")]
+        choices = [
+            choice
+            for choice in action.choices or ()
+            if choice not in ("xprof", "svg", "speedscope", "pprof", *check.FORMS)
+        ]
         if action.dest != "table" and not action.dest.startswith("param_"):  # documented on the page of the analysis
             assert f"`{action.option_strings[0]} {'|'.join(choices)}`" in text
 
@@ -111,5 +117,14 @@ def test_every_argument_has_help_and_a_verb_one_line_of_it(verb: str) -> None:
 
 def test_exit_codes_are_reported() -> None:
     codes_documented = {int(code) for code in re.findall(r"^\| (\d+) \|", sections()["Exit codes"], flags=re.MULTILINE)}
-    codes = {command.INTERNAL, command.USAGE, command.PATH, command.DATA, servers.SOME, servers.ALL}
+    codes = {
+        command.INTERNAL,
+        command.USAGE,
+        command.PATH,
+        command.DATA,
+        servers.SOME,
+        servers.ALL,
+        check.FAILED_CODE,
+        check.UNKNOWN_CODE,
+    }
     assert codes_documented == {0, *codes, command.INTERRUPTED, command.READER_GONE, command.TERMINATED}

@@ -6,7 +6,8 @@ steps therefore reports a change in 12 to 78 % of unchanged pairs. The rules her
 - one pair of runs: moving-block bootstrap over steps. The mean step is slower or faster if the near end of the 99 %
   interval of the change is beyond a floor of 3 %.
 - a history of at least MIN_HISTORY runs: the new mean is outside of the 99 % prediction interval of theirs (Student's
-  t), and more than 2 % from their mean.
+  t), and more than 2 % from their mean. The interval is at least as wide as the steps of the new run make it: few runs
+  may happen to have no slow step.
 
 All is computed on logarithms of means, so that "slower by 10 %" and "faster by 10 %" are the same distance.
 """
@@ -19,6 +20,7 @@ from typing import Final
 
 import numpy as np
 
+from fastprof.derive.steps.step_database import locate_percentile
 from fastprof.schema.columns import Bools, Float64s, Int64s
 from fastprof.schema.value_classes import dataclass
 
@@ -34,6 +36,7 @@ _MIN_RECURRENCES: Final = 3
 _LEAST: Final = 1e-3
 """Least resampled mean, as a share of the mean."""
 _RESAMPLES: Final = 2_000
+_PERCENTILE_RESAMPLES: Final = 400
 _SEED: Final = 20_261_130
 _SHOWN, _JUDGED = 0.95, 0.99
 _POWER_Z: Final = 0.8416
@@ -43,22 +46,30 @@ _POWER_Z: Final = 0.8416
 @dataclass(frozen=True, slots=True)
 class StepChange:
     """Change of the mean step as a share of the base mean. ``low``, ``high``: its 95 % interval; ``smallest``: change
-    that would be reported in 80 % of cases; ``verdict``: SLOWER, FASTER or UNCHANGED; ``rule``: how it was judged."""
+    that would be reported in 80 % of cases; ``verdict``: SLOWER, FASTER or UNCHANGED; ``is_beyond_floor``: whether the
+    near end of the 99 % interval is beyond the floor; ``rule``: how it was judged."""
 
     share: float
     low: float
     high: float
     smallest: float
     verdict: str
+    is_beyond_floor: bool
     rule: str
 
 
-def compare_steps(base: Int64s, new: Int64s) -> StepChange | None:
-    """Compare step times of two runs; None if one has fewer than MIN_STEPS steps, or a mean of 0."""
-    if min(len(base), len(new)) < MIN_STEPS or not base.mean() or not new.mean():
+def compare_steps(base: Int64s, new: Int64s, percent: int | None = None) -> StepChange | None:
+    """Compare the mean step of two runs, or a percentile. None: one has fewer than MIN_STEPS steps, or one is 0."""
+    if min(len(base), len(new)) < MIN_STEPS:
         return None
-    change = math.log(new.mean() / base.mean())
-    spread = _resample_log_means(new, _SEED + 1) - _resample_log_means(base, _SEED)
+    known = [float(summarize_times(steps, percent)) for steps in (base, new)]
+    if min(known) <= 0:
+        return None
+    change = math.log(known[1] / known[0])
+    if percent is None:
+        spread = _resample_log_means(new, _SEED + 1) - _resample_log_means(base, _SEED)
+    else:
+        spread = _resample_log_percentiles(new, percent, _SEED + 1) - _resample_log_percentiles(base, percent, _SEED)
     freedom = count_blocks(len(base)) + count_blocks(len(new)) - 2
     error = float(spread.std())
     rule = f"block bootstrap over {len(base):,} and {len(new):,} steps, floor {PAIR_FLOOR:.0%}"
@@ -66,12 +77,28 @@ def compare_steps(base: Int64s, new: Int64s) -> StepChange | None:
     return _make_change(change, error, freedom, PAIR_FLOOR, near > math.log1p(PAIR_FLOOR), rule)
 
 
-def compare_with_history(history: Sequence[float], new: float) -> StepChange | None:
-    """Compare the mean step of a run with the means of earlier runs; None if these are fewer than MIN_HISTORY."""
+def summarize_times(steps: Int64s, percent: int | None) -> float:
+    """Return the mean of step times, or a percentile: the least time that this many of 100 do not exceed."""
+    ordered = np.sort(steps)
+    return float(steps.mean()) if percent is None else float(ordered[locate_percentile(percent, len(steps))])
+
+
+def measure_error(steps: Int64s, percent: int | None = None) -> float:
+    """Return the standard error of the logarithm of the mean step, or of a percentile; 0 for fewer than MIN_STEPS."""
+    if len(steps) < MIN_STEPS or steps.min() <= 0:
+        return 0.0
+    logs = _resample_log_means(steps, _SEED) if percent is None else _resample_log_percentiles(steps, percent, _SEED)
+    return float(logs.std())
+
+
+def compare_with_history(history: Sequence[float], new: float, own_error: float = 0.0) -> StepChange | None:
+    """Compare a figure of a run with those of earlier runs; None if these are fewer than MIN_HISTORY, or one is not
+    positive. ``own_error``: relative error of the new figure; runs are taken to differ by at least that."""
     if len(history) < MIN_HISTORY or min(*history, new) <= 0:
         return None
     known = np.log(np.array(history))
-    error = float(known.std(ddof=1)) * math.sqrt(1 + 1 / len(known))
+    spread = float(known.std(ddof=1))
+    error = math.hypot(max(spread, own_error), spread / math.sqrt(len(known)))
     rule = f"prediction interval of {len(known):,} runs, floor {HISTORY_FLOOR:.0%}"
     change = math.log(new) - float(known.mean())
     near = abs(change) - find_t_quantile(_JUDGED, len(known) - 1) * error
@@ -84,7 +111,7 @@ def _make_change(change: float, error: float, freedom: int, floor: float, is_sur
     verdict = (SLOWER if change > 0 else FASTER) if is_seen else UNCHANGED
     smallest = math.expm1(math.log1p(floor) + (find_t_quantile(_JUDGED, freedom) + _POWER_Z) * error)
     return StepChange(
-        math.expm1(change), math.expm1(change - margin), math.expm1(change + margin), smallest, verdict, rule
+        math.expm1(change), math.expm1(change - margin), math.expm1(change + margin), smallest, verdict, is_seen, rule
     )
 
 
@@ -108,6 +135,16 @@ def _resample_log_means(steps: Int64s, seed: int) -> Float64s:
     drawn = np.random.default_rng(seed).integers(0, len(of_block), (_RESAMPLES, max(1, len(steps) // size)))
     resampled: Float64s = mean + of_block[drawn].mean(axis=1) / size
     logs: Float64s = np.log(np.maximum(resampled, mean * _LEAST))
+    return logs
+
+
+def _resample_log_percentiles(steps: Int64s, percent: int, seed: int) -> Float64s:
+    """Return log percentiles of resampled runs, as ``_resample_log_means`` does."""
+    size = _get_block_length(len(steps))
+    blocks = np.lib.stride_tricks.sliding_window_view(steps, size)
+    drawn = np.random.default_rng(seed).integers(0, len(blocks), (_PERCENTILE_RESAMPLES, max(1, len(steps) // size)))
+    runs = np.sort(blocks[drawn].reshape(_PERCENTILE_RESAMPLES, -1), axis=1)
+    logs: Float64s = np.log(np.maximum(runs[:, locate_percentile(percent, runs.shape[1])], 1))
     return logs
 
 

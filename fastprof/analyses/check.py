@@ -1,0 +1,286 @@
+"""Check a run against limits: does a figure exceed a limit, or its value in an earlier run by more than noise?
+
+Definitions: docs/compare.md.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+
+from fastprof.analyses import ANALYSES, runner
+from fastprof.analyses.compare import RunFacts
+from fastprof.analyses.contract import (
+    AnalysisReport,
+    Known,
+    Opening,
+    ScalarSpec,
+    Section,
+    has_rows,
+    make_scalars,
+)
+from fastprof.derive.comparison.step_statistics import StepChange, compare_steps, compare_with_history, measure_error
+from fastprof.errors import UsageError
+from fastprof.schema.tables import Number, Share, String, TableSchema
+from fastprof.schema.value_classes import dataclass
+from fastprof.wording.amounts import parse_size, parse_time
+from fastprof.wording.quantities import format_measure
+from fastprof.wording.spelling import suggest_name
+
+NAME = "check"
+TITLE = "Check"
+PASSED, FAILED, UNKNOWN = "passed", "failed", "cannot judge"
+DEFINITIONS: Final = 1
+"""Version of the definitions of figures; grows when a figure means something else than before."""
+REDEFINED: Final[dict[str, int]] = {}
+"""Version in which a figure got its present meaning, if that is not the first."""
+
+ALIASES: Final = {
+    **{f"step_time_{name}": f"steps.step_time_{name}_ps" for name in ("mean", "p50", "p90", "p99", "min", "max")},
+    "step_time": "steps.step_time_mean_ps",
+    "peak_memory": "memory_profile.peak_bytes",
+    "program_memory": "memory_viewer.peak_bytes",
+    "device_idle": "gaps.idle_share",
+    "device_compute": "gaps.compute_share",
+    "input_share": "input_pipeline.input_percent",
+    "exposed_communication": "communication.exposed_share",
+}
+"""Short names of figures."""
+_OF_STEPS: Final = re.compile(r"steps\.step_time_(?:mean|p(\d+))_ps")
+"""Figures that have an interval, because each step has a value."""
+_CONDITION: Final = re.compile(r"\s*([A-Za-z]\w*(?:\.\w+)?)\s*([<>]=?)\s*([+-]?)\s*([\d.]+)\s*([%A-Za-zµ]*)\s*")
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A condition that fails a run. ``figure``: report and figure; ``is_above``: fails above the limit, else below;
+    ``limit``: in the unit of the figure, or a share if ``is_share``; ``is_change``: of the change from the base."""
+
+    text: str
+    figure: str
+    is_above: bool
+    limit: float
+    is_change: bool
+    is_share: bool
+
+    @property
+    def report(self) -> str:
+        return self.figure.partition(".")[0]
+
+    @property
+    def unit(self) -> str | None:
+        return runner.get_analysis(self.report).SCALARS[self.figure.partition(".")[2]].unit
+
+
+def parse_condition(text: str) -> Condition:
+    """Parse ``step_time_p50 > +5%``: a figure or its alias, > or <, and a limit: a change in percent or in the unit of
+    the figure if it has a sign, else a value. UsageError: not a condition, or no such figure."""
+    match = _CONDITION.fullmatch(text)
+    if match is None:
+        raise UsageError(f"{text!r} is not a condition; write FIGURE > LIMIT, as in 'step_time_p50 > +5%'")
+    name, sign, plus, amount, unit = match.groups()
+    figure = ALIASES.get(name, name)
+    report, _, scalar = figure.partition(".")
+    if report not in ANALYSES or scalar not in runner.get_analysis(report).SCALARS:
+        known = (
+            [*ALIASES, *(f"{report}.{one}" for one in runner.get_analysis(report).SCALARS)]
+            if report in ANALYSES
+            else ALIASES
+        )
+        raise UsageError(
+            f"no figure {name!r}{suggest_name(name, known)}; write an alias ({', '.join(ALIASES)}) or report.figure"
+        )
+    if plus and unit == "%":
+        return Condition(text.strip(), figure, sign[0] == ">", float(f"{plus}{amount}") / 100, True, True)
+    limit = _parse_limit(text, amount, unit, runner.get_analysis(report).SCALARS[scalar].unit)
+    return Condition(text.strip(), figure, sign[0] == ">", -limit if plus == "-" else limit, bool(plus), False)
+
+
+def _parse_limit(text: str, amount: str, unit: str, of_figure: str | None) -> float:
+    """Return a limit in the unit of the figure."""
+    try:
+        if of_figure == "ps" and unit:
+            return float(parse_time(f"{amount}{unit}"))
+        if of_figure == "bytes" and unit:
+            return float(parse_size(f"{amount}{unit}"))
+    except ValueError as error:
+        raise UsageError(f"{text!r}: {error}") from error
+    try:
+        number = float(amount)
+    except ValueError as error:
+        raise UsageError(f"{text!r}: {amount!r} is not a number") from error
+    if unit == "%" and of_figure in ("%", "share"):
+        return number if of_figure == "%" else number / 100
+    if unit:
+        raise UsageError(f"{text!r}: the figure is in {of_figure or 'no unit'}, not {unit}")
+    if of_figure in ("ps", "bytes") and number:
+        raise UsageError(f"{text!r}: give the unit of the limit, such as {'20ms' if of_figure == 'ps' else '14GiB'}")
+    return number
+
+
+TABLES = {
+    "conditions": TableSchema("conditions", "a condition, in the order given", (
+        String("condition", "the condition as given; it describes a run that fails"),
+        String("state", "passed, failed or cannot judge"),
+        String("figure", "report and name of the figure"),
+        String("unit", "unit of base, new and limit; null: a count"),
+        Number("base", "value in the base run, or mean of the earlier runs; null: none is needed or known"),
+        Number("new", "value in the checked run; null: unknown"),
+        Share("change_share", "new / base - 1; null: there is no base"),
+        Share("change_low_share", "lower end of the 95 % interval of change_share; null: the figure has no interval"),
+        Share("change_high_share", "upper end of the 95 % interval of change_share; null: the figure has no interval"),
+        Share("smallest_detectable_share", "change that would be seen in 80 % of cases; null: no interval"),
+        String("rule", "how the condition was judged"),
+        String("reason", "why it failed, or cannot be judged; null: it passed"),
+    ), derived=True),
+}  # fmt: skip
+SCALARS = {
+    "headline": ScalarSpec(None, "the answer in a sentence"),
+    "verdict": ScalarSpec(
+        None, "passed; failed: a condition failed; cannot judge: none failed, but one cannot be judged"
+    ),
+    "condition_count": ScalarSpec(None, "number of conditions"),
+    "failed_count": ScalarSpec(None, "number of conditions that failed"),
+    "unknown_count": ScalarSpec(None, "number of conditions that cannot be judged"),
+}
+OPENING = Opening((), ("failed_count", "unknown_count", "condition_count"))
+SECTIONS = (
+    Section("Conditions", "conditions", ("condition", "state", "reason", "rule"), rows=100,
+            shown=has_rows("conditions"),
+            in_words=True),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """What a run is checked against: one run, or earlier runs. ``version``: of the definitions of its figures."""
+
+    runs: Sequence[RunFacts]
+    version: int = DEFINITIONS
+
+
+def check_run(new: RunFacts, reference: Reference | None, conditions: Iterable[Condition]) -> AnalysisReport:
+    """Judge the conditions."""
+    rows = [_judge_condition(condition, new, reference) for condition in conditions]
+    count = {state: sum(row["state"] == state for row in rows) for state in (PASSED, FAILED, UNKNOWN)}
+    verdict = next((state for state in (FAILED, UNKNOWN) if count[state]), PASSED)
+    values: dict[str, Known] = {
+        "headline": _make_headline(verdict, count, len(rows)),
+        "verdict": verdict,
+        "condition_count": len(rows),
+        "failed_count": count[FAILED],
+        "unknown_count": count[UNKNOWN],
+    }
+    tables = {"conditions": pa.Table.from_pylist(rows, schema=TABLES["conditions"].arrow())}
+    return AnalysisReport(NAME, tables, make_scalars(SCALARS, values))
+
+
+def _make_headline(verdict: str, count: Mapping[str, int], total: int) -> str:
+    if verdict == PASSED:
+        return f"Passed: {total:,} of {total:,} conditions."
+    some = [
+        f"{count[state]:,} {words}"
+        for state, words in ((FAILED, "failed"), (UNKNOWN, "cannot be judged"))
+        if count[state]
+    ]
+    return f"{verdict.capitalize()}: of {total:,} conditions, {' and '.join(some)}."
+
+
+def _judge_condition(condition: Condition, new: RunFacts, reference: Reference | None) -> dict[str, Any]:
+    value = new.figures.get(condition.figure, (None, None))[0]
+    row: dict[str, Any] = {
+        "condition": condition.text, "figure": condition.figure, "unit": condition.unit, "state": UNKNOWN,
+        "new": _to_number(value),
+    }  # fmt: skip
+    if row["new"] is None:
+        return row | {"reason": f"the run has no value: {new.reasons.get(condition.figure, 'not recorded')}"}
+    if not condition.is_change:
+        return row | _judge_value(condition, row["new"])
+    earlier = [] if reference is None else reference.runs
+    values = [
+        known
+        for run in earlier
+        if (known := _to_number(run.figures.get(condition.figure, (None, None))[0])) is not None
+    ]
+    if not values or reference is None:
+        return row | {
+            "reason": "a change needs an earlier run: give --against" if not earlier else "earlier runs have no value"
+        }
+    if reference.version < REDEFINED.get(condition.figure, 0):
+        return row | {
+            "reason": f"the baseline has version {reference.version} of the figure, which means something else now"
+        }
+    return row | _judge_change(condition, row["new"], values, _measure_change(condition, new, earlier, values))
+
+
+def _to_number(value: object) -> float | None:
+    return (
+        float(value)
+        if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+        else None
+    )
+
+
+def _judge_value(condition: Condition, value: float) -> dict[str, Any]:
+    exceeds = value > condition.limit if condition.is_above else value < condition.limit
+    return {
+        "state": FAILED if exceeds else PASSED,
+        "rule": "value against limit",
+        "reason": _explain(condition, value, condition.limit) if exceeds else None,
+    }
+
+
+def _explain(condition: Condition, value: float, limit: float) -> str:
+    side = "above" if condition.is_above else "below"
+    return f"{format_measure(value, condition.unit)} is {side} {format_measure(limit, condition.unit)}"
+
+
+def _measure_change(
+    condition: Condition, new: RunFacts, earlier: Sequence[RunFacts], values: Sequence[float]
+) -> StepChange | None:
+    """Return the change with its interval, if the figure has one: from the spread of earlier runs, or from steps."""
+    value = _to_number(new.figures[condition.figure][0]) or 0.0
+    match = _OF_STEPS.fullmatch(condition.figure)
+    if match is None:
+        return compare_with_history(values, value)
+    steps, percent = new.steps.time_ps, None if match[1] is None else int(match[1])
+    change = compare_with_history(values, value, measure_error(steps, percent))
+    return change or compare_steps(earlier[0].steps.time_ps, steps, percent)
+
+
+def _judge_change(
+    condition: Condition, value: float, values: Sequence[float], change: StepChange | None
+) -> dict[str, Any]:
+    """Judge a change: the estimate exceeds the limit, and the near end of the 99 % interval the floor."""
+    base = sum(values) / len(values) if change is not None and len(values) > 1 else values[0]
+    share = value / base - 1 if base else None
+    row: dict[str, Any] = {"base": base, "change_share": share, "rule": "exact: no interval"}
+    if condition.is_share and share is None:
+        return row | {"state": UNKNOWN, "reason": "the base is 0, so that no change is relative to it"}
+    estimate = (share or 0.0) if condition.is_share else value - base
+    exceeds = estimate > condition.limit if condition.is_above else estimate < condition.limit
+    if change is not None:
+        exceeds = exceeds and change.is_beyond_floor
+        row |= {
+            "change_low_share": change.low, "change_high_share": change.high,
+            "smallest_detectable_share": change.smallest,
+            "rule": f"{change.rule}; changes from {format_measure(change.smallest, 'share')} on would show",
+        }  # fmt: skip
+    if not exceeds:
+        return row | {"state": PASSED}
+    amount = format_measure(abs(estimate), "share" if condition.is_share else condition.unit)
+    more = "more" if estimate > 0 else "less"
+    reason = (
+        f"{format_measure(value, condition.unit)} is {amount} {more} than {format_measure(base, condition.unit)}; "
+        "'fastprof compare BASE NEW' shows what changed"
+    )
+    return row | {"state": FAILED, "reason": reason}
+
+
+def list_reports(conditions: Iterable[Condition]) -> Iterator[str]:
+    """Yield the analyses that the conditions need, steps first."""
+    yield from dict.fromkeys(["steps", *(condition.report for condition in conditions)])

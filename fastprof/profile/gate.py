@@ -1,0 +1,112 @@
+"""Gate for pipelines: a run checked against limits, an earlier run, earlier runs or a saved baseline."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from fastprof.errors import CaptureError, UsageError
+from fastprof.profile.comparison import make_run_facts, open_earlier_runs
+from fastprof.profile.profile import Profile
+from fastprof.profile.report import Report
+
+if TYPE_CHECKING:
+    from fastprof.analyses.check import Reference
+    from fastprof.analyses.compare import RunFacts
+    from fastprof.inputs.resolve import Named
+
+BASELINE_SUFFIX: Final = ".baseline.json"
+_FORMAT: Final = "fastprof baseline"
+
+
+def check(
+    new: Named | Profile | Sequence[Named],
+    fail_if: str | Iterable[str],
+    *,
+    against: str | os.PathLike[str] | None = None,
+    save_baseline: str | os.PathLike[str] | None = None,
+    **reading: Any,
+) -> Report:
+    """Check a run against conditions, each of which describes a run that fails: ``step_time_p50 > +5%``,
+    ``peak_memory > 14GiB``, ``gaps.idle_share > 20%``.
+
+    ``against``: an earlier capture or run, a log directory with earlier runs, or a file that ``save_baseline`` wrote.
+    ``save_baseline``: write the figures of the run to this file. ``reading``: as of ``load``.
+
+    Figures: verdict (passed, failed, cannot judge), failed_count, unknown_count. The table ``conditions`` has a row per
+    condition; docs/compare.md has the rules. UsageError: not a condition. Other errors are those of ``load``.
+    """
+    from fastprof.analyses.check import check_run, list_reports, parse_condition
+    from fastprof.profile.loading import load
+
+    conditions = [parse_condition(text) for text in ([fail_if] if isinstance(fail_if, str) else fail_if)]
+    profile = new if isinstance(new, Profile) else load(new, **reading)
+    names = list(list_reports(conditions))
+    facts = make_run_facts(profile, profile.reports_together(*names))
+    reference = None if against is None else _read_reference(against, profile, names, reading)
+    if save_baseline is not None:
+        write_baseline(Path(save_baseline), facts)
+    return Report(check_run(facts, reference, conditions))
+
+
+def _read_reference(
+    against: str | os.PathLike[str], new: Profile, names: Sequence[str], reading: Mapping[str, Any]
+) -> Reference:
+    """Return the baseline of a file, or the facts of earlier runs, the newest first."""
+    from fastprof.analyses.check import Reference
+    from fastprof.inputs.resolve import list_runs
+    from fastprof.profile.loading import load
+
+    path = os.fspath(against)
+    if path.endswith(BASELINE_SUFFIX):
+        return read_baseline(Path(path))
+    compared = set(new.sources)
+    if Path(path).is_dir() and len(list_runs(path)) > 1:
+        profiles = list(open_earlier_runs(path, compared, reading))
+    else:
+        profiles = [load(path, **reading)]
+    return Reference([make_run_facts(profile, profile.reports_together(*names)) for profile in profiles])
+
+
+def write_baseline(path: Path, facts: RunFacts) -> None:
+    """Write figures and step times of a run as JSON, a few kilobytes."""
+    from fastprof.analyses.check import DEFINITIONS
+
+    document = {
+        "format": _FORMAT,
+        "definitions": DEFINITIONS,
+        "run": facts.name,
+        "environment": dict(facts.environment),
+        "steps": [
+            [int(number), int(time)] for number, time in zip(facts.steps.number, facts.steps.time_ps, strict=True)
+        ],
+        "figures": {name: list(figure) for name, figure in facts.figures.items() if isinstance(figure[0], int | float)},
+    }
+    if not path.name.endswith(BASELINE_SUFFIX):
+        raise UsageError(f"{path}: the name of a baseline ends in {BASELINE_SUFFIX}")
+    path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+
+
+def read_baseline(path: Path) -> Reference:
+    """Read what ``write_baseline`` wrote. CaptureError: the file is no baseline."""
+    from fastprof.analyses.check import Reference
+    from fastprof.analyses.compare import RunFacts
+    from fastprof.derive.comparison.step_parts import RunSteps
+
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+        if document["format"] != _FORMAT:
+            raise ValueError(document["format"])
+        number, time_ps = np.array(document["steps"], np.int64).reshape(-1, 2).T
+        figures = {str(name): (value, unit) for name, (value, unit) in document["figures"].items()}
+        facts = RunFacts(
+            str(document["run"]), RunSteps(number, time_ps, 0), (), figures, {}, dict(document["environment"])
+        )
+        return Reference([facts], int(document["definitions"]))
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
+        raise CaptureError(f"not a baseline of fastprof: {error}", path=os.fspath(path)) from error

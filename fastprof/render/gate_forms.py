@@ -1,0 +1,87 @@
+"""The report of a check in the forms that pipelines read: JUnit XML, SARIF 2.1.0, Markdown."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+from xml.etree import ElementTree
+
+from fastprof._version import __version__
+from fastprof.analyses.check import FAILED, PASSED
+from fastprof.analyses.contract import AnalysisReport
+from fastprof.wording.quantities import format_measure
+from fastprof.wording.screen import escape_text
+
+_SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
+
+
+def write_junit(report: AnalysisReport) -> str:
+    """Return the conditions as test cases of one suite; one that cannot be judged is an error."""
+    rows = report.tables["conditions"].to_pylist()
+    counts = {
+        "tests": len(rows),
+        "failures": sum(row["state"] == FAILED for row in rows),
+        "errors": sum(row["state"] not in (FAILED, PASSED) for row in rows),
+    }
+    attributes = {"name": "fastprof check", **{name: str(count) for name, count in counts.items()}}
+    suite = ElementTree.Element("testsuite", attributes)
+    for row in rows:
+        case = ElementTree.SubElement(suite, "testcase", classname="fastprof.check", name=escape_text(row["condition"]))
+        if row["state"] != PASSED:
+            kind = "failure" if row["state"] == FAILED else "error"
+            ElementTree.SubElement(case, kind, message=escape_text(row["reason"]), type=row["state"])
+    return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
+
+
+def write_sarif(report: AnalysisReport) -> str:
+    """Return the conditions that failed or cannot be judged as results of a SARIF log."""
+    rows = report.tables["conditions"].to_pylist()
+    rules = [{"id": row["figure"], "shortDescription": {"text": row["figure"]}} for row in rows]
+    results = [
+        {
+            "ruleId": row["figure"],
+            "level": "error" if row["state"] == FAILED else "warning",
+            "message": {"text": f"{row['condition']}: {row['reason']}"},
+        }
+        for row in rows
+        if row["state"] != PASSED
+    ]
+    driver = {"name": "fastprof", "version": __version__, "rules": list({rule["id"]: rule for rule in rules}.values())}
+    log = {"$schema": _SCHEMA, "version": "2.1.0", "runs": [{"tool": {"driver": driver}, "results": results}]}
+    return json.dumps(log, indent=1) + "\n"
+
+
+def write_markdown(report: AnalysisReport) -> str:
+    """Return headline and conditions for a comment on a pull request."""
+    lines = [f"**{_escape(str(report.scalars['headline'].value))}**", ""]
+    lines += ["| condition | | base | new | change | why |", "|---|---|---:|---:|---:|---|"]
+    for row in report.tables["conditions"].to_pylist():
+        change = "" if row["change_share"] is None else f"{row['change_share']:+.1%}"
+        values = [_escape(_format_value(row, side)) for side in ("base", "new")]
+        mark = {PASSED: "✅", FAILED: "❌"}.get(row["state"], "❔")
+        cells = (
+            f"`{row['condition']}`".replace("|", "\\|"),
+            f"{mark} {row['state']}",
+            *values,
+            change,
+            _escape(row["reason"] or ""),
+        )
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _format_value(row: Mapping[str, Any], side: str) -> str:
+    return "" if row[side] is None else format_measure(row[side], row["unit"])
+
+
+def _escape(text: str) -> str:
+    """Return text that Markdown shows as it is."""
+    return "".join(f"\\{character}" if character in "\\`*_|<>[]#" else character for character in escape_text(text))
+
+
+FORMS: Final[Mapping[str, Callable[[AnalysisReport], str]]] = {
+    "junit": write_junit,
+    "sarif": write_sarif,
+    "markdown": write_markdown,
+}

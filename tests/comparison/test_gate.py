@@ -1,0 +1,181 @@
+"""The gate: conditions, exit codes, references, baselines, and the forms that pipelines read."""
+
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import replace
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from paired_runs import Plan
+
+import fastprof
+from fastprof.analyses import check as gate
+from fastprof.analyses.check import parse_condition
+from fastprof.cli.main import main
+from fastprof.errors import CaptureError, UsageError
+
+BASE = Plan(seed=1, steps=12)
+SLOWER = replace(BASE, seed=2).changed("fusion.3", time_us=3200)
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Six runs in ``history``; ``base``, ``slower``."""
+    root = tmp_path_factory.mktemp("runs")
+    for number in range(6):
+        write(
+            root / "history" / "plugins" / "profile" / f"2026_11_{number + 10}_10_00_00",
+            replace(BASE, seed=10 + number),
+        )
+    write(root / "base", BASE)
+    write(root / "slower", SLOWER)
+    return root
+
+
+def write(folder: Path, plan: Plan) -> None:
+    folder.mkdir(parents=True)
+    (folder / "host0.xplane.pb").write_bytes(plan.captures()[0])
+
+
+def states(report: fastprof.Report) -> list[str]:
+    return [row["state"] for row in report.tables["conditions"].to_pylist()]
+
+
+@pytest.mark.parametrize(
+    ("text", "figure", "limit", "is_change", "is_share"),
+    [
+        ("step_time_p50 > +5%", "steps.step_time_p50_ps", 0.05, True, True),
+        ("step_time<-5%", "steps.step_time_mean_ps", -0.05, True, True),
+        ("peak_memory > 14GiB", "memory_profile.peak_bytes", 14 * 2**30, False, False),
+        ("peak_memory > +1GiB", "memory_profile.peak_bytes", 2**30, True, False),
+        ("steps.step_time_max_ps >= 20ms", "steps.step_time_max_ps", 2e10, False, False),
+        ("gaps.idle_share > 20%", "gaps.idle_share", 0.2, False, False),
+        ("input_share > 5 %", "input_pipeline.input_percent", 5, False, False),
+        ("diagnosis.finding_count > 3", "diagnosis.finding_count", 3, False, False),
+    ],
+)
+def test_conditions_are_read(text: str, figure: str, limit: float, is_change: bool, is_share: bool) -> None:
+    condition = parse_condition(text)
+    assert (condition.figure, condition.limit) == (figure, pytest.approx(limit))
+    assert (condition.is_change, condition.is_share) == (is_change, is_share)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("step_time", "is not a condition"),
+        ("step_tim > 5ms", "no figure 'step_tim'; did you mean 'step_time'?"),
+        ("steps.nothing > 5", "no figure 'steps.nothing'"),
+        ("step_time > 5", "give the unit of the limit, such as 20ms"),
+        ("step_time > 5 apples", "is not a time"),
+        ("gaps.idle_share > 5ms", "the figure is in share, not ms"),
+        ("step_time > 1.2.3ms", "is not a time"),
+        ("diagnosis.finding_count > ..", "'..' is not a number"),
+    ],
+)
+def test_other_conditions_are_refused_with_the_way_out(text: str, said: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        parse_condition(text)
+    assert said in str(refused.value)
+
+
+def test_a_slower_run_fails_and_its_base_passes(runs: Path) -> None:
+    conditions = ["step_time > +5%", "step_time_p90 > +5%", "step_time > 30ms", "gaps.compute_share < 10%"]
+    assert states(fastprof.check(runs / "slower", conditions, against=runs / "base")) == [
+        "failed",
+        "failed",
+        "passed",
+        "passed",
+    ]
+    assert states(fastprof.check(runs / "base", conditions, against=runs / "slower")) == ["passed"] * 4
+    assert states(fastprof.check(runs / "slower", ["step_time > +20%"], against=runs / "base")) == ["passed"]
+
+
+def test_a_history_makes_the_interval_of_every_figure(runs: Path) -> None:
+    report = fastprof.check(
+        runs / "slower", ["step_time > +5%", "gaps.compute_share > +0.5%"], against=runs / "history"
+    )
+    first, second = report.tables["conditions"].to_pylist()
+    assert first["state"] == "failed" and "prediction interval of 6 runs" in first["rule"]
+    assert second["change_low_share"] is not None and second["state"] == "passed"  # beyond no floor of 2 %
+
+
+def test_what_is_unknown_cannot_be_judged(runs: Path) -> None:
+    report = fastprof.check(runs / "base", ["peak_memory > 1GiB", "step_time > +5%"])
+    rows = report.tables["conditions"].to_pylist()
+    assert [row["state"] for row in rows] == ["cannot judge", "cannot judge"]
+    assert "no events MemoryAllocation" in rows[0]["reason"] and "give --against" in rows[1]["reason"]
+    assert report.scalars["verdict"].value == "cannot judge"
+
+
+def test_a_baseline_stands_for_its_run(runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "main.baseline.json"
+    fastprof.check(runs / "base", [], save_baseline=path)
+    assert path.stat().st_size < 10_000
+    conditions = ["step_time > +5%", "steps.step_count > +0"]
+    by_file = fastprof.check(runs / "slower", conditions, against=path)
+    by_run = fastprof.check(runs / "slower", conditions, against=runs / "base")
+    assert by_file.tables["conditions"].equals(by_run.tables["conditions"])
+    monkeypatch.setitem(gate.REDEFINED, "steps.step_time_mean_ps", gate.DEFINITIONS + 1)
+    (row, _) = fastprof.check(runs / "slower", conditions, against=path).tables["conditions"].to_pylist()
+    assert row["state"] == "cannot judge" and "means something else now" in row["reason"]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{}", '{"format": "other"}', '{"format": "fastprof baseline", "steps": [[1]]}', "{"]
+)
+def test_other_files_are_no_baselines(runs: Path, tmp_path: Path, text: str) -> None:
+    path = tmp_path / "x.baseline.json"
+    path.write_text(text)
+    with pytest.raises(CaptureError, match="not a baseline"):
+        fastprof.check(runs / "base", "step_time > +5%", against=path)
+
+
+@pytest.mark.parametrize(
+    ("condition", "code"),
+    [("step_time > +50%", 0), ("step_time > +5%", 1), ("peak_memory > 1GiB", 7), ("steptime > 1", 2)],
+)
+def test_exit_codes_say_the_verdict(runs: Path, condition: str, code: int, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["check", str(runs / "slower"), "--against", str(runs / "base"), "--fail-if", condition]
+    assert main(words) == code
+    assert capsys.readouterr().out or code == 2
+
+
+def test_conditions_may_stand_in_a_file(runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["check", str(runs / "slower")]) == 2
+    Path("fastprof.toml").write_text(f'[check]\nfail-if = ["step_time > +5%"]\nagainst = "{runs / "base"}"\n')
+    assert main(["check", str(runs / "slower")]) == 1
+    assert main(["check", str(runs / "base")]) == 0
+    for wrong in ('[check]\nfail-if = "x"', "[check]\nfail_if = []", "[check", "check = 1"):
+        Path("fastprof.toml").write_text(wrong)
+        assert main(["check", str(runs / "base")]) == 2
+
+
+def test_forms_for_pipelines_hold_each_condition(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    texts = {}
+    for form in ("junit", "sarif", "markdown", "json"):
+        words = ["--fail-if", "step_time > +5%", "--fail-if", "peak_memory > 1GiB", "--fail-if", "step_time < 1ms"]
+        assert main(["check", str(runs / "slower"), "--against", str(runs / "base"), *words, "--format", form]) == 1
+        texts[form] = capsys.readouterr().out
+    suite = ElementTree.fromstring(texts["junit"])
+    assert [suite.get(name) for name in ("tests", "failures", "errors")] == ["3", "1", "1"]
+    assert [[child.tag for child in case] for case in suite] == [["failure"], ["error"], []]
+    (run,) = json.loads(texts["sarif"])["runs"]
+    assert [result["level"] for result in run["results"]] == ["error", "warning"]
+    assert {result["ruleId"] for result in run["results"]} <= {rule["id"] for rule in run["tool"]["driver"]["rules"]}
+    assert texts["markdown"].count("\n| `") == 3 and "❌ failed" in texts["markdown"]
+    assert json.loads(texts["json"])["scalars"]["failed_count"]["value"] == 1
+
+
+def test_formats_and_hosts_may_differ() -> None:
+    from paired_runs import TorchPlan
+
+    torch = fastprof.load(io.BytesIO(TorchPlan(steps=6).captures()[0]))
+    report = fastprof.compare(fastprof.load(io.BytesIO(BASE.captures()[0])), torch)
+    rows = report.tables["changes"].to_pylist()
+    assert sum(row["change_ps"] for row in rows) == report.scalars["step_change_ps"].value
+    assert {"devices", "complete steps"} <= {row["what"] for row in report.tables["environment"].to_pylist()}
