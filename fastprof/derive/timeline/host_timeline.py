@@ -11,16 +11,16 @@ import numpy as np
 from fastprof._native.kernels import rank_order
 from fastprof.decode.plane_kinds import is_gpu_plane
 from fastprof.decode.span_stats import XPROF
-from fastprof.derive.devices.op_names import has_category, is_kineto
+from fastprof.derive.devices.op_names import has_category, is_frame, is_kineto
 from fastprof.derive.host import Host
 from fastprof.derive.steps.event_graph import has_declared_groups
 from fastprof.derive.steps.grouping import find_profiler_marks
-from fastprof.schema.columns import Int32s, Int64s, add_durations
+from fastprof.schema.columns import Bools, Int32s, Int64s, add_durations
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import COUNTER_LINE, HOST_THREADS, STEP_LINES, HostEvents, Line, Plane, compute_once
 
-EVENTS, COUNTER, STEPS = "events", "counter", "steps"
-"""Kinds of tracks: slices, values over time, and slices that are steps."""
+EVENTS, COUNTER, STEPS, FRAMES = "events", "counter", "steps", "frames"
+"""Kinds of tracks: slices, values over time, slices that are steps, and slices that are all calls of Python."""
 
 PIDS_OF_A_HOST: Final = 1000
 _DEVICES, _LAST_DEVICE, _CUSTOM, _THREADS, _OTHERS = 1, 500, 501, 701, 1 << 20
@@ -103,14 +103,27 @@ def list_raw_tracks(events: HostEvents, processes: Iterable[Process]) -> list[Tr
         tids = number_stream_tids(process.plane) if derives and is_gpu_plane(process.plane.name) else {}
         for tid, line in sorted(((tids.get(line.number, get_tid(line)), line) for line in lines), key=lambda at: at[0]):
             name = line.display_name or line.name
-            tracks.append(Track(len(tracks), process, tid, name, _find_line_kind(line), line.first, line.last, line))
+            tracks.append(
+                Track(len(tracks), process, tid, name, _find_line_kind(events, line), line.first, line.last, line)
+            )
     return tracks
 
 
-def _find_line_kind(line: Line) -> str:
+def _find_line_kind(events: HostEvents, line: Line) -> str:
     if line.name == COUNTER_LINE:
         return COUNTER
-    return STEPS if line.name in STEP_LINES else EVENTS
+    if line.name in STEP_LINES:
+        return STEPS
+    frames = _find_frames(events)
+    metas = events.meta[line.first : line.last]
+    return FRAMES if frames[metas[0]] and frames[metas].all() else EVENTS
+
+
+@compute_once
+def _find_frames(events: HostEvents) -> Bools:
+    """Return whether each row of event metadata is a call of a Python function; the last row is for events without
+    metadata."""
+    return np.array([*map(is_frame, events.names), False], bool)
 
 
 def get_tid(line: Line) -> int:
