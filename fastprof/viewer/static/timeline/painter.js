@@ -152,7 +152,7 @@ export class Painter {
       const room = Math.min(x1 / ratio, this.surface.width) - left - LABEL_PADDING;
       // A slice that two tiles share is met twice; its name is written once.
       if (drawnOn === place && drawnUntil === x1) continue;
-      const text = this.names.text(host, name);
+      const text = this.names.label(host, name);
       if (text === undefined) continue;
       const fitted = this.fitter.fit(text, room);
       context.fillStyle = this.colours[this.names.isDimmed(host, name) ? "faint" : "slice-text"];
