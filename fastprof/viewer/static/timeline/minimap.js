@@ -1,7 +1,6 @@
 /** All of the session in a strip, with the window that is seen: drag the window, its edges, or a new one. */
 
 import { KINDS } from "./session_model.js";
-import { Palette } from "./slice_colours.js";
 import { Strip } from "./strip.js";
 import { tileSpan } from "./tile.js";
 import { leadWidth, ticksOf } from "./time_axis.js";
@@ -19,12 +18,6 @@ export class Minimap {
     this.tracks = [];
     this.stamp = "";
     this.drag = null;
-  }
-
-  dress(colours, theme) {
-    this.colours = colours;
-    this.palette = new Palette(theme);
-    this.stamp = "";
   }
 
   /** Chooses the tracks that stand for the session: the busiest of each process in turn, in their own order. */
@@ -108,8 +101,7 @@ export class Minimap {
     if (stamp === this.stamp) return;
     this.stamp = stamp;
     this.strip.begin(width, this.tracks.length);
-    const map = { start: view.low, scale: width / (view.high - view.low), table: this.palette.table, label: Infinity,
-      wide() {} };
+    const map = { start: view.low, scale: width / (view.high - view.low), label: Infinity, wide() {} };
     this.tracks.forEach((track, row) => {
       const group = model.groups[model.groupOf[track]];
       const tile = cache.tile(group, cache.root, 0);

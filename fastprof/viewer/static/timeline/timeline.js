@@ -80,10 +80,10 @@ export class Timeline {
   }
 
   /** Takes the colours of the page's theme. */
-  dress(root, theme) {
+  dress(root) {
     this.colours = pageColours(root);
-    this.painter.dress(this.colours, theme);
-    this.minimap.dress(this.colours, theme);
+    this.painter.dress(this.colours);
+    this.minimap.colours = this.colours;
     this.ruler.fitter = new Fitter(this.axis.context, `11px ${this.colours.font}`);
     this.invalidate();
   }
