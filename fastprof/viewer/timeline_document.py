@@ -79,7 +79,7 @@ def _list_processes(seen: Snapshot, host: HostView) -> Iterator[dict[str, Any]]:
     tracks: dict[int, list[tuple[Any, ...]]] = {}
     for track in host.store.tracks:
         about, id = track.about, seen.track_id(host, track.number)
-        kind = "events" if about["kind"] == "counter" else about["kind"]  # a counter of them is a track of its own
+        kind = "samples" if about["kind"] == "counter" else about["kind"]  # a counter of them is a track of its own
         shown = (about["name"][:NAME_LETTERS], about["tid"], about["sort"])
         row = (id, *shown, track.lanes, track.events, int(track.derived), kind)
         tracks.setdefault(about["process"], []).append(row)
