@@ -3,7 +3,7 @@
 import { KINDS } from "./session_model.js";
 import { Strip } from "./strip.js";
 import { tileSpan } from "./tile.js";
-import { leadWidth, ticksOf } from "./time_axis.js";
+import { fitting, ticksOf } from "./time_axis.js";
 
 export const MINIMAP = 44;
 const MOST_ROWS = 32;
@@ -71,12 +71,10 @@ export class Minimap {
     context.textBaseline = "middle";
     const all = { start: view.low, span: view.high - view.low, width: this.surface.width };
     const { times, lead, text } = ticksOf(all, origin, TICK_ROOM);
-    const taken = leadWidth(context, lead);
-    for (const time of times) {
-      const x = Math.round(this.x(view, time));
-      if (x < taken) continue;
-      context.fillRect(x, 2, 1, AXIS - 4);
-      context.fillText(text(time), x + 3, AXIS / 2);
+    const marks = times.map((time) => ({ x: Math.round(this.x(view, time)) + 3, words: text(time) }));
+    for (const { x, words } of fitting(marks, context, lead, this.surface.width)) {
+      context.fillRect(x - 3, 2, 1, AXIS - 4);
+      context.fillText(words, x, AXIS / 2);
     }
     context.fillText(lead, 4, AXIS / 2);
   }
