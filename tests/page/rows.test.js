@@ -58,12 +58,13 @@ test("a folded track shares its row among its lanes, one of very many begins fol
 });
 
 test("counters, Python calls and derived tracks but steps begin folded; a selected event unfolds its track", () => {
-  const kind = ["events", "counter", "frames", "samples", "events", "steps"];
-  const model = sessionOf([2, 1, 2, 2, 2, 1], {}, { kind, derived: [0, 1, 0, 0, 1, 1] });
+  const kind = ["events", "counter", "frames", "samples", "events", "steps", "derived"];
+  const [lanes, derived] = [[2, 1, 2, 2, 2, 1, 2], [0, 1, 0, 0, 1, 1, 0]];
+  const model = sessionOf(lanes, {}, { kind, derived });
   const layout = layoutOf(model);
   const folded = () => kind.map((_, track) => layout.isFolded(track));
-  assert.deepEqual(folded(), [false, true, true, true, true, false]);
-  assert.deepEqual(kind.map((_, track) => model.canFold(track)), [true, true, true, true, true, false]);
+  assert.deepEqual(folded(), [false, true, true, true, true, false, true]);
+  assert.deepEqual(kind.map((_, track) => model.canFold(track)), [true, true, true, true, true, false, true]);
   const low = layout.heightOf(1);
   layout.toggleTrack(1);
   assert.ok(layout.heightOf(1) > low);
@@ -71,8 +72,8 @@ test("counters, Python calls and derived tracks but steps begin folded; a select
   const selection = new Selection({ model, layout, names: { text: () => "event" }, invalidate() {},
     rearrange: (change) => change() });
   selection.select({ host: "h", track: 4, lane: 1, start: 0, duration: 1, name: 0 });
-  layout.show(sessionOf([2, 1, 2, 2, 2, 1], {}, { kind, derived: [0, 1, 0, 0, 1, 1] })); // more of it was read
-  assert.deepEqual(folded(), [true, false, true, true, false, false]);
+  layout.show(sessionOf(lanes, {}, { kind, derived })); // more of it was read
+  assert.deepEqual(folded(), [true, false, true, true, false, false, true]);
 });
 
 test("the header of a process stays until the next one pushes it out", () => {

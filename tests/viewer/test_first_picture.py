@@ -10,6 +10,8 @@ import pytest
 from served import Served
 from trace_builder import event, line, plane, u64, xspace
 
+from fastprof.tables.host_events import FIRST_DERIVED
+
 PROFILER = {
     "cat": "Trace",
     "name": "PyTorch Profiler (0)",
@@ -81,12 +83,13 @@ def test_the_first_picture_is_of_the_steps(
     assert timeline["run_ps"] == (steps_ps and [str(time) for time in steps_ps])
 
 
-def test_threads_of_nothing_but_python_calls_are_of_a_kind_of_their_own() -> None:
+def test_python_threads_and_lines_that_the_profiler_derived_are_of_kinds_of_their_own() -> None:
     frames = [event("$train.py:7 main", 0, 20), event("$loader.py:9 next", 5, 2)]
     lines = [line("main", [*frames, event("PjitFunction(f)", 9, 2)]), line("loader", frames, id=2)]
+    lines.append(line("Framework Ops", [event("MatMul", 0, 9)], id=FIRST_DERIVED + 1))
     (process,) = Served(xspace(plane("/host:CPU", lines))).timeline()["processes"]
     assert dict(zip(process["tracks"]["name"], process["tracks"]["kind"], strict=True)) == {
-        "main": "events", "loader": "frames",
+        "main": "events", "loader": "frames", "Framework Ops": "derived",
     }  # fmt: skip
 
 

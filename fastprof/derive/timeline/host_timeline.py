@@ -19,8 +19,8 @@ from fastprof.schema.columns import Bools, Int32s, Int64s, add_durations
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import COUNTER_LINE, HOST_THREADS, STEP_LINES, HostEvents, Line, Plane, compute_once
 
-EVENTS, COUNTER, STEPS, FRAMES = "events", "counter", "steps", "frames"
-"""Kinds of tracks: slices, values over time, slices that are steps, and slices that are all calls of Python."""
+EVENTS, COUNTER, STEPS, DERIVED, FRAMES = "events", "counter", "steps", "derived", "frames"
+"""Kinds of tracks: slices, values over time, steps, slices that the profiler derived from others, calls of Python."""
 
 PIDS_OF_A_HOST: Final = 1000
 _DEVICES, _LAST_DEVICE, _CUSTOM, _THREADS, _OTHERS = 1, 500, 501, 701, 1 << 20
@@ -114,6 +114,8 @@ def _find_line_kind(events: HostEvents, line: Line) -> str:
         return COUNTER
     if line.name in STEP_LINES:
         return STEPS
+    if line.is_derived:
+        return DERIVED
     frames = _find_frames(events)
     metas = events.meta[line.first : line.last]
     return FRAMES if frames[metas[0]] and frames[metas].all() else EVENTS

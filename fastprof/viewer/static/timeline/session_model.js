@@ -14,8 +14,9 @@ export const KINDS = {
   steps: 2,
   frames: 3,
   samples: 4,
+  derived: 5,
 };
-const FOLDED = [KINDS.counter, KINDS.frames, KINDS.samples];
+const FOLDED = [KINDS.counter, KINDS.frames, KINDS.samples, KINDS.derived];
 /** A track of more lanes than this begins folded. */
 const MOST_LANES_OPEN = 40;
 
