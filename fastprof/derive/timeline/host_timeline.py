@@ -15,7 +15,7 @@ from fastprof.derive.devices.op_names import has_category, is_frame, is_kineto
 from fastprof.derive.host import Host
 from fastprof.derive.steps.event_graph import has_declared_groups
 from fastprof.derive.steps.grouping import find_profiler_marks
-from fastprof.schema.columns import Bools, Int32s, Int64s, add_durations
+from fastprof.schema.columns import Int32s, Int64s, add_durations
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import COUNTER_LINE, HOST_THREADS, STEP_LINES, HostEvents, Line, Plane, compute_once
 
@@ -103,29 +103,16 @@ def list_raw_tracks(events: HostEvents, processes: Iterable[Process]) -> list[Tr
         tids = number_stream_tids(process.plane) if derives and is_gpu_plane(process.plane.name) else {}
         for tid, line in sorted(((tids.get(line.number, get_tid(line)), line) for line in lines), key=lambda at: at[0]):
             name = line.display_name or line.name
-            tracks.append(
-                Track(len(tracks), process, tid, name, _find_line_kind(events, line), line.first, line.last, line)
-            )
+            tracks.append(Track(len(tracks), process, tid, name, _find_line_kind(line), line.first, line.last, line))
     return tracks
 
 
-def _find_line_kind(events: HostEvents, line: Line) -> str:
+def _find_line_kind(line: Line) -> str:
     if line.name == COUNTER_LINE:
         return COUNTER
     if line.name in STEP_LINES:
         return STEPS
-    if line.is_derived:
-        return DERIVED
-    frames = _find_frames(events)
-    metas = events.meta[line.first : line.last]
-    return FRAMES if frames[metas[0]] and frames[metas].all() else EVENTS
-
-
-@compute_once
-def _find_frames(events: HostEvents) -> Bools:
-    """Return whether each row of event metadata is a call of a Python function; the last row is for events without
-    metadata."""
-    return np.array([*map(is_frame, events.names), False], bool)
+    return DERIVED if line.is_derived else EVENTS
 
 
 def get_tid(line: Line) -> int:
@@ -179,9 +166,12 @@ def make_raw_timeline(host: Host) -> HostTimeline:
     processes = list_processes(events)
     of_meta, names = number_shown_names(events)
     name: Int32s = of_meta[events.meta]
-    return HostTimeline(
-        events.host, processes, list_raw_tracks(events, processes), events.start_ps, events.duration_ps, name, names
-    )
+    tracks = list_raw_tracks(events, processes)
+    is_python = np.array([*map(is_frame, names)], bool)
+    for track in tracks:
+        if track.kind == EVENTS and is_python[name[track.first : track.last]].all():
+            track.kind = FRAMES
+    return HostTimeline(events.host, processes, tracks, events.start_ps, events.duration_ps, name, names)
 
 
 @compute_once
