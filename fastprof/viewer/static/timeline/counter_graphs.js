@@ -123,7 +123,7 @@ function readable(answer, begin, end) {
 export function axisOf(columns) {
   const low = columns.reduce((least, { min }) => Math.min(least, min), Infinity);
   const high = columns.reduce((most, { max }) => Math.max(most, max), -Infinity);
-  if (low > 0 && (high === low || high < 2 * low)) return high === low ? [0, high] : [low, high];
+  if (low > 0 && high < 2 * low) return high === low ? [0, high] : [low, high];
   return [Math.min(low, 0), Math.max(high, 0)];
 }
 
