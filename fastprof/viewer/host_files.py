@@ -254,7 +254,7 @@ def _find_extent(lanes: Records, at: int, start: Int64s, duration: Int64s) -> tu
 Column = npt.NDArray[Any] | list[str]
 
 FACTS_FORMAT: Final = b"1"
-FACTS_VERSION: Final = 6
+FACTS_VERSION: Final = 7
 """Number that grows when other facts are computed: older ones are computed again."""
 _FORMAT_KEY: Final = b"fastprof.facts"
 _NO_PROCESS: Final = -1
@@ -373,6 +373,11 @@ class HostFacts:
             for process, rows in parts
         ]
 
+    @cached_property
+    def step_range(self) -> list[int]:
+        """Begin of the first step and end of the last; empty if there are no steps."""
+        return list(map(int, self._numbers("step_range")))
+
     def derived(self, row: int) -> tuple[int, int, list[tuple[str, str]]]:
         """Return the group of a derived event, the name behind the one displayed (either is -1 if there is none), and
         its values by name."""
@@ -409,7 +414,12 @@ def _make_row(column: Column) -> pa.Array:
 def make_fact_columns(tables: TableSet, number: int, host: Host, derived: DerivedTimeline) -> dict[str, Column]:
     """Return the facts of host ``number``, read with ``derived_lines.NEEDS``, as columns of a file."""
     from fastprof.derive.timeline.counter_tracks import list_counter_tracks, list_stream_counters
-    from fastprof.derive.timeline.event_groups import find_name_overrides, list_step_bands, read_group_ids
+    from fastprof.derive.timeline.event_groups import (
+        find_name_overrides,
+        find_step_range,
+        list_step_bands,
+        read_group_ids,
+    )
     from fastprof.derive.timeline.host_timeline import list_processes
 
     processes = list_processes(host.raw)
@@ -418,6 +428,7 @@ def make_fact_columns(tables: TableSet, number: int, host: Host, derived: Derive
     there[group] = True  # without one: the last place
     numbers = np.flatnonzero(there[:-1])
     rows, names = find_name_overrides(host)
+    bands = list_step_bands(host)
     return {
         **_make_flow_columns(host),
         "group": group,
@@ -429,7 +440,8 @@ def make_fact_columns(tables: TableSet, number: int, host: Host, derived: Derive
         **_make_counter_columns(
             [*list_counter_tracks(tables, number, processes), *list_stream_counters(host.raw, processes)]
         ),
-        **_make_band_columns(list_step_bands(host)),
+        **_make_band_columns(bands),
+        "step_range": np.array(find_step_range(host, bands) or (), np.int64),
         **_make_derived_columns(derived),
     }
 

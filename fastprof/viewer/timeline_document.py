@@ -51,14 +51,14 @@ def make_timeline_document(run: ViewedRun) -> dict[str, Any]:
 
 
 def _get_extent(seen: Snapshot) -> list[str] | None:
-    """Return begin and end of what is shown first, from the origin of the session, or None for all of it."""
-    hosts = [host for host in seen.ready if host.store.events]
-    if not any(host.store.about.get("run") for host in hosts):
-        return None
-    runs = [host.store.about.get("run") or (host.store.first_ps, host.store.last_ps) for host in hosts]
-    begin = min(host.to_session(first) for host, (first, _) in zip(hosts, runs, strict=True))
-    end = max(host.to_session(last) for host, (_, last) in zip(hosts, runs, strict=True))
-    return [str(begin), str(end)]
+    """Return begin and end of what is shown first, from the origin of the session, or None for all of it: what ran
+    under PyTorch's profiler, else the steps, once they are known."""
+    spans = [
+        [host.to_session(time) for time in run]
+        for host in seen.ready
+        if host.store.events and (run := host.store.about.get("run") or (host.facts and host.facts.step_range))
+    ]
+    return [str(min(begin for begin, _ in spans)), str(max(end for _, end in spans))] if spans else None
 
 
 def _count_events(host: HostView) -> dict[str, int]:
@@ -79,7 +79,7 @@ def _list_processes(seen: Snapshot, host: HostView) -> Iterator[dict[str, Any]]:
     tracks: dict[int, list[tuple[Any, ...]]] = {}
     for track in host.store.tracks:
         about, id = track.about, seen.track_id(host, track.number)
-        kind = "events" if about["kind"] == "counter" else about["kind"]  # a counter of them is a track of its own
+        kind = "samples" if about["kind"] == "counter" else about["kind"]  # a counter of them is a track of its own
         shown = (about["name"][:NAME_LETTERS], about["tid"], about["sort"])
         row = (id, *shown, track.lanes, track.events, int(track.derived), kind)
         tracks.setdefault(about["process"], []).append(row)

@@ -322,7 +322,7 @@ def _list_tpu_programs(tables: TableSet, number: int) -> set[int]:
 
 T = TypeVar("T")
 Make = Callable[[Path], None]
-_DERIVATION: Final = 4
+_DERIVATION: Final = 5
 """Number that grows when other tracks are derived, raw ones are named or ordered otherwise, or more of a host is
 stored: older stores are made again."""
 _STORE_VERSION: Final = (__version__, STORE_FORMAT, _DERIVATION)

@@ -39,6 +39,15 @@ def settle(page: Any) -> None:
     )
 
 
+def test_axes_of_step_charts_have_the_numbers_of_the_program(page: Any, server: Callable[..., str]) -> None:
+    page.goto(f"{server(DEMO / 'memory')}#/steps")
+    settle(page)
+    page.wait_for_selector("#page .chart")
+    for chart in page.locator("#page .chart-drawing").all()[:2]:
+        *numbers, title = chart.locator(".chart-text[text-anchor=middle]").all_text_contents()
+        assert title == "Step" and {"2", "12"} <= {*numbers} <= {*map(str, range(2, 14))}
+
+
 def chart_count(page: Any) -> int:
     return int(page.locator("#page .chart").count())
 

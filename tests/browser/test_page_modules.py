@@ -58,11 +58,10 @@ def test_slices_become_pixels_by_the_share_they_cover(run: Run) -> None:
     ]
     body = """
         const { decode } = await import('/static/timeline/tile.js');
-        const { Palette } = await import('/static/timeline/slice_colours.js');
         const tile = decode(Uint8Array.from(given[0]).buffer), wide = [], strip = new m.Strip();
         strip.begin(100, 1);
-        strip.write(0, { tile, from: 0, to: 100 }, 1, 0, { start: 0, scale: 1, table: new Palette("light").table,
-            codes: Uint8Array.of(1, 9), label: 26, wide: slice => wide.push(slice) });
+        strip.write(0, { tile, from: 0, to: 100 }, 1, 0, { start: 0, scale: 1, codes: Uint8Array.of(1, 9), label: 26,
+            wide: slice => wide.push(slice) });
         return [[...strip.pixels.subarray(0, 100)].map(pixel => pixel >>> 24), wide];
     """
     alpha, wide = run("strip", body, list(tile([(1, 0, slices)])))

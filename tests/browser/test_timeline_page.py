@@ -217,6 +217,47 @@ def test_the_view_is_in_the_address(timeline: Timeline, page: Any) -> None:
     assert (view["start_ps"], view["end_ps"]) == (2 * US, 4 * US)
 
 
+def test_the_timeline_opens_on_the_steps_unless_a_link_has_a_window(
+    page: Any, server: Callable[..., str], tmp_path: Path
+) -> None:
+    steps = [event("train", (500 + 100 * step) * US, 90 * US, {"_r": 1, "step_num": step + 7}) for step in range(3)]
+    path = tmp_path / "steps.xplane.pb"
+    path.write_bytes(xspace(plane("/host:CPU", [
+        line("main", [event("start-up", 0, 400 * US), *steps, event("end", 1999 * US, US)]),
+    ])))  # fmt: skip
+    url = server(path)
+    assert Timeline(page, url).ask("view") == {"start_ps": 497.1 * US, "end_ps": 792.9 * US}
+    page.wait_for_timeout(400)  # the address follows after a pause
+    assert "t=" not in page.url
+    page.goto("about:blank")
+    linked = Timeline(page, url, f"?t={100 * US}~{200 * US}")
+    assert linked.ask("view") == {"start_ps": 100 * US, "end_ps": 200 * US}
+    page.keyboard.press("0")
+    linked.until("t.view().start_ps < 0 && t.view().end_ps > 2e9")
+
+
+def test_a_folded_track_unfolds_by_its_label_and_for_a_hit_of_a_search(
+    page: Any, server: Callable[..., str], tmp_path: Path
+) -> None:
+    frames = [event("$loader.py:3 run", 0, 100 * US), event("$loader.py:9 next", 5 * US, 20 * US)]
+    lines = [line("main", [event("step", 0, 100 * US)]), line("loader", frames, id=2), line("other", frames, id=3)]
+    path = tmp_path / "frames.xplane.pb"
+    path.write_bytes(xspace(plane("/host:CPU", lines)))
+    timeline = Timeline(page, server(path))
+    folded = "t.tracks().map(one => one.collapsed).join()"
+    timeline.until(f"{folded} === 'false,true,true'")
+    label = page.locator(".tl-label:visible .tl-label-main", has_text="other")
+    assert label.get_attribute("aria-expanded") == "false"
+    label.focus()
+    page.keyboard.press("Enter")
+    timeline.until(f"{folded} === 'false,true,false'")
+    page.keyboard.press("Escape")
+    page.keyboard.press("/")
+    page.keyboard.type("loader.py:9")
+    page.keyboard.press("Enter")
+    timeline.until(f"{folded} === 'false,false,false'")
+
+
 def test_a_link_in_the_open_tab_shows_all_that_it_says(timeline: Timeline, page: Any) -> None:
     main, pool = timeline.track("main")["id"], timeline.track("pool")["id"]
     late, inner = timeline.slice("pool", "late")["at"], timeline.slice("main", "inner")["at"]

@@ -24,11 +24,11 @@ export function tileBytes(rows) {
   return buffer;
 }
 
-/** A session of one host and one process whose tracks have these numbers of lanes. */
-export function sessionOf(lanes, more = {}) {
+/** A session of one host and one process whose tracks have these numbers of lanes, and these columns of tracks. */
+export function sessionOf(lanes, more = {}, columns = {}) {
   const id = lanes.map((_, place) => place);
   const tracks = { id, name: id.map(String), sort: id, lanes, events: lanes.map(() => 1), derived: lanes.map(() => 0),
-    kind: [] };
+    kind: [], ...columns };
   return new SessionModel({ key: "k", state: "ready", span_ps: "1000", hosts: [{ host: "h" }],
     processes: [{ id: 0, host: "h", name: "p", sort: 0, tracks }], ...more });
 }

@@ -5,7 +5,11 @@ import { test } from "node:test";
 import { stackedBases } from "../../fastprof/viewer/static/charts/marks.js";
 import { decadeTicks, extent, nearest, roundStep, roundTicks,
   scaleOf } from "../../fastprof/viewer/static/charts/scales.js";
+import { colour, colourOf, coloursOf } from "../../fastprof/viewer/static/colours.js";
 import { thinned } from "../../fastprof/viewer/static/pages/heap_chart.js";
+import { axisOf, CounterGraphs, rangeText } from "../../fastprof/viewer/static/timeline/counter_graphs.js";
+import { codeOfName } from "../../fastprof/viewer/static/timeline/slice_colours.js";
+import { text } from "../../fastprof/viewer/static/units.js";
 
 test("a scale leads from values to pixels and back", () => {
   const linear = scaleOf([0, 10], [100, 0]);
@@ -35,6 +39,51 @@ test("a range leaves out values that are not numbers, and on decades those not a
 test("the nearest place of ascending values", () => {
   assert.deepEqual([-1, 0.4, 6, 9, 99].map((value) => nearest([0, 5, 8, 9], value)), [0, 0, 1, 3, 3]);
   assert.equal(nearest([7], 1), 0);
+});
+
+test("a name has one colour in all charts and in the timeline, its relatives a tone of it", () => {
+  const hues = ["fusion.1", "fusion.2", "fusion.13"].map((name) => codeOfName(name) % 10);
+  assert.equal(new Set(hues).size, 1);
+  assert.notEqual(colourOf("fusion.1"), colourOf("fusion.2"));
+  assert.deepEqual([colourOf("compute"), colour(2)], ["#3fa66b", "#3fa66b"]);
+  const [first, second] = ["fusion.1", "fusion.3"];
+  assert.equal(colourOf(first), colourOf(second));
+  const [one, other] = coloursOf([first, second]); // side by side they differ, and stay so
+  assert.notEqual(one, other);
+  assert.deepEqual([codeOfName(first) === codeOfName(second), colourOf(second)], [false, other]);
+});
+
+test("the axis of a counter spans what is in the window, in one unit that suits", () => {
+  const axis = (...values) => axisOf(values.map((value) => ({ min: value, max: value })));
+  const GIB = 2 ** 30;
+  assert.deepEqual([axis(0, 3), axis(1, 5), axis(-2, 1), axis(7)], [[0, 3], [0, 5], [-2, 1], [0, 7]]);
+  assert.deepEqual(axis(10 * GIB, 10.25 * GIB), [10 * GIB, 10.25 * GIB]);
+  assert.equal(rangeText(0, 3.2e9, "bytes/s"), "0 – 3.2 GB/s");
+  assert.equal(rangeText(10 * GIB, 10.25 * GIB, "bytes"), "10 – 10.25 GiB");
+  assert.equal(rangeText(0, 12_345_678, "counts"), "0 – 12.35 M");
+  assert.deepEqual([rangeText(0, 50, "%"), rangeText(0, 0, "counts")], ["0 – 50 %", "0"]);
+});
+
+test("the values of a counter are in units that scale", async () => {
+  const answers = { "MB/s": [1.5, 2000], "": [12_345_678, 5], B: [2 ** 20, 0], "°C": [41.5, 60] };
+  const shown = Object.entries(answers).map(async ([unit, [first, last]]) => {
+    const source = {
+      counters: async () => ({ t: ["0", "10"], min: [first, last], max: [first, last], last: [first, last], unit }),
+    };
+    const graphs = new CounterGraphs(source, () => {});
+    const model = { key: "k", span: 1000, id: [0], hostOf: () => "h" };
+    const view = { start: 0, end: 1000, span: 1000, level: () => 0 };
+    graphs.show(model);
+    graphs.valueAt(model, 0, view, 5);
+    await new Promise((resolve) => setTimeout(resolve));
+    return [5, 15].map((time) => graphs.valueAt(model, 0, view, time)).map((at) => text(at.value, at.unit));
+  });
+  assert.deepEqual(await Promise.all(shown), [
+    ["1.5 MB/s", "2 GB/s"],
+    ["12.35 M", "5"],
+    ["1 MiB", "0"],
+    ["41.5 °C", "60 °C"],
+  ]);
 });
 
 test("each series of a stack begins where those below it end, unknown values count as 0", () => {

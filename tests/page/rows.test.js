@@ -5,6 +5,7 @@ import { test } from "node:test";
 import { numbers, spelled } from "../../fastprof/viewer/static/number_ranges.js";
 import { boxOf, rowUnder, sliceUnder } from "../../fastprof/viewer/static/timeline/hit_test.js";
 import { HEADER, LANE, RowLayout } from "../../fastprof/viewer/static/timeline/row_layout.js";
+import { Selection } from "../../fastprof/viewer/static/timeline/selection.js";
 import { decode } from "../../fastprof/viewer/static/timeline/tile.js";
 import { View } from "../../fastprof/viewer/static/timeline/view.js";
 import { sessionOf, tileBytes } from "./build.js";
@@ -54,6 +55,25 @@ test("a folded track shares its row among its lanes, one of very many begins fol
   layout.toggleTrack(0);
   assert.ok(layout.heightOf(0) < tall);
   assert.ok(layout.laneBox(0, 3).height < LANE);
+});
+
+test("counters, Python calls and derived tracks but steps begin folded; a selected event unfolds its track", () => {
+  const kind = ["events", "counter", "frames", "samples", "events", "steps", "derived"];
+  const [lanes, derived] = [[2, 1, 2, 2, 2, 1, 2], [0, 1, 0, 0, 1, 1, 0]];
+  const model = sessionOf(lanes, {}, { kind, derived });
+  const layout = layoutOf(model);
+  const folded = () => kind.map((_, track) => layout.isFolded(track));
+  assert.deepEqual(folded(), [false, true, true, true, true, false, true]);
+  assert.deepEqual(kind.map((_, track) => model.canFold(track)), [true, true, true, true, true, false, true]);
+  const low = layout.heightOf(1);
+  layout.toggleTrack(1);
+  assert.ok(layout.heightOf(1) > low);
+  layout.toggleTrack(0);
+  const selection = new Selection({ model, layout, names: { text: () => "event" }, invalidate() {},
+    rearrange: (change) => change() });
+  selection.select({ host: "h", track: 4, lane: 1, start: 0, duration: 1, name: 0 });
+  layout.show(sessionOf(lanes, {}, { kind, derived })); // more of it was read
+  assert.deepEqual(folded(), [true, false, true, true, false, false, true]);
 });
 
 test("the header of a process stays until the next one pushes it out", () => {

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { advised } from "../../fastprof/viewer/static/cards.js";
 import { shortened } from "../../fastprof/viewer/static/dom.js";
-import { kernelName } from "../../fastprof/viewer/static/kernel_names.js";
+import { kernelName, shownName } from "../../fastprof/viewer/static/kernel_names.js";
 import { fault } from "../../fastprof/viewer/static/parameter_faults.js";
 import { faultOf } from "../../fastprof/viewer/static/timeline/expressions.js";
 import { matcher } from "../../fastprof/viewer/static/timeline/search_bar.js";
@@ -72,6 +72,8 @@ test("long names are cut in their middle", () => {
 test("a kernel is called by its function", () => {
   assert.equal(kernelName("void (anonymous namespace)::softmax<float>(float*)"), "softmax<float>");
   assert.equal(kernelName("fusion_3"), "fusion_3");
+  const names = ["aten::mm", "void at::native::relu<float>(float*)", "<built-in function len>", "Foo::Bar (wait)"];
+  assert.deepEqual(names.map(shownName), ["aten::mm", "relu<float>", "<built-in function len>", "Foo::Bar (wait)"]);
 });
 
 test("a wrong parameter is found before a server is asked", () => {

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Clock } from "../../fastprof/viewer/static/timeline/clock.js";
-import { ticksOf } from "../../fastprof/viewer/static/timeline/time_axis.js";
+import { fitting, ticksOf } from "../../fastprof/viewer/static/timeline/time_axis.js";
 import { exact, short } from "../../fastprof/viewer/static/timeline/time_format.js";
 
 test("times are written to the last digit, or in short", () => {
@@ -36,6 +36,13 @@ test("marks are round times of the host, and short however far they are", () => 
     const first = ticks.times.slice(0, 3);
     assert.deepEqual([ticks.lead, first, first.map(ticks.text)], [lead, times, texts]);
   }
+});
+
+test("texts of marks that the lead or the edge would cut are left out", () => {
+  const context = { measureText: (text) => ({ width: 10 * text.length }) };
+  const marks = [0, 40, 80, 120].map((x) => ({ x, words: "1 s" }));
+  const left = (lead, width) => fitting(marks, context, lead, width).map(({ x }) => x);
+  assert.deepEqual([left("", 150), left("1 s", 149)], [[0, 40, 80, 120], [80]]);
 });
 
 test("times count from the start of profiling, each host by its own clock", () => {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,14 +10,10 @@ import numpy.typing as npt
 
 from fastprof._native.step_kernels import placed
 from fastprof.derive.host import Host
-from fastprof.derive.steps.device_steps import (
-    find_grouping_line,
-    read_device_times,
-    spread_groups,
-)
+from fastprof.derive.steps.device_steps import find_executions, find_grouping_line, read_device_times, spread_groups
 from fastprof.derive.steps.event_graph import KERNEL_EXECUTE, TF_OP
 from fastprof.derive.timeline.host_timeline import Process, is_grouped, list_processes
-from fastprof.schema.columns import Int32s, Int64s, find_present, join_values, number_values, sort_rows
+from fastprof.schema.columns import Int32s, Int64s, add_durations, find_present, join_values, number_values, sort_rows
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import MODULE_LINES, STEP_LINES, HostEvents, Line
 
@@ -258,6 +254,18 @@ def list_step_bands(host: Host) -> list[StepBand]:
         if steps is not None:
             bands.append(_make_band(titles, process, steps.start_ps, steps.duration_ps, steps.group_id))
     return [band for band in bands if len(band)]
+
+
+def find_step_range(host: Host, bands: Sequence[StepBand]) -> tuple[int, int] | None:
+    """Return the begin of the first step and the end of the last, or None if there are no steps. On a host without
+    devices the work that the steps launched ends them."""
+    if not bands:
+        return None
+    begin = min(int(band.start_ps.min()) for band in bands)
+    end = max(int(add_durations(band.start_ps, np.maximum(band.duration_ps, 0)).max()) for band in bands)
+    runs = [] if host.groups.device_steps else find_executions(host.raw)
+    ends = [int(of_plane.end_ps[of_plane.begin_ps >= begin].max(initial=end)) for of_plane in runs]
+    return begin, max(ends, default=end)
 
 
 def _make_host_band(host: Host, rows: Int32s) -> npt.NDArray[np.bool_]:

@@ -11,7 +11,7 @@ import numpy as np
 from fastprof._native.kernels import rank_order
 from fastprof.decode.plane_kinds import is_gpu_plane
 from fastprof.decode.span_stats import XPROF
-from fastprof.derive.devices.op_names import has_category, is_kineto
+from fastprof.derive.devices.op_names import has_category, is_frame, is_kineto
 from fastprof.derive.host import Host
 from fastprof.derive.steps.event_graph import has_declared_groups
 from fastprof.derive.steps.grouping import find_profiler_marks
@@ -19,8 +19,8 @@ from fastprof.schema.columns import Int32s, Int64s, add_durations
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import COUNTER_LINE, HOST_THREADS, STEP_LINES, HostEvents, Line, Plane, compute_once
 
-EVENTS, COUNTER, STEPS = "events", "counter", "steps"
-"""Kinds of tracks: slices, values over time, and slices that are steps."""
+EVENTS, COUNTER, STEPS, DERIVED, FRAMES = "events", "counter", "steps", "derived", "frames"
+"""Kinds of tracks: slices, values over time, steps, slices that the profiler derived from others, calls of Python."""
 
 PIDS_OF_A_HOST: Final = 1000
 _DEVICES, _LAST_DEVICE, _CUSTOM, _THREADS, _OTHERS = 1, 500, 501, 701, 1 << 20
@@ -110,7 +110,9 @@ def list_raw_tracks(events: HostEvents, processes: Iterable[Process]) -> list[Tr
 def _find_line_kind(line: Line) -> str:
     if line.name == COUNTER_LINE:
         return COUNTER
-    return STEPS if line.name in STEP_LINES else EVENTS
+    if line.name in STEP_LINES:
+        return STEPS
+    return DERIVED if line.is_derived else EVENTS
 
 
 def get_tid(line: Line) -> int:
@@ -164,9 +166,12 @@ def make_raw_timeline(host: Host) -> HostTimeline:
     processes = list_processes(events)
     of_meta, names = number_shown_names(events)
     name: Int32s = of_meta[events.meta]
-    return HostTimeline(
-        events.host, processes, list_raw_tracks(events, processes), events.start_ps, events.duration_ps, name, names
-    )
+    tracks = list_raw_tracks(events, processes)
+    is_python = np.array([*map(is_frame, names)], bool)
+    for track in tracks:
+        if track.kind == EVENTS and is_python[name[track.first : track.last]].all():
+            track.kind = FRAMES
+    return HostTimeline(events.host, processes, tracks, events.start_ps, events.duration_ps, name, names)
 
 
 @compute_once

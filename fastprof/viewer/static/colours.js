@@ -2,8 +2,10 @@
 
 import { list } from "./list.js";
 
+/** Ten hues, then a lighter tone of each. */
 const PALETTE = list(`#4c78c8, #f0882e, #3fa66b, #d9534f, #8d6fc4, #b0803a, #d76fae, #4aa8b8, #9aa53a, #6d7a8d,
   #7fa6e8, #f7b56d, #82cc9e, #ee9a94, #b9a3e3, #d9b886, #eda6cf, #8fd0db, #c6cf7a, #a3adbb`);
+const HUES = PALETTE.length / 2;
 
 /** The colour of idle time and of what is too small to be shown alone. */
 export const FAINT = "#98a0ab";
@@ -31,6 +33,9 @@ export const CATEGORY = Object.fromEntries(
   Object.entries(CATEGORIES).flatMap(([shade, names]) => list(names).map((name) => [name, shade])),
 );
 
+/** All colours of names. */
+export const COLOURS = [...new Set([...PALETTE, ...Object.values(CATEGORY)])];
+
 export function colour(number) {
   return PALETTE[number % PALETTE.length];
 }
@@ -53,14 +58,20 @@ export function coloursOf(names) {
   });
 }
 
-/** The colour of a name, always the same. */
+/**
+ * The colour of a name: the one in which charts showed it, else always the same. Numbers in a name decide the tone only:
+ * fusion.1 and fusion.2 are seen as relatives.
+ */
 export function colourOf(name) {
+  const known = assigned.get(name);
+  if (known) return known;
   if (Object.hasOwn(CATEGORY, name)) return CATEGORY[name];
-  return PALETTE[hash(name) % PALETTE.length];
+  const family = name.replace(/[\s._:#-]*\d+/g, "") || name;
+  return PALETTE[(hash(family) % HUES) + HUES * (hash(name) % 2)];
 }
 
 /** FNV-1a over the code units of a text, as an unsigned 32-bit number. */
-export function hash(text) {
+function hash(text) {
   let value = 0x811c9dc5;
   for (let at = 0; at < text.length; at += 1) value = Math.imul(value ^ text.charCodeAt(at), 0x01000193);
   return value >>> 0;

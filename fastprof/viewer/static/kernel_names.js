@@ -1,8 +1,15 @@
 // Names of kernels for people, as the command shortens them: render/report_text.py is its twin.
 
 const LONG = 40;
+/** A function of C++ with its arguments, which ops are not. */
+const KERNEL = /^void |::.*\(/;
 const NAMESPACE = /\b[A-Za-z_]\w*::/g;
 const OPERATION = /\b(?!TensorAssignOp\b)\w*(?:Op|_op|[Ff]unctor)\b/g;
+
+/** A name among those of ops and kernels: only kernels are shortened. */
+export function shownName(name) {
+  return KERNEL.test(name) ? kernelName(name) : name;
+}
 
 /** The function's name, without return type, namespaces and arguments; what is not C++ stays as it is. */
 export function kernelName(name) {

@@ -2,12 +2,10 @@
 
 import { firstFigures, MOST_FIRST } from "./cards.js";
 import { h, shortened } from "./dom.js";
-import { kernelName } from "./kernel_names.js";
+import { shownName } from "./kernel_names.js";
 import { number, text } from "./units.js";
 
 const NAME = /\{(\w+)\}/g;
-/** A function of C++ with its arguments, which ops are not. */
-const KERNEL = /^void |::.*\(/;
 const MOST_LETTERS = 60;
 const LOOK_MS = 1000;
 
@@ -59,5 +57,5 @@ function filled(sentences, report) {
 
 function shown({ value, unit }) {
   if (typeof value !== "string") return text(value, unit);
-  return shortened(KERNEL.test(value) ? kernelName(value) : value, MOST_LETTERS);
+  return shortened(shownName(value), MOST_LETTERS);
 }

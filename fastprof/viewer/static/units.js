@@ -4,7 +4,8 @@ const TIMES = [["s", 1e12], ["ms", 1e9], ["µs", 1e6], ["ns", 1e3], ["ps", 1]];
 const SIZES = [["TiB", 2 ** 40], ["GiB", 2 ** 30], ["MiB", 2 ** 20], ["KiB", 2 ** 10], ["B", 1]];
 const PREFIXES = [["E", 1e18], ["P", 1e15], ["T", 1e12], ["G", 1e9], ["M", 1e6], ["k", 1e3], ["", 1]];
 const IN_PICOSECONDS = { ps: 1, ns: 1e3, us: 1e6, µs: 1e6, ms: 1e9, s: 1e12 };
-const SIGNS = { flop: "FLOP", "flop/s": "FLOP/s", "bytes/s": "B/s", joules: "J", "bytes*s": "B·s" };
+const SIGNS = { flop: "FLOP", "flop/s": "FLOP/s", "bytes/s": "B/s", joules: "J", "bytes*s": "B·s", watts: "W",
+  hertz: "Hz", counts: "" };
 const ENDINGS = /_(ps|bytes|percent|share|joules|us|ms)$/;
 const RATE = /_per_(s|byte)$/;
 const WORDS = new Map(
@@ -140,7 +141,7 @@ function largest(value, units) {
 
 function scaled(value, units, sign = "") {
   const [name, size] = largest(value, units);
-  return `${number(rounded(value / size))} ${name}${sign}`;
+  return `${number(rounded(value / size))} ${name}${sign}`.trim();
 }
 
 function rounded(value) {

@@ -1,7 +1,7 @@
 /** Counters as graphs: memory in use, rates, whatever a capture counts over time. */
 
 import { firstThat } from "../bisect.js";
-import { text } from "../units.js";
+import { number, scale } from "../units.js";
 import { rootLevel, tileSpan } from "./tile.js";
 
 const WIDTH = 1024;
@@ -9,6 +9,10 @@ const AT_ONCE = 3;
 const RETRY_MS = 3000;
 const MOST_KEPT = 2000;
 const LINE = 1.5;
+const LEAST_LABELLED = 40; // pixels of height
+/** Units of captures as units that scale, and by what their values are multiplied. */
+const BASES = { B: ["bytes", 1], "MB/s": ["bytes/s", 1e6], "GB/s": ["bytes/s", 1e9], MHz: ["hertz", 1e6],
+  mW: ["watts", 1e-3], counts: ["counts", 1] };
 
 export class CounterGraphs {
   constructor(source, changed) {
@@ -85,44 +89,57 @@ export class CounterGraphs {
   draw(context, model, track, view, top, tall, colours) {
     const { all, parts } = this.seen(model, track, view);
     if (!all || !all.t.length) return;
-    const [low, high] = [
-      Math.min(0, all.low),
-      Math.max(all.high, all.low === all.high ? all.low + 1 : all.high),
-    ];
+    const drawn = parts.map((part) => columnsOf(part, view));
+    const [low, high] = axisOf(drawn.flat());
+    const isLow = tall < LEAST_LABELLED;
     const floor = top + tall - 5;
-    const y = (value) => floor - ((value - low) / (high - low || 1)) * (tall - 20);
+    const y = (value) => floor - ((value - low) / (high - low || 1)) * (tall - (isLow ? 10 : 22));
     context.save();
     context.beginPath();
     context.rect(0, top, view.width, tall);
     context.clip();
-    for (const part of parts) trace(context, part, view, y, y(Math.max(0, low)), colours.counter);
-    context.font = `11px ${colours.font}`;
-    context.textBaseline = "top";
-    context.fillStyle = colours.faint;
-    const [least, most] = [text(all.low, all.unit), text(all.high, all.unit)];
-    context.fillText(least === most ? least : `${least} … ${most}`, 6, top + 3);
+    for (const columns of drawn) trace(context, columns, y, y(Math.max(0, low)), colours.counter);
+    if (!isLow && low <= high) {
+      context.font = `11px ${colours.font}`;
+      context.textBaseline = "top";
+      context.fillStyle = colours.text;
+      context.fillText(rangeText(low, high, all.unit), 6, top + 3);
+    }
     context.restore();
   }
 }
 
 /** Columns of numbers, and their ends; `begin` and `end`: the time they are of. */
 function readable(answer, begin, end) {
-  const numbers = (values) => Float64Array.from(values ?? [], Number);
-  const part = { t: numbers(answer.t), min: numbers(answer.min), max: numbers(answer.max), last: numbers(answer.last),
-    unit: answer.unit === "B" ? "bytes" : (answer.unit ?? ""), begin, end };
-  part.low = part.min.reduce((least, value) => Math.min(least, value), Infinity);
-  part.high = part.max.reduce((most, value) => Math.max(most, value), -Infinity);
+  const [unit, factor] = BASES[answer.unit || "counts"] ?? [answer.unit, 1];
+  const numbers = (values) => Float64Array.from(values ?? [], (value) => value * factor);
+  const part = { t: Float64Array.from(answer.t, Number), min: numbers(answer.min), max: numbers(answer.max),
+    last: numbers(answer.last), unit, begin, end };
   part.exact = part.t.length < WIDTH / 4 && part.min.every((value, place) => value === part.max[place]);
   return part;
+}
+
+/** The [low, high] of an axis for values: from 0, unless what changes is small beside them. */
+export function axisOf(columns) {
+  const low = columns.reduce((least, { min }) => Math.min(least, min), Infinity);
+  const high = columns.reduce((most, { max }) => Math.max(most, max), -Infinity);
+  if (low > 0 && high < 2 * low) return high === low ? [0, high] : [low, high];
+  return [Math.min(low, 0), Math.max(high, 0)];
+}
+
+/** The ends of an axis in one unit: "0 – 3.2 GiB". */
+export function rangeText(low, high, unit) {
+  const { unit: sign, divide } = scale([low, high], unit);
+  const ends = new Set([low, high].map((value) => number(value / divide)));
+  return `${[...ends].join(" – ")} ${sign}`.trim();
 }
 
 /**
  * A graph in steps: a value holds until the next one, and what lay between is a bar from least to most. Rectangles on
  * full pixels, never a path: a path of thousands of corners takes longer to fill than a frame lasts.
  */
-function trace(context, part, view, y, ground, colour) {
+function trace(context, columns, y, ground, colour) {
   context.fillStyle = colour;
-  const columns = columnsOf(part, view);
   context.globalAlpha = 0.28;
   for (const { x0, x1, last } of columns) {
     const top = Math.round(y(last));

@@ -2,6 +2,7 @@
 
 import { notSaved } from "../cards.js";
 import { clear, h } from "../dom.js";
+import { shownName } from "../kernel_names.js";
 import { folded } from "./folded_text.js";
 import { PanelColumns } from "./panel_columns.js";
 import { copyTime, failure, hint, panelButton, panelHead } from "./panel_parts.js";
@@ -211,10 +212,10 @@ export class EventPanel {
   }
 
   ref(ref) {
-    const name = visible(ref.name ?? "", 120) || "(no name)";
+    const name = visible(shownName(ref.name ?? ""), 120) || "(no name)";
     const note = `${ref.kind ? `${visible(ref.kind)} · ` : ""}${short(ref.duration_ps)}`;
-    const go = h("button.tl-link", { onclick: () => this.selection.selectRef(ref) }, h("span.tl-link-name", name),
-      h("span.tl-link-note", note));
+    const go = h("button.tl-link", { title: visible(ref.name ?? ""), onclick: () => this.selection.selectRef(ref) },
+      h("span.tl-link-name", name), h("span.tl-link-note", note));
     return h("li", go);
   }
 }

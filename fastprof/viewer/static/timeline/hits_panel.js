@@ -1,6 +1,7 @@
 /** All hits of a search as a list, in order of time, duration or track. Only the parts in sight are requested. */
 
 import { clear, h, on, onDrag } from "../dom.js";
+import { shownName } from "../kernel_names.js";
 import { RowScroller } from "../row_scroller.js";
 import { failure, hint, panelHead } from "./panel_parts.js";
 import { counted, plural, visible } from "./text.js";
@@ -117,7 +118,7 @@ export class HitsPanel {
       const cell = element.children[place];
       if (cell.textContent === text) return;
       cell.textContent = text;
-      cell.title = text;
+      cell.title = place ? text : visible(hit?.name ?? "");
     });
     const { hit: found } = this.search;
     element.classList.toggle("selected", Boolean(hit && found && hit.at === found.at && hit.host === found.host));
@@ -128,7 +129,7 @@ export class HitsPanel {
     const track = model.placeOf.get(hit.track);
     const process = track === undefined ? null : model.processes[model.process[track]];
     return [
-      visible(hit.name) || "(no name)",
+      shownName(visible(hit.name)) || "(no name)",
       model.clock.exact(hit.start_ps),
       short(hit.duration_ps),
       track === undefined ? "" : model.name[track],

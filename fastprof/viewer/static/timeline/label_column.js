@@ -205,7 +205,7 @@ export class LabelColumn {
     held.key = String(model.id[track]);
     dress(held, model.name[track], isPin);
     const folded = layout.isFolded(track);
-    const foldable = !counter && lanes > 1;
+    const foldable = model.canFold(track);
     const seen = layout.lanesSeen(track);
     const taken = layout.lanesShown(track);
     const empty = !folded && taken < lanes ? `, ${counted(lanes - taken)} of them empty here` : "";
@@ -220,8 +220,8 @@ export class LabelColumn {
       isOpen: foldable ? !folded : null,
       title: [
         model.name[track],
-        foldable ? `${size}, ${counted(lanes)} lanes${cut}` : size,
-        foldable && (folded ? "Unfold to a row a lane" : "Fold to one row"),
+        lanes > 1 ? `${size}, ${counted(lanes)} lanes${cut}` : size,
+        foldable && (folded ? `Unfold to ${counter ? "a high graph" : "a row a lane"}` : "Fold to one row"),
       ],
     });
   }

@@ -1,10 +1,9 @@
 /** All of the session in a strip, with the window that is seen: drag the window, its edges, or a new one. */
 
 import { KINDS } from "./session_model.js";
-import { Palette } from "./slice_colours.js";
 import { Strip } from "./strip.js";
 import { tileSpan } from "./tile.js";
-import { leadWidth, ticksOf } from "./time_axis.js";
+import { fitting, ticksOf } from "./time_axis.js";
 
 export const MINIMAP = 44;
 const MOST_ROWS = 32;
@@ -19,12 +18,6 @@ export class Minimap {
     this.tracks = [];
     this.stamp = "";
     this.drag = null;
-  }
-
-  dress(colours, theme) {
-    this.colours = colours;
-    this.palette = new Palette(theme);
-    this.stamp = "";
   }
 
   /** Chooses the tracks that stand for the session: the busiest of each process in turn, in their own order. */
@@ -78,12 +71,10 @@ export class Minimap {
     context.textBaseline = "middle";
     const all = { start: view.low, span: view.high - view.low, width: this.surface.width };
     const { times, lead, text } = ticksOf(all, origin, TICK_ROOM);
-    const taken = leadWidth(context, lead);
-    for (const time of times) {
-      const x = Math.round(this.x(view, time));
-      if (x < taken) continue;
-      context.fillRect(x, 2, 1, AXIS - 4);
-      context.fillText(text(time), x + 3, AXIS / 2);
+    const marks = times.map((time) => ({ x: Math.round(this.x(view, time)) + 3, words: text(time) }));
+    for (const { x, words } of fitting(marks, context, lead, this.surface.width)) {
+      context.fillRect(x - 3, 2, 1, AXIS - 4);
+      context.fillText(words, x, AXIS / 2);
     }
     context.fillText(lead, 4, AXIS / 2);
   }
@@ -108,8 +99,7 @@ export class Minimap {
     if (stamp === this.stamp) return;
     this.stamp = stamp;
     this.strip.begin(width, this.tracks.length);
-    const map = { start: view.low, scale: width / (view.high - view.low), table: this.palette.table, label: Infinity,
-      wide() {} };
+    const map = { start: view.low, scale: width / (view.high - view.low), label: Infinity, wide() {} };
     this.tracks.forEach((track, row) => {
       const group = model.groups[model.groupOf[track]];
       const tile = cache.tile(group, cache.root, 0);

@@ -1,5 +1,6 @@
 /** Names of events by host and number: requested in groups, never dropped, with the colour of each. */
 
+import { shownName } from "../kernel_names.js";
 import { codeOfName, codeOfNumber, DIMMED } from "./slice_colours.js";
 import { visible } from "./text.js";
 
@@ -9,6 +10,7 @@ const MOST_WAITED_FOR = 1000;
 class HostNames {
   constructor() {
     this.texts = new Map();
+    this.labels = new Map(); // kernels without namespaces and arguments
     this.requested = new Set();
     this.codes = new Uint8Array(0);
   }
@@ -25,7 +27,7 @@ class HostNames {
 
   colour(id, found) {
     const text = this.texts.get(id);
-    const code = text === undefined ? codeOfNumber(id) : codeOfName(text);
+    const code = text === undefined ? codeOfNumber(id) : codeOfName(this.labels.get(id));
     return found && !(text !== undefined && found.has(text)) ? code + DIMMED : code;
   }
 }
@@ -54,6 +56,11 @@ export class NameBook {
   /** Whether a search did not find the name. */
   isDimmed(host, id) {
     return this.host(host).codes[id] >= DIMMED;
+  }
+
+  /** The name on slices, or undefined while it is on its way. */
+  label(host, id) {
+    return this.text(host, id) && this.host(host).labels.get(id);
   }
 
   /** The name, or undefined while it is on its way. */
@@ -99,6 +106,7 @@ export class NameBook {
       names.codesUpTo(largest, this.found);
       for (const id of ids) {
         names.texts.set(id, visible(texts[id] ?? `(name ${id})`));
+        names.labels.set(id, shownName(names.texts.get(id)));
         names.codes[id] = names.colour(id, this.found);
       }
       this.stamp++;

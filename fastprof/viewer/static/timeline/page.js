@@ -1,7 +1,6 @@
 /** The page of the timeline: its parts, and what each learns of the others. */
 
 import { h, onDrag, onResize, paused } from "../dom.js";
-import { theme } from "../theme.js";
 import { Drawer } from "./drawer.js";
 import { EventPanel } from "./event_panel.js";
 import { HitsPanel } from "./hits_panel.js";
@@ -113,8 +112,9 @@ class TimelinePage {
 
   begin() {
     this.root.append(this.shell);
-    this.dress();
-    this.context.on_theme(() => this.dress());
+    const dress = () => this.timeline.dress(this.shell);
+    dress();
+    this.context.on_theme(dress);
     onResize(this.area, () => this.measure());
     this.measure();
     this.feed = new SessionFeed(this.context, (model, answer) => this.took(model, answer),
@@ -122,10 +122,6 @@ class TimelinePage {
     this.feed.follow();
     window.fastprofTimeline = this.probe = probeOf(this.timeline, { event: this.events, range: this.ranges,
       search: this.search });
-  }
-
-  dress() {
-    this.timeline.dress(this.shell, theme());
   }
 
   measure() {

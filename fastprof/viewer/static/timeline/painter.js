@@ -2,7 +2,6 @@
 
 import { HEADER, SUMMARY_TRACKS } from "./row_layout.js";
 import { KINDS } from "./session_model.js";
-import { Palette } from "./slice_colours.js";
 import { Strip } from "./strip.js";
 import { Fitter } from "./text.js";
 
@@ -19,9 +18,8 @@ export class Painter {
   }
 
   /** Takes the colours of a theme. */
-  dress(colours, theme) {
+  dress(colours) {
     this.colours = colours;
-    this.palette = new Palette(theme);
     this.font = `12px ${colours.font}`;
     this.fitter = new Fitter(this.surface.context, this.font);
   }
@@ -124,7 +122,7 @@ export class Painter {
     const strip = this.strip;
     const width = Math.round(this.surface.width * ratio);
     strip.begin(width, this.lanes.length);
-    const map = { start: view.start, scale: (view.scale * width) / view.width, table: this.palette.table };
+    const map = { start: view.start, scale: (view.scale * width) / view.width };
     for (let row = 0; row < this.lanes.length; row++) {
       const place = this.lanes[row];
       const group = model.groups[model.groupOf[place.track]];
@@ -152,7 +150,7 @@ export class Painter {
       const room = Math.min(x1 / ratio, this.surface.width) - left - LABEL_PADDING;
       // A slice that two tiles share is met twice; its name is written once.
       if (drawnOn === place && drawnUntil === x1) continue;
-      const text = this.names.text(host, name);
+      const text = this.names.label(host, name);
       if (text === undefined) continue;
       const fitted = this.fitter.fit(text, room);
       context.fillStyle = this.colours[this.names.isDimmed(host, name) ? "faint" : "slice-text"];

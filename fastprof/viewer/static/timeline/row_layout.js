@@ -14,8 +14,6 @@ export const SUMMARY_TRACKS = 24;
 const PADDING = 3;
 const FLAT = 26;
 const COUNTER = 52;
-/** A track of more lanes than this begins folded. */
-const MOST_LANES_OPEN = 40;
 /** The most lanes that a folded track shows. */
 const MOST_LANES_FOLDED = 512;
 /** Pinned tracks take at most this share of the height; more of them scroll. */
@@ -25,8 +23,7 @@ export class RowLayout {
   constructor() {
     this.arrangement = new Arrangement();
     this.closed = new Set(); // ids of processes
-    this.folded = new Set(); // ids of tracks drawn on one lane
-    this.unfolded = new Set();
+    this.folds = new Map(); // by id of a track that the user folded or unfolded: whether it is folded
     this.occupied = null; // WindowLanes; null: all lanes are shown
     this.filter = "";
     this.scroll = 0;
@@ -141,8 +138,7 @@ export class RowLayout {
   // ---- lanes
 
   isFolded(track) {
-    const id = this.model.id[track];
-    return this.folded.has(id) || (this.model.lanes[track] > MOST_LANES_OPEN && !this.unfolded.has(id));
+    return this.folds.get(this.model.id[track]) ?? this.model.startsFolded(track);
   }
 
   /** How many lanes of a track take room, unless it is folded. */
@@ -167,8 +163,8 @@ export class RowLayout {
   }
 
   heightOf(track) {
-    if (this.model.kind[track] === KINDS.counter) return COUNTER;
-    return this.isFolded(track) ? FLAT : this.lanesShown(track) * LANE + 2 * PADDING;
+    if (this.isFolded(track)) return FLAT;
+    return this.model.kind[track] === KINDS.counter ? COUNTER : this.lanesShown(track) * LANE + 2 * PADDING;
   }
 
   /** Where a lane is drawn, from the top of its row: {y, height}. Lanes of a folded track share its one row. */
@@ -326,11 +322,7 @@ export class RowLayout {
   }
 
   toggleTrack(track) {
-    const id = this.model.id[track];
-    const folded = this.isFolded(track);
-    this.folded.delete(id);
-    this.unfolded.delete(id);
-    (folded ? this.unfolded : this.folded).add(id);
+    this.folds.set(this.model.id[track], !this.isFolded(track));
     this.make();
   }
 

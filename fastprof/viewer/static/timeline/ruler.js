@@ -1,7 +1,7 @@
 /** The time axis: marks of time, the steps as bands, flags, and the range that is selected. */
 
 import { firstThat } from "../bisect.js";
-import { leadWidth } from "./time_axis.js";
+import { fitting } from "./time_axis.js";
 import { short } from "./time_format.js";
 
 export const RULER = 28;
@@ -34,15 +34,15 @@ export class Ruler {
   drawTicks(context, view, { step, times, lead, text }, colours) {
     context.font = `11px ${colours.font}`;
     context.textBaseline = "middle";
-    const taken = leadWidth(context, lead);
     context.fillStyle = colours.faint;
     for (const time of times) {
       const x = Math.round(view.x(time));
       context.fillRect(x, RULER - 8, 1, 8);
       for (let part = 1; part < 5; part++)
         context.fillRect(Math.round(view.x(time + (part * step) / 5)), RULER - 4, 1, 4);
-      if (x >= taken - 4) context.fillText(text(time), x + 4, RULER / 2 - 3);
     }
+    const marks = times.map((time) => ({ x: Math.round(view.x(time)) + 4, words: text(time) }));
+    for (const { x, words } of fitting(marks, context, lead, view.width)) context.fillText(words, x, RULER / 2 - 3);
     context.fillStyle = colours.text;
     context.fillText(lead, 6, RULER / 2 - 3);
   }

@@ -33,6 +33,8 @@ export class Selection {
     this.event = hit && { ...hit, id: model.id[hit.track], text: hit.text ?? names.text(hit.host, hit.name) };
     this.eventFlows = [];
     this.changed("event"); // first, as the panel that opens takes room from the tracks
+    const { layout } = this.timeline;
+    if (hit && layout.isFolded(hit.track)) this.timeline.rearrange(() => layout.folds.set(this.event.id, false));
     if (hit && bring) this.timeline.reveal(hit.track, hit.lane, hit.start, hit.duration);
   }
 

@@ -12,7 +12,13 @@ export const KINDS = {
   events: 0,
   counter: 1,
   steps: 2,
+  frames: 3,
+  samples: 4,
+  derived: 5,
 };
+const FOLDED = [KINDS.counter, KINDS.frames, KINDS.samples, KINDS.derived];
+/** A track of more lanes than this begins folded. */
+const MOST_LANES_OPEN = 40;
 
 export class SessionModel {
   /** Reads the answer of `source.timeline()`. Columns of tracks are parallel; a track is meant by its place in them. */
@@ -63,6 +69,18 @@ export class SessionModel {
     const title = { host: isNamed ? process.host : "", name: isNamed ? name.slice(process.host.length + 1) : name };
     this.processes.push({ id: process.id, host: process.host, name, title, kind: process.kind, pid: process.pid, first,
       last: this.id.length, events: total });
+  }
+
+  /** Whether a track is folded at first: counters, their samples, Python calls, derived tracks but steps, many lanes. */
+  startsFolded(track) {
+    const kind = this.kind[track];
+    const isDerived = this.derived[track] && kind !== KINDS.steps;
+    return isDerived || FOLDED.includes(kind) || this.lanes[track] > MOST_LANES_OPEN;
+  }
+
+  /** Whether a track folds: a counter to a low graph, others to one row for all lanes. */
+  canFold(track) {
+    return this.kind[track] === KINDS.counter || this.lanes[track] > 1;
   }
 
   hostOf(track) {

@@ -3,7 +3,7 @@
  * high as the lane: the time a frame takes depends on the size of the screen, not on how many slices are on it.
  */
 
-import { LEVEL_BITS, SOLID } from "./slice_colours.js";
+import { LEVEL_BITS, PIXELS, SOLID } from "./slice_colours.js";
 import { firstEndingAfter, rowOf, slicesOf } from "./tile.js";
 
 /** Narrower than this, in device pixels, a slice is seen as its share of the pixels it touches. */
@@ -53,10 +53,10 @@ export class Strip {
 
   /**
    * Writes what a piece ({tile, from, to}) has on a lane into a row. `start` and `scale` map times to device pixels.
-   * `table` is the palette's, `codes` the colours by name; `wide(slice, x0, x1)` is called for each exact event that is at
+   * `codes` are the colours by name; `wide(slice, x0, x1)` is called for each exact event that is at
    * least `label` device pixels wide on the screen. Slices of a lane come in order of time, so one pass is enough.
    */
-  write(row, piece, track, lane, { start, scale, table, codes, label, wide }) {
+  write(row, piece, track, lane, { start, scale, codes, label, wide }) {
     const { tile, from, to } = piece;
     const tileRow = rowOf(tile, track, lane);
     if (tileRow < 0) return;
@@ -77,7 +77,7 @@ export class Strip {
     const flush = () => {
       if (pixel < lowest || pixel >= highest) return;
       const level = Math.min(SOLID, Math.max(least, (cover * SOLID) | 0));
-      const colour = table[(code << LEVEL_BITS) | level];
+      const colour = PIXELS[(code << LEVEL_BITS) | level];
       if (colour >>> 24 > pixels[base + pixel] >>> 24) pixels[base + pixel] = colour;
     };
     let slice = Math.max(first, firstEndingAfter(tile, first, last, left) - 1);
@@ -93,7 +93,7 @@ export class Strip {
       if (x1 - x0 >= EDGED) {
         if (pixel >= 0) flush();
         pixel = -1;
-        this.writeEdged(base, x0, x1, lowest, highest, table, colour, share);
+        this.writeEdged(base, x0, x1, lowest, highest, colour, share);
         if (alone && Math.min(x1, high) - Math.max(x0, low) >= label) wide(slice, x0, x1);
         continue;
       }
@@ -115,13 +115,14 @@ export class Strip {
   }
 
   /** A slice with edges: on full pixels, its last one fainter as a seam to the next. */
-  writeEdged(base, x0, x1, lowest, highest, table, code, share) {
+  writeEdged(base, x0, x1, lowest, highest, code, share) {
     const from = Math.max(Math.round(x0), lowest);
     const end = Math.round(x1);
     const to = Math.min(end, highest);
     if (to <= from) return;
     const level = Math.min(SOLID, Math.max(FAINTEST, Math.round(share * SOLID)));
-    this.pixels.fill(table[(code << LEVEL_BITS) | level], base + from, base + to);
-    if (end <= highest && to === end) this.pixels[base + end - 1] = table[(code << LEVEL_BITS) | Math.min(SEAM, level)];
+    this.pixels.fill(PIXELS[(code << LEVEL_BITS) | level], base + from, base + to);
+    if (end <= highest && to === end)
+      this.pixels[base + end - 1] = PIXELS[(code << LEVEL_BITS) | Math.min(SEAM, level)];
   }
 }

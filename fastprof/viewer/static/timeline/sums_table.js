@@ -1,6 +1,7 @@
 /** Sums of events by name, as a table below the tracks. */
 
 import { h } from "../dom.js";
+import { shownName } from "../kernel_names.js";
 import { list } from "../list.js";
 import { tableOf } from "../report.js";
 import { table } from "../table.js";
@@ -23,13 +24,16 @@ export function sumsTable(element, rows, names, onname = null) {
     type: name === "name" ? "string" : "double",
     values: rows.map((row) => (name === "name" ? visible(row.name) || "(no name)" : Number(row[name]))),
   });
-  const link = (text, row) => h("button.tl-link", { onclick: () => onname(rows[row].name) }, text);
+  const node = (text, row) =>
+    onname
+      ? h("button.tl-link", { title: text, onclick: () => onname(rows[row].name) }, shownName(text))
+      : h("span", { title: text }, shownName(text));
   return table(element, tableOf("sums", names.map(column)), {
     caption: "Sums by name",
     columns: names.map((name) => ({
       name,
       title: TITLES[name],
-      ...(name === "name" ? { grow: true, node: onname && link } : {}),
+      ...(name === "name" ? { grow: true, node } : {}),
     })),
     sort: { by: names[2], down: true },
     rows: 8,

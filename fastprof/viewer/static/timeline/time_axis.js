@@ -38,7 +38,8 @@ function roundSpan(span) {
   return BigInt(10 ** Math.ceil(Math.log10(Math.max(span, 1))));
 }
 
-/** Where the texts of marks begin: right of the lead. */
-export function leadWidth(context, lead) {
-  return lead ? context.measureText(lead).width + 14 : 0;
+/** The marks whose texts, {x, words}, have room: right of the lead, within the width. */
+export function fitting(marks, context, lead, width) {
+  const taken = lead ? context.measureText(lead).width + 14 : 0;
+  return marks.filter(({ x, words }) => x >= taken && x + context.measureText(words).width <= width);
 }

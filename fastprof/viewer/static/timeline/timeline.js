@@ -80,10 +80,10 @@ export class Timeline {
   }
 
   /** Takes the colours of the page's theme. */
-  dress(root, theme) {
+  dress(root) {
     this.colours = pageColours(root);
-    this.painter.dress(this.colours, theme);
-    this.minimap.dress(this.colours, theme);
+    this.painter.dress(this.colours);
+    this.minimap.colours = this.colours;
     this.ruler.fitter = new Fitter(this.axis.context, `11px ${this.colours.font}`);
     this.invalidate();
   }
@@ -225,7 +225,7 @@ export class Timeline {
     const track = this.layout.track[row];
     if (row < 0 || row >= this.layout.count) return;
     if (track < 0) this.layout.toggleProcess(this.layout.process[row]);
-    else if (this.model.lanes[track] > 1 && this.model.kind[track] === 0) this.layout.toggleTrack(track);
+    else if (this.model.canFold(track)) this.layout.toggleTrack(track);
     this.invalidate();
   }
 

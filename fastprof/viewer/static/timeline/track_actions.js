@@ -1,7 +1,5 @@
 /** What can be done with tracks and sections: pin, hide, move, fold; of one that is pointed at, or from its menu. */
 
-import { KINDS } from "./session_model.js";
-
 export class TrackActions {
   constructor(timeline) {
     this.timeline = timeline;
@@ -37,8 +35,7 @@ export class TrackActions {
   }
 
   canFold({ track }) {
-    const { model } = this.timeline;
-    return track < 0 || (model.lanes[track] > 1 && model.kind[track] !== KINDS.counter);
+    return track < 0 || this.timeline.model.canFold(track);
   }
 
   togglePin(target) {
