@@ -93,7 +93,7 @@ def write_baseline(path: Path, facts: RunFacts) -> None:
 
 
 def read_baseline(path: Path) -> Reference:
-    """Read what ``write_baseline`` wrote. CaptureError: the file is no baseline."""
+    """Read what ``write_baseline`` wrote. CaptureError: the file is not a baseline."""
     from fastprof.analyses.check import Reference
     from fastprof.analyses.compare import RunFacts
     from fastprof.derive.comparison.step_parts import RunSteps

@@ -97,11 +97,8 @@ def test_choices_are_reported(verb: str) -> None:
     actions = [action for action in verbs()[verb]._actions if action.choices]
     assert actions
     for action in actions:
-        choices = [
-            choice
-            for choice in action.choices or ()
-            if choice not in ("xprof", "svg", "speedscope", "pprof", *check.FORMS)
-        ]
+        elsewhere = ("xprof", "svg", "speedscope", "pprof", *check.FORMS)
+        choices = [choice for choice in action.choices or () if choice not in elsewhere]
         if action.dest != "table" and not action.dest.startswith("param_"):  # documented on the page of the analysis
             assert f"`{action.option_strings[0]} {'|'.join(choices)}`" in text
 

@@ -170,7 +170,7 @@ def test_native_modules_that_do_not_fit_are_named_as_the_cause(
     monkeypatch.setattr(fastprof, "load", load)
     ran = command("info", "usual")
     assert (ran.code, ran.err) == (
-        1,
+        70,
         "fastprof: the native modules do not fit the Python sources: cannot import name 'Bytes' from "
         "'fastprof._native.xspace'; run 'make build', or install with pip again\n",
     )

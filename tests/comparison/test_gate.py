@@ -111,7 +111,7 @@ def test_what_is_unknown_cannot_be_judged(runs: Path) -> None:
     assert report.scalars["verdict"].value == "cannot judge"
 
 
-def test_a_baseline_stands_for_its_run(runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_baseline_replaces_its_run(runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "main.baseline.json"
     fastprof.check(runs / "base", [], save_baseline=path)
     assert path.stat().st_size < 10_000
