@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from fastprof.inputs.resolve import Run
     from fastprof.profile.batch import batch, trends
     from fastprof.profile.captured_run import record
-    from fastprof.profile.comparison import compare
+    from fastprof.profile.comparison import compare, compare_events
     from fastprof.profile.gate import check
     from fastprof.profile.loading import load, load_graph, runs, scan
     from fastprof.profile.profile import Profile
@@ -51,6 +51,7 @@ __all__ = [
     "batch",
     "check",
     "compare",
+    "compare_events",
     "load",
     "load_graph",
     "record",
@@ -64,6 +65,7 @@ _HOMES = {
     "batch": "profile.batch",
     "check": "profile.gate",
     "compare": "profile.comparison",
+    "compare_events": "profile.comparison",
     "load": "profile.loading",
     "load_graph": "profile.loading",
     "record": "profile.captured_run",

@@ -87,7 +87,7 @@ def parse_condition(text: str) -> Condition:
     report, _, scalar = figure.partition(".")
     if report not in ANALYSES or scalar not in runner.get_analysis(report).SCALARS:
         known = (
-            [*ALIASES, *(f"{report}.{one}" for one in runner.get_analysis(report).SCALARS)]
+            [*ALIASES, *(f"{report}.{scalar}" for scalar in runner.get_analysis(report).SCALARS)]
             if report in ANALYSES
             else ALIASES
         )
@@ -227,16 +227,12 @@ def _to_number(value: object) -> float | None:
 
 def _judge_value(condition: Condition, value: float) -> dict[str, Any]:
     exceeds = value > condition.limit if condition.is_above else value < condition.limit
+    amounts = (format_measure(amount, condition.unit) for amount in (value, condition.limit))
     return {
         "state": FAILED if exceeds else PASSED,
         "rule": "value against limit",
-        "reason": _explain(condition, value, condition.limit) if exceeds else None,
+        "reason": (" is above " if condition.is_above else " is below ").join(amounts) if exceeds else None,
     }
-
-
-def _explain(condition: Condition, value: float, limit: float) -> str:
-    side = "above" if condition.is_above else "below"
-    return f"{format_measure(value, condition.unit)} is {side} {format_measure(limit, condition.unit)}"
 
 
 def _measure_change(

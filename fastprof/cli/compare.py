@@ -11,12 +11,14 @@ from functools import partial
 from typing import Any
 
 from fastprof.cli import analysis, arguments, output
+from fastprof.errors import UsageError
 
 NAME = "compare"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     from fastprof.analyses import runner
+    from fastprof.derive.comparison.event_counts import DEVICES
 
     parser.add_argument("base", metavar="BASE", help="run to compare with: capture file, run or log directory, or glob")
     parser.add_argument("session", metavar="NEW", nargs=1, help="run that may have changed")
@@ -26,6 +28,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--against", metavar="LOGDIR", help="judge by the spread of the newest 20 runs of this directory"
     )
     group.add_argument("--steps-from", metavar="SOURCE", default="auto", help="source of steps (default: auto)")
+    group.add_argument("--hta", choices=DEVICES, help="compare events by name in one step, as TraceDiff of HTA does")
+    group.add_argument("--hta-steps", metavar="A,B", type=parse_steps, help="steps in BASE and NEW")
     tables = tuple(runner.get_analysis(NAME).TABLES)
     arguments.add_output(parser, "rows per table", usual="as laid out").add_argument(
         "--table",
@@ -39,9 +43,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     form = output.choose_format(args.format, args.output)
     reading: dict[str, Any] = arguments.get_reading(args)
+    if args.hta_steps is not None and args.hta is None:
+        raise UsageError("--hta-steps needs --hta")
     with output.open_sink(args, form) as sink:
-        from fastprof.profile.comparison import compare
+        from fastprof.profile.comparison import compare, compare_events
 
+        if args.hta is not None:
+            steps = args.hta_steps or (None, None)
+            events = compare_events(args.base, args.session[0], device=args.hta, steps=steps, **reading)
+            output.send_table(args, sink, events, "hta", form, "names", by_worth=True)
+            return
         report = compare(args.base, args.session[0], against=args.against, steps_from=args.steps_from, **reading).answer
         args.talk.progress.clear()
         table = args.table or (analysis.TableChoice("changes") if form in ("csv", "arrow") else None)
@@ -50,3 +61,12 @@ def run(args: argparse.Namespace) -> None:
         else:
             sink.send(analysis.write_run({NAME: report}, form, sink.look, args.limit, several=False))
     output.note_written(args)
+
+
+@arguments.make_reader
+def parse_steps(text: str) -> tuple[int, int]:
+    """Parse two numbers of steps. ValueError: not two numbers."""
+    numbers = text.split(",")
+    if len(numbers) != 2 or not all(number.strip().isascii() and number.strip().isdigit() for number in numbers):
+        raise ValueError(f"{text!r} is not two numbers of steps; write A,B, as in 6,8")
+    return int(numbers[0]), int(numbers[1])

@@ -8,11 +8,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+import pyarrow as pa
+
 from fastprof.derive.devices.device_peaks import describe_device
 from fastprof.derive.devices.run_environment import CPU
-from fastprof.errors import FastprofError
+from fastprof.errors import FastprofError, UsageError
 from fastprof.profile.profile import Profile
 from fastprof.profile.report import Report
+from fastprof.schema.tables import Number, String, TableSchema
 from fastprof.schema.value_classes import dataclass
 
 if TYPE_CHECKING:
@@ -29,6 +32,7 @@ class _Device:
     stats: dict[str, Any]
 
 
+_PS_IN_US: Final = 10**6
 HISTORY_RUNS: Final = 20
 """Runs of a log directory that make a history: the newest ones that are not the new run."""
 
@@ -141,3 +145,50 @@ def open_earlier_runs(
             yield load(run, **reading)
         except FastprofError:
             continue
+
+
+_HTA: Final = TableSchema(
+    "hta",
+    "a name of events in a step of either trace, as TraceDiff of HolisticTraceAnalysis lists it",
+    (
+        String("name", "name of the events"),
+        Number("Control_counts", "number of these events in the base run"),
+        Number("Control_total_duration", "their time in the base run, in µs"),
+        Number("Test_counts", "number of these events in the new run"),
+        Number("Test_total_duration", "their time in the new run, in µs"),
+        Number("diff_counts", "Test_counts - Control_counts"),
+        Number("diff_duration", "Test_total_duration - Control_total_duration, in µs"),
+        String("counts_change_categories", "+, - or =, by diff_counts"),
+    ),
+    derived=True,
+)
+
+
+def compare_events(
+    base: Named | Profile,
+    new: Named | Profile,
+    *,
+    device: str = "all",
+    steps: tuple[int | None, int | None] = (None, None),
+    **reading: Any,
+) -> pa.Table:
+    """Compare the events of a step of two PyTorch traces by name, as TraceDiff of HolisticTraceAnalysis does: counts,
+    times in µs and their differences, by name. ``device``: all, cpu or gpu; ``steps``: numbers of the steps of both
+    traces, None for the first; ``reading``: as of ``load``. UsageError: a trace has no such step."""
+    from fastprof.derive.comparison.event_counts import DEVICES, count_step_events
+    from fastprof.profile.loading import load
+
+    if device not in DEVICES:
+        raise UsageError(f"device is one of {', '.join(DEVICES)}, not {device!r}")
+    profiles = [source if isinstance(source, Profile) else load(source, **reading) for source in (base, new)]
+    sides = [count_step_events(profile.table_set, step, device) for profile, step in zip(profiles, steps, strict=True)]
+    rows = []
+    for name in sorted({*sides[0], *sides[1]}):
+        (count, time_ps), (new_count, new_time_ps) = (side.get(name, (0, 0)) for side in sides)
+        difference = new_count - count
+        values = (
+            name, count, time_ps / _PS_IN_US, new_count, new_time_ps / _PS_IN_US, difference,
+            (new_time_ps - time_ps) / _PS_IN_US, "+" if difference > 0 else "-" if difference < 0 else "=",
+        )  # fmt: skip
+        rows.append(dict(zip(_HTA.names(), values, strict=True)))
+    return pa.Table.from_pylist(rows, schema=_HTA.arrow())

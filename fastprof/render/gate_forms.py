@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Final
 from xml.etree import ElementTree
 
 from fastprof._version import __version__
@@ -58,7 +58,8 @@ def write_markdown(report: AnalysisReport) -> str:
     lines += ["| condition | | base | new | change | why |", "|---|---|---:|---:|---:|---|"]
     for row in report.tables["conditions"].to_pylist():
         change = "" if row["change_share"] is None else f"{row['change_share']:+.1%}"
-        values = [_escape(_format_value(row, side)) for side in ("base", "new")]
+        known = (row[side] for side in ("base", "new"))
+        values = ["" if value is None else _escape(format_measure(value, row["unit"])) for value in known]
         mark = {PASSED: "✅", FAILED: "❌"}.get(row["state"], "❔")
         cells = (
             f"`{row['condition']}`".replace("|", "\\|"),
@@ -69,10 +70,6 @@ def write_markdown(report: AnalysisReport) -> str:
         )
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
-
-
-def _format_value(row: Mapping[str, Any], side: str) -> str:
-    return "" if row[side] is None else format_measure(row[side], row["unit"])
 
 
 def _escape(text: str) -> str:
