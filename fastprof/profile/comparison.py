@@ -58,9 +58,12 @@ def compare(
     from fastprof.analyses.compare import compare_runs
     from fastprof.profile.loading import load
 
-    profiles = [source if isinstance(source, Profile) else load(source, **reading) for source in (base, new)]
-    facts = [measure_run_facts(profile, steps_from) for profile in profiles]
-    paths = {path for profile in profiles for path in profile.tables["hosts"]["path"].to_pylist()}
+    facts, paths = [], set[str]()
+    for source in (base, new):  # one after the other, so that one run is in memory
+        profile = source if isinstance(source, Profile) else load(source, **reading)
+        facts.append(measure_run_facts(profile, steps_from))
+        paths.update(profile.sources)
+        del profile
     history = [] if against is None else list(_measure_history(against, paths, steps_from, reading))
     return Report(compare_runs(facts[0], facts[1], history))
 
