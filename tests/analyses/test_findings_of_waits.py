@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
 from test_diagnosis import KERNEL, MS
-from trace_builder import event, line, plane, xspace
+from trace_builder import Event, Line, event, line, plane, xspace
 
 import fastprof
 
@@ -101,7 +102,65 @@ def test_python_that_tf_data_calls_is_named() -> None:
     ))  # fmt: skip
     assert row["cause"] == "input"
     assert row["detail"] == "8 calls of Python from tf.data (map/EagerPyFunc) take 24.00 ms in total."
-    assert row["advice"].startswith("tf.py_function and tf.numpy_function run one at a time")
+    assert row["advice"] == (
+        "tf.py_function and tf.numpy_function run one at a time, whatever num_parallel_calls is, because Python has "
+        "one lock: write the function with ops of TensorFlow, or load in processes (workers and "
+        "use_multiprocessing=True of keras.utils.PyDataset)."
+    )
+
+
+LOCKED = 9
+"""Steps in which TensorFlow's call has run its op after 1 of 10 ms, and waits for Python's lock."""
+
+
+def locked_host(*others: Line) -> bytes:
+    main, ops = [], []
+    for step in range(LOCKED):
+        start = step * 10 * MS
+        main += [
+            event("train", start, 10 * MS - 1, {"_r": 1, "step_num": step}),
+            event("TFE_Py_ExecuteCancelable", start, 10 * MS - 2),
+            event("EagerLocalExecute: __inference_step_1", start, MS),
+        ]
+        ops.append(event("dense/MatMul:MatMul", start + MS // 4, MS // 2))
+    return xspace(plane("/host:CPU", [line("python", main, id=1), line("tf_Compute/1", ops, id=2), *others]))
+
+
+def loads(*nested: str) -> list[Event]:
+    """Calls in each step from the wait for the lock on."""
+    times = [(step * 10 * MS + MS, 9 * MS - 3) for step in range(LOCKED)]
+    return [event(name, start, length - depth) for start, length in times for depth, name in enumerate(nested)]
+
+
+@pytest.mark.parametrize(
+    ("thread", "calls", "title"),
+    [
+        ("tf_data_pool/7", loads("PyFunc:PyFunc", "$a/train.py:5 __getitem__", "$a/train.py:8 decode"),
+         "$a/train.py:8 decode"),
+        ("python", [event("$threading.py:9 run", 0, 90 * MS), *loads("$train.py:5 __getitem__", "$train.py:8 decode")],
+         "$train.py:5 __getitem__"),
+        ("python", loads("$py_dataset_adapter.py:90 get_item", "$train.py:5 sample"),
+         "$py_dataset_adapter.py:90 get_item"),
+    ],
+)  # fmt: skip
+def test_python_that_holds_the_lock_to_load_input_is_named(thread: str, calls: list[Event], title: str) -> None:
+    row, *_ = findings(locked_host(line(thread, calls, id=3)))
+    assert (row["title"], row["is_bound"]) == (f"Compute waits for input: {title}", False)
+    assert 0.8 < row["share"] < 1.0
+    assert row["source"] == title[1:].split()[0]
+    assert row["advice"].count("takes the largest part of it") == 1
+    assert "use_multiprocessing=True" in row["advice"] and "AUTOTUNE" not in row["advice"]
+
+
+def test_a_wait_for_a_lock_is_no_launch() -> None:
+    row, *_ = findings(locked_host())
+    assert (row["cause"], row["annotation"]) == ("lock", "TFE_Py_ExecuteCancelable")
+    assert "Python's own lock" in row["advice"]
+    busy = line("python", loads("$server.py:5 poll"), id=3)
+    row, *_ = findings(locked_host(busy))
+    assert (row["cause"], row["annotation"]) == ("python", "$server.py:5 poll")
+    idle = line("python", loads("$threading.py:5 wait"), id=3)
+    assert findings(locked_host(idle))[0]["cause"] == "lock"
 
 
 def test_advice_on_input_begins_with_what_loads_it() -> None:

@@ -88,7 +88,7 @@ _PER_PYTHON: Final = 4
 """Most launches per piece of Python at which Python runs between launches."""
 _LETTERS: Final = 60
 """Letters at which titles cut event names; the column annotation has the whole names."""
-_EAGER: Final = compile_late(r"^Eager(Local|Kernel)?Execute(?!.*__inference_)|^TFE_Py_FastPath|^[\w/]+:\w+$")
+_EAGER: Final = compile_late(r"^Eager(Local|Kernel)?Execute(?!$|.*__inference_)|^TFE_Py_FastPath|^[\w/]+:\w+$")
 """Events of TensorFlow that execute a single op."""
 
 
@@ -371,8 +371,12 @@ def _name_iterator(facts: DiagnosisFacts, finding: Finding) -> Finding:
 
 
 def _advise_loading_ahead(facts: DiagnosisFacts, finding: Finding) -> str:
-    """Return advice on loading ahead: by tf.data if the program uses it, by the DataLoader if waits for it take at
-    least half of the cost."""
+    """Return advice on loading ahead: by processes if Python loads, by tf.data if the program uses it, by the
+    DataLoader if waits for it take at least half of the cost."""
+    if finding.advice == _ONE_AT_A_TIME:
+        return finding.advice
+    if facts.framework == TENSORFLOW and is_frame(finding.annotation or ""):
+        return facts.advise(advice.OF_PYTHON)
     if facts.figures(reports.TfData).pipeline_count and facts.framework == TENSORFLOW:
         return f"{finding.advice} The report tf_data names the slow stage."
     if 2 * facts.loader.waited_ps < max(finding.cost_ps or 0, 1):
@@ -400,7 +404,7 @@ def _add_python(facts: DiagnosisFacts, finding: Finding) -> Finding:
     most = max(rows, key=lambda row: int(row.total_ps)).name
     text = f"{calls} of Python from tf.data ({most}) take {format_time(total)} in total."
     detail = f"{text} {finding.detail}" if finding.detail else text
-    return replace(finding, detail=detail, advice=f"{_ONE_AT_A_TIME} {finding.advice}")
+    return replace(finding, detail=detail, advice=_ONE_AT_A_TIME)
 
 
 def _name_function(facts: DiagnosisFacts, finding: Finding) -> Finding:
@@ -414,16 +418,17 @@ def _name_function(facts: DiagnosisFacts, finding: Finding) -> Finding:
     text = f"{frame.function} takes {format_time(own_ps)} on tf.data threads."
     return replace(
         finding,
-        title=finding.title.replace(event, f"{function} in {event}"),
+        title=finding.title if event == function else finding.title.replace(event, f"{function} in {event}"),
         source=f"{frame.file}:{frame.line}",
         detail=f"{text} {finding.detail}" if finding.detail else text,
-        advice=f"{make_faster(function)}{finding.advice}",
+        advice=f"{make_faster(function)}{finding.advice.removeprefix(make_faster(event))}",
     )
 
 
 _ONE_AT_A_TIME: Final = (
     "tf.py_function and tf.numpy_function run one at a time, whatever num_parallel_calls is, because Python has one "
-    "lock: write the function with ops of TensorFlow, or let processes of their own prepare the data."
+    "lock: write the function with ops of TensorFlow, or load in processes (workers and use_multiprocessing=True of "
+    "keras.utils.PyDataset)."
 )
 
 
