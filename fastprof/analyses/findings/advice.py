@@ -127,8 +127,7 @@ _TEXTS: Final[dict[str, dict[str, str]]] = {
         PYTORCH: "Start collectives earlier and compute meanwhile (async_op=True); send fewer bytes (16-bit types).",
     },
     "slowest host": {
-        UNKNOWN: "Find out what takes the slowest host longer: more work, a slower clock, or late input. "
-                 "If collectives keep hosts together, communication.blame shows which one delays them.",
+        UNKNOWN: "Find out what takes the slowest host longer: more work, a slower clock, or late input.",
     },
     "straggler": {
         UNKNOWN: "Find out why the slowest device is late: uneven work, a slower clock, or a host that launches later.",
