@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from trace_builder import event, line, plane, xspace
+from trace_builder import Event, event, line, plane, xspace
 
 import fastprof
 from fastprof.analyses import diagnosis, runner
@@ -55,6 +55,27 @@ def test_a_device_that_only_copies_does_not_count() -> None:
     assert counts == [3, 2, 1]
     assert three.scalars["compute_share"].value == one.scalars["compute_share"].value
     assert three.scalars["headline"].value == f"Of 3 GPUs, 1 computes. {one.scalars['headline'].value}"
+
+
+@pytest.mark.parametrize(
+    ("calls", "headline"),
+    [
+        (
+            [event("$train.py:20 main", 0, 100 * MS), event("$data.py:7 read_samples", MS, 90 * MS),
+             event("$builtins sum", 2 * MS, 80 * MS)],
+            "No device ran anything: read_samples (data.py:7) takes 90.00 ms of the 100.0 ms on its thread. Make it "
+            "faster, or record for longer.",
+        ),
+        (
+            [event("$train.py:20 main", 0, 100 * MS), event("$threading.py:7 wait", MS, 90 * MS)],
+            "No device ran anything: device time is neither used nor lost.",
+        ),
+    ],
+)  # fmt: skip
+def test_the_function_that_takes_a_run_without_a_batch_is_named(calls: list[Event], headline: str) -> None:
+    others = line("python", [event("$server.py:3 poll", 0, 10 * MS)], id=2)
+    report = fastprof.load(xspace(plane("/host:CPU", [line("python", calls, id=1), others]))).report("diagnosis")
+    assert report.scalars["headline"].value == headline
 
 
 def test_short_kernels_that_take_longer_than_their_launches_are_not_too_short() -> None:
