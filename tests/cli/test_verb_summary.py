@@ -63,6 +63,15 @@ def test_the_document_is_small_and_names_causes_by_identifier(show: Callable[...
     assert unknown["window_ps"] is None and "no device" in unknown["reasons"]["window_ps"]
 
 
+def test_reports_of_requests_and_python_are_next_where_the_capture_has_them(show: Callable[..., Any]) -> None:
+    def verbs(name: str) -> list[str]:
+        return [command.split()[1] for command in json.loads(show(name, "--format", "json")[0])["next"]]
+
+    assert verbs("demo/serving") == ["diagnosis", "inference", "serve"]
+    assert verbs("demo/logdir") == ["gaps", "diagnosis", "python-time", "serve"]
+    assert verbs("demo/kernel") == ["diagnosis", "serve"]
+
+
 def test_commands_do_not_repeat_a_long_path(show: Callable[..., Any], tmp_path: Path) -> None:
     link = tmp_path / ("session" * 10)
     link.symlink_to(DEMO / "xla")
