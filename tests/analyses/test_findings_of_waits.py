@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -198,6 +199,18 @@ def test_an_upper_bound_is_not_added_to_costs_of_the_same_cause() -> None:
         "delays the others is unknown."
     )
     assert late[1]["cost_ps"] == waited(session.gaps().tables["by_step"].to_pylist())
+
+
+def test_shares_of_communication_say_what_they_count() -> None:
+    session = fastprof.load(Path(__file__).resolve().parents[2] / "demo" / "pod")
+    (row,) = (row for row in session.diagnosis().tables["findings"].to_pylist() if row["cause"] == "communication")
+    assert (round(row["share"], 3), row["detail"]) == (
+        0.076,
+        "Collectives without copies and feeds, share of the run; 452.6 µs of waits for the slowest device count apart.",
+    )
+    text = session.report("communication").to_text(width=200)
+    assert re.search(r"exposed share of recorded time \(collectives, copies, feeds\) +14\.9 %\n", text)
+    assert "14.9 % of recorded device time goes to collectives, copies and feeds that no compute hides" in text
 
 
 def waited(by_step: list[dict[str, Any]]) -> int:

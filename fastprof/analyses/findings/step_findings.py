@@ -303,8 +303,14 @@ def find_collective_waits(facts: DiagnosisFacts) -> Iterator[Finding]:
         advise_on_collectives(_filter_kinds(kinds, NOTABLE), facts.framework, on_gpus=facts.on_gpus),
         is_bound=True,
         op=ops[0].name if ops else None,
-        detail=_format_kinds(facts, kinds),
+        detail=" ".join(filter(None, (_format_scope(spent), _format_kinds(facts, kinds)))),
     )
+
+
+def _format_scope(spent: _CollectiveTime) -> str:
+    """Say what the cost counts, which differs from the shares of the report communication."""
+    waits = f"; {format_time(spent.waited_ps)} of waits for the slowest device count apart" if spent.waited_ps else ""
+    return f"Collectives without copies and feeds, share of the run{waits}."
 
 
 def _make_straggler(facts: DiagnosisFacts, spent: _CollectiveTime) -> Finding:
