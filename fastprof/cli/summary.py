@@ -212,6 +212,8 @@ def _describe_capture(overview: AnalysisReport, source: _Source) -> str:
     window, steps = known["window_ps"], known["step_count"]
     duration = format_measure(window, "ps") if isinstance(window, int) else "no device work"
     marked = count_noun(int(steps), "step", "steps") if steps else "no steps"
+    cut = overview.scalars["incomplete_step_count"].value
+    marked += f" ({cut:,} incomplete)" if cut else ""
     session = ", ".join(source.paths)
     named = f"{session} (run {source.run})" if source.run and source.run not in session else session
     return f"{named}: {where}; {duration}, {marked}"

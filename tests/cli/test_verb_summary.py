@@ -72,6 +72,13 @@ def test_reports_of_requests_and_python_are_next_where_the_capture_has_them(show
     assert verbs("demo/kernel") == ["diagnosis", "serve"]
 
 
+def test_incomplete_steps_are_counted_and_named(show: Callable[..., Any]) -> None:
+    assert "JAX on 1 CPU, 1 host; 44.26 ms, 10 steps (2 incomplete)\n" in show("demo/logdir")[0]
+    assert "; 29.69 ms, 5 steps\n" in show("demo/xla")[0]
+    cut = "Steps 0, 9 may be cut off by the recording: averages leave them out."
+    assert cut in show("steps", "demo/logdir")[0] and cut in show("gaps", "demo/logdir", "--verbose")[0]
+
+
 def test_commands_do_not_repeat_a_long_path(show: Callable[..., Any], tmp_path: Path) -> None:
     link = tmp_path / ("session" * 10)
     link.symlink_to(DEMO / "xla")
