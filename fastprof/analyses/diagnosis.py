@@ -197,7 +197,9 @@ def summarize_examined(report: AnalysisReport) -> str:
     unknown = sum(cost is None and cause not in findings for cause, cost in zip(causes, costs, strict=True))
     if not known:
         return "No cause could be examined without findings" if findings else "No cause could be examined"
-    rest = f"; {unknown} cannot be judged from this capture" if unknown else ""
+    rest = (
+        f"; {unknown} cannot be judged from this capture (fastprof diagnosis --verbose lists them)" if unknown else ""
+    )
     return f"Checked and harmless: {count_noun(len(known), 'cause', 'causes')}{rest}"
 
 

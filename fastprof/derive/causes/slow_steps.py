@@ -196,7 +196,7 @@ class SlowSteps:
 def format_slow_kind(kind: str, what: str) -> str:
     """Return the slower event or category as the subject of a sentence."""
     if kind == "category":
-        return f'the category "{quantities.format_step_category(what)}"'
+        return quantities.format_step_category(what)
     return f"{_WORDS[kind]} {what.lstrip('$')}"
 
 
