@@ -79,7 +79,7 @@ def test_the_slowest_host_is_named() -> None:
     (row,) = (row for row in findings(host(0), host(2 * MS)) if row["cause"] == "straggler")
     assert (row["is_bound"], row["certainty"], row["cost_ps"]) == (True, "likely", 8 * MS)
     assert row["title"].endswith("is the slowest host: its steps take 20.0 % longer than the median of the hosts")
-    assert row["detail"] == "It is the slowest in 4 of 4 steps; largest difference: devices compute."
+    assert row["detail"] == "It is the slowest in 4 of 4 steps; largest difference: device compute."
     assert "straggler" not in {row["cause"] for row in findings(host(0), host(0))}
     hosts = [host(slower * MS) for slower in (0, 2, 0, 1, 0)]
     (row,) = (row for row in findings(*hosts) if row["cause"] == "straggler")
@@ -238,8 +238,7 @@ def test_what_input_takes_while_another_thread_launches_is_an_upper_bound() -> N
     row = found(event("PjRtStreamExecutorLoadedExecutable::Execute", 3 * MS, 4 * MS))
     assert (row["cause"], row["is_bound"], row["cost_ps"]) == ("input", True, 7 * MS - 2 * US)
     assert row["detail"] == (
-        "During 4.000 ms of it, other threads launch, copy or compile, or another device works: the device may have to "
-        "wait for that anyway."
+        "During 4.000 ms of it, other threads launch, copy or compile, or another device works: that part may remain."
     )
     row = found(event("PjRtStreamExecutorLoadedExecutable::Execute", 3 * MS, MS // 2))
     assert (row["cause"], row["is_bound"], row["detail"]) == ("input", False, None)
