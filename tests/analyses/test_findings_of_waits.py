@@ -195,8 +195,8 @@ def test_an_upper_bound_is_not_added_to_costs_of_the_same_cause() -> None:
     assert examined["cost_ps"] == late[0]["cost_ps"]
     assert (late[1]["evidence"], late[1]["host"]) == ("gaps.by_step?cause=communication", None)
     assert late[1]["certainty"] == "possible" and late[1]["detail"].startswith(
-        "host0 spends least time in collectives, but steps of host1 take longest: without a common clock, the host that "
-        "delays the others is unknown."
+        "host0 spends least time in collectives, but steps of host1 take longest: without a common clock, the host "
+        "that delays the others is unknown."
     )
     assert late[1]["cost_ps"] == waited(session.gaps().tables["by_step"].to_pylist())
 

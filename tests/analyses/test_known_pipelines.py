@@ -44,9 +44,9 @@ class PythonMap(Map):
 
     def produce(self, thread: Thread) -> Steps:
         yield from self.inputs[0].get(thread)
-        with thread.event("InstantiatedCapturedFunction::Run", id=element(self, self.clock.now_ps)):
-            with thread.event("map/EagerPyFunc:EagerPyFunc"):
-                yield worked(self.function, self.asleep)
+        run = thread.event("InstantiatedCapturedFunction::Run", id=element(self, self.clock.now_ps))
+        with run, thread.event("map/EagerPyFunc:EagerPyFunc"):
+            yield worked(self.function, self.asleep)
 
 
 def report_of(*runs: Run, **params: Any) -> fastprof.Report:
