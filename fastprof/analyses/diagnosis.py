@@ -189,17 +189,15 @@ def _summarize_run(report: AnalysisReport) -> str:
     return f"Run: {known['window_ps']} on {devices}; compute share {known.get('compute_share', 'unknown')}"
 
 
-def summarize_examined(report: AnalysisReport) -> str:
-    """Count the causes without a finding."""
+def summarize_examined(report: AnalysisReport, how_to_list: str = "") -> str:
+    """Count the causes without a finding. ``how_to_list``: how those that cannot be judged are listed."""
     findings = set(report.tables["findings"]["cause"].to_pylist())
     causes, costs = (report.tables["examined"][name].to_pylist() for name in ("cause", "cost_ps"))
     known = [cause for cause, cost in zip(causes, costs, strict=True) if cost is not None and cause not in findings]
     unknown = sum(cost is None and cause not in findings for cause, cost in zip(causes, costs, strict=True))
     if not known:
         return "No cause could be examined without findings" if findings else "No cause could be examined"
-    rest = (
-        f"; {unknown} cannot be judged from this capture (fastprof diagnosis --verbose lists them)" if unknown else ""
-    )
+    rest = f"; {unknown} cannot be judged from this capture{how_to_list}" if unknown else ""
     return f"Checked and harmless: {count_noun(len(known), 'cause', 'causes')}{rest}"
 
 

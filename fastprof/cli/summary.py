@@ -33,6 +33,7 @@ _OF_FINDING: Final = (
 _SENTENCE_END: Final = compile_late(r"(?<=[.!?]) (?=[A-Z])", re.ASCII)
 _NO_PYTHON: Final = frozenset(("host threads", "Python functions"))
 """Records of which one is missing if the capture has no Python functions."""
+_HOW_TO_LIST: Final = " (fastprof diagnosis --verbose lists them)"
 _TITLE_LINES, _ACTION_LINES, _NOTICE_LINES = 2, 3, 2
 _MOST_NOTICES: Final = 2
 
@@ -189,7 +190,7 @@ def _list_lines(source: _Source, reports: Mapping[str, AnalysisReport], look: Lo
         action = as_text.wrap_paragraph(get_action(finding["advice"]), look, " " * len(lead))
         yield from _cut(action, _ACTION_LINES, look)
     yield ""
-    yield from as_text.wrap_paragraph(summarize_examined(diagnosis), look)
+    yield from as_text.wrap_paragraph(summarize_examined(diagnosis, _HOW_TO_LIST), look)
     yield from _list_commands(source.words, list_next(findings, source, reports), look)
 
 

@@ -55,7 +55,7 @@ def explain_lock_waits(events: HostEvents, causes: HostCauses, pieces: Records) 
 def find_lock_waits(events: HostEvents, causes: HostCauses) -> LockWaits:
     """Find the waits of the threads that drive devices."""
     runs = np.array([has_line(name) and not is_idle(name) for name in events.names], np.bool_)
-    found = [np.zeros((3, 0), np.int64)]
+    parts = [np.zeros((3, 0), np.int64)]
     for line, role in zip(causes.lines, causes.role, strict=True):
         if role != DRIVER or len(causes.origins.python_lines) < 2:
             continue
@@ -68,8 +68,8 @@ def find_lock_waits(events: HostEvents, causes: HostCauses) -> LockWaits:
             at = _find_running(events, causes, other, begin + (end - begin) // 2, runs)
             loads = LOADS[causes.code[at]] & ~LOADS[causes.code[row]]
             row = np.where((at >= 0) & ((row < 0) | loads), at, row)
-        found.append(np.stack([begin, end, row])[:, row >= 0])
-    return LockWaits(*np.concatenate(found, axis=1))
+        parts.append(np.stack([begin, end, row])[:, row >= 0])
+    return LockWaits(*np.concatenate(parts, axis=1))
 
 
 def _find_running(events: HostEvents, causes: HostCauses, line: Line, times: Int64s, runs: Bools) -> Int64s:

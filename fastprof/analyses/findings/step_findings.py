@@ -303,12 +303,15 @@ def find_collective_waits(facts: DiagnosisFacts) -> Iterator[Finding]:
         advise_on_collectives(_filter_kinds(kinds, NOTABLE), facts.framework, on_gpus=facts.on_gpus),
         is_bound=True,
         op=ops[0].name if ops else None,
-        detail=" ".join(filter(None, (_format_scope(spent), _format_kinds(facts, kinds)))),
+        detail=" ".join(filter(None, (_format_scope(facts, spent), _format_kinds(facts, kinds)))) or None,
     )
 
 
-def _format_scope(spent: _CollectiveTime) -> str:
-    """Say what the cost counts, which differs from the shares of the report communication."""
+def _format_scope(facts: DiagnosisFacts, spent: _CollectiveTime) -> str:
+    """Say what the cost counts if the report communication counts more."""
+    others = any(row.scope != BETWEEN_DEVICES and row.exposed_ps for row in facts.rows(reports.Communication.kinds))
+    if not others and not spent.waited_ps:
+        return ""
     waits = f"; {format_time(spent.waited_ps)} of waits for the slowest device count apart" if spent.waited_ps else ""
     return f"Collectives without copies and feeds, share of the run{waits}."
 

@@ -18,8 +18,8 @@ nothing shows that the GPU idled there.
     GPU          |=a=|=b=|   ?   |=c=|
 
 While a device waits for input or Python of its host, other threads launch, copy or compile, or another device works.
-Without the input the device would wait for that, so less is saved than the input takes. While another thread loads the
-input, the calls of the thread that drives the device only wait for it.
+Without the input the device would wait for that, so less is saved than the input takes. Calls of the driver only wait
+while another thread loads.
 
     driver      |-------input-------|-launch-|
     worker             |-compile-|
@@ -525,9 +525,9 @@ def _match_names(events: HostEvents, row: Int64s, says: Callable[[str], bool]) -
 
 def _is_of_driver(causes: HostCauses, row: Int64s) -> Bools:
     """Return whether the thread of each row drives devices."""
-    lines = sorted(zip(causes.lines, causes.role, strict=True), key=lambda pair: pair[0].first)
-    drives = np.array([role == DRIVER for _, role in lines], np.bool_)
-    return drives[find_lines([line for line, _ in lines], row)]
+    drives = {line: role == DRIVER for line, role in zip(causes.lines, causes.role, strict=True)}
+    lines = sorted(drives, key=lambda line: line.first)
+    return np.array([drives[line] for line in lines], np.bool_)[find_lines(lines, row)]
 
 
 def _find_innermost(events: HostEvents, causes: HostCauses, row: Int64s, time: Int64s) -> Int64s:
@@ -615,10 +615,8 @@ class ConcurrentWork:
             for ranks, chosen in ((_WITHOUT, waiting), (_WITHOUT_DRIVERS, ~waiting))
             for begin, end in [(hides["begin"][chosen], hides["end"][chosen])]
         ])  # fmt: skip
-        others = others[others["label"] >= 0]
-        return cls(
-            merge_spans(others["begin"], others["end"] - others["begin"]), (busy[:, 0].copy(), busy[:, 1].copy())
-        )
+        begin, end = (others[name][others["label"] >= 0] for name in ("begin", "end"))
+        return cls(merge_spans(begin, end - begin), (busy[:, 0].copy(), busy[:, 1].copy()))
 
     def beside(self, pieces: Records, start_ps: Int64s, ahead_ps: Int64s | None) -> Int64s:
         """Return how much of each piece of a device (GAP) something else fills, or 0 for other causes. ``ahead_ps``: by
