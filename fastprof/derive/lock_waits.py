@@ -41,7 +41,7 @@ class LockWaits:
 def explain_lock_waits(events: HostEvents, causes: HostCauses, pieces: Records) -> Records:
     """Return what the host does at any time (PIECE), with the running function where a thread waits for the lock."""
     waits = find_lock_waits(events, causes)
-    if not len(waits.row):
+    if not len(waits.row) or not len(pieces):
         return pieces
     known = pieces[pieces["label"] >= 0]
     rank = np.where(_GIVES_WAY[causes.code[known["label"]]], _WEAK, _FIXED).astype(np.int32)

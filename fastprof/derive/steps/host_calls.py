@@ -306,6 +306,8 @@ def find_late_returns(events: HostEvents, parent: Int32s, line: Line) -> tuple[I
     waits                      |---------------|
     """
     calls = np.array([name.startswith(_RELEASES_LOCK) for name in events.names], np.bool_)
+    if not calls.any():
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
     rows = slice(line.first, line.last)
     begin = events.start_ps[rows]
     end = add_durations(begin, np.maximum(events.duration_ps[rows], 0))
