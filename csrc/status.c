@@ -30,7 +30,7 @@ const char *fp_code_text(fp_code code) {
     case FP_CROSSED: return "events of a line overlap";
     case FP_TOO_LONG: return "more work than allowed";
     case FP_UNREADABLE: return "the system could not read the file";
-    case FP_TOO_MANY: return "more than 4 bytes of memory per byte and 64 MiB (--max-unpacked or max_unpacked= above 16 GiB raises this limit)";
+    case FP_TOO_MANY: return "more memory than 64 MiB plus 4 bytes per byte of the capture (--max-unpacked or max_unpacked= above 16 GiB raises this limit)";
     case FP_BAD_JSON: return "no JSON";
   }
   return "unknown fault";

@@ -17,7 +17,7 @@ import fastprof
 
 MIB = 1 << 20
 GOOD = xspace(plane("good", [line("thread", [event("a", 1, 2)])]))
-REFUSED = r"more than 4 bytes of memory per byte and 64 MiB \(--max-unpacked .*\), reading "
+REFUSED = r"more memory than 64 MiB plus 4 bytes per byte of the capture \(--max-unpacked .*\), reading "
 
 
 def many(make: Callable[[int], bytes]) -> bytes:
@@ -109,7 +109,7 @@ def test_skip_leaves_the_file_out(tmp_path: Path) -> None:
     profile = fastprof.load(tmp_path, on_error="skip")
     assert profile.hosts["host"].to_pylist() == ["a"]
     (row,) = profile.import_log.to_pylist()
-    assert row["path"].endswith("b.xplane.pb") and "more than 4 bytes of memory per byte" in row["example"]
+    assert row["path"].endswith("b.xplane.pb") and "more memory than 64 MiB plus 4 bytes per byte" in row["example"]
 
 
 MEASURED = """

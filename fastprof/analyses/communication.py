@@ -97,8 +97,9 @@ SCALARS = {
     "recorded_ps": ScalarSpec("ps", f"{_RECORDED}, summed", need=_RAN),
     "compute_share": ScalarSpec("share", "time in which devices compute / recorded_ps",
                                 "compute share of recorded time"),
-    "exposed_share": ScalarSpec("share", "time in which devices do not compute while communication is in flight / "
-                                "recorded_ps", "exposed share of recorded time"),
+    "exposed_share": ScalarSpec("share", "time in which devices do not compute while communication is in flight: "
+                                "collectives, copies, infeed or outfeed / recorded_ps",
+                                "exposed share of recorded time (collectives, copies, feeds)"),
     "idle_share": ScalarSpec("share", "time in which devices neither compute nor communicate / recorded_ps",
                              "idle share of recorded time"),
     "exposed_ps": ScalarSpec("ps", "exposed communication of all devices: in flight while the device does not compute",
@@ -138,9 +139,9 @@ SCALARS = {
 _SPLIT: Final = ("duration_ps", "compute_ps", "hidden_ps", "exposed_ps", "idle_ps", "exposed_share", "if_hidden_ps")
 OPENING = Opening(
     (
-        "Exposed communication takes {exposed_share} of device time, most of it "
+        "Exposed collectives, copies and feeds take {exposed_share} of recorded device time, most of it "
         "{costliest_kind}.",
-        "Devices compute for {compute_share} of their time; exposed communication takes "
+        "Devices compute for {compute_share} of recorded time; exposed collectives, copies and feeds take "
         "{exposed_share}.",
     ),
     (

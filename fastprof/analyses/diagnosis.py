@@ -50,6 +50,7 @@ from fastprof.decode.span_stats import has_tfprof_profile
 from fastprof.derive.causes import recompilations
 from fastprof.derive.causes.cause_names import CAUSE_LABELS, CAUSES, get_cause_label, label_causes
 from fastprof.derive.causes.compilations import Compilation
+from fastprof.derive.causes.python_calls import LongestFunction, find_longest_function
 from fastprof.derive.devices import run_environment
 from fastprof.derive.devices.device_peaks import find_capability
 from fastprof.derive.devices.gpu_kernels import maker_of
@@ -57,17 +58,19 @@ from fastprof.derive.devices.op_names import PYTORCH, UNKNOWN, choose_framework,
 from fastprof.derive.devices.run_environment import HARDWARE, TracerLevels, find_least_levels, read_tracer_levels
 from fastprof.derive.host import CPU_ONLY, GPU, Host
 from fastprof.derive.ops import record_checks
+from fastprof.derive.ops.device_time import find_extent_of_spans
 from fastprof.derive.ops.launches import has_launches
 from fastprof.derive.ops.record_checks import Flaw, HostRecords
 from fastprof.derive.serving import MODEL, is_of_server
 from fastprof.derive.steps import event_origin
+from fastprof.derive.steps.event_origin import parse_frame
 from fastprof.derive.steps.host_calls import LoaderTime, longest_wait, measure_loader_time
 from fastprof.derive.steps.step_alignment import SessionSteps
 from fastprof.schema.tables import Column, Flag, ObjectRows, Picoseconds, Share, String, TableSchema, Text
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HOST_THREADS
 from fastprof.tables.needs import Needs, unite_needs
-from fastprof.wording.quantities import count_noun, format_cost, format_measure
+from fastprof.wording.quantities import count_noun, format_cost, format_measure, format_time
 
 if TYPE_CHECKING:
     from fastprof.decode.xspace_capture import Capture
@@ -186,15 +189,15 @@ def _summarize_run(report: AnalysisReport) -> str:
     return f"Run: {known['window_ps']} on {devices}; compute share {known.get('compute_share', 'unknown')}"
 
 
-def summarize_examined(report: AnalysisReport) -> str:
-    """Count the causes without a finding."""
+def summarize_examined(report: AnalysisReport, how_to_list: str = "") -> str:
+    """Count the causes without a finding. ``how_to_list``: how those that cannot be judged are listed."""
     findings = set(report.tables["findings"]["cause"].to_pylist())
     causes, costs = (report.tables["examined"][name].to_pylist() for name in ("cause", "cost_ps"))
     known = [cause for cause, cost in zip(causes, costs, strict=True) if cost is not None and cause not in findings]
     unknown = sum(cost is None and cause not in findings for cause, cost in zip(causes, costs, strict=True))
     if not known:
         return "No cause could be examined without findings" if findings else "No cause could be examined"
-    rest = f"; {unknown} cannot be judged from this capture" if unknown else ""
+    rest = f"; {unknown} cannot be judged from this capture{how_to_list}" if unknown else ""
     return f"Checked and harmless: {count_noun(len(known), 'cause', 'causes')}{rest}"
 
 
@@ -240,6 +243,8 @@ class DiagnosisHostState:
     """True if any launch of GPU work is recorded."""
     name: str
     compilations: list[Compilation]
+    longest: LongestFunction | None
+    """The longest Python function of a host whose devices ran nothing, else None."""
 
 
 def of_host(host: Host, params: Params) -> DiagnosisHostState:
@@ -261,7 +266,15 @@ def of_host(host: Host, params: Params) -> DiagnosisHostState:
         has_launches=has_launches(host.entire.raw),
         name=host.name,
         compilations=recompilations.find_compilations(host),
+        longest=None if _ran_anything(host) else find_longest_function(host.raw),
     )
+
+
+def _ran_anything(host: Host) -> bool:
+    """Return whether a device, or a thread that is one, ran anything."""
+    if host.hardware == CPU_ONLY:
+        return find_extent_of_spans(host.thread_spans) is not None
+    return any(line.last > line.first for plane in host.raw.planes_of(host.hardware) for line in plane.lines)
 
 
 def _read_advisor(capture: Capture) -> AdvisorResult | None:
@@ -310,12 +323,25 @@ def run(kept: Sequence[DiagnosisHostState], params: Params, after: Mapping[str, 
         "unrecorded": TABLES["unrecorded"].of(ObjectRows(missing)),
         "recompilations": build_table(facts.recompilations),
     }
-    values = _compute_values(facts, findings, start_up_ps, flaws, serves=any(host.serves for host in kept))
+    values = _compute_values(facts, findings, start_up_ps, flaws, kept)
     return AnalysisReport(NAME, tables, make_scalars(SCALARS, values), (), dict(after))
 
 
 def _explain_no_work(flaws: Sequence[Flaw]) -> str:
     return next((flaw.text for flaw in flaws if flaw.hides_devices), NO_WORK)
+
+
+def _describe_idle_run(kept: Sequence[DiagnosisHostState]) -> str:
+    """Return the headline of a run in which no device ran anything, with the Python function that took its time."""
+    known = [host.longest for host in kept if host.longest is not None]
+    longest = max(known, key=lambda function: function.time_ps, default=None)
+    if longest is None or 2 * longest.time_ps < longest.window_ps:
+        return _NOTHING_RAN
+    frame = parse_frame(longest.name)
+    return (
+        f"No device ran anything: {frame.function} ({frame.file}:{frame.line}) takes {format_time(longest.time_ps)} of "
+        f"the {format_time(longest.window_ps)} on its thread. Make it faster, or record for longer."
+    )
 
 
 def _list_causes(
@@ -359,7 +385,11 @@ def _list_absent(
 
 
 def _compute_values(
-    facts: DiagnosisFacts, findings: Sequence[Finding], start_up_ps: int, flaws: Sequence[Flaw], *, serves: bool
+    facts: DiagnosisFacts,
+    findings: Sequence[Finding],
+    start_up_ps: int,
+    flaws: Sequence[Flaw],
+    kept: Sequence[DiagnosisHostState],
 ) -> dict[str, Known]:
     hidden = next((flaw.sentence for flaw in flaws if flaw.hides_devices), "")
     incomplete = " ".join(f"{flaw.text[0].upper()}{flaw.text[1:]}. {flaw.remedy}" for flaw in flaws)
@@ -370,7 +400,7 @@ def _compute_values(
     values["framework"] = (None, "no name in the capture shows it") if nameless else facts.framework
     if not facts.window_ps:
         unknown = (None, _explain_no_work(flaws))
-        headline = (hidden or _NOTHING_RAN) + (_SERVES if serves else "")
+        headline = (hidden or _describe_idle_run(kept)) + (_SERVES if any(host.serves for host in kept) else "")
         values |= {"headline": headline, "finding_count": 0, "computing_device_count": unknown if hidden else 0}
         return dict.fromkeys(SCALARS, unknown) | values
     return values | {

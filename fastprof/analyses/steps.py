@@ -38,6 +38,7 @@ from fastprof.derive.steps.step_alignment import (
     SessionSteps,
     StepOutline,
     combine_hosts,
+    describe_incomplete,
     describe_inference,
     describe_kinds,
     describe_pairing,
@@ -337,6 +338,7 @@ def run(of_hosts: Sequence[StepsHostState], params: Params, after: Mapping[str, 
     elif together := describe_lock_step(times):
         notices.append(Notice("info", together))
     notices += [Notice("info", text) for text in (*_describe_slow_steps(every, of_hosts), *describe_pairing(database))]
+    notices += [Notice("info", text, shared=True) for text in describe_incomplete(database)]
     return AnalysisReport(NAME, tables, figures, tuple(notices), {}, SessionSteps(hosts, database))
 
 

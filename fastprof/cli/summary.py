@@ -31,6 +31,9 @@ _OF_FINDING: Final = (
     "rank", "cause", "title", "cost_ps", "share", "is_bound", "certainty", "advice", "evidence",
 )  # fmt: skip
 _SENTENCE_END: Final = compile_late(r"(?<=[.!?]) (?=[A-Z])", re.ASCII)
+_NO_PYTHON: Final = frozenset(("host threads", "Python functions"))
+"""Records of which one is missing if the capture has no Python functions."""
+_HOW_TO_LIST: Final = " (fastprof diagnosis --verbose lists them)"
 _TITLE_LINES, _ACTION_LINES, _NOTICE_LINES = 2, 3, 2
 _MOST_NOTICES: Final = 2
 
@@ -87,8 +90,11 @@ def run(args: argparse.Namespace) -> None:
     output.note_written(args)
 
 
-def list_next(findings: Sequence[Mapping[str, Any]], source: _Source) -> Iterator[_Next]:
-    """Yield the commands that show the evidence of findings, all findings, and the pages, which are of one path."""
+def list_next(
+    findings: Sequence[Mapping[str, Any]], source: _Source, reports: Mapping[str, AnalysisReport]
+) -> Iterator[_Next]:
+    """Yield the commands that show the evidence of findings, all findings, what else the capture has, and the pages,
+    which are of one path."""
     ranks: dict[str, list[str]] = {}
     for finding in findings:
         ranks.setdefault(finding["evidence"], []).append(str(finding["rank"]))
@@ -96,8 +102,17 @@ def list_next(findings: Sequence[Mapping[str, Any]], source: _Source) -> Iterato
         name, _, table = evidence.partition(".")
         yield _Next(name.replace("_", "-"), ("--table", table), f"evidence of {', '.join(numbers)}")
     yield _Next("diagnosis", (), "all findings" if findings else "causes that were examined, and missing records")
+    yield from _list_contents(*(reports[name] for name in _REPORTS))
     if len(source.paths) == 1:
         yield _Next("serve", ("--open",), "timeline and reports in a browser")
+
+
+def _list_contents(overview: AnalysisReport, diagnosis: AnalysisReport) -> Iterator[_Next]:
+    """Yield the commands for what only some captures have."""
+    if overview.tables["latency"].num_rows:
+        yield _Next("inference", (), "latency of serving requests")
+    if not _NO_PYTHON.intersection(diagnosis.tables["unrecorded"]["what"].to_pylist()):
+        yield _Next("python-time", (), "Python functions by time")
 
 
 def get_action(advice: str) -> str:
@@ -130,7 +145,7 @@ def _write_json(
         "harmless": [cause for cause, cost in others if cost is not None],
         "unknown": [cause for cause, cost in others if cost is None],
         "unrecorded": diagnosis.tables["unrecorded"]["what"].to_pylist(),
-        "next": [command.join(source.words) for command in list_next(findings, source)],
+        "next": [command.join(source.words) for command in list_next(findings, source, reports)],
     }
     yield json.dumps(document, allow_nan=False).encode("ascii") + b"\n"
 
@@ -175,8 +190,8 @@ def _list_lines(source: _Source, reports: Mapping[str, AnalysisReport], look: Lo
         action = as_text.wrap_paragraph(get_action(finding["advice"]), look, " " * len(lead))
         yield from _cut(action, _ACTION_LINES, look)
     yield ""
-    yield from as_text.wrap_paragraph(summarize_examined(diagnosis), look)
-    yield from _list_commands(source.words, list_next(findings, source), look)
+    yield from as_text.wrap_paragraph(summarize_examined(diagnosis, _HOW_TO_LIST), look)
+    yield from _list_commands(source.words, list_next(findings, source, reports), look)
 
 
 def _cut(lines: Sequence[str], most: int, look: Look) -> Iterator[str]:
@@ -198,6 +213,8 @@ def _describe_capture(overview: AnalysisReport, source: _Source) -> str:
     window, steps = known["window_ps"], known["step_count"]
     duration = format_measure(window, "ps") if isinstance(window, int) else "no device work"
     marked = count_noun(int(steps), "step", "steps") if steps else "no steps"
+    cut = overview.scalars["incomplete_step_count"].value
+    marked += f" ({cut:,} incomplete)" if cut else ""
     session = ", ".join(source.paths)
     named = f"{session} (run {source.run})" if source.run and source.run not in session else session
     return f"{named}: {where}; {duration}, {marked}"

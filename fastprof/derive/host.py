@@ -173,8 +173,11 @@ class Host:
 
     def foremost_from(self, source: str) -> Records:
         """Return what the host does at any time as PIECE, see HostCauses.foremost."""
+        from fastprof.derive.lock_waits import explain_lock_waits
+
         if source not in self._foremost:
-            self._foremost[source] = self.causes_from(source).foremost(self.events)
+            causes = self.causes_from(source)
+            self._foremost[source] = explain_lock_waits(self.events, causes, causes.foremost(self.events))
         return self._foremost[source]
 
     def reasons_from(self, source: str) -> HostReasons:

@@ -400,7 +400,8 @@ def select_rows(section: Section, report: AnalysisReport, look: Look, limit: int
     total = every.num_rows
     shown = sum(sizes) + (0 if section.only is not None else total - ungrouped)
     if rows.num_rows < table.num_rows or (section.only is not None and shown < total):
-        notes.append(f"showing {shown:,} of {total:,}; --limit all shows the others")
+        merged = f" in {quantities.count_noun(rows.num_rows, 'row', 'rows')}" if rows.num_rows < shown else ""
+        notes.append(f"showing {shown:,} of {total:,}{merged}; --limit all shows the others")
     if section.alike is not None and max(sizes, default=1) > 1:
         rows = _add_sizes(rows, section.alike, sizes)
         notes.append(_describe_alike(section.alike, table.column_names))

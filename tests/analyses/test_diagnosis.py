@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from trace_builder import event, line, plane, xspace
+from trace_builder import Event, event, line, plane, xspace
 
 import fastprof
 from fastprof.analyses import diagnosis, runner
@@ -55,6 +55,27 @@ def test_a_device_that_only_copies_does_not_count() -> None:
     assert counts == [3, 2, 1]
     assert three.scalars["compute_share"].value == one.scalars["compute_share"].value
     assert three.scalars["headline"].value == f"Of 3 GPUs, 1 computes. {one.scalars['headline'].value}"
+
+
+@pytest.mark.parametrize(
+    ("calls", "headline"),
+    [
+        (
+            [event("$train.py:20 main", 0, 100 * MS), event("$data.py:7 read_samples", MS, 90 * MS),
+             event("$builtins sum", 2 * MS, 80 * MS)],
+            "No device ran anything: read_samples (data.py:7) takes 90.00 ms of the 100.0 ms on its thread. Make it "
+            "faster, or record for longer.",
+        ),
+        (
+            [event("$train.py:20 main", 0, 100 * MS), event("$threading.py:7 wait", MS, 90 * MS)],
+            "No device ran anything: device time is neither used nor lost.",
+        ),
+    ],
+)  # fmt: skip
+def test_the_function_that_takes_a_run_without_a_batch_is_named(calls: list[Event], headline: str) -> None:
+    others = line("python", [event("$server.py:3 poll", 0, 10 * MS)], id=2)
+    report = fastprof.load(xspace(plane("/host:CPU", [line("python", calls, id=1), others]))).report("diagnosis")
+    assert report.scalars["headline"].value == headline
 
 
 def test_short_kernels_that_take_longer_than_their_launches_are_not_too_short() -> None:
@@ -114,21 +135,28 @@ def test_time_that_a_device_waits_is_a_finding_of_what_the_host_did() -> None:
     assert report.scalars["compute_share"].value == pytest.approx(0.6)
 
 
-@pytest.mark.parametrize(("marked", "between"), [(10, True), (20, False)])
-def test_idle_time_between_steps_is_said_to_be_there(marked: int, between: bool) -> None:
+@pytest.mark.parametrize(
+    ("marked", "stats", "where"),
+    [
+        (10, {"_r": 1}, "100.0 % of it is between steps."),
+        (20, {"_r": 1}, None),
+        (10, {}, "100.0 % of it is between inferred steps."),
+    ],
+)
+def test_idle_time_between_steps_is_said_to_be_there(marked: int, stats: dict[str, int], where: str | None) -> None:
     """Steps of 10 ms of work every 20 ms; nothing else is recorded."""
     main, stream = [], []
     for step in range(5):
         start = step * 20 * MS
-        main.append(event("train", start, marked * MS, {"_r": 1, "step_num": step}))
+        main.append(event(f"train {step}", start, marked * MS, stats and stats | {"step_num": step}))
         main.append(event("cuLaunchKernelEx", start, MS // 1000, {"correlation_id": step}))
         stream.append(event("loop_fusion", start, 10 * MS, {"correlation_id": step, **KERNEL}))
     threads = plane("/host:CPU", [line("python", main, id=1)])
     gpu = plane("/device:GPU:0", [line("Stream #13(Compute)", stream, id=13)], stats={"device_vendor": "Nvidia"})
     rows = fastprof.load(xspace(threads, gpu)).report("diagnosis").tables["findings"].to_pylist()
     (row,) = (row for row in rows if row["cause"] in ("idle", "silent", "python"))
-    assert (row["detail"] == "100.0 % of it is between steps.") is between
-    assert row["advice"].startswith("Programs often load the next batch between steps") is between
+    assert row["detail"] == where
+    assert row["advice"].startswith("Programs often load the next batch between steps") is (where is not None)
 
 
 def compiling(*steps: int) -> bytes:
@@ -185,7 +213,7 @@ def test_who_has_recorded_python_is_not_advised_to_record_it() -> None:
     waiting = "$api.py:3154 block_until_ready"
     (row,) = fastprof.load(steps_of(waiting)).report("diagnosis").tables["findings"].to_pylist()
     assert row["cause"] == "idle"
-    assert row["advice"].startswith("Host threads and Python are recorded")
+    assert row["advice"].startswith("No recorded host thread or Python function explains it")
 
 
 def test_every_cause_is_listed_with_its_cost_or_the_reason_why_it_is_unknown() -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
+import pytest
 from test_diagnosis import KERNEL, MS
-from trace_builder import event, line, plane, xspace
+from trace_builder import Event, Line, event, line, plane, xspace
 
 import fastprof
 
@@ -77,7 +79,7 @@ def test_the_slowest_host_is_named() -> None:
     (row,) = (row for row in findings(host(0), host(2 * MS)) if row["cause"] == "straggler")
     assert (row["is_bound"], row["certainty"], row["cost_ps"]) == (True, "likely", 8 * MS)
     assert row["title"].endswith("is the slowest host: its steps take 20.0 % longer than the median of the hosts")
-    assert row["detail"] == "It is the slowest in 4 of 4 steps; largest difference: devices compute."
+    assert row["detail"] == "It is the slowest in 4 of 4 steps; largest difference: device compute."
     assert "straggler" not in {row["cause"] for row in findings(host(0), host(0))}
     hosts = [host(slower * MS) for slower in (0, 2, 0, 1, 0)]
     (row,) = (row for row in findings(*hosts) if row["cause"] == "straggler")
@@ -101,7 +103,65 @@ def test_python_that_tf_data_calls_is_named() -> None:
     ))  # fmt: skip
     assert row["cause"] == "input"
     assert row["detail"] == "8 calls of Python from tf.data (map/EagerPyFunc) take 24.00 ms in total."
-    assert row["advice"].startswith("tf.py_function and tf.numpy_function run one at a time")
+    assert row["advice"] == (
+        "tf.py_function and tf.numpy_function run one at a time, whatever num_parallel_calls is, because Python has "
+        "one lock: write the function with ops of TensorFlow, or load in processes (workers and "
+        "use_multiprocessing=True of keras.utils.PyDataset)."
+    )
+
+
+LOCKED = 9
+"""Steps in which TensorFlow's call has run its op after 1 of 10 ms, and waits for Python's lock."""
+
+
+def locked_host(*others: Line) -> bytes:
+    main, ops = [], []
+    for step in range(LOCKED):
+        start = step * 10 * MS
+        main += [
+            event("train", start, 10 * MS - 1, {"_r": 1, "step_num": step}),
+            event("TFE_Py_ExecuteCancelable", start, 10 * MS - 2),
+            event("EagerLocalExecute: __inference_step_1", start, MS),
+        ]
+        ops.append(event("dense/MatMul:MatMul", start + MS // 4, MS // 2))
+    return xspace(plane("/host:CPU", [line("python", main, id=1), line("tf_Compute/1", ops, id=2), *others]))
+
+
+def loads(*nested: str) -> list[Event]:
+    """Calls in each step from the wait for the lock on."""
+    times = [(step * 10 * MS + MS, 9 * MS - 3) for step in range(LOCKED)]
+    return [event(name, start, length - depth) for start, length in times for depth, name in enumerate(nested)]
+
+
+@pytest.mark.parametrize(
+    ("thread", "calls", "title"),
+    [
+        ("tf_data_pool/7", loads("PyFunc:PyFunc", "$a/train.py:5 __getitem__", "$a/train.py:8 decode"),
+         "$a/train.py:8 decode"),
+        ("python", [event("$threading.py:9 run", 0, 90 * MS), *loads("$train.py:5 __getitem__", "$train.py:8 decode")],
+         "$train.py:5 __getitem__"),
+        ("python", loads("$py_dataset_adapter.py:90 get_item", "$train.py:5 sample"),
+         "$py_dataset_adapter.py:90 get_item"),
+    ],
+)  # fmt: skip
+def test_python_that_holds_the_lock_to_load_input_is_named(thread: str, calls: list[Event], title: str) -> None:
+    row, *_ = findings(locked_host(line(thread, calls, id=3)))
+    assert (row["title"], row["is_bound"]) == (f"Compute waits for input: {title}", False)
+    assert 0.8 < row["share"] < 1.0
+    assert row["source"] == title[1:].split()[0]
+    assert row["advice"].count("takes the largest part of it") == 1
+    assert "use_multiprocessing=True" in row["advice"] and "AUTOTUNE" not in row["advice"]
+
+
+def test_a_wait_for_a_lock_is_no_launch() -> None:
+    row, *_ = findings(locked_host())
+    assert (row["cause"], row["annotation"]) == ("lock", "TFE_Py_ExecuteCancelable")
+    assert "Python's own lock" in row["advice"]
+    busy = line("python", loads("$server.py:5 poll"), id=3)
+    row, *_ = findings(locked_host(busy))
+    assert (row["cause"], row["annotation"]) == ("python", "$server.py:5 poll")
+    idle = line("python", loads("$threading.py:5 wait"), id=3)
+    assert findings(locked_host(idle))[0]["cause"] == "lock"
 
 
 def test_advice_on_input_begins_with_what_loads_it() -> None:
@@ -128,11 +188,29 @@ def test_an_upper_bound_is_not_added_to_costs_of_the_same_cause() -> None:
     report = session.report("diagnosis")
     late = [row for row in report.tables["findings"].to_pylist() if row["cause"] == "straggler"]
     assert [row["is_bound"] for row in late] == [True, False]
-    assert late[0]["advice"].startswith("Find out what takes the slowest host longer")
+    assert late[0]["advice"] == (
+        "Find out what takes the slowest host longer: more work, a slower clock, or late input."
+    )  # communication.blame is empty
     (examined,) = (row for row in report.tables["examined"].to_pylist() if row["cause"] == "straggler")
     assert examined["cost_ps"] == late[0]["cost_ps"]
-    assert (late[1]["evidence"], late[1]["host"]) == ("communication.stragglers", "host0")
+    assert (late[1]["evidence"], late[1]["host"]) == ("gaps.by_step?cause=communication", None)
+    assert late[1]["certainty"] == "possible" and late[1]["detail"].startswith(
+        "host0 spends least time in collectives, but steps of host1 take longest: without a common clock, the host "
+        "that delays the others is unknown."
+    )
     assert late[1]["cost_ps"] == waited(session.gaps().tables["by_step"].to_pylist())
+
+
+def test_shares_of_communication_say_what_they_count() -> None:
+    session = fastprof.load(Path(__file__).resolve().parents[2] / "demo" / "pod")
+    (row,) = (row for row in session.diagnosis().tables["findings"].to_pylist() if row["cause"] == "communication")
+    assert (round(row["share"], 3), row["detail"]) == (
+        0.076,
+        "Collectives without copies and feeds, share of the run; 452.6 µs of waits for the slowest device count apart.",
+    )
+    text = session.report("communication").to_text(width=200)
+    assert re.search(r"exposed share of recorded time \(collectives, copies, feeds\) +14\.9 %\n", text)
+    assert "14.9 % of recorded device time goes to collectives, copies and feeds that no compute hides" in text
 
 
 def waited(by_step: list[dict[str, Any]]) -> int:
@@ -160,8 +238,7 @@ def test_what_input_takes_while_another_thread_launches_is_an_upper_bound() -> N
     row = found(event("PjRtStreamExecutorLoadedExecutable::Execute", 3 * MS, 4 * MS))
     assert (row["cause"], row["is_bound"], row["cost_ps"]) == ("input", True, 7 * MS - 2 * US)
     assert row["detail"] == (
-        "During 4.000 ms of it, other threads launch, copy or compile, or another device works: the device may have to "
-        "wait for that anyway."
+        "During 4.000 ms of it, other threads launch, copy or compile, or another device works: that part may remain."
     )
     row = found(event("PjRtStreamExecutorLoadedExecutable::Execute", 3 * MS, MS // 2))
     assert (row["cause"], row["is_bound"], row["detail"]) == ("input", False, None)

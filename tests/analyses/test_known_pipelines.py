@@ -26,14 +26,27 @@ from pipeline_captures import (
     Source,
     Stage,
     decimal,
+    element,
     train,
+    worked,
 )
 from reports import record, records
+from virtual_time import Steps, Thread
 
 import fastprof
 
 BATCH = 16
 FROM_FILE, FUNCTION = 20 * US, 300 * US
+
+
+class PythonMap(Map):
+    """A function of tf.py_function."""
+
+    def produce(self, thread: Thread) -> Steps:
+        yield from self.inputs[0].get(thread)
+        run = thread.event("InstantiatedCapturedFunction::Run", id=element(self, self.clock.now_ps))
+        with run, thread.event("map/EagerPyFunc:EagerPyFunc"):
+            yield worked(self.function, self.asleep)
 
 
 def report_of(*runs: Run, **params: Any) -> fastprof.Report:
@@ -389,3 +402,13 @@ def test_of_the_demo_the_mapped_function_is_the_bottleneck() -> None:
     assert parts["user function"] > 0.9
     now, then = (what_if(report, "Map", "twice as fast")[key] for key in ("now_ps", "then_ps"))
     assert 0.4 < then / now < 0.9
+
+
+def test_advice_on_functions_in_python_proposes_no_parallel_calls() -> None:
+    run = train(Root(Batch(PythonMap(Source(FROM_FILE), FUNCTION), BATCH)), compute=MS)
+    (row,) = (row for row in fastprof.load(run.capture()).diagnosis().tables["findings"].to_pylist()
+              if row["cause"] == "input")  # fmt: skip
+    assert row["detail"].startswith("Map takes ") and "calls of Python from tf.data" in row["detail"]
+    assert " in parallel " not in row["detail"]
+    assert row["advice"].startswith("tf.py_function and tf.numpy_function run one at a time, whatever ")
+    assert row["advice"].count("num_parallel_calls") == 1

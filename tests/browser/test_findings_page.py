@@ -192,7 +192,7 @@ def test_the_first_page_has_every_cause_and_what_the_capture_lacks(page: Any, se
     line.click()
     assert "32 rows" in page.inner_text("[data-table=examined] .table-count")
     card = page.locator("section[aria-label='Not recorded']")
-    assert card.locator("code").inner_text() == "fastprof run --host-level 2 train.py"
+    assert card.locator("code").inner_text() == "fastprof run --host-level 2 YOUR_PROGRAM.py"
     assert "ProfileOptions" not in card.inner_text()
     card.get_by_text("How to record each").click()
     assert "Host threads. Set ProfileOptions.host_tracer_level = 2." in card.inner_text()

@@ -135,13 +135,17 @@ class SlowHost:
                 found.append(one)
         return found
 
-    def elsewhere(self) -> list[tuple[int, int]]:
+    def drives(self, row: int) -> bool:
+        return any(line == self.line[row] and role == DRIVER for line, role in self.threads)
+
+    def elsewhere(self, *, without_drivers: bool) -> list[tuple[int, int]]:
         """When threads that drive devices, or launch for them, do what is neither input nor Python nor a wait."""
         apart = ("NOTHING", "INPUT", "INPUT_WORDS", "PYTHON", "ANNOTATION", "LOCK", "WAITS", "PROFILER")
         return [
             (begin, end)
             for line, role in self.threads
             if role not in (OTHER, FEED) and not line.name.startswith("tf_data")
+            if not (without_drivers and role == DRIVER)
             for begin, end, row in self.doing(line)
             if row >= 0 and Code(self.code[row]).name not in apart
         ]

@@ -72,6 +72,13 @@ def test_stats_say_who_wrote_an_event_whose_name_does_not(stats: dict[str | int,
     assert origins(thread(event("something", 0, 10, stats))) == [("something", origin)]
 
 
+@pytest.mark.parametrize("name", ["$own_profiler.py:417 __call__", "fastprof/inputs/own_profiler.py(417): __call__"])
+def test_frames_of_fastprof_are_no_functions_of_the_program(name: str) -> None:
+    assert classify_name(name) == NameKind.OWN
+    called = thread(event(name, 0, 90), event("load", 1, 9), event("$train.py:3 step", 20, 9))
+    assert origins(called) == [(name, "FRAMEWORK"), ("load", "USER"), ("$train.py:3 step", "PYTHON")]
+
+
 def test_stats_do_not_overrule_a_name() -> None:
     assert origins(thread(event("cuLaunchKernel", 0, 10, {"hlo_op": ref("dot.1"), "step_num": 1}))) == [
         ("cuLaunchKernel", "FRAMEWORK")

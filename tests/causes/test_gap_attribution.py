@@ -238,16 +238,17 @@ def apart(host: Host, device: SlowDevice, pieces: list[Any]) -> dict[str, int]:
 def beside(device: SlowDevice, pieces: list[Any], busy: list[tuple[int, int, Any]]) -> dict[str, int]:
     """By cause, of the time that input or Python explain, that in which something else goes on."""
     found = dict.fromkeys(HIDES, 0)
-    host, others = device.host, device.host.elsewhere()
+    host = device.host
     hides = [one for one in host.foremost() if one[2] >= 0 and CAUSE_OF.get(Code(host.code[one[2]])) in HIDES]
-    bounds = [time for one in (*others, *busy, *hides) for time in one[:2]]
+    others = {drives: host.elsewhere(without_drivers=not drives) for drives in (True, False)}
+    bounds = [time for one in (*others[True], *busy, *hides) for time in one[:2]]
     for one in pieces:
         if one.cause in found and one.row >= 0:
             for begin, end in moments(one.begin, one.end, *(time for time in bounds if one.begin < time < one.end)):
-                busy_too, here, there = (
-                    any(other[0] <= begin < other[1] for other in every) for every in (busy, hides, others)
-                )
-                found[one.cause] += (end - begin) * (busy_too or (here and there))
+                busy_too = any(other[0] <= begin < other[1] for other in busy)
+                here = [row for since, until, row in hides if since <= begin < until]
+                there = here and any(since <= begin < until for since, until in others[host.drives(here[0])])
+                found[one.cause] += (end - begin) * bool(busy_too or there)
     return found
 
 

@@ -44,7 +44,9 @@ def test_findings_have_a_cost_an_action_and_the_command_that_shows_their_evidenc
     assert "  1. Ops are memory-bandwidth bound: up to 7.089 ms, 23.9 %\n     Move fewer bytes: " in out
     assert "  3. " in out and "  4. " not in out
     assert "  fastprof roofline demo/xla --table 'ops?bound_by=HBM'" in out
-    assert "Checked and harmless: 10 causes; 16 cannot be judged" in out
+    examined = "Checked and harmless: 10 causes; 16 cannot be judged from this capture"
+    assert f"{examined} (fastprof diagnosis --verbose lists them)" in " ".join(out.split())
+    assert f"{examined}\n" in show("diagnosis", "demo/xla")[0]
     assert "  4. " in show("demo/xla", "--limit", "4")[0]
 
 
@@ -61,6 +63,22 @@ def test_the_document_is_small_and_names_causes_by_identifier(show: Callable[...
     assert len(json.dumps(document)) < 6_000
     unknown = json.loads(show("demo/serving", "--format", "json")[0])
     assert unknown["window_ps"] is None and "no device" in unknown["reasons"]["window_ps"]
+
+
+def test_reports_of_requests_and_python_are_next_where_the_capture_has_them(show: Callable[..., Any]) -> None:
+    def verbs(name: str) -> list[str]:
+        return [command.split()[1] for command in json.loads(show(name, "--format", "json")[0])["next"]]
+
+    assert verbs("demo/serving") == ["diagnosis", "inference", "serve"]
+    assert verbs("demo/logdir") == ["gaps", "diagnosis", "python-time", "serve"]
+    assert verbs("demo/kernel") == ["diagnosis", "serve"]
+
+
+def test_incomplete_steps_are_counted_and_named(show: Callable[..., Any]) -> None:
+    assert "JAX on 1 CPU, 1 host; 44.26 ms, 10 steps (2 incomplete)\n" in show("demo/logdir")[0]
+    assert "; 29.69 ms, 5 steps\n" in show("demo/xla")[0]
+    cut = "Steps 0, 9 may be cut off by the recording: averages leave them out."
+    assert cut in show("steps", "demo/logdir")[0] and cut in show("gaps", "demo/logdir", "--verbose")[0]
 
 
 def test_commands_do_not_repeat_a_long_path(show: Callable[..., Any], tmp_path: Path) -> None:

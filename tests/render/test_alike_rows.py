@@ -102,7 +102,7 @@ def test_the_text_says_that_a_row_is_a_sum() -> None:
     assert rows.column_names[:3] == ["name", "sum of", "op"]
     assert rows["sum of"].to_pylist() == ["5 alike", "", ""]
     assert notes == [
-        "showing 7 of 8; --limit all shows the others",
+        "showing 7 of 8 in 3 rows; --limit all shows the others",
         "Rows with similar names and values within 10 % are merged; summed: count, self, share; "
         "other columns show the first row; --limit all shows each",
     ]

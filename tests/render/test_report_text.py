@@ -292,6 +292,6 @@ def test_categories_of_step_time_are_in_plain_words() -> None:
     main = [one for k in range(3) for one in (step(k, 100 * k, 60), ran("op:Op", 100 * k, 40))]
     shown = text(session_of(spaces(host(main))).report("overview").answer, Look(verbose=True))
     words = shown.partition("Where step time goes")[2].partition("\n\n")[0]
-    assert "host computes" in words and "nothing computes" in words
-    assert "Always 0: devices compute, copies between devices, collectives, preparing launches," in words
+    assert "host compute" in words and "unattributed time" in words
+    assert "Always 0: device compute, copies between devices, collectives, launch preparation," in words
     assert "_" not in words.replace("(µs)", "")

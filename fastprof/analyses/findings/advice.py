@@ -26,6 +26,8 @@ OF_LOADER, OF_LOADER_ON_CPU = "input of a DataLoader", "input of a DataLoader on
 """Advice on input, if the program waits for a DataLoader."""
 WITH_WORKERS: Final = "input of a loader with workers"
 """Advice on input, if the slow loader has workers already."""
+OF_PYTHON: Final = "input of a Python function"
+"""Advice on input, if a function of Python loads it for TensorFlow."""
 OF_QUEUE: Final = "input of a queue"
 """Advice on input, if the program waits for a queue that another thread or process fills."""
 
@@ -61,6 +63,10 @@ _TEXTS: Final[dict[str, dict[str, str]]] = {
     WITH_WORKERS: {
         UNKNOWN: "The workers of the DataLoader are slower than the steps: give it more of them if there are cores "
                  "(num_workers), a larger prefetch_factor, and less to do in __getitem__ and collate_fn.",
+    },
+    OF_PYTHON: {
+        UNKNOWN: "Threads run Python one at a time: load in processes (workers and use_multiprocessing=True of "
+                 "keras.utils.PyDataset), or with tf.data, whose ops need no Python.",
     },
     OF_QUEUE: {
         UNKNOWN: "What fills the queue is slower than the steps: let more threads or processes fill it, or give them "
@@ -121,8 +127,7 @@ _TEXTS: Final[dict[str, dict[str, str]]] = {
         PYTORCH: "Start collectives earlier and compute meanwhile (async_op=True); send fewer bytes (16-bit types).",
     },
     "slowest host": {
-        UNKNOWN: "Find out what takes the slowest host longer: more work, a slower clock, or late input. "
-                 "If collectives keep hosts together, communication.blame shows which one delays them.",
+        UNKNOWN: "Find out what takes the slowest host longer: more work, a slower clock, or late input.",
     },
     "straggler": {
         UNKNOWN: "Find out why the slowest device is late: uneven work, a slower clock, or a host that launches later.",
@@ -217,7 +222,12 @@ _TEXTS: Final[dict[str, dict[str, str]]] = {
                     "tf.function.",
         PYTORCH: "Log every N steps; sum metrics on the device, and call .item() only when they are logged.",
     },
-    "lock": {UNKNOWN: "Hold the lock for less time, or keep other threads from it while a step is being started."},
+    "lock": {
+        UNKNOWN: "Hold the lock for less time, or keep other threads from it while a step is being started.",
+        TENSORFLOW: "Calls of TensorFlow (TFE_Py) wait for Python's own lock while other threads run Python, such as "
+                    "those that load data: load in processes (workers and use_multiprocessing=True of "
+                    "keras.utils.PyDataset), or with tf.data.",
+    },
     "garbage_collection": {
         UNKNOWN: "Call gc.freeze() after set-up and collect at set times (gc.disable(), then gc.collect() every N "
                  "steps); create fewer objects in the loop.",

@@ -39,6 +39,7 @@ from fastprof.derive.host import CPU_ONLY
 from fastprof.derive.steps.event_origin import parse_frame, waits_for_device
 from fastprof.derive.steps.host_calls import asks_queue
 from fastprof.derive.steps.step_advice import make_faster
+from fastprof.derive.steps.step_source import CERTAINTY
 from fastprof.schema.columns import Bools, sum_unbounded
 from fastprof.schema.value_classes import dataclass
 from fastprof.wording.patterns import compile_late
@@ -88,7 +89,7 @@ _PER_PYTHON: Final = 4
 """Most launches per piece of Python at which Python runs between launches."""
 _LETTERS: Final = 60
 """Letters at which titles cut event names; the column annotation has the whole names."""
-_EAGER: Final = compile_late(r"^Eager(Local|Kernel)?Execute(?!.*__inference_)|^TFE_Py_FastPath|^[\w/]+:\w+$")
+_EAGER: Final = compile_late(r"^Eager(Local|Kernel)?Execute(?!$|.*__inference_)|^TFE_Py_FastPath|^[\w/]+:\w+$")
 """Events of TensorFlow that execute a single op."""
 
 
@@ -116,7 +117,7 @@ def find_idle_time(facts: DiagnosisFacts) -> Iterator[Finding]:
         elif is_bound:
             detail = (
                 f"During {format_time(beside)} of it, other threads launch, copy or compile, or another device works: "
-                "the device may have to wait for that anyway."
+                "that part may remain."
             )
         yield Finding(
             cause,
@@ -358,21 +359,28 @@ def _name_iterator(facts: DiagnosisFacts, finding: Finding) -> Finding:
         return replace(finding, advice=facts.advise(kind))
     if row is None:
         return replace(finding, advice=f"{make_faster(event)}{_advise_loading_ahead(facts, finding)}")
+    in_python = finding.advice == _ONE_AT_A_TIME
+    suggestion = None if in_python and "num_parallel_calls" in (row.suggestion or "") else row.suggestion
     share, of_each = format_measure(row.critical_share, "share"), format_time(row.critical_ps)
     text = f"{row.name} takes {share} of the calls of the tf.data pipeline {row.pipeline}, {of_each} of each."
     figures = facts.figures(reports.TfData)
     known = figures.best_change is not None and figures.slow_pipeline == row.pipeline
+    known = known and not (in_python and " in parallel by " in str(figures.best_change))
     if known and isinstance(figures.batch_ps, int) and isinstance(figures.best_batch_ps, int):
         now, then = format_time(figures.batch_ps), format_time(figures.best_batch_ps)
         text += f" With {figures.best_change}, a batch would take {then} instead of {now}."
-    others = "" if facts.framework == TENSORFLOW and known else f" {finding.advice}"
+    others = "" if facts.framework == TENSORFLOW and known and not in_python else f" {finding.advice}"
     detail = f"{text} {finding.detail}" if finding.detail else text
-    return replace(finding, detail=detail, advice=f"{row.suggestion}{others}" if row.suggestion else finding.advice)
+    return replace(finding, detail=detail, advice=f"{suggestion}{others}" if suggestion else finding.advice)
 
 
 def _advise_loading_ahead(facts: DiagnosisFacts, finding: Finding) -> str:
-    """Return advice on loading ahead: by tf.data if the program uses it, by the DataLoader if waits for it take at
-    least half of the cost."""
+    """Return advice on loading ahead: by processes if Python loads, by tf.data if the program uses it, by the
+    DataLoader if waits for it take at least half of the cost."""
+    if finding.advice == _ONE_AT_A_TIME:
+        return finding.advice
+    if facts.framework == TENSORFLOW and is_frame(finding.annotation or ""):
+        return facts.advise(advice.OF_PYTHON)
     if facts.figures(reports.TfData).pipeline_count and facts.framework == TENSORFLOW:
         return f"{finding.advice} The report tf_data names the slow stage."
     if 2 * facts.loader.waited_ps < max(finding.cost_ps or 0, 1):
@@ -400,7 +408,7 @@ def _add_python(facts: DiagnosisFacts, finding: Finding) -> Finding:
     most = max(rows, key=lambda row: int(row.total_ps)).name
     text = f"{calls} of Python from tf.data ({most}) take {format_time(total)} in total."
     detail = f"{text} {finding.detail}" if finding.detail else text
-    return replace(finding, detail=detail, advice=f"{_ONE_AT_A_TIME} {finding.advice}")
+    return replace(finding, detail=detail, advice=_ONE_AT_A_TIME)
 
 
 def _name_function(facts: DiagnosisFacts, finding: Finding) -> Finding:
@@ -414,16 +422,17 @@ def _name_function(facts: DiagnosisFacts, finding: Finding) -> Finding:
     text = f"{frame.function} takes {format_time(own_ps)} on tf.data threads."
     return replace(
         finding,
-        title=finding.title.replace(event, f"{function} in {event}"),
+        title=finding.title if event == function else finding.title.replace(event, f"{function} in {event}"),
         source=f"{frame.file}:{frame.line}",
         detail=f"{text} {finding.detail}" if finding.detail else text,
-        advice=f"{make_faster(function)}{finding.advice}",
+        advice=f"{make_faster(function)}{finding.advice.removeprefix(make_faster(event))}",
     )
 
 
 _ONE_AT_A_TIME: Final = (
     "tf.py_function and tf.numpy_function run one at a time, whatever num_parallel_calls is, because Python has one "
-    "lock: write the function with ops of TensorFlow, or let processes of their own prepare the data."
+    "lock: write the function with ops of TensorFlow, or load in processes (workers and use_multiprocessing=True of "
+    "keras.utils.PyDataset)."
 )
 
 
@@ -611,7 +620,9 @@ _ENOUGH_MEMORY: Final = (
 def _add_idle(facts: DiagnosisFacts, finding: Finding) -> Finding:
     """Advise to record more of the host only if its Python is neither recorded nor was asked for."""
     between = facts.measure_share_between_steps("idle")
-    where = f"{format_measure(between, 'share')} of it is between steps." if between >= _MOSTLY_BETWEEN else None
+    source = facts.figures(reports.Steps).steps_source
+    steps = "steps" if CERTAINTY.get(str(source)) == "certain" else "inferred steps"
+    where = f"{format_measure(between, 'share')} of it is between {steps}." if between >= _MOSTLY_BETWEEN else None
     details = [finding.detail, where, describe_use(facts)]
     finding = replace(finding, detail=" ".join(filter(None, details)) or None)
     if facts.names.has_python or (facts.levels is not None and facts.levels.has_all):
@@ -626,8 +637,8 @@ _BETWEEN_STEPS: Final = (
 
 
 _NOTHING_KNOWN: Final = (
-    "Host threads and Python are recorded, and do nothing that explains it: look at the longest gap on the timeline. "
-    "The device may wait for another process, another host or storage."
+    "No recorded host thread or Python function explains it: look at the longest gap on the timeline. The device may "
+    "wait for another process, another host or storage."
 )
 _OF_CAUSE: Final[Mapping[str, Callable[[DiagnosisFacts, Finding], Finding]]] = {
     "input": _add_input, "compilation": _add_compilation, "transfer": _add_transfer, "memory_pressure": _add_memory,

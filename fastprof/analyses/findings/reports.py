@@ -31,7 +31,7 @@ class Communication(Report, namedtuple("Figures", "rank_count step_count compare
     kinds = namedtuple("kinds", "kind scope occurrences time_ps exposed_ps moved_bytes")
     operations = namedtuple("operations", "name kind scope occurrences total_ps hidden_ps exposed_ps payload_bytes "
                                           "device_count")  # fmt: skip
-    stragglers = namedtuple("stragglers", "host")
+    stragglers = namedtuple("stragglers", "host caused_ps")
 
 
 class Gaps(Report, namedtuple("Figures", "device_count used_device_count")):

@@ -43,13 +43,14 @@ ONCE: Final = "logging"
 """A cause that does not explain a step if no other step has it: that step is a finding, not how often it is done."""
 
 SlowStepRow = reports.Steps.slow_steps
+HostRow = reports.Steps.hosts
 
 
 def find_slow_host(facts: DiagnosisFacts) -> Iterator[Finding]:
     """Find the host that is slowest in most steps. Others wait for it, as far as the program keeps them together."""
     rows = [row for row in facts.rows(reports.Steps.hosts) if row.excess_share]
-    worst = max(rows, key=lambda row: int(row.slowest_count), default=None)
-    if worst is None or 2 * worst.slowest_count <= worst.compared_count:
+    worst = _choose_slowest(rows)
+    if worst is None:
         return
     share, host = format_measure(worst.excess_share, "share"), worst.host
     steps = count_noun(worst.compared_count, "step", "steps")
@@ -67,11 +68,26 @@ def find_slow_host(facts: DiagnosisFacts) -> Iterator[Finding]:
         round(worst.excess_ps * worst.compared_count),
         LIKELY,
         f"steps.hosts?host={quote(host)}",
-        facts.advise("slowest host"),
+        _advise_on_slowest(facts),
         is_bound=True,
         host=host,
         detail=f"It is the slowest in {worst.slowest_count:,} of {steps}{most}.{others_wait}",
     )
+
+
+def _choose_slowest(rows: Sequence[HostRow]) -> HostRow | None:
+    """Return the host that is slowest in most steps, or None."""
+    worst = max(rows, key=lambda row: int(row.slowest_count), default=None)
+    return None if worst is None or 2 * worst.slowest_count <= worst.compared_count else worst
+
+
+def _advise_on_slowest(facts: DiagnosisFacts) -> str:
+    """Return advice that cites who delays collectives only if that is known."""
+    known = facts.table(reports.Communication.blame).num_rows
+    return f"{facts.advise('slowest host')}{_SHOWS_DELAYS if known else ''}"
+
+
+_SHOWS_DELAYS: Final = " If collectives keep hosts together, communication.blame shows which one delays them."
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,6 +256,7 @@ MOSTLY: Final = 0.5
 """Share of all waiting beyond which a device or host is late."""
 
 
+_UNDECIDED: Final = "without a common clock, the host that delays the others is unknown."
 _BY_STEP: Final = f"gaps.by_step?cause={COMMUNICATION}"
 _HOW: Final = "Per step: each device's collective time minus the minimum."
 
@@ -286,21 +303,36 @@ def find_collective_waits(facts: DiagnosisFacts) -> Iterator[Finding]:
         advise_on_collectives(_filter_kinds(kinds, NOTABLE), facts.framework, on_gpus=facts.on_gpus),
         is_bound=True,
         op=ops[0].name if ops else None,
-        detail=_format_kinds(facts, kinds),
+        detail=" ".join(filter(None, (_format_scope(facts, spent), _format_kinds(facts, kinds)))) or None,
     )
+
+
+def _format_scope(facts: DiagnosisFacts, spent: _CollectiveTime) -> str:
+    """Say what the cost counts if the report communication counts more."""
+    others = any(row.scope != BETWEEN_DEVICES and row.exposed_ps for row in facts.rows(reports.Communication.kinds))
+    if not others and not spent.waited_ps:
+        return ""
+    waits = f"; {format_time(spent.waited_ps)} of waits for the slowest device count apart" if spent.waited_ps else ""
+    return f"Collectives without copies and feeds, share of the run{waits}."
 
 
 def _make_straggler(facts: DiagnosisFacts, spent: _CollectiveTime) -> Finding:
     """Make the finding on the host that delays the others on the critical path, which need not be the last.
 
-    Of a single host, or of hosts without known clocks, it is on the device that is last."""
+    Of a single host, or of hosts without known clocks, it is on the device that is last, unless another host has the
+    longest steps."""
     missing, delays = _describe_missing_ranks(facts), facts.table(reports.Communication.blame)
     of_path = bool(delays.num_rows) and not missing
     host, device = (None, None) if missing or of_path else spent.find_last()
     met = bool(facts.table(reports.Communication.stragglers).num_rows)
     detail = missing if missing or met else "No collective was seen on several devices."
+    slowest = _choose_slowest([row for row in facts.rows(reports.Steps.hosts) if row.excess_share])
+    if host is not None and slowest is not None and slowest.host != host:
+        detail = f"{host} spends least time in collectives, but steps of {slowest.host} take longest: {_UNDECIDED}"
+        host, device, met = None, None, False
     cost, is_bound = spent.waited_ps, bool(missing)
-    evidence = f"{COMMUNICATION}.stragglers" if met and (device or host) else _BY_STEP
+    is_known = met and any(row.caused_ps for row in facts.rows(reports.Communication.stragglers))
+    evidence = f"{COMMUNICATION}.stragglers" if is_known and (device or host) else _BY_STEP
     if of_path:
         straggler = facts.scalars(reports.Communication).straggler_host
         host = None if straggler.value is None else str(straggler.value)

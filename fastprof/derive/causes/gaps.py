@@ -18,7 +18,8 @@ nothing shows that the GPU idled there.
     GPU          |=a=|=b=|   ?   |=c=|
 
 While a device waits for input or Python of its host, other threads launch, copy or compile, or another device works.
-Without the input the device would wait for that, so less is saved than the input takes.
+Without the input the device would wait for that, so less is saved than the input takes. Calls of the driver only wait
+while another thread loads.
 
     driver      |-------input-------|-launch-|
     worker             |-compile-|
@@ -522,6 +523,13 @@ def _match_names(events: HostEvents, row: Int64s, says: Callable[[str], bool]) -
     return answers[place.reshape(-1)] if len(metas) else np.zeros(0, np.bool_)
 
 
+def _is_of_driver(causes: HostCauses, row: Int64s) -> Bools:
+    """Return whether the thread of each row drives devices."""
+    drives = {line: role == DRIVER for line, role in zip(causes.lines, causes.role, strict=True)}
+    lines = sorted(drives, key=lambda line: line.first)
+    return np.array([drives[line] for line in lines], np.bool_)[find_lines(lines, row)]
+
+
 def _find_innermost(events: HostEvents, causes: HostCauses, row: Int64s, time: Int64s) -> Int64s:
     """Return the last event that has begun at a time on the thread of each row."""
     lines = sorted(causes.lines, key=lambda line: line.first)
@@ -579,6 +587,9 @@ _WITHOUT: Final = RANKS.copy()
 _WITHOUT[:, [*_CODES, Code.LOCK, Code.WAITS, Code.PROFILER]] = 255
 _WITHOUT[OTHER] = 255
 """RANKS if neither input nor Python nor waits count, nor threads that neither drive devices nor launch for them."""
+_WITHOUT_DRIVERS: Final = _WITHOUT.copy()
+_WITHOUT_DRIVERS[DRIVER] = 255
+"""Ranks while another thread loads input or runs Python, and so the thread that drives devices waits in its calls."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -596,14 +607,16 @@ class ConcurrentWork:
         hides = host[np.isin(causes.code[host["label"]], _CODES)]
         if not len(hides):
             return cls(create_empty_spans(), create_empty_spans())
-        open_ps = np.stack(merge_spans(hides["begin"], hides["end"] - hides["begin"]), axis=1)
         feeds = [line.name.startswith(INPUT_THREADS) for line in causes.lines]
         roles = tuple(OTHER if feed else role for feed, role in zip(feeds, causes.role, strict=True))
-        others = replace(causes, role=roles).foremost(events, _WITHOUT, open_ps)
-        others = others[others["label"] >= 0]
-        return cls(
-            merge_spans(others["begin"], others["end"] - others["begin"]), (busy[:, 0].copy(), busy[:, 1].copy())
-        )
+        waiting = _is_of_driver(causes, hides["label"])
+        others = np.concatenate([
+            replace(causes, role=roles).foremost(events, ranks, np.stack(merge_spans(begin, end - begin), axis=1))
+            for ranks, chosen in ((_WITHOUT, waiting), (_WITHOUT_DRIVERS, ~waiting))
+            for begin, end in [(hides["begin"][chosen], hides["end"][chosen])]
+        ])  # fmt: skip
+        begin, end = (others[name][others["label"] >= 0] for name in ("begin", "end"))
+        return cls(merge_spans(begin, end - begin), (busy[:, 0].copy(), busy[:, 1].copy()))
 
     def beside(self, pieces: Records, start_ps: Int64s, ahead_ps: Int64s | None) -> Int64s:
         """Return how much of each piece of a device (GAP) something else fills, or 0 for other causes. ``ahead_ps``: by

@@ -39,6 +39,7 @@ from fastprof.derive.steps.event_origin import (
     EventOrigins,
     Origin,
     find_event_origins,
+    has_line,
     is_idle,
     parse_frame,
     strip_address,
@@ -171,6 +172,38 @@ def find_python_calls(host: Host, most_nodes: int, devices: Callable[[], Sequenc
         _sum_calls_between(seen, frame),
         tree.bounded(most_nodes),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class LongestFunction:
+    """The function that takes most time of a host's threads. ``name``: of its frame; ``time_ps``: without its callees
+    that have source lines; ``window_ps``: from the first to the last event of its thread."""
+
+    name: str
+    time_ps: int
+    window_ps: int
+
+
+def find_longest_function(events: HostEvents) -> LongestFunction | None:
+    """Return the function with a source line that works for longest on one thread, or None if no frame is recorded."""
+    origins = find_event_origins(events)
+    lined = np.array([has_line(name) for name in events.names], np.bool_)
+    idle = np.array([is_idle(name) for name in events.names], np.bool_)
+    own_ps = events.duration_ps - sum_by(origins.parent, events.duration_ps, len(events))
+    longest: list[LongestFunction] = []
+    for line in origins.python_lines:
+        rows = np.arange(line.first, line.last)
+        meta, parent = events.meta[rows], origins.parent[rows].astype(np.int64)
+        above = np.where(parent < 0, -1, parent - line.first)
+        frame = find_nearest_wanted(np.arange(len(rows)), above, (lined | idle)[meta])
+        works = (frame >= 0) & ~idle[meta[frame]]
+        times = sum_by(np.where(works, meta[frame], -1), own_ps[rows], len(events.names))
+        if times.any():
+            end = int(add_durations(events.start_ps[rows], np.maximum(events.duration_ps[rows], 0)).max())
+            most = int(times.argmax())
+            window_ps = end - int(events.start_ps[line.first])
+            longest.append(LongestFunction(events.names[most], int(times[most]), window_ps))
+    return max(longest, key=lambda function: function.time_ps, default=None)
 
 
 def name_step_kinds(host: Host) -> dict[str, str]:

@@ -17,7 +17,14 @@ import numpy as np
 from fastprof._native import records
 from fastprof._native.kernels import nesting_lines
 from fastprof.derive.devices.device_events import OP_LINES
-from fastprof.derive.steps.event_origin import MARKER, NameKind, classify_name, is_thread, kinds_by_category
+from fastprof.derive.steps.event_origin import (
+    MARKER,
+    NameKind,
+    classify_name,
+    is_thread,
+    kinds_by_category,
+    list_threads,
+)
 from fastprof.derive.steps.grouping import Groups
 from fastprof.derive.steps.step_database import OWN_CATEGORIES, StepDatabase
 from fastprof.derive.steps.step_figures import break_down_cores, fit_parts
@@ -117,7 +124,7 @@ _WAIT: Final = compile_late(
 _NUMBER: Final = compile_late(r"(?:^|[ #])\d+$")
 _OF_NAME: Final = {
     NameKind.PYTHON: _PYTHON, NameKind.OP: _OP, NameKind.INPUT: _OP, NameKind.CALLBACK: _OP,
-    NameKind.UNKNOWN: _ANNOTATION, NameKind.ANNOTATION: _ANNOTATION, MARKER: _ANNOTATION,
+    NameKind.UNKNOWN: _ANNOTATION, NameKind.ANNOTATION: _ANNOTATION, MARKER: _ANNOTATION, NameKind.OWN: -1,
 }  # fmt: skip
 
 
@@ -189,7 +196,7 @@ class SlowSteps:
 def format_slow_kind(kind: str, what: str) -> str:
     """Return the slower event or category as the subject of a sentence."""
     if kind == "category":
-        return f'the category "{quantities.format_step_category(what)}"'
+        return quantities.format_step_category(what)
     return f"{_WORDS[kind]} {what.lstrip('$')}"
 
 
@@ -317,14 +324,15 @@ def _sum_times_by_name(events: HostEvents, steps: Int64s, begin: Int64s, end: In
     """Return times of some steps by name, on the line on which it takes longest."""
     order = steps[np.argsort(begin[steps], kind="stable")]
     begin, end = begin[order], end[order]
-    lines = [line for line in events.lines if line.last > line.first and (is_thread(line) or _runs_ops(line))]
+    threads = {line.number for line in list_threads(events)}
+    lines = [line for line in events.lines if line.last > line.first and (line.number in threads or _runs_ops(line))]
     rows, first_of_line = _find_rows_within(events, lines, begin, end)
     start, stop = events.start_ps[rows], add_durations(events.start_ps[rows], events.duration_ps[rows])
     parent = _find_parents(start, stop - start, first_of_line)
     event, place = _find_meetings(start, stop, begin, np.maximum.accumulate(end))
     part = np.minimum(stop[event], end[place]) - np.maximum(start[event], begin[place])
     own = _subtract_children(part, event, place, parent, len(order))
-    device = np.repeat([not is_thread(line) for line in lines], np.diff(first_of_line)).astype(np.bool_)
+    device = np.repeat([line.number not in threads for line in lines], np.diff(first_of_line)).astype(np.bool_)
     meta = events.meta[rows].astype(np.int64) % len(events.names)  # -1: the last name, which is empty
     kind = _classify_events(events, rows, meta, device)
     kind[np.isin(rows, marked)] = -1

@@ -241,8 +241,8 @@ def _describe_costs(
             f"{_FEWER_BYTES}."
         )
     text = (
-        f"{100 * exposed / recorded:.1f} % of the time that devices recorded goes to communication that no compute "
-        f"hides, most to the kind {kind}. The op that costs most is {op}, {format_moment(of_op)} over all "
+        f"{100 * exposed / recorded:.1f} % of recorded device time goes to collectives, copies and feeds that no "
+        f"compute hides, most to the kind {kind}. The op that costs most is {op}, {format_moment(of_op)} over all "
         f"devices.{gain} {hide}"
     )
     yield "recommendation", text

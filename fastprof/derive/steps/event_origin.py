@@ -137,6 +137,8 @@ class NameKind(IntEnum):
     """An op that calls Python."""
     ANNOTATION = 8
     """A user, through another profiler: NVTX."""
+    OWN = 10
+    """A frame of fastprof, which records the program."""
 
 
 _NVTX = compile_late(r"NVTX:(?:(?P<domain>[^:]*):)?")
@@ -229,11 +231,22 @@ def is_python_thread(line_name: str) -> bool:
     return _THREADS_OF_PYTHON.match(line_name) is not None
 
 
+_OWN_FILES: Final = frozenset(("own_profiler.py", "framework_profilers.py", "captured_run.py"))
+"""Files of fastprof whose functions run in the program. The Python tracer of XLA records no folders."""
+_OWN_THREAD: Final = "_watch"
+"""The function of the thread that begins and ends a recording."""
+
+
+def _is_own(name: str) -> bool:
+    """Return whether a frame is of fastprof."""
+    return parse_frame(name).file.rpartition("/")[2] in _OWN_FILES
+
+
 @lru_cache(maxsize=1 << 16)
 def classify_name(name: str) -> NameKind:
     """Return what a name says of its writer."""
     if is_frame(name):
-        return NameKind.PYTHON
+        return NameKind.OWN if _is_own(name) else NameKind.PYTHON
     if name.startswith("NVTX:"):
         match = _NVTX.match(name)
         domain = ((match and match["domain"]) or "").lower()
@@ -302,12 +315,13 @@ _PLANES: Final = (
 )  # fmt: skip
 MARKER: Final = 9
 """The marker of a step, or another event that a stat gives to a user; beside NameKind."""
-_RUNS_PYTHON: Final = (NameKind.PYTHON, NameKind.DISPATCH, NameKind.ANNOTATION, MARKER)
+_RUNS_PYTHON: Final = (NameKind.PYTHON, NameKind.DISPATCH, NameKind.ANNOTATION, NameKind.OWN, MARKER)
 _IS_NATIVE: Final = (NameKind.OP, NameKind.INPUT, NameKind.NATIVE, NameKind.PASSING)
 _WRITERS: Final = {
     NameKind.PYTHON: Origin.PYTHON, NameKind.OP: Origin.OP, NameKind.INPUT: Origin.INPUT,
     NameKind.NATIVE: Origin.FRAMEWORK, NameKind.PASSING: Origin.FRAMEWORK, NameKind.DISPATCH: Origin.FRAMEWORK,
-    NameKind.CALLBACK: Origin.OP, NameKind.ANNOTATION: Origin.USER, MARKER: Origin.USER,
+    NameKind.CALLBACK: Origin.OP, NameKind.ANNOTATION: Origin.USER, NameKind.OWN: Origin.FRAMEWORK,
+    MARKER: Origin.USER,
 }  # fmt: skip
 _OF_KIND: Final = np.array(
     [
@@ -347,7 +361,7 @@ class EventOrigins:
 @compute_once
 def find_event_origins(events: HostEvents) -> EventOrigins:
     """Return the writer of each event of the host. Reads STATS."""
-    lines = tuple(line for line in events.lines if is_thread(line))
+    lines = list_threads(events)
     kind = np.zeros(len(events), np.uint8)
     by_name = np.array([classify_name(name) for name in events.names], np.uint8)
     of_category = kinds_by_category(events)
@@ -391,7 +405,18 @@ def kinds_by_category(events: HostEvents) -> UInt8s:
     ):  # fmt: skip
         kind_by_meta[op_names.has_category(events, categories)] = kind
     kind_by_meta[op_names.is_op(events)] = NameKind.OP
+    frames = np.flatnonzero(kind_by_meta == NameKind.PYTHON).tolist()
+    kind_by_meta[[meta for meta in frames if _is_own(events.names[meta])]] = NameKind.OWN
     return kind_by_meta
+
+
+@compute_once
+def list_threads(events: HostEvents) -> tuple[Line, ...]:
+    """Return the threads of the program: those of the host without the thread of fastprof."""
+    own = np.array([_is_own(name) and parse_frame(name).function == _OWN_THREAD for name in events.names], np.bool_)
+    return tuple(
+        line for line in events.lines if is_thread(line) and not own[events.meta[line.first : line.last]].any()
+    )
 
 
 def is_thread(line: Line) -> bool:

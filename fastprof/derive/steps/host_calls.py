@@ -290,6 +290,34 @@ def _find_site(events: HostEvents, annotation: int, op: int) -> int:
     return at if at >= 0 else op
 
 
+_RELEASES_LOCK: Final = "TFE_Py_"
+"""How calls of TensorFlow begin that release Python's lock, do all of their work, and take the lock again."""
+_LEAST_RETURN_PS: Final = 1_000_000_000
+"""Shortest wait for Python's lock that counts: frameworks return within microseconds, Python switches threads every
+5 ms."""
+
+
+def find_late_returns(events: HostEvents, parent: Int32s, line: Line) -> tuple[Int64s, Int64s]:
+    """Return calls from Python that have done their work and do not return, and since when: another thread holds
+    Python's global lock.
+
+    call      |-TFE_Py_Execute-----------------|
+      work      |-EagerExecute-|
+    waits                      |---------------|
+    """
+    calls = np.array([name.startswith(_RELEASES_LOCK) for name in events.names], np.bool_)
+    if not calls.any():
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    rows = slice(line.first, line.last)
+    begin = events.start_ps[rows]
+    end = add_durations(begin, np.maximum(events.duration_ps[rows], 0))
+    above = parent[rows].astype(np.int64) - line.first
+    done = begin.copy()
+    np.maximum.at(done, above[above >= 0], end[above >= 0])
+    late = np.flatnonzero(calls[events.meta[rows]] & (done > begin) & (end - done >= _LEAST_RETURN_PS))
+    return line.first + late, done[late]
+
+
 SAYS, MAYBE, NO = "says", "maybe", "no"
 """Answers to whether words name input: they do, they may, they do not."""
 

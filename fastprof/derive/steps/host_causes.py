@@ -14,6 +14,7 @@ busy.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from enum import IntEnum
 from functools import lru_cache
@@ -24,7 +25,14 @@ import numpy as np
 from fastprof._native.cause_kernels import foremost_reasons, of_writer_and_name
 from fastprof.derive.devices.op_names import COLLECTIVES, LOADERS, is_frame
 from fastprof.derive.steps.event_graph import PIECE
-from fastprof.derive.steps.event_origin import EventOrigins, Origin, find_event_origins, index_threads, parse_frame
+from fastprof.derive.steps.event_origin import (
+    EventOrigins,
+    Origin,
+    find_event_origins,
+    has_line,
+    index_threads,
+    parse_frame,
+)
 from fastprof.derive.steps.host_calls import (
     EVALUATION,
     LOGGING,
@@ -38,6 +46,7 @@ from fastprof.derive.steps.host_calls import (
     find_calls_before_steps,
     find_evaluation_markers,
     find_evaluations,
+    find_late_returns,
     find_loading_calls,
     find_op_runs,
     may_be_loader,
@@ -169,7 +178,7 @@ _FILES: Final = (
 
     (Code.INPUT, compile_late(
         r"(?:data_?loader|_utils/fetch|fetch|data_adapter|dataset_ops|iterator_ops|data_sources?|prefetch"
-        r"|grain|tfrecord|arrow_dataset|iterable_dataset|webdataset)\w*\.py")),
+        r"|grain|tfrecord|arrow_dataset|iterable_dataset|webdataset|\w+_(?:dataset|data|loader)_adapter)\w*\.py")),
     (Code.CHECKPOINT, compile_late(r"(?:checkpoint|orbax|saver|saving|ckpt)\w*\.py")),
     (Code.COMPILATION, compile_late(
         r"(?:partial_eval|mlir|compiler|func_graph|ag_|autograph|tracing_compil|function_type)\w*\.py")),
@@ -300,6 +309,8 @@ def _make_ranks() -> UInt8s:
     return rank
 
 
+LOADS: Final = np.isin(np.arange(256), (Code.INPUT, Code.INPUT_WORDS))
+"""Which codes say that input is loaded."""
 RANKS: Final = _make_ranks()
 """[role, code] which of several threads that say something says what the host does: the lowest counts."""
 _ALWAYS: Final = np.array([[-(2**63), 2**63 - 1]])
@@ -351,7 +362,10 @@ def find_host_causes(events: HostEvents, marked: Int32s) -> HostCauses:
     _mark_compilation(events, lines, code)
     _mark_asking(events, lines, code)
     _mark_loops(events, origins, code, marked)
-    return HostCauses(origins, code, lines, _assign_roles(lines, origins, code, marked), marked)
+    roles = _assign_roles(lines, origins, code, marked)
+    _mark_late_returns(events, origins, code)
+    _mark_samples(events, origins, [line for line, role in zip(lines, roles, strict=True) if role == OTHER], code)
+    return HostCauses(origins, code, lines, roles, marked)
 
 
 def _classify_named(events: HostEvents, origins: EventOrigins) -> UInt8s:
@@ -432,7 +446,7 @@ def _mark_by_threads(events: HostEvents, lines: tuple[Line, ...], code: UInt8s) 
     for line in lines:
         here = code[line.first : line.last]
         if line.name.startswith(INPUT_THREADS):
-            here[(here == Code.HOST_COMPUTE) | (here == Code.LAUNCH)] = Code.INPUT
+            here[np.isin(here, (Code.HOST_COMPUTE, Code.LAUNCH, Code.PYTHON))] = Code.INPUT
             continue
         first, last = np.searchsorted(rows, [line.first, line.last]).tolist()
         if last > first:
@@ -441,6 +455,31 @@ def _mark_by_threads(events: HostEvents, lines: tuple[Line, ...], code: UInt8s) 
             end = add_durations(events.start_ps[ops], np.maximum(events.duration_ps[ops], 0))
             code[ops[contain_any_time(events.start_ps[ops], end, events.start_ps[calls])]] = Code.LAUNCH
             code[calls[np.isin(code[calls], (Code.NOTHING, Code.HOST_COMPUTE))]] = Code.LAUNCH
+
+
+def _mark_late_returns(events: HostEvents, origins: EventOrigins, code: UInt8s) -> None:
+    """Mark launches that wait for Python's lock before they return; the work in them stays what it is."""
+    for line in origins.python_lines:
+        rows, _ = find_late_returns(events, origins.parent, line)
+        code[rows[code[rows] == Code.LAUNCH]] = Code.LOCK
+
+
+_OF_POOLS: Final = compile_late(r"(?:.*/)?(?:threading|thread|pool|_base|\w+_adapter)\.py")
+
+
+def _mark_samples(events: HostEvents, origins: EventOrigins, lines: Sequence[Line], code: UInt8s) -> None:
+    """Count ``__getitem__`` that a pool of threads calls by itself as input: a worker loads a sample or batch."""
+    frames = [parse_frame(name) if has_line(name) else None for name in events.names]
+    loads = np.array([frame is not None and frame.function == "__getitem__" for frame in frames], np.bool_)
+    if not loads.any():
+        return
+    own = np.array([frame is not None and not _OF_POOLS.fullmatch(frame.file) for frame in frames], np.bool_)
+    for line in lines:
+        rows = line.first + np.flatnonzero(loads[events.meta[line.first : line.last]])
+        above = origins.parent[rows].astype(np.int64)
+        while (up := (above >= 0) & ~own[events.meta[above]]).any():
+            above[up] = origins.parent[above[up]]
+        code[rows[(above < 0) & (code[rows] == Code.PYTHON)]] = Code.INPUT_WORDS
 
 
 _COPY: Final = frozenset((

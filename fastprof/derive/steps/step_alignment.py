@@ -494,6 +494,14 @@ def describe_sources(kept: Sequence[HostSteps]) -> Iterator[str]:
         yield f"Steps{where} are {made}: {why}."
 
 
+def describe_incomplete(database: StepDatabase) -> Iterator[str]:
+    """Name the steps that the recording may have cut off, if the others are complete."""
+    cut = database.number[~database.complete].tolist()
+    if cut and database.complete.any():
+        steps, them = ("Step", "it") if len(cut) == 1 else ("Steps", "them")
+        yield f"{steps} {list_few(map(str, cut))} may be cut off by the recording: averages leave {them} out."
+
+
 def describe_kinds(kept: Sequence[HostSteps]) -> Iterator[str]:
     """Return which of several kinds of markers make the steps."""
     for kinds in dict.fromkeys(host.kinds for host in kept if host.kinds):

@@ -48,7 +48,7 @@ export function missingRecords(body, report) {
   if (!data?.length) return;
   const rows = data.rows();
   const flags = [...new Set(rows.map(({ what }) => FLAGS[what]).filter(Boolean))];
-  const command = `fastprof run ${flags.join(" ")} train.py`;
+  const command = `fastprof run ${flags.join(" ")} YOUR_PROGRAM.py`;
   const causes = new Set(rows.flatMap((row) => row.causes.split(", ")));
   section(body, "Not recorded").append(
     h("div.missing.panel", h("p", h("b", `${
