@@ -63,7 +63,7 @@ _ANNOTATED = Need("annotation_count", _ABSENT)
 SCALARS = {
     "annotation_count": ScalarSpec(None, "different annotations, over all hosts", "annotations"),
     "occurrences": ScalarSpec(None, "sum of count over the rows of annotations", need=_ANNOTATED),
-    "annotated_ps": ScalarSpec("ps", "sum of self_ps: time of annotations, each moment of a thread counted once",
+    "annotated_ps": ScalarSpec("ps", "sum of self_ps: annotated time of all threads; nested annotations count once",
                                "annotated", need=_ANNOTATED),
     "longest": ScalarSpec(None, "the annotation with the longest total_ps"),
     "longest_ps": ScalarSpec("ps", "its total_ps", "it takes"),

@@ -92,7 +92,7 @@ _RECORDED: Final = "time that devices recorded, each from its first to its last 
 _RAN = Need("used_device_count", NothingRan("no event of a device is recorded"))
 SCALARS = {
     "device_count": ScalarSpec(None, run_environment.IN_WORDS),
-    "used_device_count": ScalarSpec(None, "number of these devices that ran anything; null: they are threads"),
+    "used_device_count": ScalarSpec(None, "number of devices that ran anything; null: the devices are threads"),
     "rank_count": ScalarSpec(None, "ranks of the program, as PyTorch's process groups record them; each is a host"),
     "recorded_ps": ScalarSpec("ps", f"{_RECORDED}, summed", need=_RAN),
     "compute_share": ScalarSpec("share", "time in which devices compute / recorded_ps",
@@ -114,25 +114,28 @@ SCALARS = {
                                          "time if communication were hidden wherever there is compute to hide it"),
     "step_gain_share": ScalarSpec("share", "1 - step_if_hidden_mean_ps / step_device_mean_ps",
                                   "share of step time saved if all is hidden"),
-    "compared_step_count": ScalarSpec(None, "steps whose collectives are compared between devices: all, or in a "
-                                      "session of many hosts those in the middle. What follows is of these, as are the "
-                                      "tables meetings, stragglers, clocks, blame and host_steps", need=_RAN),
-    "meeting_count": ScalarSpec(None, "meetings: collective operations in which several devices were seen to take part "
-                                "together, in the compared steps", need=_RAN),
+    "compared_step_count": ScalarSpec(None, "steps whose collectives are compared between devices: all steps, or the "
+                                      "middle ones in a session of many hosts. The following figures and the tables "
+                                      "meetings, stragglers, clocks, blame and host_steps cover these "
+                                      "steps", need=_RAN),
+    "meeting_count": ScalarSpec(None, "meetings: collective operations of several recorded devices, in the compared "
+                                "steps", need=_RAN),
     "meeting_wait_ps": ScalarSpec("ps", "time that devices waited in meetings for the last device, summed, in the "
                                   "compared steps"),
     "last_device": ScalarSpec(None, "device that others waited for longest in meetings, as host: device"),
-    "path_ps": ScalarSpec("ps", "time of the critical path through the meetings of hosts: from the arrival of the last "
-                          "host at the first meeting to the end of the last, in the compared steps; of several parts, "
-                          "the one with a straggler, or the longest", "critical path of hosts"),
-    "path_transfer_ps": ScalarSpec("ps", "of path_ps, time from the arrival of the last host at a meeting to the end; "
-                                   "the rest is work of hosts", "transfer on the critical path"),
+    "path_ps": ScalarSpec("ps", "length of the critical path through the meetings of hosts, in the compared steps: "
+                          "from the last arrival at the first meeting to the end of the last meeting; if hosts form "
+                          "several parts, in the part with a straggler, else in the longest", "critical path of hosts"),
+    "path_transfer_ps": ScalarSpec("ps", "part of path_ps in meetings, each from the last arrival to the end; the "
+                                   "rest is host work", "transfer on the critical path"),
     "straggler_host": ScalarSpec(None, "host that delays the others: its excess_ps is at least 1 % of path_ps and "
                                  "three times that of any other host, in at least two steps"),
-    "straggler_excess_ps": ScalarSpec("ps", "its work on the critical path beyond the median of the others"),
-    "straggler_saved_ps": ScalarSpec("ps", "most time that is saved if it works no longer than the median"),
-    "straggler_before_ps": ScalarSpec("ps", "what more is saved if its work before the first meeting, which is not "
-                                      "recorded, is as long as usual; 0: another host came last to that",
+    "straggler_excess_ps": ScalarSpec("ps", "work of the straggler on the critical path beyond the median of the "
+                                      "other hosts"),
+    "straggler_saved_ps": ScalarSpec("ps", "upper bound of the time saved if the straggler works no longer than the "
+                                     "median"),
+    "straggler_before_ps": ScalarSpec("ps", "further time saved if the straggler's unrecorded work before the first "
+                                      "meeting takes as long as usual; 0: another host arrived last at this meeting",
                                       "straggler saved before the first meeting"),
 }  # fmt: skip
 _SPLIT: Final = ("duration_ps", "compute_ps", "hidden_ps", "exposed_ps", "idle_ps", "exposed_share", "if_hidden_ps")

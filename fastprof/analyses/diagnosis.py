@@ -117,8 +117,8 @@ TABLES = {
                   None if finding.cost_ps is None or finding.is_once or not 0 < rows.start_up_ps < rows.window_ps
                   else finding.cost_ps / (rows.window_ps - rows.start_up_ps) for finding in rows.each]),
         Flag("is_bound", "whether cost_ps is an upper bound of what can be saved"),
-        Text("certainty", "certain: the cause is recorded; likely: it follows from what is recorded; possible: other "
-             "causes fit, too"),
+        Text("certainty", "certain: the cause is recorded; likely: it follows from the records; possible: other "
+             "causes fit too"),
         String("ranked_by", "cost_ps with the factors that decide the rank; null: cost_ps decides", lambda rows: [
             finding.explain_rank() for finding in rows.each]),
         Text("host", "host; null: several"),
@@ -148,7 +148,7 @@ TABLES = {
 }  # fmt: skip
 
 SCALARS = {
-    "headline": ScalarSpec(None, "what costs most, as a sentence"),
+    "headline": ScalarSpec(None, "costliest cause, as a sentence"),
     "finding_count": ScalarSpec(None, "number of findings"),
     "window_ps": ScalarSpec("ps", "run time: from the first to the last work of a device, mean over devices", "run"),
     "compute_share": ScalarSpec(

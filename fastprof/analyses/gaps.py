@@ -98,8 +98,8 @@ _CAUSE = Text(
 )
 _STEP = Count("step", "number of the step, as in the analysis steps; null: in no step, or in one that not all "
               "hosts have", null=lambda rows: rows.step < 0)  # fmt: skip
-_EVENT = String("event", "event of the host that explains the most of it, or what the device moves or has in its "
-                "queue; null: none is recorded", lambda rows: list(rows.event))  # fmt: skip
+_EVENT = String("event", "host event that explains most of the time, or the device's transfer or queued work; null: "
+                "none is recorded", lambda rows: list(rows.event))  # fmt: skip
 
 
 _WITHOUT_LOST: Final = "without time whose records are lost"
@@ -115,8 +115,8 @@ _TABLES = (
     TableSchema("devices", "a device that ran anything", (
         _HOST,
         _DEVICE,
-        Picoseconds("window_ps", "from the first to the last of what the devices of the host ran, of what the host did "
-                    "for them, and of the markers of its steps; of chosen steps their time; the sum of the next five"),
+        Picoseconds("window_ps", "run time: from the first to the last device work, host work for devices or step "
+                    "marker of the host; if steps are chosen, their time; sum of the next five columns"),
         *(Picoseconds(f"{kind}_ps", f"time of kind {kind}", _make_kind_formula(place)) for place,
           kind in enumerate(KINDS)),
         Share("compute_share", f"compute_ps / {_KNOWN}",
@@ -131,9 +131,9 @@ _TABLES = (
         _KIND,
         Picoseconds("time_ps", "time of the device"),
         Share("share", "time_ps / window_ps of the device", lambda rows: divide_or_null(rows.time_ps, rows.window_ps)),
-        Count("count", "pieces of time without a break"),
-        Picoseconds("longest_ps", "duration of the longest of them"),
-        Picoseconds("longest_start_ps", "start of that, from the start of the host's capture"),
+        Count("count", "number of uninterrupted intervals"),
+        Picoseconds("longest_ps", "duration of the longest interval"),
+        Picoseconds("longest_start_ps", "start of the longest interval, from the start of the host's capture"),
         _EVENT,
     ), derived=True),
     TableSchema("by_step", "a cause of time of a device in a step, or in none", (
@@ -158,8 +158,8 @@ _TABLES = (
         _EVENT,
         String("thread", "thread or stream of that event; null: no event explains it",
                lambda rows: list(rows.thread)),
-        String("before_op", "what the device ran last before; null: nothing", lambda rows: list(rows.before_op)),
-        String("after_op", "what the device ran first after; null: nothing", lambda rows: list(rows.after_op)),
+        String("before_op", "last work of the device before the gap; null: none", lambda rows: list(rows.before_op)),
+        String("after_op", "first work of the device after the gap; null: none", lambda rows: list(rows.after_op)),
     ), derived=True),
 )  # fmt: skip
 TABLES = {table.name: table for table in _TABLES}
@@ -169,18 +169,19 @@ SCALARS = {
     "used_device_count": ScalarSpec(None, "number of these devices that ran anything"),
     "unused_device_count": ScalarSpec(None, "device_count - used_device_count: devices that ran nothing; "
                                       "they are in no table"),
-    "window_ps": ScalarSpec("ps", "time of all devices together, each from the first to the last of what devices of "
-                            "its host ran, of what the host did for them, and of the markers of steps", need=_RAN),
+    "window_ps": ScalarSpec("ps", "run time summed over devices: for each, from the first to the last device work, "
+                            "host work for devices or step marker of its host", need=_RAN),
     "busy_ps": ScalarSpec("ps", "window_ps - idle_ps", need=_RAN),
     **{f"{kind}_ps": ScalarSpec("ps", f"time of all devices of kind {kind}", need=_RAN) for kind in KINDS},
     "compute_share": ScalarSpec("share", f"compute_ps / {_KNOWN}", "compute share of known device time"),
     "idle_share": ScalarSpec("share", f"idle_ps / window_ps, both {_WITHOUT_LOST}", "idle share of known device time"),
     "largest_cause": ScalarSpec(None, "cause with the most time of all devices"),
-    "largest_cause_ps": ScalarSpec("ps", "time of all devices of that cause", "its time"),
+    "largest_cause_ps": ScalarSpec("ps", "time of this cause, summed over devices", "its time"),
     "largest_cause_share": ScalarSpec("share", "largest_cause_ps / window_ps", "its share of device time"),
     "largest_cause_meaning": ScalarSpec(None, "what that cause is", "it is"),
-    "between_steps_ps": ScalarSpec("ps", "time of all devices in no step: before the first, after the last, or "
-                                   "where step numbers jump", "outside of steps, summed over devices", need=_RAN),
+    "between_steps_ps": ScalarSpec("ps", "time outside of steps, summed over devices: before the first, after the "
+                                   "last, or where step numbers jump", "outside of steps, summed over "
+                                       "devices", need=_RAN),
 }  # fmt: skip
 OPENING = Opening(
     (

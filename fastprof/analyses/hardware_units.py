@@ -116,7 +116,8 @@ TABLES = {
               lambda rows: rows.number < 0),
         Count("value", "value of the counter; null: above 63 bits, or not an integer",
               null=lambda rows: rows.value < 0),
-        Number("real_value", "value of a counter that is not an integer, such as a percentage; null: it is one",
+        Number("real_value", "value of the counter if it is not an integer, such as a percentage; null: the value is "
+               "an integer",
                lambda rows: rows.real, lambda rows: np.isnan(rows.real)),
         Text("description", "what it counts; null: not recorded", _make_text_formula("description")),
         Text("sets", "sets of counters that it belongs to; null: not recorded", _make_text_formula("group")),

@@ -132,9 +132,9 @@ TABLES = {
             op.SOURCE,
             op.Words("source_stack", "calls that lead to the source line, one per line; null: unknown",
                      op.make_text_formula("source_stack")),
-            Flag("is_rematerialized", "whether the op computes again what was computed before, to save memory"),
-            Flag("is_outside_compilation", "whether the op serves work that runs on the host because it was not "
-                 "compiled"),
+            Flag("is_rematerialized", "whether the op recomputes an earlier result to save memory (rematerialization)"),
+            Flag("is_outside_compilation", "whether the op is for outside compilation: work that runs on the host "
+                 "because it was not compiled"),
             op.IS_EAGER,
             op.Words("replica_groups", "groups of devices of a collective op, as its text lists them; null: it lists "
                      "none", lambda rows: parse_replica_groups(rows.table.long_name)),
@@ -145,14 +145,14 @@ TABLES = {
             *_SHAPE,
             op.CORES,
             op.ENERGY,
-            op.Words("deduplicated_name", "instruction that this one is a copy of, as recorded; null: it is "
-                     "not a copy", op.make_text_formula("deduplicated_name")),
+            op.Words("deduplicated_name", "original instruction of a copy, as recorded; null: the instruction is not "
+                     "a copy", op.make_text_formula("deduplicated_name")),
             op.EXPRESSION,
         ), derived=True),
         TableSchema("categories", "a category of ops, largest self time first", (
             Text("category", "category of the instructions", attrgetter("keys")),
             *_GROUPED,
-            Picoseconds("rematerialized_ps", "self time of ops that compute again what was computed before",
+            Picoseconds("rematerialized_ps", "self time of ops that recompute earlier results (rematerialization)",
                         lambda groups: groups.self_ps(is_rematerialized(groups.table))),
         ), derived=True),
         TableSchema("programs", "a program, largest self time first", (
@@ -160,12 +160,12 @@ TABLES = {
             replace(op.PROGRAM, of=take_key(1)), *_GROUPED,
         ), derived=True),
         TableSchema("rematerialization", "all ops that compute again what was computed before, or all other ops", (
-            Flag("is_rematerialized", "whether the ops compute again what was computed before, to save memory",
+            Flag("is_rematerialized", "whether the ops recompute earlier results to save memory (rematerialization)",
                  attrgetter("keys")), *GROUP_TIMES,
         ), derived=True),
         TableSchema("outside_compilation", "all ops that serve work that was not compiled, or all other ops", (
-            Flag("is_outside_compilation", "whether the ops serve work that runs on the host because it was not "
-                 "compiled", attrgetter("keys")), *GROUP_TIMES,
+            Flag("is_outside_compilation", "whether the ops are for outside compilation: work that runs on the host "
+                 "because it was not compiled", attrgetter("keys")), *GROUP_TIMES,
         ), derived=True),
         TableSchema("replica_groups", "a category of collective ops, and the groups of devices among which they run, "
                     "largest self time first", (
@@ -222,19 +222,19 @@ TABLES = {
 }  # fmt: skip
 _OBSERVED = Need("device_total_ps", NothingRan("no op of a device is recorded"))
 SCALARS = {
-    "device_total_ps": ScalarSpec("ps", "time observed on devices: sum over them of the time of ops or the span, "
-                                  "whichever is longer", need=_OBSERVED),
+    "device_total_ps": ScalarSpec("ps", "observed time, summed over devices: op time or span, whichever is "
+                                  "longer", need=_OBSERVED),
     "device_op_ps": ScalarSpec("ps", "self time of ops", need=_OBSERVED),
     "device_idle_ps": ScalarSpec("ps", "part of device_total_ps in which no op ran", need=_OBSERVED),
     "op_count": ScalarSpec(None, "number of ops; equal names in two programs are two ops", need=_OBSERVED),
     "program_count": ScalarSpec(None, "number of programs that ran", need=_OBSERVED),
-    "unknown_work_share": ScalarSpec("share", "share of device_op_ps of ops with neither known flops nor known bytes",
+    "unknown_work_share": ScalarSpec("share", "share of device_op_ps in ops with neither known flops nor known bytes",
                                      "share of op time with unknown work"),
-    "unattributed_share": ScalarSpec("share", "share of device_op_ps of events whose op is unknown"),
-    "rematerialized_share": ScalarSpec("share", "share of device_op_ps of ops that compute again what was computed "
-                                       "before"),
-    "outside_compilation_share": ScalarSpec("share", "share of device_op_ps of ops that serve work that was not "
-                                            "compiled"),
+    "unattributed_share": ScalarSpec("share", "share of device_op_ps in events whose op is unknown"),
+    "rematerialized_share": ScalarSpec("share", "share of device_op_ps in ops that recompute earlier results "
+                                       "(rematerialization)"),
+    "outside_compilation_share": ScalarSpec("share", "share of device_op_ps in ops for outside compilation (work "
+                                            "that was not compiled)"),
     "padding_share": ScalarSpec("share", "share of padding in the bytes of all arrays that ops read and write, over "
                                 "all occurrences", "padding share of the bytes of arrays"),
 }  # fmt: skip

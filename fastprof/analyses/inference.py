@@ -79,7 +79,7 @@ _REQUESTS = Need("request_count", "no request is recorded")
 SCALARS = {
     "request_count": ScalarSpec(None, "number of requests of all models and hosts", need=_REQUESTS),
     "batch_count": ScalarSpec(None, "number of batches of all models and hosts", need=_REQUESTS),
-    "model_count": ScalarSpec(None, "number of models that requests name", need=_REQUESTS),
+    "model_count": ScalarSpec(None, "number of models named in requests", need=_REQUESTS),
     "requests_per_second": ScalarSpec(None, "requests / time from the first start to the last end, in seconds"),
     "mean_latency_ps": ScalarSpec("ps", "mean latency of a request, rounded down"),
     **{

@@ -195,7 +195,7 @@ SCALARS = {
     "compute_percent": ScalarSpec("%", "time that devices compute, in percent of step time; on TPUs the rest without "
                                   "input, output, copies and idle time, collectives included",
                                   "compute share of step time", need=_COMPUTE),
-    "step_time_shared_out_ps": ScalarSpec("ps", "mean step time that the categories of breakdown divide: mean over "
+    "step_time_shared_out_ps": ScalarSpec("ps", "mean step time that breakdown divides into categories: mean over "
                                           "hosts; on TPUs the time of the fastest core, or the sum of the categories "
                                           "if that is larger", "step time (TPUs: of the fastest core)"),
     "idle_percent": ScalarSpec("%", "time without input, copies, compute and collectives, in percent of step time; on "

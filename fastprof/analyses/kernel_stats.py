@@ -115,7 +115,7 @@ def _make_op_formula(of: Callable[[str, list[KernelRow], int], Any]) -> Formula:
 
 _NULL = "null: not recorded, or larger than on any GPU"
 _SHARE = "total_ps / total_ps of all kernels; null: the kernels took no time"
-_UNRECORDED = "null: not recorded, as by all profilers but PyTorch's"
+_UNRECORDED = "null: not recorded; only PyTorch's profiler records it"
 _Percent, _Ratio = Kind(pa.float64(), "%"), Kind(pa.float64())
 _Name = Kind(pa.string())
 TABLES = {
@@ -132,16 +132,16 @@ TABLES = {
                     _make_row_formula(lambda row: row.ps[1] // row.ps[0])),
         Picoseconds("min_ps", "duration of the shortest occurrence", _make_row_formula(lambda row: row.ps[2])),
         Picoseconds("max_ps", "duration of the longest occurrence", _make_row_formula(lambda row: row.ps[3])),
-        Flag("uses_tensor_cores", "whether the kernel runs on Tensor Cores (AMD: Matrix Cores), by its name; null: who "
-             "made the GPU or the kernel's name is not recorded, or kernels of this name do either",
+        Flag("uses_tensor_cores", "whether the kernel runs on Tensor Cores (AMD: Matrix Cores), by its name; null: "
+             "the GPU vendor or the kernel's name is not recorded, or the name is ambiguous",
              _make_row_formula(lambda row: row.uses)),
         Flag("could_use_tensor_cores", "whether the kernel could run on Tensor Cores: its op is a matrix product, a "
              "convolution, or another op whose kernel uses them, and it does more than transpose or copy",
              _make_row_formula(lambda row: row.could)),
-        Text("precision", "type of the numbers that the kernel computes with, such as bf16, by its name or else by "
-             "what its instruction reads; null: neither shows it", _make_row_formula(lambda row: row.precision)),
-        Text("kind", "elementwise: it computes element by element and was launched op by op; reduction: it reduces "
-             "so; null: another kernel, or unknown", _make_row_formula(lambda row: KINDS[row.kind])),
+        Text("precision", "number type of the kernel's arithmetic, such as bf16, by its name or else by the inputs "
+             "of its instruction; null: neither shows it", _make_row_formula(lambda row: row.precision)),
+        Text("kind", "elementwise: an element-by-element kernel, launched op by op; reduction: a reducing kernel, "
+             "launched op by op; null: another kernel, or unknown", _make_row_formula(lambda row: KINDS[row.kind])),
         Picoseconds("fusible_ps", "upper bound of the part of total_ps that fusing elementwise kernels with neighbours "
                     "on their stream may save; null: neither op nor program of the kernel is known",
                     _make_row_formula(lambda row: None if row.kind == UNKNOWN else row.fusible)),
@@ -174,7 +174,7 @@ TABLES = {
     "ops": TableSchema("ops", "a framework op, with the kernels that it launched on all hosts, longest total first", (
         _Name("op_name", "framework op; null: the row is of kernels whose op is unknown",
               _make_op_formula(lambda op, _rows, _ps: op or None)),
-        Count("kernel_count", "number of its kernels with different names",
+        Count("kernel_count", "number of different kernel names",
               _make_op_formula(lambda _op, rows, _ps: len({row.kernel.name for row in rows}))),
         Count("occurrences", "number of times that its kernels ran; op_stats counts calls of ops",
               _make_op_formula(lambda _op, rows, _ps: sum(row.ps[0] for row in rows))),
@@ -204,7 +204,7 @@ SCALARS = {
     "longest_kernel_share": ScalarSpec(
         "share", "time of kernels of that name / total_ps", "longest kernel's share of kernel time"
     ),
-    "longest_op": ScalarSpec(None, "op whose kernels take the most time, of those that are known"),
+    "longest_op": ScalarSpec(None, "known op whose kernels take the most time"),
     "longest_op_share": ScalarSpec("share", "time of its kernels / total_ps", "longest op's share of kernel time"),
 }
 _NO_OPS = "the ops of kernels are not known"

@@ -79,7 +79,7 @@ class Params:
     request: int | None = field(
         default=None,
         metadata={
-            "help": "also report when a request of this size would have fitted, in bytes or as 2GiB: a "
+            "help": "also report when a request of this size would fit, in bytes or as 2GiB: a "
             "failed allocation writes no event, but its error message has the size",
             "type": "bytes",
             "alone": True,
@@ -108,8 +108,8 @@ SCALARS = {
     "peak_host": ScalarSpec(None, "host of the allocator with the largest peak"),
     "peak_ps": ScalarSpec("ps", "time of the largest peak, from the start of the host's capture", "time of the peak"),
     "peak_step": ScalarSpec(None, "step at the time of the largest peak", "step of the peak"),
-    "capacity_bytes": ScalarSpec("bytes", "memory that the allocator with the largest peak may use: in use and free at "
-                                 "the peak; of PyTorch's all memory of the device"),
+    "capacity_bytes": ScalarSpec("bytes", "memory that the allocator with the largest peak may use: in use and free "
+                                 "at the peak; for PyTorch's allocator, all memory of the device"),
     "peak_share": ScalarSpec("share", "peak_bytes / capacity_bytes", "peak share of capacity"),
     "lifetime_peak_bytes": ScalarSpec("bytes", "most memory in use since the process began, as the allocator counts it "
                                       f"(on TPUs the heap alone), {_OF_LARGEST}", "lifetime peak"),

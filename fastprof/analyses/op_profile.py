@@ -85,8 +85,8 @@ SCALARS = {
                                    "unknown work count 0", "of peak HBM bandwidth"),
     "lost_ps": ScalarSpec("ps", "time that could be saved: op_ps minus the time of ops at the roofline, of ops for "
                             "which this is known"),
-    "work_known_share": ScalarSpec("share", "part of op_ps that is of ops with known flops and bytes"),
-    "unattributed_share": ScalarSpec("share", "part of op_ps that is of kernels and copies of unknown ops"),
+    "work_known_share": ScalarSpec("share", "part of op_ps in ops with known flops and bytes"),
+    "unattributed_share": ScalarSpec("share", "part of op_ps in kernels and copies of unknown ops"),
     "program_count": ScalarSpec(None, "number of programs that ran", need=OBSERVED),
     "op_count": ScalarSpec(None, "number of different ops that ran", need=OBSERVED),
 }  # fmt: skip

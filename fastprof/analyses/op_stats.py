@@ -112,7 +112,7 @@ def _make_launch_formula(name: str) -> Formula:
 
 _NO_DEVICE_OP = NothingRan("no op of a device is recorded")
 _NO_HOST_OP = "no op of a host thread is recorded"
-_NO_GPU = "null: the row is idle time, the ops are not PyTorch's, or nothing is recorded that they launched on GPUs"
+_NO_GPU = "null: the row is idle time, the ops are not PyTorch's, or no GPU work that they launched is recorded"
 
 _RANK = Count("rank", "place by self_ps among the ops of the same side (Device or Host), from 1", op.number_rows)
 _SIDE = Text("host_or_device", "side on which the op ran: Device or Host; shares are of the time of this side",
@@ -123,7 +123,7 @@ _TIMES = (
     Share("cumulative_busy_share", "sum of busy_share of this row and all rows above; null: busy_share is null",
           lambda rows: mask_unknown(rows.ranked.cumulative_busy_share)),
 )  # fmt: skip
-_NO_WORK = "null: the op ran on a host, or is a call of a library or an op of PyTorch whose work is not known"
+_NO_WORK = "null: the op ran on a host, or is a call of a library or an op of PyTorch whose work is unknown"
 _NO_FLOPS = f"{_NO_WORK}, or the trace leaves its flops out"
 _WORK = (
     op.Flops("flops", f"floating point operations that the device did; {_NO_FLOPS}", attrgetter("table.flops"),
@@ -197,9 +197,9 @@ TABLES = {
             *_TIMES,
             Picoseconds("min_ps", "duration of the shortest occurrence", op.MIN.of),
             op.IS_EAGER,
-            Picoseconds("device_self_ps", f"time of what GPUs ran because the op launched it; {_NO_GPU}",
+            Picoseconds("device_self_ps", f"GPU time of work that the op launched; {_NO_GPU}",
                         _make_launch_formula("own_ps")),
-            Picoseconds("device_total_ps", "time of what GPUs ran because the op, or one that it calls, launched it; "
+            Picoseconds("device_total_ps", "GPU time of work that the op, or an op that it calls, launched; "
                         f"{_NO_GPU}", _make_launch_formula("total_ps")),
         ), derived=True),
         TableSchema("hosts", "a host", (
@@ -213,7 +213,8 @@ TABLES = {
             ),
             Share("host_op_share", "host_op_ps / host_total_ps; null: host_total_ps is 0",
                   _make_share_formula("threads")),
-            Count("device_count", "its part of the figure device_count of the analysis overview",
+            Count("device_count", "number of its devices, as counted in the figure device_count of the analysis "
+                  "overview",
                   lambda rows: run_environment.count_by_host([row.present for row in rows])),
             *resting_on(
                 Need("device_total_ps", _NO_DEVICE_OP),
@@ -234,7 +235,7 @@ TABLES = {
         ), derived=True),
         TableSchema("tf_functions", "a traced function of the program, and a way in which its calls were executed", (
             op.Words("name", "name of the function", lambda rows: [function.name for function, _ in rows]),
-            Text("mode", "way its calls were executed: eager, concrete, traced (for this call), not_traced, or invalid",
+            Text("mode", "execution mode of its calls: eager, concrete, traced (for this call), not_traced, or invalid",
                  lambda rows: [mode for _, mode in rows]),
             Count("calls", "number of calls in this mode",
                   lambda rows: [function.count[mode] for function, mode in rows]),
@@ -252,14 +253,14 @@ TABLES = {
 _ON_DEVICES = Need("device_total_ps", _NO_DEVICE_OP)
 _ON_HOSTS = Need("host_total_ps", _NO_HOST_OP)
 SCALARS = {
-    "device_total_ps": ScalarSpec("ps", "time observed on devices: sum over them of the time of ops or the span, "
-                                  "whichever is longer", need=_ON_DEVICES),
+    "device_total_ps": ScalarSpec("ps", "observed time, summed over devices: op time or span, whichever is "
+                                  "longer", need=_ON_DEVICES),
     "device_op_ps": ScalarSpec("ps", "self time of device ops", need=_ON_DEVICES),
     "device_overlapped_ps": ScalarSpec("ps", "part of device_op_ps that overlapped other ops of the same device",
                                        need=_ON_DEVICES),
     "device_idle_ps": ScalarSpec("ps", "device_total_ps - time in which any op ran on the device", need=_ON_DEVICES),
-    "host_total_ps": ScalarSpec("ps", "time observed on threads: sum over them of the time of ops or the span, "
-                                "whichever is longer", need=_ON_HOSTS),
+    "host_total_ps": ScalarSpec("ps", "observed time, summed over threads: op time or span, whichever is "
+                                "longer", need=_ON_HOSTS),
     "host_op_ps": ScalarSpec("ps", "self time of host ops", need=_ON_HOSTS),
     "host_idle_ps": ScalarSpec("ps", "host_total_ps - host_op_ps", need=_ON_HOSTS),
     "infeed_enqueue_ps": ScalarSpec("ps", "durations of infeed enqueues on host threads, without the last of each "

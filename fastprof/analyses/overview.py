@@ -144,7 +144,7 @@ TABLES = {
         Text("hostname", "host, as the capture calls it"),
         Text("hardware", "TPU, GPU, or CPU_ONLY if the host has no device"),
         Text("device_type", "model of its devices; CPU if it has none"),
-        Column("device_count", pa.int32(), "its part of the figure device_count",
+        Column("device_count", pa.int32(), "number of its devices, as counted in the figure device_count",
                of=lambda rows: run_environment.count_by_host(rows.devices)),
         Percent("duty_cycle_percent", "time that its TPU chips or GPUs were busy / time that they were observed; "
                 "null: it has none, or they recorded no events",
@@ -203,8 +203,9 @@ SCALARS = {
                                      "time of all host ops", "eager part of host op time"),
     "device_eager_percent": ScalarSpec("%", "self time of device ops that were executed eagerly, in percent of the "
                                        "self time of all device ops", "eager part of device op time"),
-    "outside_compilation_percent": ScalarSpec("%", "self time of device ops that send work that was not compiled "
-                                              "to the host, in percent of the self time of all device ops",
+    "outside_compilation_percent": ScalarSpec("%", "self time of device ops for outside compilation, which runs on "
+                                              "the host because it was not compiled, in percent of the self time of "
+                                              "all device ops",
                                               "device op time outside compilation"),
     "compute_16bit_percent": ScalarSpec("%", "time of kernels that compute in 16 bits or fewer / time of all kernels",
                                         "kernel time in 16 bits"),

@@ -69,10 +69,10 @@ class Params:
 SCALARS = {
     "device_type": ScalarSpec(None, "name of the device in the capture"),
     "device_count": ScalarSpec(None, run_environment.IN_WORDS),
-    "core_count": ScalarSpec(None, "of these, devices that ran ops of compiled programs, or kernels"),
+    "core_count": ScalarSpec(None, "devices that ran ops of compiled programs, or kernels"),
     "peak_flops_per_s": ScalarSpec("flop/s", "peak arithmetic of one core or GPU", "peak arithmetic"),
     "peak_hbm_bytes_per_s": ScalarSpec("bytes/s", "bandwidth of the HBM of one core or GPU", "peak HBM bandwidth"),
-    "ridge_flops_per_byte": ScalarSpec(None, "flops per byte of HBM above which arithmetic is the limit",
+    "ridge_flops_per_byte": ScalarSpec(None, "ridge point: flops per HBM byte above which arithmetic is the limit",
                                        "ridge (flops per byte)"),
     "flops_per_s": ScalarSpec("flop/s", "flops of all ops / time observed, per core or GPU", "arithmetic"),
     "hbm_bytes_per_s": ScalarSpec("bytes/s", "HBM bytes of all ops / time observed, per core or GPU", "HBM bandwidth"),
@@ -83,7 +83,7 @@ SCALARS = {
                                        "time, unlike roofline_percent of totals", "ops of the roofline"),
     "lost_ps": ScalarSpec("ps", "time that could be saved: self time of ops beyond their time at the roofline"),
     "unknown_ps": ScalarSpec("ps", "self time of ops whose lost_ps is unknown, whose work is that of nested ops, or "
-                             "that are, start or await transfers", need=RAN),
+                             "that are parts of transfers", need=RAN),
     "clock_share": ScalarSpec("share", "self time at the nominal clock / self time; below 1 if the clock was lower"),
 }  # fmt: skip
 OPENING = Opening(

@@ -58,17 +58,15 @@ _MICRO: Final = 1_000_000
 class Params:
     kernel_wait_us: int = field(
         default=30,
-        metadata={"help": "a break between kernels below this, in microseconds, waits for nothing", "min": 0},
+        metadata={"help": "breaks between kernels shorter than this, in microseconds, count as kernel wait", "min": 0},
     )
-    queue_length: int = field(
-        default=1024, metadata={"help": "length from which on a queue is full: calls that launch wait", "min": 1}
-    )
+    queue_length: int = field(default=1024, metadata={"help": "queue length at which launch calls wait", "min": 1})
     long_call_us: int = field(
-        default=50, metadata={"help": "a call that launches is long above this, in microseconds", "min": 0}
+        default=50, metadata={"help": "launch calls longer than this, in microseconds, count as long", "min": 0}
     )
     long_delay_us: int = field(
         default=100,
-        metadata={"help": "the delay from a call to what it launched is long above this, in microseconds", "min": 0},
+        metadata={"help": "launch delays longer than this, in microseconds, count as long", "min": 0},
     )
 
     @property
@@ -116,7 +114,7 @@ TABLES = {
     "devices": TableSchema("devices", "a GPU that ran anything", (
         _HOST,
         _DEVICE,
-        Picoseconds("window_ps", "from the first begin to the last end of what its streams ran"),
+        Picoseconds("window_ps", "time from the first start to the last end on its streams"),
         Picoseconds("busy_ps", "time in which any stream ran anything"),
         Picoseconds("idle_ps", "window_ps - busy_ps"),
         Picoseconds("compute_ps", "time in which a kernel other than a collective ran"),
@@ -142,7 +140,7 @@ TABLES = {
     "kinds": TableSchema("kinds", "a set of kinds of kernels that ran at once on a GPU, and nothing else", (
         _HOST,
         _DEVICE,
-        Text("kinds", "compute, communication, copy; those that ran at once joined by and"),
+        Text("kinds", "compute, communication, copy, or kinds that ran at the same time, joined by and"),
         Picoseconds("time_ps", "time in which exactly these ran"),
         Share("share", "time_ps / busy_ps of the GPU; null: it lasted no time",
               _make_share_formula("time_ps", "whole_ps")),
@@ -165,7 +163,8 @@ TABLES = {
         _HOST,
         _DEVICE,
         _STREAM,
-        Text("waits_for", "host wait: the call that launches the next had not begun; kernel wait: the break is shorter "
+        Text("waits_for", "host wait: the launch call of the next kernel had not started; kernel wait: the break is "
+             "shorter "
              "than --kernel-wait-us; other: another stream, or a launch that is not recorded"),
         Picoseconds("time_ps", "sum of such breaks"),
         Share("share", "time_ps / all breaks of the stream; null: they last no time",
@@ -179,21 +178,21 @@ TABLES = {
         Text("name", "kernel or copy"),
         Count("count", "number of launches"),
         Picoseconds("call_ps", "time of the calls"),
-        Picoseconds("kernel_ps", "time of what they launched"),
-        Picoseconds("delay_ps", "time from the end of each call to the begin of what it launched; a begin before the "
-                    "end counts 0"),
+        Picoseconds("kernel_ps", "time of the launched work"),
+        Picoseconds("delay_ps", "time from the end of each call to the start of the launched work; 0 if the work "
+                    "starts earlier"),
         Picoseconds("mean_delay_ps", "delay_ps / count, rounded down"),
         Picoseconds("max_delay_ps", "longest delay"),
-        Count("short_count", "launches whose call took longer than what it launched"),
+        Count("short_count", "launches whose call took longer than the launched work"),
         Count("long_call_count", "launches whose call took longer than --long-call-us"),
         Count("long_delay_count", "launches whose delay is longer than --long-delay-us"),
     ), derived=True),
-    "queues": TableSchema("queues", "the queue of a stream: kernels that are launched and have not begun, without "
-                          "those that begin before their call", (
+    "queues": TableSchema("queues", "the queue of a stream: launched kernels that have not started, except those "
+                          "that start before their call", (
         _HOST,
         _DEVICE,
         _STREAM,
-        Count("points", "launches and begins: each changes the length"),
+        Count("points", "launches and kernel starts: each changes the length"),
         Number("mean_length", "mean length over time"),
         *_make_point_columns(("mean", "stdev", "p25", "p50", "p75"), "the lengths after each point"),
         Count("max_length", "largest length"),
@@ -207,33 +206,34 @@ TABLES = {
         Picoseconds("time_ps", "sum of their durations"),
         Bytes("bytes", "bytes moved; null: not recorded"),
         Number("mean_gbps", "bytes / time_ps, in gigabytes (10^9) a second; null: not recorded"),
-        Number("peak_gbps", "largest sum of the bandwidths of copies that run at once, in gigabytes a second; null: "
+        Number("peak_gbps", "largest total bandwidth of concurrent copies, in gigabytes per second; null: "
                "not recorded", attrgetter("max_at_points")),
         *_make_point_columns(tuple(_FIGURES),
                              "these sums after each begin and end of a copy, if any runs; null: not recorded",
                     "_gbps"),
     ), derived=True),
 }  # fmt: skip
-_NO_LAUNCH = "the capture has no launch of what GPUs ran"
+_NO_LAUNCH = "the capture has no launches of GPU work"
 _LAUNCHED = Need("launch_count", _NO_LAUNCH)
 SCALARS = {
     "stream_count": ScalarSpec(None, "streams of GPUs that ran anything"),
     "launch_count": ScalarSpec(None, "kernels and copies whose launch is recorded", need=_LAUNCHED),
     "unlaunched_count": ScalarSpec(None, "kernels and copies whose launch is not recorded, such as those launched "
                                    "before the capture"),
-    "main_stream": ScalarSpec(None, "the stream that computes longest; of several GPUs each has its own: null"),
+    "main_stream": ScalarSpec(None, "stream with the longest compute time; not given for several GPUs, because each "
+                              "has its own"),
     "idle_share": ScalarSpec("share", "idle_ps / window_ps over all GPUs", "idle share of GPU time"),
-    "hidden_share": ScalarSpec("share", "part of the time of collectives in which the GPU computes as well",
+    "hidden_share": ScalarSpec("share", "share of collective time that overlaps compute on the same GPU",
                                "hidden share of collectives"),
-    "break_ps": ScalarSpec("ps", "time between kernels of the stream of each GPU that computes longest"),
+    "break_ps": ScalarSpec("ps", "time between kernels on the stream with the longest compute time of each GPU"),
     "host_wait_ps": ScalarSpec("ps", "part of break_ps in which the next kernel was not launched yet"),
     "host_wait_share": ScalarSpec("share", "host_wait_ps / break_ps", "share of breaks waiting for launches"),
-    "delay_mean_ps": ScalarSpec("ps", "mean time from the end of a launch to the begin of what it launched"),
-    "short_launch_share": ScalarSpec("share", "launches whose call took longer than what it launched / launch_count",
+    "delay_mean_ps": ScalarSpec("ps", "mean time from the end of a launch to the start of the work that it launched"),
+    "short_launch_share": ScalarSpec("share", "launches whose call took longer than the launched work / launch_count",
                                      "share of launches with short kernels"),
     "long_call_count": ScalarSpec(None, "launches whose call took longer than --long-call-us"),
     "long_delay_count": ScalarSpec(None, "launches whose delay is longer than --long-delay-us"),
-    "longest_queue": ScalarSpec(None, "largest number of kernels that were launched and had not begun on a stream"),
+    "longest_queue": ScalarSpec(None, "longest queue of a stream: kernels that were launched but had not started"),
 }  # fmt: skip
 OPENING = Opening(
     (

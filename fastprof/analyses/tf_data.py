@@ -103,7 +103,7 @@ SCALARS = {
     "best_change": ScalarSpec(None, "the change of one iterator to try first, from the table what_if: the prefetch or "
                               "the parallel calls that save most, if they save at least half as much as the best "
                               "change; else faster code"),
-    "best_batch_ps": ScalarSpec("ps", "time per batch after best_change, if threads compute", "time per batch then"),
+    "best_batch_ps": ScalarSpec("ps", "time per batch after best_change, if CPU-bound", "time per batch then"),
 }  # fmt: skip
 _ASSUMED = (
     "What if: times per batch. They are exact where nothing runs ahead; elsewhere the longest of the stages that work "

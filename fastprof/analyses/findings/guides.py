@@ -431,7 +431,7 @@ def list_unproven_causes(facts: DiagnosisFacts, *, has_launches: bool) -> Iterat
         return
     kernels = facts.columns(reports.KernelStats.kernels)
     if not has_launches:
-        yield from ((cause, "the capture has no launch of what GPUs ran") for cause in _OF_LAUNCHES)
+        yield from ((cause, "the capture has no launches of GPU work") for cause in _OF_LAUNCHES)
     if not facts.figures(reports.OpStats).host_total_ps:
         yield "host_compute", "the capture has no op of a host thread"
     unknown = facts.figures(reports.HloStats).unknown_work_share

@@ -222,7 +222,7 @@ ENERGY: Final = Kind(pa.float64(), "joules")(
 
 _UNKNOWN: Final = "null: neither the capture nor its programs record this work"
 _SOURCES: Final = "capture (recorded), shapes (of arguments of PyTorch's ops), else computed from the program"
-_WAITS: Final = ", or the op is, starts or awaits a transfer that is not at the speed of the device's memory"
+_WAITS: Final = ", or the op is part of a transfer that does not run at device memory speed"
 
 AMOUNTS: Final = (
     Flops("flops", f"floating point operations that the device did; {_UNKNOWN}",
