@@ -1,4 +1,4 @@
-"""Annotations of users: time by name and step, what devices do meanwhile; time by named scope.
+"""User annotations: time by name and step, device activity during them; time by named scope.
 
 Formulas: docs/analyses/annotations.md.
 """

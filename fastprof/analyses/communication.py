@@ -1,4 +1,4 @@
-"""Collectives, copies and feeds: how much of them compute hides, and what the rest costs steps.
+"""Collectives, copies and feeds: the part hidden by compute, and the cost of the rest.
 
 Definitions: docs/analyses/communication.md.
 """

@@ -1,4 +1,4 @@
-"""Critical path of a step: the ops and kernels that follow from each other and take longest.
+"""Critical path of a step: the longest chain of dependent ops and kernels.
 
 Definitions: docs/analyses/critical-path.md.
 """

@@ -1,4 +1,4 @@
-"""What costs the time: causes of lost time, the one to fix first on top, with evidence and advice.
+"""Causes of lost time, the one to fix first on top, with evidence and advice.
 
 Every finding rests on a table of another analysis, which it names. Causes and formulas: docs/analyses/diagnosis.md.
 """

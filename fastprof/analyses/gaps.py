@@ -1,4 +1,4 @@
-"""Gaps: what devices do with their time, and what the program did while they did not compute.
+"""Gaps: device time by kind, and what the program did while devices did not compute.
 
 Definitions: docs/analyses/gaps.md.
 """

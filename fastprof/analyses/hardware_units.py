@@ -1,4 +1,4 @@
-"""How busy matrix units, vector units, loads and stores of devices were, by program and op.
+"""Utilization of matrix units, vector units, loads and stores of devices, by program and op.
 
 Samples come from lines of counters. How they are weighted: docs/analyses/hardware-units.md.
 """

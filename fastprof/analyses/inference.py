@@ -1,4 +1,4 @@
-"""Requests and batches of a model server: latency by percentile, and what it is made of.
+"""Requests and batches of a model server: latency by percentile and by part.
 
 Requests are groups of events on the host's threads that a server's request began; formulas: docs/analyses/inference.md.
 """

@@ -1,4 +1,4 @@
-"""Memory by allocator: peaks, what is alive, fragmentation, lifetimes, growth from step to step.
+"""Memory by allocator: peaks, live allocations, fragmentation, lifetimes, growth over steps.
 
 Allocators of accelerators write an event for each allocation and free, with what they say of themselves afterwards. All
 of them are kept. Definitions: docs/analyses/memory-profile.md.

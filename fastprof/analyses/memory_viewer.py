@@ -1,4 +1,4 @@
-"""Memory of compiled programs: the peak, what is alive there, padding, lifetimes, allocations.
+"""Memory of compiled programs: the peak, the buffers alive at it, padding, lifetimes, allocations.
 
 The compiler plans the memory of a program before it runs: which buffers there are, where they lie and how long they
 live. The capture carries that plan with the program (HLO). Definitions: docs/analyses/memory-viewer.md.

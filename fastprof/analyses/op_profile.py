@@ -1,4 +1,4 @@
-"""Device time by program, category or name scope, how well it was used, and what fusions are made of.
+"""Device time by program, category or name scope, its utilization, and the contents of fusions.
 
 Ops are those of all devices together: docs/device-ops.md says which op an event belongs to. Formulas:
 docs/analyses/op-profile.md.

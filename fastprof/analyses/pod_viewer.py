@@ -1,4 +1,4 @@
-"""Each step on each core of all hosts: what it spent its time on, and its bottleneck.
+"""Each step on each core of all hosts: its time by category, and its bottleneck.
 
 Steps are those that all hosts have; the analysis ``steps`` also has those of single hosts.
 Definitions: docs/analyses/pod-viewer.md.

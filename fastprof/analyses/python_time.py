@@ -1,4 +1,4 @@
-"""Python: self and total time by function, what calls what, the ops and kernels below, flame graphs.
+"""Python: self and total time by function, callers, callees, ops and kernels below, flame graphs.
 
 Functions are those that the Python tracer recorded. Formulas: docs/analyses/python-time.md.
 """

@@ -1,4 +1,4 @@
-"""How near ops, steps and programs come to the peaks of the device, and what bounds them.
+"""How close ops, steps and programs come to the device peaks, and what bounds them.
 
 Formulas: docs/analyses/roofline.md.
 """

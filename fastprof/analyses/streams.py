@@ -1,4 +1,4 @@
-"""Streams of GPUs: which kernels overlap, what idle streams wait for, launches, queues, copies.
+"""GPU streams: overlapping kernels, waits of idle streams, launches, queues, copies.
 
 Definitions: docs/analyses/streams.md.
 """

@@ -1,4 +1,4 @@
-"""Input pipelines of tf.data: the iterator graph, its critical path, the bottleneck, how to fix it.
+"""tf.data input pipelines: the iterator graph, its critical path, the bottleneck, how to fix it.
 
 A call of a pipeline is a root event of an iterator; its time is divided among the iterators that it waited for. What a
 batch would take after a change is predicted by pipelines/stages.py. Formulas: docs/analyses/tf-data.md.

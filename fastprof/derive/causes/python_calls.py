@@ -412,7 +412,7 @@ _AMOUNTS: Final = (
     Picoseconds("self_ps", "time in which it is the innermost function"),
     Picoseconds("run_ps", "part of self_ps on threads that run the steps, in the run"),
     Picoseconds("idle_ps", "part of self_ps in which threads that run no steps only wait: for a lock, a queue, a "
-                "connection or a time"),
+                "connection or a timeout"),
     Picoseconds("total_ps", "time in which it is on the stack of a thread; recursive calls count once"),
     Picoseconds("native_ps", "part of self_ps in events of frameworks, ops and annotations"),
     Picoseconds("waited_ps", "part of self_ps in which it waits for a device, as far as recorded"),

@@ -371,7 +371,7 @@ _ALLOCATORS = (
     Number("fragmentation_at_peak", f"fragmentation at the peak; {NONE}", get_fragmentation),
     Bytes("capacity_bytes", f"memory that the allocator may use: in use and free at the peak; for PyTorch's "
           f"allocator, which grows on demand, all memory of the device; {NONE}", lambda rows: rows.capacity()),
-    Bytes("reserved_at_peak_bytes", "memory of the device that PyTorch's allocator keeps at the peak, in use and free; "
+    Bytes("reserved_at_peak_bytes", "device memory that PyTorch's allocator has reserved at the peak, in use and free; "
           "null: not recorded, or not PyTorch's", lambda rows: rows.reserved()),
     Bytes("lifetime_peak_bytes", "most memory in use since the process began, as the allocator counts it "
           f"(peak_bytes_in_use): on TPUs the heap alone, without the stack; {NONE}",

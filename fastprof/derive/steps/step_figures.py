@@ -74,7 +74,7 @@ class GenericSteps:
 
     @property
     def to_device_ps(self) -> Float64s:
-        """[n] part of the category input: copies to the device, and enqueuing of them."""
+        """[n] part of the category input: copies to the device, and their enqueuing."""
         return self.type_ps[:, EventType.HOST_TO_DEVICE]
 
     def categories(self, unit_ps: float = 1.0) -> Float64s:
