@@ -1,4 +1,4 @@
-"""What steps are made from if nobody says it, and that what pools run for a step belongs to it."""
+"""Sources of steps if nobody says it, and that what pools run for a step belongs to it."""
 
 from __future__ import annotations
 

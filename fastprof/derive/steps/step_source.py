@@ -132,7 +132,7 @@ STEPS_FROM: Final[dict[str, Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class StepSource:
-    """What steps are made from. ``groups``: groups that make the steps. ``source``: as above, ``nothing`` if there is
+    """Sources of steps. ``groups``: groups that make the steps. ``source``: as above, ``nothing`` if there is
     nothing; ``why``: in words. ``spans``: when each step is, on hosts without devices and with PyTorch's profiler, or
     None if markers or devices say so. ``marks``: rows of the annotations that make steps, or None if none do.
     ``kinds``: in words, which of several kinds of markers make the steps; ``entire``: whether the first and the last
