@@ -117,9 +117,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     servers.add_levels(group)
     group = servers.add_destination(parser)
     group.add_argument(
-        "--on-server", action="store_true", help="the servers write the captures to LOGDIR, which is a path of theirs"
+        "--on-server", action="store_true", help="the servers write the captures to LOGDIR, a path on the servers"
     )
-    group.add_argument("--no-checks", action="store_true", help="do not look into the captures for what they lack")
+    group.add_argument("--no-checks", action="store_true", help="do not check the captures for missing records")
     group = parser.add_argument_group("calling")
     group.add_argument(
         "--attempts",

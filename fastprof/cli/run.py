@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--steps",
         metavar="A:B",
         type=arguments.parse_step_range,
-        help="steps from A up to, but without, B, counted from 0 as the program begins them",
+        help="steps from A to B (exclusive), counted from 0 as the program begins them",
     )
     group.add_argument(
         "--after",
@@ -46,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--duration", metavar="TIME", type=servers.parse_milliseconds, help="for how long (default: 2s)")
     servers.add_levels(group, python=None)
     group = servers.add_run(parser)
-    group.add_argument("--no-checks", action="store_true", help="do not look into the capture for what it lacks")
+    group.add_argument("--no-checks", action="store_true", help="do not check the capture for missing records")
     parser.set_defaults(session=(), on_error="raise", then="diagnosis")
     arguments.add_talk(parser)
 

@@ -143,17 +143,19 @@ def add_addresses(parser: argparse.ArgumentParser) -> None:
         help="address of a profiler server, HOST:PORT, [IPv6]:PORT, or PORT of this machine; several: A,B or A B",
     )
     group = parser.add_argument_group("servers")
-    group.add_argument("--addresses", metavar="FILE", help="a file of addresses, between blanks, commas and line ends")
+    group.add_argument(
+        "--addresses", metavar="FILE", help="a file of addresses, separated by blanks, commas or line ends"
+    )
     group.add_argument(
         "--dns",
         metavar="NAME:PORT",
         action="append",
-        help="every address that DNS has for the name, as for a headless service of Kubernetes; repeatable",
+        help="every DNS address of the name, as for a headless Kubernetes service; repeatable",
     )
     group.add_argument(
         "--job",
         metavar="KIND:PORT",
-        help="the machines of the job that this runs in: slurm:PORT, slurm:FIRST-LAST for several processes a machine, "
+        help="the machines of the current job: slurm:PORT, slurm:FIRST-LAST for several processes a machine, "
         "or tpu for a Cloud TPU (its port: 8466)",
     )
     parser.set_defaults(session=(), on_error="raise")
@@ -225,7 +227,7 @@ def add_destination(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
     hosts.add_argument(
         "--hosts", metavar="A,B", type=_parse_hosts, help="name hosts so, one for each address (default: the addresses)"
     )
-    hosts.add_argument("--recorded-hosts", action="store_true", help="name hosts as their captures do")
+    hosts.add_argument("--recorded-hosts", action="store_true", help="use the host names that the captures record")
     group.add_argument("--format", choices=FORMATS, default="table", help="format of the table of servers")
     group.add_argument("--wide", action="store_true", help="show full names and all columns of the table")
     parser.set_defaults(output=None, limit=arguments.ALL, interrupted=False, content="")

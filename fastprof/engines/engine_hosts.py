@@ -102,7 +102,8 @@ def wrap_packed(kept: Kept) -> Packed:
 _MOST_BYTES: Final = 64 << 20
 """Most bytes of captures that are given as bytes and travel with their task."""
 _FORKED: Final = (
-    "workers are forks of another process, in which threads of Arrow may have run and may hang: spawn them, as "
+    "workers are forked processes of another process, in which threads of Arrow may have run and may hang: spawn "
+    "them, as "
     "fastprof.engines.processes does"
 )
 

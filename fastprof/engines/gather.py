@@ -265,7 +265,7 @@ class Gathering:
         return kept.fault is not None and (not kept.in_opening or task.on_error == "raise")
 
     def _check_seen(self) -> None:
-        """EngineError: workers do not see the files."""
+        """EngineError: workers cannot see the files."""
         first = list(self.done.values())[:_UNSEEN]
         unseen = [result.fault for result in first if isinstance(result.fault, NotFoundError | UnreadableError)]
         known = any(task.size_bytes is not None for task in self.tasks)  # the session sees them

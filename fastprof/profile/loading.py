@@ -53,7 +53,7 @@ def load(
     ``on_error``: "raise" stops at the first damaged or missing host; "skip" loads the other hosts; "salvage" keeps
     what can be decoded before and after a fault. The table ``import_log`` lists what was left out.
     ``threads``: the number of decoding threads; default: one per processor.
-    ``max_unpacked``: the number of bytes that a compressed capture may unpack to; default: 16 GiB. A
+    ``max_unpacked``: the largest unpacked size of a compressed capture, in bytes; default: 16 GiB. A
     larger value also raises the memory limit of names, planes and lines, otherwise proportional to the capture.
     ``progress``: called with a stage, the amount done, and the total.
 
@@ -63,7 +63,7 @@ def load(
     ``in_flight``: hosts given to the executor at a time. ``threads`` is then that of a host, default: 1.
 
     Raises NotFoundError, UnreadableError or CaptureError (all FastprofError) with file and byte offset. Loading finds
-    the planes of the captures. Events are decoded when a table is first used.
+    the planes of the captures. Events are decoded at the first use of a table.
     """
     how: dict[str, Any] = {
         "run": name_runs(run),

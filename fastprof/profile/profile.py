@@ -140,8 +140,8 @@ class Profile(AnalysisMethods):
 
         The value of a stat is the event's own, else that of its event metadata; the first if there are several; null if
         there is none. Integers are int64 (uint64 as two's complement), doubles float64, texts a dictionary, bytes
-        large_binary. A stat with integers and doubles is float64 if that is exact; other mixtures are text. UsageError:
-        no capture of the session has a stat of this name.
+        large_binary. A stat with both integers and doubles is float64 if that is exact; other mixtures are text.
+        UsageError: no capture of the session has a stat of this name.
         """
         return self._tables.event_table(columns, stats)
 

@@ -304,8 +304,8 @@ def find_cores_in_steps(database: StepDatabase) -> Bools:
 
 
 WAITED_BETWEEN: Final = (
-    "time between steps in which the host waits for a slower one: its gaps are longer than those of the slowest host "
-    "by what its steps are shorter, within a tenth; null: they are not, in a fifth of the steps"
+    "time between steps in which the host waits for a slower one: its gaps exceed those of the slowest host by as "
+    "much as its steps are shorter, to within a tenth; null: they do not, in a fifth of the steps"
 )
 _ALIKE_GAPS: Final = 10
 """Hosts go on together if what passes from begin to begin differs by less than the wait divided by this."""
