@@ -128,7 +128,7 @@ def test_parameters_and_hosts_narrow(run: Path) -> None:
     with pytest.raises(fastprof.UsageError, match="order: 'size' is not one of host, events"):
         p.report("sample_analysis", order="size")
     for least in (-1, "3"):
-        with pytest.raises(fastprof.UsageError, match=r"least: .* is not a whole number of at least 0"):
+        with pytest.raises(fastprof.UsageError, match=r"least: .* is not an integer of at least 0"):
             p.report("sample_analysis", least=least)
     with pytest.raises(fastprof.UsageError, match=r"no analysis 'op-stat'; there are: .*; did you mean 'op_stats'"):
         p.report("op-stat")

@@ -80,9 +80,9 @@ _COLUMNS = (
 )  # fmt: skip
 _PARTS = ("device_communication_ps", "device_copy_ps")
 SECTIONS = (
-    Section("Annotations (time of devices: summed over them)", "annotations", _COLUMNS, "share", 30,
+    Section("Annotations (device time is summed over devices)", "annotations", _COLUMNS, "share", 30,
             shown=has_rows("annotations"), parts=_PARTS),
-    Section("By step (time of devices: summed over them)", "steps",
+    Section("By step (device time is summed over devices)", "steps",
             ("step", *_COLUMNS[:4], "max_ps", *_COLUMNS[8:]), rows=20, shown=has_rows("annotations"), parts=_PARTS),
     Section("On devices, from the first kernel of each to its last", "gpu_annotations", ("device", "name", "streams",
             "count", "total_ps", "mean_ps", "stdev_ps", "min_ps", "max_ps"), rows=20,
@@ -90,7 +90,7 @@ SECTIONS = (
     Section("Scopes in the names of ops", "scopes", ("name", "ops", "occurrences", "device_ps", "share"), "share", 30,
             shown=has_rows("scopes"), depth="depth"),
 )  # fmt: skip
-_NONE = "No annotations: no thread of the host has a region that a user named."
+_NONE = "No annotations: no host thread has a user-named region."
 _HOW = {
     JAX: " Write them with jax.profiler.TraceAnnotation.",
     TENSORFLOW: " Write them with tf.profiler.experimental.Trace.",

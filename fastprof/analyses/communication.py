@@ -158,16 +158,16 @@ SECTIONS = (
     Section("Devices", "devices", ("device", *_SPLIT), "exposed_share", 16, shown=has_rows("devices")),
     Section("Steps", "steps", ("name", "device", *_SPLIT), "exposed_share", 20,
             shown=has_rows("steps")),
-    Section("Operations, the most exposed first", "operations", ("name", "kind", "exposed_ps", "occurrences", "mean_ps",
+    Section("Operations, most exposed first", "operations", ("name", "kind", "exposed_ps", "occurrences", "mean_ps",
             "hidden_ps", "exposed_share", "payload_bytes", "bus_bytes_per_s"), "exposed_share", 20,
             shown=has_rows("operations"),
             alike=Alike(("name",), ("occurrences", "hidden_ps", "exposed_ps", "exposed_share"))),
-    Section("Links between devices, the slowest first", "links", ("source", "target", "bytes_per_s",
+    Section("Links between devices, slowest first", "links", ("source", "target", "bytes_per_s",
             "best_bytes_per_s", "kind", "occurrences", "bytes", "time_ps", "measured_by"), rows=10, by_worth=True,
             shown=has_rows("links")),
     Section("Devices that others wait for", "stragglers", ("device", "meetings", "last_count", "late_ps", "waited_ps",
             "caused_ps"), rows=8, shown=has_rows("stragglers")),
-    Section("Hosts, the one that delays others most first", "blame", ("host", "meetings", "last_count", "waited_ps",
+    Section("Hosts, longest delay of others first", "blame", ("host", "meetings", "last_count", "waited_ps",
             "caused_alone_ps", "on_path_ps", "excess_ps", "excess_share", "saved_ps", "steps"), rows=10,
             shown=has_rows("blame")),
     Section("Clocks of hosts", "clocks", ("host", "reference", "offset_ps", "drift_ppm", "error_ps", "bound_ps",
@@ -302,8 +302,7 @@ def _note_programs(
     if unknown and compiled and not any(has for has, _ in programs):
         yield (
             "info",
-            "The capture carries no compiled programs: what moves how much, and among which devices, is known only "
-            "where the texts of ops have it.",
+            "The capture has no compiled programs: transferred bytes and device groups are known only from op texts.",
         )
     yield from remark_on_problems((host.host, problems) for host, (_, problems) in zip(hosts, programs, strict=True))
 
@@ -332,13 +331,14 @@ def _compute_values(
     nothing = unseen or "devices recorded no time"
     quiet = unseen or "nothing communicates"
     alone = unseen or "no collective operation was seen on several devices"
-    stepless = unseen or f"no steps: {steps.scalars['steps_source'].reason or 'none were found'}"
+    stepless = unseen or f"no steps: {steps.scalars['steps_source'].reason or 'no steps were found'}"
     amounts = ("used_device_count", "recorded_ps", "exposed_ps", "hidden_ps", "meeting_count")
     unknown = dict.fromkeys(amounts, (None, NO_EVENTS)) if unseen == NO_EVENTS else {}
     return {
         "device_count": run_environment.count_devices([host.present for host in hosts]),
         "used_device_count": _count_used(hosts, devices, nothing),
-        "rank_count": max((host.rank_count or 0 for host in hosts), default=0) or (None, "no process group records it"),
+        "rank_count": max((host.rank_count or 0 for host in hosts), default=0)
+        or (None, "no process group records ranks"),
         "recorded_ps": (None, unseen) if unseen else _limit_to_64_bits(recorded),
         **{
             f"{name}_share": total[f"{name}_ps"] / recorded if recorded else (None, nothing)
@@ -364,7 +364,7 @@ def _find_last_device(waits: pa.Table, alone: str, missing: str) -> str | tuple[
     if not len(waits):
         return None, alone
     if not waits["last_count"][0].as_py():
-        return None, "of no collective is it known which device came last"
+        return None, "no collective shows which device came last"
     if missing:
         return None, missing
     return f"{waits['host'][0].as_py()}: {waits['device'][0].as_py()}"

@@ -71,7 +71,7 @@ def _make_kind_column(what: str) -> Column:
 
 
 TABLES = {
-    "windows": TableSchema("windows", "what is examined of a host", (
+    "windows": TableSchema("windows", "the examined interval of a host", (
         _HOST,
         Text("window", "annotation or step; empty if everything recorded is examined"),
         Count("instance", "index among the matching annotations or steps, from 0"),
@@ -122,25 +122,25 @@ SCALARS = {
     "path_ps": ScalarSpec("ps", "length of the critical path, summed over hosts", "critical path"),
     "window_ps": ScalarSpec("ps", "duration of the examined interval, summed over hosts"),
     "path_share": ScalarSpec("share", "path_ps / window_ps; 1 if kernels end so late that the path is longer",
-                             "path share of what is examined"),
+                             "path share of the examined intervals"),
     **{
         f"{kind}_share": ScalarSpec("share", f"part of path_ps: {kind}", f"{kind} share of the path")
         for kind in KINDS[:6]
     },
     "longest": ScalarSpec(None, "op or kernel with the most time on the path"),
-    "longest_share": ScalarSpec("share", "its part of path_ps", "its share of the path"),
+    "longest_share": ScalarSpec("share", "time of this op or kernel on the path / path_ps", "its share of the path"),
 }  # fmt: skip
-_NO_OPS = "no op of the host is recorded on the path"
-_NO_LAUNCHES = NothingRan("launches of what GPUs ran are not recorded")
+_NO_OPS = "no host op is on the path"
+_NO_LAUNCHES = NothingRan("launches of GPU work are not recorded")
 OPENING = Opening(
     ("{longest} takes {longest_share} of the critical path.",),
     ("path_ps", "path_share", "host_share", "kernel_share", "collective_share", "break_share"),
 )
 SECTIONS = (
     Section("Critical path", scalars=tuple(SCALARS)),
-    Section("What is examined", "windows", ("host", "window", "instance", "of", "window_ps", "path_ps", "host_ps",
+    Section("Examined intervals", "windows", ("host", "window", "instance", "of", "window_ps", "path_ps", "host_ps",
             "device_ps"), rows=16, shown=has_rows("windows")),
-    Section("What the path consists of", "kinds", ("kind", "time_ps", "share", "count"), "share", 16,
+    Section("Composition of the path", "kinds", ("kind", "time_ps", "share", "count"), "share", 16,
             shown=has_rows("kinds")),
     Section("Ops and kernels on the path", "names", ("kind", "name", "time_ps", "share", "count"), "share", 25,
             shown=has_rows("names"), kernels="name"),
@@ -178,7 +178,7 @@ def _compute_figures(parts: Mapping[str, ObjectRows], kept: Sequence[HostPath]) 
     yield "path_ps", path
     window = sum(row.window_ps for row in windows)
     yield "window_ps", window
-    yield "path_share", min(path / window, 1.0) if window else (None, "the window lasts no time")
+    yield "path_share", min(path / window, 1.0) if window else (None, "the examined interval has no duration")
     launched = any(host.launches for host in kept)
     for kind in KINDS[:6]:
         time = sum(row.time_ps for row in kinds if row.kind == kind)
@@ -201,7 +201,7 @@ def _list_notices(kept: Sequence[HostPath], params: Params) -> Iterator[Notice]:
         yield Notice("warning", f"No critical path on some hosts: they have no {what}{which}.")
     examined = [host for host in kept if host.windows]
     if any(row.path_ps for host in examined for row in host.windows) and not all(host.waits for host in examined):
-        yield Notice("info", "The path is approximate: what calls and streams wait for is not recorded. PyTorch's "
+        yield Notice("info", "The path is approximate: waits of calls and streams are not recorded. PyTorch's "
                      "profiler records it with experimental_config=_ExperimentalConfig(enable_cuda_sync_events=True)."
                      if any(host.torch for host in kept) else
-                     "The path is approximate: what calls and streams wait for is not recorded.")  # fmt: skip
+                     "The path is approximate: waits of calls and streams are not recorded.")  # fmt: skip

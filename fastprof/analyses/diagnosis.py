@@ -86,8 +86,8 @@ RULES: Final = (
     op_findings.find_unfused_ops, step_findings.find_slow_host, step_findings.find_long_steps,
     op_findings.find_leaks, op_findings.find_full_memory, op_findings.find_tfprof_advice,
 )  # fmt: skip
-NO_WORK: Final = "no device ran anything"
-_NOTHING_RAN: Final = "No device ran anything: device time is neither used nor lost."
+NO_WORK: Final = "no device work is recorded"
+_NOTHING_RAN: Final = "No device work is recorded: device time is neither used nor lost."
 _SERVES: Final = " Host threads serve model requests: the report inference shows where their time goes."
 OF_GPUS: Final = ("precision", "low_occupancy", "layout", "elementwise")
 OF_PEAKS: Final = ("memory_bound", "low_utilization")
@@ -193,7 +193,7 @@ def summarize_examined(report: AnalysisReport) -> str:
     known = [cause for cause, cost in zip(causes, costs, strict=True) if cost is not None and cause not in findings]
     unknown = sum(cost is None and cause not in findings for cause, cost in zip(causes, costs, strict=True))
     if not known:
-        return "No cause could be examined without findings" if findings else "No cause could be examined"
+        return "No other cause could be checked" if findings else "No cause could be checked"
     rest = f"; {unknown} cannot be judged from this capture" if unknown else ""
     return f"Checked and harmless: {count_noun(len(known), 'cause', 'causes')}{rest}"
 
@@ -354,7 +354,7 @@ def _list_absent(
     if facts.hardware != GPU:
         yield from ((cause, "the capture has no GPU") for cause in OF_GPUS)
     if facts.figures(reports.Roofline).peak_flops_per_s is None:
-        yield from ((cause, "the peaks of the device are not known") for cause in OF_PEAKS)
+        yield from ((cause, "the device peaks are unknown") for cause in OF_PEAKS)
     yield from list_unproven_causes(facts, has_launches=any(host.has_launches for host in kept))
 
 
@@ -365,9 +365,9 @@ def _compute_values(
     incomplete = " ".join(f"{flaw.text[0].upper()}{flaw.text[1:]}. {flaw.remedy}" for flaw in flaws)
     gaps = facts.scalars(reports.Gaps)
     values = {figure.name: get_known(figure) for figure in (gaps.device_count, gaps.used_device_count)}
-    values["incomplete"] = incomplete or (None, "no record contradicts another")
+    values["incomplete"] = incomplete or (None, "no contradictory records")
     nameless = facts.framework == UNKNOWN
-    values["framework"] = (None, "no name in the capture shows it") if nameless else facts.framework
+    values["framework"] = (None, "no name in the capture shows the framework") if nameless else facts.framework
     if not facts.window_ps:
         unknown = (None, _explain_no_work(flaws))
         headline = (hidden or _NOTHING_RAN) + (_SERVES if serves else "")

@@ -124,7 +124,7 @@ _TABLES = (
         Share("idle_share", f"idle_ps / window_ps, both {_WITHOUT_LOST}",
               lambda rows: divide_or_null(rows.kind_ps[:, IDLE] - rows.lost_ps, rows.window_ps - rows.lost_ps)),
     ), derived=True),
-    TableSchema("by_cause", "a cause of time in which a device does not compute, or not for training", (
+    TableSchema("by_cause", "a cause of time in which a device does not compute for training", (
         _HOST,
         _DEVICE,
         _CAUSE,
@@ -136,7 +136,7 @@ _TABLES = (
         Picoseconds("longest_start_ps", "start of the longest interval, from the start of the host's capture"),
         _EVENT,
     ), derived=True),
-    TableSchema("by_step", "a cause of time of a device in a step, or in none", (
+    TableSchema("by_step", "a cause of time of a device in a step, or outside all steps", (
         _HOST,
         _DEVICE,
         _STEP,
@@ -147,7 +147,7 @@ _TABLES = (
               lambda rows: divide_or_null(rows.time_ps, rows.window_ps)),
         _EVENT,
     ), derived=True),
-    TableSchema("gaps", "one of the longest pieces of time in which a device does not compute, with one cause", (
+    TableSchema("gaps", "one of the longest intervals without compute on a device, with one cause", (
         _HOST,
         _DEVICE,
         _STEP,
@@ -172,7 +172,7 @@ SCALARS = {
     "window_ps": ScalarSpec("ps", "run time summed over devices: for each, from the first to the last device work, "
                             "host work for devices or step marker of its host", need=_RAN),
     "busy_ps": ScalarSpec("ps", "window_ps - idle_ps", need=_RAN),
-    **{f"{kind}_ps": ScalarSpec("ps", f"time of all devices of kind {kind}", need=_RAN) for kind in KINDS},
+    **{f"{kind}_ps": ScalarSpec("ps", f"time of kind {kind}, summed over devices", need=_RAN) for kind in KINDS},
     "compute_share": ScalarSpec("share", f"compute_ps / {_KNOWN}", "compute share of known device time"),
     "idle_share": ScalarSpec("share", f"idle_ps / window_ps, both {_WITHOUT_LOST}", "idle share of known device time"),
     "largest_cause": ScalarSpec(None, "cause with the most time of all devices"),
@@ -185,8 +185,8 @@ SCALARS = {
 }  # fmt: skip
 OPENING = Opening(
     (
-        "Devices compute for {compute_share} of their time. The largest cause of the rest takes "
-        "{largest_cause_share}. {largest_cause_meaning}.",
+        "Devices compute for {compute_share} of their time. The largest other cause takes {largest_cause_share}. "
+        "{largest_cause_meaning}.",
         "Devices compute for {compute_share} of their time.",
     ),
     ("compute_share", "idle_share", "largest_cause", "largest_cause_share", "device_count", "between_steps_ps"),
@@ -296,7 +296,7 @@ def _compute_values(every: SessionBudget) -> dict[str, Known]:
     by_cause = sum_by(causes.cause, causes.time_ps, len(CAUSE_NAMES))[: len(GAP_CAUSES)].tolist()
     window = sum(by_kind)
     known_ps, most = window - by_cause[_LOST], max(range(len(GAP_CAUSES)), key=by_cause.__getitem__)
-    nothing = (None, every.why_unknown or "no device ran anything")
+    nothing = (None, every.why_unknown or "no device work is recorded")
     lost: Known = by_cause[most] if by_cause[most] else (None, "devices compute all the time" if window else nothing[1])
     if every.why_unknown and not window:
         return dict.fromkeys(SCALARS, nothing) | {"device_count": every.count}
@@ -319,14 +319,14 @@ def _compute_values(every: SessionBudget) -> dict[str, Known]:
 
 def _list_notices(every: SessionBudget) -> Iterator[Notice]:
     if not every.devices:
-        ran = "No device ran anything: no ops are recorded on devices, nor on threads of the host."
+        ran = "No device work is recorded: neither devices nor host threads have ops."
         yield Notice("info", NothingRan(ran))
     lost = sum_by(every.causes.cause, every.causes.time_ps, len(CAUSE_NAMES))[_LOST]
     if lost:
         yield Notice(
             "warning",
-            f"For {format_time(int(lost))} of idle time, summed over devices, records of launched work are lost: "
-            "whether devices idle then is unknown.",
+            f"For {format_time(int(lost))} of idle time, summed over devices, records of launched work are lost, so "
+            f"devices may have been busy.",
         )
     if every.devices and (unused := every.count - every.used):
         ran = count_noun(unused, "device of the capture ran nothing", "devices of the capture ran nothing")
@@ -335,13 +335,12 @@ def _list_notices(every: SessionBudget) -> Iterator[Notice]:
     if every.waiting_ps:
         yield Notice(
             "info",
-            f"For {format_time(every.waiting_ps)} of idle time, summed over devices, the host waits for its devices, "
-            "which record nothing: work may be missing from the capture.",
+            f"For {format_time(every.waiting_ps)} of idle time, summed over devices, the host waits for devices "
+            f"without records: work may be missing from the capture.",
         )
     if unexplained > every.waiting_ps:
         yield Notice(
             "info",
-            f"For {format_time(unexplained - every.waiting_ps)} of idle time, summed over devices, no "
-            "thread of the host "
-            "records anything. The tracer of Python and annotations would show what the program does then.",
+            f"For {format_time(unexplained - every.waiting_ps)} of idle time, summed over devices, no host thread "
+            f"has events. The Python tracer and annotations would show the program's activity at these times.",
         )

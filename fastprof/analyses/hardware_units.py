@@ -67,7 +67,7 @@ def _make_columns(of: str) -> tuple[Column, ...]:
     no_value = "null: fills and spills, or no value is known"
     return (
         Text("unit", "name of the unit, such as MXU, Vector ALU or Vector Spills", _make_key_formula(-1)),
-        Picoseconds("known_ps", f"time of {of} for which a value of the unit is known; a value holds until the next",
+        Picoseconds("known_ps", f"time of {of} with known values of the unit; a value holds until the next",
                     lambda rows: [sums.known_ps for _, sums in rows.each]),
         Percent("mean_percent", f"mean of the unit's percentage over known_ps, weighted by time; {no_value}",
                 _make_percent_formula(compute_mean_percent)),
@@ -94,13 +94,14 @@ TABLES = {
         Text("device", "plane of the device", _make_key_formula(1)),
         *_make_columns("the device, from its first to the end of its last sample"),
     ), derived=True),
-    "programs": TableSchema("programs", "a program or kernel and a unit, on all devices, the largest busy_ps first", (
+    "programs": TableSchema("programs", "a program or kernel, paired with a unit, on all devices, largest busy_ps "
+                            "first", (
         Text("kind", "program: executions of a compiled program; range: instructions of a kernel",
              _make_key_formula(0)),
         Text("program", "name of the program, or of the range", _make_key_formula(1)),
         *_make_columns("the program"),
     ), derived=True),
-    "ops": TableSchema("ops", "an op that encloses no others and a unit, on all devices, the largest busy_ps first", (
+    "ops": TableSchema("ops", "an op without nested ops, paired with a unit, on all devices, largest busy_ps first", (
         Text("program", "program in whose execution the op started; null: none ran",
              lambda rows: [key[0] or None for key, _ in rows.each]),
         Text("op", "name of the op", _make_key_formula(1)),

@@ -159,11 +159,11 @@ TABLES = {
             replace(op.PROGRAM_ID, of=lambda groups: op.mask_unknown_programs(take_key(0)(groups))),
             replace(op.PROGRAM, of=take_key(1)), *_GROUPED,
         ), derived=True),
-        TableSchema("rematerialization", "all ops that compute again what was computed before, or all other ops", (
+        TableSchema("rematerialization", "all ops that recompute earlier results, or all other ops", (
             Flag("is_rematerialized", "whether the ops recompute earlier results to save memory (rematerialization)",
                  attrgetter("keys")), *GROUP_TIMES,
         ), derived=True),
-        TableSchema("outside_compilation", "all ops that serve work that was not compiled, or all other ops", (
+        TableSchema("outside_compilation", "all ops for outside compilation, or all other ops", (
             Flag("is_outside_compilation", "whether the ops are for outside compilation: work that runs on the host "
                  "because it was not compiled", attrgetter("keys")), *GROUP_TIMES,
         ), derived=True),
@@ -176,7 +176,7 @@ TABLES = {
             *GROUP_TIMES,
             GROUP_BYTES,
         ), derived=True),
-        TableSchema("attribution", "a way by which the op of events was identified, or a reason why it was not", (
+        TableSchema("attribution", "a method that identified the ops of events, or a reason why they are unknown", (
             Flag("is_attributed", "whether the op of the events is known", take_key(0)),
             Text("how", "how the op was identified, or why not; the event itself if the event names its op",
                  take_key(1)),
@@ -415,5 +415,5 @@ def _compute_figures(devices: SessionOps, rows: OpRows) -> dict[str, Known]:
         "unattributed_share": share(np.array([bool(reason) for reason in table.unattributed], bool)),
         "rematerialized_share": share(rows.is_rematerialized),
         "outside_compilation_share": share(rows.is_outside_compilation),
-        "padding_share": 1 - plain / padded if padded else (None, "the texts of ops show no arrays"),
+        "padding_share": 1 - plain / padded if padded else (None, "op texts show no arrays"),
     }

@@ -63,7 +63,7 @@ BATCH_ORDERS = (LATENCY, "delay", "padding", "padded_size", "efficiency")
 
 
 def _make_order(rows: str, orders: tuple[str, ...]) -> Any:
-    metadata = {"help": f"the order by which XProf's page samples {rows}", "choices": orders, "alone": True}
+    metadata = {"help": f"order in which XProf's page samples {rows}", "choices": orders, "alone": True}
     return field(default=LATENCY, metadata=metadata)
 
 
@@ -104,7 +104,7 @@ SECTIONS = (
     Section("Latency", scalars=tuple(SCALARS)),
     Section("Models", "models", ("model", "request_count", "requests_per_second", "mean_ps", "p50_ps", "p99_ps",
             "batch_count"), rows=20, shown=has_rows("models")),
-    Section("What latency is made of", "breakdown", ("model", "part", "mean_ps", "p50_ps", "p99_ps", "latency_share"),
+    Section("Parts of latency", "breakdown", ("model", "part", "mean_ps", "p50_ps", "p99_ps", "latency_share"),
             "latency_share", 36, nonzero="mean_ps", shown=has_rows("breakdown")),
     Section("Latency by percentile", "latency", shown=has_rows("latency")),
     Section("Longest requests", "requests", ("host", "model", "request_id", "start_ps", "latency_ps",
@@ -160,4 +160,4 @@ def _explain_none(kept: Sequence[InferenceHostState]) -> str:
     if any(host.vetoed for host in kept):
         return "events of TensorFlow loops keep the events of this capture from being grouped by request"
     kinds = ", ".join(name for names in REQUESTS for name in names)
-    return f"no events on the threads of a host are in a group that begins with one of {kinds}, or a root of level -1"
+    return f"no serving requests (looked for event groups that start with {kinds}, or with a root of level -1)"

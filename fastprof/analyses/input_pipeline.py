@@ -238,8 +238,8 @@ SECTIONS = (
 )  # fmt: skip
 
 _STAGES: Final = (
-    "tf-data shows which stage of the tf.data pipeline is slow: there each moment of a call counts once, while the "
-    "times of input ops here are those of threads, which run side by side."
+    "tf-data shows the slow stage of the tf.data pipeline. It counts call time once, while the times of input ops "
+    "here are summed over parallel threads."
 )
 
 
@@ -450,13 +450,13 @@ def _list_notices(
 ) -> tuple[Notice, ...]:
     verdict, ops = pipeline.verdict, pipeline.ops
     if verdict.input.classification == step_advice.UNDECIDED:
-        return (Notice("warning", f"How long steps wait for input is not known: {why}"), *_note_stages(ops))
+        return (Notice("warning", f"The wait of steps for input is unknown: {why}"), *_note_stages(ops))
     notices = []
     if verdict.input.classification in (step_advice.HOST, step_advice.BOTH):
         words = (verdict.input.plain_statement, _advise_next_step(pipeline, framework, loader, loading))
         notices += [Notice("recommendation", text) for text in words]
     if len(ops) and pipeline.time.total_ps() == 0:
-        notices.append(Notice("info", "The input ops that were seen took no time."))
+        notices.append(Notice("info", "The recorded input ops took no time."))
     return (*notices, *_note_stages(ops))
 
 

@@ -92,12 +92,12 @@ class Params:
 
 
 _NO_VENDOR = (
-    "the capture does not say who made the device (device_vendor), and nothing else shows it, so which kernels run on "
-    "its matrix units is not known"
+    "the capture does not record the device vendor (device_vendor), and nothing else shows it, so the use of matrix "
+    "units is unknown"
 )
 
 
-_NO_NAME = "names of kernels do not show whether they run on matrix units"
+_NO_NAME = "kernel names do not show whether kernels run on matrix units"
 
 
 def _make_row_formula(of: Callable[[KernelRow], Any]) -> Formula:
@@ -207,11 +207,11 @@ SCALARS = {
     "longest_op": ScalarSpec(None, "known op whose kernels take the most time"),
     "longest_op_share": ScalarSpec("share", "time of its kernels / total_ps", "longest op's share of kernel time"),
 }
-_NO_OPS = "the ops of kernels are not known"
+_NO_OPS = "the ops of kernels are unknown"
 OPENING = Opening(
     (
-        "{longest_kernel} takes {longest_kernel_share} of the {total_ps} of kernels; of ops, {longest_op} takes most, "
-        "{longest_op_share}.",
+        "{longest_kernel} takes {longest_kernel_share} of the {total_ps} of kernels; the longest op is {longest_op}, "
+        "with {longest_op_share}.",
         "{longest_kernel} takes {longest_kernel_share} of the {total_ps} of kernels.",
     ),
     (
@@ -497,7 +497,7 @@ def _list_notices(kept: Sequence[HostKernels], rows: Sequence[KernelRow], total:
         yield Notice(
             "warning",
             f"Registers, shared memory or dimensions of {wrong:,} of {len(rows):,} kernels are more than any GPU has: "
-            "the profiler wrote memory that it had not set. They are left out.",
+            "the profiler wrote memory that it had not set. These figures are left out.",
         )
 
 

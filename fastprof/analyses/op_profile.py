@@ -124,7 +124,7 @@ _SCOPE_COLUMNS = ("self_ps", "busy_share", "lost_ps", "compute_peak_percent", "h
 
 
 def _make_scope_section(*, layers: bool, passes: bool) -> Section:
-    title = "Layers of the model, those alike together" if layers else "Scopes of the model"
+    title = "Layers of the model, similar layers merged" if layers else "Scopes of the model"
     columns = ("name", *(("instances",) if layers else ()), *(_PASS_COLUMNS if passes else _SCOPE_COLUMNS))
     shown = _has_scopes(layers=layers, passes=passes)
     table = "layers" if layers else "scopes"
@@ -272,7 +272,7 @@ def _compute_values(session: SessionOps, tree: OpTree) -> dict[str, Known]:
     figures = _sum_all_ops(ops, session.peaks)
     unattributed = sum(own for own, why in zip(table.self_ps.tolist(), table.unattributed, strict=True) if why)
     no_time = (None, "no op took any time")
-    peaks = (None, "the peak of the device, or the work of all of its ops, is not known")
+    peaks = (None, "the device peak, or the work of all ops, is unknown")
 
     def percent(column: str) -> Known:
         share = float(figures.utilization(column)[0])

@@ -141,7 +141,7 @@ _WORK = (
     Number("flops_per_byte", f"flops / accessed_bytes; {_NO_FLOPS}, or no bytes are known",
            lambda rows: mask_unknown(np.where(rows.no_flops | rows.no_bytes | (rows.table.bytes_accessed == 0), np.nan,
                                        rows.rates.intensity))),
-    Text("bound_by", "resource that the op used nearest to its peak: Compute, HBM, Shm/L1, or a memory of the TPU and "
+    Text("bound_by", "resource that the op used closest to its peak: Compute, HBM, Shm/L1, or a memory of the TPU and "
          f"a direction; {_NO_FLOPS}, or it did no known work, or the peaks of the device are unknown", _list_bounds),
 )  # fmt: skip
 _TYPE = Text("type", "type of the op; IDLE for time without any op; for a device op whose framework op records no "
@@ -233,7 +233,7 @@ TABLES = {
         TableSchema("ops_by_host", "a framework op on the devices or threads of one host", (
             _HOST, _RANK, _SIDE, _TYPE, _OP_NAME, *_TIMES,
         ), derived=True),
-        TableSchema("tf_functions", "a traced function of the program, and a way in which its calls were executed", (
+        TableSchema("tf_functions", "a traced function of the program, and an execution mode of its calls", (
             op.Words("name", "name of the function", lambda rows: [function.name for function, _ in rows]),
             Text("mode", "execution mode of its calls: eager, concrete, traced (for this call), not_traced, or invalid",
                  lambda rows: [mode for _, mode in rows]),
@@ -297,7 +297,7 @@ SECTIONS = (
             alike=Alike(("name", "framework_op"), _SHOWN, op.SIMILAR)),
     Section("Host ops (summed over threads)", "host_ops", ("name", "type", *_SHOWN), "self_share", 20,
             alike=Alike(("name",), _SHOWN), shown=lambda report: not _has_launches(report)),
-    Section("Host ops (summed over threads), and what devices ran for them", "host_ops", ("name", *_SHOWN, *_ON_GPUS),
+    Section("Host ops (summed over threads), and their device work", "host_ops", ("name", *_SHOWN, *_ON_GPUS),
             "self_share", 20, shown=lambda report: _has_launches(report)),
     Section("Hosts", "hosts", ("host", "device_op_ps", "device_op_share", "host_op_ps", "host_op_share")),
     Section("tf.functions", "tf_functions", ("name", "mode", "calls", "self_ps", "compiler", "tracing_count"),
@@ -493,7 +493,7 @@ def _list_notices(session: OpDatabase) -> Iterator[Notice]:
             "counted here; XProf leaves them out.",
         )
     for reason in session.peaks.reasons if session.peaks else ():
-        yield Notice("info", f"What ops are bound by may be unknown: {reason}.")
+        yield Notice("info", f"The bound of ops may be unknown: {reason}.")
 
 
 def _explain_none(session: OpDatabase) -> str:
@@ -501,7 +501,4 @@ def _explain_none(session: OpDatabase) -> str:
         return "no host is selected"
     if not session.host.parts and not session.device.parts:
         return "the capture has neither threads of a host (plane /host:CPU) nor planes of devices"
-    return (
-        "no event of threads is named as an op of a framework, and none, there or on devices, has a "
-        "stat hlo_op or tf_op that names its op"
-    )
+    return "no thread event has the name of a framework op, and no event has a stat hlo_op or tf_op that names its op"

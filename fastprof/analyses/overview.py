@@ -161,7 +161,7 @@ MOST_UNTOLD: Final = 10.0
 
 OF_COMPILED: Final = ("eager", "outside", "functions")
 """Aspects of compilation."""
-_NO_FRAMEWORK: Final = "no event or op has a name that only one framework writes"
+_NO_FRAMEWORK: Final = "no event or op name identifies the framework"
 _OF_INPUT: Final = (
     "input_percent", "output_percent", "step_time_shared_out_ps", "compute_percent", "idle_percent", "input_verdict",
 )  # fmt: skip
@@ -181,8 +181,8 @@ SCALARS = {
     "is_training": ScalarSpec(None, "whether a compiled program of the capture computes gradients"),
     "duty_cycle_percent": ScalarSpec("%", f"busy_ps / (busy_ps + idle_ps) {_CHIPS}"),
     "duty_cycle_sure_percent": ScalarSpec("%", "duty_cycle_percent if custom calls that record no work count as idle"),
-    "busy_ps": ScalarSpec("ps", f"time {_CHIPS} in which an op that does not only wait, a kernel or a copy ran"),
-    "idle_ps": ScalarSpec("ps", f"time {_CHIPS} from the first to the last event of each, without busy_ps"),
+    "busy_ps": ScalarSpec("ps", f"time {_CHIPS} in which a kernel, a copy, or an op that does more than wait ran"),
+    "idle_ps": ScalarSpec("ps", f"time {_CHIPS} from the first to the last event of each, minus busy_ps"),
     "device_idle_percent": ScalarSpec("%", "time of devices in which no op ran, in percent of the time that they were "
                                       "observed"),
     "host_idle_percent": ScalarSpec("%", "time of host threads in which no framework op ran, in percent of the time "
@@ -387,14 +387,16 @@ def _compute_values(overview: Overview, after: Mapping[str, AnalysisReport]) -> 
 
 def _measure_device_use(overview: Overview) -> dict[str, Known]:
     duty = overview.duty
-    no_chip = NothingRan("no event of a device was seen" if overview.environment.device_count else "there is no device")
+    no_chip = NothingRan(
+        "the capture has no device events" if overview.environment.device_count else "there is no device"
+    )
     values: dict[str, Known] = {
         "duty_cycle_percent": _replace_none(compute_duty_percent(duty.busy_ps, duty.idle_ps), no_chip),
         "duty_cycle_sure_percent": _replace_none(compute_duty_percent(duty.sure_busy_ps, duty.sure_idle_ps), no_chip),
         "busy_ps": _sum_over_chips(duty, duty.busy_ps, no_chip),
         "idle_ps": _sum_over_chips(duty, duty.idle_ps, no_chip),
         "device_idle_percent": _replace_none(
-            compute_idle_percent(overview.ops.device), NothingRan("no event of a device records an op")
+            compute_idle_percent(overview.ops.device), NothingRan("no device event records an op")
         ),
         "host_idle_percent": _replace_none(
             compute_idle_percent(overview.ops.host), "no framework op took any time on a host thread"
@@ -440,7 +442,7 @@ def _measure_peak_use(overview: Overview) -> dict[str, Known]:
 
 def _measure_op_use(overview: Overview) -> dict[str, Known]:
     no_host = "no framework op took any time on a host thread"
-    no_device = NothingRan("of no event on a device an op is known")
+    no_device = NothingRan("no device event has a known op")
     on_host, on_device = (int(table.occurrences.sum()) for table in (overview.ops.host.table, overview.framework_ops))
     both = on_host + on_device
     why = overview.precision.why_unknown
@@ -493,7 +495,7 @@ def _list_notices(overview: Overview, pipeline: InputPipeline, of_steps: Analysi
     """Return faults and unknowns, slow hosts, and how steps of hosts were paired. Advice is in the findings."""
     if pipeline.verdict.input.classification == step_advice.UNDECIDED:
         why = input_pipeline.explain_no_steps(of_steps)
-        notices = [Notice("warning", f"How long steps take is not known: {why}")]
+        notices = [Notice("warning", f"Step time is unknown: {why}")]
     else:
         notices = [notice for notice in of_steps.notices if notice.severity == "warning"]
     environment = overview.environment

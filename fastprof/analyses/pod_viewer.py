@@ -140,7 +140,7 @@ def run(kept: Sequence[HostEnvironment], params: Params, after: Mapping[str, Ana
     environment = run_environment.merge_environments(kept)
     cores = TABLES["cores"].of_parts(StepsOnCores.of(some, some.number) for some in database.stretches())
     tables = {"cores": cores, "collectives": _list_collectives(database)}
-    none = f"no steps: {steps.scalars['steps_source'].reason or 'none were found'}"
+    none = f"no steps: {steps.scalars['steps_source'].reason or 'no steps were found'}"
     values: dict[str, Known] = {
         "step_count": len(database),
         "host_count": len(kept),

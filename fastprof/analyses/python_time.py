@@ -46,8 +46,8 @@ READS = unite_needs([
 ])  # fmt: skip
 AFTER: tuple[str, ...] = ()
 CONTENT = Evidence(
-    "No Python: the capture has no frames of the Python tracer, which an option of the profiler starts: with_stack in "
-    "PyTorch, python_tracer_level in others.",
+    "No Python: the capture has no frames of the Python tracer; enable it with with_stack in PyTorch, "
+    "python_tracer_level in other profilers.",
     events=(r"^\$", r"\.py\(\d+\): ", r"^<built-in "),
 )
 MOST_SHOWN = 40
@@ -63,7 +63,7 @@ class Params:
 
 _LED_TO = Need("device_ps", "no work that these threads launched is recorded")
 SCALARS = {
-    "window_ps": ScalarSpec("ps", f"time of the run, summed over hosts: {RUN_WINDOW_WORDS}", "run"),
+    "window_ps": ScalarSpec("ps", f"run time, summed over hosts: {RUN_WINDOW_WORDS}", "run"),
     "run_ps": ScalarSpec("ps", "part of python_ps on threads that run the steps, in the run", "on threads of steps"),
     "longest": ScalarSpec(None, "function with the largest run_ps"),
     "longest_ps": ScalarSpec("ps", "its run_ps", "it takes"),

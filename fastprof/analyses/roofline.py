@@ -88,7 +88,7 @@ SCALARS = {
 }  # fmt: skip
 OPENING = Opening(
     (
-        "Ops reach {ops_roofline_percent} of their roofline; what bounds them is {bound_by}.",
+        "Ops reach {ops_roofline_percent} of their roofline; they are bound by {bound_by}.",
     ),
     (
         "ops_roofline_percent", "bound_by", "compute_peak_percent", "hbm_peak_percent", "lost_ps", "unknown_ps",
@@ -110,7 +110,7 @@ SECTIONS = (
             "bound_by", "lost_ps", "category", "flops_per_s", "hbm_bytes_per_s", "flops_per_byte", "program"),
             "self_share", 20, shown=has_rows("ops"), by_worth=True,
             alike=Alike(("name", "framework_op"), ("self_ps", "self_share", "lost_ps"), SIMILAR)),
-    Section("What could be won", "lost_time", ("name", "lost_ps", "lost_share", "roofline_percent", "bound_by",
+    Section("Possible gain", "lost_time", ("name", "lost_ps", "lost_share", "roofline_percent", "bound_by",
             "category", "self_ps", "least_ps", "program"), "lost_share", shown=has_rows("lost_time"), by_worth=True,
             alike=Alike(("name", "framework_op"), ("lost_ps", "lost_share", "self_ps", "least_ps"), SIMILAR)),
 )  # fmt: skip
@@ -283,7 +283,7 @@ def _compute_figures(roofline: Roofline, totals: OpRows) -> dict[str, Known]:
             **dict.fromkeys(SCALARS, (None, explain_no_ops(roofline.devices))),
             "device_count": roofline.device_count,
         }
-    why = "; ".join(peaks.reasons) if peaks and peaks.reasons else "the peaks of the device are not known"
+    why = "; ".join(peaks.reasons) if peaks and peaks.reasons else "the device peaks are unknown"
     compute, hbm = roofline.beneath[0].per_ns, roofline.beneath[1].per_ns
     return {
         "device_type": peaks.name if peaks and peaks.name else (None, "the capture does not say"),
@@ -341,8 +341,8 @@ def _note_elsewhere(roofline: Roofline) -> Iterator[Notice]:
     count = int(((table.flops > 0) & (table.bytes_accessed > 0) & mark_transfers(table)).sum())
     if count and not np.isnan(efficiency).all():
         text = (
-            f"{count} ops only start or await transfers and collectives: their self time is not that of their work, so "
-            "how near they come to the roofline is unknown."
+            f"{count} ops only start or await transfers and collectives: their self time is not the time of their "
+            f"work, so their distance from the roofline is unknown."
         )
         yield Notice("info", text)
 

@@ -177,7 +177,7 @@ _TABLES = (
         Picoseconds("waited_between_ps", WAITED_BETWEEN),
     ),
     _make_schema(
-        "slow_steps", "what took longer in a slow step, of one kind, largest difference first",
+        "slow_steps", "an item that took longer in a slow step, by kind, largest difference first",
         _NUMBER,
         replace(_GROUP, of=attrgetter("group_id")),
         Text("name", "name of the step"),
@@ -217,7 +217,7 @@ _TABLES = (
 )  # fmt: skip
 TABLES = {table.name: table for table in _TABLES}
 
-_OF_STEPS = "until the next one begins, of complete steps; a step takes as long as on its slowest core"
+_OF_STEPS = "until the next one begins, over complete steps, on the slowest core of each"
 SCALARS = {
     "steps_source": ScalarSpec(None, "source of steps: markers, launched (markers around the dispatch only, with the "
                                "work that they launched), loader (data loader calls), modules (executions of a "
@@ -234,8 +234,9 @@ SCALARS = {
     **{f"step_time_{name}": ScalarSpec("ps", f"{what}, {_OF_STEPS}") for name, what in _SPREAD.items()},
     "step_time_is_bound": ScalarSpec(None, "whether step times are lower bounds: no step is followed by the next one, "
                                      "and each has its extent", "step times are lower bounds"),
-    "slow_step_count": ScalarSpec(None, "slow outliers among the complete steps of each host: longer than the "
-                                  "median of steps of their name and program by over 5 median deviations and a tenth",
+    "slow_step_count": ScalarSpec(None, "slow outliers among the complete steps of each host: more than 5 median "
+                                  "absolute deviations and 10 % above the median of steps with the same name and "
+                                  "program",
                                   "slow steps, summed over hosts"),
     "slow_step_excess_ps": ScalarSpec("ps", "time of these steps beyond the median",
                                       "excess of slow steps, summed over hosts"),
@@ -501,19 +502,19 @@ def _list_notices(kept: Sequence[HostSteps], beyond: int, database: StepDatabase
     unfit = sum(host.unfit for host in kept)
     if unfit:
         markers = "1 step marker is" if unfit == 1 else f"{unfit:,} step markers are"
-        yield Notice("info", f"{markers} left out: nothing was computed in the step, or not on every core")
+        yield Notice("info", f"{markers} left out: the step has no compute, or not on every core")
     outside, runs = sum(host.outside for host in kept), sum(host.module_executions for host in kept)
     if 2 * outside > runs and list_sources(kept) == [MARKERS]:
         yield Notice(
             "warning",
             f"{outside:,} of {runs:,} executions of compiled programs run outside of all steps: the markers enclose "
-            "what starts them, not the work. --steps-from modules makes each execution a step",
+            f"the dispatch, not the work. --steps-from modules makes each execution a step",
         )
     if beyond:
         yield Notice(
             "info",
-            f"Ops of {beyond:,} steps on cores add up to more than the step, because they overlap each other or its "
-            "end: the rest is taken from the category with most time.",
+            f"Ops of {beyond:,} steps on cores add up to more than the step, because they overlap each other or "
+            f"extend beyond the step: the difference is subtracted from the largest category.",
         )
     alone = sum(len(host.database) for host in kept) - int((database.group >= 0).sum())
     if alone:

@@ -137,7 +137,7 @@ TABLES = {
         Picoseconds("communication_ps", "sum of the durations of collectives"),
         Picoseconds("copy_ps", "sum of the durations of copies and fills"),
     ), derived=True),
-    "kinds": TableSchema("kinds", "a set of kinds of kernels that ran at once on a GPU, and nothing else", (
+    "kinds": TableSchema("kinds", "a combination of kernel kinds that ran at the same time on a GPU", (
         _HOST,
         _DEVICE,
         Text("kinds", "compute, communication, copy, or kinds that ran at the same time, joined by and"),
@@ -150,7 +150,7 @@ TABLES = {
         _DEVICE,
         Text("kind", "compute, communication or copy"),
         Text("name", "kernel or copy"),
-        Count("count", "how often it ran"),
+        Count("count", "number of runs"),
         Picoseconds("time_ps", "sum of its durations"),
         Share("share", "time_ps / time_ps of its kind on the GPU; null: they take no time",
               _make_share_formula("time_ps", "whole_ps")),
@@ -159,7 +159,7 @@ TABLES = {
         Picoseconds("max_ps", "longest"),
         Picoseconds("stdev_ps", "standard deviation (sample) of its durations, rounded down; null: it ran once"),
     ), derived=True),
-    "idle": TableSchema("idle", "what a stream waited for between its kernels", (
+    "idle": TableSchema("idle", "a reason for breaks between the kernels of a stream", (
         _HOST,
         _DEVICE,
         _STREAM,
@@ -209,7 +209,8 @@ TABLES = {
         Number("peak_gbps", "largest total bandwidth of concurrent copies, in gigabytes per second; null: "
                "not recorded", attrgetter("max_at_points")),
         *_make_point_columns(tuple(_FIGURES),
-                             "these sums after each begin and end of a copy, if any runs; null: not recorded",
+                             "the total bandwidth of concurrent copies, taken after each copy start and end; null: "
+                             "not recorded",
                     "_gbps"),
     ), derived=True),
 }  # fmt: skip
@@ -237,10 +238,10 @@ SCALARS = {
 }  # fmt: skip
 OPENING = Opening(
     (
-        "Devices are idle for {idle_share} of their time. Of the breaks of {main_stream}, which computes longest, "
-        "{host_wait_share} is time in which the next kernel was not launched yet.",
-        "Devices are idle for {idle_share} of their time. Of the breaks of the streams that compute longest, "
-        "{host_wait_share} is time in which the next kernel was not launched yet.",
+        "Devices are idle for {idle_share} of their time. In {host_wait_share} of the break time of {main_stream}, "
+        "the stream with the most compute, the next kernel was not launched yet.",
+        "Devices are idle for {idle_share} of their time. In {host_wait_share} of the break time of the streams with "
+        "the most compute, the next kernel was not launched yet.",
     ),
     ("idle_share", "host_wait_share", "hidden_share", "delay_mean_ps", "longest_queue", "stream_count"),
 )
@@ -248,13 +249,13 @@ SECTIONS = (
     Section("Devices and their streams", scalars=tuple(SCALARS)),
     Section("Devices", "devices", ("device", "window_ps", "compute_ps", "communication_ps", "copy_ps", "idle_ps",
             "hidden_share", "idle_share"), "idle_share", 16, shown=has_rows("devices")),
-    Section("Streams by what they ran", "streams", ("device", "stream", "count", "compute_ps", "communication_ps",
+    Section("Streams by kind of work", "streams", ("device", "stream", "count", "compute_ps", "communication_ps",
             "copy_ps"), rows=16, shown=has_rows("streams")),
-    Section("Kinds of kernels that run at once", "kinds", ("device", "kinds", "time_ps", "share"), "share", 16,
+    Section("Kinds of concurrent kernels", "kinds", ("device", "kinds", "time_ps", "share"), "share", 16,
             shown=has_rows("kinds")),
     Section("Kernels and copies by kind", "names", ("kind", "name", "count", "time_ps", "mean_ps", "stdev_ps", "max_ps",
             "share"), "share", 20, shown=has_rows("names"), kernels="name"),
-    Section("What idle streams wait for", "idle", ("device", "stream", "waits_for", "time_ps", "share", "count",
+    Section("Waits of idle streams", "idle", ("device", "stream", "waits_for", "time_ps", "share", "count",
             "mean_ps", "max_ps"), "share", 24, shown=has_rows("idle")),
     Section("Launches", "launches", ("call", "name", "count", "call_ps", "kernel_ps", "mean_delay_ps", "short_count",
             "long_call_count", "long_delay_count"), rows=15, shown=has_rows("launches"), kernels="name"),
@@ -298,7 +299,7 @@ def _compute_figures(kept: Sequence[HostStreams], parts: Mapping[str, ObjectRows
     yield "unlaunched_count", sum(host.unlaunched_count for host in kept)
     several = (None, "there are several GPUs, each with its own")
     yield "main_stream", next(iter(main.values())).strip() if len(main) == 1 else several
-    yield "idle_share", share(total(devices, "idle_ps"), total(devices, "window_ps"), "the GPUs lasted no time")
+    yield "idle_share", share(total(devices, "idle_ps"), total(devices, "window_ps"), "the GPUs have no recorded time")
     yield "hidden_share", share(total(devices, "hidden_ps"), total(devices, "communication_ps"), "no collectives ran")
     yield "host_wait_ps", total(waits, "time_ps") if count else (None, _NO_LAUNCH)
     yield "break_ps", total(breaks, "time_ps")

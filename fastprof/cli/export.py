@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="A,B",
         type=arguments.split_names,
         action="extend",
-        help="tables to write (default: all tables that are read from a capture); repeatable",
+        help="tables to write (default: all tables that come from a capture); repeatable",
     )
     group.add_argument("--force", action="store_true", help="replace an existing OUT")
     arguments.add_jobs(parser)

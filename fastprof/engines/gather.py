@@ -163,7 +163,7 @@ class Gathering:
         except (BrokenExecutor, FastprofError):
             raise
         except Exception as error:
-            text = f"the executor takes no hosts: {type(error).__name__}: {error}; give one that runs"
+            text = f"the executor accepts no hosts: {type(error).__name__}: {error}; pass a running executor"
             raise EngineError(text) from error
         if not isinstance(future, Future):
             raise EngineError(f"submit of the executor gave no Future, but {type(future).__name__}")
@@ -271,7 +271,7 @@ class Gathering:
         known = any(task.size_bytes is not None for task in self.tasks)  # the session sees them
         if known and unseen and len(unseen) == len(first) and len(first) == min(_UNSEEN, len(self.tasks)):
             raise EngineError(
-                "workers do not see this file, and others neither: they need the file systems of this machine",
+                "workers cannot see this file and others: they need the file systems of this machine",
                 path=unseen[0].path,
             )
 

@@ -107,7 +107,7 @@ class StepTimes:
         """Compare steps in the recorded span with those in the unrecorded spans. Without steps, compare the calls of
         the function with the most calls at regular intervals."""
         every = list(self._times)
-        best, why = RecordingCost(why="no step markers and no calls of compiled functions were seen"), ""
+        best, why = RecordingCost(why="no step markers and no calls of compiled functions"), ""
         most = (False, 0)
         for key in [STEPS] if STEPS in every else every:
             unit = key if key == STEPS else f"calls of {key}"

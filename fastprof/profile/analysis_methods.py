@@ -343,8 +343,8 @@ class AnalysisMethods:
     ) -> Report:
         """Requests and batches of a model server: latency by percentile and by part.
 
-        request_order: the order by which XProf's page samples requests
-        batch_order: the order by which XProf's page samples batches
+        request_order: order in which XProf's page samples requests
+        batch_order: order in which XProf's page samples batches
 
         Tables: models, breakdown, latency, requests, batches, batch_sizes, tensor_patterns.
         Figures: request_count, batch_count, model_count, requests_per_second, mean_latency_ps, p50_latency_ps,

@@ -55,7 +55,7 @@ class TableDataset(ds.FileSystemDataset):  # type: ignore[misc]
         used = _find_used_columns(schema, columns, condition)
         rows = how.get("batch_size") or BATCH_ROWS
         if not isinstance(rows, int) or not 0 < rows < 2**31:
-            raise UsageError(f"batch_size must be a whole number of rows above 0, not {rows!r}")
+            raise UsageError(f"batch_size must be an integer number of rows above 0, not {rows!r}")
         return Scan(self._rows, used, columns, condition, rows)
 
     def filter(self, expression: ds.Expression) -> TableDataset:

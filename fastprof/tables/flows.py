@@ -196,7 +196,7 @@ def _find_last_reaching(levels: list[Int64s], before: Int64s, least: Int64s) -> 
 
 
 _LineId: Final = Kind(pa.int32())
-FLOWS: Final = TableSchema("flows", "an arrow of a flow, from an event to one that it led to", (
+FLOWS: Final = TableSchema("flows", "an arrow of a flow, from an event to one that it caused", (
     Text("host", "host, named after the file of its capture"),
     Count("flow", "number of the flow, the same for all arrows of a chain"),
     Text("name", "name of the flow"),
@@ -271,7 +271,7 @@ def make_arrows(index: Index, number: int, parts: list[FlowRecords], first: int)
                 unmatched += alone
         first += len(part.ends)
     if unmatched:
-        text = "ends of flows have no other end, or flows begin at no event: they are not in the table flows"
+        text = "flow ends without another end or without an event are not in the table flows"
         index.log.add("info", "unmatched_flow", text, index.captures[number].capture.path, unmatched)
     return joined
 

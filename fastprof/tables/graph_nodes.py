@@ -61,7 +61,7 @@ def read_graph_pieces(index: Index, host: int) -> Iterator[GraphPart]:
                 firsts = _find_first_rows(number, nodes, seen)
                 if len(firsts) < len(nodes):
                     double = next(name for row, name in enumerate(nodes.name) if row not in set(firsts))
-                    text = f"two nodes of a graph are called {double}, the first counts"
+                    text = f"two nodes of a graph are called {double}; the first counts"
                     fault = ("duplicate_node", text, "a GraphDef", len(nodes) - len(firsts), offset)
                     capture.log.add_faults([fault], capture.path)
                 yield GraphPart(number, kind, nodes.taken(firsts) if len(firsts) < len(nodes) else nodes)

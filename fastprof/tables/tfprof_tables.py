@@ -74,7 +74,7 @@ EXECUTIONS: Final = TableSchema(
     ),
 )  # fmt: skip
 
-MEMORY: Final = TableSchema("tfprof_memory", "a record of what memory a run of a node took, by host, node and step", (
+MEMORY: Final = TableSchema("tfprof_memory", "a memory record of a run of a node, by host, node and step", (
     _HOST,
     _NAME,
     _STEP,

@@ -149,7 +149,7 @@ class TfprofView:
         from fastprof.tfprof.tfprof_answer import compress_stacks
 
         if self.view != "code":
-            raise UsageError("files of pprof have stacks, which only the view code has")
+            raise UsageError("pprof files need stacks, which only the view code has")
         return compress_stacks(self.shown, self._views, self.options)
 
     def to_pandas(self) -> pd.DataFrame:

@@ -53,15 +53,13 @@ class Query:
         return [(name, value) for name, value in self._given.items() if value]
 
     def whole(self, name: str, default: int | None = None, least: int = LEAST, most: int = MOST) -> int:
-        """Return a whole number from ``least`` to ``most``."""
+        """Return an integer from ``least`` to ``most``."""
         if default is not None and self.given(name) is None:
             return default
         value = self.text(name)
         number = int(value) if re.fullmatch(r"-?\d{1,20}", value, re.ASCII) else None
         if number is None or not least <= number <= most:
-            raise RequestError(
-                400, f"{name} is a whole number {_format_bounds(least, most)}, not {_quote_value(value)}"
-            )
+            raise RequestError(400, f"{name} is an integer {_format_bounds(least, most)}, not {_quote_value(value)}")
         return number
 
     def time(self, name: str, default: int | None = None) -> int:

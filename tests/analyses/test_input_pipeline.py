@@ -118,8 +118,8 @@ def test_input_ops_come_with_shares_of_their_self_time() -> None:
 
 def test_iterators_of_tf_data_are_reported_further_in_tf_data() -> None:
     text = (
-        "tf-data shows which stage of the tf.data pipeline is slow: there each moment of a call counts once, while the "
-        "times of input ops here are those of threads, which run side by side."
+        "tf-data shows the slow stage of the tf.data pipeline. It counts call time once, while the times of input "
+        "ops here are summed over parallel threads."
     )
     op = ("Iterator::Root::Map", "Dataset", 30)
     for db in (generic_db([STEP]), generic_db([])):

@@ -301,7 +301,7 @@ def test_the_program_that_takes_most_is_reported_unless_one_is_named() -> None:
     with pytest.raises(UsageError, match=r"several programs are called 'a': a\(1\), a\(3\); name one"):
         viewed(data, module="a")
     for odd in (True, 3.0, [3]):
-        with pytest.raises(UsageError, match=r"module: .* is not a name or a whole number"):
+        with pytest.raises(UsageError, match=r"module: .* is not a name or an integer"):
             viewed(data, module=odd)
 
 

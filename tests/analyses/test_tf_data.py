@@ -140,7 +140,7 @@ def test_slow_is_what_is_asked_for() -> None:
     assert serial(slow_call_us=100).scalars["slow_call_count"].value == 0
     report = serial(slow_call_us=99)
     assert report.scalars["slow_call_count"].value == 3
-    with pytest.raises(fastprof.UsageError, match="parallel: 1 is not a whole number of at least 2"):
+    with pytest.raises(fastprof.UsageError, match="parallel: 1 is not an integer of at least 2"):
         serial(parallel=1)
 
 
@@ -287,8 +287,8 @@ def test_calls_outside_of_steps_keep_no_step_waiting() -> None:
     thread = [step(0, 0, 50), ran("work", 5, 40), *serial_call(100), step(1, 250, 50), ran("work", 255, 40)]
     report = fastprof.load(spaces(host(thread))).tf_data()
     assert [notice.text for notice in report.notices] == [
-        "Host:0: its only call takes 100 µs, outside of all steps: the capture does not record whether "
-        "the program waits for that. 70 % of a call is Map."
+        "Host:0: its only call takes 100 µs, outside of all steps: the capture does not show whether the program "
+        "waits for them. 70 % of a call is Map."
     ]
     quick = fastprof.load(spaces(host(thread))).tf_data(slow_call_us=100)
     assert "1 of 1 calls run outside of all steps: the capture does not record whether the program waits for them." in [
@@ -346,8 +346,8 @@ def test_of_some_steps_no_other_thread_is_said_to_count_nowhere() -> None:
     profile = fastprof.load(DEMO)
     texts = [notice.text for notice in profile.select(steps=(2, 5)).tf_data().notices]
     assert texts[-1] == (
-        "Only some steps are selected. Their calls are reported, with everything other threads did for "
-        "them, then or before; calls that belong to no step are left out."
+        "Only some steps are selected. Their calls are reported, including earlier work of other threads for them; "
+        "calls that belong to no step are left out."
     )
     assert not any("not counted" in text for text in texts)
     assert not any("Only some steps" in notice.text for notice in profile.tf_data().notices)

@@ -236,7 +236,7 @@ def test_a_run_without_work_says_why_nothing_is_found(page: Any, server: Callabl
     (tmp_path / "host.xplane.pb").write_bytes(xspace(plane("/host:CPU", [line("main", [event("work", 0, MS)])])))
     page.goto(f"{server(tmp_path / 'host.xplane.pb')}#/diagnosis")
     settle(page)
-    assert page.inner_text(".headline") == "No device ran anything: device time is neither used nor lost."
+    assert page.inner_text(".headline") == "No device work is recorded: device time is neither used nor lost."
 
 
 @left_to_test_all

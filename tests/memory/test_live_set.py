@@ -74,7 +74,7 @@ def test_the_stack_is_a_row_of_its_own_and_all_rows_add_up() -> None:
     assert found.in_use_bytes.tolist() == [57] and REASONS[found.reason[0]] is None
 
 
-LACKS_FREES = "what is known to be alive is more than the memory in use: the capture lacks frees"
+LACKS_FREES = "live allocations exceed the memory in use: the capture lacks frees"
 
 
 @pytest.mark.parametrize(

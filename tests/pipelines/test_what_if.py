@@ -82,10 +82,8 @@ def test_where_nothing_is_predicted_the_reason_is_reported() -> None:
         Root(Prefetch(Batch(ParallelMap(Source(20 * US), 900 * US, 2), 8), buffer=2)), 2 * MS, parallel=2
     )
     reasons = {key: row["assumption"] for key, row in predicted.items() if row["then_ps"] is None}
-    assert (
-        reasons["Prefetch", "twice as fast"] == "none: it hands over what others have made, and has no work of its own"
-    )
-    assert reasons["Prefetch", "prefetched"] == reasons["BatchV2", "prefetched"] == "none: it runs ahead already"
+    assert reasons["Prefetch", "twice as fast"] == "none: it only passes elements on, and has no work of its own"
+    assert reasons["Prefetch", "prefetched"] == reasons["BatchV2", "prefetched"] == "none: it already runs ahead"
     assert reasons["ParallelMapV2", "parallel by 2"] == "none: it runs 2 at a time already"
     unknown = [row for row in predicted.values() if row["then_ps"] is None]
     assert all(row["saved_ps"] is None and row["speedup"] is None for row in unknown)

@@ -100,7 +100,7 @@ def test_markers_that_only_hold_the_dispatch_are_extended_to_what_they_launched(
     answer = report(space)
     assert source(answer) == "launched"
     assert [one.text for one in answer.notices] == [
-        "Steps are markers and what they launched: each lasts until the work that its marker launched is done."
+        "Steps are markers and what they launched: each lasts until the work launched in its marker ends."
     ]
 
 

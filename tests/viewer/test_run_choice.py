@@ -58,7 +58,7 @@ def test_a_directory_without_runs_waits_and_opens_the_first(tmp_path: Path) -> N
     assert served.get("/api/runs")["runs"] == []
     opened = served.get("/api/open")
     assert (opened["run"], opened["version"], opened["hosts"]) == (None, None, [])
-    assert opened["notice"] == f"No run is in {tmp_path.name} yet. The page opens the first one that appears."
+    assert opened["notice"] == f"No run is in {tmp_path.name} yet. The page opens the first run that appears."
     assert served.refused("/api/timeline")[0] == 404
     path = write(tmp_path, OLD, b"")
     assert served.get("/api/open")["run"] is None

@@ -422,8 +422,8 @@ def _name_function(facts: DiagnosisFacts, finding: Finding) -> Finding:
 
 
 _ONE_AT_A_TIME: Final = (
-    "tf.py_function and tf.numpy_function run one at a time, whatever num_parallel_calls is, because Python has one "
-    "lock: write the function with ops of TensorFlow, or let processes of their own prepare the data."
+    "tf.py_function and tf.numpy_function run one at a time, whatever num_parallel_calls is, because of Python's "
+    "global lock: write the function with TensorFlow ops, or prepare the data in other processes."
 )
 
 
@@ -620,14 +620,12 @@ def _add_idle(facts: DiagnosisFacts, finding: Finding) -> Finding:
 
 
 _MOSTLY_BETWEEN: Final = 0.9
-_BETWEEN_STEPS: Final = (
-    "Programs often load the next batch between steps: annotate that code, so that this time has a name."
-)
+_BETWEEN_STEPS: Final = "Programs often load the next batch between steps: annotate that code to name this time."
 
 
 _NOTHING_KNOWN: Final = (
-    "Host threads and Python are recorded, and do nothing that explains it: look at the longest gap on the timeline. "
-    "The device may wait for another process, another host or storage."
+    "Host threads and Python are recorded but do not explain it: look at the longest gap on the timeline. "
+    "The device may be waiting for another process, another host or storage."
 )
 _OF_CAUSE: Final[Mapping[str, Callable[[DiagnosisFacts, Finding], Finding]]] = {
     "input": _add_input, "compilation": _add_compilation, "transfer": _add_transfer, "memory_pressure": _add_memory,

@@ -178,7 +178,7 @@ def _get(name: str) -> Formula:
     return lambda rows: [getattr(row, name) for row in rows.each]
 
 
-GPU_ANNOTATIONS_TABLE: Final = TableSchema("gpu_annotations", "an annotation as a GPU runs it, longest first", (
+GPU_ANNOTATIONS_TABLE: Final = TableSchema("gpu_annotations", "an annotation on a GPU, longest first", (
     Text("host", "host of the GPU", _get("host")),
     Text("device", "plane of the GPU", _get("device")),
     Text("name", "name of the annotation", _get("name")),
@@ -416,8 +416,8 @@ def _get_time(name: str) -> Any:
 
 def _make_kind_column(kind: str) -> Column:
     number = KINDS.index(kind)
-    what = "communicate, or wait for it" if kind == "communication" else f"{kind}"
-    of_threads = "" if kind == "compute" else ", or threads stand for the device and record none of it"
+    what = "communicate or wait for communication" if kind == "communication" else f"{kind}"
+    of_threads = "" if kind == "compute" else ", or host threads act as the device and record none of it"
     return Picoseconds(
         f"device_{kind}_ps",
         f"part of elapsed_ps in which devices {what}, summed over devices; {_NO_DEVICE}{of_threads}",
@@ -440,12 +440,13 @@ _NAME: Final = Text(
 )
 _TIME_COLUMNS: Final = (
     Count("threads", "threads on which it occurs", _get_time("threads")),
-    Count("count", "how often it occurs", _get_time("count")),
+    Count("count", "number of occurrences", _get_time("count")),
     Picoseconds("total_ps", "time in which the annotation is open, summed over threads; nested annotations of the "
                 "same name count once",
                 _get_time("total_ps")),
     Picoseconds("self_ps", "sum of its durations without nested annotations", _get_time("self_ps")),
-    Share("share", f"part of elapsed_ps in the run of the host / its duration: {RUN_WINDOW_WORDS}", _divide_by_run),
+    Share("share", f"share of the host's run that elapsed_ps covers. The run extends "
+          f"{RUN_WINDOW_WORDS}", _divide_by_run),
     Picoseconds("mean_ps", "mean duration, rounded down", lambda rows: rows.times.sum_ps // rows.times.count),
     Picoseconds("min_ps", "shortest duration", _get_time("min_ps")),
     Picoseconds("max_ps", "longest duration", _get_time("max_ps")),
@@ -453,7 +454,7 @@ _TIME_COLUMNS: Final = (
                 _get_time("stdev_ps"), lambda rows: rows.times.stdev_ps == UNKNOWN),
     Picoseconds("elapsed_ps", "time in which the annotation is open on any thread", _get_time("elapsed_ps")),
     *(_make_kind_column(kind) for kind in KINDS),
-    Picoseconds("device_idle_ps", f"elapsed_ps * devices of the host less these three; {_NO_DEVICE}",
+    Picoseconds("device_idle_ps", f"elapsed_ps * devices of the host, minus the three times above; {_NO_DEVICE}",
                 lambda rows: rows.idle_ps, lambda rows: rows.no_devices),
     Share("hidden_share", "share of elapsed_ps in which devices compute, mean over devices; null: no device "
           "of the host ran anything, or it takes no time", _get_hidden,
@@ -464,7 +465,7 @@ _ANNOTATIONS = TableSchema(
 )
 _STEPS = TableSchema(
     "steps",
-    "an annotation of a host in a step, in order of steps and of their first event in it",
+    "an annotation of a host in a step, ordered by step, then by first event",
     (
         _HOST,
         Count("step", "number of the step; null: outside all steps", lambda rows: rows.step,
@@ -476,7 +477,7 @@ _STEPS = TableSchema(
 )  # fmt: skip
 _SCOPES = TableSchema(
     "scopes",
-    "a scope of the program, in the names of its ops: a node of a tree in preorder, largest first",
+    "a named scope of the program, found in op names: a node of a tree in preorder, largest first",
     (
         Count("node", "number of the row"),
         Count("parent", "node of the enclosing scope; null: the scope is at the top"),

@@ -427,7 +427,7 @@ def _divide_by_window(amount: str) -> Any:
 
 _FUNCTIONS = TableSchema(
     "functions",
-    "a function, over all threads and hosts: those that take most of the run first, waits of other threads last",
+    "a function, over all threads and hosts, largest share of the run first, waits of other threads last",
     (
         *_make_frame_columns(),
         Count("threads", "threads that call it"),
@@ -462,7 +462,7 @@ _STACKS = TableSchema(
         Count("parent", "parent node: the stack without its last call; null: the root",
               lambda rows: [None, *rows.tree.parent[1:].tolist()]),
         Count("depth", "number of enclosing calls, counting the thread", lambda rows: rows.tree.depth),
-        Text("kind", f"what is called: one of {', '.join(KINDS)}", lambda rows: [KINDS[kind] for kind in rows.kind]),
+        Text("kind", f"kind of the node: one of {', '.join(KINDS)}", lambda rows: [KINDS[kind] for kind in rows.kind]),
         Text("name", "function, or name of the event", lambda rows: rows.names),
         String("source", "file and line of a function; null: it has none", lambda rows: rows.sources),
         Count("calls", "number of calls; for rest, calls directly in its parent; for a thread, 1"),

@@ -70,8 +70,9 @@ def _make_clock_column(kind: Kind, name: str, description: str) -> Column:
 
 _CLOCKS: Final = TableSchema(
     "clocks",
-    "a host that met others in collectives, and its clock against that of the reference of its part, by the ends of "
-    "the collectives: nobody is done before the last one has begun, and all are done at nearly the same time",
+    "a host that met others in collectives, and the offset of its clock from the reference host of its part. Offsets "
+    "come from the ends of collectives: no host finishes before the last one has begun, and all finish at nearly the "
+    "same time",
     (
         _MET_HOST,
         _PART,
@@ -106,7 +107,7 @@ _CLOCKS: Final = TableSchema(
 )  # fmt: skip
 _BLAME: Final = TableSchema(
     "blame",
-    "a host that met others in collectives, by what it delays, the most first",
+    "a host that met others in collectives, longest delay of other hosts first",
     (
         _MET_HOST,
         _PART,
@@ -232,8 +233,8 @@ def _make_known_column(kind: Kind, name: str, description: str) -> Column:
 LINKS: Final = TableSchema(
     "links",
     "a device that sends to another one, by a kind of communication, slowest first. Only kinds whose devices are "
-    "recorded: collective-permute, send and recv, copies between devices. The way between the two devices is not "
-    "recorded, and may be over others",
+    "recorded: collective-permute, send and recv, copies between devices. The route between the two devices is not "
+    "recorded and may pass through other devices",
     (
         _make_end_column("source",
                          "device that sends, as host: device; core N: the TPU core of this number in the system, and "
@@ -280,9 +281,8 @@ def list_link_remarks(kept: Sequence[HostCommunication]) -> Iterator[tuple[str, 
     if unknown:
         many = count_noun(unknown, "permute, send, recv or copy", "permutes, sends, recvs and copies")
         text = (
-            f"Between which devices {many} moved bytes is not known, so that the table links leaves them out: it takes "
-            "pairs of devices in the instruction and the device assignment of its program, or a rank or a GPU that the "
-            "event records."
+            f"The devices that {many} connect are unknown, so the table links leaves them out: it needs device pairs "
+            f"in the instruction and the device assignment of its program, or a rank or GPU recorded in the event."
         )
         yield "info", text
     if left_out:
@@ -656,7 +656,7 @@ _MEETINGS = _make_schema(
                 "the operation is asynchronous, so it may end late for other reasons"),
 )  # fmt: skip
 _STRAGGLERS = _make_schema(
-    "stragglers", "a device that took part in meetings, the one that others waited for most first",
+    "stragglers", "a device that took part in meetings, longest wait of other devices first",
     _HOST,
     _DEVICE,
     _CORE,

@@ -579,11 +579,11 @@ _TABLES = (
               lambda host: HostMemoryRows(host, host.ops.allocator, values=host.ops), "allocated_bytes"),
     HostTable(TableSchema("growth", "an op that holds more memory at the end of the last step than at the end of the "
                           "first, largest growth first", _GROWTH, True), _list_growth, "growth_bytes"),
-    HostTable(TableSchema("fragmentation", "a moment of an allocator, such as its peak", FRAGMENTED,
+    HostTable(TableSchema("fragmentation", "a point in time of an allocator, such as its peak", FRAGMENTED,
                           True), list_moments),
     HostTable(TableSchema("request", "a time during which a request of the size given by --request fits, does not fit, "
                           "or may fit; no rows without --request", REQUEST, True), _list_fits),
-    HostTable(TableSchema("timeline", "a stretch of time of an allocator: one snapshot, or a thousandth of the time if "
+    HostTable(TableSchema("timeline", "a time interval of an allocator: one snapshot, or a thousandth of the time if "
                           "there are more than 1,000 snapshots", TIMELINE, True),
               list_timeline, in_time=True),
     HostTable(TableSchema("snapshots", "an allocation or a free, by allocator and time", SNAPSHOTS,

@@ -78,10 +78,7 @@ class OpRows(SimpleNamespace):
 def make_sparse_core_schema(*columns: Column) -> TableSchema:
     """Return the table of ``list_sparse_core_rows``."""
     parent = Words("parent", "op of the TensorCore that waits for the instruction", attrgetter("parent"))
-    row = (
-        "an instruction that SparseCores ran on behalf of an op of a TensorCore, whose time does not include it; "
-        "longest first"
-    )
+    row = "an instruction that SparseCores ran on behalf of a TensorCore op, whose time excludes it; longest first"
     return TableSchema("sparse_core_ops", row, (parent, *columns), derived=True)
 
 
@@ -265,7 +262,7 @@ def _make_memory_columns(memory: RooflineMemory) -> tuple[Column, ...]:
 
 MEMORY: Final = tuple(column for memory in MEMORIES for column in _make_memory_columns(memory))
 BOUND_BY: Final = Text(
-    "bound_by", "resource that the op used nearest to its peak: Compute, HBM, or a memory of the TPU and a direction; "
+    "bound_by", "resource that the op used closest to its peak: Compute, HBM, or a memory of the TPU and a direction; "
     f"null: the work of the op or the peaks of the device are unknown, or the op did no work{_WAITS}",
     attrgetter("efficiency.bound_by"),
 )  # fmt: skip

@@ -342,7 +342,7 @@ def _compute_cost_shares(rows: OpTree) -> pa.Array:
     return op.mask_unknown(of_nodes)
 
 
-_TREE = TableSchema("tree", "a part of the program, an op, or what an op is made of", (
+_TREE = TableSchema("tree", "a part of the program, an op, or an instruction within an op", (
     *_NODE,
     Text("kind", "kind of the node: root, idle, program, category, scope, duplicates (copies of one op by the "
          "compiler), op, instruction (within a fusion), sparse core op (for which an op waits)",
@@ -426,20 +426,20 @@ def _make_pass(name: str, what: str, maybe: Sequence[str] = (), also: Sequence[s
 
     null = "null: no op is known to belong to it, but some may"
     return Picoseconds(
-        name, f"part of self_ps of ops of {what}; {null}", lambda rows: _sum_figures(rows, [name, *also]), is_unknown
+        name, f"part of self_ps in {what}; {null}", lambda rows: _sum_figures(rows, [name, *also]), is_unknown
     )
 
 
 _PASS_COLUMNS = (
     _make_pass("forward_ps",
-               "the forward pass: in jvp(…); of PyTorch, with the sequence number of or an arrow to an op of "
-          "the backward pass, or called by a module", ["outside_ps"]),
+               "the forward pass: ops in jvp(…); in PyTorch, ops with the sequence number of a backward op or an "
+               "arrow to one, or called by a module", ["outside_ps"]),
     _make_pass("backward_ps",
-               "the backward pass: in transpose(…), gradient_tape or gradients…; of PyTorch, what autograd "
-          "evaluates, with what it computes again if recompute_ps is null", also=["within_ps"]),
+               "the backward pass: ops in transpose(…), gradient_tape or gradients…; in PyTorch, ops that autograd "
+               "evaluates, with recomputation if recompute_ps is null", also=["within_ps"]),
     _make_pass("recompute_ps",
-               "what computes again what was dropped: in rematted_computation; of PyTorch, in recompute_fn, "
-          "in the backward pass of a checkpoint, or with gradients on in the backward pass", ["within_ps"]),
+               "recomputation of dropped values: ops in rematted_computation; in PyTorch, ops in recompute_fn, in "
+               "the backward pass of a checkpoint, or with gradients enabled in the backward pass", ["within_ps"]),
     _make_pass("other_ps", "none of these passes, such as loss and optimizer", ["outside_ps"]),
     Picoseconds("unknown_pass_ps", "part of self_ps in ops of unknown passes: self_ps minus the known passes",
                 lambda rows: _sum_figures(rows, ["outside_ps", "unknown_ps"])),
@@ -543,7 +543,7 @@ _DEVICES = TableSchema("devices", "a device", (
 
 TABLES: Final = {table.name: table for table in (
     _TREE,
-    _make_scope_table("scopes", "a scope of the model, or a framework op in it, whichever programs ran it"),
+    _make_scope_table("scopes", "a scope of the model, or a framework op in it, over all programs"),
     _make_scope_table("layers",
                       "a scope of the model, or a framework op in it; scopes that differ only in a number are "
                  "one row", Count("instances", "number of scopes in this row, which differ only in a number",

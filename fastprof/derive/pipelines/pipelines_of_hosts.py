@@ -25,12 +25,12 @@ MAINLY: Final = 0.5
 """Smallest share of an iterator's time that is reported as its main activity."""
 
 NO_ITERATORS: Final = (
-    "no events of tf.data iterators. TensorFlow records them on the host from host_tracer_level=2 on, which is its "
-    "default, while a pipeline is read: profile several batches. Input that is not read with tf.data leaves none"
+    "no events of tf.data iterators. TensorFlow records them on the host with host_tracer_level=2 (the default) or "
+    "more, while a pipeline is read: profile several batches. Input without tf.data has none"
 )
 NO_CALLS: Final = (
-    "events of tf.data iterators, but no call of the program for an element of a pipeline: profile for longer, with "
-    "several batches in the capture"
+    "events of tf.data iterators, but no program call for a pipeline element: profile for longer, with several "
+    "batches in the capture"
 )
 NO_CHOSEN_CALLS: Final = "events of tf.data iterators, but no call of a pipeline belongs to the selected steps"
 _UNITS: Final = ((10**12, "s"), (10**9, "ms"), (10**6, "µs"), (10**3, "ns"), (1, "ps"))
@@ -65,7 +65,7 @@ class Change(NamedTuple):
             waiting = f"{format_three_digits(self.least_ps)} if they wait for something else"
             return f"{sentence} if threads compute, as {describe_cores(self.cores)} there for it, and {waiting}."
         if self.then_ps <= PACE * self.between_ps:
-            return f"{sentence}: then the program sets the pace, and not its input."
+            return f"{sentence}: then the program sets the pace, not its input."
         return f"{sentence}."
 
 
@@ -116,7 +116,7 @@ def describe_pipeline(host: HostPipelines, pipeline: int, *, several_hosts: bool
     long = long if count > 1 else f"its only call takes {format_three_digits(total)}"
     name, waits = f"{names[pipeline]}{of}", measure_step_share(host, pipeline)
     if is_outside(host, pipeline):
-        when = "outside of all steps: the capture does not record whether the program waits for that."
+        when = "outside of all steps: the capture does not show whether the program waits for them."
         return f"{name}: {long}, {when}{_describe_bottleneck(host, pipeline)}"
     if waits is not None and waits < HARDLY:
         hardly = f"but steps wait only {100 * waits:,.1f} % of their time for it."

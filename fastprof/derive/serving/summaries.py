@@ -316,7 +316,7 @@ _TABLES: Final = (
         Column("allowed_batch_sizes", pa.string(), "configured sizes to which batches are padded; null: not recorded",
                True, of=_make_published_column("allowed_batch_sizes")),
     ), derived=True),
-    TableSchema("breakdown", "a model, and a part of the latency of its requests", (
+    TableSchema("breakdown", "a part of the request latency of a model", (
         _MODEL,
         Text("part", ", ".join(name for name, _ in PARTS) + ", other: as the columns of the table requests",
              _make_each_column(lambda row: row.name)),

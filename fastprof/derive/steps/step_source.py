@@ -252,7 +252,7 @@ def _choose_automatically(
         return source
     if count:
         return _make_module_source(groups, every=False)
-    return StepSource(groups, NOTHING, "nothing marks steps, and nothing repeats")
+    return StepSource(groups, NOTHING, "there are no step markers and no repetitions")
 
 
 def _make_loader_source(groups: Groups) -> StepSource | None:
@@ -290,11 +290,13 @@ def _make_marker_source(groups: Groups, marked: Int64s) -> StepSource:
         return StepSource(
             inferred_steps.add_pool_runs(events, groups, runs, of_run, spans),
             LAUNCHED,
-            "each lasts until the work that its marker launched is done",
+            "each lasts until the work launched in its marker ends",
             spans,
         )
     source = _make_module_source(groups, every=False)
-    return replace(source, why=f"the markers only hold the dispatch, and no work can be assigned to them: {source.why}")
+    return replace(
+        source, why=f"the markers only enclose the dispatch, and no work can be assigned to them: {source.why}"
+    )
 
 
 def _make_module_source(groups: Groups, *, every: bool) -> StepSource:
@@ -306,7 +308,7 @@ def _make_module_source(groups: Groups, *, every: bool) -> StepSource:
     if every:
         return _make_execution_source(groups, of_planes, MODULES, "each execution of a compiled program is a step")
     several = len({name for runs in of_planes for name in runs.counts()}) > 1
-    what = f"{main}, the program that takes most time," if several else main
+    what = f"{main}, the program with the most time," if several else main
     chosen = [of_plane.of_module(main) for of_plane in of_planes]
     return _make_execution_source(groups, chosen, MODULES, f"each execution of {what} is a step")
 
@@ -451,7 +453,7 @@ def describe_repeated_numbers(number: Int64s, label: Iterable[str]) -> str | Non
     names = list(
         dict.fromkeys(split_label(title)[0] for title, twice in zip(label, several.tolist(), strict=True) if twice)
     )
-    text = f"{many} to several of the chosen steps: all of them are selected."
+    text = f"{many} to several of the chosen steps: all of these are selected."
     if len(names) > 1:
         return f"{text} To choose by name, write {shorten_name(names[0])}=A:B."
     return text

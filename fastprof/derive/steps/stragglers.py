@@ -266,8 +266,8 @@ def describe_lock_step(times: list[HostTime]) -> str | None:
     if not compared or not alike or min(time.collectives_share for time in compared) < _LEAST_SHARE:
         return None
     return (
-        "Steps take equally long on all hosts, to 1 %, and all hosts are in collectives meanwhile, which keep them "
-        "together. The table blame of communication has which host delays the others."
+        "Steps take equally long on all hosts, to 1 %, because collectives synchronize the hosts. The table blame of "
+        "communication shows the host that delays the others."
     )
 
 

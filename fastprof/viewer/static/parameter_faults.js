@@ -14,7 +14,7 @@ export function fault({ name, type, choices, min }, value) {
   if (type === "steps") return ofSteps(value);
   if (choices) return choices.includes(value) ? null : sentence(`one of ${choices.join(", ")}`);
   if (type === "int" || type === "float") {
-    const wanted = type === "int" ? "a whole number" : "a number";
+    const wanted = type === "int" ? "an integer" : "a number";
     const found = value.trim() === "" ? NaN : Number(value);
     if (!Number.isFinite(found) || (type === "int" && !Number.isInteger(found))) return sentence(wanted);
     return typeof min === "number" && found < min ? sentence(`${wanted} from ${min} on`) : null;

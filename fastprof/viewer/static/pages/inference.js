@@ -58,7 +58,7 @@ class ModelPage {
   latency() {
     const breakdown = this.of("breakdown");
     if (!breakdown.length) return;
-    const box = panel("What latency is made of, by percentile",
+    const box = panel("Parts of latency, by percentile",
       "Each part has its own percentiles: the parts of one percentile need not be of one request.");
     section(this.body, "Latency by part").append(box);
     const parts = [...breakdown.groupBy("part")];
