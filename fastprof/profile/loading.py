@@ -176,8 +176,8 @@ def _join_profiles(profiles: dict[str, Profile], path: Any, how: dict[str, Any])
 
 
 def runs(logdir: str | os.PathLike[str], *, since: str | date | None = None) -> list[Run]:
-    """List the runs of a log directory, newest first: ``.name``, ``.path``, ``.hosts``. ``since``: only runs of "
-    "that time or later, as in ``batch``."""
+    """List the runs of a log directory, newest first: ``.name``, ``.path``, ``.hosts``. ``since``: only runs of
+    that time or later, as in ``batch``."""
     return sessions.list_runs(logdir, since)
 
 

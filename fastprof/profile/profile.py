@@ -225,8 +225,8 @@ class Profile(AnalysisMethods):
         return reports
 
     def answers(self, names: Sequence[str], params: Mapping[str, Any], form: str) -> dict[str, contract.AnalysisReport]:
-        """Return the reports for the renderers of a format. For ``xprof``, they also have the host values that "
-        "XProf's pages need."""
+        """Return the reports for the renderers of a format. For ``xprof``, they also have the host values that
+        XProf's pages need."""
         if form != "xprof":
             return {name: report.answer for name, report in self.reports_together(*names, **params).items()}
         return self._computing()(names, params, form)

@@ -144,8 +144,8 @@ class ViewedRuns:
         return None
 
     def trends(self, most: int) -> tuple[list[dict[str, Any]], int]:
-        """Return the rows of the newest runs, as far as they are computed, and the number of matching annotations "
-        "or steps that are not."""
+        """Return the rows of the newest runs, as far as they are computed, and the number of the
+        others."""
         runs = self._runs.now()[:most]
         rows = self._trends.known(runs)
         return rows, len(runs) - len(rows)

@@ -290,8 +290,8 @@ RULES: Final = (
         TENSORFLOW: "XLA compiles nothing here: jit_compile=True of tf.function or Model.compile fuses ops, so that "
                     "fewer kernels are launched and fewer results pass through memory."}, _GPU),
     Rule("several_steps", ("launch",), has_short_steps, {
-        TENSORFLOW: "Steps are short: steps_per_execution of Model.compile runs several of them in one call; in a loop "
-                    "of your own, put several into one tf.function.",
+        TENSORFLOW: "Steps are short: steps_per_execution of Model.compile runs several of them in one call; in a "
+            "custom loop, put several steps into one tf.function.",
         JAX: "Steps are short: run several of them in one call, with jax.lax.scan or fori_loop.",
         PYTORCH: "Steps are short: torch.compile(mode=\"reduce-overhead\") or a CUDA graph replays a step in one "
                  "launch."}, _KERAS, (PYTORCH,)),

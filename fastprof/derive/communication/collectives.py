@@ -489,8 +489,8 @@ class KeptSteps(NamedTuple):
 
 
 def choose_compared_steps(kept: Sequence[KeptSteps], shift: Int64s | None = None) -> Int64s | None:
-    """Return the steps whose arrivals nearly all hosts kept, or None if hosts kept all. ``shift``: number to add to "
-    "the steps of each host."""
+    """Return the steps whose arrivals nearly all hosts kept, or None if hosts kept all. ``shift``: number to add to
+    the steps of each host."""
     if all(own.of_steps is None for own in kept):
         return None
     count: Counter[int] = Counter()

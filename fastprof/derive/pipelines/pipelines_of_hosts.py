@@ -214,8 +214,8 @@ class PipelineTotals(NamedTuple):
 
 
 class KeptPipelinesOfHost(SetAside[HostPipelines]):
-    """Pipelines of a host, which may be spilled. ``event_count``: number of iterator events; ``unidentified``: "
-    "number of events without an id; ``chosen``: whether only some steps are selected."""
+    """Pipelines of a host, which may be spilled. ``event_count``: number of iterator events; ``unidentified``:
+    number of events without an id; ``chosen``: whether only some steps are selected."""
 
     def __init__(self, host: HostPipelines, event_count: int, unidentified: int, *, chosen: bool) -> None:
         self.event_count, self.unidentified, self.chosen = event_count, unidentified, chosen
