@@ -11,7 +11,7 @@ ANALYSES = {
     "overview": "How long steps take, what they spend it on, and what to do about it.",
     "diagnosis": "Causes of lost time, the one to fix first on top, with evidence and advice.",
     "input_pipeline": "How much of each step waits for input, and which input ops take the time.",
-    "op_stats": "Where time goes by op, on the host and on devices, most expensive first.",
+    "op_stats": "Time by op, on hosts and devices, most expensive first.",
     "kernel_stats": "GPU kernels: time, launch dimensions, registers, shared memory, tensor cores.",
     "streams": "GPU streams: overlapping kernels, waits of idle streams, launches, queues, copies.",
     "critical_path": "Critical path of a step: the longest chain of dependent ops and kernels.",

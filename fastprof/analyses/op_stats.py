@@ -1,4 +1,4 @@
-"""Where time goes by op, on the host and on devices, most expensive first.
+"""Time by op, on hosts and devices, most expensive first.
 
 Ops of host threads are read from the names of events (fastprof.derive.ops.host_ops); ops of devices are the compiled
 instructions that ran, by themselves and by framework op. Formulas: docs/analyses/op-stats.md.

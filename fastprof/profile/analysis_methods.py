@@ -91,7 +91,7 @@ class AnalysisMethods:
         return self.report("input_pipeline", steps_from=steps_from, device=device, peak=peak)
 
     def op_stats(self, *, device: str | None = None, peak: str | None = None) -> Report:
-        """Where time goes by op, on the host and on devices, most expensive first.
+        """Time by op, on hosts and devices, most expensive first.
 
         device: compare ops with the published peaks of this device, such as H100 or TPU v5e
         peak: compare ops with these peaks of one device: flops=312T,hbm=2039GB/s, or one of them

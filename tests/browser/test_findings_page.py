@@ -163,7 +163,7 @@ def test_a_run_without_steps_has_its_time_by_cause(page: Any, server: Callable[.
     page.goto(f"{server(tmp_path / 'gpu.xplane.pb')}#/overview")
     settle(page)
     page.wait_for_selector(".columns-steps .bar-row")
-    assert page.locator(".columns-steps h3").all_inner_texts() == ["Where the run goes"]
+    assert page.locator(".columns-steps h3").all_inner_texts() == ["Run time by cause"]
     assert " ".join(page.inner_text(".columns-steps .bar-list").split()) == "Not captured 50 % Compute 50 %"
     compute_is_green = r"rgb\(63, 166, 107\)|#3fa66b"
     assert re.search(compute_is_green, page.inner_html(".columns-steps"))
@@ -209,7 +209,7 @@ def test_headline_figures_name_what_they_are_of_and_why_they_are_unknown(page: A
         "Exposed communication 9.48 % of device time",
         "FLOPs utilization 41.4 % of 275 TFLOP/s per device",
     ]
-    page.get_by_text("1 figure is not known").first.click()
+    page.get_by_text("1 unknown figure").first.click()
     assert "the capture has no events MemoryAllocation" in page.inner_text(".first-cards")
     page.goto(f"{server(DEMO / 'xla')}#/overview")
     settle(page)

@@ -166,7 +166,7 @@ def test_a_filter_leaves_rows_whose_names_hold_it(show: Callable[[str], Any]) ->
     assert sorted(name for name in names(page) if name.startswith("op_")) == [f"op_29{n}" for n in range(10)]
     page.get_by_label("Filter", exact=True).fill("nothing like it")
     page.keyboard.press("Enter")
-    page.get_by_text("No name holds the text of the filter.").wait_for()
+    page.get_by_text("No name contains the filter text.").wait_for()
 
 
 @left_to_test_all

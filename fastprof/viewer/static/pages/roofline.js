@@ -31,7 +31,7 @@ async function draw(body, report, context) {
   if (!report.tables.ops.length) return sentence(body, NO_OPS);
   new Roofline(body, report, context).draw();
   tableSection(context, body, "lost_time", report.tables.lost_time, {
-    note: "The time of each op beyond what it would take at its roofline, largest first.",
+    note: "Time of each op beyond its roofline, largest first.",
   });
   peaks(body, report);
   return undefined;
@@ -47,12 +47,13 @@ class Roofline {
     this.memory = choice(context, "memory", ["hbm", ...this.memories.map(([name]) => name)]);
     this.feeds = context.params.get("feeds") !== "no";
     const hasFeeds = ops.column("is_feed").some(Boolean);
-    this.details = detailsPanel("Choose a dot or a row to see how near it comes to each peak.");
+    this.details = detailsPanel("Choose a dot or a row to see its share of each peak.");
     this.holder = h("div");
     this.tableHolder = h("div");
     const part = section(body, "Roofline", {
       note:
-        "An op far below the lines can get faster. The area of a dot is self time. Left of the ridge memory is the limit, right of it arithmetic.",
+        "An op far below the lines can get faster. The area of a dot is self time. Left of the ridge, memory is the "
+        + "limit; right of it, arithmetic.",
     });
     part.append(
       h("div.parameters", tabs({ label: "What", options: SCOPES, value: this.scope, onchange: (of) =>
