@@ -161,7 +161,7 @@ def test_of_an_unknown_vendor_only_the_bandwidth_is_known(vendor: Any) -> None:
     peaks = peaks_of(gpu(vendor, 7, 0))
     assert peaks.teraflops_per_s == 0.0 and peaks.ridge_point == 0.0
     assert peaks.bandwidths_gb_per_s == (1555.0, 0.0, 0.0)
-    assert "does not say who made the device" in peaks.reasons[0]
+    assert "does not record the device vendor" in peaks.reasons[0]
 
 
 def test_amd_architectures_that_are_not_listed_have_no_peak() -> None:

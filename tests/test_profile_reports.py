@@ -202,6 +202,7 @@ def test_steps_of_analyses_are_the_events_that_belong_to_them(run: Path) -> None
     report = fastprof.load(run).select(steps=(1, 3)).report("sample_analysis")
     assert report.tables["names"]["name"].to_pylist() == ["op1", "op2", "train"]
     assert report.notices[-1].text == (
-        "Only some steps are selected. 6 events belong to no step, as on background threads, and are not counted here."
+        "Only some steps are selected. 6 events belong to no step, for example on background threads, and are not "
+        "counted."
     )
     assert "no step" not in fastprof.load(run).report("sample_analysis").notices[-1].text

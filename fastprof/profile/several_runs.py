@@ -213,7 +213,7 @@ class ProfileOfRuns(Profile):
     def _needs_one_run(self) -> UsageError:
         names = ", ".join(list(self._runs)[:_MOST_LISTED])
         return UsageError(
-            f"this is of one run, and {count_noun(len(self._runs), 'run is', 'runs are')} loaded: use "
+            f"this needs one run, and {count_noun(len(self._runs), 'run is', 'runs are')} loaded: use "
             "profile.runs[NAME], "
             f"or load(…, as_hosts=True) for hosts of one run; runs: {names}"
         )

@@ -128,7 +128,7 @@ def test_an_upper_bound_is_not_added_to_costs_of_the_same_cause() -> None:
     report = session.report("diagnosis")
     late = [row for row in report.tables["findings"].to_pylist() if row["cause"] == "straggler"]
     assert [row["is_bound"] for row in late] == [True, False]
-    assert late[0]["advice"].startswith("Find out what takes the slowest host longer")
+    assert late[0]["advice"].startswith("Find out why the slowest host is slower")
     (examined,) = (row for row in report.tables["examined"].to_pylist() if row["cause"] == "straggler")
     assert examined["cost_ps"] == late[0]["cost_ps"]
     assert (late[1]["evidence"], late[1]["host"]) == ("communication.stragglers", "host0")

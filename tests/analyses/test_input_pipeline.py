@@ -72,7 +72,7 @@ def test_without_steps_nothing_is_judged_and_the_reason_is_that_of_the_steps() -
     assert report.scalars["input_percent"].reason == reason.text
     assert report.scalars["step_time_mean_ps"].reason == reason.text
     assert [(one.severity, one.text) for one in report.notices] == [
-        ("warning", f"How long steps wait for input is not known: {reason.text}")
+        ("warning", f"The wait of steps for input is unknown: {reason.text}")
     ]
     assert report.tables["breakdown"].num_rows == 0
 
@@ -164,7 +164,7 @@ def test_of_tpus_the_core_that_waits_longest_makes_the_input_of_a_step() -> None
     assert breakdown["idle"] == MS // 2
     assert report.scalars["input_percent"].value == pytest.approx(30)
     assert report.scalars["idle_percent"].value == pytest.approx(5)
-    assert [notice.text[:22] for notice in report.notices] == ["Your program is HIGHLY", "No op of a tf.data pip"]
+    assert [notice.text[:22] for notice in report.notices] == ["Your program is HIGHLY", "The capture has no tf."]
 
 
 def test_of_tpus_overlapping_infeeds_are_at_most_the_step() -> None:

@@ -350,7 +350,7 @@ def test_steps_may_be_executions_of_programs() -> None:
     marked = report_of(capture, steps_from="markers")
     assert marked.tables["steps"].num_rows == 0
     assert marked.scalars["peak_step"].reason == (
-        'the host has no steps that are known; steps_from="modules" makes executions of programs steps'
+        'the host has no known steps; steps_from="modules" makes executions of programs steps'
     )
     report = report_of(capture, steps_from="modules")
     assert rows(report, "steps", "start_ps", "peak_bytes", "allocation_count") == [(us, 10, 1), (2 * us, 30, 1)]

@@ -154,7 +154,7 @@ def test_the_verdict_names_the_pipeline_the_bottleneck_and_the_best_change() -> 
         "Host:0 is slow: 3 of 3 calls take more than 50 µs, 100 µs on average; steps wait 50.0 % of their time for it. "
         "70 % of a call is Map. Run it in parallel: num_parallel_calls=tf.data.AUTOTUNE. If its results fit into "
         "memory and are the same every time, put cache() after it. A batch takes 250 µs; with a prefetch after "
-        "BatchV2, 152 µs (1.6 times as fast): then the program sets the pace, and not its input."
+        "BatchV2, 152 µs (1.6 times as fast): then the program sets the pace, not its input."
     )
     figures = {name: report.scalars[name].value for name in ("slow_pipeline", "bottleneck_name", "best_change")}
     assert figures == {
@@ -176,7 +176,7 @@ def test_the_cores_of_the_host_bound_what_is_promised() -> None:
     assert isinstance(best, int) and best > 1300 * US > min(least)
     assert "times as fast) if threads compute, as 2 cores are there for it, and " in text
     assert rows(report, "pipelines", "cpu_budget", "threadpool_size") == [(2, 2)]
-    assert any("The host has 2 cores by cpu_budget of tf.data." in notice.text for notice in report.notices)
+    assert any("The host has 2 cores, by tf.data's cpu_budget." in notice.text for notice in report.notices)
 
 
 def test_what_saves_nothing_is_not_advised() -> None:
@@ -240,7 +240,7 @@ def test_a_pipeline_that_steps_hardly_wait_for_is_not_a_recommendation() -> None
         "Host:0: 3 of 3 calls take more than 50 µs, 100 µs on average, but steps wait only 0.5 % of their time for it. "
         "70 % of a call is Map."
     )
-    assert report.notices[1].text.startswith("Steps hardly wait for input")
+    assert report.notices[1].text.startswith("Steps wait for input for less than 1 %")
 
 
 def test_the_text_shows_the_tree_and_what_helps() -> None:
@@ -291,7 +291,7 @@ def test_calls_outside_of_steps_keep_no_step_waiting() -> None:
         "waits for them. 70 % of a call is Map."
     ]
     quick = fastprof.load(spaces(host(thread))).tf_data(slow_call_us=100)
-    assert "1 of 1 calls run outside of all steps: the capture does not record whether the program waits for them." in [
+    assert "1 of 1 calls run outside of all steps: the capture does not show whether the program waits for them." in [
         notice.text for notice in quick.notices
     ]
     assert "between its steps" in (report.scalars["wait_share"].reason or "")

@@ -276,7 +276,7 @@ def test_steps_of_a_device_are_a_choice(show: Callable[..., Any]) -> None:
 @pytest.mark.parametrize(
     ("demo", "analysis", "words"),
     [
-        ("memory", "memory_profile", "A saved report holds no other moments"),
+        ("memory", "memory_profile", "A saved report has no other times"),
         ("tf-data", "tf_data", "Map"),
         ("pod", "pod_viewer", "host1"),
     ],

@@ -128,7 +128,7 @@ def test_where_launches_do_not_fit_the_runs_executions_are_the_steps() -> None:
     answer = report(host(main, pool))
     assert source(answer) == "modules"
     assert [row["start_ps"] // US for row in answer.tables["steps"].to_pylist()] == [0, 100, 200]
-    assert "the markers only hold the dispatch, and no work can be assigned to them" in answer.notices[-1].text
+    assert "the markers only enclose the dispatch, and no work can be assigned to them" in answer.notices[-1].text
 
 
 def cores(late: float = 5) -> list[Plane]:
@@ -151,7 +151,7 @@ def test_without_markers_executions_of_the_main_program_are_steps_with_their_exa
         for core, late in ((2, 0.0), (3, 5.0))
     ]
     assert [one.text for one in answer.notices] == [
-        "Steps are inferred (likely): each execution of jit_f(1), the program that takes most time, is a step."
+        "Steps are inferred (likely): each execution of jit_f(1), the program with the most time, is a step."
     ]
 
 

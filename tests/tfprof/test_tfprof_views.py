@@ -282,7 +282,7 @@ def test_equal_requests_give_equal_reports(tmp_path: Path) -> None:
 def test_what_tfprof_complains_of_is_noted(small: str, command: Command) -> None:
     ran = command(small, "code", "--account-displayed-op-only", "--select", "micros,tensor_value")
     assert "code view ignores account_displayed_op_only" in ran.err
-    assert "tensor_value: tfprof does not show values" in ran.err
+    assert "tensor_value: tfprof does not show tensor values" in ran.err
     assert "ignores" not in command(small, "scope", "--account-displayed-op-only").err
     profile = profile_class()()
     profile.nodes[0].name = "x"
