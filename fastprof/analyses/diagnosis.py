@@ -177,7 +177,7 @@ def _summarize_run(report: AnalysisReport) -> str:
     figures = report.scalars
     count, framework = figures["device_count"].value, figures["framework"].value
     if count is None:
-        return f"Run: not known ({figures['device_count'].reason})"
+        return f"Run: unknown ({figures['device_count'].reason})"
     devices = f"{count_noun(int(count), 'device', 'devices')}, {framework or 'unknown framework'}"
     values = [(name, figures[name].value, figures[name].unit) for name in ("window_ps", "compute_share")]
     known = {name: format_measure(value, unit) for name, value, unit in values if isinstance(value, int | float)}
@@ -399,4 +399,4 @@ def _describe_devices(facts: DiagnosisFacts) -> str:
     count, computing = facts.figures(reports.Gaps).device_count or 0, facts.computing_count
     if facts.framework == PYTORCH or facts.hardware == CPU_ONLY or not computing or computing >= count:
         return ""
-    return f"Of {count} {pluralise_device(facts.device)}, {computing} compute{'s' if computing == 1 else ''}. "
+    return f"{computing} of {count} {pluralise_device(facts.device)} compute{'s' if computing == 1 else ''}. "

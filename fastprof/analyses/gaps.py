@@ -96,7 +96,7 @@ _CAUSE = Text(
     f"{_CAUSE_TEXTS}; null: the device computes for training",
     lambda rows: encode_texts(CAUSE_NAMES, rows.cause),
 )
-_STEP = Count("step", "number of the step, as in the analysis steps; null: in no step, or in one that not all "
+_STEP = Count("step", "number of the step, as in the analysis steps; null: in no step, or in a step that not all "
               "hosts have", null=lambda rows: rows.step < 0)  # fmt: skip
 _EVENT = String("event", "host event that explains most of the time, or the device's transfer or queued work; null: "
                 "none is recorded", lambda rows: list(rows.event))  # fmt: skip

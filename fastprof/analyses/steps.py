@@ -202,8 +202,8 @@ _TABLES = (
              lambda rows: encode_texts(rows.database.label, rows.step)),
         *CORE_COLUMNS,
         Count("core_count", "number of cores that took part, without SparseCores"),
-        Picoseconds("duration_ps", "longest time of the step on a core; if several cores took that long, the one that "
-                    "computed longest is listed"),
+        Picoseconds("duration_ps", "longest time of the step on a core; if several cores are tied, the row shows the "
+                    "one with the most compute"),
         Picoseconds("median_ps", "median (the lower of two) of the times of the step on its cores"),
         Picoseconds("excess_ps", "duration_ps - median_ps"),
         Share("excess_share", "excess_ps / median_ps; null: median_ps is 0",

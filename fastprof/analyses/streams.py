@@ -328,4 +328,4 @@ def _list_notices(kept: Sequence[HostStreams]) -> Iterator[Notice]:
     if not any(host.devices for host in kept):
         yield Notice("info", NothingRan(CONTENT.absent))
     if unqueued := sum(host.unqueued_count for host in kept):
-        yield Notice("info", f"{unqueued_in_words(unqueued)}: queues are without them.")
+        yield Notice("info", f"{unqueued_in_words(unqueued)}: queues exclude them.")

@@ -90,7 +90,7 @@ SCALARS = {
     "slow_call_count": ScalarSpec(None, "calls longer than slow_call_us", need=_CALLED),
     "max_call_ps": ScalarSpec("ps", "duration of the slowest call", "slowest call"),
     "wait_share": ScalarSpec("share", "time of steps in which a call of the step ran / duration of the steps, over all "
-                             "steps of hosts with pipelines; devices may have work meanwhile",
+                             "steps of hosts with pipelines; devices may have work at that time",
                              "share of step time waiting for input"),
     "slow_pipeline": ScalarSpec(None, "the pipeline with slow calls and the largest sum of calls; pipelines that are "
                                 "called during steps come first"),

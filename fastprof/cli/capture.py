@@ -181,7 +181,7 @@ def _capture_servers(
     options = servers.make_options(args, args.duration)
     delay = args.delay if args.delay is not None else _COMMON_DELAY_S if len(addresses) > 1 else 0.0
     if delay and args.delay is None:
-        args.talk.note(f"all begin in {delay:g} s, at one moment by their clocks; --delay changes that")
+        args.talk.note(f"all begin in {delay:g} s, at the same time by their clocks; --delay changes that")
     if options.python_level:
         args.talk.note(
             "recording cost not measured: only 'fastprof run' and fastprof.record can measure it; "

@@ -31,7 +31,7 @@ def make_remarks(space: MemorySpace, *, main: bool) -> Iterator[Remark]:
         return
     yield from _find_contradictions(space)
     if space.peak.reason is not None:
-        yield "info", f"The peak is not known: {space.peak.reason}."
+        yield "info", f"The peak is unknown: {space.peak.reason}."
     yield from _describe_padding(space)
     yield from _describe_fragmentation(space)
     if main:

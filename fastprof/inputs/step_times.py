@@ -53,7 +53,8 @@ class RecordingCost:
         share = f"{self.share:.1%} slower" if self.share >= 0 else f"{-self.share:.1%} faster, no cost seen"
         drift = ""
         if self.drift is not None and self.drift > LIMIT:
-            drift = f"; a guess: unrecorded {self.unit} before and after differ by {self.drift:.1%}".replace("%", " %")
+            percent = f"{self.drift:.1%}".replace("%", " %")
+            drift = f"; an estimate: unrecorded {self.unit} before and after differ by {percent}"
         return (
             f"{1 / self.without_s:.4g} {self.unit}/s without recording, {1 / self.with_s:.4g} with: "
             f"{share.replace('%', ' %')} (medians){drift}"

@@ -81,7 +81,7 @@ def _round_figure(figure: object) -> int | None:
 
 
 def make_trends_table(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
-    """Make the table of rows that have a ``run``; one that cannot be read has a ``problem`` only."""
+    """Make the table of rows that have a ``run``; unreadable runs have only a ``problem``."""
     return pa.Table.from_pylist([dict(row) for row in rows], schema=_TRENDS.arrow())
 
 

@@ -4,8 +4,8 @@
                   what of these the condition excludes, pyarrow finds; the rest it filters row by row
 
 The Dataset is a real one, of a file a plane, because some of pyarrow reads Datasets without Python (a union, a join).
-These files are made when they are read, with all columns; ``scanner``, which all else comes through, decodes only what
-is asked for.
+These files are made when they are read, with all columns; ``scanner``, which serves all other reads, decodes only what
+is requested.
 """
 
 from __future__ import annotations

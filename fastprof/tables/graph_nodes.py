@@ -35,7 +35,8 @@ GRAPH_NODES: Final = TableSchema("graph_nodes", "a node of a TensorFlow graph th
     _Texts("inputs", "inputs from other nodes: n, or n:k for output k"),
     _Texts("control_inputs", "nodes that run before it"),
     Text("dtype", "its attribute dtype: float; null: no such attribute"),
-    Text("shape", "its attribute shape: [2,-1], -1: unknown size, [?]: unknown rank; null: no such attribute"),
+    Text("shape", "its attribute shape: [2,-1], with -1 for unknown sizes, or [?] for unknown rank; null: no such "
+         "attribute"),
     _Texts("output_shapes", "its attribute _output_shapes, the shape of each output; null: no such attribute"),
     Kind(_ATTRS)("attrs", "attributes by name, as text; tensors as tensor float[2,3] 24 bytes"),
 ))  # fmt: skip

@@ -42,7 +42,7 @@ NODES: Final = TableSchema("tfprof_nodes", "a node of a graph that tfprof record
                          "ops, such as _trainable_variables; in byte order"),
     Text("canonical_device", "device that the node ran on; null: not recorded"),
     Text("host_device", "host device that launches the node's work; null: not recorded"),
-    Kind(_Sizes)("shape", "shape by the attribute shape of the node, -1: unknown size; null: not recorded"),
+    Kind(_Sizes)("shape", "shape by the attribute shape of the node, with -1 for unknown sizes; null: not recorded"),
     Count("parameters", "product of shape, in 64-bit two's complement; 0 if shape is null or has unknown sizes"),
     Count("float_ops", "floating-point operations of one run; 0: not recorded"),
     _make_list_type(slot=_INT32, node=TEXT, output=_INT32)("inputs",

@@ -86,7 +86,7 @@ class Query:
         for part in text.split(","):
             match = re.fullmatch(r"(\d{1,10})(?:-(\d{1,10}))?", part, re.ASCII)
             if match is None:
-                raise RequestError(400, f"{name} is numbers and ranges as 1,2,5-9, not {_quote_value(text)}")
+                raise RequestError(400, f"{name} must be numbers and ranges such as 1,2,5-9, not {_quote_value(text)}")
             first, last = int(match[1]), int(match[2] or match[1])
             if last < first:
                 raise RequestError(400, f"{name}: the range {_quote_value(part)} ends before it starts")

@@ -204,7 +204,7 @@ class ViewedRuns:
         is not ``may_open``."""
         wanted = name or self.usual
         if wanted is None:
-            raise NotFoundError(f"no runs in {self.title} yet; /api/open opens the first one that appears")
+            raise NotFoundError(f"no runs in {self.title} yet; /api/open opens the first run that appears")
         run = self._open.get(wanted)
         if run is not None and version is not None:
             _check_version(run, version, fresh_s)

@@ -422,7 +422,7 @@ def _name_function(facts: DiagnosisFacts, finding: Finding) -> Finding:
 
 
 _ONE_AT_A_TIME: Final = (
-    "tf.py_function and tf.numpy_function run one at a time, whatever num_parallel_calls is, because of Python's "
+    "tf.py_function and tf.numpy_function run one at a time for any num_parallel_calls, because of Python's "
     "global lock: write the function with TensorFlow ops, or prepare the data in other processes."
 )
 

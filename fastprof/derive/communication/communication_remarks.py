@@ -100,7 +100,7 @@ def _describe_unknown(seen: Clocks) -> Iterator[tuple[str, str]]:
     count = int(np.count_nonzero(there & ~seen.known))
     if count:
         text = (
-            f"The clocks of {count_noun(count, 'host', 'hosts')} that met in collectives are not known: in more than "
+            f"The clocks of {count_noun(count, 'host', 'hosts')} that met in collectives are unknown: in more than "
             f"1 % of their meetings, one host finished before another began, so they number collectives differently."
         )
         yield "warning", text
@@ -183,9 +183,9 @@ def describe_left_out(hosts: Sequence[HostCommunication], steps: Int64s | None) 
     if steps is None:
         return
     every = max(host.arrivals.of_steps or 0 for host in hosts)
-    text = f"The session has {len(hosts):,} hosts: who waits for whom is"
+    text = f"The session has {len(hosts):,} hosts: waits between hosts are"
     if len(steps):
-        text += f" found from {len(steps):,} of {count_noun(every, 'step', 'steps')}, those in the middle."
+        text += f" found from {len(steps):,} of {count_noun(every, 'step', 'steps')}, in the middle."
     else:
         text += " unknown, because collectives of many hosts are compared by step, and the hosts have no common steps."
     yield "info", text

@@ -64,7 +64,7 @@ _PART: Final = Count("part", "number of the part: hosts that met in collectives,
 
 def _make_clock_column(kind: Kind, name: str, description: str) -> Column:
     """Make a column of clocks, null if the clock is not known."""
-    return kind(name, f"{description}; null: the clock is not known", lambda rows: getattr(rows, name),
+    return kind(name, f"{description}; null: the clock is unknown", lambda rows: getattr(rows, name),
                 lambda rows: ~rows.known)  # fmt: skip
 
 
@@ -88,7 +88,7 @@ _CLOCKS: Final = TableSchema(
                            "standard error of the offset, at the host's least certain meeting; bound_ps if there are "
                            "fewer than 8 meetings. A constant delay of a host cannot be seen and is not included"),
         Picoseconds("bound_ps", "largest possible error of the offset, because no host finishes before the last one "
-                    "has begun, plus three residual_ps; null: no such meetings, or the clock is not known",
+                    "has begun, plus three residual_ps; null: no such meetings, or the clock is unknown",
                     lambda rows: rows.bound_ps, lambda rows: ~rows.known | (rows.bound_ps < 0)),
         Count("meetings", "meetings of the host with other hosts, in collectives that nothing else hides, or for whose "
               "end it waited",
@@ -101,7 +101,7 @@ _CLOCKS: Final = TableSchema(
         Count("step_shift", "shift of the host's step numbers that makes its collectives match those of other hosts",
               lambda rows: rows.step_shift),
         Picoseconds("ntp_error_ps", "clock error of the host if its recorded start time were used instead; null: "
-                    "that is not recorded, or the clock is not known", lambda rows: rows.ntp_error_ps),
+                    "that is not recorded, or the clock is unknown", lambda rows: rows.ntp_error_ps),
     ),
     derived=True,
 )  # fmt: skip
@@ -232,7 +232,7 @@ def _make_known_column(kind: Kind, name: str, description: str) -> Column:
 
 LINKS: Final = TableSchema(
     "links",
-    "a device that sends to another one, by a kind of communication, slowest first. Only kinds whose devices are "
+    "a device that sends to another device, by a kind of communication, slowest first. Only kinds whose devices are "
     "recorded: collective-permute, send and recv, copies between devices. The route between the two devices is not "
     "recorded and may pass through other devices",
     (
@@ -553,8 +553,8 @@ _OPERATIONS = _make_schema(
                 lambda rows: rows.time_ps // np.maximum(rows.count, 1)),
     Picoseconds("min_ps", "shortest time in flight of an execution"),
     Picoseconds("max_ps", "longest time in flight of an execution"),
-    Picoseconds("wait_ps", "time in which the op is the device's current op: on TPUs the op, or one that starts or "
-                "ends it, is the innermost op; on GPUs total_ps"),
+    Picoseconds("wait_ps", "time in which the op is the device's current op: on TPUs, the op or its start or end op "
+                "is the innermost op; on GPUs, total_ps"),
     Picoseconds("hidden_ps", "time in flight during which the device computes"),
     Picoseconds("exposed_ps", "time in which the device does not compute and waits for this op"),
     Share("exposed_share", "exposed_ps / exposed_ps of all operations; null: nothing is exposed",

@@ -414,7 +414,7 @@ def _find_rates_per_cycle(stats: Mapping[str, Any]) -> tuple[int, int, str | Non
         return NVIDIA_FLOPS[listed], 64 if capability[0] <= 2 else 256, reason
     if vendor == "AMD":
         gfx = _get_gfx(stats)
-        reason = None if gfx in AMD_FLOPS else f"the peaks of AMD GPU {gfx or '(which is not named)'} are not known"
+        reason = None if gfx in AMD_FLOPS else f"the peaks of AMD GPU {gfx or '(which is not named)'} are unknown"
         return AMD_FLOPS.get(gfx, 0), AMD_SHARED_BYTES.get(gfx, 0), reason
     return 0, 0, "the capture does not record the device vendor (device_vendor), so its peaks are unknown"
 

@@ -417,10 +417,10 @@ _USE = (
 _ACTIVE = (
     *WHOSE,
     *WHAT,
-    Bytes("allocation_bytes", "size of each allocation; null: not recorded, or single allocations are not known"),
-    Bytes("requested_bytes", "requested size of each allocation; null: not recorded, or single allocations are not "
-          "known"),
-    Count("count", "number of these equal allocations; null: single allocations are not known",
+    Bytes("allocation_bytes", "size of each allocation; null: not recorded, or single allocations are unknown"),
+    Bytes("requested_bytes", "requested size of each allocation; null: not recorded, or single allocations are "
+          "unknown"),
+    Count("count", "number of these equal allocations; null: single allocations are unknown",
           _make_count_formula("count")),
     Bytes("total_bytes", "sum of the sizes of these allocations; null: the size is not recorded, so the row with the "
           "rest contains the memory"),
@@ -434,7 +434,7 @@ _ACTIVE_GROUPS = (
     WHAT[1],
     WHAT[2],
     Count("op_count", "distinct ops; null: no op is recorded", _make_count_formula("op_count")),
-    Count("count", "allocations of the ops; null: single allocations are not known", _make_count_formula("count")),
+    Count("count", "allocations of the ops; null: single allocations are unknown", _make_count_formula("count")),
     Bytes("total_bytes", "sum of the sizes of the allocations; null: one size is not recorded"),
     Bytes("requested_bytes", "sum of the requested sizes; null: one requested size is not recorded"),
     _WASTED,

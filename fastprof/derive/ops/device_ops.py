@@ -401,7 +401,7 @@ def _sum_time_by_reason(reasons: Iterable[str], self_ps: Int64s) -> Counter[str]
 
 
 def _format_device_share(part: int, total: int) -> str:
-    return f"{100 * part / total:.1f} % of the time of devices" if total else "What ran on devices"
+    return f"{100 * part / total:.1f} % of the time of devices" if total else "Device work"
 
 
 def _list_reasons(time: Counter[str], total: int) -> Iterator[str]:

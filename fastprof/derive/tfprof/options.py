@@ -58,7 +58,7 @@ class ViewOptions:
 _HELP: Final = {
     "max_depth": "hide rows deeper than this; the root is at depth 1",
     "min_occurrence": "hide nodes with fewer runs",
-    "step": "number of the step; -1: averages over the steps in which a node ran",
+    "step": "step number, or -1 for averages over the steps in which a node ran",
     "order_by": "sort rows by this, largest first, or by name",
     "account_type_regexes": "account nodes with a type that any of these matches: an op, a device, a type of a log",
     "start_name_regexes": "start at rows whose name any of these matches",

@@ -127,7 +127,7 @@ def _decompress_block(compression: int, data: bytes) -> bytes:
         return data
     codec = _CODECS.get(compression)
     if codec is None:
-        raise DamagedChunkError(f"a compression of code {compression}, which is not known")
+        raise DamagedChunkError(f"an unknown compression, {compression}")
     import pyarrow as pa
 
     reader = _ChunkReader(data)
