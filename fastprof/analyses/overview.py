@@ -117,7 +117,7 @@ TABLES = {
         Text("type", "type of the op; null: unknown",
              lambda rows: [kind if kind and kind != "Unknown" else None for kind in rows.ops.category]),
         String("name", "name of the op", lambda rows: rows.ops.name),
-        Count("calls", "calls of an op of this name on threads of hosts; null: none are recorded", lambda rows: [
+        Count("calls", "calls of an op with this name on host threads; null: none are recorded", lambda rows: [
             rows.calls.get(name) for name in rows.ops.name]),
         Count("occurrences", "number of executions; on devices, sum over its instructions; on GPUs, of its "
               "kernels",

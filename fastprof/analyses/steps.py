@@ -148,7 +148,7 @@ _TABLES = (
               lambda rows: rows.time_ps / np.maximum(rows.duration_ps, 1), lambda rows: rows.duration_ps <= 0),
     ),
     _make_schema(
-        "step_summary", "a kind of time over the complete steps, of a core or of the slowest core of each step",
+        "step_summary", "a kind of time over the complete steps, for a core or for the slowest core of each step",
         Text("host", "host, as the capture's file is named; null: the row is of all hosts together"),
         Count("core_id", "id of the core on its host; null: the row is of the slowest core of each step"),
         Text("quantity", "step_time, or the name of a category of the table steps that occurs on the core"),
@@ -507,7 +507,7 @@ def _list_notices(kept: Sequence[HostSteps], beyond: int, database: StepDatabase
     if 2 * outside > runs and list_sources(kept) == [MARKERS]:
         yield Notice(
             "warning",
-            f"{outside:,} of {runs:,} executions of compiled programs run outside of all steps: the markers enclose "
+            f"{outside:,} of {runs:,} program executions run outside of all steps: the markers enclose "
             f"the dispatch, not the work. --steps-from modules makes each execution a step",
         )
     if beyond:

@@ -89,15 +89,15 @@ SCALARS = {
     "call_count": ScalarSpec(None, "calls of all pipelines", need=_CALLED),
     "slow_call_count": ScalarSpec(None, "calls longer than slow_call_us", need=_CALLED),
     "max_call_ps": ScalarSpec("ps", "duration of the slowest call", "slowest call"),
-    "wait_share": ScalarSpec("share", "time of steps in which a call of the step ran / duration of the steps, over all "
-                             "steps of hosts with pipelines; devices may have work at that time",
+    "wait_share": ScalarSpec("share", "step time in which a call of the step ran / step duration, over all steps of "
+                             "hosts with pipelines; devices may have work at that time",
                              "share of step time waiting for input"),
     "slow_pipeline": ScalarSpec(None, "the pipeline with slow calls and the largest sum of calls; pipelines that are "
                                 "called during steps come first"),
     "bottleneck_name": ScalarSpec(None, "bottleneck of slow_pipeline: the iterator with the largest critical time, "
                                   "with similar iterators counted together", "its bottleneck"),
-    "bottleneck_share": ScalarSpec("share", "critical time of the bottleneck and similar iterators / time of the calls "
-                                   "of slow_pipeline", "share of its calls"),
+    "bottleneck_share": ScalarSpec("share", "critical time of the bottleneck and similar iterators / call time of "
+                                   "slow_pipeline", "share of its calls"),
     "batch_ps": ScalarSpec("ps", "time per batch of slow_pipeline: mean duration of a call + mean time between calls",
                            "its time per batch"),
     "best_change": ScalarSpec(None, "the change of one iterator to try first, from the table what_if: the prefetch or "
@@ -106,7 +106,7 @@ SCALARS = {
     "best_batch_ps": ScalarSpec("ps", "time per batch after best_change, if CPU-bound", "time per batch then"),
 }  # fmt: skip
 _ASSUMED = (
-    "What if: times per batch. They are exact if nothing runs ahead; otherwise the longest concurrent stage sets the "
+    "Predicted times per batch are exact if nothing runs ahead; otherwise the longest concurrent stage sets the "
     "pace. The column assumption of the table what_if has the assumption of each. "
 )
 _CORES_FOR_ALL = "All assume enough cores, because the number of cores is not recorded."

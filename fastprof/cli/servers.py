@@ -108,8 +108,8 @@ def add_levels(group: argparse._ArgumentGroup, python: int | None = 1) -> None:
         type=_parse_setting,
         action="append",
         default=[],
-        help='advanced option of the profiler; true, false and whole numbers are sent as such, others and "5" as '
-        "texts; repeatable",
+        help="advanced option of the profiler; true, false and integers keep their type, everything else and "
+        '"5" are strings; repeatable',
     )
 
 

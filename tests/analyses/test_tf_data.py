@@ -174,7 +174,7 @@ def test_the_cores_of_the_host_bound_what_is_promised() -> None:
         column(report, "what_if", "least_then_ps", name="Map", change="parallel by 4"),
     )
     assert isinstance(best, int) and best > 1300 * US > min(least)
-    assert "times as fast) if threads compute, as 2 cores are there for it, and " in text
+    assert "times as fast) if CPU-bound (2 cores), " in text
     assert rows(report, "pipelines", "cpu_budget", "threadpool_size") == [(2, 2)]
     assert any("The host has 2 cores, by tf.data's cpu_budget." in notice.text for notice in report.notices)
 

@@ -108,7 +108,7 @@ def test_a_dot_of_the_roofline_is_a_row(show: Callable[..., Any]) -> None:
     wait_for(page, "[role=row]", "average step")
     assert "of=totals" in page.url
     page.locator("[role=row]", has_text="average step").first.click()
-    assert "Of the roofline" in details(page)
+    assert "Share of the roofline" in details(page)
 
 
 # ---- memory

@@ -44,7 +44,7 @@ def test_medians_of_recorded_and_unrecorded_steps_are_compared(clock: SimpleName
 def test_a_cost_says_if_the_program_itself_changed(clock: SimpleNamespace) -> None:
     times = StepTimes()
     note(times, clock, STEPS, (0, 0.5, 8), (10, 0.5, 5), (20, 0.625, 8))
-    assert "a guess: unrecorded steps before and after differ by 25.0 %" in str(
+    assert "an estimate: unrecorded steps before and after differ by 25.0 %" in str(
         times.measure_cost((10, 15), [(0, 9), (20, 30)])
     )
 

@@ -1,4 +1,4 @@
-"""What is alive at a moment: by op and size, with what was there before the capture, adding up to the memory in use."""
+"""Live memory at a moment: by op and size, with what was there before the capture, adding up to the memory in use."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from fastprof.derive.memory.memory_events import MemoryEvents, find_highest_frag
 
 
 def at(calls: list[Call], moment: int) -> tuple[LiveSets, list[tuple[Any, ...]]]:
-    """What is alive after an event of the only allocator: op, size, how many, in all, source."""
+    """Live memory after an event of the only allocator: op, size, how many, in all, source."""
     events = read(calls)
     sets = find_live_sets(events, np.array([moment], np.int64))
     return sets, shown(events, sets)

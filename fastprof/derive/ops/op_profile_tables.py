@@ -246,8 +246,8 @@ _COUNTS = (
 )  # fmt: skip
 _KNOWN = "null: the work of all ops below the node is unknown"
 _RATE = "null: the work of all ops below the node is unknown, or self_ps is 0"
-_UTILIZATION = ("null: the peak of the device or the work of more than 10 % of the time is unknown, all ops of the "
-                "node are parts of transfers, or self_ps is 0")  # fmt: skip
+_UTILIZATION = ("null: the device peak, or the work of more than 10 % of the time, is unknown, all ops of the node "
+                "are parts of transfers, or self_ps is 0")  # fmt: skip
 
 
 def _make_work_columns(of_instructions: str = "") -> tuple[Column, ...]:

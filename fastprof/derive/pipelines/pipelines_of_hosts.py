@@ -12,8 +12,9 @@ import pyarrow as pa
 
 from fastprof.derive.pipelines.pipeline_tables import LARGE, TABLES, HostPipelines, InSteps, list_rows
 from fastprof.derive.pipelines.recorded_pipelines import FILE_READ, USER_FUNCTION, WAITING
-from fastprof.derive.pipelines.stages import AHEAD, PARALLEL, TWICE, describe_cores
+from fastprof.derive.pipelines.stages import AHEAD, PARALLEL, TWICE
 from fastprof.tables.host_spill import MadeTogether, SetAside, Stored, StoredByName, StoredTable
+from fastprof.wording.quantities import count_noun
 
 WORTH_SAYING: Final = 1.05
 """Smallest speedup of a batch for a change to be named, or drawn."""
@@ -62,8 +63,8 @@ class Change(NamedTuple):
             f"{format_three_digits(self.then_ps)}{faster}"
         )
         if self.least_ps < self.then_ps:
-            waiting = f"{format_three_digits(self.least_ps)} if they wait for something else"
-            return f"{sentence} if threads compute, as {describe_cores(self.cores)} there for it, and {waiting}."
+            waiting = f"{format_three_digits(self.least_ps)} if I/O-bound"
+            return f"{sentence} if CPU-bound ({count_noun(self.cores, 'core', 'cores')}), {waiting}."
         if self.then_ps <= PACE * self.between_ps:
             return f"{sentence}: then the program sets the pace, not its input."
         return f"{sentence}."

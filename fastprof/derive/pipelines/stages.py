@@ -415,7 +415,7 @@ def describe_predictions(what_if: WhatIf, parallel: int) -> tuple[list[str], Int
     keys = np.stack([what_if.assumption, what_if.at_a_time, what_if.threads, what_if.cores, state])
     distinct, of_row = np.unique(keys, axis=1, return_inverse=True)
     texts = [
-        (ASSUMPTIONS[number] + _CORES[state]).format(n=parallel, k=k, t=threads, cores=describe_cores(cores))
+        (ASSUMPTIONS[number] + _CORES[state]).format(n=parallel, k=k, t=threads, cores=_describe_cores(cores))
         for number, k, threads, cores, state in distinct.T.tolist()
     ]
     return texts, of_row.reshape(-1)
@@ -429,7 +429,7 @@ _CORES: Final = (
 )
 
 
-def describe_cores(count: int) -> str:
+def _describe_cores(count: int) -> str:
     """Describe cores as the begin of a sentence."""
     return "1 core is" if count == 1 else f"{count:,} cores are"
 

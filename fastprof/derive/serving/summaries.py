@@ -326,7 +326,7 @@ _TABLES: Final = (
               "because parts lie outside their requests", _make_each_column(_Part.share)),
         *_make_percentile_columns(PERCENTILES, "the time of the part", lambda row: row.times),
     ), derived=True),
-    TableSchema("latency", "the average, or a percentile, of the latency of requests of all models", (
+    TableSchema("latency", "average or percentile of request latency, over all models", (
         Column("percentile", pa.string(), "Average, or the percentage of requests that took at most this long",
                of=_make_each_column(lambda row: row.title)),
         Picoseconds("host_ps", "total_ps - device_ps - communication_ps",

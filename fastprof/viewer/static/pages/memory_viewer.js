@@ -109,7 +109,7 @@ class MemoryViewer {
         ? linkRow(link("HLO text", this.context.href("hlo", { module: this.module, instruction: row.instruction })))
         : null, pairList([
         ["In use", text(row.total_bytes, "bytes")],
-        ["Of this heap", text(row.heap_bytes, "bytes")],
+        ["In this heap", text(row.heap_bytes, "bytes")],
         ["Without padding", text(row.unpadded_heap_bytes, "bytes")],
       ]));
   }

@@ -116,7 +116,7 @@ class Roofline {
     const percent = known.roofline_percent;
     const full = of ? ((await wholeRow(this.context, "ops", known.rank - 1))?.row ?? {}) : {};
     return [
-      meter("Of the roofline", percent,
+      meter("Share of the roofline", percent,
         percent === null ? null : `${text(percent, "%")}, bound by ${known.bound_by ?? "?"}`),
       meter("Arithmetic", known.compute_peak_percent),
       ...MEMORIES.map(([memory, title]) => meter(title, known[`${memory}_peak_percent`])),
@@ -139,7 +139,7 @@ function totalName(data, row) {
 function peaks(body, report) {
   const data = report.tables.device;
   if (!data.length) return;
-  const part = section(body, "Peaks of the device", { note: "Of one core, or of one device without cores." });
+  const part = section(body, "Peaks of the device", { note: "Peaks per core, or per device without cores." });
   const units = data.column("unit");
   table(part, data, { columns: [
     "resource",

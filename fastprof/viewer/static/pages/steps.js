@@ -84,7 +84,7 @@ function kinds(body, steps, breakdown, cores) {
   };
   const several = cores.length > 1;
   const options = cores.map(({ name }, at) => [String(at), name]);
-  const box = panel(several ? "Of one core" : cores[0].name);
+  const box = panel(several ? "One core" : cores[0].name);
   section(body, "Step time by kind", {
     actions: several ? [picker({ label: "Core", options, onchange: choose })] : [],
   }).append(box);

@@ -173,7 +173,7 @@ class Pipelines {
     const parts = this.of("self_time").rows().filter((row) => ids.has(row.iterator_id));
     const changes = this.of("what_if").rows().filter((row) => ids.has(row.iterator_id));
     this.details.show(node.count > 1 ? `${node.name} × ${node.count}` : node.name,
-      meter(this.rank === null ? "Of the time of calls" : `Of the call of rank ${this.rank}`, node.part * 100, null,
+      meter(this.rank === null ? "Share of call time" : `Share of call ${this.rank}`, node.part * 100, null,
         heat(1 - node.part)), pairList([
         ...columnPairs(this.iterators, node, OF_ITERATOR),
         ["Keeps the order", node.deterministic === null ? null : text(node.deterministic)],
@@ -260,7 +260,7 @@ class Pipelines {
     const part_ = section(this.body, "What if", {
       note: `A batch takes ${
         text(rows[0].now_ps, "ps")
-      } now. Each prediction is for one change, if threads compute; if they wait for something else a batch may take less.`,
+      } now. Each prediction is for one change, if CPU-bound; if I/O-bound, a batch may take less.`,
     });
     bars(part_, {
       names: rows.map((row) => `${row.name}: ${row.change}`),

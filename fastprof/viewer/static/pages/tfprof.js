@@ -151,7 +151,7 @@ class TfprofPage {
       h("div.menu-body.menu-small", file("csv", "Table as CSV", "All shown rows, with all columns"),
         file("json", "Tables as JSON", "Rows, nodes and options"), file("txt", "Report", "As tfprof prints it"),
         isTimed && file("trace.json", "Trace", "For Perfetto or chrome://tracing"),
-        isStacked && file("pb.gz", "Stacks for pprof", "Of one attribute")));
+        isStacked && file("pb.gz", "Stacks for pprof", "For one attribute")));
   }
 
   /** What files do not depend on. */

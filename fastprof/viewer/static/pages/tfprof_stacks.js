@@ -34,7 +34,7 @@ function drawLines(body, { name, own, total }, all, unit) {
   const [flat, sums] = [own.map(Number), total.map(Number)];
   const data = tableOf("tfprof_lines", [
     { name: "line", values: name },
-    { name: "own", unit, type: "int64", values: flat, description: "Of nodes that the line created" },
+    { name: "own", unit, type: "int64", values: flat, description: "Nodes that the line created" },
     { name: "own_share", unit: "share", type: "double", values: flat.map((one) => one / all) },
     { name: "total", unit, type: "int64", values: sums, description: "Including called lines" },
     { name: "total_share", unit: "share", type: "double", values: sums.map((one) => one / all) },
