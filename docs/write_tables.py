@@ -38,13 +38,13 @@ position. With a single run, no other table has this column. [sessions.md](sessi
 **A stat of an event by name** (`event_table(stats=[…])`) is the event's own stat, else that of its event metadata. If
 there are several, the first one counts.
 
-**Compiled programs** (`hlo_…`) are those of the selected hosts; other selections do not affect them. They come from
+**Compiled programs** (`hlo_…`) belong to the selected hosts; other selections do not affect them. They come from
 the plane `/host:metadata` of a capture, and from [files](sessions.md#compiled-programs) beside it. Programs are decoded
 when a table needs them. A program that does not decode has a row in `hlo_modules` with its `problem`, and a row in
 `import_log`. If two programs have one id, the first one counts, and `import_log` reports the other. Join rows to events
 by host, program id and name: [examples](hlo.md#joined-to-events).
 
-**Graphs of tfprof** (`tfprof_…`) are those of the selected hosts; other selections do not affect them. They are decoded
+**Graphs of tfprof** (`tfprof_…`) belong to the selected hosts; other selections do not affect them. They are decoded
 when a table needs them. `name` joins nodes to their executions and memory: it is unique on a host. Executions are also
 events, with the same `start_ps` and `duration_ps`: [traces.md](traces.md#profiles-of-tfprof).
 """

@@ -330,7 +330,7 @@ def _compute_values(
     unseen = explain_nothing(hosts)
     nothing = unseen or "devices recorded no time"
     quiet = unseen or "nothing communicates"
-    alone = unseen or "no collective operation was seen on several devices"
+    alone = unseen or "no collective operation has records of several devices"
     stepless = unseen or f"no steps: {steps.scalars['steps_source'].reason or 'no steps were found'}"
     amounts = ("used_device_count", "recorded_ps", "exposed_ps", "hidden_ps", "meeting_count")
     unknown = dict.fromkeys(amounts, (None, NO_EVENTS)) if unseen == NO_EVENTS else {}

@@ -93,7 +93,7 @@ TABLES = {
         ),
         Count("cut", "dependencies left out because their times contradict others"),
     ), derived=True),
-    "kinds": TableSchema("kinds", "a kind of steps of the critical path", (
+    "kinds": TableSchema("kinds", "a kind of path steps", (
         _HOST,
         _make_kind_column(""),
         Picoseconds("time_ps", "sum of their durations"),

@@ -126,7 +126,7 @@ TABLES = {
 }  # fmt: skip
 SCALARS = {
     "device_count": ScalarSpec(None, run_environment.IN_WORDS),
-    "sampled_device_count": ScalarSpec(None, "planes of devices with samples of units, also those of SparseCores"),
+    "sampled_device_count": ScalarSpec(None, "device planes with samples of units, including SparseCores"),
     "sample_count": ScalarSpec(None, "samples with a known value"),
     "busiest_unit": ScalarSpec(None, "unit with the largest mean percentage over all devices"),
     "busiest_percent": ScalarSpec("%", "mean percentage of that unit over all devices, weighted by time"),

@@ -158,6 +158,6 @@ def run(kept: Sequence[InferenceHostState], params: Params, after: Mapping[str, 
 
 def _explain_none(kept: Sequence[InferenceHostState]) -> str:
     if any(host.vetoed for host in kept):
-        return "events of TensorFlow loops keep the events of this capture from being grouped by request"
+        return "events of TensorFlow loops prevent grouping the events of this capture by request"
     kinds = ", ".join(name for names in REQUESTS for name in names)
     return f"no serving requests (looked for event groups that start with {kinds}, or with a root of level -1)"

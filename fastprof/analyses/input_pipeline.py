@@ -480,4 +480,4 @@ def _advise_next_step(pipeline: InputPipeline, framework: str, loader: LoaderTim
     largest = max(range(len(parts)), key=lambda at: parts[at])
     kind, advice = KINDS[largest][0], _list_advice(pipeline.ops, framework)[largest]
     percent = 100.0 * parts[largest] / sum(parts)
-    return f"On the host, {percent:.1f} % of the time for input goes to {kind}: {advice}."
+    return f"On the host, {percent:.1f} % of input time is {kind}: {advice}."

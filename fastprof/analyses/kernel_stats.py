@@ -164,9 +164,9 @@ TABLES = {
         _Percent("occupancy_percent", "warps that fit on a multiprocessor / warps that it can hold, in the first "
                  "occurrence; in PyTorch's traces the estimate of the profiler, lower if the grid does not fill the "
                  f"GPU; {_NULL}", _make_launch_formula(lambda launch: launch.occupancy)),
-        _Ratio("blocks_per_sm", f"blocks / multiprocessors of the device, of the first occurrence; {_UNRECORDED}",
+        _Ratio("blocks_per_sm", f"blocks / multiprocessors of the device, in the first occurrence; {_UNRECORDED}",
                _make_launch_formula(lambda launch: launch.blocks_per_sm)),
-        _Ratio("warps_per_sm", f"warps of the grid / multiprocessors, of the first occurrence; {_UNRECORDED}",
+        _Ratio("warps_per_sm", f"warps of the grid / multiprocessors, in the first occurrence; {_UNRECORDED}",
                _make_launch_formula(lambda launch: launch.warps_per_sm)),
         Column("device_count", pa.int32(), "GPUs of the host that ran the kernel",
                of=_make_row_formula(lambda row: row.devices)),
@@ -189,7 +189,7 @@ TABLES = {
 SCALARS = {
     "kernel_count": ScalarSpec(None, "number of rows of the table kernels"),
     "occurrences": ScalarSpec(None, "number of executions of kernels"),
-    "total_ps": ScalarSpec("ps", "time of all kernels, of all GPUs together"),
+    "total_ps": ScalarSpec("ps", "time of all kernels, summed over GPUs"),
     "tensor_core_ps": ScalarSpec(
         "ps", "time of the kernels that use Tensor Cores (AMD: Matrix Cores)", "on matrix units"
     ),

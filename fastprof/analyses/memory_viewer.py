@@ -76,7 +76,8 @@ class Params:
     memory_space: str | int = field(
         default="0",
         metadata={
-            "help": "the memory space to show: a number, also in the form S(5), or device, hbm, vmem, sflag, cmem, "
+            "help": "the memory space to show: a number, optionally in the form S(5), or device, hbm, vmem, sflag, "
+            "cmem, "
             "smem, host, sparsecore",
             "metavar": "SPACE",
             "type": "name",
@@ -163,7 +164,7 @@ SECTIONS = (
     *(Section("Memory", scalars=("module", space, *_SHOWN), shown=_has_memory(named=named))
       for space, named in _SPACES),
     Section("Program", scalars=("module", "memory_space"), shown=_has_no_figures),
-    Section("Scoped VMEM, beside the allocations", scalars=("scoped_vmem_bytes", "scoped_vmem_instruction"),
+    Section("Scoped VMEM, in addition to the allocations", scalars=("scoped_vmem_bytes", "scoped_vmem_instruction"),
             shown=is_known("scoped_vmem_bytes")),
     Section("Alive at the peak, similar op names merged", "peak_by_op", ("category", "op", "bytes", "share",
             "buffer_count", "padding_bytes", "source"), "share", 12, shown=has_rows("peak_by_op")),

@@ -83,8 +83,7 @@ SCALARS = {
                                        "work count 0", "of peak arithmetic"),
     "hbm_peak_percent": ScalarSpec("%", "100 * bytes to and from HBM / device_total_ps / bandwidth of a core; ops of "
                                    "unknown work count 0", "of peak HBM bandwidth"),
-    "lost_ps": ScalarSpec("ps", "time that could be saved: op_ps minus the time of ops at the roofline, of ops for "
-                            "which this is known"),
+    "lost_ps": ScalarSpec("ps", "time that could be saved: op_ps minus roofline time, over ops with a known roofline"),
     "work_known_share": ScalarSpec("share", "part of op_ps in ops with known flops and bytes"),
     "unattributed_share": ScalarSpec("share", "part of op_ps in kernels and copies of unknown ops"),
     "program_count": ScalarSpec(None, "number of programs that ran", need=OBSERVED),
@@ -145,7 +144,7 @@ OPENING = Opening(
 
 SECTIONS = (
     Section("Device time", scalars=tuple(SCALARS), shown=is_known("device_total_ps")),
-    Section("Where it goes", "tree", _NODE_COLUMNS, "share", MOST_SHOWN, shown=has_rows("tree"), depth="depth",
+    Section("Device time by node", "tree", _NODE_COLUMNS, "share", MOST_SHOWN, shown=has_rows("tree"), depth="depth",
             only=is_largest),
     *(_make_scope_section(layers=layers, passes=passes) for layers in (True, False) for passes in (True, False)),
     Section("Devices", "devices", ("device", "total_ps", "busy_ps", "busy_share", "compute_peak_percent"), "busy_share",

@@ -144,8 +144,8 @@ _WORK = (
     Text("bound_by", "resource that the op used closest to its peak: Compute, HBM, Shm/L1, or a memory of the TPU and "
          f"a direction; {_NO_FLOPS}, or it did no known work, or the peaks of the device are unknown", _list_bounds),
 )  # fmt: skip
-_TYPE = Text("type", "type of the op; IDLE for time without any op; for a device op whose framework op records no "
-             "type, its category, or Unknown", attrgetter("table.category"))  # fmt: skip
+_TYPE = Text("type", "type of the op; IDLE for time without ops; the category, or Unknown, for a device op without a "
+             "recorded type", attrgetter("table.category"))  # fmt: skip
 _OP_NAME = op.Words("name", "name of the op, or of the instruction if the framework op of a device op is unknown",
                     op.NAME.of)  # fmt: skip
 _HOST = Text("host", "host, as the capture's file is named", lambda rows: [rows.host] * len(rows.table))

@@ -119,7 +119,7 @@ TABLES = {
         String("name", "name of the op", lambda rows: rows.ops.name),
         Count("calls", "calls of an op with this name on host threads; null: none are recorded", lambda rows: [
             rows.calls.get(name) for name in rows.ops.name]),
-        Count("occurrences", "number of executions; on devices, sum over its instructions; on GPUs, of its "
+        Count("occurrences", "number of executions: on devices, summed over its instructions; on GPUs, over its "
               "kernels",
               lambda rows: rows.ops.occurrences),
         Picoseconds("total_ps", "sum of the durations of its occurrences", lambda rows: rows.ops.time_ps),

@@ -82,7 +82,7 @@ SCALARS = {
     "ops_roofline_percent": ScalarSpec("%", "1 - lost_ps / self time, over ops whose lost_ps is known; excludes idle "
                                        "time, unlike roofline_percent of totals", "ops of the roofline"),
     "lost_ps": ScalarSpec("ps", "time that could be saved: self time of ops beyond their time at the roofline"),
-    "unknown_ps": ScalarSpec("ps", "self time of ops whose lost_ps is unknown, whose work is that of nested ops, or "
+    "unknown_ps": ScalarSpec("ps", "self time of ops whose lost_ps is unknown, whose work is done by nested ops, or "
                              "that are parts of transfers", need=RAN),
     "clock_share": ScalarSpec("share", "self time at the nominal clock / self time; below 1 if the clock was lower"),
 }  # fmt: skip

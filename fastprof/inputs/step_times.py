@@ -50,7 +50,7 @@ class RecordingCost:
     def __str__(self) -> str:
         if self.share is None or not self.without_s or not self.with_s:
             return f"cost not measured: {self.why}"
-        share = f"{self.share:.1%} slower" if self.share >= 0 else f"{-self.share:.1%} faster, no cost seen"
+        share = f"{self.share:.1%} slower" if self.share >= 0 else f"{-self.share:.1%} faster, no measurable cost"
         drift = ""
         if self.drift is not None and self.drift > LIMIT:
             percent = f"{self.drift:.1%}".replace("%", " %")

@@ -218,8 +218,8 @@ class AnalysisMethods:
         """Memory of compiled programs: the peak, the buffers alive at it, padding, lifetimes, allocations.
 
         module: the program to show: its title, with parentheses, its name, or its id (default: the largest)
-        memory_space: the memory space to show: a number, also in the form S(5), or device, hbm, vmem, sflag, cmem,
-        smem, host, sparsecore
+        memory_space: the memory space to show: a number, optionally in the form S(5), or device, hbm, vmem, sflag,
+        cmem, smem, host, sparsecore
 
         Tables: modules, buffers_at_peak, peak_by_op, by_allocation_type, heap, allocations, lifetimes.
         Figures: module, host, memory_space, memory_space_name, peak_bytes, peak_instruction, peak_point,

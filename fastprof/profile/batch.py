@@ -131,8 +131,8 @@ def trends(
 
     Columns: run, step_count, step_time_p50_ps, step_time_max_ps, input_share, not_computing_share, finding_share,
     finding (costliest cause), memory_peak_bytes, start_unix_ns, problem. ``runs``, ``since``: a selection, as in
-    ``batch``. The others are those of ``load``; one executor serves all runs. A run that cannot be read has its error
-    as ``problem``. NotFoundError: there are no runs, or none of a name.
+    ``batch``. Other arguments are those of ``load``; one executor serves all runs. A run that cannot be read has its
+    error as ``problem``. NotFoundError: there are no runs, or none of a name.
     """
 
     how = {"on_error": on_error, "threads": threads, "max_unpacked": max_unpacked}

@@ -127,7 +127,7 @@ class CapturedRun:
 
 
 class NewestRuns:
-    """Newest runs of repeated captures: ``most`` of them stay, None for all."""
+    """Newest runs of repeated captures: the newest ``most`` stay; None keeps all."""
 
     def __init__(self, most: int | None) -> None:
         self._most = most

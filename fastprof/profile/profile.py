@@ -161,8 +161,8 @@ class Profile(AnalysisMethods):
         """Return a table as a ``pyarrow.dataset.Dataset``: DuckDB, Polars, pyarrow and others read only the columns and
         rows that a query needs. Planes and lines that a condition excludes are not decoded.
 
-        ``stats``: columns beside events, as in ``event_table``. ``plain_texts``: texts as large_string, for readers
-        without dictionary support. It pickles as the profile does. UsageError: no such table or stat.
+        ``stats``: additional columns of events, as in ``event_table``. ``plain_texts``: texts as large_string, for
+        readers without dictionary support. It pickles as the profile does. UsageError: no such table or stat.
         """
         from fastprof.profile.table_dataset import TableDataset
 
@@ -191,9 +191,9 @@ class Profile(AnalysisMethods):
         return report
 
     def reports(self, *names: str, **params: Any) -> dict[str, Report]:
-        """Return several reports (without names: all) from one pass over the capture. A parameter goes to all analyses
-        that have it. If some fail, for example on damaged numbers, the others still run; failed reports have no rows
-        and a notice of the severity "error". With several jobs, reports are of several runs: see ``by_job``."""
+        """Return several reports (without names: all) from one pass over the capture. A parameter is passed to all
+        analyses that have it. If some fail, for example on damaged numbers, the others still run; failed reports have
+        no rows and a notice of the severity "error". With several jobs, reports are of several runs: see ``by_job``."""
         return self.by_job.reports_together(*names, **params)
 
     @property
@@ -533,7 +533,7 @@ def compute_reports(
 
 
 def get_host_readers(names: Sequence[str], form: str) -> Mapping[str, contract.Keeper]:
-    """Return what a format needs of each host beside the reports: XProf's pages need more."""
+    """Return the host values that a format needs in addition to the reports: XProf's pages need more."""
     if form != "xprof":
         return {}
     from fastprof.xprof import report_xprof
@@ -563,7 +563,7 @@ def open_runs(
     most = check_reading(on_error, threads, max_unpacked)
     sessions = resolve_runs(path, name_runs(run), missing_ok=on_error != "raise", as_hosts=as_hosts)
     for file in [file for session in sessions.values() for file in session.files if again and file.pipe]:
-        raise UnreadableError("is a pipe or a device now; a file was expected", path=file.path)
+        raise UnreadableError("is now a pipe or a device; a file was expected", path=file.path)
     workers = Workers(threads or count_cpus(), progress)
     if len(sessions) == 1:
         return {name: _open_session(session, on_error, workers, most) for name, session in sessions.items()}, False

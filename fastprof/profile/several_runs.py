@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 class ReportOfRuns(Report):
     """Report of several runs. ``runs``: the report of each run, by name. ``tables``: those of all runs, with the column
-    ``run``. ``notices``: those of all runs, which name their run. Figures, drawings and documents are those of
+    ``run``. ``notices``: those of all runs, which name their run. Figures, drawings and documents belong to
     ``runs[NAME]``."""
 
     def __init__(self, runs: Mapping[str, Report]) -> None:
@@ -108,7 +108,7 @@ def _join_html(runs: Mapping[str, Profile] | Mapping[str, Report]) -> str:
 
 class ProfileOfRuns(Profile):
     """Several runs. Tables and tables of reports have the column ``run`` in front; ids are unique over all runs;
-    figures, drawings and traces are those of ``runs[NAME]``."""
+    figures, drawings and traces belong to ``runs[NAME]``."""
 
     def __init__(
         self,

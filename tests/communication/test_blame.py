@@ -234,4 +234,4 @@ def test_that_devices_wait_for_the_last_is_possible_only_if_none_was_seen_to_mee
     rows = fastprof.load(tmp_path).diagnosis().tables["findings"].to_pylist()
     (finding,) = (row for row in rows if row["title"].startswith("Devices wait in collectives"))
     assert (finding["certainty"], finding["evidence"]) == ("possible", "gaps.by_step?cause=communication")
-    assert finding["detail"].startswith("No collective was seen on several devices. ")
+    assert finding["detail"].startswith("No collective has records of several devices. ")

@@ -190,7 +190,7 @@ _TEXTS: Final[dict[str, dict[str, str]]] = {
         TENSORFLOW: "jit_compile=True of tf.function or Model.compile fuses elementwise ops with each other and with "
                     "reductions beside them, so that each tensor is read and written once.",
         PYTORCH: "torch.compile fuses elementwise ops with each other and with reductions beside them, so that each "
-                 "tensor is read and written once; normalisations and optimizers have fused versions, too.",
+                 "tensor is read and written once; normalisations and optimizers also have fused versions.",
     },
     "callback": {
         UNKNOWN: "Call back to the host less often: the device waits for it.",

@@ -376,7 +376,7 @@ _HOST: Final = {
     TENSORFLOW_1: _TRACE,
     JAX: "Set ProfileOptions.host_tracer_level = 2.",
     TENSORFLOW: "Start the profiler with ProfilerOptions(host_tracer_level=2).",
-    PYTORCH: "Record the activity CPU, too.",
+    PYTORCH: "Also record the activity CPU.",
     UNKNOWN: "Enable the profiler's host tracer.",
 }
 _ALLOCATIONS: Final = {

@@ -298,7 +298,7 @@ def _make_straggler(facts: DiagnosisFacts, spent: _CollectiveTime) -> Finding:
     of_path = bool(delays.num_rows) and not missing
     host, device = (None, None) if missing or of_path else spent.find_last()
     met = bool(facts.table(reports.Communication.stragglers).num_rows)
-    detail = missing if missing or met else "No collective was seen on several devices."
+    detail = missing if missing or met else "No collective has records of several devices."
     cost, is_bound = spent.waited_ps, bool(missing)
     evidence = f"{COMMUNICATION}.stragglers" if met and (device or host) else _BY_STEP
     if of_path:
@@ -311,7 +311,7 @@ def _make_straggler(facts: DiagnosisFacts, spent: _CollectiveTime) -> Finding:
             own, is_bound = _estimate_cost(facts, delays, host, before)
             if 2 * own < spent.waited_ps:
                 host, is_bound = None, True
-                detail = f"{detail} That is less than half of the wait time: other hosts are late, too."
+                detail = f"{detail} That is less than half of the wait time, because other hosts are late too."
             else:
                 cost, evidence = own, f"{COMMUNICATION}.blame"
     return Finding(

@@ -400,7 +400,7 @@ class FunctionRows:
 def _make_frame_columns() -> tuple[Column, ...]:
     return (
         Text("function", "name of the function", lambda rows: [parse_frame(name).function for name in rows.label]),
-        Text("file", "file that defines it; of a compiled function its module; null: PyTorch's profiler records no "
+        Text("file", "file that defines it, or module of a compiled function; null: PyTorch's profiler records no "
              "module of compiled functions", lambda rows: [parse_frame(name).file or None for name in rows.label]),
         Count("line", "line of its definition; null: it is compiled",
               lambda rows: [parse_frame(name).line for name in rows.label]),

@@ -329,7 +329,7 @@ def _make_exposed_formula(scope: str) -> Formula:
 _HOST = Text("host", "host, named after the file of its capture", _make_device_formula(lambda host, _: host))
 _DEVICE = Text("device", "plane of the device: a TensorCore, a SparseCore or a GPU",
                _make_device_formula(lambda _, device: device.plane))  # fmt: skip
-_CORE = Text("core_name", "name of the device as in the analysis steps, host:ordinal; of a GPU, its plane",
+_CORE = Text("core_name", "name of the device as in the analysis steps, host:ordinal; for a GPU, its plane",
              _make_device_formula(lambda _, device: device.name))  # fmt: skip
 _SPARSE = Flag("sparse_core", "whether the device is a SparseCore",
                lambda rows: np.array([device.sparse for _, device in rows.devices])[rows.device])  # fmt: skip

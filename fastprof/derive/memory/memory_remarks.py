@@ -582,7 +582,7 @@ class _OpLeaks:
 
 
 def _format_others(count: int) -> str:
-    return f" The same goes for {count_noun(count, 'other allocator', 'other allocators')}." if count else ""
+    return f" The same applies to {count_noun(count, 'other allocator', 'other allocators')}." if count else ""
 
 
 def _describe_outside(count: int, first: HostOutline | None, at_ps: int | None, several: bool) -> Iterator[Remark]:

@@ -77,7 +77,7 @@ def _get_requested(rows: HostMemoryRows) -> Numbers:
     return mask_unknown(sizes[rows.at], has[rows.at])
 
 
-_ALLOCATION = Bytes("allocation_bytes", "size of the allocation; of a free without a recorded size, the size of the "
+_ALLOCATION = Bytes("allocation_bytes", "size of the allocation; for a free without a recorded size, the size of the "
                     "freed allocation, or the decrease of the heap; null: unknown",
                     lambda rows: mask_negative(allocation_history.get_moved_bytes(rows.events)[rows.at]))  # fmt: skip
 _REQUESTED = Bytes("requested_bytes", f"requested size, before the allocator rounds it up; {NONE}", _get_requested)

@@ -178,7 +178,7 @@ CORES: Final = Count("cores", "number of cores or devices that ran the op", attr
 
 # ---- how long it took
 
-OCCURRENCES: Final = Count("occurrences", "number of runs of the op; on GPUs, of its kernels; 0 for IDLE",
+OCCURRENCES: Final = Count("occurrences", "number of runs of the op, or of its kernels on GPUs; 0 for IDLE",
                            attrgetter("table.occurrences"))  # fmt: skip
 TOTAL: Final = Picoseconds("total_ps", "sum of the durations of its occurrences", attrgetter("table.time_ps"))
 SELF: Final = Picoseconds("self_ps", "sum of the durations of its occurrences, without the time of ops nested in them",

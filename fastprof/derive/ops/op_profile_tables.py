@@ -238,8 +238,8 @@ _COUNTS = (
     *resting_on(
         OBSERVED,
         Count("ops", "number of ops below it; 1 for an op, 0 within an op", _make_time_formula("ops")),
-        Count("occurrences", "number of times that the ops below it ran, on GPUs the number of kernels; of an "
-              "instruction, as of its fusion", _make_time_formula("occurrences")),
+        Count("occurrences", "number of times that the ops below it ran, on GPUs the number of kernels; for an "
+              "instruction, the number of its fusion", _make_time_formula("occurrences")),
         Count("executions", "number of executions of the ops below it; on GPUs an execution is one or more kernels",
               _make_time_formula("executions")),
     ),
@@ -267,8 +267,8 @@ def _make_work_columns(of_instructions: str = "") -> tuple[Column, ...]:
         op.ByteRate("hbm_bytes_per_s", f"hbm_bytes / self_ps; {_RATE}", _make_rate_formula(HBM_WORK)),
         op.Percent("hbm_peak_percent", f"100 * hbm_bytes_per_s / bandwidth of a core; {_UTILIZATION}",
                    _make_percent_formula(HBM_WORK)),
-        Picoseconds("lost_ps", "time that could be saved: self_ps minus the time at the roofline, of the ops below "
-                    "the node for which this is known; null: it is known for none",
+        Picoseconds("lost_ps", "time that could be saved: self_ps minus roofline time, over ops below the node with "
+                    "a known roofline; null: no op has one",
                     _make_time_formula("lost_ps"), lambda rows: rows.figures.whole["lost_known"] == 0),
         Share("work_known_share", "part of self_ps in ops with known flops and bytes; null: self_ps is 0",
               lambda rows: _divide_or_null(rows.figures.whole["work_known_ps"], rows.figures.whole["self_ps"])),
@@ -347,7 +347,7 @@ _TREE = TableSchema("tree", "a part of the program, an op, or an instruction wit
     Text("kind", "kind of the node: root, idle, program, category, scope, duplicates (copies of one op by the "
          "compiler), op, instruction (within a fusion), sparse core op (for which an op waits)",
          lambda rows: _name_kinds(rows.tree.kind)),
-    Text("name", "name of the node: of a program, category, op or instruction, or a part of the name of a framework op",
+    Text("name", "name of the node: a program, category, op, instruction, or a part of a framework op name",
          lambda rows: rows.tree.name),
     *_COUNTS,
     *resting_on(

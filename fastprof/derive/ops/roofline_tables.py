@@ -512,7 +512,7 @@ TABLES: Final = {
                  "ran", attrgetter("with_feeds")),
             *resting_on(
                 RAN,
-                Picoseconds("total_ps", "time observed on all cores, with idle time; of a program, self time of its "
+                Picoseconds("total_ps", "observed time on all cores, with idle time; for a program, self time of its "
                             "ops", lambda rows: rows.table.time_ps // rows.steps),
             ),
             Picoseconds("per_core_ps", "total_ps / number of cores, rounded down; null: there are no cores",
@@ -544,7 +544,7 @@ TABLES: Final = {
             Picoseconds("least_ps", "time at the roofline: total_ps * roofline_percent / 100; null: roofline_percent "
                         "is null", _make_whole_formula("least_ps")),
             Picoseconds("lost_ps", "time that could be saved: self_ps - least_ps, at least 0; null: least_ps is null, "
-                        "or the work is that of nested ops", _make_whole_formula("lost_ps")),
+                        "or nested ops do the work", _make_whole_formula("lost_ps")),
             _LOST_SHARE,
             op.FRAMEWORK_OP,
             op.SOURCE,

@@ -375,7 +375,7 @@ _TABLES: Final = (
         Picoseconds("device_compute_ps", "time of its programs on the device", lambda session: session.batches.compute),
         Column("program_ids", pa.list_(pa.uint64()), "programs that it ran",
                of=lambda session: session.batches.programs.tolist()),
-        Column("request_ids", _NUMBERS, "groups of events that led to the batch, on the same host",
+        Column("request_ids", _NUMBERS, "event groups that caused the batch, on the same host",
                of=lambda session: _list_linked(session.batches.others)),
     ), derived=True),
     TableSchema("batch_sizes", "a model, and a size of its batches after padding", (

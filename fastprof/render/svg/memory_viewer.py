@@ -177,7 +177,7 @@ def _draw_map(
         _draw_block(drawing, shown.memory, row, box, colour, hint)
     y = _draw_axes(drawing, heap, height, y, bottom)
     if len(rows) > len(drawn):
-        text = f"{len(rows) - len(drawn):,} of {len(rows):,} buffers are too small or too short to be seen"
+        text = f"{len(rows) - len(drawn):,} of {len(rows):,} buffers are too small or too short to be visible"
         drawing.text(_PLOT, y + 4, text, "small quiet")
         y += 18
     return y + 14
