@@ -45,8 +45,8 @@ by the time they were taken."""
 
 
 class CapturedRun:
-    """Run that is being captured. ``name``: its name (see ``is_run_name``), or None for the time, in whole seconds, the
-    next that no other run has. ``is_shared``: other processes write to the named run, too. Raises OutputError."""
+    """Run that is being captured. ``name``: name of the run (see ``is_run_name``); None: the next time, in whole
+    seconds, that no other run has. ``is_shared``: other processes write to the named run, too. Raises OutputError."""
 
     def __init__(self, log_directory: str, name: str | None = None, *, is_shared: bool = False) -> None:
         self._made: list[Path] = []

@@ -107,7 +107,7 @@ def _join_html(runs: Mapping[str, Profile] | Mapping[str, Report]) -> str:
 
 
 class ProfileOfRuns(Profile):
-    """Several runs. Tables and tables of reports have the column ``run`` in front; ids are unique over all runs;
+    """Several runs. Tables and tables of reports start with the column ``run``; ids are unique over all runs;
     figures, drawings and traces belong to ``runs[NAME]``."""
 
     def __init__(

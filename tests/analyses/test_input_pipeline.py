@@ -113,7 +113,7 @@ def test_input_ops_come_with_shares_of_their_self_time() -> None:
     assert column(report, "input_ops", "total_share") == [1.5, 0.5]
     assert report.scalars["uses_tf_data"].value is True
     assert report.scalars["input_op_self_ps"].value == 40 * MS
-    assert report.notices[1].text.startswith("On the host, 75.0 % of the time for input goes to preprocessing")
+    assert report.notices[1].text.startswith("On the host, 75.0 % of input time is preprocessing")
 
 
 def test_iterators_of_tf_data_are_reported_further_in_tf_data() -> None:

@@ -299,7 +299,7 @@ def _describe_doubt(given: Peaks) -> str | None:
         return None
     return (
         f"the capture says that the HBM of {given.name} has {recorded:,.0f} GB/s, but AMD publishes {least:,.0f} or "
-        f"more: shares of it may be {least / recorded:.1f} times too high, and what is bound by it or lost, too much"
+        f"more: its shares may be {least / recorded:.1f} times too high, and bounds and lost time are overestimated"
     )
 
 

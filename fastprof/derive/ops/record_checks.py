@@ -198,7 +198,7 @@ def _find_far(events: HostEvents, streams: list[Line], known: set[int]) -> list[
         end = max(extent[1], int(ends[-1] if first else ends[at]))
         gap = begin - int(ends[at]) if first else int(begins[at + 1]) - end
         if gap > max(_FAR * (end - begin), _EARLY_EVENT_PS) and not _were_launched(events, rows[far]):
-            where = f"everything else of the host is from {format_time(begin)} to {format_time(end)}"
+            where = f"all other events of the host are from {format_time(begin)} to {format_time(end)}"
             return [_make_impossible_event(events, int(row), where) for row in rows[far].tolist()]
     return []
 
