@@ -85,7 +85,7 @@ def test_there_is_something_to_count(texts: dict[str, str]) -> None:
         assert any(name.startswith(part + "/") or name.endswith(part) for name in texts), part
 
 
-@pytest.mark.parametrize("word", CEILINGS.keys() - PATTERNS.keys())
+@pytest.mark.parametrize("word", [word for word in CEILINGS if word not in PATTERNS])
 def test_a_word_is_not_used_more_often(texts: dict[str, str], word: str) -> None:
     pattern = _pattern(word)
     counts = Counter({name: count for name, text in texts.items() if (count := len(pattern.findall(text)))})
